@@ -5,9 +5,10 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, ensure};
+use kumiki_measure::bench::Row;
 use kumiki_parasc::{Backend, Config, CpuSet, Engine, Request, Requester};
 
-use crate::run::{Row, median_of};
+use crate::run::median_of;
 use kumiki_measure::stopwatch::Stopwatch;
 
 /// Calls of a batch.
@@ -140,9 +141,11 @@ pub(crate) fn rows(rounds: usize) -> Result<Vec<Row>> {
         samples.sort_by_key(|(name, _)| *name);
         let base =
             samples.iter().find(|(name, _)| *name == "loop").map(|(_, turns)| median_of(turns));
-        rows.extend(samples.iter().map(|(name, turns)| {
-            Row::of((case.name, name), "ns", turns, None, base).of_size(CALLS as u64)
-        }));
+        rows.extend(
+            samples
+                .iter()
+                .map(|(name, turns)| Row::of((case.name, name), "ns", turns, base).of_size(CALLS)),
+        );
     }
     Ok(rows)
 }
@@ -180,5 +183,5 @@ fn entry(watch: &Stopwatch, rounds: usize) -> Row {
         (0..BATCHES).map(batch).collect()
     };
     let turns: Vec<Vec<f64>> = (0..rounds).map(turn).collect();
-    Row::of(("entry", "loop"), "ns", &turns, None, None).of_size(CALLS as u64)
+    Row::of(("entry", "loop"), "ns", &turns, None).of_size(CALLS)
 }

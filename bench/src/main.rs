@@ -92,7 +92,7 @@ fn bench() -> Result<()> {
     }
 }
 
-fn print(document: &run::Document) -> Result<()> {
+fn print(document: &kumiki_measure::bench::Document) -> Result<()> {
     println!("{}", serde_json::to_string(document)?);
     Ok(())
 }

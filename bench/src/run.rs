@@ -5,58 +5,17 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use kumiki_measure::bench::{Document, Row};
 use kumiki_measure::machine;
 use kumiki_measure::meter::Meter;
-use kumiki_measure::schema::{Machine, SCHEMA};
-use kumiki_measure::stats::{bootstrap, describe};
+use kumiki_measure::stats::describe;
 use kumiki_sys::clock::Clock;
-use serde::Serialize;
 
 use crate::busy::Busy;
 use crate::case::Case;
 use crate::pair::Pair;
 use crate::raw::{RAW, RoundTrip};
 use crate::subject::Subject;
-
-/// The result, in the shape that every bench writes.
-#[derive(Debug, Serialize)]
-pub(crate) struct Document {
-    schema: u32,
-    machine: Machine,
-    rows: Vec<Row>,
-}
-
-/// One figure of one subject.
-#[derive(Debug, PartialEq, Serialize)]
-pub(crate) struct Row {
-    case: &'static str,
-    subject: &'static str,
-    /// The case's size; without one, samples.
-    n: u64,
-    unit: &'static str,
-    median: f64,
-    p99: f64,
-    ci: [f64; 2],
-    limit: Option<f64>,
-    base: Option<f64>,
-    /// Median of each instance of the subject, where it is made anew at times.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    instances: Vec<f64>,
-    /// `limit` of each instance.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    limits: Vec<f64>,
-    /// Of each turn, median ÷ that of the plain way in the same process just before and
-    /// after, where it was asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    of_plain: Vec<f64>,
-    /// Samples that ended without what was asked for.
-    #[serde(skip_serializing_if = "is_zero")]
-    failed: usize,
-}
-
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
 
 /// One case at one size.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +106,7 @@ pub(crate) struct Turns {
 pub(crate) fn document(rows: impl FnOnce(Pair) -> Result<Vec<Row>>) -> Result<Document> {
     let (pair, place) = Pair::choose()?;
     let machine = machine::describe(&place, &Meter::new(Clock::new()))?;
-    Ok(Document { schema: SCHEMA, machine, rows: rows(pair)? })
+    Ok(Document::new(machine, rows(pair)?))
 }
 
 /// Runs everything in the plan, or the cases in `only` if it names some.
@@ -229,8 +188,8 @@ fn measure<P: Plan>(
     turns.sort_by_key(|(name, _)| *name);
     let base = turns.iter().find(|(name, _)| Some(*name) == phase.base);
     let base = base.map(|(_, its)| its.median());
-    let row = |(name, its): &(&'static str, Turns)| {
-        let mut row = Row::new(case, P::shown(name), its, base);
+    let of = |(name, its): &(&'static str, Turns)| {
+        let mut row = row(case, P::shown(name), its, base);
         if phase.turns_of_instance.is_some() {
             row.instances = its.samples.iter().map(|group| median(group)).collect();
             row.limits = its.raw.iter().map(|group| median(group)).collect();
@@ -238,10 +197,10 @@ fn measure<P: Plan>(
         row.of_plain.clone_from(&its.of_plain);
         row
     };
-    let mut rows: Vec<Row> = turns.iter().map(row).collect();
+    let mut rows: Vec<Row> = turns.iter().map(of).collect();
     if case.shows_raw() {
         // Its slow tail is a limit too.
-        rows.insert(0, Row::new(case, RAW, &all_raw, base));
+        rows.insert(0, row(case, RAW, &all_raw, base));
     }
     Ok(rows)
 }
@@ -283,91 +242,17 @@ impl Turns {
     }
 }
 
-fn pooled(groups: &[Vec<f64>]) -> Vec<f64> {
-    describe::sorted(groups.iter().flatten().copied())
-}
-
 fn median(samples: &[f64]) -> f64 {
     describe::median_of(samples.iter().copied())
 }
 
-impl Row {
-    /// The row of a subject; `base` is the median of the plain way.
-    pub(crate) fn new(
-        case: impl Case,
-        subject: &'static str,
-        turns: &Turns,
-        base: Option<f64>,
-    ) -> Self {
-        let slow = if case.less_is_better() { 0.99 } else { 0.01 };
-        let limit = turns.raw.iter().any(|group| !group.is_empty()).then(|| median_of(&turns.raw));
-        let row = Row::with_tail(
-            (case.name(), subject),
-            case.unit(),
-            (&turns.samples, slow),
-            limit,
-            base,
-        );
-        Row { n: case.size().unwrap_or(row.n), ..row }
-    }
-
-    /// The row of a subject that was not asked by turns. Samples of one group depend on
-    /// each other.
-    pub(crate) fn of(
-        who: (&'static str, &'static str),
-        unit: &'static str,
-        groups: &[Vec<f64>],
-        limit: Option<f64>,
-        base: Option<f64>,
-    ) -> Self {
-        Row::with_tail(who, unit, (groups, 0.99), limit, base)
-    }
-
-    /// The same of a case that has a size.
-    pub(crate) fn of_size(self, n: u64) -> Self {
-        Row { n, ..self }
-    }
-
-    /// The same of rates: the slow tail is that of the small ones.
-    pub(crate) fn rate(
-        who: (&'static str, &'static str),
-        unit: &'static str,
-        groups: &[Vec<f64>],
-        base: Option<f64>,
-    ) -> Self {
-        Row::with_tail(who, unit, (groups, 0.01), None, base)
-    }
-
-    /// The row of these samples, whose slow tail begins at quantile `slow`.
-    fn with_tail(
-        (case, subject): (&'static str, &'static str),
-        unit: &'static str,
-        (groups, slow): (&[Vec<f64>], f64),
-        limit: Option<f64>,
-        base: Option<f64>,
-    ) -> Self {
-        let samples = pooled(groups);
-        Row {
-            case,
-            subject,
-            n: samples.len() as u64,
-            unit,
-            median: describe::median(&samples),
-            p99: describe::quantile(&samples, slow),
-            ci: bootstrap::median_ci(groups.iter().map(Vec::as_slice)),
-            limit,
-            base,
-            instances: Vec::new(),
-            limits: Vec::new(),
-            of_plain: Vec::new(),
-            failed: 0,
-        }
-    }
-
-    /// The same, with how many of its samples failed.
-    pub(crate) fn failed(self, failed: usize) -> Self {
-        Row { failed, ..self }
-    }
+/// The row of a subject; `base` is the median of the plain way.
+pub(crate) fn row(case: impl Case, subject: &str, turns: &Turns, base: Option<f64>) -> Row {
+    let slow = if case.less_is_better() { 0.99 } else { 0.01 };
+    let limit = turns.raw.iter().any(|group| !group.is_empty()).then(|| median_of(&turns.raw));
+    let who = (case.name(), subject);
+    let row = Row::with_tail(who, case.unit(), (&turns.samples, slow), base);
+    Row { n: case.size().map_or(row.n, |n| n as usize), limit, ..row }
 }
 
 /// Median of samples in groups.
@@ -388,23 +273,23 @@ mod tests {
     #[test]
     fn a_row_has_the_medians_of_its_own_turns_and_of_the_raw_ones_beside_them() {
         let its = turns(&[&[1.0, 2.0], &[3.0]], &[&[0.5], &[0.7, 0.9]]);
-        let row = Row::new(Request::ForkJoinGap { ns: 10_000 }, "futex", &its, None);
+        let row = row(Request::ForkJoinGap { ns: 10_000 }, "futex", &its, None);
         assert_eq!((row.median, row.limit, row.base), (2.0, Some(0.7), None));
-        assert_eq!((row.case, row.n, row.unit), ("fork_join_gap", 10_000, "ns"));
+        assert_eq!((&*row.case, row.n, &*row.unit), ("fork_join_gap", 10_000, "ns"));
         assert!(row.p99 > 2.9 && row.ci[0] <= 2.0 && row.ci[1] >= 2.0);
     }
 
     #[test]
     fn the_slow_tail_of_a_bandwidth_is_the_small_one() {
         let request = Request::Copy { state: State::Cold, bytes: 4096, offset: 0 };
-        let row = Row::new(request, "libc", &turns(&[&[5.0, 6.0, 7.0]], &[]), Some(6.0));
+        let row = row(request, "libc", &turns(&[&[5.0, 6.0, 7.0]], &[]), Some(6.0));
         assert!(row.p99 < 5.1);
-        assert_eq!((row.unit, row.n, row.limit, row.base), ("GB/s", 4096, None, Some(6.0)));
+        assert_eq!((&*row.unit, row.n, row.limit, row.base), ("GB/s", 4096, None, Some(6.0)));
     }
 
     #[test]
     fn a_case_without_a_size_counts_its_samples() {
-        let row = Row::new(Request::ForkJoinNull, "raw", &turns(&[&[5.0, 6.0], &[7.0]], &[]), None);
+        let row = row(Request::ForkJoinNull, "raw", &turns(&[&[5.0, 6.0], &[7.0]], &[]), None);
         assert_eq!(row.n, 3);
     }
 
@@ -416,21 +301,5 @@ mod tests {
         }
         assert_eq!(its.samples, [vec![1.0, 2.0], vec![3.0, 4.0], vec![5.0]]);
         assert_eq!(its.raw[1..], [vec![30.0, 30.0, 40.0, 40.0], vec![50.0, 50.0]]);
-    }
-
-    #[test]
-    fn json_has_the_common_shape() {
-        let row = Row::new(Request::IdleBurn, "park", &turns(&[&[0.5]], &[&[50.0]]), None);
-        let document = Document { schema: SCHEMA, machine: Machine::default(), rows: vec![row] };
-        let value = serde_json::to_value(document).unwrap();
-        assert_eq!(value["schema"], 1);
-        assert!(value["machine"].is_object());
-        assert_eq!(
-            value["rows"],
-            serde_json::json!([{
-                "case": "idle_burn", "subject": "park", "n": 1, "unit": "cpu", "median": 0.5,
-                "p99": 0.5, "ci": [0.5, 0.5], "limit": 50.0, "base": null,
-            }])
-        );
     }
 }

@@ -85,9 +85,8 @@ enum Chore {
         /// Of `resource`, or with `--against`: these cases only
         #[arg(long = "case", value_name = "CASE")]
         cases: Vec<String>,
-        /// Of `verdicts`: comparisons of each kind; from 200 on with default runs (hours)
-        #[arg(long, value_name = "N", default_value_t = 40)]
-        trials: usize,
+        #[command(flatten)]
+        slice: Slice,
     },
     /// Draws the README's picture of the page that `kumiki report` writes
     Picture {
@@ -123,6 +122,22 @@ enum Chore {
     },
 }
 
+/// Of `verdicts`: a part of a long collection.
+#[derive(Clone, Debug, clap::Args)]
+#[cfg_attr(not(feature = "bench"), allow(dead_code))]
+struct Slice {
+    /// Of `verdicts`: begin nothing after so many minutes
+    #[arg(long, value_name = "N", default_value_t = 20.0)]
+    minutes: f64,
+    /// Of `verdicts`: keep runs and comparisons in this folder, and count those that are there
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Of `verdicts`: compare runs as `kumiki measure` makes them, of four minutes each,
+    /// instead of those of --quick
+    #[arg(long)]
+    default_runs: bool,
+}
+
 /// Every bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Bench {
@@ -155,7 +170,7 @@ fn bench(
     _: bool,
     _: Option<&str>,
     _: &[String],
-    _: usize,
+    _: &Slice,
 ) -> Result<ExitCode> {
     let mut again = run::cargo("run --quiet --package xtask --features bench --");
     // In the folder that a path among the arguments is meant from.
@@ -186,8 +201,8 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Lint { checks } => lint::lint(&checks),
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
-        Chore::Bench { name, json, check, against, cases, trials } => {
-            bench(name, json.as_deref(), check, against.as_deref(), &cases, trials)
+        Chore::Bench { name, json, check, against, cases, slice } => {
+            bench(name, json.as_deref(), check, against.as_deref(), &cases, &slice)
         }
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),

@@ -10,12 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use kumiki_measure::bench::Row;
 use kumiki_node::{Ending, Node, Session};
 
 use super::peer::{Peer, Place};
 use super::start::drop_caches;
 use super::{IMAGE, NODE, peer, run};
-use crate::run::{Row, median_of};
+use crate::run::median_of;
 
 pub(crate) const READ: &str = "read";
 /// How a file is read: past the page cache, or through it.
@@ -154,7 +155,7 @@ fn times(case: &'static str, mut samples: Samples, of: &str) -> Vec<Row> {
     samples.sort_by_key(|(name, ..)| *name);
     let base = base(&samples, of);
     let row = |(name, _, all): &(&'static str, Place, Vec<Vec<f64>>)| {
-        Row::of((case, name), "ns", all, None, base)
+        Row::of((case, name), "ns", all, base)
     };
     samples.iter().map(row).collect()
 }

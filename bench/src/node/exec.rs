@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use kumiki_measure::bench::Row;
 use kumiki_node::{Ending, Session};
 
 use super::{NODE, run};
-use crate::run::{Row, median_of};
+use crate::run::median_of;
 
 /// Of each way, in each start of the node.
 const TIMES: usize = 20;
@@ -49,7 +50,7 @@ impl Exec {
     pub(super) fn rows(&self) -> Vec<Row> {
         let base = Some(median_of(&self.host));
         [("kumiki", &self.session), ("kumiki/client", &self.client), ("host", &self.host)]
-            .map(|(subject, groups)| Row::of(("exec_true", subject), "ms", groups, None, base))
+            .map(|(subject, groups)| Row::of(("exec_true", subject), "ms", groups, base))
             .into()
     }
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-
-use crate::run::Row;
+use kumiki_measure::bench::Row;
 
 pub(crate) mod devices;
 mod exec;

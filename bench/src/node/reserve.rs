@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use kumiki_measure::bench::Row;
 use kumiki_node::{MemorySource, Reservation};
 
 use super::start::drop_caches;
-use crate::run::Row;
 
 const BYTES: u64 = 256 << 20;
 const NAME: &str = "bench-reserve";
@@ -62,7 +62,7 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     fs::remove_file(&filler)?;
     order.sort_by_key(|(way, ..)| way.subject);
     let row = |(way, samples, failed): &(Way, Vec<Vec<f64>>, usize)| {
-        Row::of(("reserve", way.subject), "ms", samples, None, None).failed(*failed)
+        Row::of(("reserve", way.subject), "ms", samples, None).failed(*failed)
     };
     Ok(order.iter().map(row).collect())
 }

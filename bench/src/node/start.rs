@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use kumiki_measure::bench::Row;
 use kumiki_node::{Files, Image, Node, Stages};
 
 use super::exec::Exec;
 use super::{IMAGE, NODE, run};
-use crate::run::{Row, median_of};
+use crate::run::median_of;
 
 const LIMIT: Duration = Duration::from_secs(240);
 /// The image that a first start leaves.
@@ -121,17 +122,19 @@ fn figures(starts: &[(From, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
     let load_base = Some(median_of(&of(From::Disk, &load)));
     let start_base = Some(median_of(&of(From::Disk, &whole)));
     let source_base = Some(median_of(&of(From::Disk, &|s| s.load_ms + s.execute_ms)));
-    let mut rows = vec![Row::of(("load", "bare"), "ms", &bare.ms, limit, load_base)];
+    let bare = Row::of(("load", "bare"), "ms", &bare.ms, load_base);
+    let mut rows = vec![Row { limit, ..bare }];
     for from in From::ALL {
         let name = from.name();
         // Other bytes than those that are copied bare.
         let limit = limit.filter(|_| from != From::ResidentElf);
-        rows.push(Row::of(("load", name), "ms", &of(from, &load), limit, load_base));
-        rows.push(Row::of(("start", name), "ms", &of(from, &whole), None, start_base));
+        let row = Row::of(("load", name), "ms", &of(from, &load), load_base);
+        rows.push(Row { limit, ..row });
+        rows.push(Row::of(("start", name), "ms", &of(from, &whole), start_base));
         let source = |s: &Stages| s.load_ms + s.execute_ms;
-        rows.push(Row::of(("load_execute", name), "ms", &of(from, &source), None, source_base));
+        rows.push(Row::of(("load_execute", name), "ms", &of(from, &source), source_base));
         for (case, stage) in STAGES {
-            rows.push(Row::of((case, name), "ms", &of(from, &stage), None, None));
+            rows.push(Row::of((case, name), "ms", &of(from, &stage), None));
         }
     }
     rows

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use kumiki_measure::bench::Row;
 use kumiki_parasc::Request;
 
 use crate::against::Against;
 use crate::child::turns;
 use crate::pair::Pair;
-use crate::run::{self, Row};
+use crate::run;
 use crate::stopwatch::{Amount, Stopwatch};
 
 use self::request::{Batch, Kind};

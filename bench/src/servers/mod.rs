@@ -11,17 +11,20 @@ mod turns;
 mod web;
 
 use anyhow::{Result, ensure};
+use kumiki_measure::bench::Row;
 
 pub(crate) use plain::serve as serve_plainly;
 
 use crate::pair::Pair;
-use crate::run::Row;
 
 /// Word by which the program serves files plainly.
 pub(crate) const PLAIN: &str = "plain-server";
 
-/// The cases, in the order in which they are measured, and who measures them.
-const CASES: [(&[&str], fn(Pair) -> Result<Vec<Row>>); 5] = [
+/// Names of cases that are measured together, and by whom.
+type Cases = (&'static [&'static str], fn(Pair) -> Result<Vec<Row>>);
+
+/// The cases, in the order in which they are measured.
+const CASES: [Cases; 5] = [
     (&["submit_cached"], calls::submit),
     (&["tokio_read_at"], calls::read_at),
     (&["tokio_ranges"], ranges::rows),
@@ -32,7 +35,7 @@ const CASES: [(&[&str], fn(Pair) -> Result<Vec<Row>>); 5] = [
 /// Measures all, or the cases in `only` if it names some.
 pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
     let known = |name: &&str| CASES.iter().any(|(names, _)| names.contains(name));
-    ensure!(only.iter().all(|name| known(&name)), "the bench servers has no such case: {only:?}");
+    ensure!(only.iter().all(known), "the bench servers has no such case: {only:?}");
     let mut rows = Vec::new();
     for (names, measure) in CASES {
         if only.is_empty() || names.iter().any(|name| only.contains(name)) {

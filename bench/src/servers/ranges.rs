@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use kumiki_measure::bench::Row;
 
 use super::folder::{Folder, make_cold};
-use super::turns::{Subject, interleaved};
+use super::turns::{Measured, Subject, interleaved};
 use crate::pair::Pair;
-use crate::run::Row;
 
 const ROUNDS: usize = 5;
 const RANGES: usize = 20_000;
@@ -59,8 +59,8 @@ pub(super) fn rows(pair: Pair) -> Result<Vec<Row>> {
     #[cfg(feature = "peers")]
     subjects.push(("io_uring", Box::new(|| timed(&mut || uring::read(&file, &ranges)))));
     let groups = interleaved(ROUNDS, &mut subjects)?;
-    let row = |(name, its): &(&'static str, Vec<Vec<f64>>)| {
-        Row::of(("tokio_ranges", name), "ms", its, None, None).of_size(RANGES as u64)
+    let row = |(name, its): &Measured| {
+        Row::of(("tokio_ranges", name), "ms", its, None).of_size(RANGES as usize)
     };
     Ok(groups.iter().map(row).collect())
 }

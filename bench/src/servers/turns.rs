@@ -5,11 +5,11 @@ use anyhow::Result;
 /// A subject's name, and its turn: samples that depend on each other.
 pub(super) type Subject<'a> = (&'static str, Box<dyn FnMut() -> Result<Vec<f64>> + 'a>);
 
+/// A subject's name, and its samples, a group a round.
+pub(super) type Measured = (&'static str, Vec<Vec<f64>>);
+
 /// Samples of each subject, a group a round. The first round does not count.
-pub(super) fn interleaved(
-    rounds: usize,
-    subjects: &mut [Subject<'_>],
-) -> Result<Vec<(&'static str, Vec<Vec<f64>>)>> {
+pub(super) fn interleaved(rounds: usize, subjects: &mut [Subject<'_>]) -> Result<Vec<Measured>> {
     let mut groups: Vec<_> = subjects.iter().map(|(name, _)| (*name, Vec::new())).collect();
     let mut order: Vec<usize> = (0..subjects.len()).collect();
     let mut random = fastrand::Rng::new();

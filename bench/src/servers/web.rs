@@ -7,14 +7,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use kumiki_measure::bench::Row;
 use kumiki_measure::stats::describe;
 
 use super::client::{Client, at_fixed_rate};
 use super::folder::{Folder, make_cold};
 use super::program::Program;
-use super::turns::{Subject, interleaved};
+use super::turns::{Measured, Subject, interleaved};
 use crate::pair::Pair;
-use crate::run::{Row, median_of};
+use crate::run::median_of;
 
 const HOT: usize = 500;
 const HOT_BYTES: usize = 8 * 1024;
@@ -50,8 +51,9 @@ pub(super) fn warm(pair: Pair) -> Result<Vec<Row>> {
     let programs = Program::all(folder.path(), pair)?;
     let mut subjects: Vec<Subject<'_>> = Vec::new();
     for program in &programs {
-        let mut client = Client::connect(program.address)?;
         let turn = move || {
+            // Anew: between turns it would be idle for longer than a server waits.
+            let mut client = Client::connect(program.address)?;
             let begin = program.cpu_ns()?;
             for at in 0..WARM_REQUESTS {
                 client.get(&format!("hot{}", at % HOT))?;
@@ -62,8 +64,8 @@ pub(super) fn warm(pair: Pair) -> Result<Vec<Row>> {
     }
     let groups = interleaved(WARM_ROUNDS, &mut subjects)?;
     let base = groups.iter().find(|(name, _)| *name == "plain").map(|(_, its)| median_of(its));
-    let row = |(name, its): &(&'static str, Vec<Vec<f64>>)| {
-        Row::of(("web_warm_cpu", name), "ns", its, None, base).of_size(HOT_BYTES as u64)
+    let row = |(name, its): &Measured| {
+        Row::of(("web_warm_cpu", name), "ns", its, base).of_size(HOT_BYTES as usize)
     };
     Ok(groups.iter().map(row).collect())
 }
@@ -93,7 +95,7 @@ pub(super) fn mix(pair: Pair) -> Result<Vec<Row>> {
     drop(subjects);
     let mut rows = Vec::new();
     for ((name, its), rates) in groups.iter().zip(rates) {
-        rows.push(Row::of(("web_mix_hot_p99", name), "ns", its, None, None));
+        rows.push(Row::of(("web_mix_hot_p99", name), "ns", its, None));
         // The first turn does not count there either.
         let rates = rates.into_inner().split_off(1);
         rows.push(Row::rate(("web_mix_cold_rate", name), "1/s", &rates, None));

@@ -62,6 +62,11 @@ pub enum Note {
     },
     /// Others' use of the cpus is not known here.
     OthersUnknown,
+    /// The runs are so short that the start of a process is much of them.
+    Short {
+        /// What most take, milliseconds.
+        ms: f64,
+    },
 }
 
 impl fmt::Display for Note {
@@ -106,6 +111,11 @@ impl fmt::Display for Note {
             Note::Slept { pairs } => {
                 write!(f, "the machine slept in {pairs} pairs, which do not count")
             }
+            Note::Short { ms } => write!(
+                f,
+                "a run takes {ms:.1} ms, and the start of a process is much of that: what the \
+                 commands do may differ by more than their times. Have each do its work some times"
+            ),
             Note::OthersUnknown => {
                 write!(
                     f,
@@ -139,6 +149,7 @@ pub(crate) fn notes(pairs: &[[Sample; 2]], left: usize, detect: f64) -> Vec<Note
             notes.extend(drift.map(|ratio| Note::Drifts { side: *side, ratio }));
         }
     }
+    notes.extend(short(pairs));
     let slept = pairs.iter().filter(|pair| pair.iter().any(|s| s.end == End::Slept)).count();
     if slept > 0 {
         notes.push(Note::Slept { pairs: slept });
@@ -157,6 +168,16 @@ pub(crate) fn notes(pairs: &[[Sample; 2]], left: usize, detect: f64) -> Vec<Note
         _ => {}
     }
     notes
+}
+
+/// Runs shorter than this are short: a process starts in about a millisecond.
+const SHORT_NS: f64 = 5e6;
+
+fn short(pairs: &[[Sample; 2]]) -> Option<Note> {
+    // One that measures by itself is as long as it likes.
+    let timed = pairs.iter().flatten().filter(|sample| sample.cost.is_none());
+    let usual = describe::median_of(timed.map(|sample| sample.wall_ns));
+    (usual < SHORT_NS).then_some(Note::Short { ms: usual / 1e6 })
 }
 
 fn outputs(sides: &[(char, Vec<&Sample>); 2]) -> Vec<Note> {

@@ -236,6 +236,9 @@ pub(crate) enum ResultsCommand {
         words: Vec<String>,
         #[command(flatten)]
         db: Db,
+        /// Write a page with a chart of each row to this file; `-` is standard output
+        #[arg(long, short, value_name = "FILE", conflicts_with = "json")]
+        output: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -27,6 +27,7 @@ mod select;
 mod session;
 mod size;
 mod terminal;
+mod visit;
 
 use std::process::ExitCode;
 
@@ -50,6 +51,9 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1).peekable();
     if words.next_if(|word| word == kumiki_lab::agent::WORD).is_some() {
         return kumiki_lab::agent::run(words);
+    }
+    if words.next_if(|word| word == visit::WORD).is_some() {
+        return visit::run(words);
     }
     let outcome = match Cli::try_parse() {
         Ok(cli) => dispatch(cli.command),

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use kumiki_places::{Allow, Lease, Nats, Server, host_name, standard};
 use kumiki_resource::{Interface, Memory};
+use kumiki_sys::affinity;
 
 use crate::{Verdict, interrupt, output};
 
@@ -80,14 +81,16 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     let (tell, told) = channel();
     interrupt::each(move |signal| _ = tell.send(signal))?;
     let builder = Interface::builder().kind::<standard::Counter>().kind::<Memory>().kind::<Lease>();
-    let builder = match cpus {
-        Some(cpus) if cpus.is_empty() => bail!("--cpus names no cpu"),
-        Some(cpus) => builder.cores(cpus),
-        None => builder,
+    let cpus = match cpus {
+        Some(cpus) => cpus,
+        None => affinity::current()?.iter().collect(),
     };
-    let interface = builder.per_core()?;
+    if cpus.is_empty() {
+        bail!("--cpus names no cpu");
+    }
+    let interface = builder.cores([]).adopted(cpus).per_core()?;
     let server = Server::new(server.nats(), host.unwrap_or_else(host_name));
-    let served = server.parts(parts).allow(allow).serve(&interface)?;
+    let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
     // Also for `kumiki resource ls` on this machine; a second server of one user goes without.
     let _published = interface.publish();
     output::line(format!("serving {}", served.names().join(", ")))?;

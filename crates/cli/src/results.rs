@@ -10,8 +10,9 @@ use anyhow::{Result, anyhow, bail};
 use kumiki_measure::file::read_results;
 use kumiki_measure::schema;
 use kumiki_measure::store::{Imported, Store};
+use kumiki_report::format::{self, minute};
 use kumiki_report::reference::{self, Reference};
-use kumiki_report::{export, format, prometheus};
+use kumiki_report::{export, prometheus};
 
 use crate::args::{Db, Format, ResultsCommand};
 use crate::destination::Destination;
@@ -46,7 +47,9 @@ pub(crate) fn run(command: Option<ResultsCommand>) -> Result<Verdict> {
             }
             Ok(Verdict::Fine)
         }
-        ResultsCommand::Trend { words, db, json } => trend::run(&words, db.db.as_deref(), json),
+        ResultsCommand::Trend { words, db, output, json } => {
+            trend::run(&words, db.db.as_deref(), output.as_deref(), json)
+        }
         ResultsCommand::Import { files, label, db } => {
             let read: Vec<_> = files.iter().map(|f| read_results(f)).collect::<Result<_, _>>()?;
             let mut store = session::open(db.db.as_deref())?;
@@ -178,11 +181,6 @@ fn as_json(one: &Reference) -> serde_json::Value {
         "machine": results.machine,
         "rows": results.rows.len(),
     })
-}
-
-/// `2026-11-24 08:11` of `2026-11-24T08:11:12Z`.
-fn minute(started: &str) -> String {
-    started.get(..16).map_or_else(|| started.to_owned(), |text| text.replace('T', " "))
 }
 
 fn write(results: &schema::Results, format: Format, mut out: impl Write) -> Result<()> {

@@ -17,7 +17,7 @@ use kumiki_sys::clock::Clock;
 
 use crate::args::{How, Select};
 use crate::interrupt::Interrupt;
-use crate::{Verdict, output, select};
+use crate::{Verdict, output, select, visit};
 
 /// What a session made.
 pub(crate) struct Measured {
@@ -64,7 +64,9 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<Measured> {
     let interrupt = Interrupt::watch(scratch.path())?;
     let mut recorder = Recorder { store, id, bar: bar() };
     let stop = interrupt.stop();
-    let sampler = Sampler { place: &place, settings: &settings, meter: &meter, stop };
+    let apart = visit::apart(select.sizes.sizes.as_deref())?;
+    let apart = Some(&apart);
+    let sampler = Sampler { place: &place, settings: &settings, meter: &meter, stop, apart };
     let outcome = sampler.run(&cases, &mut recorder);
     recorder.bar.finish_and_clear();
     let mut store = recorder.store;

@@ -6,6 +6,7 @@
 //!        │                               ▲
 //!        └── kumiki_experiments::catalogue: shadow.null, .threshold, .pair,
 //!                                           .idle, .idle_power, .idle_over,
+//!                                           .idle_doze,
 //!                                           .copy, .message, .chase
 //!                                           parasc.steps, .requests, .calls
 //!                                           resource.memory, .process (and as in the

@@ -102,6 +102,9 @@ pub struct Case {
     /// Memory that the case asks for in the measuring process, bytes: not
     /// counted as the tool's own.
     pub asks_bytes: u64,
+    /// Whether each visit is made by a new process, because where a process's pages lie
+    /// decides what it costs.
+    pub apart: bool,
     /// Sets a workload up.
     pub setup: Setup,
 }
@@ -132,6 +135,7 @@ impl Case {
             two_cpus: false,
             cpus: None,
             asks_bytes: 0,
+            apart: false,
             setup: Box::new(move |place| Ok(Box::new(setup(place)?))),
         }
     }
@@ -158,6 +162,12 @@ impl Case {
     pub fn between(mut self, cpu: usize, partner: usize) -> Self {
         self.cpus = Some([cpu, partner]);
         self.two_cpus()
+    }
+
+    /// Is visited in a process of its own.
+    pub fn apart(mut self) -> Self {
+        self.apart = true;
+        self
     }
 
     /// Reports another unit than nanoseconds.

@@ -8,6 +8,7 @@ compile_error!(
 );
 
 mod activity;
+pub mod bench;
 mod cache_line;
 pub mod case;
 pub mod cases;
@@ -19,6 +20,7 @@ mod helper;
 pub mod label;
 pub mod machine;
 pub mod meter;
+pub mod moves;
 mod neighbours;
 pub mod others;
 mod peak;

@@ -120,7 +120,8 @@ pub(crate) fn usage(who: libc::c_int) -> libc::rusage {
     usage
 }
 
-fn ns(t: libc::timeval) -> f64 {
+/// Nanoseconds of a time of `struct rusage`.
+pub(crate) fn ns(t: libc::timeval) -> f64 {
     t.tv_sec as f64 * 1e9 + t.tv_usec as f64 * 1e3
 }
 

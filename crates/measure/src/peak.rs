@@ -25,6 +25,11 @@ impl Peak {
         }
     }
 
+    /// Counts what another process of the tool had.
+    pub(crate) fn add(&mut self, bytes: Option<u64>) {
+        self.bytes = self.bytes.max(bytes);
+    }
+
     /// The largest until now.
     pub(crate) fn bytes(&self) -> Option<u64> {
         self.bytes

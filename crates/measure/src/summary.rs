@@ -1,5 +1,6 @@
 //! Figures from facts.
 
+use crate::moves;
 use crate::schema::{CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Unit, Visit};
 use crate::stats::widen::widen;
 use crate::stats::{bootstrap, describe, quiet, slope};
@@ -32,7 +33,8 @@ impl Row {
             .filter(|visit| !visit.samples.is_empty())
             .map(|visit| quiet::of_visit(&visit.samples, unit))
             .collect();
-        let (quiet, quiet_ci) = quiet::over_visits(&costs, wander);
+        let moves = moves::of_a_run(case, cpus.len() > 1);
+        let (quiet, quiet_ci) = quiet::over_visits(&costs, wander, moves);
         let min = samples.first().copied().unwrap_or(f64::NAN);
         let max = samples.last().copied().unwrap_or(f64::NAN);
         Row {

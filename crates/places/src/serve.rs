@@ -16,7 +16,8 @@ use async_nats::service::endpoint::Endpoint;
 use async_nats::{Client, RequestErrorKind};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use kumiki_resource::{Interface, Name};
+use kumiki_resource::{Interface, Manager, Name};
+use kumiki_sys::affinity;
 use serde::{Deserialize, Serialize};
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
@@ -38,6 +39,8 @@ pub(crate) const BEAT: Duration = Duration::from_secs(2);
 const TAKEN: Duration = Duration::from_secs(2);
 /// For how long a client's lease holds after its last request, if nothing else is said.
 const HOLDS: Duration = Duration::from_secs(60);
+/// Between two looks whether threads of this process ask, of a thread that manages its place.
+const LOOK: Duration = Duration::from_millis(50);
 /// For how long a place that ends lets its last answers leave.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -57,6 +60,7 @@ pub struct Server {
     parts: Parts,
     allow: Allow,
     holds: Duration,
+    manages: bool,
 }
 
 /// Places that answer; they do until the value is dropped.
@@ -76,7 +80,7 @@ impl Server {
     /// [told](Self::allow).
     pub fn new(nats: Nats, host: impl Into<String>) -> Server {
         let (parts, allow) = (Parts::new(), Allow::nothing());
-        Server { nats, host: host.into(), parts, allow, holds: HOLDS }
+        Server { nats, host: host.into(), parts, allow, holds: HOLDS, manages: false }
     }
 
     /// What can be asked for.
@@ -98,6 +102,16 @@ impl Server {
     #[must_use]
     pub fn leases(mut self, hold: Duration) -> Server {
         self.holds = hold;
+        self
+    }
+
+    /// Has the thread that hears a place's requests manage the place, too, on its cpu, where
+    /// `interface` has it [adopted](kumiki_resource::Builder::adopted): no request goes from one
+    /// thread to another then. Threads of this process wait for it up to fifty milliseconds: it
+    /// sleeps at its connection. It is for places that are called from afar.
+    #[must_use]
+    pub fn managing(mut self) -> Server {
+        self.manages = true;
         self
     }
 
@@ -126,7 +140,7 @@ impl Server {
                 parts: self.parts.clone(),
                 allow: self.allow.clone(),
             };
-            let serving = start(site, &self.nats, &self.host, tell_end.clone())?;
+            let serving = start(site, &self, tell_end.clone())?;
             served.places.push(serving);
         }
         Ok(served)
@@ -176,28 +190,32 @@ fn check_host(host: &str) -> Result<()> {
 
 fn start(
     site: Site,
-    nats: &Nats,
-    host: &str,
+    server: &Server,
     tell_end: watch::Sender<Option<Arc<Error>>>,
 ) -> Result<Serving> {
     let io = |what| move |source| Error::Io { what, source };
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io("starting a place's input and output".to_owned()))?;
-    let (nats, host, name) = (nats.clone(), host.to_owned(), site.name.clone());
+    let (nats, host, name) = (server.nats.clone(), server.host.clone(), site.name.clone());
+    let manages = server.manages;
     let (stop, stopped) = oneshot::channel();
     // Not tokio's: who serves may be within a runtime, where that must not be waited for.
     let (tell, told) = channel();
     let number = site.place.0;
     let work = move || {
         runtime.block_on(async move {
-            let begun = match Post::open(site, &nats, &host).await {
-                Ok(post) => post,
+            let opened = async {
+                let manager = manages.then(|| manager(&site)).transpose()?;
+                Ok((Post::open(site, &nats, &host).await?, manager))
+            };
+            let (begun, manager) = match opened.await {
+                Ok(opened) => opened,
                 Err(error) => return drop(tell.send(Err(error))),
             };
             if tell.send(Ok(())).is_err() {
                 return;
             }
-            if let Err(error) = begun.serve(stopped).await {
+            if let Err(error) = begun.serve(manager, stopped).await {
                 tell_end.send_replace(Some(Arc::new(error)));
             }
         });
@@ -211,6 +229,13 @@ fn start(
         Err(Error::Nats { what: "starting a place", why: "its thread has ended".to_owned() })
     });
     outcome.map(|()| serving)
+}
+
+/// Makes the calling thread the manager of a place, on its cpu.
+fn manager(site: &Site) -> Result<Manager> {
+    affinity::set(&[usize::from(site.place.0)].into_iter().collect())
+        .map_err(kumiki_resource::Error::from)?;
+    Ok(site.interface.manage(site.place)?)
 }
 
 /// A place at its subject.
@@ -259,7 +284,11 @@ impl Post {
     }
 
     /// Serves until it is stopped.
-    async fn serve(mut self, mut stopped: oneshot::Receiver<()>) -> Result<()> {
+    async fn serve(
+        mut self,
+        manager: Option<Manager>,
+        mut stopped: oneshot::Receiver<()>,
+    ) -> Result<()> {
         let every = |period| {
             let mut ticks = tokio::time::interval(period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -267,6 +296,7 @@ impl Post {
         };
         let mut beat = every(BEAT);
         let mut leases = every((self.site.holds / 4).max(Duration::from_millis(10)));
+        let mut look = every(LOOK);
         loop {
             tokio::select! {
                 // Requests that never rest are to hold up none of the others.
@@ -281,6 +311,7 @@ impl Post {
                         let _ = self.client.publish(subject, bytes.into()).await;
                     }
                 }
+                _ = look.tick(), if manager.is_some() => (),
                 _ = leases.tick() => self.site.end_leases()?,
                 Some(request) = self.requests.next() => {
                     let limit = self.client.max_payload();
@@ -289,6 +320,9 @@ impl Post {
                     let _ = request.respond(Ok(reply)).await;
                 }
                 else => break,
+            }
+            if let Some(manager) = &manager {
+                manager.serve();
             }
         }
         let _ = self.service.stop().await;

@@ -1,6 +1,7 @@
 //! Answers to the page's questions, in sentences. Each is given only when its
 //! rows are there, and each carries its interval.
 
+use kumiki_measure::compare::{Comparison, Verdict as Found};
 use kumiki_measure::schema::{Results, Row, Slope, Trend, Unit, Value};
 
 use crate::format::{bytes, count, interval, quantity, time, times};
@@ -140,38 +141,31 @@ pub(crate) fn fork_huge(r: &Results) -> Option<Sentence> {
     Some(per_mib(r, huge, "In huge pages the same memory costs fork ", after))
 }
 
-/// How each further result stands to the first: its rows, counted.
-pub(crate) fn compared(results: &[Results], names: &[String]) -> Vec<Sentence> {
-    let Some((first, others)) = results.split_first() else { return Vec::new() };
-    let sentence = |(other, name): (&Results, &String)| {
-        let common: Vec<(f64, Verdict)> = first
-            .rows
-            .iter()
-            .filter_map(|row| Some(rows::compare(row, rows::same(other, row)?)))
-            .collect();
-        let of = |verdict| common.iter().filter(|(_, found)| *found == verdict).count();
-        let more = |n: usize| count(n as u64);
-        let disturbed = |r: &Results| r.rows.iter().any(|row| row.disturbed);
+/// How each further result stands to the first: its families of rows, counted.
+pub(crate) fn compared(comparisons: &[Comparison], names: &[String]) -> Vec<Sentence> {
+    let sentence = |(comparison, name): (&Comparison, &String)| {
+        let of = |verdict| count(comparison.families(verdict) as u64);
         Sentence {
             before: format!(
-                "Of {} rows that {name} and {} have both, ",
-                more(common.len()),
+                "Of {} families of rows that {name} and {} have both, ",
+                count(comparison.families.len() as u64),
                 names[0]
             ),
             figure: format!(
                 "{} are better and {} worse",
-                more(of(Verdict::Better)),
-                more(of(Verdict::Worse))
+                of(Found::Improvement),
+                of(Found::Regression)
             ),
             after: format!(
-                " beyond their intervals; of {} no difference is shown.",
-                more(of(Verdict::Same))
+                " beyond doubt; {} show no difference, and of {} these runs do not tell.",
+                of(Found::Same),
+                of(Found::Unclear)
             ),
             ci: String::new(),
-            disturbed: disturbed(first) || disturbed(other),
+            disturbed: comparison.rows.iter().any(|row| row.a.disturbed || row.b.disturbed),
         }
     };
-    others.iter().zip(&names[1..]).map(sentence).collect()
+    comparisons.iter().zip(&names[1..]).map(sentence).collect()
 }
 
 /// Whether starting a program depends on the size of who starts it.

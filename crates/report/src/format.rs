@@ -103,6 +103,11 @@ pub fn times(ratio: f64) -> String {
     format!("{}{THIN}×", number(ratio))
 }
 
+/// A date of RFC 3339 to the minute: `2026-11-25 01:02`.
+pub fn minute(started: &str) -> String {
+    started.get(..16).map_or_else(|| started.to_owned(), |text| text.replace('T', " "))
+}
+
 /// A size in binary units: `0`, `64 KiB`, `1.5 MiB`.
 pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -53,11 +53,13 @@ mod scaling;
 mod shadow;
 mod steps;
 mod tables;
+mod trend;
 #[cfg(test)]
 mod truth;
 
 pub use nodes::{NodeBench, Owner, Owners, nodes_html};
 pub use page::html;
+pub use trend::{Point, Trend, trend_html};
 
 /// Version of the tool and the commit it was built from, where that is known:
 /// `0.1.0 (e3db26c2f1)`.

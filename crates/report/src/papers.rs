@@ -30,7 +30,15 @@ pub(crate) const PAPERS: [Paper; 5] = [
         year: 1991,
         about: "fork and exec against the sizes that decide their cost, on System V, SunOS and \
                 HP-UX then, on this machine here.",
-        figures: &["fork-data", "fork-bss", "fork-stack", "exec-data", "exec-bss", "exec-args"],
+        figures: &[
+            "fork-data",
+            "fork-bss",
+            "fork-stack",
+            "exec-data",
+            "exec-bss",
+            "exec-args",
+            "text",
+        ],
         above: &[],
         tables: |_| None,
     },

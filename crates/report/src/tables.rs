@@ -1,5 +1,6 @@
 //! Every row in a table, slopes, comparisons, and what could not run.
 
+use kumiki_measure::compare::{Comparison, Family, Verdict as Found};
 use kumiki_measure::schema::{Results, Row, Skipped, Slope, Unit};
 use maud::{Markup, html};
 
@@ -204,6 +205,66 @@ fn against(base: &Row, other: Option<&Row>, name: &str) -> Markup {
     html! {
         td.n data-name=(name) { (median(other)) }
         td.n { span class=(class) { (times(ratio)) " " small { (word) } } }
+    }
+}
+
+/// Families of rows, each result against the first: what the quiet costs say beyond doubt.
+pub(crate) fn families(comparisons: &[Comparison], names: &[String]) -> Markup {
+    let mut all: Vec<&Family> = Vec::new();
+    for family in comparisons.iter().flat_map(|comparison| &comparison.families) {
+        if !all.iter().any(|known| same_family(known, family)) {
+            all.push(family);
+        }
+    }
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Families of rows" {
+            table.compared {
+                thead {
+                    tr {
+                        th scope="col" { "family" }
+                        @for name in &names[1..] { th.n scope="col" { (name) " ÷ " (names[0]) } }
+                    }
+                }
+                tbody {
+                    @for family in &all {
+                        tr {
+                            th scope="row" {
+                                code { (family.case) }
+                                @if !family.params.is_empty() { " " (params(&family.params)) }
+                            }
+                            @for (comparison, name) in comparisons.iter().zip(&names[1..]) {
+                                td.n data-name=(name) {
+                                    @match comparison.families.iter().find(|f| same_family(f, family)) {
+                                        Some(found) => (judged(found)),
+                                        None => "not measured",
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn same_family(a: &Family, b: &Family) -> bool {
+    (&a.case, &a.params, a.unit) == (&b.case, &b.params, b.unit)
+}
+
+fn judged(family: &Family) -> Markup {
+    let (class, word) = match family.verdict {
+        Found::Regression => ("worse", "worse"),
+        Found::Improvement => ("better", "better"),
+        Found::Same => ("same", "same"),
+        Found::Unclear => ("same", "unclear"),
+    };
+    let why = family.doubt.as_ref().map(|doubt| doubt.why.as_str());
+    html! {
+        span class=(class) title=[why] {
+            (times(family.ratio)) " " small { (word) }
+        }
+        " " span.ci { (format!("{:.2} to {:.2}", family.ci[0], family.ci[1])) }
     }
 }
 

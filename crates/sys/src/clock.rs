@@ -54,6 +54,18 @@ impl Clock {
         }
     }
 
+    /// The best clock of this machine at a rate that another process of it has found
+    /// ([`hz`](Self::hz)): nothing is waited for.
+    pub fn with_rate(hz: f64) -> Self {
+        match Tsc::trusted() {
+            Ok(tsc) => {
+                let known = calibrate::Rate { ns_per_tick: 1e9 / hz, error_ppm: 0.0 };
+                Self::characterised(Source::Tsc(tsc), known)
+            }
+            Err(_) => Self::monotonic_raw(),
+        }
+    }
+
     /// `CLOCK_MONOTONIC_RAW`, even if the TSC would do.
     pub fn monotonic_raw() -> Self {
         let exact = calibrate::Rate { ns_per_tick: 1.0, error_ppm: 0.0 };
@@ -182,6 +194,14 @@ mod tests {
                 last = start;
             }
         }
+    }
+
+    #[test]
+    fn a_rate_that_is_known_is_taken() {
+        let (first, again) = (Clock::new(), Clock::with_rate(Clock::new().hz()));
+        assert_eq!(first.name(), again.name());
+        let apart = first.ns(1_000_000_000) / again.ns(1_000_000_000);
+        assert!((apart - 1.0).abs() < 1e-3, "{apart}");
     }
 
     #[test]

@@ -61,6 +61,7 @@ mod event_count;
 mod machine;
 mod policy;
 mod primitive;
+mod rested;
 mod ticks;
 mod waiter;
 
@@ -70,5 +71,6 @@ pub use deadline::Deadline;
 pub use error::{Error, TimedOut};
 pub use event_count::EventCount;
 pub use policy::{Policy, Relax, Sleep, Threshold};
+pub use rested::{Rested, rested};
 pub use ticks::Ticks;
 pub use waiter::{Counts, Waiter};

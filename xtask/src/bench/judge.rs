@@ -32,7 +32,7 @@ pub(super) fn measured_by<'a>(
     words: impl IntoIterator<Item = &'a str>,
 ) -> Result<Outcome> {
     let json = read(&mut program(&binary.to_string_lossy(), words))?;
-    let outcome: Outcome = serde_json::from_str(&json).context("result of `kumiki-bench`")?;
+    let outcome = Outcome::read(json.as_bytes()).context("result of `kumiki-bench`")?;
     print_rows(&outcome.rows);
     Ok(outcome)
 }

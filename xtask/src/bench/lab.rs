@@ -56,7 +56,7 @@ fn measured(programs: &Path) -> Result<Outcome> {
     ensure!(outcome.faults.is_empty(), "the machine's kernel log: {}", outcome.faults.join("\n"));
     ensure!(outcome.exit.code() == 0, "`kumiki-bench lab` failed with {}", outcome.exit.code());
     machine.shut_down(0)?;
-    serde_json::from_slice(&json).context("result of `kumiki-bench lab`")
+    Outcome::read(&json).context("result of `kumiki-bench lab`")
 }
 
 /// Of each figure the median of all starts, and each start's.

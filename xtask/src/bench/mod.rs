@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use kumiki_measure::schema::{Machine, SCHEMA};
-use serde::{Deserialize, Serialize};
+use kumiki_measure::bench::{Document, Row};
+use kumiki_measure::schema::Machine;
 
-use crate::Bench;
+use crate::{Bench, Slice};
 
 mod against;
 mod judge;
@@ -26,52 +26,18 @@ mod shadow;
 mod verdicts;
 
 /// What a bench hands back.
-#[derive(Deserialize)]
 struct Outcome {
     machine: Machine,
     rows: Vec<Row>,
-    #[serde(skip)]
     musts: Vec<Must>,
 }
 
-/// One figure of one subject, in the shape that every bench writes.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Row {
-    /// What was done, with its parameters.
-    case: String,
-    /// Who did it: `kumiki`, or a peer measured beside it.
-    subject: String,
-    /// The case's size (elements, bytes, nanoseconds of a gap); of a case
-    /// without one, samples.
-    n: usize,
-    /// `ns`, `ms`, `GB/s`, or `cpu`: processor seconds a second.
-    unit: String,
-    median: f64,
-    p99: f64,
-    /// 95 % confidence interval of the median.
-    ci: [f64; 2],
-    /// The raw reference of the same interleaved run, e.g. the cache-line round
-    /// trip: nothing can be better.
-    limit: Option<f64>,
-    /// The plain way to do the same, of the same run.
-    base: Option<f64>,
-    /// Median of each instance of the subject, where it was made anew at times.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    instances: Vec<f64>,
-    /// `limit` of each instance.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    limits: Vec<f64>,
-    /// Of each turn, median ÷ that of the plain way in the same process just before and
-    /// after, where it was asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    of_plain: Vec<f64>,
-    /// Samples that ended without what was asked for.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    failed: usize,
-}
-
-fn is_zero(number: &usize) -> bool {
-    *number == 0
+impl Outcome {
+    /// What a program of `bench/` wrote.
+    fn read(json: &[u8]) -> serde_json::Result<Self> {
+        let Document { machine, rows, .. } = serde_json::from_slice(json)?;
+        Ok(Outcome { machine, rows, musts: Vec::new() })
+    }
 }
 
 /// A promise, the figure that was measured, and whether it holds.
@@ -118,7 +84,7 @@ pub(crate) fn bench(
     check: bool,
     against: Option<&str>,
     cases: &[String],
-    trials: usize,
+    slice: &Slice,
 ) -> Result<ExitCode> {
     // Opened first: an unwritable file must not cost a run of minutes.
     let json = json.map(|path| {
@@ -138,7 +104,7 @@ pub(crate) fn bench(
         (Bench::Parasc, None) => parasc::parasc(check, cases)?,
         (Bench::Node, None) => node::node(check, cases)?,
         (Bench::Servers, None) => servers::servers(check, cases)?,
-        (Bench::Verdicts, None) => verdicts::verdicts(trials, cases)?,
+        (Bench::Verdicts, None) => verdicts::verdicts(slice, cases)?,
         _ if !cases.is_empty() => {
             bail!("--case is not for `cargo xtask bench measure` and `lab`")
         }
@@ -150,7 +116,8 @@ pub(crate) fn bench(
         outcome.musts.retain(|must| must.figure != judge::NOT_MEASURED);
     }
     if let Some((path, mut file)) = json {
-        write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;
+        let document = Document::new(outcome.machine, outcome.rows);
+        write_json(&mut file, &document).with_context(|| format!("writing {}", path.display()))?;
     }
     print_musts(&mut std::io::stdout().lock(), &outcome.musts)?;
     if outcome.musts.is_empty() {
@@ -161,15 +128,8 @@ pub(crate) fn bench(
     Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn write_json(out: &mut impl Write, outcome: &Outcome) -> Result<()> {
-    #[derive(Serialize)]
-    struct Document<'a> {
-        schema: u32,
-        machine: &'a Machine,
-        rows: &'a [Row],
-    }
-    let document = Document { schema: SCHEMA, machine: &outcome.machine, rows: &outcome.rows };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
+fn write_json(out: &mut impl Write, document: &Document) -> Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
     writeln!(out)?;
     Ok(out.flush()?)
 }
@@ -185,8 +145,6 @@ fn print_musts(out: &mut impl Write, musts: &[Must]) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     #[test]
@@ -207,37 +165,5 @@ mod tests {
         print_musts(&mut out, &musts).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "holds  report: 41.2 s (at most 60 s)\nFAILS  memory: not recorded\n");
-    }
-
-    #[test]
-    fn json_has_the_common_shape() {
-        let row = Row {
-            case: "memory.fault".to_owned(),
-            subject: "kumiki".to_owned(),
-            n: 3,
-            unit: "ns".to_owned(),
-            median: 2.0,
-            p99: 3.0,
-            ci: [1.0, 3.0],
-            limit: None,
-            base: Some(4.0),
-            instances: Vec::new(),
-            limits: Vec::new(),
-            of_plain: Vec::new(),
-            failed: 0,
-        };
-        let outcome = Outcome { machine: Machine::default(), rows: vec![row], musts: vec![] };
-        let mut out = Vec::new();
-        write_json(&mut out, &outcome).unwrap();
-        let value: Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(value["schema"], 1);
-        assert!(value["machine"].is_object());
-        assert_eq!(
-            value["rows"],
-            json!([{
-                "case": "memory.fault", "subject": "kumiki", "n": 3, "unit": "ns", "median": 2.0,
-                "p99": 3.0, "ci": [1.0, 3.0], "limit": null, "base": 4.0,
-            }])
-        );
     }
 }

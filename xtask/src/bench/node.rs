@@ -52,8 +52,7 @@ pub(super) fn node(judge: bool, only: &[String]) -> Result<Outcome> {
     debian::install(PACKAGES)?;
     run(&mut cargo("build --profile dist --locked --package kumiki-cli --package kumiki-bench"))?;
     let json = measured(&target_folder()?.join("dist"), only)?;
-    let mut outcome: Outcome =
-        serde_json::from_slice(&json).context("result of `kumiki-bench node`")?;
+    let mut outcome = Outcome::read(&json).context("result of `kumiki-bench node`")?;
     print_rows(&outcome.rows);
     if judge {
         outcome.musts = musts(&Figures(&outcome.rows));

@@ -292,7 +292,7 @@ mod tests {
         let json = r#"{"schema": 1, "machine": {"cpus": 2}, "rows": [{"case": "idle_burn",
             "subject": "park", "n": 4, "unit": "cpu", "median": 0.5, "p99": 0.5,
             "ci": [0.5, 0.5], "limit": 50.0, "base": null}]}"#;
-        let outcome: Outcome = serde_json::from_str(json).unwrap();
+        let outcome = Outcome::read(json.as_bytes()).unwrap();
         assert_eq!((outcome.machine.cpus, outcome.rows[0].base), (2, None));
         assert!(outcome.musts.is_empty());
     }

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use kumiki_measure::bench::Row;
 
 use crate::busy::Busy;
 use crate::case::Case;
-use crate::run::{Row, Turns};
+use crate::run::Turns;
 use crate::stopwatch::Stopwatch;
 
 mod halves;
@@ -140,7 +141,7 @@ fn times(walkers: &[&Walker], case: Du, base: Option<&str>) -> Result<Vec<Row>> 
     }
     let base = walkers.iter().position(|walker| Some(walker.name) == base);
     let base = base.map(|i| turns[i].median());
-    let row = |(walker, its): (&&Walker, &Turns)| Row::new(case, walker.name, its, base);
+    let row = |(walker, its): (&&Walker, &Turns)| crate::run::row(case, walker.name, its, base);
     Ok(walkers.iter().zip(&turns).map(row).collect())
 }
 

@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use kumiki_measure::bench::Row;
 
 use crate::pair::Pair;
-use crate::run::{Row, Turns};
+use crate::run::Turns;
 use crate::subject::Subject;
 
 mod futex;
@@ -173,7 +174,7 @@ fn turns(
     let base = cases.iter().position(|(name, _)| Some(*name) == base);
     let base = base.map(|at| all[at].median());
     let rows = cases.iter().zip(&all);
-    Ok(rows.map(|((name, case), turns)| Row::new(*case, name, turns, base)).collect())
+    Ok(rows.map(|((name, case), turns)| crate::run::row(*case, name, turns, base)).collect())
 }
 
 /// Whether the machine has memory for a process of that size.

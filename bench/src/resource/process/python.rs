@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use kumiki_measure::bench::Row;
 use serde::Deserialize;
 
-use crate::run::{Row, Turns};
+use crate::run::Turns;
 
 use super::fits;
 use super::request::Request;
@@ -46,8 +47,8 @@ pub(super) fn rows(parents: &[u64], program: &Path) -> Result<Vec<Row>> {
         let turns = |samples: Vec<f64>| Turns::of(samples.into_iter().map(|ns| vec![ns]).collect());
         let (kumiki, subprocess) = (turns(answer.kumiki), turns(answer.subprocess));
         let (case, base) = (Request::PythonSpawn { mib }, Some(subprocess.median()));
-        rows.push(Row::new(case, "kumiki", &kumiki, base));
-        rows.push(Row::new(case, "subprocess", &subprocess, base));
+        rows.push(crate::run::row(case, "kumiki", &kumiki, base));
+        rows.push(crate::run::row(case, "subprocess", &subprocess, base));
     }
     Ok(rows)
 }

@@ -3,36 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use kumiki_measure::schema::{Machine, Params, Unit};
-use kumiki_measure::stats::change;
-use kumiki_report::format;
-use serde::Serialize;
+use kumiki_measure::schema::{Machine, Params};
+use kumiki_report::format::{self, minute};
+use kumiki_report::{Point, Trend, trend_html};
 
-use super::{NOTHING, existing, minute};
+use super::{NOTHING, existing};
+use crate::destination::Destination;
 use crate::{Verdict, output};
-
-/// A row's cost in each result that has it.
-#[derive(Serialize)]
-struct Trend {
-    case: String,
-    params: Params,
-    unit: Unit,
-    points: Vec<Point>,
-}
-
-#[derive(Serialize)]
-struct Point {
-    result: i64,
-    label: Option<String>,
-    started: String,
-    kernel: String,
-    /// What it costs where others leave it alone, in the row's unit.
-    quiet: f64,
-    interval: [f64; 2],
-    disturbed: bool,
-    /// The cost begins here to be another one, and stays.
-    changed: bool,
-}
 
 /// What stays of a machine whatever is installed on it, and however it is called.
 fn identity(machine: &Machine) -> (&str, usize, usize, u64, Option<&str>) {
@@ -41,7 +18,13 @@ fn identity(machine: &Machine) -> (&str, usize, usize, u64, Option<&str>) {
     (&machine.cpu_model, machine.cpus, machine.numa_nodes, gib, hypervisor)
 }
 
-pub(super) fn run(words: &[String], db: Option<&Path>, json: bool) -> Result<Verdict> {
+pub(super) fn run(
+    words: &[String],
+    db: Option<&Path>,
+    page: Option<&Path>,
+    json: bool,
+) -> Result<Verdict> {
+    let page = page.map(Destination::new).transpose()?;
     let Some(store) = existing(db)? else { bail!(NOTHING) };
     let mut listed = store.list()?;
     // A date of RFC 3339 in UTC sorts as a text.
@@ -88,12 +71,11 @@ pub(super) fn run(words: &[String], db: Option<&Path>, json: bool) -> Result<Ver
             words.join(" ")
         );
     }
-    for trend in &mut trends {
-        let logs: Vec<f64> =
-            trend.points.iter().map(|point| point.quiet.max(f64::MIN_POSITIVE).ln()).collect();
-        for at in change::points(&logs) {
-            trend.points[at].changed = true;
-        }
+    trends.iter_mut().for_each(Trend::mark_changes);
+    if let Some(page) = page {
+        let html = trend_html(&trends, &machine);
+        page.write(|out| Ok(out.write_all(html.as_bytes())?))?;
+        return Ok(Verdict::Fine);
     }
     if json {
         output::json(&trends)?;
@@ -131,15 +113,8 @@ fn print(trends: &[Trend], machine: &Machine, others: usize) -> Result<()> {
             ]);
         }
         table.indented().print()?;
-        for (at, point) in trend.points.iter().enumerate().filter(|(_, point)| point.changed) {
-            let before = &trend.points[at - 1];
-            let text = format!(
-                "▶ from {} on it costs {:.2} × of what it was until {}",
-                minute(&point.started),
-                level(&trend.points[at..]) / level(&trend.points[..at]),
-                minute(&before.started),
-            );
-            output::text(output::wrapped(&text, "  "))?;
+        for change in trend.changes() {
+            output::text(output::wrapped(&format!("▶ {change}"), "  "))?;
         }
         output::line("")?;
     }
@@ -152,12 +127,6 @@ fn print(trends: &[Trend], machine: &Machine, others: usize) -> Result<()> {
         text += &format!(" {others} results of other machines are left out.");
     }
     output::text(output::wrapped(&text, ""))
-}
-
-/// The middle of a level: until the next change.
-fn level(points: &[Point]) -> f64 {
-    let own = points.iter().enumerate().take_while(|(at, point)| *at == 0 || !point.changed);
-    kumiki_measure::stats::describe::median_of(own.map(|(_, point)| point.quiet))
 }
 
 /// A bar of at most twenty columns.

@@ -104,6 +104,20 @@ fn commands_that_cannot_be_compared_are_errors() {
     }
 }
 
+#[test]
+fn commands_of_a_millisecond_and_longer_than_the_time_are_told() {
+    let home = Home::new();
+    let (_, said) = ab(&home, &["--pairs", "12", "--all", "--", "true", "---", "true"]);
+    says(&said.replace("\n  ", " "), &["the start of a process is much of that"]);
+    // One pair takes longer than all the time there is: it is run, and no other.
+    let long = ["--for", "0.1", "--", "sleep", "0.15", "---", "sleep", "0.15"];
+    let (code, said) = ab(&home, &long);
+    assert_eq!(code, Some(3), "{said}");
+    let said = said.replace('\n', " ");
+    says(&said, &["1 pair", "more pairs (", "would tell"]);
+    assert!(!said.contains("start of a process"), "{said}");
+}
+
 /// Fails once in so many runs.
 fn sometimes(home: &Home, every: u32) -> String {
     let count = home.path("count");

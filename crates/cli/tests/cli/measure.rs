@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Home, MEASURE, entries, failure, says, skip};
+use crate::common::{Home, MEASURE, entries, failure, says, skip, text};
 use kumiki_sys::affinity;
 use predicates::prelude::*;
 use serde_json::Value;
@@ -279,4 +279,34 @@ fn odd_times_are_refused() {
     home.refuses(&["measure", "entry", "--time", "soon"], &["'soon'", "--time"]);
     home.refuses(&["measure", "entry", "--time", "-1"], &["'-1'", "--time"]);
     home.refuses(&["measure", "entry", "--quick", "--full"], &["--quick", "--full"]);
+}
+
+/// What a visit cannot be is said by the process that was asked for it.
+#[test]
+fn a_visit_in_a_process_of_its_own_is_answered() {
+    let home = Home::new();
+    let result = home.json(&["measure", "memory.mmap_munmap", "--quick", "--time", "1", "--json"]);
+    assert!(!result["rows"].as_array().unwrap().is_empty(), "{result}");
+    assert_eq!(result["skipped"].as_array().unwrap().len(), 0, "{result}");
+    assert!(result["run"]["peak_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{result}");
+
+    let asked = |request: &str| {
+        let mut command = home.kumiki(&["measure-visit"]);
+        command.write_stdin(request.to_owned()).output().unwrap()
+    };
+    let nothing = asked("nothing");
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(text(nothing.stderr).contains("a request for a visit"));
+    // Whoever asked is gone: there is nobody to answer.
+    let gone = r#"{"case":"x","params":{},"unit":"ns","cpu":0,"partner":null,"scratch":"/tmp",
+        "length":{"secs":0,"nanos":1},"hz":1e9,"parent":1}"#;
+    let gone = asked(gone);
+    assert!(gone.status.success() && gone.stdout.is_empty(), "{}", text(gone.stderr));
+    let unknown = format!(
+        r#"{{"case":"no.such","params":{{}},"unit":"ns","cpu":0,"partner":null,"scratch":"/tmp",
+        "length":{{"secs":0,"nanos":1}},"hz":1e9,"parent":{}}}"#,
+        std::process::id()
+    );
+    let unknown = asked(&unknown);
+    assert!(text(unknown.stdout).contains("no case no.such"));
 }

@@ -322,6 +322,9 @@ fn a_cost_that_changed_and_stayed_is_marked() {
     let changed: Vec<usize> =
         (0..points.len()).filter(|at| points[*at]["changed"] == true).collect();
     assert_eq!((points.len(), changed), (12, vec![6]), "{json}");
+    home.prints(&["results", "trend", "entry.getppid", "-o", "trend.html"]);
+    let page = std::fs::read_to_string(home.path("trend.html")).unwrap();
+    assert!(page.contains("from 2025-03-07 01:00 on it costs 1.5") && page.contains("<svg"));
     home.refuses(&["results", "trend", "no.such.case"], &["no.such.case", "measure ls"]);
 }
 

@@ -16,6 +16,7 @@ fn a_machine_that_stays() {
     assert_eq!(name, "one\n");
     it_is_listed(&labs);
     commands_run_in_it(&labs);
+    a_clock_that_jumps_moves_no_comparison(&labs);
     input_and_files_go_through(&labs);
     faults_fail_a_command(&labs);
     a_killed_client_takes_its_command_along(&labs);
@@ -110,6 +111,22 @@ fn commands_run_in_it(labs: &Labs) {
     assert!(stderr.contains("took more than 1 s"), "{stderr}");
     let (_, stderr) = labs.gives(2, &["lab", "console", "one"]);
     assert!(stderr.contains("no terminal"), "{stderr}");
+}
+
+/// Each run of A sets the clock decades ahead, each of B back.
+fn a_clock_that_jumps_moves_no_comparison(labs: &Labs) {
+    let ab = ["lab", "exec", "one", "--", "kumiki", "ab", "--pairs", "6", "--all", "--json"];
+    let jumps = ["--", "date", "-s", "@1900000000", "---", "date", "-s", "@1000000000"];
+    let (outcome, _) = labs.gives(3, &[&ab[..], &jumps].concat());
+    let outcome: serde_json::Value = serde_json::from_str(&outcome).unwrap();
+    let pairs = outcome["pairs"].as_array().unwrap();
+    assert_eq!((pairs.len(), &outcome["pairs_counted"]), (6, &6.into()), "{outcome}");
+    for run in pairs.iter().flat_map(|pair| pair.as_array().unwrap()) {
+        let wall = run["wall_ns"].as_f64().unwrap();
+        assert!(run["end"] == "success" && 0.0 < wall && wall < 60e9, "{run}");
+    }
+    let slept = outcome["notes"].as_array().unwrap().iter().any(|note| note["note"] == "slept");
+    assert!(!slept, "{outcome}");
 }
 
 fn input_and_files_go_through(labs: &Labs) {

@@ -4,6 +4,7 @@
 
 mod chase;
 mod copy;
+mod doze;
 mod energy;
 mod idle;
 mod message;
@@ -41,6 +42,7 @@ pub(crate) fn cases(choice: &Choice) -> Vec<Case> {
     cases.extend(pair::cases());
     cases.extend(idle::cases());
     cases.extend(over::cases());
+    cases.extend(doze::cases());
     cases.extend(copy::cases(choice));
     cases.extend(message::cases());
     cases.extend(chase::cases());

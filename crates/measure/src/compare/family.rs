@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-use super::between::{Between, Moved, known};
+use super::between::{Between, Moved};
 use super::doubt::{Cause, Doubt};
 use super::shift::Shift;
 use super::{Judged, Limits, Verdict, judge};
+use crate::moves;
 use crate::schema::{Params, Row, Unit, Value};
 
 /// A case with all of its sizes and counts.
@@ -74,7 +75,7 @@ impl<'a> Pooled<'a> {
             let shifts: Vec<Shift> = near.filter_map(|(a, b)| shift(a, b, undisturbed)).collect();
             let first = rows.first()?.0;
             let crosses = rows.iter().any(|(a, _)| a.cpus.len() > 1);
-            let known = known(&first.case, crosses);
+            let known = moves::of_a_pair(&first.case, crosses);
             Some(Moved { shift: Shift::pooled(&shifts)?, known, crosses })
         };
         let (all, quiet) = (moved(false), disturbed.then(|| moved(true)));
@@ -120,7 +121,7 @@ impl<'a> Pooled<'a> {
             let apart = "the cpus were not as far apart in any of its rows".to_owned();
             return of(Cause::Moved, apart, None, None);
         };
-        if moved.shift.within.is_nan() {
+        if moved.shift.within.variance.is_nan() {
             return of(Cause::FewVisits, "a side has one visit".to_owned(), None, None);
         }
         let percent = |ln: f64| 100.0 * ln.exp_m1();
@@ -133,13 +134,13 @@ impl<'a> Pooled<'a> {
             let why = "other work disturbed it, and the quiet visits do not tell".to_owned();
             return of(Cause::Disturbed, why, None, same_at);
         }
-        if moved.shift.within.powi(2) < error.powi(2) / 2.0 {
+        if moved.shift.within.variance < error.powi(2) / 2.0 {
             let why =
                 format!("by itself it moves from run to run: two runs tell {told:.0} % and more");
             return of(Cause::Runs, why, None, same_at);
         }
         let why = format!("its visits spread: these tell {told:.0} % and more");
-        let times = super::times_visits(moved.shift.within, error);
+        let times = super::times_visits(moved.shift.within.error(), error);
         of(Cause::Wide, why, times, same_at)
     }
 }

@@ -21,7 +21,7 @@
 //!
 //! Visits are what is compared, not samples: a thousand samples of one visit
 //! share one placement of pages, and are no thousand experiments. And a run is one
-//! experiment for what moves whole runs: `between.rs` knows how far.
+//! experiment for what moves whole runs: [`crate::moves`] knows how far.
 
 mod between;
 mod clock;
@@ -43,6 +43,7 @@ use family::Pooled;
 use shift::{Shift, Way};
 
 use crate::check::identity;
+use crate::moves;
 use crate::schema::{Machine, Params, Results, Row, Run, Unit};
 use crate::stats::{false_discovery, mann_whitney};
 
@@ -241,7 +242,7 @@ fn pooled<'a>(
 fn tells(families: &[Pooled], between: &Between, crosses: bool) -> Option<f64> {
     let moved = families.iter().filter_map(|family| family.moved);
     let errors = moved
-        .filter(|moved| moved.crosses == crosses && moved.shift.within.is_finite())
+        .filter(|moved| moved.crosses == crosses && moved.shift.within.variance.is_finite())
         .map(|moved| (between.critical(&moved) * between.error(&moved)).exp_m1());
     let middle = crate::stats::describe::median_of(errors);
     middle.is_finite().then_some(middle)
@@ -334,7 +335,8 @@ fn judge(
 
 fn compare_row(row: &Pooled, between: &Between, limits: &Limits, way: Way) -> Compared {
     let (a, b) = row.rows[0];
-    let p = mann_whitney::p_value(&shift::logs(a, way), &shift::logs(b, way));
+    let [of_a, of_b] = shift::costs(a, b, way);
+    let p = mann_whitney::p_value(&of_a, &of_b);
     let near = moved(a, b).is_none();
     let known = row.moved.or_else(|| far(a, b, way));
     let judged = known.map(|moved| (moved, judge(&moved, row.quiet, between, limits)));
@@ -353,7 +355,7 @@ fn compare_row(row: &Pooled, between: &Between, limits: &Limits, way: Way) -> Co
     }
     let unclear = || {
         let (error, critical) = judged.as_ref().map_or(([f64::NAN; 2], f64::NAN), |(moved, _)| {
-            ([moved.shift.within, between.error(moved)], between.critical(moved))
+            ([moved.shift.within.error(), between.error(moved)], between.critical(moved))
         });
         Unclear { a, b, worse, ci, error, critical, p, limit: limits.asked }
     };
@@ -378,7 +380,7 @@ fn compare_row(row: &Pooled, between: &Between, limits: &Limits, way: Way) -> Co
 fn far(a: &Row, b: &Row, way: Way) -> Option<Moved> {
     let crosses = a.cpus.len() > 1;
     let shift = Shift::of(a, b, way)?;
-    Some(Moved { shift, known: between::known(&a.case, crosses), crosses })
+    Some(Moved { shift, known: moves::of_a_pair(&a.case, crosses), crosses })
 }
 
 /// The raw round trips of both sides if a case of two cpus ran on cpus that were

@@ -250,7 +250,7 @@ fn base(case: &str) -> Row {
 
 #[test]
 fn two_runs_of_one_machine_cry_regression_as_rarely_as_is_said() {
-    const PAIRS: usize = 25;
+    const PAIRS: usize = 60;
     let mut rng = fastrand::Rng::with_seed(23);
     // Between two runs a family moves by root two of what one moves it.
     for (visits, whole) in [(5, 0.02), (10, 0.04)] {
@@ -276,10 +276,10 @@ fn real_regressions_are_found() {
         *row = Row::summarise(&row.case, Params::new(), row.unit, vec![0], visits);
     }
     let comparison = compare(&run(&mut rng, 8, 0.0), &slow, 0.05);
-    // The rows that wander by 3 % or less and many that wander by 10 %; the wild ones may hide it.
+    // All of the rows that wander by 10 % or less; the wild ones may hide it.
     let found = comparison.rows.iter().enumerate().filter(|(i, _)| i % 4 < 3);
     let found = found.filter(|(_, row)| row.verdict == Verdict::Regression).count();
-    assert!(found >= 24, "{found} of 30");
+    assert!(found >= 27, "{found} of 30");
 }
 
 proptest! {

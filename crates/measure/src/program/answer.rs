@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::meter::{Counts, Sample};
+use crate::meter::{Counts, Sample, ns};
 use crate::schema::CpuTime;
 
 /// Bytes of a stamp: `struct timespec`, then `struct rusage` of the program
@@ -32,15 +32,8 @@ pub(crate) struct Answer {
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
     clock_ns: i64,
-    own: Usage,
-    children: Usage,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Usage {
-    user_us: i64,
-    system_us: i64,
-    counts: Counts,
+    own: libc::rusage,
+    children: libc::rusage,
 }
 
 impl Answer {
@@ -59,6 +52,7 @@ impl Answer {
     pub(super) fn failure(&self) -> Option<String> {
         let call = match self.at as i64 {
             libc::SYS_fork => "fork",
+            libc::SYS_vfork => "vfork",
             libc::SYS_execve => "execve",
             libc::SYS_mmap => "mmap of the anonymous memory",
             libc::SYS_madvise => "madvise(MADV_HUGEPAGE)",
@@ -77,34 +71,23 @@ impl Answer {
 
     /// The time between the stamps.
     pub(crate) fn sample(&self) -> Sample {
-        let ns = |time: fn(&Usage) -> i64, of: fn(&Stamp) -> &Usage| {
-            (time(of(&self.end)) - time(of(&self.start))) as f64 * 1e3
-        };
+        let (start, end) = (&self.start, &self.end);
+        let (user, system) = (|u: &libc::rusage| ns(u.ru_utime), |u: &libc::rusage| ns(u.ru_stime));
         Sample {
             wall_ns: (self.end.clock_ns - self.start.clock_ns) as f64,
             cpu: CpuTime {
-                user_ns: ns(|u| u.user_us, |s| &s.own),
-                system_ns: ns(|u| u.system_us, |s| &s.own),
-                children_ns: ns(|u| u.user_us + u.system_us, |s| &s.children),
+                user_ns: user(&end.own) - user(&start.own),
+                system_ns: system(&end.own) - system(&start.own),
+                children_ns: user(&end.children) + system(&end.children)
+                    - user(&start.children)
+                    - system(&start.children),
             },
-            program: self.counts(),
+            // What it and its children counted between the stamps.
+            program: Counts::each(|of| {
+                let at = |stamp: &Stamp| of(&stamp.own) + of(&stamp.children);
+                u64::try_from(at(end) - at(start)).unwrap_or(0)
+            }),
             ..Sample::default()
-        }
-    }
-
-    /// What it and its children counted between the stamps.
-    fn counts(&self) -> Counts {
-        let of = |count: fn(&Counts) -> u64| {
-            let at = |stamp: &Stamp| count(&stamp.own.counts) + count(&stamp.children.counts);
-            at(&self.end).saturating_sub(at(&self.start))
-        };
-        Counts {
-            minor_faults: of(|c| c.minor_faults),
-            major_faults: of(|c| c.major_faults),
-            voluntary_switches: of(|c| c.voluntary_switches),
-            involuntary_switches: of(|c| c.involuntary_switches),
-            blocks_in: of(|c| c.blocks_in),
-            blocks_out: of(|c| c.blocks_out),
         }
     }
 }
@@ -113,29 +96,16 @@ impl Stamp {
     fn parse(bytes: &[u8]) -> Self {
         Stamp {
             clock_ns: word(bytes, 0) * 1_000_000_000 + word(bytes, 8),
-            own: Usage::parse(&bytes[16..]),
-            children: Usage::parse(&bytes[16 + RUSAGE..]),
+            own: usage(&bytes[16..16 + RUSAGE]),
+            children: usage(&bytes[16 + RUSAGE..16 + 2 * RUSAGE]),
         }
     }
 }
 
-impl Usage {
-    fn parse(bytes: &[u8]) -> Self {
-        let us = |at| word(bytes, at) * 1_000_000 + word(bytes, at + 8);
-        let count = |at| u64::try_from(word(bytes, at)).unwrap_or(0);
-        Usage {
-            user_us: us(std::mem::offset_of!(libc::rusage, ru_utime)),
-            system_us: us(std::mem::offset_of!(libc::rusage, ru_stime)),
-            counts: Counts {
-                minor_faults: count(std::mem::offset_of!(libc::rusage, ru_minflt)),
-                major_faults: count(std::mem::offset_of!(libc::rusage, ru_majflt)),
-                voluntary_switches: count(std::mem::offset_of!(libc::rusage, ru_nvcsw)),
-                involuntary_switches: count(std::mem::offset_of!(libc::rusage, ru_nivcsw)),
-                blocks_in: count(std::mem::offset_of!(libc::rusage, ru_inblock)),
-                blocks_out: count(std::mem::offset_of!(libc::rusage, ru_oublock)),
-            },
-        }
-    }
+fn usage(bytes: &[u8]) -> libc::rusage {
+    assert_eq!(bytes.len(), RUSAGE);
+    // SAFETY: so many bytes are there, and any are a valid `rusage`, a struct of integers.
+    unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) }
 }
 
 fn word(bytes: &[u8], at: usize) -> i64 {

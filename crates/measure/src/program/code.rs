@@ -23,8 +23,6 @@ unsafe extern "C" {
 pub(crate) enum Code {
     /// Ends at once.
     Exit,
-    /// The same, with as many bytes of text as this.
-    Sized(u16),
     /// Forks as often as it is told, `fork.s`.
     Fork,
     /// Execs the other of a pair, `exec.s`.
@@ -35,9 +33,7 @@ impl Code {
     /// Its bytes, runnable at any address.
     pub(crate) fn bytes(self) -> &'static [u8] {
         let (from, to) = match self {
-            Code::Exit | Code::Sized(_) => {
-                (&raw const kumiki_program_exit, &raw const kumiki_program_exit_end)
-            }
+            Code::Exit => (&raw const kumiki_program_exit, &raw const kumiki_program_exit_end),
             _ => (&raw const kumiki_program_start, &raw const kumiki_program_end),
         };
         // SAFETY: both labels are in the one section that `common.s` opens, `to`
@@ -49,7 +45,7 @@ impl Code {
     /// Where in `bytes` it begins to run.
     pub(crate) fn entry(self) -> u64 {
         let entry = match self {
-            Code::Exit | Code::Sized(_) => return 0,
+            Code::Exit => return 0,
             Code::Fork => &raw const kumiki_program_fork,
             Code::Exec => &raw const kumiki_program_exec,
         };

@@ -13,6 +13,7 @@
 .set SYS_pwrite64, 18
 .set SYS_madvise, 28
 .set SYS_fork, 57
+.set SYS_vfork, 58
 .set SYS_execve, 59
 .set SYS_wait4, 61
 .set SYS_getrusage, 98
@@ -50,9 +51,13 @@
 .set FRAME_TOUCH, ANSWER_BYTES + 16
 .set FRAME_HUGE, ANSWER_BYTES + 24
 .set FRAME_CHILD, ANSWER_BYTES + 32
-.set FRAME_COUNT, ANSWER_BYTES + 40
-.set FRAME_STATUS, ANSWER_BYTES + 48
-.set FRAME_BYTES, 704
+.set FRAME_WAY, ANSWER_BYTES + 40
+.set FRAME_COUNT, ANSWER_BYTES + 48
+.set FRAME_STATUS, ANSWER_BYTES + 56
+.set FRAME_BEGIN, ANSWER_BYTES + 64     # the counter before a fork
+.set FRAME_TICKS, ANSWER_BYTES + 72     # until the children's first instructions
+.set FRAME_SHARED, ANSWER_BYTES + 80    # the page in which a child says when that was
+.set FRAME_BYTES, 736
 
 .macro system_call number
     mov     $\number, %eax

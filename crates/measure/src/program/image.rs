@@ -20,11 +20,23 @@ const TEXT: u64 = 0x40_0000;
 /// page table are the same for every size.
 const DATA: u64 = 0x1000_0000;
 
+/// The most text that has room before the data.
+const TEXT_MOST: u64 = DATA - TEXT - 2 * PAGE;
+
+/// The beginning of a file.
+struct Head {
+    bytes: Vec<u8>,
+    /// What the text segment has with the noise behind that.
+    text_bytes: u64,
+}
+
 /// What a program file consists of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Image {
     /// Its code.
     pub(crate) code: Code,
+    /// Text in the file, if that is more than the code: behind it is noise that never runs.
+    pub(crate) text_bytes: u64,
     /// Initialised data, present in the file.
     pub(crate) data_bytes: u64,
     /// Zero-filled memory behind the data.
@@ -32,11 +44,16 @@ pub(crate) struct Image {
 }
 
 impl Image {
+    /// One with nothing but its code.
+    pub(crate) const fn of(code: Code) -> Self {
+        Image { code, text_bytes: 0, data_bytes: 0, bss_bytes: 0 }
+    }
+
     /// Makes the file `name` in the folder `programs` of `scratch`, unless it is
     /// there already: it stays for later visits.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the sizes exceed the address space; those of
+    /// [`Error::Invalid`] if the sizes exceed the address space, or the text its place; those of
     /// [`file::make`].
     pub(crate) fn file(&self, scratch: &Path, name: &str) -> Result<PathBuf> {
         let size = self.data_bytes.checked_add(self.bss_bytes);
@@ -47,31 +64,38 @@ impl Image {
                 self.data_bytes, self.bss_bytes
             )));
         }
-        file::make(scratch, name, self.data_bytes + PAGE, |file| self.write(file))
+        if self.text_bytes > TEXT_MOST {
+            return Err(Error::Invalid(format!(
+                "text_bytes {}: a program of these has room for {TEXT_MOST} bytes of text before \
+                 its data; choose less",
+                self.text_bytes
+            )));
+        }
+        let bytes = self.data_bytes + self.text_bytes + 2 * PAGE;
+        file::make(scratch, name, bytes, |file| self.write(file))
     }
 
     fn write(&self, file: &mut dyn Write) -> io::Result<()> {
-        let head = self.head().map_err(io::Error::other)?;
-        file.write_all(&head)?;
+        let Head { bytes, text_bytes } = self.head().map_err(io::Error::other)?;
+        file.write_all(&bytes)?;
+        write_noise(file, text_bytes - bytes.len() as u64)?;
         if self.data_bytes > 0 {
-            file.write_all(&vec![0; PAGE as usize - head.len()])?;
+            let gap = text_bytes.next_multiple_of(PAGE) - text_bytes;
+            file.write_all(&vec![0; gap as usize])?;
             write_noise(file, self.data_bytes)?;
         }
         Ok(())
     }
 
-    /// Headers, code and region: the text segment.
-    fn head(&self) -> object::write::Result<Vec<u8>> {
+    /// Headers, code and region: the text segment, but for the noise at its end.
+    fn head(&self) -> object::write::Result<Head> {
         let size = self.data_bytes + self.bss_bytes;
         let segments = if size > 0 { 3 } else { 2 };
         let mut code = self.code.bytes().to_vec();
         if self.code.wants_region() {
-            code.extend([DATA, size].iter().flat_map(|v| v.to_le_bytes()));
-        }
-
-        if let Code::Sized(bytes) = self.code {
-            // Behind what runs: traps.
-            code.resize(bytes.into(), 0xcc);
+            // Where there is neither data nor bss, what can be touched is the text.
+            let region = if size > 0 { [DATA, size] } else { [TEXT, self.text_bytes] };
+            code.extend(region.iter().flat_map(|v| v.to_le_bytes()));
         }
 
         let mut bytes = Vec::new();
@@ -79,8 +103,7 @@ impl Image {
         elf.reserve_file_header();
         elf.reserve_program_headers(segments);
         let code_offset = elf.reserve(code.len() as u64, 16);
-        let text_bytes = elf.reserved_len();
-        assert!(text_bytes <= PAGE, "the data's place in the file is the second page");
+        let text_bytes = elf.reserved_len().max(code_offset + self.text_bytes);
 
         elf.write_file_header(&FileHeader {
             os_abi: elf::ELFOSABI_NONE,
@@ -103,7 +126,8 @@ impl Image {
         };
         elf.write_program_header(&load(elf::PF_X, 0, TEXT, text_bytes, text_bytes));
         if size > 0 {
-            elf.write_program_header(&load(elf::PF_W, PAGE, DATA, self.data_bytes, size));
+            let offset = text_bytes.next_multiple_of(PAGE);
+            elf.write_program_header(&load(elf::PF_W, offset, DATA, self.data_bytes, size));
         }
         // Without it the kernel makes stack and data executable.
         elf.write_program_header(&ProgramHeader {
@@ -118,7 +142,7 @@ impl Image {
         });
         elf.write_align(16);
         elf.write(&code);
-        Ok(bytes)
+        Ok(Head { bytes, text_bytes })
     }
 }
 
@@ -147,7 +171,8 @@ mod tests {
 
     fn image(code: Code, data_bytes: u64, bss_bytes: u64) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let path = Image { code, data_bytes, bss_bytes }.file(folder.path(), "program").unwrap();
+        let image = Image { data_bytes, bss_bytes, ..Image::of(code) };
+        let path = image.file(folder.path(), "program").unwrap();
         (folder, path)
     }
 
@@ -197,12 +222,21 @@ mod tests {
 
     #[test]
     fn a_program_of_a_text_s_size_has_it_and_ends_at_once() {
-        let (_folder, path) = image(Code::Sized(1000), 220, 8);
-        let loads = loads(&std::fs::read(&path).unwrap());
-        let header = loads[0].3 - 1000;
-        assert!(header < 256, "{header} bytes of headers");
-        assert_eq!((loads[1].3, loads[1].4), (220, 228));
-        start(&mut Command::new(&path)).unwrap().wait().unwrap();
+        for text in [1000, 1 << 20] {
+            let folder = tempfile::tempdir().unwrap();
+            let image = Image { code: Code::Exit, text_bytes: text, data_bytes: 220, bss_bytes: 8 };
+            let path = image.file(folder.path(), "program").unwrap();
+            let bytes = std::fs::read(&path).unwrap();
+            let loads = loads(&bytes);
+            let header = loads[0].3 - text;
+            assert!(header < 256, "{header} bytes of headers");
+            assert_eq!((loads[1].3, loads[1].4), (220, 228));
+            assert_eq!(bytes.len() as u64, loads[1].1 + 220, "the data ends the file");
+            assert!(start(&mut Command::new(&path)).unwrap().wait().unwrap().success());
+        }
+        let image = Image { text_bytes: 1 << 30, ..Image::of(Code::Exit) };
+        let error = image.file(std::path::Path::new("/tmp"), "large").unwrap_err().to_string();
+        assert!(error.contains("text_bytes 1073741824"), "{error}");
     }
 
     #[test]
@@ -225,12 +259,12 @@ mod tests {
     fn sizes_beyond_the_machine_are_refused_before_writing() {
         let folder = tempfile::tempdir().unwrap();
         for (data, bss) in [(u64::MAX, 1), (1 << 46, 1), (0, 1 << 47)] {
-            let image = Image { code: Code::Exit, data_bytes: data, bss_bytes: bss };
+            let image = Image { data_bytes: data, bss_bytes: bss, ..Image::of(Code::Exit) };
             let error = image.file(folder.path(), "large").unwrap_err();
             assert!(matches!(error, Error::Invalid(_)), "{error}");
             assert!(error.to_string().contains(&data.to_string()), "{error}");
         }
-        let image = Image { code: Code::Exit, data_bytes: 1 << 45, bss_bytes: 0 };
+        let image = Image { data_bytes: 1 << 45, ..Image::of(Code::Exit) };
         let error = image.file(folder.path(), "large").unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -238,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_missing_folder_is_named() {
-        let image = Image { code: Code::Exit, data_bytes: 0, bss_bytes: 0 };
+        let image = Image::of(Code::Exit);
         let error = image.file(Path::new("/nonexistent-folder"), "x").unwrap_err();
         assert!(error.to_string().contains("/nonexistent-folder"), "{error}");
     }

@@ -78,7 +78,7 @@ impl Ordinary {
     pub(crate) fn ending(self, scratch: &Path) -> Result<Start> {
         match self {
             Ordinary::Bare => {
-                let image = Image { code: Code::Exit, data_bytes: 0, bss_bytes: 0 };
+                let image = Image::of(Code::Exit);
                 Ok(Start { path: image.file(scratch, "exit")?, arguments: Vec::new() })
             }
             Ordinary::Python => {

@@ -181,10 +181,10 @@ mod tests {
     /// A fork program without memory of its own; with a mapping of
     /// `anon_bytes` if not 0.
     fn program(folder: &Path, anon_bytes: u64) -> Result<Program> {
-        let image = Image { code: Code::Fork, data_bytes: 0, bss_bytes: 0 };
+        let image = Image::of(Code::Fork);
         let path = image.file(folder, "fork").unwrap();
         let prepare: Vec<u8> =
-            [0, anon_bytes, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+            [0, anon_bytes, 0, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
         Program::start("fork", &mut Command::new(path), &prepare)
     }
 

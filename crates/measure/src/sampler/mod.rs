@@ -12,6 +12,7 @@
 //! pass 3   | fork 0 | pipe | …                          narrow or time is up
 //! ```
 
+mod apart;
 mod visit;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ use crate::peak::Peak;
 use crate::round_trip::RoundTrip;
 use crate::schema::{Other, Visit};
 use crate::stats::{bootstrap, describe};
+pub use apart::{Apart, answer};
 use visit::Visitor;
 
 /// A raw round trip that changed by more than this factor during a visit means
@@ -113,6 +115,8 @@ pub struct Sampler<'a> {
     pub meter: &'a Meter,
     /// Set by somebody else to end the run after the visit in progress.
     pub stop: &'a AtomicBool,
+    /// Who makes the visits that need a process of their own; without it this one does.
+    pub apart: Option<&'a Apart>,
 }
 
 /// What is known of one case during a run.
@@ -158,7 +162,7 @@ impl Sampler<'_> {
                 neighbours.look_if_due();
                 observer.progress(Progress { next: cases[i].name, elapsed, left });
                 peak.begin();
-                let visited = self.visit_where_due(&cases[i], &mut machine);
+                let visited = self.visit_where_due(&cases[i], &mut machine, &mut peak);
                 peak.end(cases[i].asks_bytes);
                 visits += 1;
                 match visited {
@@ -190,22 +194,35 @@ impl Sampler<'_> {
     }
 
     /// A visit at the run's place, or at the case's own.
-    fn visit_where_due(&self, case: &Case, machine: &mut Watch) -> Result<Visit> {
+    fn visit_where_due(&self, case: &Case, machine: &mut Watch, peak: &mut Peak) -> Result<Visit> {
         let Some([cpu, partner]) = case.cpus else {
-            return self.visit(case, self.place, machine);
+            return self.visit(case, self.place, machine, peak);
         };
         let _bound = kumiki_sys::affinity::bind(cpu)?;
         let scratch = self.place.scratch.clone();
         let place = Place { cpu, partner: Some(partner), scratch };
-        self.visit(case, &place, &mut Watch::new(&place)?)
+        self.visit(case, &place, &mut Watch::new(&place)?, peak)
     }
 
     /// One visit with the cache-line round trip around it.
-    fn visit(&self, case: &Case, place: &Place, machine: &mut Watch) -> Result<Visit> {
+    fn visit(
+        &self,
+        case: &Case,
+        place: &Place,
+        machine: &mut Watch,
+        peak: &mut Peak,
+    ) -> Result<Visit> {
         let before = machine.round_trip_ns(self.meter);
-        let visitor =
-            Visitor { meter: self.meter, probe: machine.probe(case), length: self.settings.visit };
-        let mut visit = visitor.visit(case, place)?;
+        let length = self.settings.visit;
+        let mut visit = match self.apart.filter(|_| case.apart) {
+            Some(apart) => {
+                let (visit, bytes) = apart.visit(case, place, length, self.meter)?;
+                peak.add(bytes);
+                visit
+            }
+            None => Visitor { meter: self.meter, probe: machine.probe(case), length }
+                .visit(case, place)?,
+        };
         visit.round_trip_before_ns = before;
         visit.round_trip_after_ns = machine.round_trip_ns(self.meter);
         if case.two_cpus {

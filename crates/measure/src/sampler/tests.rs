@@ -122,7 +122,7 @@ fn run_at(
 ) -> Result<Outcome> {
     let meter = Meter::new(Clock::monotonic_raw());
     let allowed = affinity::current().unwrap();
-    let outcome = Sampler { place, settings, meter: &meter, stop }.run(cases, log);
+    let outcome = Sampler { place, settings, meter: &meter, stop, apart: None }.run(cases, log);
     assert_eq!(affinity::current().unwrap(), allowed, "the thread gets its cpus back");
     outcome
 }

@@ -43,6 +43,26 @@ pub fn mad(values: &[f64], center: f64) -> f64 {
     median_of(values.iter().map(|v| (v - center).abs()))
 }
 
+/// Standard deviation by the distances between any two values: half of the values may be
+/// anything, and it knows nearly as much as the sum of squares where none is (Croux and
+/// Rousseeuw, *Time-Efficient Algorithms for Two Highly Robust Estimators of Scale*, 1992).
+/// NaN of fewer than two.
+pub fn qn(values: &[f64]) -> f64 {
+    /// Of a normal distribution the quarter of all distances, to its standard deviation.
+    const SCALE: f64 = 2.2219;
+    /// By which that is off for two to nine values.
+    const FEW: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
+    let n = values.len();
+    if n < 2 {
+        return f64::NAN;
+    }
+    let distances = (0..n).flat_map(|i| (0..i).map(move |j| (values[i] - values[j]).abs()));
+    let half = n / 2 + 1;
+    let quarter = sorted(distances)[half * (half - 1) / 2 - 1];
+    let many = n as f64 / (n as f64 + if n.is_multiple_of(2) { 3.8 } else { 1.4 });
+    SCALE * FEW.get(n - 2).copied().unwrap_or(many) * quarter
+}
+
 /// How many values lie further than [`OUTLIER_MADS`] scaled MADs from `center`.
 ///
 /// Where more than half of the values are equal the MAD is 0 and every other
@@ -63,6 +83,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_deviation_by_distances_is_that_of_normal_values_and_half_may_be_anything() {
+        let mut rng = fastrand::Rng::with_seed(6);
+        for n in [2, 3, 5, 8, 12, 25] {
+            let qns = (0..4000).map(|_| {
+                let values: Vec<f64> =
+                    (0..n).map(|_| crate::stats::bootstrap::normal(&mut rng)).collect();
+                qn(&values)
+            });
+            let mean = qns.sum::<f64>() / 4000.0;
+            assert!((mean - 1.0).abs() < 0.06, "{n}: {mean}");
+        }
+        let wild = [1.0, 1.1, 0.9, 1.05, 0.95, 1.02, 50.0, 80.0, 9.0];
+        assert!(qn(&wild) < 0.5, "{}", qn(&wild));
+        assert!(qn(&[1.0]).is_nan() && qn(&[2.0, 2.0, 2.0]) == 0.0);
+    }
 
     #[test]
     fn quantiles_are_those_of_r() {

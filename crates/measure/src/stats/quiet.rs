@@ -10,20 +10,20 @@
 //!
 //! # The interval
 //!
-//! It is that of the median of the visits, by how far they are apart. What a run as a whole changes (where the tool's own
-//! pages lie, the physical core below a virtual cpu, what the host does for these minutes)
-//! is in none of its visits, so the interval is widened by [`BETWEEN_RUNS`].
+//! It is that of the median of the visits, by how far they are apart. What a run as a whole
+//! changes (where the tool's own pages lie, the physical core below a virtual cpu, what the
+//! host does for these minutes) is in none of its visits, so the interval is widened by what
+//! is known of the case ([`crate::moves`]).
 
+use super::doubt::Doubt;
 use super::{describe, widen};
 use crate::schema::Unit;
 
 /// The quantile within a visit, from its good end.
 const WITHIN: f64 = 0.10;
 
-/// By how much runs of one machine differ beyond what their visits show, as a share. Chosen,
-/// not fitted: over three runs of one machine 71 of 100 rows moved by at most 5 % and 88 by at
-/// most 10 %. `cargo xtask bench verdicts` counts how many intervals hold.
-pub const BETWEEN_RUNS: f64 = 0.08;
+/// The interval holds so much.
+const CONFIDENCE: f64 = 0.95;
 
 /// The quiet cost of one visit; NaN without samples.
 pub fn of_visit(samples: &[f64], unit: Unit) -> f64 {
@@ -32,41 +32,20 @@ pub fn of_visit(samples: &[f64], unit: Unit) -> f64 {
 }
 
 /// The quiet cost by its visits' and an interval that holds that of other runs of the same
-/// machine, too, in some 95 of 100 cases. `wander` is how far the core's clock moved.
-pub fn over_visits(visits: &[f64], wander: f64) -> (f64, [f64; 2]) {
+/// machine, too, in some 95 of 100 cases. `wander` is how far the core's clock moved, `moves`
+/// the standard error, in ln, that a run brings with it.
+pub fn over_visits(visits: &[f64], wander: f64, moves: f64) -> (f64, [f64; 2]) {
     let cost = describe::median_of(visits.iter().copied());
     if visits.is_empty() {
         return (cost, [f64::NAN; 2]);
     }
-    let half = half_ln(visits);
-    let known = [cost / half.exp(), cost * half.exp()];
-    (cost, widen::widen(known, cost, &[wander, BETWEEN_RUNS]))
-}
-
-/// Half of the interval of the median of these, as a logarithm: by their median absolute
-/// deviation, which the visits that were disturbed do not move. Of one visit nothing is known
-/// of others: nothing is added.
-fn half_ln(visits: &[f64]) -> f64 {
-    /// The variance of a median over that of a mean, for values that are normal.
-    const MEDIAN: f64 = std::f64::consts::FRAC_PI_2;
-    let n = visits.len() as f64;
     let logs: Vec<f64> = visits.iter().map(|cost| cost.max(f64::MIN_POSITIVE).ln()).collect();
-    let middle = describe::median_of(logs.iter().copied());
-    // Of few values the deviation from their own median is too small.
-    let deviation = 1.4826 * describe::mad(&logs, middle) * n / (n - 0.8);
-    if visits.len() < 2 { 0.0 } else { student(visits.len() - 1) * deviation * (MEDIAN / n).sqrt() }
-}
-
-/// 97.5th percentile of Student's t: tables, then the expansion of Cornish and Fisher, which
-/// is within 1 % from four degrees of freedom on.
-fn student(freedom: usize) -> f64 {
-    const TABLE: [f64; 3] = [12.706, 4.303, 3.182];
-    const Z: f64 = 1.959_964;
-    if let Some(known) = freedom.checked_sub(1).and_then(|at| TABLE.get(at)) {
-        return *known;
-    }
-    let (n, z2) = (freedom as f64, Z * Z);
-    Z + Z * (z2 + 1.0) / 4.0 / n + Z * (5.0 * z2 * z2 + 16.0 * z2 + 3.0) / 96.0 / (n * n)
+    // Of one visit nothing is known of others: nothing is added.
+    let own = (visits.len() > 1).then(|| Doubt::of_median(&logs));
+    let doubt = Doubt::sum(own.into_iter().chain([Doubt::known(moves)]).collect::<Vec<_>>());
+    let half = doubt.quantile((1.0 + CONFIDENCE) / 2.0) * doubt.error();
+    let known = [cost / half.exp(), cost * half.exp()];
+    (cost, widen::widen(known, cost, &[wander]))
 }
 
 #[cfg(test)]
@@ -88,8 +67,8 @@ mod tests {
         assert!(of_visit(&[], ns).is_nan());
     }
 
-    /// Runs whose own placement moves all of their visits, disturbed at times: how many
-    /// intervals hold the truth.
+    /// Runs whose own placement moves all of their visits by what is known of it, disturbed
+    /// at times: how many intervals hold the truth.
     fn held(visits: usize, between_runs: f64) -> f64 {
         const RUNS: usize = 400;
         let mut rng = fastrand::Rng::with_seed(5);
@@ -102,7 +81,7 @@ mod tests {
                 }
             }
             let costs: Vec<f64> = visits.iter().map(|v| of_visit(v, Unit::Nanoseconds)).collect();
-            let [low, high] = over_visits(&costs, 0.0).1;
+            let [low, high] = over_visits(&costs, 0.0, between_runs).1;
             // The truth is of this quantile, which lies below the middle of the samples.
             let truth = 100.0 * (-1.2816_f64 * 0.02).exp();
             (low..=high).contains(&truth)

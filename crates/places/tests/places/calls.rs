@@ -6,7 +6,7 @@ use kumiki_places::{Allow, Error, Nats, Server};
 use kumiki_resource::{Memory, Name, Rights};
 
 use crate::nats::NatsServer;
-use crate::scene::{block_on, client, interface, machine};
+use crate::scene::{block_on, client, interface, machine, managed, server};
 
 fn refused(error: &Error) -> Why {
     match error {
@@ -54,6 +54,27 @@ fn a_resource_of_another_place_is_used_as_one_s_own() {
         let absent = client.open::<Counter>(&name).await.unwrap_err();
         assert_eq!(refused(&absent), Why::NotFound, "{absent}");
     });
+}
+
+#[test]
+fn the_thread_that_hears_requests_may_manage_the_place() {
+    let nats = NatsServer::start();
+    let (its, served, place) = managed(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, Some("a"), 1).await.unwrap();
+        assert_eq!(client.call::<Add>(&counter, 1).await.unwrap(), 2);
+        // Threads of its own process ask it as ever.
+        let core = its.place_name(its.places()[0]).unwrap();
+        let here = its.open::<Counter>(&Name::new(&core, "counter", "a").unwrap()).unwrap();
+        assert_eq!(its.with(&here, |counter, ()| counter.0).unwrap(), 2);
+        drop(served);
+        // With the thread its place is gone.
+        assert!(its.with(&here, |counter, ()| counter.0).is_err());
+    });
+    // A place that somebody else manages is not taken.
+    let error = server(&nats.url(), "m").managing().serve(&interface(1)).unwrap_err();
+    assert!(error.to_string().contains("wants a manager"), "{error}");
 }
 
 #[test]

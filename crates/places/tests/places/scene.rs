@@ -22,6 +22,16 @@ pub(crate) fn interface(cores: usize) -> Interface {
         .unwrap()
 }
 
+/// A machine whose place is managed by the thread that hears its requests.
+pub(crate) fn managed(url: &str, host: &str) -> (Interface, Served, String) {
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    let builder = Interface::builder().kind::<Counter>().kind::<Memory>().kind::<Lease>();
+    let interface = builder.cores([]).adopted([cpu]).per_core().unwrap();
+    let served = server(url, host).managing().serve(&interface).unwrap();
+    let place = served.names()[0].to_owned();
+    (interface, served, place)
+}
+
 /// A machine with one place that allows everything, and the place's name.
 pub(crate) fn machine(url: &str, host: &str) -> (Interface, Served, String) {
     let interface = interface(1);

@@ -84,8 +84,8 @@ pub(super) struct Axes {
     pub along: String,
     /// What that counts.
     pub quantity: Quantity,
-    /// Unit of the values.
-    pub unit: Unit,
+    /// What the values count.
+    pub values: Quantity,
     /// Logarithmic: along, the values.
     pub log: [bool; 2],
 }
@@ -96,7 +96,7 @@ pub(super) fn lines(title: &str, axes: Axes, series: &[Series]) -> String {
     let [log_along, log_values] = axes.log;
     let x = Axis::over(axes.quantity, log_along, points().map(|point| point.at));
     let ends = points().flat_map(|point| point.ci.into_iter().chain([point.value]));
-    let y = Axis::over(Quantity::Measured(axes.unit), log_values, ends);
+    let y = Axis::over(axes.values, log_values, ends);
     let size = Layout { size: (WIDTH, HEIGHT), left: 66, ticks: [6, 8] };
     draw(title, &axes.along, [x, y], &size, series, |point| (point.at, point.value), false)
 }

@@ -24,6 +24,8 @@ pub(super) struct Known {
     pub caption: &'static str,
     /// What the paper found, and what that makes of a slope here.
     pub found: Option<Found>,
+    /// The parameter and word of the line by whose values all are divided, if they are.
+    pub against: Option<(&'static str, &'static str)>,
     /// Logarithmic axes from the start: of the size, of the values.
     pub log: [bool; 2],
 }
@@ -102,11 +104,12 @@ const COMMON: Known = Known {
     unit: Unit::Nanoseconds,
     caption: "",
     found: None,
+    against: None,
     log: [false, false],
 };
 
 /// All of them.
-pub(super) const KNOWN: [Known; 17] = [
+pub(super) const KNOWN: [Known; 18] = [
     Known {
         id: "fork-data",
         title: "fork against initialised data",
@@ -165,6 +168,17 @@ pub(super) const KNOWN: [Known; 17] = [
         axis: "arguments",
         caption: "Figure 4-4 of the paper. The arguments are copied to the new address space.",
         found: Some(LINEAR),
+        ..COMMON
+    },
+    Known {
+        id: "text",
+        title: "fork and exec against text",
+        cases: |case| ["process.fork_text", "process.exec_text"].contains(&case),
+        param: "text_bytes",
+        axis: "text",
+        caption: "The paper left the text out, as processes share it. Here the programs have so \
+                  much of it, and read none or all of it.",
+        log: [true, true],
         ..COMMON
     },
     Known {
@@ -271,12 +285,14 @@ pub(super) const KNOWN: [Known; 17] = [
     },
     Known {
         id: "shadow-copy",
-        title: "copying with a shadow thread",
+        title: "copying with a shadow thread, against libc",
         cases: |case| case == "shadow.copy",
         axis: "bytes copied",
         unit: Unit::GigabytesPerSecond,
-        caption: "Figure 13 of Hori et al., and auto. Source and destination are in no cache, \
-                  their pages are mapped, and the helper spins; libc is one cpu alone.",
+        caption: "Figure 13 of Hori et al., and auto: bandwidth as a multiple of the C library's \
+                  on one cpu alone. Source and destination are in no cache, their pages are \
+                  mapped, and the helper spins.",
+        against: Some(("way", "libc")),
         log: [true, true],
         ..COMMON
     },

@@ -10,10 +10,12 @@ mod resource;
 mod shadow;
 mod svg;
 mod sweep;
+mod time;
 
 use kumiki_measure::schema::{Results, Slope};
 
 pub(crate) use chart::swatch;
+pub(crate) use time::{Moment, over_time};
 
 /// One figure.
 pub(crate) struct Figure {

@@ -59,7 +59,7 @@ fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> 
     let axes = Axes {
         along: "requests".to_owned(),
         quantity: Quantity::Count,
-        unit: Unit::Nanoseconds,
+        values: Quantity::Measured(Unit::Nanoseconds),
         log: [true, true],
     };
     Some(Figure {

@@ -29,10 +29,31 @@ pub(super) fn idle(results: &[Results], names: &[String]) -> Option<Figure> {
     thresholds.dedup();
     let caption = format!(
         "Figure 8 of Hori et al., who took the cores' temperature. A helper is left alone for \
-         100 ms at a time: it spins until its threshold (at the left), then it sleeps. {measure}."
+         100 ms at a time: it spins until its threshold (at the left), then it sleeps. \
+         {measure}.{}",
+        doze(results, names)
     );
     let title = "what waiting costs";
     by_value("shadow-idle", title, caption, unit, (THRESHOLD, &thresholds), rows, names)
+}
+
+/// What a sleep in the processor saves, by how long it really slept.
+fn doze(results: &[Results], names: &[String]) -> String {
+    const CASE: &str = "shadow.idle_doze";
+    let said = |(r, name): (&Results, &String)| {
+        let who = if names.len() > 1 { format!("{name}: ") } else { String::new() };
+        if let Some(row) = rows::find(r, CASE, &[]).next() {
+            let slept = 100.0 * (1.0 - row.median);
+            return format!(
+                " {who}Of a wait by UMWAIT or MWAITX the processor slept {slept:.0} %."
+            );
+        }
+        match r.skipped.iter().any(|skipped| skipped.case == CASE) {
+            true => format!(" {who}There is no sleep in the processor here (UMWAIT, MWAITX)."),
+            false => String::new(),
+        }
+    };
+    results.iter().zip(names).map(said).collect()
 }
 
 /// Table 1 as a chart: the ways to hand over nothing, the fastest first.

@@ -37,9 +37,13 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
             axes: Axes {
                 along: known.axis.to_owned(),
                 quantity: Quantity::Bytes,
-                unit: known.unit,
+                values: match known.against {
+                    Some(_) => Quantity::Count,
+                    None => Quantity::Measured(known.unit),
+                },
                 log: known.log,
             },
+            against: known.against,
         };
         out.extend(figure(about, known.param, lines, results, names));
     }
@@ -54,7 +58,13 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
                 [one] => format!("The case {one}."),
                 _ => String::new(),
             },
-            axes: Axes { along: size, quantity: Quantity::Bytes, unit, log: [true, true] },
+            axes: Axes {
+                along: size,
+                quantity: Quantity::Bytes,
+                values: Quantity::Measured(unit),
+                log: [true, true],
+            },
+            against: None,
         };
         out.extend(figure(about, param, lines, results, names));
     }
@@ -178,6 +188,8 @@ struct About {
     title: String,
     caption: String,
     axes: Axes,
+    /// The parameter and word of the line by whose values all are divided.
+    against: Option<(&'static str, &'static str)>,
 }
 
 fn figure(
@@ -204,12 +216,27 @@ fn figure(
         };
         let mut slopes = results[raw.result].slopes.iter();
         let slope = slopes.find(|s| s.case == raw.case && s.param == param && s.params == raw.rest);
-        let points = raw.rows.iter().map(|(size, row)| point(*size, row, &label)).collect();
+        let points = raw.rows.iter().map(|(size, row)| point(*size, row, &label));
+        let points: Vec<Point> = match about.against {
+            None => points.collect(),
+            Some((param, word)) => {
+                let base = raws.iter().find(|other| {
+                    other.result == raw.result
+                        && other.case == raw.case
+                        && other.rest.get(param) == Some(&Value::from(word))
+                });
+                points.filter_map(|point| divided(point, base?, word)).collect()
+            }
+        };
+        // Of what has nothing to be held against there is no line.
+        if points.is_empty() {
+            continue;
+        }
         let one = Series { label, colour, variant, points };
         lines.push(Line { slope: slope.cloned(), ..Line::of(&one) });
         series.push(one);
     }
-    Some(Figure {
+    (!series.is_empty()).then(|| Figure {
         id: about.id,
         caption: about.caption,
         dots: false,
@@ -217,6 +244,16 @@ fn figure(
         title: about.title,
         lines,
     })
+}
+
+/// The same as a multiple of another line's value at this size.
+fn divided(point: Point, base: &Raw<'_>, word: &str) -> Option<Point> {
+    let (_, row) = base.rows.iter().find(|(size, _)| *size as f64 == point.at)?;
+    let ratio = point.value / row.median;
+    let mut text = point.text;
+    text.push(format!("{} {word}", format::times(ratio)));
+    let ci = point.ci.map(|end| end / row.median);
+    ratio.is_finite().then_some(Point { value: ratio, ci, text, ..point })
 }
 
 fn point(size: u64, row: &Row, label: &str) -> Point {

@@ -22,7 +22,7 @@ pub(super) fn sentences(said: &[Sentence]) -> Markup {
 }
 
 /// Charts side by side.
-pub(super) fn grid(figures: &[Figure]) -> Markup {
+pub(crate) fn grid(figures: &[Figure]) -> Markup {
     html! { @if !figures.is_empty() { div.figures { @for figure in figures { (one(figure)) } } } }
 }
 

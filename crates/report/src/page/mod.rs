@@ -3,8 +3,11 @@
 mod figure;
 mod first_screen;
 
+pub(crate) use figure::grid;
+
 use std::collections::BTreeSet;
 
+use kumiki_measure::compare::{Comparison, compare};
 use kumiki_measure::schema::Results;
 use maud::{Markup, html};
 
@@ -16,6 +19,9 @@ use crate::{answers, machine, rows, tables};
 
 /// A section of at most so many charts leaves room for another beside it.
 const NARROW: usize = 1;
+
+/// A difference that matters between two results, as `kumiki compare` has it.
+const MATTERS: f64 = 0.05;
 
 /// Said above the first charts.
 const HOW_TO_READ: &str = "In the charts bars are 95 % intervals, and hollow marks were disturbed by \
@@ -97,8 +103,12 @@ impl<'a> Writer<'a> {
         if self.results.len() < 2 {
             return;
         }
+        let others = self.results[1..].iter();
+        let comparisons: Vec<Comparison> =
+            others.map(|other| compare(&self.results[0], other, MATTERS)).collect();
         let body = html! {
-            (figure::sentences(&answers::compared(self.results, self.names)))
+            (figure::sentences(&answers::compared(&comparisons, self.names)))
+            (folded("By families of rows", &tables::families(&comparisons, self.names)))
             p { "Medians, and each as a multiple of " b { (self.names[0]) } "’s. Where the 95 % \
                  confidence intervals overlap, no difference is shown." }
             (folded("Every row side by side", &tables::comparison(self.results, self.names)))

@@ -24,5 +24,5 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     cases.extend(contents::cases(choice));
     cases.extend(durable::cases());
     cases.extend(descriptor::cases());
-    cases
+    cases.into_iter().map(Case::apart).collect()
 }

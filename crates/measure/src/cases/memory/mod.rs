@@ -14,5 +14,5 @@ const MIB: u64 = 1 << 20;
 /// The cases.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     let parts = [map::cases, resize::cases, change::cases];
-    parts.iter().flat_map(|part| part(choice)).chain(fault::cases()).collect()
+    parts.iter().flat_map(|part| part(choice)).chain(fault::cases()).map(Case::apart).collect()
 }

@@ -63,6 +63,14 @@ const VARIABLE_MIN: u64 = 7;
 /// Digits of the counter, as `exec.s` reads it.
 const DIGITS: usize = 10;
 
+/// As of fork: what nobody reads is not loaded.
+const TEXT: Sizes = &[
+    (M, Level::Default),
+    (4 * M, Level::Default),
+    (16 * M, Level::Default),
+    (64 * M, Level::Full),
+];
+
 /// `process.exec`.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     let base = Exec::base();
@@ -82,9 +90,21 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     cases
 }
 
+/// `process.exec_text`.
+pub(super) fn text_cases(choice: &Choice) -> Vec<Case> {
+    let sizes = nonzero(choice, TEXT);
+    let each = [Touch::None, Touch::Read].into_iter().flat_map(|touch| {
+        sizes.iter().map(move |(text_bytes, level)| {
+            Exec { text_bytes: *text_bytes, touch, ..Exec::base() }.case(*level)
+        })
+    });
+    each.collect()
+}
+
 /// What both programs have and are handed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exec {
+    text_bytes: u64,
     data_bytes: u64,
     bss_bytes: u64,
     /// Bytes of argument strings with their ends, beside the few dozen that the
@@ -98,13 +118,27 @@ pub(super) struct Exec {
 
 impl Exec {
     /// One with nothing of its own.
-    pub(super) fn base() -> Self {
-        Exec { data_bytes: 0, bss_bytes: 0, args_bytes: 0, env_bytes: 0, touch: Touch::None }
+    pub(super) const fn base() -> Self {
+        Exec {
+            text_bytes: 0,
+            data_bytes: 0,
+            bss_bytes: 0,
+            args_bytes: 0,
+            env_bytes: 0,
+            touch: Touch::None,
+        }
     }
 
     fn case(self, level: Level) -> Case {
-        let about = "two programs exec each other";
-        Case::new("process.exec", about, move |place| Execing::start(&self, place))
+        let start = move |place: &Place| Execing::start(&self, place);
+        if self.text_bytes > 0 {
+            let about = "two programs with much text exec each other";
+            return Case::new("process.exec_text", about, start)
+                .level(level)
+                .with("text_bytes", self.text_bytes)
+                .with("touch", self.touch.word());
+        }
+        Case::new("process.exec", "two programs exec each other", start)
             .level(level)
             .with("data_bytes", self.data_bytes)
             .with("bss_bytes", self.bss_bytes)
@@ -182,9 +216,10 @@ impl Execing {
     pub(super) fn start(exec: &Exec, place: &Place) -> Result<Self> {
         let stack = exec.stack_limit()?;
         exec.check()?;
-        let (data_bytes, bss_bytes) = (exec.data_bytes, exec.bss_bytes);
-        let image = Image { code: Code::Exec, data_bytes, bss_bytes };
-        let [one, two] = [1, 2].map(|i| format!("exec{i}-data{data_bytes}-bss{bss_bytes}"));
+        let Exec { text_bytes, data_bytes, bss_bytes, .. } = *exec;
+        let image = Image { code: Code::Exec, text_bytes, data_bytes, bss_bytes };
+        let [one, two] =
+            [1, 2].map(|i| format!("exec{i}-text{text_bytes}-data{data_bytes}-bss{bss_bytes}"));
         let path = image.file(&place.scratch, &one)?;
         image.file(&place.scratch, &two)?;
 
@@ -243,8 +278,7 @@ mod tests {
     use crate::cases::process::tests::{meter, place};
     use crate::program::hard_stack_limit_below;
 
-    const BASE: Exec =
-        Exec { data_bytes: 0, bss_bytes: 0, args_bytes: 0, env_bytes: 0, touch: Touch::None };
+    const BASE: Exec = Exec::base();
 
     fn process(execing: &Execing) -> Process {
         Process::new(execing.program.pid() as i32).unwrap()
@@ -348,10 +382,23 @@ mod tests {
     }
 
     #[test]
+    fn text_that_is_read_is_mapped_anew_by_each_image() {
+        let place = place();
+        let faults = |touch| {
+            let exec = Exec { text_bytes: M, touch, ..BASE };
+            let mut execing = Execing::start(&exec, &place).unwrap();
+            execing.sample(10, &meter()).unwrap().program.minor_faults
+        };
+        // One fault may map many pages of a file, but not all of them.
+        let (none, read) = (faults(Touch::None), faults(Touch::Read));
+        assert!(read >= none + 10, "{read} and {none}");
+    }
+
+    #[test]
     fn a_missing_partner_is_an_error() {
         let place = place();
         let mut execing = Execing::start(&BASE, &place).unwrap();
-        std::fs::remove_file(place.scratch.join("programs/exec2-data0-bss0")).unwrap();
+        std::fs::remove_file(place.scratch.join("programs/exec2-text0-data0-bss0")).unwrap();
         let error = execing.sample(3, &meter()).unwrap_err();
         assert!(matches!(error, Error::Program { .. }), "{error}");
         assert!(error.to_string().contains("execve: No such file"), "{error}");

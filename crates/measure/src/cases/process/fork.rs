@@ -55,6 +55,36 @@ const ANON: Sizes = &[
 /// A page copied costs some tens of times a page shared.
 const COW: Sizes = &[(M, Level::Quick), (4 * M, Level::Quick), (16 * M, Level::Quick)];
 
+/// What a program executes is in the file, and shared: long enough to see that it costs
+/// nothing.
+const TEXT: Sizes = &[
+    (M, Level::Default),
+    (4 * M, Level::Default),
+    (16 * M, Level::Default),
+    (64 * M, Level::Full),
+];
+/// Memory of a process whose fork is looked at part by part.
+const PARTS: Sizes = &[(16 * M, Level::Default)];
+
+/// `process.fork_text`, `process.fork_first` and `process.vfork`.
+pub(super) fn part_cases(choice: &Choice) -> Vec<Case> {
+    let base = Fork::base();
+    let mut cases = Vec::new();
+    for touch in [Touch::None, Touch::Read] {
+        for (text_bytes, level) in nonzero(choice, TEXT) {
+            cases.push(Fork { text_bytes, touch, ..base }.case(level));
+        }
+    }
+    for way in [Way::First, Way::Vfork] {
+        let written = Fork { way, touch: Touch::Write, ..base };
+        cases.push(written.case(Level::Quick));
+        for (anon_bytes, level) in nonzero(choice, PARTS) {
+            cases.push(Fork { anon_bytes, ..written }.case(level));
+        }
+    }
+    cases
+}
+
 /// `process.fork`.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     let base = Fork::base();
@@ -95,9 +125,21 @@ pub(super) fn cow_cases(choice: &Choice) -> Vec<Case> {
     cases
 }
 
+/// How it makes a child, as `fork.s` knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// fork, until the child has been waited for.
+    Fork = 0,
+    /// vfork, until then.
+    Vfork = 1,
+    /// fork, until the child's first instruction.
+    First = 2,
+}
+
 /// What the program that forks has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fork {
+    text_bytes: u64,
     data_bytes: u64,
     bss_bytes: u64,
     stack_bytes: u64,
@@ -107,12 +149,14 @@ pub(super) struct Fork {
     huge: bool,
     /// How each child touches it before it exits.
     child: Touch,
+    way: Way,
 }
 
 impl Fork {
     /// One with nothing of its own.
     pub(super) fn base() -> Self {
         Fork {
+            text_bytes: 0,
             data_bytes: 0,
             bss_bytes: 0,
             stack_bytes: 0,
@@ -120,20 +164,29 @@ impl Fork {
             touch: Touch::None,
             huge: false,
             child: Touch::None,
+            way: Way::Fork,
         }
     }
 
     fn case(self, level: Level) -> Case {
-        let (name, about) = match self.child {
-            Touch::None => ("process.fork", "fork, the child exits, the parent waits"),
+        let (name, about) = match (self.way, self.child) {
+            (Way::Vfork, _) => ("process.vfork", "vfork, the child exits, the parent waits"),
+            (Way::First, _) => ("process.fork_first", "fork until the child's first instruction"),
+            (Way::Fork, Touch::None) if self.text_bytes > 0 => {
+                ("process.fork_text", "fork of a program with much text")
+            }
+            (Way::Fork, Touch::None) => ("process.fork", "fork, the child exits, the parent waits"),
             _ => (
                 "process.fork_cow",
                 "fork, the child writes every page and exits, the parent waits",
             ),
         };
-        Case::new(name, about, move |place| Forking::start(&self, place))
-            .level(level)
-            .with("data_bytes", self.data_bytes)
+        let case = Case::new(name, about, move |place| Forking::start(&self, place)).level(level);
+        if self.text_bytes > 0 {
+            let text = case.with("text_bytes", self.text_bytes);
+            return text.with("touch", self.touch.word());
+        }
+        case.with("data_bytes", self.data_bytes)
             .with("bss_bytes", self.bss_bytes)
             .with("stack_bytes", self.stack_bytes)
             .with("anon_bytes", self.anon_bytes)
@@ -172,6 +225,7 @@ impl Fork {
             sweep::touch_number(self.touch),
             u64::from(self.huge),
             sweep::touch_number(self.child),
+            self.way as u64,
         ];
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
@@ -180,14 +234,21 @@ impl Fork {
 /// A program that forks when told to.
 pub(super) struct Forking {
     pub(super) program: Program,
+    way: Way,
 }
 
 impl Forking {
+    /// A program that has its memory, and forks as `fork.s` does.
+    pub(super) fn of(program: Program) -> Self {
+        Forking { program, way: Way::Fork }
+    }
+
     pub(super) fn start(fork: &Fork, place: &Place) -> Result<Self> {
         fork.check()?;
-        let (data_bytes, bss_bytes) = (fork.data_bytes, fork.bss_bytes);
-        let name = format!("fork-data{data_bytes}-bss{bss_bytes}");
-        let path = Image { code: Code::Fork, data_bytes, bss_bytes }.file(&place.scratch, &name)?;
+        let Fork { text_bytes, data_bytes, bss_bytes, .. } = *fork;
+        let name = format!("fork-text{text_bytes}-data{data_bytes}-bss{bss_bytes}");
+        let image = Image { code: Code::Fork, text_bytes, data_bytes, bss_bytes };
+        let path = image.file(&place.scratch, &name)?;
         // Beside what is asked for: the program's own frame and the kernel's
         // strings at the top of the stack.
         let stack = fork.stack_bytes + M;
@@ -198,18 +259,30 @@ impl Forking {
         if fork.huge && fork.touch == Touch::Write {
             got_huge_pages(&program, fork.anon_bytes)?;
         }
-        Ok(Forking { program })
+        Ok(Forking { program, way: fork.way })
     }
 }
 
 impl Workload for Forking {
-    fn sample(&mut self, iterations: u64, _: &Meter) -> Result<Sample> {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        let ticks = self.way == Way::First;
+        if ticks && !meter.clock().is_tsc() {
+            let needs = "a time stamp counter that the kernel trusts: a child's first instruction \
+                         reads no other clock";
+            return Err(Error::unsupported("the moment of a child's first instruction", needs));
+        }
         let answer = self.program.ask(&iterations.to_ne_bytes())?;
         if answer.done != iterations {
             let what = format!("forked {} times instead of {iterations}", answer.done);
             return Err(self.program.error(what));
         }
-        Ok(answer.sample())
+        let sample = answer.sample();
+        // What lies between its stamps is ticks.
+        let wall_ns = match ticks {
+            true => meter.clock().ns(sample.wall_ns as u64),
+            false => sample.wall_ns,
+        };
+        Ok(Sample { wall_ns, ..sample })
     }
 
     fn overhead(&mut self, _: u64, meter: &Meter) -> Result<Sample> {
@@ -273,6 +346,40 @@ mod tests {
         assert!(sample.wall_ns > 0.0);
         assert!(sample.cpu.system_ns + sample.cpu.user_ns > 0.0);
         assert!(sample.cpu.children_ns > 0.0);
+    }
+
+    #[test]
+    fn a_child_begins_before_it_has_been_waited_for() {
+        let place = place();
+        let meter = meter();
+        let sample = |way| {
+            let fork = Fork { anon_bytes: 4 * M, touch: Touch::Write, way, ..Fork::base() };
+            let mut forking = Forking::start(&fork, &place).unwrap();
+            // Others only add: the least of some.
+            let samples = (0..20).map(|_| forking.sample(10, &meter).map(|s| s.wall_ns));
+            samples.reduce(|least, next| Ok(least?.min(next?))).unwrap()
+        };
+        let whole = sample(Way::Fork).unwrap();
+        assert!(sample(Way::Vfork).unwrap() < whole, "no page table is copied");
+        if !meter.clock().is_tsc() {
+            let error = sample(Way::First).unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+            return;
+        }
+        let first = sample(Way::First).unwrap();
+        assert!(0.0 < first && first < whole, "{first} of {whole}");
+    }
+
+    #[test]
+    fn text_that_was_read_is_resident() {
+        let place = place();
+        let text = |touch| {
+            let fork = Fork { text_bytes: 2 * M, touch, ..Fork::base() };
+            let mut forking = Forking::start(&fork, &place).unwrap();
+            forking.sample(2, &meter()).unwrap();
+            resident(&forking)
+        };
+        assert!(text(Touch::Read) >= text(Touch::None) + M, "{}", text(Touch::Read));
     }
 
     #[test]

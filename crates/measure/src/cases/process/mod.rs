@@ -16,8 +16,10 @@ use crate::case::{Case, Choice};
 
 /// The cases.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
-    let swept = [fork::cases, fork::cow_cases, exec::cases, spawn::cases];
+    let swept = [fork::cases, fork::cow_cases, fork::part_cases, exec::cases, exec::text_cases];
     let mut cases: Vec<_> = swept.iter().flat_map(|cases| cases(choice)).collect();
+    // The others fork and exec themselves; here the measuring process is the parent.
+    cases.extend(spawn::cases(choice).into_iter().map(Case::apart));
     cases.extend(ordinary::cases());
     cases
 }

@@ -69,7 +69,7 @@ fn forking(program: Ordinary, place: &Place) -> Result<Forking> {
     }
     let mut command = command(program, "fork", place)?;
     command.stderr(Stdio::null());
-    Ok(Forking { program: Program::start(program.word(), &mut command, &[])? })
+    Ok(Forking::of(Program::start(program.word(), &mut command, &[])?))
 }
 
 fn execing(program: Ordinary, place: &Place) -> Result<Execing> {

@@ -76,7 +76,7 @@ impl Spawning {
 /// # Errors
 /// The folder cannot be written.
 pub fn smallest_program(folder: &Path) -> Result<PathBuf> {
-    Image { code: Code::Exit, data_bytes: 0, bss_bytes: 0 }.file(folder, "exit")
+    Image::of(Code::Exit).file(folder, "exit")
 }
 
 /// A program that ends at once, of so many bytes of text (64 to 3,000), data and bss: a file
@@ -85,11 +85,10 @@ pub fn smallest_program(folder: &Path) -> Result<PathBuf> {
 /// # Errors
 /// The folder cannot be written; other sizes.
 pub fn program(folder: &Path, [text, data, bss]: [u64; 3]) -> Result<PathBuf> {
-    let Some(text_bytes) = u16::try_from(text).ok().filter(|text| (64..=3000).contains(text))
-    else {
+    if !(64..=3000).contains(&text) {
         return Err(Error::Invalid(format!("{text} bytes of text: choose 64 to 3000")));
-    };
-    let image = Image { code: Code::Sized(text_bytes), data_bytes: data, bss_bytes: bss };
+    }
+    let image = Image { code: Code::Exit, text_bytes: text, data_bytes: data, bss_bytes: bss };
     image.file(folder, &format!("exit-{text}-{data}-{bss}"))
 }
 
@@ -152,7 +151,7 @@ mod tests {
     #[test]
     fn every_way_takes_any_path() {
         let folder = tempfile::tempdir().unwrap();
-        let image = Image { code: Code::Exit, data_bytes: 0, bss_bytes: 0 };
+        let image = Image::of(Code::Exit);
         let path = image.file(folder.path(), "it's a $HOME `x` \"name\"").unwrap();
         program::start(&mut Command::new(&path)).unwrap().wait().unwrap();
         for (name, _, way) in WAYS {

@@ -1,0 +1,35 @@
+//! A visit to a case in a process of its own, as `kumiki measure` asks for it: no command for
+//! a person.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use kumiki_measure::case::{Choice, Level};
+use kumiki_measure::sampler::{Apart, answer};
+
+use crate::output;
+
+/// By it this program knows that it is asked for a visit.
+pub(crate) const WORD: &str = "measure-visit";
+
+/// How this program is asked, with the sizes that a person chose.
+pub(crate) fn apart(sizes: Option<&[u64]>) -> Result<Apart> {
+    let program = std::env::current_exe().context("finding this program's file")?;
+    let sizes = sizes.into_iter().flatten().map(u64::to_string);
+    Ok(Apart { program, args: std::iter::once(WORD.to_owned()).chain(sizes).collect() })
+}
+
+/// The visit.
+pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let sizes: Vec<u64> = words.filter_map(|word| word.to_str()?.parse().ok()).collect();
+    let sizes = (!sizes.is_empty()).then_some(sizes);
+    let cases = kumiki_measure::cases::catalogue(&Choice { level: Some(Level::Full), sizes });
+    match answer(&cases) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::talk(error);
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A row's cost in one result after the other.
+
+use kumiki_measure::schema::Unit;
+
+use super::axis::Quantity;
+use super::chart::{self, Axes, Point, Series};
+use super::{Figure, Line};
+
+/// A result.
+pub(crate) struct Moment {
+    pub(crate) value: f64,
+    pub(crate) ci: [f64; 2],
+    pub(crate) disturbed: bool,
+    /// The cost begins here to be another one.
+    pub(crate) changed: bool,
+    /// What it says when it is pointed at.
+    pub(crate) text: Vec<String>,
+}
+
+/// The results from left to right, as far apart as they are in number.
+pub(crate) fn over_time(id: String, title: String, unit: Unit, moments: Vec<Moment>) -> Figure {
+    let point = |(at, moment): (usize, &Moment)| Point {
+        at: (at + 1) as f64,
+        value: moment.value,
+        ci: moment.ci,
+        disturbed: moment.disturbed,
+        text: moment.text.clone(),
+    };
+    let all = moments.iter().enumerate();
+    let points = all.clone().map(point).collect();
+    let mut series = vec![Series { label: String::new(), colour: 0, variant: 0, points }];
+    // Each by itself: a line between them would say something.
+    for changed in all.filter(|(_, moment)| moment.changed) {
+        let label = "changed, and stayed".to_owned();
+        series.push(Series { label, colour: 1, variant: 2, points: vec![point(changed)] });
+    }
+    let axes = Axes {
+        along: "results, the oldest at the left".to_owned(),
+        quantity: Quantity::Count,
+        values: Quantity::Measured(unit),
+        log: [false, false],
+    };
+    Figure {
+        id,
+        caption: String::new(),
+        dots: false,
+        svg: chart::lines(&title, axes, &series),
+        title,
+        lines: series.iter().map(Line::of).collect(),
+    }
+}

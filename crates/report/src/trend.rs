@@ -1,0 +1,183 @@
+//! What a row costs in one result after the other, as a page.
+
+use kumiki_measure::schema::{Machine, Params, Unit};
+use kumiki_measure::stats::{change, describe};
+use maud::html;
+use serde::Serialize;
+
+use crate::figures::{self, Moment};
+use crate::format::{self, minute};
+use crate::frame::frame;
+use crate::page::grid;
+
+/// A row's cost in each result that has it, the oldest first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trend {
+    /// Case.
+    pub case: String,
+    /// Parameters.
+    pub params: Params,
+    /// Unit of the costs.
+    pub unit: Unit,
+    /// One for each result.
+    pub points: Vec<Point>,
+}
+
+/// A row in one result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// The result's number.
+    pub result: i64,
+    /// Its label.
+    pub label: Option<String>,
+    /// When it was begun.
+    pub started: String,
+    /// On which Linux.
+    pub kernel: String,
+    /// What it costs where others leave it alone, in the row's unit.
+    pub quiet: f64,
+    /// Interval of that.
+    pub interval: [f64; 2],
+    /// Whether other work disturbed it.
+    pub disturbed: bool,
+    /// The cost begins here to be another one, and stays.
+    pub changed: bool,
+}
+
+impl Trend {
+    /// Marks the points from which on the cost is another one.
+    pub fn mark_changes(&mut self) {
+        let logs: Vec<f64> =
+            self.points.iter().map(|point| point.quiet.max(f64::MIN_POSITIVE).ln()).collect();
+        for at in change::points(&logs) {
+            self.points[at].changed = true;
+        }
+    }
+
+    /// Each change in words.
+    pub fn changes(&self) -> Vec<String> {
+        let changed = self.points.iter().enumerate().filter(|(_, point)| point.changed);
+        let said = |(at, point): (usize, &Point)| {
+            let before = at.checked_sub(1).map(|at| &self.points[at])?;
+            // Each side's level is that until the next change.
+            let last = self.points[..at].iter().rposition(|point| point.changed).unwrap_or(0);
+            Some(format!(
+                "from {} on it costs {:.2} × of what it was until {}",
+                minute(&point.started),
+                level(&self.points[at..]) / level(&self.points[last..at]),
+                minute(&before.started),
+            ))
+        };
+        changed.filter_map(said).collect()
+    }
+}
+
+/// The middle of a level: until the next change.
+fn level(points: &[Point]) -> f64 {
+    let own = points.iter().enumerate().take_while(|(at, point)| *at == 0 || !point.changed);
+    describe::median_of(own.map(|(_, point)| point.quiet))
+}
+
+/// One page for these rows of one machine.
+pub fn trend_html(trends: &[Trend], machine: &Machine) -> String {
+    let title = match trends {
+        [one] => format!("{} over time", one.case),
+        _ => "Costs over time".to_owned(),
+    };
+    let head = html! {
+        header {
+            h1 { (title) }
+            p.machine { (crate::machine::in_one_line(machine)) }
+        }
+    };
+    let figures: Vec<_> = trends.iter().enumerate().map(|(at, one)| figure(at, one)).collect();
+    let changes: Vec<(String, Vec<String>)> = trends
+        .iter()
+        .map(|one| (name(one), one.changes()))
+        .filter(|(_, changes)| !changes.is_empty())
+        .collect();
+    let body = html! {
+        @if changes.is_empty() { p { "No cost changed and stayed." } }
+        @else {
+            ul {
+                @for (name, changes) in &changes {
+                    @for change in changes { li { b { (name) } ": " (change) "." } }
+                }
+            }
+        }
+        (grid(&figures))
+    };
+    let notes = "Each point is a result, the oldest at the left: what the row costs where others \
+                 leave it alone, with an interval that holds what changes from run to run. A \
+                 change is marked where a cost became another one and stayed (E-divisive, p < \
+                 0.01; it takes three results on each side).";
+    frame(&title, &head, [("trend", "Over time", body)].into_iter(), Some(notes))
+}
+
+fn name(trend: &Trend) -> String {
+    match trend.params.is_empty() {
+        true => trend.case.clone(),
+        false => format!("{}, {}", trend.case, format::params(&trend.params)),
+    }
+}
+
+fn figure(at: usize, trend: &Trend) -> figures::Figure {
+    let moment = |point: &Point| Moment {
+        value: point.quiet,
+        ci: point.interval,
+        disturbed: point.disturbed,
+        changed: point.changed,
+        text: vec![
+            point.label.clone().unwrap_or_else(|| format!("result {}", point.result)),
+            minute(&point.started),
+            format!("Linux {}", point.kernel),
+            format::quantity(point.quiet, trend.unit),
+            format!("95 % {}", format::interval(point.interval, trend.unit)),
+        ],
+    };
+    let moments = trend.points.iter().map(moment).collect();
+    figures::over_time(format!("trend-{at}"), name(trend), trend.unit, moments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trend(costs: &[f64]) -> Trend {
+        let point = |(at, quiet): (usize, &f64)| Point {
+            result: at as i64,
+            label: None,
+            started: format!("2026-11-{:02}T01:02:03Z", at + 1),
+            kernel: "6.18".to_owned(),
+            quiet: *quiet,
+            interval: [quiet * 0.9, quiet * 1.1],
+            disturbed: at == 1,
+            changed: false,
+        };
+        Trend {
+            case: "file.<stat>".to_owned(),
+            params: Params::new(),
+            unit: Unit::Nanoseconds,
+            points: costs.iter().enumerate().map(point).collect(),
+        }
+    }
+
+    #[test]
+    fn a_page_has_a_point_for_each_result_and_marks_what_changed() {
+        let wobble = [0.0, 1.0, -1.0, 0.5, 2.0, -0.5, 1.5, -1.5];
+        let levels = [100.0, 130.0].map(|level: f64| wobble.map(|more| level + more));
+        let mut changed = trend(levels.as_flattened());
+        changed.mark_changes();
+        assert_eq!(changed.points.iter().position(|point| point.changed), Some(8));
+        let said = "from 2026-11-09 01:02 on it costs 1.30 × of what it was until 2026-11-08 01:02";
+        assert_eq!(changed.changes(), [said]);
+        let page = trend_html(&[changed], &Machine::default());
+        assert!(page.starts_with("<!DOCTYPE html>") && page.contains(said), "{page}");
+        assert!(page.contains("file.&lt;stat&gt;") && !page.contains("<stat>"));
+        assert!(page.contains("changed, and stayed") && page.contains("Linux 6.18"));
+        let mut steady = trend(&[100.0; 10]);
+        steady.mark_changes();
+        let page = trend_html(&[steady], &Machine::default());
+        assert!(page.contains("No cost changed") && !page.contains("changed, and stayed"));
+    }
+}

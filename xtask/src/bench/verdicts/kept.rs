@@ -1,0 +1,111 @@
+//! The folder with runs and comparisons, of this call and of earlier ones.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::Tool;
+use super::rules::Share;
+use super::trials::{Kind, SUBJECTS, Told};
+use crate::bench::Row;
+use crate::run::read;
+
+/// What there is.
+pub(super) struct Kept {
+    folder: PathBuf,
+    /// Runs are default ones.
+    default_runs: bool,
+    runs: Vec<PathBuf>,
+    told: Vec<Told>,
+}
+
+impl Kept {
+    /// Makes the folder, or reads what is in it.
+    pub(super) fn open(folder: &Path, default_runs: bool) -> Result<Self> {
+        let folder = std::path::absolute(folder)?;
+        let mut kept = Kept { folder, default_runs, runs: Vec::new(), told: Vec::new() };
+        let runs = kept.folder_of_runs();
+        fs::create_dir_all(&runs).with_context(|| format!("making {}", runs.display()))?;
+        for entry in fs::read_dir(&runs)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|ext| ext == "json") {
+                kept.runs.push(path);
+            }
+        }
+        kept.runs.sort();
+        let file = kept.file();
+        if file.exists() {
+            for line in fs::read_to_string(&file)?.lines() {
+                let told = serde_json::from_str(line);
+                kept.told.push(told.with_context(|| file.display().to_string())?);
+            }
+        }
+        Ok(kept)
+    }
+
+    fn folder_of_runs(&self) -> PathBuf {
+        self.folder.join(if self.default_runs { "default" } else { "quick" })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("ab.jsonl")
+    }
+
+    /// Files with runs, in the order in which they were made.
+    pub(super) fn runs(&self) -> &[PathBuf] {
+        &self.runs
+    }
+
+    /// A path for a file that is made and read at once.
+    pub(super) fn scratch(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Comparisons of this kind.
+    pub(super) fn count(&self, kind: &Kind) -> usize {
+        self.told.iter().filter(|told| told.kind == kind.name).count()
+    }
+
+    /// One more run.
+    pub(super) fn add_run(&mut self, tool: &Tool) -> Result<()> {
+        // The file of a database grows with each run, and a run with it.
+        let db = tempfile::tempdir().context("making a folder for a run's database")?;
+        let db = db.path().join("results.db").display().to_string();
+        let mode: &[&str] = if self.default_runs { &[] } else { &["--quick"] };
+        let json = read(&mut tool.command(&[&["measure", "--json", "--db", &db], mode].concat()))?;
+        let path = self.folder_of_runs().join(format!("{:04}.json", self.runs.len()));
+        // Whole or not at all, whenever this is ended.
+        let part = path.with_extension("part");
+        fs::write(&part, json)?;
+        fs::rename(&part, &path)?;
+        self.runs.push(path);
+        Ok(())
+    }
+
+    /// Some more comparisons.
+    pub(super) fn add_trials(&mut self, kind: &'static Kind, tool: &Tool) -> Result<()> {
+        let told = kind.trials(tool)?;
+        let path = self.file();
+        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        for one in &told {
+            let mut line = serde_json::to_vec(one)?;
+            line.push(b'\n');
+            file.write_all(&line).with_context(|| format!("writing {}", path.display()))?;
+        }
+        self.told.extend(told);
+        Ok(())
+    }
+
+    /// How often each rule called B slower.
+    pub(super) fn rows(&self, kind: &Kind) -> Vec<Row> {
+        let row = |(at, subject): (usize, &&str)| {
+            let mut share = Share::default();
+            let own = self.told.iter().filter(|told| told.kind == kind.name);
+            own.for_each(|told| share.add(told.slower[at]));
+            share.row(kind.name, subject)
+        };
+        SUBJECTS.iter().enumerate().map(row).collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! Comparisons by `kumiki ab`, and what other rules say of the same runs.
+
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::Tool;
+use super::rules::{hyperfine, t_test};
+use crate::bench::judge::KUMIKI;
+
+/// Who decides.
+pub(super) const SUBJECTS: [&str; 3] = [KUMIKI, "hyperfine", "t_test"];
+
+/// What is compared, and beside whom.
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    /// Comparisons that a whole bench has.
+    pub(super) quota: usize,
+    /// Comparisons in a row.
+    each: usize,
+    /// Turns of a shell's loop: 10,000 are some 5 ms.
+    turns: u32,
+    /// B has so many times as many.
+    factor: f64,
+    busy: bool,
+    more: [&'static str; 2],
+}
+
+/// Every kind. What is the same has as many pairs as most comparisons take; its runs are
+/// short, so that two hundred comparisons take minutes. What is slower has its time.
+pub(super) const KINDS: [Kind; 3] = [
+    Kind {
+        name: "ab_same_busy",
+        quota: 200,
+        each: 10,
+        turns: 10_000,
+        factor: 1.0,
+        busy: true,
+        more: ["--pairs", "60"],
+    },
+    Kind {
+        name: "ab_slowed",
+        quota: 30,
+        each: 2,
+        turns: 40_000,
+        factor: 1.03,
+        busy: false,
+        more: ["--for", "60"],
+    },
+    Kind {
+        name: "ab_slowed_busy",
+        quota: 20,
+        each: 1,
+        turns: 40_000,
+        factor: 1.03,
+        busy: true,
+        more: ["--for", "120"],
+    },
+];
+
+/// What was said of one comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Told {
+    pub(super) kind: String,
+    /// Whether B was called slower, by each of [`SUBJECTS`].
+    pub(super) slower: [bool; 3],
+    pairs: usize,
+    seconds: f64,
+}
+
+impl Kind {
+    /// Some comparisons in a row.
+    pub(super) fn trials(&self, tool: &Tool) -> Result<Vec<Told>> {
+        let _busy = self.busy.then(Busy::start).transpose()?;
+        (0..self.each).map(|_| self.trial(tool)).collect()
+    }
+
+    fn trial(&self, tool: &Tool) -> Result<Told> {
+        let turns = |turns: u32| format!("i=0; while [ $i -lt {turns} ]; do i=$((i+1)); done");
+        let b = turns((f64::from(self.turns) * self.factor) as u32);
+        let commands = ["--json", "--", "sh", "-c", &turns(self.turns), "---", "sh", "-c", &b];
+        let (value, code) = tool.json(&[&["ab"], &self.more[..], &commands[..]].concat())?;
+        let wall = |side: usize| -> Vec<f64> {
+            let pairs = value["pairs"].as_array().into_iter().flatten();
+            pairs.filter_map(|pair| pair[side]["wall_ns"].as_f64()).collect()
+        };
+        let (a, b) = (wall(0), wall(1));
+        Ok(Told {
+            kind: self.name.to_owned(),
+            slower: [code == 1, hyperfine(&a, &b), t_test(&a, &b)],
+            pairs: a.len(),
+            seconds: value["seconds"].as_f64().unwrap_or_default(),
+        })
+    }
+}
+
+/// A process that does nothing but use a cpu.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Result<Self> {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+        Ok(Busy(command.spawn().context("starting a busy process")?))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
