@@ -364,8 +364,8 @@ impl Entry {
         self.due = self.spent + f64::from(pause * (1 << self.doublings) as f32);
     }
 
-    /// Returns ticks of a plain call, and how many a shared one saves as far as is known; a batch
-    /// that nobody helped with asks next time.
+    /// Returns ticks of a plain call, and how many the batch has saved at most, as far as is known;
+    /// one that nobody helped with asks next time.
     #[inline]
     pub(super) fn shared(&mut self, end: End) -> (f32, f32) {
         if end.helped == 0 {
@@ -375,7 +375,12 @@ impl Entry {
         // A longer one is for the account.
         self.waits.add(end.calls, self.waited.min(self.means[0].ticks * end.calls as f32));
         let [plain, shared] = self.means.map(|mean| mean.ticks);
-        (plain, (plain - shared).max(0.0))
+        // Of batches that began with a wake probes alone tell.
+        let most = match end.woke {
+            true => self.saves(end.calls),
+            false => (plain - shared) * end.calls as f32,
+        };
+        (plain, most.max(0.0))
     }
 
     /// How many of `calls` the requesting thread keeps, such that it and `others` are ready

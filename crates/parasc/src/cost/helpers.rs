@@ -65,20 +65,18 @@ impl Helpers {
         wakes
     }
 
-    /// Notes how a shared batch ended, of which a plain call takes `plain` and a shared one
-    /// `saves` less; returns how many ticks were lost if there is a pause now.
+    /// Notes how a shared batch ended, of which a plain call takes `plain` and which has saved `most`
+    /// at most; returns how many ticks were lost if there is a pause now.
     #[inline]
     pub(super) fn shared(
         &mut self,
         end: End,
-        (plain, saves): (f32, f32),
+        (plain, most): (f32, f32),
         means: Means,
         now: impl Fn() -> u64,
     ) -> Option<f32> {
-        let made = plain * end.helped as f32;
-        // Calls take longer where two threads make them: what others made is not all saved. What
-        // is known of that is of batches that began without a wake.
-        let saved = if end.woke { made } else { made.min(saves * end.calls as f32) };
+        // Calls take longer where two threads make them: what others made is not all saved.
+        let saved = (plain * end.helped as f32).min(most);
         self.helped = end.helped > 0;
         self.in_vain = end.woke && self.woken && self.known;
         self.woken = end.woke;
