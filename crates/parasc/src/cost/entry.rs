@@ -353,7 +353,8 @@ impl Entry {
         let before = self.favour > 0.0;
         self.judge(-1.0);
         let taken = self.favour > 0.0;
-        self.settle(!before, if taken { 0.0 } else { ticks }, means);
+        // Twice, as who finds out anew pays for probes and wakes beside the next such loss.
+        self.settle(!before, if taken { 0.0 } else { 2.0 * ticks }, means);
     }
 
     /// Sets when the next probe is due, after one that `agrees` with what was believed and
