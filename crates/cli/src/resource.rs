@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_resource::Name;
 
+use self::row::Row;
 use crate::place::NatsArgs;
 use crate::{Verdict, output};
 
@@ -106,10 +107,18 @@ struct Which {
     server: Option<NatsArgs>,
 }
 
+/// Rows of this machine, or of the places behind a server.
+fn look(which: &Which) -> Result<Vec<Row>> {
+    match &which.server {
+        Some(server) => remote::look(server, &which.pattern),
+        None => row::look(which),
+    }
+}
+
 pub(crate) fn run(args: Resource) -> Result<Verdict> {
     match args.command {
         ResourceCommand::Ls { which, all, json } => {
-            let rows = row::look(&which)?;
+            let rows = look(&which)?;
             if json {
                 output::json(&rows)?;
             } else if rows.is_empty() && which.server.is_some() {
@@ -122,7 +131,7 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
             Ok(if rows.is_empty() { Verdict::Negative } else { Verdict::Fine })
         }
         ResourceCommand::Top { which, every, count, sort } => {
-            top::run(&which, every, count, sort).map(|()| Verdict::Fine)
+            top::run(|| look(&which), every, count, sort).map(|()| Verdict::Fine)
         }
         ResourceCommand::Create { name, wishes, server } => {
             output::line(remote::create(&server, &name, &wishes)?).map(|()| Verdict::Fine)

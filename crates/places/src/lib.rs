@@ -38,6 +38,7 @@
 #![warn(missing_debug_implementations)]
 
 mod allow;
+mod allow_file;
 mod client;
 mod discover;
 mod error;

@@ -8,7 +8,7 @@ use kumiki_resource::published::{ls_of_each, processes};
 use kumiki_resource::{Id, Listed, Pattern};
 use serde::Serialize;
 
-use super::{Which, remote};
+use super::Which;
 use crate::node::state_of;
 use crate::output;
 
@@ -33,9 +33,6 @@ pub(crate) struct Row {
 /// A process that ends meanwhile, or does not answer, is said and passed over; one that
 /// was asked for by its number is an error.
 pub(crate) fn look(which: &Which) -> Result<Vec<Row>> {
-    if let Some(server) = &which.server {
-        return remote::look(server, &which.pattern);
-    }
     let mut all = Vec::new();
     let asked = which.pid.map_or_else(processes, |pid| Ok(vec![pid]))?;
     for (process, answer) in ls_of_each(&asked, &which.pattern)? {
