@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::device::Device;
+use crate::hash::hex;
 use crate::kind::Kind;
 use crate::memory::Memory;
 use crate::needs::Needs;
@@ -329,10 +330,6 @@ fn within_limit(bytes: u64) -> Result<()> {
             tree::IMAGE_LIMIT
         ))),
     }
-}
-
-pub(crate) fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Hash of an image's kernel, as its file has it, its initramfs, and what its root was made of.

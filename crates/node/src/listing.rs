@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::device::Device;
 use crate::kind::Kind;
-use crate::services::{self, ServiceState};
+use crate::service::{self, ServiceState};
 use crate::window::{has_ended, meaning};
 use crate::{Result, abi, record, tree};
 
@@ -88,7 +88,7 @@ fn info(entry: &tree::Entry) -> Result<NodeInfo> {
         command_line: record.as_ref().map(|record| record.command_line.clone()),
         image: record.map(|record| record.image),
         owner: entry.owner,
-        service: services::state_of(&entry.name),
+        service: service::state_of(&entry.name),
         name: entry.name.clone(),
     })
 }

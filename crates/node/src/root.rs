@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use crate::hash::hex;
 use crate::memory::Memory;
 use crate::origin::Part;
-use crate::{Error, Result, abi, device, image};
+use crate::{Error, Result, abi, device};
 
 /// In a node: the program that its root is for, as JSON. It says that there is a root, too.
 pub(crate) const PROGRAM: &str = "/lib/kumiki/root.json";
@@ -121,7 +122,7 @@ impl Unpacked {
             identity: self.root.identity().to_owned(),
             image,
             bytes,
-            sha256: image::hex(hash),
+            sha256: hex(hash),
         })
     }
 }
@@ -192,7 +193,7 @@ pub(crate) fn sha256(memory: &Memory, part: Part) -> String {
         hash.update(&chunk[..length]);
         at += length as u64;
     }
-    image::hex(hash)
+    hex(hash)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io::Read;
 use tar::{Archive, Entry, EntryType};
 
 use crate::error::Fault;
-use crate::read::Limits;
+use crate::limits::Limits;
 use crate::store::{KeepFailed, Store};
 use crate::tree::{About, PATH_BYTES, Tree, What, parts};
 use crate::{Error, Result};

@@ -26,6 +26,7 @@ mod erofs;
 mod error;
 mod lay_out;
 mod layer;
+mod limits;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod made_up;
@@ -39,6 +40,7 @@ mod tree;
 
 pub use erofs::{erofs, mkfs};
 pub use error::{Error, Result};
+pub use limits::Limits;
 pub use program::Program;
-pub use read::{Limits, Root, read};
+pub use read::{Root, read};
 pub use source::Source;

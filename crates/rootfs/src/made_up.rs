@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::layer::Reading;
-use crate::read::{Limits, Root};
+use crate::limits::Limits;
+use crate::read::Root;
 use crate::store::Store;
 use crate::tree::{About, Tree, What};
 

@@ -8,26 +8,12 @@ use sha2::{Digest, Sha256};
 
 use crate::blobs::{Layer, Parts, refused};
 use crate::layer::Reading;
+use crate::limits::Limits;
 use crate::packed::{Hashed, hex, unpacked};
 use crate::program::{Config, Program};
 use crate::store::Store;
 use crate::tree::{Tree, What};
 use crate::{Error, Result, Source, docker, oci};
-
-/// How large an image may be.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Contents of all files together, those that a layer hides included.
-    pub bytes: u64,
-    /// Entries of all layers.
-    pub entries: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { bytes: 16 << 30, entries: 2_000_000 }
-    }
-}
 
 /// A root, with its contents in the folder that it was read to.
 #[derive(Debug)]

@@ -55,6 +55,8 @@ pub mod barrier;
 mod bell;
 mod cost;
 mod deadline;
+#[cfg(target_arch = "x86_64")]
+mod device;
 mod doze;
 mod error;
 mod event_count;

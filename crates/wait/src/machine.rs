@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use kumiki_sys::clock::tsc_verdict;
 use kumiki_sys::cpu::Features;
 
-use crate::doze::Mwait;
+#[cfg(target_arch = "x86_64")]
+use crate::device;
 
 /// The features that decide how to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +53,11 @@ impl Machine {
             waitpkg: features.waitpkg,
             monitorx: features.monitorx,
             // Without MONITOR there is nothing to open.
-            mwait: features.monitor && Mwait::open(),
+            #[cfg(target_arch = "x86_64")]
+            mwait: features.monitor && device::open(),
+            // The module is for x86-64.
+            #[cfg(not(target_arch = "x86_64"))]
+            mwait: false,
             tsc: tsc_verdict().is_ok(),
             smt,
         }

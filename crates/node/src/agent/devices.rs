@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::{load, log, root};
+use super::drivers::load_list;
+use super::{log, root};
 use crate::devices::{Addressing, Assigned, DeviceSpec, Net};
-use crate::drivers::{FOLDER, TRANSPORT, file_of};
+use crate::drivers::TRANSPORT;
 use crate::interface::{Address, Interface};
 use crate::record::Record;
 use crate::window::Window;
@@ -121,21 +122,6 @@ impl Devices {
             }
         }
     }
-}
-
-/// Loads the modules of a list, those that are not there.
-pub(super) fn load_list(list: &str) -> Result<()> {
-    let names = fs::read_to_string(Path::new(FOLDER).join(list)).map_err(|_| {
-        Error::Refused(format!(
-            "no drivers for {list} in this image: kumiki image add needs osnode-virtio.ko beside \
-             osnode-guest.ko, and this kernel's modules in /lib/modules"
-        ))
-    })?;
-    for name in names.lines().filter(|name| !Path::new("/sys/module").join(name).exists()) {
-        // A failure is in the log.
-        let _ = load(Path::new(&file_of(name)), c"");
-    }
-    Ok(())
 }
 
 /// Whether a device is set up; not yet if it is not there yet.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind_recursive, mount_move, unmount};
 use rustix::process::{chdir, chroot};
 
-use super::devices::load_list;
+use super::drivers::load_list;
 use super::root::{BROUGHT, HANDED_OVER, ROOT_AT};
 use super::{PATH, log, root};
 use crate::devices::{Assigned, DeviceSpec};

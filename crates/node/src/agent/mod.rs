@@ -5,6 +5,7 @@
 //! another one. It ends the node when reboot(8) and its like ask for it.
 
 mod devices;
+mod drivers;
 mod ending;
 mod init;
 mod keeper;

@@ -22,7 +22,7 @@ use rustix::mount::{MountFlags, mount, mount_bind_recursive};
 use rustix::process::{Gid, Uid, chdir, chroot};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use super::devices::load_list;
+use super::drivers::load_list;
 use super::log;
 use super::users::Who;
 use crate::drivers::ROOT;

@@ -14,7 +14,7 @@ use crate::compose::Base;
 use crate::devices::{DeviceSpec, Disk, Net, Share};
 use crate::kind::{Kind, padded};
 use crate::root::RootOf;
-use crate::services::Service;
+use crate::service::Service;
 use crate::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::{Error, Result};
 

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use super::notes::ServiceState;
+use crate::service::ServiceState;
 use crate::{Error, Result, runtime};
 
 const SOCKET: &str = "metrics.sock";

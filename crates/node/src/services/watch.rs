@@ -9,12 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::backoff::Backoff;
-use super::notes::{ServiceState, forget, keep};
-use super::{Service, metrics};
+use super::metrics;
 use crate::devices::{Addressing, Assigned, DeviceSpec};
 use crate::listing::State;
 use crate::machine::Machine;
 use crate::node::Node;
+use crate::service::{Service, ServiceState, forget, keep};
 use crate::{Error, Result, listing};
 
 /// Between two looks at a node.

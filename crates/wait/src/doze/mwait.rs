@@ -3,27 +3,18 @@
 //! did, whose programs ran in kernel mode.
 
 use std::arch::asm;
-use std::fs::File;
-use std::os::fd::IntoRawFd;
-use std::sync::atomic::AtomicI32;
-use std::sync::atomic::Ordering::Relaxed;
 
 use kumiki_sys::syscall;
 
 use super::Monitor;
+use crate::device;
 use crate::machine::Machine;
 
-const DEVICE: &str = "/dev/kumiki-mwait";
 /// A rest takes at most this long, as those of the other instructions do.
 const REST_NS: u64 = 50_000;
 /// `PARASC_IOC_MWAIT`.
 const IOC_MWAIT: u32 = 1 << 30 | (size_of::<Asked>() as u32) << 16 | 0xbd << 8 | 16;
 const SYS_IOCTL: usize = 16;
-
-/// The device's descriptor, from the first look on, or -1. The process's own for as long as
-/// it lives: waiters come and go at any time. One that the program closes is as good as
-/// none, as each wait in it fails.
-static OPENED: AtomicI32 = AtomicI32::new(-1);
 
 /// `struct parasc_mwait`.
 #[repr(C)]
@@ -43,17 +34,6 @@ impl Mwait {
     /// If the module is loaded, shows its device to this user, and the processor has MONITOR.
     pub(crate) fn of(machine: Machine) -> Option<Self> {
         machine.mwait.then_some(Mwait(()))
-    }
-
-    /// Opens the device. Two threads that come first at the same time both do, and one of the
-    /// descriptors is used.
-    pub(crate) fn open() -> bool {
-        if OPENED.load(Relaxed) < 0
-            && let Ok(device) = File::open(DEVICE)
-        {
-            OPENED.store(device.into_raw_fd(), Relaxed);
-        }
-        OPENED.load(Relaxed) >= 0
     }
 }
 
@@ -77,7 +57,7 @@ impl Monitor for Mwait {
     #[inline]
     fn rest(&self, (word, value): (u64, u64), _: u32) {
         let asked = Asked { word, value, timeout_ns: REST_NS, hint: 0, flags: 0 };
-        let device = OPENED.load(Relaxed) as u64;
+        let device = device::descriptor() as u64;
         let args = [device, u64::from(IOC_MWAIT), (&raw const asked).expose_provenance() as u64];
         let [device, request, asked] = args;
         // SAFETY: the structure of this request, which is read only; what was waited for is

@@ -18,11 +18,6 @@ impl Lacking {
     pub(crate) fn of(_: Machine) -> Option<Self> {
         None
     }
-
-    /// The module is for x86-64, too.
-    pub(crate) fn open() -> bool {
-        false
-    }
 }
 
 impl Monitor for Lacking {

@@ -51,7 +51,7 @@ impl Health {
     }
 
     /// Asks the node; an error says what it did not do.
-    pub(super) fn ask(&self, node: &str, address: Option<IpAddr>) -> Result<(), String> {
+    pub(crate) fn ask(&self, node: &str, address: Option<IpAddr>) -> Result<(), String> {
         let to = |port: u16| {
             let address = address.ok_or("it has no address that this machine knows")?;
             Ok::<_, String>(SocketAddr::new(address, port))

@@ -35,14 +35,14 @@ pub(crate) fn state_of(node: &str) -> Option<ServiceState> {
 }
 
 /// Replaces it whole.
-pub(super) fn keep(node: &str, state: &ServiceState) -> Result<()> {
+pub(crate) fn keep(node: &str, state: &ServiceState) -> Result<()> {
     let path = runtime::file(&name_of(node))?;
     let new = path.with_extension("service.new");
     let json = serde_json::to_vec(state).map_err(|error| Error::Refused(error.to_string()))?;
     fs::write(&new, json).and_then(|()| fs::rename(&new, &path)).map_err(|e| Error::file(path, e))
 }
 
-pub(super) fn forget(node: &str) {
+pub(crate) fn forget(node: &str) {
     if let Ok(path) = runtime::file(&name_of(node)) {
         let _ = fs::remove_file(path);
     }
