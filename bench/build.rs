@@ -2,9 +2,14 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=shim");
+    println!("cargo:rerun-if-changed={HIGHWAY}");
+    println!("cargo:rustc-check-cfg=cfg(highway)");
     #[cfg(feature = "peers")]
     shims();
 }
+
+/// Debian 13's libhwy-dev has it, Debian 12's does not.
+const HIGHWAY: &str = "/usr/include/hwy/contrib/thread_pool/thread_pool.h";
 
 #[cfg(feature = "peers")]
 fn shims() {
@@ -17,6 +22,12 @@ fn shims() {
     shim().file("shim/openmp.c").flag("-fopenmp").compile("bench_openmp");
     // The peer's headers are not ours to warn about.
     shim().cpp(true).std("c++17").file("shim/onetbb.cpp").compile("bench_onetbb");
+    if std::path::Path::new(HIGHWAY).exists() {
+        shim().cpp(true).std("c++17").file("shim/highway.cpp").compile("bench_highway");
+        println!("cargo:rustc-cfg=highway");
+        println!("cargo:rustc-link-lib=hwy_contrib");
+        println!("cargo:rustc-link-lib=hwy");
+    }
     println!("cargo:rustc-link-lib=gomp");
     println!("cargo:rustc-link-lib=tbb");
 }

@@ -39,16 +39,20 @@ static inline ssize_t bell_read(struct file *file, char __user *to, size_t size,
 {
 	struct hearer *hearer = file->private_data;
 	struct bells *bells = smp_load_acquire(&hearer->bells);
-	u64 now, news;
+	u64 seen, now, news;
 
 	if (size < sizeof(news))
 		return -EINVAL;
-	if ((file->f_flags & O_NONBLOCK) && !bell_has_rung(hearer, bells))
-		return -EAGAIN;
-	if (wait_event_interruptible(bells->queue, bell_has_rung(hearer, bells)))
-		return -ERESTARTSYS;
-	now = atomic64_read(&bells->count);
-	news = now - xchg(&hearer->seen, now);
+	do {
+		if ((file->f_flags & O_NONBLOCK) && !bell_has_rung(hearer, bells))
+			return -EAGAIN;
+		if (wait_event_interruptible(bells->queue, bell_has_rung(hearer, bells)))
+			return -ERESTARTSYS;
+		/* Read before the count, which only grows: of two readers none sets it back. */
+		seen = smp_load_acquire(&hearer->seen);
+		now = atomic64_read(&bells->count);
+	} while (now == seen || cmpxchg(&hearer->seen, seen, now) != seen);
+	news = now - seen;
 	return copy_to_user(to, &news, sizeof(news)) ? -EFAULT : sizeof(news);
 }
 

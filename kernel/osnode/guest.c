@@ -13,6 +13,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/panic_notifier.h>
+#include <linux/platform_device.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <asm/msr.h>
@@ -27,8 +28,17 @@ static ulong window_address;
 module_param_named(window, window_address, ulong, 0444);
 MODULE_PARM_DESC(window, "physical address of the shared window");
 
+static ulong root[2];
+module_param_array(root, ulong, NULL, 0444);
+MODULE_PARM_DESC(root, "physical address and bytes of memory that is to be /dev/pmem0");
+
 static struct osnode_window *window;
 static struct osnode_bus *bus;
+static struct resource root_resource = {
+	.name = "Persistent Memory (legacy)",
+	.flags = IORESOURCE_MEM,
+	.desc = IORES_DESC_PERSISTENT_MEMORY_LEGACY,
+};
 static void (**platform_ipi_callback)(void);
 static struct bells for_agent = { .queue = __WAIT_QUEUE_HEAD_INITIALIZER(for_agent.queue) };
 static void (*device_bell)(void);
@@ -222,6 +232,26 @@ static struct miscdevice guest_device = {
 	.mode = 0600,
 };
 
+/*
+ * The table of memory names it already, but the kernel makes resources of such ranges while it
+ * looks for PCI devices, which a node does not. The driver nd_e820 looks for this device.
+ */
+static int root_add(void)
+{
+	struct platform_device *device;
+	int error;
+
+	if (!root[1])
+		return 0;
+	root_resource.start = root[0];
+	root_resource.end = root[0] + root[1] - 1;
+	error = request_resource(&iomem_resource, &root_resource);
+	if (error)
+		return error;
+	device = platform_device_register_simple("e820_pmem", PLATFORM_DEVID_NONE, NULL, 0);
+	return PTR_ERR_OR_ZERO(device);
+}
+
 static int __init guest_init(void)
 {
 	int error, n;
@@ -256,6 +286,10 @@ static int __init guest_init(void)
 	atomic_notifier_chain_register(&panic_notifier_list, &panic_block);
 	register_console(&log_console);
 	say(OSNODE_BOOTING);
+	/* A node without it can be asked why. */
+	error = root_add();
+	if (error)
+		pr_err("no device for the root at %#lx: %d\n", root[0], error);
 	return 0;
 probes:
 	while (n--)

@@ -313,6 +313,34 @@ static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool 
 	return -ENXIO;
 }
 
+/*
+ * Each page by itself, so that get_user_pages() finds it: a disk is read straight into it, past
+ * the host's page cache. Of memory that this kernel has given, whose pages are ordinary ones.
+ */
+static int map_pages(struct vm_area_struct *vma)
+{
+	struct page *pages[64];
+	unsigned long pfn = vma->vm_pgoff, at = vma->vm_start, n, left;
+	int error = 0;
+
+	for (; at < vma->vm_end && !error; at += n << PAGE_SHIFT) {
+		left = min(ARRAY_SIZE(pages), (vma->vm_end - at) >> PAGE_SHIFT);
+		for (n = 0; n < left; n++)
+			pages[n] = pfn_to_page(pfn++);
+		error = vm_insert_pages(vma, at, pages, &left);
+		cond_resched();
+	}
+	return error;
+}
+
+/* Memory that was kept from this kernel, or is off line, has no pages that it knows. */
+static int map(struct handle *handle, struct vm_area_struct *vma, phys_addr_t from, size_t length)
+{
+	if (handle->mode == OSNODE_SERVE && !xa_load(&claimed, from / OSNODE_PIECE_UNIT))
+		return map_pages(vma);
+	return remap_pfn_range(vma, vma->vm_start, vma->vm_pgoff, length, vma->vm_page_prot);
+}
+
 int memory_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct handle *handle = file->private_data;
@@ -326,7 +354,7 @@ int memory_mmap(struct file *file, struct vm_area_struct *vma)
 	/* A shared mapping of a descriptor open for reading can't be made writable. */
 	error = may_map(handle, from, length, vma->vm_flags & VM_MAYWRITE);
 	if (!error)
-		error = remap_pfn_range(vma, vma->vm_start, vma->vm_pgoff, length, vma->vm_page_prot);
+		error = map(handle, vma, from, length);
 	if (!error) {
 		vma->vm_private_data = handle->holding;
 		vma->vm_ops = &mapping_operations;

@@ -11,6 +11,7 @@
 #include <linux/delay.h>
 #include <linux/device.h>
 #include <linux/module.h>
+#include <linux/pm.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/version.h>
@@ -31,6 +32,7 @@ struct slot_device {
 	struct osnode_slot *slot;
 	unsigned int number;
 	u32 present; /* of the slot, when this device came */
+	bool lost; /* the host was not seen to stop: it may write to the rings still */
 	struct virtqueue *queues[OSNODE_QUEUES]; /* the bell reads them: RCU */
 };
 
@@ -123,6 +125,8 @@ static void slot_set_status(struct virtio_device *vdev, u8 status)
 {
 	int error = request(of(vdev), status);
 
+	if (!status)
+		of(vdev)->lost = error == -ETIMEDOUT;
 	if (error && error != -ENODEV)
 		dev_err(&vdev->dev, "the host did not set status %#x: %d\n", status, error);
 	/* It was not started: who waits for it would wait for ever. */
@@ -169,8 +173,20 @@ static void slot_del_vqs(struct virtio_device *vdev)
 		WRITE_ONCE(device->queues[n], NULL);
 	/* A cpu in a bell may still have one of them. */
 	synchronize_rcu();
-	list_for_each_entry_safe(queue, next, &vdev->vqs, list)
-		vring_del_virtqueue(queue);
+	list_for_each_entry_safe(queue, next, &vdev->vqs, list) {
+		if (!device->lost) {
+			vring_del_virtqueue(queue);
+			continue;
+		}
+		/*
+		 * A server that was only slow goes on until it sees the reset. Rings that are
+		 * never freed are the smaller loss: some pages, once. The buffers in them are
+		 * the driver's, which has given them up by now.
+		 */
+		spin_lock(&vdev->vqs_list_lock);
+		list_del_init(&queue->list);
+		spin_unlock(&vdev->vqs_list_lock);
+	}
 }
 
 static struct virtqueue *make_queue(struct slot_device *device, unsigned int n, const char *name,
@@ -259,6 +275,29 @@ static void slot_release(struct device *device)
 	kfree(container_of(device, struct slot_device, vdev.dev));
 }
 
+#ifdef CONFIG_PM_SLEEP
+static int slot_freeze(struct device *device)
+{
+	return virtio_device_freeze(dev_to_virtio(device));
+}
+
+/* Who serves it by now may be another one, who has counted anew. */
+static int slot_restore(struct device *device)
+{
+	struct virtio_device *vdev = dev_to_virtio(device);
+	u32 present = smp_load_acquire(&of(vdev)->slot->present);
+
+	if (!present || of(vdev)->slot->id != vdev->id.device)
+		return -ENODEV;
+	of(vdev)->present = present;
+	return virtio_device_restore(vdev);
+}
+#endif
+
+/* A transport's driver has these elsewhere: here there is none, and a device's kind comes first. */
+static const struct dev_pm_ops slot_pm = { SET_SYSTEM_SLEEP_PM_OPS(slot_freeze, slot_restore) };
+static const struct device_type slot_type = { .name = "osnode-slot", .pm = &slot_pm };
+
 static void come(unsigned int number, struct osnode_slot *slot, u32 present)
 {
 	struct slot_device *device = kzalloc(sizeof(*device), GFP_KERNEL);
@@ -274,6 +313,7 @@ static void come(unsigned int number, struct osnode_slot *slot, u32 present)
 	device->vdev.config = &slot_operations;
 	device->vdev.dev.parent = root;
 	device->vdev.dev.release = slot_release;
+	device->vdev.dev.type = &slot_type;
 	rcu_assign_pointer(devices[number], device);
 	error = register_virtio_device(&device->vdev);
 	if (!error)

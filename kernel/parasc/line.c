@@ -41,18 +41,12 @@ static void widen(void)
 	__open;									\
 })
 
-/* What has been claimed: read after the swap, as it is of that offer. */
-#define READ_CALLS(claim, line, fault)						\
-do {										\
-	unsafe_get_user((claim)->calls.requests, &(line)->words[PARASC_REQUESTS], fault); \
-	unsafe_get_user((claim)->calls.results, &(line)->words[PARASC_RESULTS], fault); \
-} while (0)
-
 /*
- * Says that what was claimed before has been made, and claims the next calls of a batch. By
- * a processing thread. Returns 1 if there are some, else 0.
+ * Claims calls: a processing thread the next ones of a batch, and says by the same swap that
+ * what it has claimed before is made; the requesting thread the last ones, a single call
+ * among them. Returns 1 if there are some, else 0.
  */
-int line_claim_first(struct claim *claim)
+static __always_inline int claim_calls(struct claim *claim, bool last)
 {
 	struct parasc_line __user *line = claim->line;
 	u64 old, new, most;
@@ -66,13 +60,15 @@ int line_claim_first(struct claim *claim)
 		if (!WIDENED(line))
 			return -EFAULT;
 		for (tries = 0; tries < TRIES; tries++) {
-			chunk = PARASC_CALL(old) == PARASC_BATCH ? part(old, claim->share, most) : 0;
+			chunk = last || PARASC_CALL(old) == PARASC_BATCH ?
+				part(old, claim->share, most) : 0;
 			if (!chunk && !claim->made) {
 				user_access_end();
 				return 0;
 			}
 			new = PARASC_STATE((PARASC_MADE(old) + claim->made) & 0xffff,
-					   PARASC_FIRST(old) + chunk, PARASC_LAST(old), PARASC_CALL(old));
+					   PARASC_FIRST(old) + (last ? 0 : chunk),
+					   PARASC_LAST(old) - (last ? chunk : 0), PARASC_CALL(old));
 			if (unsafe_try_cmpxchg_user(&line->state, &old, new, fault))
 				goto claimed;
 		}
@@ -84,65 +80,30 @@ int line_claim_first(struct claim *claim)
 claimed:
 	claim->state = new;
 	claim->made = 0;
+	claim->calls.first = last ? PARASC_LAST(new) : PARASC_FIRST(old);
+	claim->calls.last = last ? PARASC_LAST(old) : PARASC_FIRST(new);
 	if (chunk) {
 		if (!WIDENED(line))
 			return -EFAULT;
-		READ_CALLS(claim, line, fault);
+		/* After the swap: it is of that offer. */
+		unsafe_get_user(claim->calls.requests, &line->words[PARASC_REQUESTS], fault);
+		unsafe_get_user(claim->calls.results, &line->words[PARASC_RESULTS], fault);
 	}
 	user_access_end();
-	claim->calls.first = PARASC_FIRST(old);
-	claim->calls.last = PARASC_FIRST(new);
 	return chunk > 0;
 fault:
 	user_access_end();
 	return -EFAULT;
 }
 
-/*
- * Claims calls from the end, the single call among them. By the requesting thread. Returns
- * 1 if there are some, else 0.
- */
+int line_claim_first(struct claim *claim)
+{
+	return claim_calls(claim, false);
+}
+
 int line_claim_last(struct claim *claim)
 {
-	struct parasc_line __user *line = claim->line;
-	u64 old, new, most;
-	u32 chunk, tries;
-
-	for (;;) {
-		if (!user_access_begin(line, sizeof(*line)))
-			return -EFAULT;
-		unsafe_get_user(old, &line->state, fault);
-		unsafe_get_user(most, &line->words[PARASC_AT_ONCE], fault);
-		if (!WIDENED(line))
-			return -EFAULT;
-		for (tries = 0; tries < TRIES; tries++) {
-			chunk = part(old, claim->share, most);
-			if (!chunk) {
-				user_access_end();
-				return 0;
-			}
-			new = PARASC_STATE(PARASC_MADE(old), PARASC_FIRST(old),
-					   PARASC_LAST(old) - chunk, PARASC_CALL(old));
-			if (unsafe_try_cmpxchg_user(&line->state, &old, new, fault))
-				goto claimed;
-		}
-		user_access_end();
-		cond_resched();
-		if (fatal_signal_pending(current))
-			return -EINTR;
-	}
-claimed:
-	claim->state = new;
-	if (!WIDENED(line))
-		return -EFAULT;
-	READ_CALLS(claim, line, fault);
-	user_access_end();
-	claim->calls.first = PARASC_LAST(new);
-	claim->calls.last = PARASC_LAST(old);
-	return 1;
-fault:
-	user_access_end();
-	return -EFAULT;
+	return claim_calls(claim, true);
 }
 
 /* Claims the single call that the word `state` shows: 1 for one caller only. */

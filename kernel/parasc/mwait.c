@@ -37,7 +37,7 @@ static void timer_setup_here(struct hrtimer *timer)
  * The look between MONITOR and MWAIT sees a store before it; one after it ends MWAIT, as any
  * interrupt does, which comes at the earliest when MWAIT has begun (sti's shadow).
  */
-static int wait_for_store(const u32 *word, const struct parasc_mwait *wait)
+static int wait_for_store(const u64 *word, const struct parasc_mwait *wait)
 {
 	ktime_t end = ktime_add_ns(ktime_get(), min_t(u64, wait->timeout_ns, KTIME_MAX / 2));
 	struct hrtimer timer;
@@ -81,7 +81,7 @@ static long mwait_ioctl(struct file *file, unsigned int request, unsigned long v
 		return -ENOTTY;
 	if (copy_from_user(&wait, (void __user *)value, sizeof(wait)))
 		return -EFAULT;
-	if (wait.flags || wait.hint > MOST_HINT || wait.word % sizeof(u32))
+	if (wait.flags || wait.hint > MOST_HINT || wait.word % sizeof(u64))
 		return -EINVAL;
 	if (get_user_pages_fast(wait.word, 1, 0, &page) != 1)
 		return -EFAULT;

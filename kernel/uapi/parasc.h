@@ -69,7 +69,7 @@
 #include <linux/types.h>
 
 #define PARASC_MAGIC 0x63617270u /* "prac" */
-#define PARASC_VERSION 5
+#define PARASC_VERSION 6
 
 #define PARASC_MAX_ARGS 6
 #define PARASC_MAX_LINES 62
@@ -189,11 +189,11 @@ struct parasc_wait {
 #define PARASC_MWAIT_DEVICE "/dev/kumiki-mwait"
 
 struct parasc_mwait {
-	__u64 word; /* address of a __u32 */
-	__u32 value; /* returns 0 as soon as the word is another */
-	__u32 hint; /* MWAIT's: 0 is C1 */
+	__u64 word; /* address of a __u64 */
+	__u64 value; /* returns 0 as soon as the word is another */
 	__u64 timeout_ns; /* after so long -ETIMEDOUT */
-	__u64 flags; /* 0; anything else is -EINVAL */
+	__u32 hint; /* MWAIT's: 0 is C1 */
+	__u32 flags; /* 0; anything else is -EINVAL */
 };
 
 #define PARASC_IOC_MWAIT _IOW(PARASC_IOC_TYPE, 16, struct parasc_mwait)

@@ -57,12 +57,12 @@ AT(struct parasc_wait, calls, 16);
 SIZE(struct parasc_mwait, 32);
 AT(struct parasc_mwait, word, 0);
 AT(struct parasc_mwait, value, 8);
-AT(struct parasc_mwait, hint, 12);
 AT(struct parasc_mwait, timeout_ns, 16);
-AT(struct parasc_mwait, flags, 24);
+AT(struct parasc_mwait, hint, 24);
+AT(struct parasc_mwait, flags, 28);
 
 IS(PARASC_MAGIC, 0x63617270);
-IS(PARASC_VERSION, 5);
+IS(PARASC_VERSION, 6);
 IS(PARASC_MAX_ARGS, 6);
 IS(PARASC_MAX_LINES, 62);
 IS(PARASC_BATCH, 0xffff);

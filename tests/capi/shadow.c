@@ -20,7 +20,7 @@ static void life(void)
 	CHECK(info.relation <= SHADOW_REMOTE);
 	CHECK((info.relation == SHADOW_SAME) == (info.main_cpu == info.helper_cpu));
 	CHECK((info.relation == SHADOW_CACHE) == (info.cache_level > 0));
-	CHECK(info.sleep >= SHADOW_SLEEP_UMWAIT && info.sleep <= SHADOW_SLEEP_FUTEX);
+	CHECK(info.sleep >= SHADOW_SLEEP_UMWAIT && info.sleep <= SHADOW_SLEEP_MWAIT);
 	CHECK(info.asymmetric <= 1);
 	CHECK(shadow_destroy(shadow) == 0);
 	after = allowed();

@@ -13,6 +13,12 @@ pub(crate) struct Package {
     pub(crate) reason: &'static str,
 }
 
+/// What the tests of places on other machines need, and those of programs that serve.
+pub(crate) const WORKSPACE: &[Package] = &[
+    Package { name: "nats-server", reason: "places of other machines are behind it" },
+    Package { name: "redis-tools", reason: "redis-cli and redis-benchmark try kumiki-kv" },
+];
+
 /// What the tests of the report's page need.
 pub(crate) const PAGE: &[Package] = &[
     Package { name: "chromium", reason: "the report's page is tested in a real browser" },

@@ -1,4 +1,5 @@
-//! `cargo xtask kmod`: the kernel modules under `kernel/`, for stock kernels.
+//! `cargo xtask kmod`: the kernel modules under `kernel/`, for stock kernels; and their tests
+//! on one that looks for its own faults.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +8,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use kumiki_lab::{Cache, KernelName, Talk, kbuild};
 
-use crate::run::{root, target_folder};
+use crate::debian;
+use crate::run::{cargo, root, run, target_folder};
 
 /// What is built for without being asked: a kernel for each way to build.
 const KERNELS: [&str; 2] = ["6.1", "6.12"];
@@ -33,6 +35,25 @@ pub(crate) fn kmod(kernels: &[KernelName]) -> Result<ExitCode> {
             }
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The kernel that looks for its own faults, by the lab's name for it.
+const DEBUG_KERNEL: &str = "6.12-debug";
+
+/// Builds that kernel, if it has not been, and runs the tests of `parasc.ko` on it, or those
+/// that have one of these words in their names.
+pub(crate) fn tested_on_debug_kernel(words: &[String]) -> Result<ExitCode> {
+    debian::install(debian::LAB)?;
+    let talk = Talk::to(&|text| eprintln!("{text}"));
+    DEBUG_KERNEL.parse::<KernelName>()?.get(&Cache::of_user()?, talk)?;
+    let mut tests = cargo("test --locked --package kumiki-cli --test lab --");
+    if words.is_empty() {
+        tests.arg("parasc::");
+    }
+    // One machine at a time: each is slow enough.
+    tests.args(words).args(["--test-threads", "1", "--nocapture"]);
+    run(tests.env("KUMIKI_LAB", "required").env("KUMIKI_LAB_KERNEL", DEBUG_KERNEL))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -105,6 +105,10 @@ enum Chore {
         /// Words of the tests' names [default: all]
         #[arg(value_name = "TEST")]
         tests: Vec<String>,
+        /// Those of system calls inside the kernel, on a kernel with KASAN and lockdep, which
+        /// is built first: half an hour or more, once
+        #[arg(long)]
+        debug_kernel: bool,
     },
     /// Builds libkumiki for C and C++ and installs it with headers and
     /// pkg-config file
@@ -202,7 +206,8 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         }
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
-        Chore::Lab { tests } => test::test(Some(Part::Lab), &tests),
+        Chore::Lab { tests, debug_kernel: true } => kmod::tested_on_debug_kernel(&tests),
+        Chore::Lab { tests, .. } => test::test(Some(Part::Lab), &tests),
         Chore::Capi { prefix, profile } => capi::capi(&prefix, &profile),
     }
 }

@@ -43,6 +43,7 @@ impl Part {
     /// What has to be installed for it.
     pub(crate) fn packages(self) -> &'static [Package] {
         match self {
+            Part::Workspace => debian::WORKSPACE,
             Part::Page => debian::PAGE,
             Part::Capi => debian::CAPI,
             Part::Lab | Part::Cpus => debian::LAB,

@@ -19,10 +19,10 @@ pub(crate) enum Name {
     /// Parallel system calls of random kinds, sizes and threads; is one lost,
     /// made twice, or answered wrongly?
     Parasc {
-        /// How many
-        #[arg(default_value_t = 100_000_000)]
-        requests: u64,
-        /// By one backend alone: user, io_uring, or kernel, in a machine of the lab
+        /// How many [default: 100000000; 1000000 by the backend kernel, twice]
+        requests: Option<u64>,
+        /// By one backend alone: user, io_uring, or kernel, in a machine of the lab, at first
+        /// as it is and then with the moments around each claim made long
         #[arg(long)]
         backend: Option<String>,
     },
@@ -46,6 +46,10 @@ const KERNEL: &str = "kernel";
 /// The example draws from this backend alone.
 const BACKEND: &str = "KUMIKI_STRESS_BACKEND";
 
+/// In a shell of the machine; the module can be unloaded after it, so nothing is left inside.
+const INSIDE: &str = "set -e; ./stress $N; echo 2000 > /sys/module/parasc/parameters/widen_ns; \
+                      ./stress $N; cat /sys/module/parasc/parameters/calls_made; rmmod parasc";
+
 /// The same in a machine of the lab, whose kernel's log is searched after it.
 fn inside(requests: u64) -> Result<ExitCode> {
     let packages = "--package kumiki-cli --package kumiki-parasc";
@@ -55,16 +59,9 @@ fn inside(requests: u64) -> Result<ExitCode> {
     let programs = target_folder()?.join("release");
     let example = programs.join("examples/stress");
     let mut lab = program(&programs.join("kumiki").to_string_lossy(), ["lab", "run"]);
-    lab.args([
-        "--module",
-        "parasc",
-        "--cpus",
-        "4",
-        "--env",
-        &format!("{BACKEND}={KERNEL}"),
-        "--in",
-    ]);
-    lab.arg(&example).args(["--", "./stress", &requests.to_string()]);
+    lab.args(["--module", "parasc", "--cpus", "4", "--env", &format!("{BACKEND}={KERNEL}")]);
+    lab.args(["--env", &format!("N={requests}"), "--in"]).arg(&example);
+    lab.args(["--", "sh", "-c", INSIDE]);
     run(&mut lab)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -76,9 +73,10 @@ pub(crate) fn stress(name: Name) -> Result<ExitCode> {
             format!("run --package kumiki-wait --example handoffs -- {handoffs}")
         }
         Name::Parasc { requests, ref backend } if backend.as_deref() == Some(KERNEL) => {
-            return inside(requests);
+            return inside(requests.unwrap_or(1_000_000));
         }
         Name::Parasc { requests, .. } => {
+            let requests = requests.unwrap_or(100_000_000);
             format!("run --package kumiki-parasc --example stress -- {requests}")
         }
         // It runs in the tests, too, with fewer.

@@ -23,10 +23,11 @@ use rustix::event::epoll::EventFlags;
 use crate::answer::{Answer, Body};
 use crate::args::Args;
 use crate::log::{Entry, Lines};
+use crate::moved::Moved;
 use crate::request::{Head, MOST_HEAD, Method, Parsed, parse};
 use crate::response::{Clock, Status, short};
 use crate::site::{Root, Site};
-use crate::transport::{Moved, Transport};
+use crate::transport::Transport;
 use crate::work::{Done, Files, Work};
 
 /// Bytes asked of a socket at once.

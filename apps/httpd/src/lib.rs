@@ -22,6 +22,7 @@ mod connection;
 mod encoding;
 mod listing;
 mod log;
+mod moved;
 mod range;
 pub mod request;
 mod response;

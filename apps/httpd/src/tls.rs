@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
 
-use crate::transport::{Moved, lost_or_later};
+use crate::moved::{Moved, lost_or_later};
 
 /// Bytes that wait, encrypted, for the client to take them.
 const WAITING: usize = 128 * 1024;

@@ -1,11 +1,13 @@
 //! Bytes to and from a client, plainly or encrypted.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+
+use crate::moved::Moved;
 
 /// A connection's bytes.
 #[derive(Debug)]
@@ -13,17 +15,6 @@ pub(crate) enum Transport {
     Plain(OwnedFd),
     #[cfg(feature = "tls")]
     Tls(Box<crate::tls::Encrypted>),
-}
-
-/// What a call on a socket that does not wait has come to.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
-    /// So many bytes; 0 from a client that sends no more.
-    Bytes(usize),
-    /// None until the socket is ready for it.
-    Later,
-    /// The connection is lost.
-    Lost,
 }
 
 impl Transport {
@@ -80,15 +71,6 @@ fn moved(result: Result<usize, Errno>) -> Moved {
         Ok(count) => Moved::Bytes(count),
         Err(Errno::AGAIN | Errno::INTR) => Moved::Later,
         Err(_) => Moved::Lost,
-    }
-}
-
-/// The same of an error of the library's.
-#[cfg_attr(not(feature = "tls"), allow(dead_code))]
-pub(crate) fn lost_or_later(error: &io::Error) -> Moved {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Moved::Later,
-        _ => Moved::Lost,
     }
 }
 

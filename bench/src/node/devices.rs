@@ -73,7 +73,7 @@ fn fill(path: &Path) -> Result<()> {
 
 /// A node with all devices, in which the other end of the streams runs.
 fn prepare(disk: &Path, shared: &Path) -> Result<Node> {
-    let disk = format!("{},ro", disk.display());
+    let disk = format!("{},ro,direct", disk.display());
     let create = ["kumiki", "node", "create", NODE, "--memory", "384M", "--image", IMAGE];
     let devices = ["--net", CARDS[0], "--disk", &disk, "--vsock", "77"];
     run(&[&create[..], &devices[..]].concat())?;

@@ -14,6 +14,8 @@ mod local;
 mod pages;
 mod paired;
 mod paper;
+#[cfg(feature = "peers")]
+mod places;
 mod plan;
 pub(crate) mod process;
 mod request;
@@ -66,6 +68,10 @@ pub(crate) fn serve(subject: &str, pair: Pair) -> Result<()> {
         "paired:kumiki/shared" => paired::shared(pair),
         #[cfg(feature = "peers")]
         "paired:concurrent_map" => paired::map(pair),
+        #[cfg(feature = "peers")]
+        "places:kumiki" => places::kumiki(pair),
+        #[cfg(feature = "peers")]
+        "places:nats" => places::nats(pair),
         "paper:kumiki" => paper::serve(By::PerCore, pair),
         "paper:kumiki/shared" => paper::serve(By::Shared, pair),
         "paper:plain_threads" => paper::serve(By::PlainThreads, pair),

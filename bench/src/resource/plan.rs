@@ -55,6 +55,15 @@ const PAPER: &[&str] = &[
 /// What Linux itself lets a further core do.
 const PROCESSES: &str = "paper:plain_processes";
 
+/// Other machines.
+#[cfg(feature = "peers")]
+const PLACES: &[&str] = &["places:kumiki", NATS];
+#[cfg(not(feature = "peers"))]
+const PLACES: &[&str] = &[];
+/// NATS' own request and reply.
+#[cfg(feature = "peers")]
+const NATS: &str = "places:nats";
+
 /// Busy processes beside.
 const BUSY: [u64; 4] = [1, 2, 4, 8];
 
@@ -66,7 +75,7 @@ impl Plan for Resource {
     const NAME: &'static str = "resource";
 
     fn subjects(&self) -> Vec<&'static str> {
-        [PAGES, CALLS, LOCAL, PAIRED, PAPER].concat()
+        [PAGES, CALLS, LOCAL, PAIRED, PAPER, PLACES].concat()
     }
 
     fn argument(&self) -> String {
@@ -97,6 +106,9 @@ impl Plan for Resource {
         phases.extend([1, 2].map(|cores| paper(Request::MemoryPaper { cores })));
         phases.extend([1, 2].map(|cores| paper(Request::ProcessPaper { cores })));
         phases.push(Phase { rounds: 8, ..phase(Request::Kept, Some("pages:glibc")) });
+        #[cfg(feature = "peers")]
+        phases
+            .extend([Request::PlaceCall, Request::PlaceBatch].map(|case| phase(case, Some(NATS))));
         for busy in BUSY {
             let beside = |case, base| Phase { rounds: 16, ..phase(case, Some(base)) };
             phases.push(beside(Request::AllocBusy { busy }, "pages:glibc"));
@@ -116,6 +128,8 @@ impl Plan for Resource {
             Request::MemoryPaper { .. } | Request::ProcessPaper { .. } => PAPER,
             Request::Alloc { .. } | Request::AllocBatch | Request::FreeRemote => PAGES,
             Request::CoreCall { .. } | Request::CoreEach { .. } => CALLS,
+            #[cfg(feature = "peers")]
+            Request::PlaceCall | Request::PlaceBatch => PLACES,
             Request::LocalCall => LOCAL,
             Request::Lookup => &LOCAL[..3],
             Request::MemoryPair { .. } => PAIRED,

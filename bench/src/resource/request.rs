@@ -55,6 +55,12 @@ pub(crate) enum Request {
     AllocBusy { busy: u64 },
     /// [`MemoryPair`](Self::MemoryPair) by two cores beside so many busy processes.
     MemoryBusy { busy: u64 },
+    /// A counter at a place behind a NATS server counted up; nanoseconds a call.
+    #[cfg(feature = "peers")]
+    PlaceCall,
+    /// The same of [`PLACE_BATCH`] at once; nanoseconds each.
+    #[cfg(feature = "peers")]
+    PlaceBatch,
     /// What an allocator has from the system after threads of a short life have each had
     /// [`MOST_MIB`] in turn, of which another thread has freed all; MiB.
     Kept,
@@ -62,6 +68,10 @@ pub(crate) enum Request {
 
 /// What lives at a time in [`Request::Kept`], MiB.
 pub(crate) const MOST_MIB: usize = 64;
+
+/// Operations of [`Request::PlaceBatch`].
+#[cfg(feature = "peers")]
+pub(crate) const PLACE_BATCH: u64 = 256;
 
 /// Pages of [`Request::AllocBatch`].
 pub(crate) const BATCH: usize = 256;
@@ -82,6 +92,10 @@ impl Case for Request {
             Request::CallBusy { .. } => "core_call_busy",
             Request::AllocBusy { .. } => "alloc_4k_busy",
             Request::MemoryBusy { .. } => "memory_pair_busy",
+            #[cfg(feature = "peers")]
+            Request::PlaceCall => "place_call",
+            #[cfg(feature = "peers")]
+            Request::PlaceBatch => "place_batch",
             Request::Kept => "kept",
         }
     }
@@ -99,6 +113,10 @@ impl Case for Request {
             | Request::MemoryBusy { busy: n } => Some(n),
             Request::Kept => Some(MOST_MIB as u64),
             Request::AllocBatch => Some(BATCH as u64),
+            #[cfg(feature = "peers")]
+            Request::PlaceBatch => Some(PLACE_BATCH),
+            #[cfg(feature = "peers")]
+            Request::PlaceCall => None,
             Request::FreeRemote | Request::LocalCall | Request::Lookup => None,
         }
     }

@@ -46,6 +46,8 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
         "park" => forker(fork::park::Park::new(pair)?, pair),
         #[cfg(feature = "peers")]
         "forkunion" => forker(fork::forkunion::ForkUnion::new(pair)?, pair),
+        #[cfg(highway)]
+        "highway" => forker(fork::highway::Highway::new(pair), pair),
         #[cfg(feature = "peers")]
         "onetbb" => fork::onetbb::inside(pair, |subject| forker(subject, pair)),
         "nbody:kumiki" => looper(nbody::kumiki::Broadcast::new(pair)?, pair),

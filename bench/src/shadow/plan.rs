@@ -30,6 +30,8 @@ const FORK: &[&str] = &[
     "onetbb",
     #[cfg(feature = "peers")]
     "forkunion",
+    #[cfg(highway)]
+    "highway",
 ];
 
 /// Subjects that have no helper when there is nothing to do.

@@ -15,6 +15,9 @@ pub enum Kind {
     Reserved = 2,
     /// Tables that the kernel reads, as ACPI's.
     Tables = 3,
+    /// Memory with something in it that stays: a device of the kernel's, `/dev/pmem0`
+    /// (`E820_TYPE_PRAM`).
+    Persistent = 12,
 }
 
 /// Ranges of physical addresses; everything else is absent.

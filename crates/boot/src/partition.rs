@@ -44,6 +44,7 @@ impl Piece {
 pub struct Partition {
     slice: u64,
     pieces: Vec<Piece>,
+    root: Option<Piece>,
 }
 
 impl Partition {
@@ -66,9 +67,9 @@ impl Partition {
                 "more than 18 MiB are needed",
             );
         }
-        // Ranges of ours: low RAM, tables, the first piece's RAM, the window.
-        if pieces.len() + 3 > LIMIT {
-            return wrong("has too many pieces", pieces.len() as u64, "at most 125 are possible");
+        // Ranges of ours: low RAM, tables, the first piece's RAM, the window, a root.
+        if pieces.len() + 4 > LIMIT {
+            return wrong("has too many pieces", pieces.len() as u64, "at most 124 are possible");
         }
         let mut sorted = pieces.clone();
         sorted.sort_by_key(|piece| piece.address);
@@ -87,7 +88,22 @@ impl Partition {
                 _ => return wrong("ends beyond 64 TiB", piece.address, "no machine has that"),
             };
         }
-        Ok(Partition { slice, pieces })
+        Ok(Partition { slice, pieces, root: None })
+    }
+
+    /// Adds a file system that others see, too, in memory that is nobody's RAM.
+    pub fn with_root(self, root: Piece) -> Result<Self> {
+        let wrong = |problem, value, needs| Err(Error::Partition { problem, value, needs });
+        if !(root.address | root.bytes).is_multiple_of(LARGE_PAGE_BYTES) || root.bytes == 0 {
+            let needs = "address and length are to be multiples of 2 MiB";
+            return wrong("has its root at an unaligned place", root.address, needs);
+        }
+        let overlaps = |piece: &Piece| root.address < piece.end() && piece.address < root.end();
+        if root.address < 1 << 20 || self.pieces.iter().any(overlaps) {
+            let needs = "it is to be beside the node's own memory";
+            return wrong("has its root within its memory", root.address, needs);
+        }
+        Ok(Partition { root: Some(root), ..self })
     }
 
     /// Bytes that the first piece needs for a kernel and an initramfs.
@@ -176,6 +192,9 @@ impl Partition {
         for piece in &self.pieces[1..] {
             map.add(piece.address, piece.end(), Kind::Ram);
         }
+        if let Some(root) = self.root {
+            map.add(root.address, root.end(), Kind::Persistent);
+        }
         map
     }
 }
@@ -209,7 +228,25 @@ mod tests {
         refused(0x1_0000, vec![piece(1 << 46, 128 * MIB)], "64 TiB");
         refused(0x1_0000, vec![piece(!0x1f_ffff, 128 * MIB)], "64 TiB");
         let many = (0..126).map(|n| piece(n * 128 * MIB + 256 * MIB, 64 * MIB)).collect();
-        refused(0x1_0000, many, "125");
+        refused(0x1_0000, many, "124");
+    }
+
+    #[test]
+    fn a_root_is_beside_the_memory_and_no_ram() {
+        let partition = || Partition::new(0x1_0000, vec![piece(256 * MIB, 128 * MIB)]).unwrap();
+        let at = |address, bytes| partition().with_root(piece(address, bytes));
+        let map = at(384 * MIB, 6 * MIB).unwrap().memory_map();
+        assert_eq!(map.ranges().last(), Some(&(384 * MIB, 390 * MIB, Kind::Persistent)));
+        for (address, bytes, says) in [
+            (382 * MIB, 4 * MIB, "within its memory"),
+            (128 * MIB, 130 * MIB, "within its memory"),
+            (0, 2 * MIB, "within its memory"),
+            (385 * MIB, 2 * MIB, "unaligned"),
+            (384 * MIB, 0, "unaligned"),
+        ] {
+            let error = at(address, bytes).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     proptest! {

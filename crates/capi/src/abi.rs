@@ -80,6 +80,7 @@ pub mod sleep {
     pub const SHADOW_SLEEP_UMWAIT: u32 = 1;
     pub const SHADOW_SLEEP_MWAITX: u32 = 2;
     pub const SHADOW_SLEEP_FUTEX: u32 = 3;
+    pub const SHADOW_SLEEP_MWAIT: u32 = 4;
 }
 
 /// `enum shadow_copy_method`.
@@ -173,6 +174,7 @@ impl Info {
                 Sleep::Auto => sleep::SHADOW_SLEEP_AUTO,
                 Sleep::Umwait => sleep::SHADOW_SLEEP_UMWAIT,
                 Sleep::Mwaitx => sleep::SHADOW_SLEEP_MWAITX,
+                Sleep::Mwait => sleep::SHADOW_SLEEP_MWAIT,
                 Sleep::Futex => sleep::SHADOW_SLEEP_FUTEX,
             },
             asymmetric: info.is_some_and(|info| info.asymmetric).into(),

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::percent::percent;
 use crate::size::size;
-use crate::{image, lab, node, resource};
+use crate::{image, lab, node, place, resource};
 
 /// Measure what the operating system costs on this machine.
 ///
@@ -63,8 +63,10 @@ pub(crate) enum Command {
     Image(image::ImageArgs),
     /// Run several Linux kernels on this machine, each on its own cpus and memory
     Node(node::NodeArgs),
-    /// List the resources that running processes own and publish
+    /// List the resources that processes own, and use those of other machines
     Resource(resource::Resource),
+    /// Serve this machine's cores as places that other machines call
+    Place(place::PlaceArgs),
     /// Print the man page (roff)
     Man(Man),
     /// Print a shell completion script

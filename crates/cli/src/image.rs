@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use kumiki_node::{Base, Image, ImageInfo};
+use kumiki_node::{Base, Image, ImageInfo, RootOf, Source};
 use kumiki_report::format;
 
 use crate::{Verdict, output};
@@ -26,6 +26,16 @@ enum ImageCommand {
         kernel: PathBuf,
         #[command(flatten)]
         base: BaseArgs,
+        /// Container image that is the root of the nodes' programs: an archive of all files, a
+        /// folder of the OCI layout, what docker save makes; needs erofs-utils
+        ///
+        /// It stays in memory once, however many nodes start from it. Its program runs in each
+        /// of them, which ends with it.
+        #[arg(long, value_name = "FILE.tar|oci:DIR|docker-archive:FILE")]
+        rootfs: Option<String>,
+        /// Program to run in it, with its arguments [default: the image's own]
+        #[arg(long, value_name = "WORDS", requires = "rootfs")]
+        entrypoint: Option<String>,
     },
     /// List images
     Ls {
@@ -73,14 +83,16 @@ pub(crate) struct BaseArgs {
 impl From<BaseArgs> for Base {
     fn from(args: BaseArgs) -> Self {
         let BaseArgs { initrd, overlay, config, guest_module, modules } = args;
-        Base { initrd, overlay, config, guest_module, modules }
+        Base { initrd, overlay, config, guest_module, modules, root: None }
     }
 }
 
 pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
     match args.command {
-        ImageCommand::Add { name, kernel, base } => {
-            let image = Image::add(&name, &kernel, &base.into())?;
+        ImageCommand::Add { name, kernel, base, rootfs, entrypoint } => {
+            let words = entrypoint.as_deref().map(words).transpose()?.unwrap_or_default();
+            let root = rootfs.map(|text| RootOf { source: Source::parse(&text), words });
+            let image = Image::add(&name, &kernel, &Base { root, ..base.into() })?;
             if image.config.is_none() {
                 output::talk(format_args!(
                     "image {name}: whether its kernel has what a node needs was not checked: no \
@@ -116,6 +128,13 @@ pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
         }
     }
     Ok(Verdict::Fine)
+}
+
+/// Words as a shell parts them.
+fn words(text: &str) -> Result<Vec<String>> {
+    shlex::split(text).filter(|words| !words.is_empty()).with_context(|| {
+        format!("--entrypoint {text:?}: a program and its arguments are expected, quotes closed")
+    })
 }
 
 fn images(images: &[ImageInfo], json: bool) -> Result<()> {

@@ -1,6 +1,6 @@
 //! `kumiki node plan` and `apply`: a whole machine by one file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -99,4 +99,18 @@ pub(crate) fn apply(args: &ApplyArgs) -> Result<Verdict> {
         output::talk("nothing to do: all of it is there");
     }
     Ok(Verdict::Fine)
+}
+
+/// Keeps services up until a signal comes.
+pub(crate) fn watch(file: &Path) -> Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    interrupt::each(move |signal| {
+        if seen.swap(true, Ordering::Relaxed) {
+            std::process::exit(signal.exit_status().into());
+        }
+    })?;
+    Ok(kumiki_node::watch(file, &stop, |node, what| {
+        output::talk(format_args!("node {node}: {what}"));
+    })?)
 }

@@ -19,6 +19,7 @@ mod node;
 mod output;
 mod owners;
 mod percent;
+mod place;
 mod report;
 mod resource;
 mod results;
@@ -86,6 +87,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Image(args) => image::run(args),
         Command::Node(args) => node::run(args),
         Command::Resource(args) => resource::run(args),
+        Command::Place(args) => place::run(args),
         Command::Man(args) => docs::man(args),
         Command::Completions(args) => docs::completions(args),
     }

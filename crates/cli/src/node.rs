@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
-use kumiki_node::{Cpus, Lent, MemorySource, Node, NodeInfo, Spec, Stages, State, is_node};
+use kumiki_node::agent::Role;
+use kumiki_node::{
+    Cpus, Lent, MemorySource, Node, NodeInfo, ServiceState, Spec, Stages, State, is_node,
+};
 use kumiki_report::format;
 
 use crate::image::BaseArgs;
@@ -33,6 +36,16 @@ enum NodeCommand {
     /// All of it is checked before anything is touched. What is there already
     /// stays; if a step fails, those before it are undone.
     Apply(machine::ApplyArgs),
+    /// Keep the nodes of a file up that say `restart = true`
+    ///
+    /// One that has ended, or whose `health` is not good three times, is started again from its
+    /// image, after a pause that grows from one second to a minute. `kumiki node ls` shows it;
+    /// /run/kumiki-node/metrics.sock has it for Prometheus. Ends with SIGINT or SIGTERM; the nodes
+    /// run on.
+    Watch {
+        /// TOML file of images and nodes, which `apply` has made
+        file: PathBuf,
+    },
     /// Take cpus and memory from this machine's kernel for a node
     Create {
         name: String,
@@ -56,6 +69,10 @@ enum NodeCommand {
         /// Words for its kernel's command line
         #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
         append: String,
+        /// Hand the node over to this init, of the image's root or of the first disk
+        /// [default: /sbin/init of an image that names no program]
+        #[arg(long, value_name = "PATH")]
+        init: Option<String>,
         #[command(flatten)]
         devices: device::Devices,
     },
@@ -170,6 +187,12 @@ enum NodeCommand {
         /// Physical address of the shared window
         #[arg(long, value_parser = address)]
         window: u64,
+        /// Keep the program of the node's image
+        #[arg(long)]
+        keeps: bool,
+        /// Start the agent, and again when it has died
+        #[arg(long, conflicts_with = "keeps")]
+        watches: bool,
         /// Words of the kernel's command line that the kernel does not know
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _unknown: Vec<std::ffi::OsString>,
@@ -219,6 +242,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
+        NodeCommand::Watch { file } => machine::watch(&file)?,
         NodeCommand::Create {
             name,
             cpus,
@@ -227,6 +251,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             memory_from,
             image,
             append,
+            init,
             devices,
         } => {
             let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
@@ -238,6 +263,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 memory_from: memory_from.into(),
                 command_line: append,
                 devices: devices.specs(),
+                init,
             };
             Node::create(&spec)?;
         }
@@ -304,7 +330,14 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Serve { name, .. } => {
             kumiki_node::serve::serve(&name.unwrap_or_default())?;
         }
-        NodeCommand::Agent { window, .. } => kumiki_node::agent::main(window)?,
+        NodeCommand::Agent { window, keeps, watches, .. } => {
+            let role = match (keeps, watches) {
+                (true, _) => Role::Keeper,
+                (_, true) => Role::Watcher,
+                _ => Role::Agent,
+            };
+            kumiki_node::agent::main(window, role)?;
+        }
     }
     Ok(Verdict::Fine)
 }
@@ -404,13 +437,29 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
         table.add([
             node.name.clone(),
-            state_of(node).to_owned(),
+            match &node.service {
+                Some(service) => kept(state_of(node), service),
+                None => state_of(node).to_owned(),
+            },
             node.image.as_deref().unwrap_or("-").to_owned(),
             cpus.join(","),
             format::bytes(node.bytes),
         ]);
     }
     table.print()
+}
+
+/// How a node that is kept up stands.
+fn kept(state: &str, service: &ServiceState) -> String {
+    let restarts = match service.restarts {
+        0 => String::new(),
+        count => format!(", restarts: {count}"),
+    };
+    match service.state.as_str() {
+        "up" => format!("{state}{restarts}"),
+        "waiting" => format!("{state}, starts in {} s{restarts}", service.pause_s),
+        other => format!("{state}, {other}{restarts}"),
+    }
 }
 
 /// Where a node stands, in a word.

@@ -1,12 +1,16 @@
 //! `kumiki resource`: what running processes own, as one tree.
 
 mod list;
+mod remote;
 mod row;
 mod top;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
+use kumiki_resource::Name;
 
+use self::row::Row;
+use crate::place::NatsArgs;
 use crate::{Verdict, output};
 
 #[derive(Debug, Args)]
@@ -18,6 +22,8 @@ pub(crate) struct Resource {
 #[derive(Debug, Subcommand)]
 enum ResourceCommand {
     /// List what processes of this user have published, and this machine's nodes
+    ///
+    /// With --nats, the places behind that server and their resources instead.
     ///
     /// A process publishes its resources by `Interface::publish`, or in C by
     /// `kumiki_resource_publish`. Exit status 1 if nothing matches.
@@ -45,6 +51,37 @@ enum ResourceCommand {
         #[arg(long, value_enum, default_value_t = Sort::Calls)]
         sort: Sort,
     },
+    /// Make a resource at a place behind a NATS server
+    Create {
+        /// Its name, e.g. hostb.core3/counter/hits
+        name: Name,
+        /// The kind's wishes, in JSON
+        #[arg(default_value = "null", value_name = "JSON")]
+        wishes: String,
+        #[command(flatten)]
+        server: NatsArgs,
+    },
+    /// Call a program part of a resource behind a NATS server, and print what it gives
+    ///
+    /// It runs once, or the error says that it has not, or that nobody knows.
+    Call {
+        /// The resource, e.g. hostb.core3/counter/hits
+        name: Name,
+        /// The program part, e.g. add
+        part: String,
+        /// What it takes, in JSON
+        #[arg(default_value = "null", value_name = "JSON", allow_negative_numbers = true)]
+        input: String,
+        #[command(flatten)]
+        server: NatsArgs,
+    },
+    /// Destroy a resource behind a NATS server
+    Delete {
+        /// Its name, e.g. hostb.core3/counter/hits
+        name: Name,
+        #[command(flatten)]
+        server: NatsArgs,
+    },
 }
 
 /// What `top` begins with.
@@ -64,16 +101,28 @@ struct Which {
     #[arg(default_value = "**")]
     pattern: String,
     /// Of this process only
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", conflicts_with = "url")]
     pid: Option<u32>,
+    #[command(flatten)]
+    server: Option<NatsArgs>,
+}
+
+/// Rows of this machine, or of the places behind a server.
+fn look(which: &Which) -> Result<Vec<Row>> {
+    match &which.server {
+        Some(server) => remote::look(server, &which.pattern),
+        None => row::look(which),
+    }
 }
 
 pub(crate) fn run(args: Resource) -> Result<Verdict> {
     match args.command {
         ResourceCommand::Ls { which, all, json } => {
-            let rows = row::look(&which)?;
+            let rows = look(&which)?;
             if json {
                 output::json(&rows)?;
+            } else if rows.is_empty() && which.server.is_some() {
+                output::talk("no place behind that server has a resource that matches");
             } else if rows.is_empty() {
                 output::talk("no running process of yours publishes a resource that matches");
             } else {
@@ -82,7 +131,17 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
             Ok(if rows.is_empty() { Verdict::Negative } else { Verdict::Fine })
         }
         ResourceCommand::Top { which, every, count, sort } => {
-            top::run(&which, every, count, sort).map(|()| Verdict::Fine)
+            top::run(|| look(&which), every, count, sort).map(|()| Verdict::Fine)
+        }
+        ResourceCommand::Create { name, wishes, server } => {
+            output::line(remote::create(&server, &name, &wishes)?).map(|()| Verdict::Fine)
+        }
+        ResourceCommand::Call { name, part, input, server } => {
+            let given = remote::call(&server, &name, &part, &input)?;
+            output::json(&given).map(|()| Verdict::Fine)
+        }
+        ResourceCommand::Delete { name, server } => {
+            remote::delete(&server, &name).map(|()| Verdict::Fine)
         }
     }
 }

@@ -22,14 +22,18 @@ pub(crate) fn findings(host: &Host) -> Vec<Finding> {
     let features = Features::detect();
     let umwait = host.read("/sys/devices/system/cpu/umwait_control/max_time");
     vec![
-        monitor(features.waitpkg, features.monitorx, umwait.ok().as_deref()),
+        monitor(
+            (features.waitpkg, features.monitorx),
+            features.monitor && host.exists("/dev/kumiki-mwait"),
+            umwait.ok().as_deref(),
+        ),
         membarrier(membarrier_query()),
     ]
 }
 
 /// Intel has the one, AMD the other. `max_time` is in TSC ticks, 0 for no limit
 /// (arch/x86/kernel/cpu/umwait.c).
-fn monitor(waitpkg: bool, monitorx: bool, max_time: Option<&str>) -> Finding {
+fn monitor((waitpkg, monitorx): (bool, bool), module: bool, max_time: Option<&str>) -> Finding {
     match (waitpkg, max_time.map(str::trim)) {
         (true, None) => MONITOR.present("UMWAIT (WAITPKG)"),
         (true, Some("0")) => MONITOR.present("UMWAIT; a wait may last as long as it likes"),
@@ -37,6 +41,9 @@ fn monitor(waitpkg: bool, monitorx: bool, max_time: Option<&str>) -> Finding {
             MONITOR.present(format!("UMWAIT; the kernel ends a wait after {ticks} TSC ticks"))
         }
         (false, _) if monitorx => MONITOR.present("MWAITX (MONITORX)"),
+        (false, _) if module => {
+            MONITOR.present("neither, but MWAIT in the kernel, by the module parasc")
+        }
         (false, _) => MONITOR.lacking(
             "the processor, or the hypervisor's picture of it, has neither WAITPKG (CPUID 7 ECX \
              bit 5) nor MONITORX (8000_0001h ECX bit 29)",
@@ -64,10 +71,13 @@ mod tests {
 
     #[test]
     fn one_way_to_rest_is_enough() {
-        assert_eq!(monitor(false, false, Some("100000")).state, State::Absent);
-        assert_eq!(monitor(false, true, None).detail, "MWAITX (MONITORX)");
-        assert!(monitor(true, false, Some("100000\n")).detail.contains("100000 TSC ticks"));
-        assert!(monitor(true, true, Some("0")).detail.contains("as long as it likes"));
+        assert_eq!(monitor((false, false), false, Some("100000")).state, State::Absent);
+        assert_eq!(monitor((false, true), true, None).detail, "MWAITX (MONITORX)");
+        assert!(monitor((false, false), true, None).detail.contains("module"));
+        assert!(
+            monitor((true, false), false, Some("100000\n")).detail.contains("100000 TSC ticks")
+        );
+        assert!(monitor((true, true), false, Some("0")).detail.contains("as long as it likes"));
     }
 
     #[test]

@@ -4,35 +4,17 @@
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
 use crate::apt::Archive;
 use crate::cache::{Cache, Scratch, publish};
+use crate::chroot;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::talk::Talk;
-use crate::tied::tied;
 
-/// What a build needs beside the headers, whose packages depend on the compiler.
-const TOOLS: [&str; 11] = [
-    "base-files",
-    "bash",
-    "coreutils",
-    "dash",
-    "diffutils",
-    "findutils",
-    "grep",
-    "make",
-    "mawk",
-    "perl-base",
-    "sed",
-];
-/// Names that maintainers' scripts would have made, and what they stand for.
-const LINKS: [(&str, &str); 2] = [("bin/sh", "dash"), ("usr/bin/awk", "mawk")];
 /// Where the sources are in that root.
 const PLACE: &str = "build";
 
@@ -170,15 +152,10 @@ fn make(
     talk.say(format_args!("building {part} for the kernel {}", kernel.version));
     let words =
         command(&format!("/{}", work.path().strip_prefix(&root).expect("it is below").display()));
-    let mut command = entering(&root);
+    let mut command = chroot::entering(&root);
     command.args(words);
-    let failed = |reason: String| Error::Program { program: format!("building {part}"), reason };
-    let output = command.output().map_err(|error| failed(error.to_string()))?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    if !output.status.success() {
-        return Err(failed(format!("for the kernel {}:\n{}", kernel.version, said.trim())));
-    }
+    let said =
+        chroot::said(command, &format!("building {part} for the kernel {}", kernel.version))?;
     for line in said.lines().filter(|line| line.contains("warning:")) {
         talk.say(line);
     }
@@ -192,59 +169,13 @@ fn make(
 
 /// The root with this kernel's headers.
 fn root(cache: &Cache, kernel: &Kernel, talk: Talk<'_>) -> Result<PathBuf> {
+    if kernel.name.is_built_here() {
+        // It was built in one.
+        return Ok(kernel.folder.clone());
+    }
     let headers = format!("linux-headers-{}", kernel.version);
     let archive = Archive::new(cache, talk, kernel.name.release());
-    let packages: Vec<&str> = [headers.as_str()].into_iter().chain(TOOLS).collect();
-    archive.root_with(&headers, &packages, |root| {
-        for (name, target) in LINKS {
-            let link = root.join(name);
-            if fs::symlink_metadata(&link).is_err() {
-                symlink(target, &link).map_err(Error::file("making", &link))?;
-            }
-        }
-        for folder in ["dev", "tmp"] {
-            let folder = root.join(folder);
-            fs::create_dir_all(&folder).map_err(Error::file("making", &folder))?;
-            let open = fs::Permissions::from_mode(0o1777);
-            fs::set_permissions(&folder, open).map_err(Error::file("opening", &folder))?;
-        }
-        Ok(())
-    })
-}
-
-const WITH_DEVICES: &str = r#"mount --rbind /dev "$0/dev" && exec chroot "$0" "$@""#;
-/// The one device that a build needs, where nothing can be mounted.
-const WITH_NULL: &str = r#"
-[ -c "$0/dev/null" ] || { rm -f "$0/dev/null" && mknod -m 666 "$0/dev/null" c 1 3; } || exit
-exec chroot "$0" "$@""#;
-
-/// Whether root has mounts of its own here: not in a chroot whose `/` is no mount, nor in
-/// most containers.
-fn may_mount() -> bool {
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "true"]).stdin(Stdio::null()).stdout(Stdio::null());
-    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
-
-/// A command inside this root, with the machine's devices. A user who is not
-/// root is so in a name space of the command's own.
-fn entering(root: &Path) -> Command {
-    let mut command = if rustix::process::geteuid().is_root() && !may_mount() {
-        let mut command = tied("sh");
-        command.args(["-c", WITH_NULL]);
-        command
-    } else {
-        let mut command = tied("unshare");
-        if !rustix::process::geteuid().is_root() {
-            command.arg("--map-root-user");
-        }
-        command.args(["--mount", "sh", "-c", WITH_DEVICES]);
-        command
-    };
-    command.arg(root);
-    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C");
-    command.stdin(Stdio::null());
-    command
+    chroot::with(&archive, &headers, &[&headers])
 }
 
 fn modules(folder: &Path) -> Result<Vec<PathBuf>> {

@@ -7,19 +7,22 @@ use kumiki_boot::BzImage;
 
 use crate::apt::{Archive, own_release};
 use crate::cache::Cache;
+use crate::debug;
 use crate::error::{Error, Result};
 use crate::modules::Modules;
 use crate::talk::Talk;
 
 /// Kernels with a short name: whose they are, and the package that always
 /// depends on the newest of them.
-const KNOWN: [(&str, &str, &str); 6] = [
+const KNOWN: [(&str, &str, &str); 7] = [
     ("6.1", "bookworm", "linux-image-amd64"),
     ("6.1-cloud", "bookworm", "linux-image-cloud-amd64"),
     ("6.1-rt", "bookworm", "linux-image-rt-amd64"),
     ("6.12", "trixie", "linux-image-amd64"),
     ("6.12-cloud", "trixie", "linux-image-cloud-amd64"),
     ("6.12-rt", "trixie", "linux-image-rt-amd64"),
+    // Not one of a package, but built of it: it looks for its own faults.
+    ("6.12-debug", "trixie", "linux-source-6.12"),
 ];
 
 /// A kernel as a person names it.
@@ -94,16 +97,28 @@ impl KernelName {
     /// The kernel itself, downloaded if the cache has it not.
     pub fn get(&self, cache: &Cache, talk: Talk<'_>) -> Result<Kernel> {
         let archive = Archive::new(cache, talk, &self.release);
+        if self.is_built_here() {
+            let folder = debug::built(&archive, cache, &self.package, talk)?;
+            return self.kernel_in(&folder, cache, talk);
+        }
         let package = self.concrete(&archive)?;
         self.kernel_in(&archive.unpacked(&package)?, cache, talk)
     }
 
     /// The same, as new as the archive has it.
     pub fn renew(&self, cache: &Cache, talk: Talk<'_>) -> Result<Kernel> {
+        if self.is_built_here() {
+            return self.get(cache, talk);
+        }
         let archive = Archive::new(cache, talk, &self.release);
         archive.forget(&self.package);
         let package = self.concrete(&archive)?;
         self.kernel_in(&archive.renewed(&package)?, cache, talk)
+    }
+
+    /// Whether no package has it.
+    pub(crate) fn is_built_here(&self) -> bool {
+        self.package.starts_with(debug::SOURCE)
     }
 
     pub(crate) fn release(&self) -> &str {
@@ -177,6 +192,9 @@ mod tests {
         let cloud: KernelName = "6.12-cloud".parse().unwrap();
         assert_eq!((&*cloud.release, &*cloud.package), ("trixie", "linux-image-cloud-amd64"));
         assert_eq!(cloud.to_string(), "6.12-cloud");
+        let debug: KernelName = "6.12-debug".parse().unwrap();
+        assert!(debug.is_built_here() && !cloud.is_built_here());
+        assert_eq!(debug.to_string(), "6.12-debug");
         let one: KernelName = "sid/linux-image-7.0.1-amd64".parse().unwrap();
         assert_eq!(one.to_string(), "sid/linux-image-7.0.1-amd64");
         for bad in

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use kumiki_boot::{Initramfs, KernelConfig, packing};
 
 use crate::module_file::{modinfo, module, read};
+use crate::root::{self, RootOf};
 use crate::{Error, Result, drivers};
 
 /// Where the agent and its module lie in a node.
@@ -28,12 +29,18 @@ pub struct Base {
     pub guest_module: Option<PathBuf>,
     /// Modules of the node's kernel that are loaded after it, in this order.
     pub modules: Vec<PathBuf>,
+    /// A container image that is the root of its nodes' programs.
+    pub root: Option<RootOf>,
 }
 
 impl Base {
-    /// The initramfs for a kernel of this release.
+    /// The initramfs for a kernel of this release, with the program of its root, if it has one.
     /// Returns it with the memory that its files take once they are unpacked.
-    pub(crate) fn compose(&self, release: Option<&str>) -> Result<(Vec<u8>, u64)> {
+    pub(crate) fn compose(
+        &self,
+        release: Option<&str>,
+        program: Option<&[u8]>,
+    ) -> Result<(Vec<u8>, u64)> {
         let mut initramfs = Initramfs::new();
         match &self.initrd {
             Some(path) => archive(&mut initramfs, path)?,
@@ -50,6 +57,10 @@ impl Base {
             initramfs.file(&format!("{MODULES}/{n:03}-{name}.ko"), 0o644, &bytes)?;
         }
         drivers::add(&mut initramfs, &path, release)?;
+        if let Some(program) = program {
+            drivers::add_of_root(&mut initramfs, release)?;
+            initramfs.file(root::PROGRAM, 0o644, program)?;
+        }
         if let Some(overlay) = &self.overlay {
             archive(&mut initramfs, overlay)?;
         }

@@ -93,7 +93,8 @@ pub fn give(source: &Path) -> Result<()> {
 
 fn run(node: &str, words: &[String], input: Option<&File>, out: &mut dyn Write) -> Result<()> {
     let words = [AGENT, "node", "file"].map(str::to_owned).into_iter().chain(words.to_vec());
-    let program = Program { words: words.collect(), ..Program::default() };
+    let words = words.collect();
+    let program = Program { words, beside_root: true, ..Program::default() };
     let mut said = Said(Vec::new());
     let mut client = Client { input: input.map(AsFd::as_fd), out, err: &mut said, orders: None };
     match Session::open(node)?.run(&program, &mut client)? {

@@ -65,6 +65,9 @@ pub struct Disk {
     pub read_only: bool,
     /// Up to 20 letters, `/sys/block/vda/serial` in the node.
     pub serial: Option<String>,
+    /// Read and written past the host's page cache.
+    #[serde(default)]
+    pub direct: bool,
 }
 
 /// A folder of the host, mounted in the node.
@@ -183,10 +186,11 @@ pub(crate) fn mac_bytes(text: &str) -> Option<[u8; 6]> {
 }
 
 impl Disk {
-    /// `FILE`, then `ro`, `serial=`.
+    /// `FILE`, then `ro`, `serial=`, `direct`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (first, words) = words(text);
-        let mut disk = Disk { file: absolute(&first)?, read_only: false, serial: None };
+        let file = absolute(&first)?;
+        let mut disk = Disk { file, read_only: false, serial: None, direct: false };
         for (key, word) in words {
             match key {
                 "ro" => disk.read_only = flag(key, word)?,
@@ -199,7 +203,8 @@ impl Disk {
                     }
                     disk.serial = Some(serial);
                 }
-                key => return Err(unknown(key, "ro, serial")),
+                "direct" => disk.direct = flag(key, word)?,
+                key => return Err(unknown(key, "ro, serial, direct")),
             }
         }
         Ok(disk)
@@ -380,8 +385,8 @@ mod tests {
             let error = Net::parse(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
         }
-        let disk = Disk::parse("/a/b,ro,serial=x1").unwrap();
-        assert!(disk.read_only && disk.serial.as_deref() == Some("x1"));
+        let disk = Disk::parse("/a/b,ro,direct,serial=x1").unwrap();
+        assert!(disk.read_only && disk.direct && disk.serial.as_deref() == Some("x1"));
         assert!(Disk::parse("/a,ro=1").unwrap_err().contains("no value"));
         assert!(Disk::parse(&format!("/a,serial={}", "x".repeat(21))).unwrap_err().contains("20"));
         let share = Share::parse("/a:b:/mnt,ro").unwrap();

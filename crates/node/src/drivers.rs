@@ -26,6 +26,26 @@ const KINDS: [(&str, &[&str]); 5] = [
     ("vsock", &["vmw_vsock_virtio_transport"]),
 ];
 
+/// List for a root from a container image: memory that is a device, the file system in it, and
+/// the one by which a node writes.
+pub(crate) const ROOT: &str = "root";
+const ROOT_MODULES: [&str; 5] = ["libnvdimm", "nd_e820", "nd_pmem", "erofs", "overlay"];
+
+/// Puts into a node's initramfs what it needs for its root.
+pub(crate) fn add_of_root(initramfs: &mut Initramfs, release: Option<&str>) -> Result<()> {
+    let release = release.ok_or_else(|| {
+        Error::Refused("the kernel does not say its release, and a root needs its modules".into())
+    })?;
+    let kernel = KernelModules::of(release).ok_or_else(|| {
+        Error::Refused(format!(
+            "a root needs modules of the node's kernel, and there are none in \
+             /lib/modules/{release}: install linux-image-{release}, or bring them there"
+        ))
+    })?;
+    initramfs.folder(FOLDER)?;
+    add_list(initramfs, (ROOT, &ROOT_MODULES), &kernel, release, &mut BTreeSet::new())
+}
+
 /// Puts into a node's initramfs what it may need, if `osnode-virtio.ko` lies beside the
 /// guest module. Kinds whose drivers this kernel does not have are left out.
 pub(crate) fn add(
@@ -53,25 +73,36 @@ fn add_from(
     initramfs.file(&file_of(TRANSPORT_MODULE), 0o644, &bytes)?;
     let mut there = BTreeSet::new();
     for (kind, wanted) in KINDS {
-        let mut order = Vec::new();
-        if !wanted.iter().all(|name| kernel.has(name)) {
-            continue;
+        if wanted.iter().all(|name| kernel.has(name)) {
+            add_list(initramfs, (kind, wanted), kernel, release, &mut there)?;
         }
-        for name in wanted {
-            kernel.in_order(name, release, &mut order)?;
-        }
-        let mut list = String::new();
-        for (name, bytes) in order {
-            list += &format!("{name}\n");
-            if there.insert(name.clone()) {
-                initramfs.file(&file_of(&name), 0o644, &bytes)?;
-            }
-        }
-        if kind == TRANSPORT {
-            list += &format!("{TRANSPORT_MODULE}\n");
-        }
-        initramfs.file(&format!("{FOLDER}/{kind}"), 0o644, list.as_bytes())?;
     }
+    Ok(())
+}
+
+/// A list of modules by its name, and those that are not `there` yet.
+fn add_list(
+    initramfs: &mut Initramfs,
+    (kind, wanted): (&str, &[&str]),
+    kernel: &KernelModules,
+    release: &str,
+    there: &mut BTreeSet<String>,
+) -> Result<()> {
+    let mut order = Vec::new();
+    for name in wanted {
+        kernel.in_order(name, release, &mut order)?;
+    }
+    let mut list = String::new();
+    for (name, bytes) in order {
+        list += &format!("{name}\n");
+        if there.insert(name.clone()) {
+            initramfs.file(&file_of(&name), 0o644, &bytes)?;
+        }
+    }
+    if kind == TRANSPORT {
+        list += &format!("{TRANSPORT_MODULE}\n");
+    }
+    initramfs.file(&format!("{FOLDER}/{kind}"), 0o644, list.as_bytes())?;
     Ok(())
 }
 

@@ -44,12 +44,13 @@ impl Read {
             initramfs: Bytes::Read(&self.initramfs),
             unpacked_bytes: self.initramfs.len() as u64,
             checks_bsp_bit: false,
+            root: None,
         }
     }
 
     /// Keeps them as an image that has the kernel in this form only.
     pub(crate) fn keep(&self, name: &str, parts: &mut LoadParts) -> Result<ImageInfo> {
-        let sha256 = content_hash(&self.file, &self.initramfs);
+        let sha256 = content_hash(&self.file, &self.initramfs, None);
         let shipped = Shipped {
             kernel: &self.kernel,
             file: &self.file,
@@ -83,6 +84,7 @@ impl Image {
             initramfs: Bytes::Resident(self.memory(), self.initramfs()),
             unpacked_bytes: self.unpacked_bytes(),
             checks_bsp_bit: self.kernel(false)?.0.checks_bsp_bit() == Some(true),
+            root: self.root(),
         })
     }
 }

@@ -73,6 +73,9 @@ pub struct Program {
     pub folder: Option<String>,
     /// A terminal of this size instead of pipes.
     pub terminal: Option<Size>,
+    /// A program of ours, which is beside the node's root.
+    #[serde(default)]
+    pub beside_root: bool,
 }
 
 /// A terminal's size, characters.

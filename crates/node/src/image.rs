@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::device::Device;
+use crate::hash::hex;
 use crate::kind::Kind;
 use crate::memory::Memory;
 use crate::needs::Needs;
 use crate::origin::Part;
+use crate::root::{self, Made, RootPart};
 use crate::spec::MemorySource;
 use crate::stages::timed;
 use crate::{Error, Result, abi, listing, numa, taking, tree};
@@ -41,6 +43,9 @@ pub(crate) struct Header {
     /// Where the kernel's configuration was found that was checked.
     #[serde(default)]
     pub(crate) config: Option<String>,
+    /// The root of its nodes' programs.
+    #[serde(default)]
+    pub(crate) root: Option<RootPart>,
 }
 
 /// An image, mapped for reading.
@@ -48,6 +53,8 @@ pub struct Image {
     name: String,
     header: Header,
     memory: Memory,
+    /// Where its root is.
+    root: Option<Piece>,
     // Holds the image: it cannot be removed while a descriptor is open. In a node
     // there is none.
     _device: Option<Device>,
@@ -88,7 +95,8 @@ impl Header {
     }
 
     pub(crate) fn needs(&self) -> Needs {
-        Needs::of(&self.kernel, self.initramfs.bytes, self.unpacked_bytes())
+        let root = self.root.as_ref().map_or(0, RootPart::kernels_bytes);
+        Needs::of(&self.kernel, self.initramfs.bytes, self.unpacked_bytes()).beside(root)
     }
 }
 
@@ -103,15 +111,20 @@ impl Image {
             )));
         }
         let memory = device.map(&entry.pieces, false)?;
-        let mut image = Image::of(name, memory)?;
+        let mut image = Image::of(name, memory, &entry.pieces)?;
         image._device = Some(device);
         Ok(image)
     }
 
     /// An image in memory that is mapped already.
-    pub(crate) fn of(name: &str, memory: Memory) -> Result<Self> {
+    pub(crate) fn of(name: &str, memory: Memory, pieces: &[Piece]) -> Result<Self> {
         let header = header(name, &memory)?;
-        Ok(Image { name: name.to_owned(), header, memory, _device: None })
+        let found = header.root.as_ref().map(|root| {
+            let piece = root.piece(pieces);
+            piece.ok_or_else(|| damaged(name, "its root is in no one place"))
+        });
+        let root = found.transpose()?;
+        Ok(Image { name: name.to_owned(), header, memory, root, _device: None })
     }
 
     /// All images.
@@ -177,8 +190,15 @@ impl Image {
         let mut hash = Sha256::new();
         hash.update(&file);
         hash.update(self.read(header.initramfs));
+        let of_root = header.root.as_ref().map(|root| root.identity.as_str());
+        hash.update(of_root.unwrap_or_default());
         if hex(hash) != header.sha256 {
             return Ok(Some("its kernel's file or its initramfs"));
+        }
+        if let Some(found) = &header.root
+            && root::sha256(&self.memory, found.part) != found.sha256
+        {
+            return Ok(Some("its root"));
         }
         // Of a bare vmlinux, and of what a start has kept, there is one form.
         if is_bare || header.kernel_bytes == header.bzimage_bytes {
@@ -211,6 +231,11 @@ impl Image {
         Ok((bzimage, self.header.bzimage_bytes))
     }
 
+    /// Where its nodes see its root.
+    pub(crate) fn root(&self) -> Option<Piece> {
+        self.root
+    }
+
     pub(crate) fn initramfs(&self) -> Part {
         self.header.initramfs
     }
@@ -233,6 +258,16 @@ impl Image {
 /// Whether an image may go.
 fn unused(name: &str, force: bool) -> Result<()> {
     let users = listing::users()?;
+    let entry = tree::one(Kind::Image, name)?;
+    let has_root = entry.state == "sealed"
+        && whole(&entry).is_ok_and(|header| header.is_some_and(|header| header.root.is_some()));
+    let running = users.running_of(name).join(", ");
+    if has_root && !running.is_empty() {
+        return Err(Error::Refused(format!(
+            "image {name} is the root of {running}, which has no copy of it: kumiki node stop \
+             {running} first"
+        )));
+    }
     let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
     if !lent.is_empty() {
         return Err(Error::Refused(format!(
@@ -297,15 +332,12 @@ fn within_limit(bytes: u64) -> Result<()> {
     }
 }
 
-pub(crate) fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Of an image's kernel, as its file has it, and its initramfs.
-pub(crate) fn content_hash(kernel: &[u8], initramfs: &[u8]) -> String {
+/// Hash of an image's kernel, as its file has it, its initramfs, and what its root was made of.
+pub(crate) fn content_hash(kernel: &[u8], initramfs: &[u8], root: Option<&str>) -> String {
     let mut hash = Sha256::new();
     hash.update(kernel);
     hash.update(initramfs);
+    hash.update(root.unwrap_or_default());
     hex(hash)
 }
 
@@ -317,20 +349,23 @@ impl Image {
         memory.u64(0).store(MAGIC, Ordering::Relaxed);
         memory.u64(8).store(json.len() as u64, Ordering::Relaxed);
         memory.write(16, json);
-        Image::of("x", memory)
+        let pieces = [Piece { address: 2 << 30, bytes: memory.bytes() as u64 }];
+        Image::of("x", memory, &pieces)
     }
 }
 
-/// Takes memory, puts each part into it, and seals it. Returns how long each part took, ms.
+/// Takes memory, puts each part into it, and seals it. Returns how long each part took, ms. A
+/// root is one range of memory, and so is an image with one.
 pub(crate) fn fill(
     device: &Device,
     total: u64,
     parts: &[(u64, &[u8])],
     json_bytes: usize,
+    root: Option<(&Made, u64)>,
 ) -> Result<Vec<f64>> {
     within_limit(total)?;
-    let pieces =
-        taking::pieces(device, total, abi::PIECE_UNIT, MemorySource::Any, &numa::with_memory())?;
+    let least = if root.is_some() { total } else { abi::PIECE_UNIT };
+    let pieces = taking::pieces(device, total, least, MemorySource::Any, &numa::with_memory())?;
     let memory = device.map(&pieces, true)?;
     memory.u64(0).store(MAGIC, Ordering::Relaxed);
     memory.u64(8).store(json_bytes as u64, Ordering::Relaxed);
@@ -340,18 +375,21 @@ pub(crate) fn fill(
         took
     };
     let took = parts.iter().map(put).collect();
+    root.map_or(Ok(()), |(made, at)| made.copy(&memory, at))?;
     // Nobody may have it mapped when it is sealed.
     drop(memory);
     device.seal()?;
     Ok(took)
 }
 
+fn damaged(name: &str, why: &str) -> Error {
+    Error::Refused(format!(
+        "image {name} is damaged ({why}): something wrote to its memory; kumiki image rm {name}"
+    ))
+}
+
 fn header(name: &str, memory: &Memory) -> Result<Header> {
-    let damaged = |why: String| {
-        Error::Refused(format!(
-            "image {name} is damaged ({why}): something wrote to its memory; kumiki image rm {name}"
-        ))
-    };
+    let damaged = |why: String| damaged(name, &why);
     let length = memory.u64(8).load(Ordering::Relaxed);
     if memory.u64(0).load(Ordering::Relaxed) != MAGIC || length > HEADER_BYTES - 16 {
         return Err(damaged("its header is not there".into()));
@@ -360,7 +398,8 @@ fn header(name: &str, memory: &Memory) -> Result<Header> {
     memory.read(16, &mut json);
     let header: Header =
         serde_json::from_slice(&json).map_err(|error| damaged(error.to_string()))?;
-    for part in [header.kernel_bytes, header.bzimage_bytes, header.initramfs] {
+    let parts = [header.kernel_bytes, header.bzimage_bytes, header.initramfs];
+    for part in parts.into_iter().chain(header.root.iter().map(|root| root.part)) {
         if part.at.checked_add(part.bytes).is_none_or(|end| end > memory.bytes() as u64) {
             return Err(damaged(format!("a part at {:#x} of {} bytes", part.at, part.bytes)));
         }
@@ -420,6 +459,7 @@ mod tests {
                 bzimage_bytes: part(0, 0),
                 initramfs: part(at, bytes),
                 unpacked_bytes: 0,
+                root: None,
             };
             let json = serde_json::to_vec(&made).unwrap();
             let memory = memory(json.len() as u64, &json);

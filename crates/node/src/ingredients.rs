@@ -14,6 +14,7 @@ use crate::image::{
 use crate::kind::Kind;
 use crate::needs::Needs;
 use crate::origin::{Bytes, Origin, Part};
+use crate::root::{Made, Unpacked};
 use crate::shipped::Shipped;
 use crate::stages::{LoadParts, timed};
 use crate::{Error, Result, abi, module_file, requests, tree};
@@ -33,6 +34,8 @@ pub(crate) struct Ingredients {
     config: Option<String>,
     kernel_file: PathBuf,
     base: Base,
+    /// The container image that is its root.
+    root: Option<Unpacked>,
 }
 
 impl Ingredients {
@@ -45,7 +48,9 @@ impl Ingredients {
         let kernel = bzimage.as_ref().or(trimmed.as_ref().map(|(kernel, _)| kernel));
         let release = kernel.and_then(Kernel::release);
         let config = base.check_config(kernel_file, release)?;
-        let (initramfs, unpacked_bytes) = base.compose(release)?;
+        let root = base.root.as_ref().map(Unpacked::read).transpose()?;
+        let program = root.as_ref().map(Unpacked::program).transpose()?;
+        let (initramfs, unpacked_bytes) = base.compose(release, program.as_deref())?;
         let (kernel_file, base) = (kernel_file.to_owned(), base.clone());
         Ok(Ingredients {
             file,
@@ -57,6 +62,7 @@ impl Ingredients {
             config,
             kernel_file,
             base,
+            root,
         })
     }
 
@@ -64,7 +70,8 @@ impl Ingredients {
     pub(crate) fn sha256(&self) -> &str {
         // Of what is in memory: a bare vmlinux's trimmed bytes.
         let kernel = self.trimmed.as_ref().unwrap_or(&self.file);
-        self.sha256.get_or_init(|| content_hash(kernel, &self.initramfs))
+        let root = self.root.as_ref().map(Unpacked::identity);
+        self.sha256.get_or_init(|| content_hash(kernel, &self.initramfs, root))
     }
 
     /// An image of the same content, if one is in memory. Nothing is hashed where none has
@@ -102,12 +109,14 @@ impl Ingredients {
 
     /// To start from it as it is, unless that is a bare vmlinux.
     pub(crate) fn as_shipped(&self) -> Option<Origin<'_>> {
+        debug_assert!(self.root.is_none(), "a root is seen where it is kept");
         Some(Origin {
             kernel: self.bzimage.as_ref()?,
             kernel_bytes: Bytes::Read(&self.file),
             initramfs: Bytes::Read(&self.initramfs),
             unpacked_bytes: self.unpacked_bytes,
             checks_bsp_bit: false,
+            root: None,
         })
     }
 
@@ -128,13 +137,14 @@ impl Ingredients {
             checked => checked,
         };
         let file = if self.bzimage.is_some() { self.file } else { Vec::new() };
+        let root = self.root.map(Unpacked::made).transpose()?;
         let mut at = HEADER_BYTES;
         let mut place = |bytes: &[u8]| {
             let part = Part { at, bytes: bytes.len() as u64 };
             at = (at + part.bytes).next_multiple_of(PAGE_BYTES);
             part
         };
-        let header = Header {
+        let mut header = Header {
             version: 1,
             sha256,
             kernel,
@@ -144,8 +154,12 @@ impl Ingredients {
             initramfs: place(&self.initramfs),
             unpacked_bytes: self.unpacked_bytes,
             config,
+            root: None,
         };
-        let total = at.next_multiple_of(abi::PIECE_UNIT);
+        at = at.next_multiple_of(abi::PIECE_UNIT);
+        header.root = root.as_ref().map(|root| root.part(at));
+        let total = at + root.as_ref().map_or(0, |root| root.bytes);
+        let total = total.next_multiple_of(abi::PIECE_UNIT);
         let json =
             serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
         if json.len() as u64 + 16 > HEADER_BYTES {
@@ -155,7 +169,15 @@ impl Ingredients {
                 HEADER_BYTES - 16
             )));
         }
-        Ok(Prepared { header, json, kernel: kernel_bytes, file, initramfs: self.initramfs, total })
+        Ok(Prepared {
+            header,
+            json,
+            kernel: kernel_bytes,
+            file,
+            initramfs: self.initramfs,
+            root,
+            total,
+        })
     }
 }
 
@@ -166,6 +188,7 @@ pub(crate) struct Prepared {
     kernel: Vec<u8>,
     file: Vec<u8>,
     initramfs: Vec<u8>,
+    root: Option<Made>,
     total: u64,
 }
 
@@ -193,6 +216,7 @@ impl Prepared {
             initramfs: Bytes::Read(&self.initramfs),
             unpacked_bytes: self.header.unpacked_bytes,
             checks_bsp_bit: self.header.kernel.checks_bsp_bit() == Some(true),
+            root: None,
         }
     }
 
@@ -213,6 +237,7 @@ impl Prepared {
                 (header.initramfs.at, &self.initramfs),
             ],
             self.json.len(),
+            self.root.as_ref().zip(header.root.as_ref().map(|root| root.part.at)),
         );
         if let Err(error) = filled {
             // It would only be in the way; its own error matters more than this one's.

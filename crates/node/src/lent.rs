@@ -178,7 +178,7 @@ impl Lent {
         }
         let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
         let mut loading = Loading::since(Instant::now());
-        let image = Image::of(&record.image, map(image, false)?)?;
+        let image = Image::of(&record.image, map(image, false)?, image)?;
         let origin = image.origin(compressed)?;
         let plan = timed(&mut loading.parts.plan_ms, || {
             load::plan(entry, record, &origin, *clocks, StartId::now())

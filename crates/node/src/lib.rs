@@ -26,6 +26,7 @@
 //!     memory_from: MemorySource::Any,
 //!     command_line: String::new(),
 //!     devices: vec![],
+//!     init: None,
 //! })?;
 //! node.start(false, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
@@ -53,6 +54,7 @@ mod error;
 mod files;
 mod frame;
 mod grant;
+mod hash;
 mod image;
 mod ingredients;
 mod interface;
@@ -75,8 +77,11 @@ mod plugging;
 mod record;
 mod requests;
 mod ring;
+mod root;
 mod runtime;
 pub mod serve;
+mod service;
+mod services;
 mod session;
 mod shipped;
 mod silence;
@@ -95,6 +100,7 @@ pub use files::Files;
 pub use frame::{Program, Size};
 pub use image::{Image, ImageInfo};
 pub use interface::Address;
+pub use kumiki_rootfs::Source;
 pub use lent::{Lent, is_node};
 pub use listing::{NodeInfo, State};
 pub use machine::{Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Step};
@@ -102,6 +108,9 @@ pub use node::Node;
 pub use plugging::DeviceInfo;
 pub use record::Record;
 pub use requests::probe;
+pub use root::RootOf;
+pub use service::{Service, ServiceState};
+pub use services::watch;
 pub use session::Session;
 pub use spec::{Cpus, MemorySource, Spec};
 pub use stages::{LoadParts, Stages};

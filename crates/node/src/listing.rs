@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::device::Device;
 use crate::kind::Kind;
+use crate::service::{self, ServiceState};
 use crate::window::{has_ended, meaning};
 use crate::{Result, abi, record, tree};
 
@@ -50,6 +51,8 @@ pub struct NodeInfo {
     pub lent_to: Option<String>,
     /// Process that works on it; 0 if none does.
     pub owner: u32,
+    /// How it is kept up, if some process does.
+    pub service: Option<ServiceState>,
 }
 
 /// All nodes.
@@ -85,6 +88,7 @@ fn info(entry: &tree::Entry) -> Result<NodeInfo> {
         command_line: record.as_ref().map(|record| record.command_line.clone()),
         image: record.map(|record| record.image),
         owner: entry.owner,
+        service: service::state_of(&entry.name),
         name: entry.name.clone(),
     })
 }
@@ -100,6 +104,15 @@ impl Users {
     pub(crate) fn of(&self, image: &str) -> Vec<String> {
         let uses = |node: &&NodeInfo| node.image.as_deref() == Some(image);
         self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
+    }
+
+    /// Those that are started, whatever has become of them.
+    pub(crate) fn running_of(&self, image: &str) -> Vec<String> {
+        let runs = |node: &&NodeInfo| {
+            node.image.as_deref() == Some(image)
+                && !matches!(node.state, State::Created | State::Stopped)
+        };
+        self.0.iter().filter(runs).map(|node| node.name.clone()).collect()
     }
 
     pub(crate) fn lent_of(&self, image: &str) -> Vec<String> {

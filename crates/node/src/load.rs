@@ -18,7 +18,10 @@ pub(crate) fn plan(
     clocks: Clocks,
     start: StartId,
 ) -> Result<Plan> {
-    let partition = Partition::new(entry.slice, entry.pieces.clone())?;
+    let mut partition = Partition::new(entry.slice, entry.pieces.clone())?;
+    if let Some(root) = origin.root {
+        partition = partition.with_root(root)?;
+    }
     let window = partition.window().address;
     let mut line = CommandLine::of_node(entry.cpus.len(), clocks.tsc_khz);
     // Early: a log has no more than the first thousand letters of a line.

@@ -110,6 +110,7 @@ pub fn image(json: &[u8]) {
         memory_from: MemorySource::Any,
         command_line: String::new(),
         devices: vec![],
+        init: None,
     };
     let record = Record::new(&spec, vec![3, 2]);
     for compressed in [false, true] {

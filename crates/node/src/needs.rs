@@ -22,6 +22,11 @@ impl Needs {
         }
     }
 
+    /// Adds so much that its kernel takes for something else.
+    pub(crate) fn beside(self, bytes: u64) -> Self {
+        Needs { all_bytes: self.all_bytes.saturating_add(bytes), ..self }
+    }
+
     /// Whether pieces of these sizes do.
     pub(crate) fn check(&self, image: &str, memory_bytes: &[u64]) -> Result<(), Fault> {
         let (first, all) = (memory_bytes.first().copied().unwrap_or(0), sum(memory_bytes));

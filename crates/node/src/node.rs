@@ -122,6 +122,11 @@ impl Node {
         base: &Base,
         limit: Duration,
     ) -> Result<(Stages, String)> {
+        if base.root.is_some() {
+            return Err(Error::Refused(
+                "a root is seen where it stays: kumiki image add makes an image with one".into(),
+            ));
+        }
         let stopped = self.stopped()?;
         let mut loading = Loading::since(Instant::now());
         let ingredients =

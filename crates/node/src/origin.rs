@@ -1,6 +1,6 @@
 //! Sources that a start copies from: an image that stays in memory, or files read for it.
 
-use kumiki_boot::Kernel;
+use kumiki_boot::{Kernel, Piece};
 use serde::{Deserialize, Serialize};
 
 use crate::memory::Memory;
@@ -22,12 +22,15 @@ pub(crate) struct Origin<'a> {
     pub(crate) unpacked_bytes: u64,
     /// Whether the kernel wants a foreign cpu listed first; the uncompressed one tells.
     pub(crate) checks_bsp_bit: bool,
+    /// Where the node sees its root, and what its kernel takes for that.
+    pub(crate) root: Option<Piece>,
 }
 
 impl Origin<'_> {
     /// Needs of a node for it.
     pub(crate) fn needs(&self) -> Needs {
-        Needs::of(self.kernel, self.initramfs.length(), self.unpacked_bytes)
+        let root = self.root.map_or(0, |root| root.bytes / 64);
+        Needs::of(self.kernel, self.initramfs.length(), self.unpacked_bytes).beside(root)
     }
 }
 

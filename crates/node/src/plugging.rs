@@ -114,6 +114,14 @@ impl Node {
         Ok(record.devices.iter().map(of).collect())
     }
 
+    /// Its devices as they are recorded.
+    pub(crate) fn assigned(&self) -> Result<Vec<Assigned>> {
+        let device = Device::read(Kind::Node, &self.name)?;
+        let entry = tree::one(Kind::Node, &self.name)?;
+        let record = record::window(&device, &entry, false)?.1;
+        record.map(|record| record.devices).ok_or_else(|| incomplete(&self.name))
+    }
+
     fn owned(&self) -> Result<(Device, tree::Entry, Record)> {
         let device = Device::own(Kind::Node, &self.name)?;
         let entry = tree::one(Kind::Node, &self.name)?;

@@ -29,6 +29,9 @@ pub struct Record {
     /// Devices that its host serves it.
     #[serde(default)]
     pub devices: Vec<Assigned>,
+    /// The init that it is handed over to.
+    #[serde(default)]
+    pub init: Option<String>,
 }
 
 impl Record {
@@ -46,6 +49,7 @@ impl Record {
             command_line: spec.command_line.clone(),
             lent_to: None,
             devices,
+            init: spec.init.clone(),
         }
     }
 

@@ -43,6 +43,7 @@ impl Shipped<'_> {
             initramfs: Part { at, bytes: self.initramfs.len() as u64 },
             unpacked_bytes: self.unpacked_bytes,
             config: self.config,
+            root: None,
         };
         let json =
             serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
@@ -55,7 +56,7 @@ impl Shipped<'_> {
             }
         };
         let places = [(16, &json[..]), (kernel_bytes.at, self.file), (at, self.initramfs)];
-        let took = fill(&device, total, &places, json.len()).inspect_err(|_| {
+        let took = fill(&device, total, &places, json.len(), None).inspect_err(|_| {
             // It would only be in the way; its own error matters more than this one's.
             let _ = device.release();
         })?;

@@ -28,6 +28,10 @@ pub struct Spec {
     /// Devices that its host serves it from its first start on.
     #[serde(default)]
     pub devices: Vec<DeviceSpec>,
+    /// The init that it is handed over to; without one, the usual one of an image that names no
+    /// program, or ours.
+    #[serde(default)]
+    pub init: Option<String>,
 }
 
 /// Which cpus of the host a node gets.
@@ -150,6 +154,10 @@ impl Spec {
             );
             return Err(Fault::new("append", problem));
         }
+        if let Some(init) = self.init.as_ref().filter(|init| !init.starts_with('/')) {
+            let problem = format!("{init}: the whole path is expected, such as /sbin/init");
+            return Err(Fault::new("init", problem));
+        }
         if let Some(letter) = self.command_line.chars().find(|letter| letter.is_control()) {
             return Err(Fault::new(
                 "append",
@@ -173,6 +181,7 @@ pub(crate) mod tests {
             memory_from: MemorySource::Any,
             command_line: String::new(),
             devices: vec![],
+            init: None,
         }
     }
 
@@ -199,6 +208,8 @@ pub(crate) mod tests {
         assert_eq!(spec("n1", Cpus::These(vec![3, 2]), &[256 * MIB, 2 * MIB]).check(), Ok(()));
         let lines = Spec { command_line: "a\nb".into(), ..spec("n1", one(), &good) };
         assert_eq!(lines.check().unwrap_err().key, "append");
+        let short = Spec { init: Some("init".into()), ..spec("n1", one(), &good) };
+        assert!(short.check().unwrap_err().problem.contains("/sbin/init"));
         let many = vec![DeviceSpec::Vsock(3); 64];
         let many = Spec { devices: many, ..spec("n1", one(), &good) };
         assert_eq!(many.check().unwrap_err().problem, "64 devices: a node has 63 at most");

@@ -8,7 +8,7 @@ use crate::primitive::{AtomicU32, AtomicU64};
 
 /// "prac" in memory.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"prac");
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// Lines of an area: as many as a page has beside the first two.
 pub(crate) const LINES: usize = 62;

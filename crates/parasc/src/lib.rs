@@ -86,6 +86,7 @@ compile_error!(
 );
 
 mod area;
+mod awaited;
 pub mod backend;
 mod choice;
 mod claim;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
+use crate::awaited::{self, Step};
 use crate::core::{Core, STEP};
 use crate::error::Error;
 use crate::job::Job;
@@ -163,7 +164,8 @@ impl<O: Job + Send + 'static> Pending<O> {
         }
         let base = body.base();
         let mut waiter = Waiter::new(&Policy::default()).ok();
-        loop {
+        let over = || deadline.is_some_and(|end| Instant::now() >= end);
+        let once = || {
             let step = Instant::now() + STEP;
             let until = deadline.map_or(step, |deadline| deadline.min(step));
             match &mut waiter {
@@ -173,14 +175,10 @@ impl<O: Job + Send + 'static> Pending<O> {
                 }
                 None => pause(Duration::from_millis(1)),
             }
-            if base.ended().is_some() || deadline.is_some_and(|end| Instant::now() >= end) {
-                return;
-            }
-            self.core.repair();
-            if deadline.is_none() && self.take_back() {
-                return body.make(&self.core.rules);
-            }
-        }
+            if base.ended().is_some() || over() { Step::Ended(()) } else { Step::Late }
+        };
+        let mend = || (deadline.is_none() && self.take_back()).then(|| body.make(&self.core.rules));
+        awaited::wait(once, || self.core.repair(), mend);
     }
 
     /// Leaves the request to the parent of this process, whose threads have it.

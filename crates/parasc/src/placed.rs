@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_wait::EventCount;
 
+use crate::awaited::{self, Step};
 use crate::line::{Calls, Line};
 use crate::primitive::{AtomicUsize, Mutex, MutexGuard, fence, fence_after_swap, lock};
 use crate::task::{Base, End};
@@ -308,21 +309,20 @@ impl Placed {
         waiting.fetch_add(1, Relaxed);
         // Partner: the fence in `tell`.
         fence(SeqCst);
-        let there = loop {
+        let once = || {
             let seen = events.look();
             let now = Instant::now();
             match enough() {
                 Err(_) if deadline.is_none_or(|end| end > now) => (),
-                Ok(there) | Err((_, there)) => break there,
+                Ok(there) | Err((_, there)) => return Step::Ended(there),
             }
             let next = now + step;
             // For loom a time is over at once, and a call that is missed is to show.
             let until = (!cfg!(loom)).then(|| deadline.map_or(next, |end| end.min(next)));
             let late = events.sleep(seen, until);
-            if late && Instant::now() >= next {
-                overdue();
-            }
+            if late && Instant::now() >= next { Step::Late } else { Step::Changed }
         };
+        let there = awaited::wait(once, overdue, || None);
         waiting.fetch_sub(1, Relaxed);
         there
     }

@@ -95,3 +95,33 @@ fn the_header_keeps_the_layout_of_its_version() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && errors.contains("ret_val"), "{errors}");
 }
+
+/// The engine's lines of code, without comments, tests and models, and without the tries on top
+/// of it: what a stranger reads who is to change it.
+#[test]
+fn the_engine_can_be_read() {
+    fn lines(folder: &Path) -> usize {
+        let entries = std::fs::read_dir(folder).unwrap().flatten();
+        entries
+            .map(|entry| entry.path())
+            .filter(|path| !path.ends_with("tries"))
+            .map(|path| if path.is_dir() { lines(&path) } else { code(&path) })
+            .sum()
+    }
+    fn code(path: &Path) -> usize {
+        if ["model.rs", "loom.rs", "tests.rs"].iter().any(|name| path.ends_with(name)) {
+            return 0;
+        }
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let is_test = |at: &usize| lines[*at].starts_with("#[cfg(") && lines[*at].contains("test");
+        let mut tests = (0..lines.len()).filter(is_test);
+        let end = tests
+            .find(|at| lines[at + 1..].iter().take(3).any(|line| line.starts_with("mod tests")));
+        let code = lines[..end.unwrap_or(lines.len())].iter();
+        code.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+    }
+    let lines = lines(&root().join("crates/parasc/src"));
+    eprintln!("parasc's engine has {lines} lines of code");
+    assert!((3_000..5_300).contains(&lines), "{lines}");
+}

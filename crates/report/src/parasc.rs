@@ -39,8 +39,13 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
                   gives means of 500 times; here they are medians, each made as often as stands \
                   beside it.",
     };
-    let all =
-        [steps.of(results), requests(results, "own"), requests(results, "one"), calls(results)];
+    let all = [
+        steps.of(results),
+        requests(results, "own"),
+        requests(results, "one"),
+        calls(results),
+        inside(results),
+    ];
     let all: Vec<Markup> = all.into_iter().flatten().collect();
     (!all.is_empty()).then(|| html! { div.figures.small-tables { @for one in &all { (one) } } })
 }
@@ -263,6 +268,71 @@ fn calls(results: &Results) -> Option<Markup> {
             }
         }
     })
+}
+
+/// Ways by which calls were made, in the order of the table; plain ones are the measure.
+const WAYS: [&str; 6] = ["user", "kernel", "user_helped", "kernel_helped", "one_entry", "io_uring"];
+
+/// Threads inside the kernel beside those in user space, by call and size of the batch.
+fn inside(results: &Results) -> Option<Markup> {
+    let all: Vec<&Row> = find(results, "parasc.inside", &[]).collect();
+    let plain: Vec<&Row> = all.iter().copied().filter(|row| is_way(row, "plain")).collect();
+    if plain.is_empty() {
+        return None;
+    }
+    let beside = |plain: &Row, way: &str| {
+        let mut params = plain.params.clone();
+        params.insert("way".to_owned(), way.into());
+        all.iter().copied().find(|row| row.params == params)
+    };
+    let title = "calls made inside the kernel, as multiples of plain calls";
+    Some(html! {
+        figure data-figure="parasc-inside" {
+            h4 { (title) }
+            div.scroll tabindex="0" role="region" aria-label=(title) {
+                table.matrix {
+                    thead {
+                        tr {
+                            th scope="col" { "call × batch" }
+                            th.n scope="col" { "plain" }
+                            @for way in WAYS { th.n scope="col" { (value("way", &way.into())) } }
+                        }
+                    }
+                    tbody {
+                        @for plain in &plain {
+                            tr {
+                                th scope="row" {
+                                    @if let Some(call) = plain.params.get("call") { (value("call", call)) }
+                                    " × "
+                                    (count(number(&plain.params, "requests").unwrap_or_default()))
+                                }
+                                (figure(plain))
+                                @for way in WAYS {
+                                    @match beside(plain, way) {
+                                        Some(row) => (against_plain(plain, row)),
+                                        None => td.n.quiet { "–" },
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            figcaption {
+                p {
+                    "The paper's experiments 5.1 and 5.2 as they were: user and kernel, a \
+                     processing thread makes all calls, in user space or inside the kernel; helped, \
+                     the requesting thread makes some, too; one entry, it makes all by one entry \
+                     into the kernel, and there is no other thread. What an entry costs decides: \
+                     an emulated machine exaggerates it."
+                }
+            }
+        }
+    })
+}
+
+fn is_way(row: &Row, way: &str) -> bool {
+    row.params.get("way") == Some(&way.into())
 }
 
 fn against_plain(plain: &Row, row: &Row) -> Markup {

@@ -8,9 +8,10 @@ use crate::id::{Id, KindId, Place, Serial};
 use crate::kind::{Entry, Kind};
 use crate::kinds::{KindTable, Kinds, Made};
 use crate::list::{Change, Listed, Pattern};
-use crate::name;
+use crate::name::{self, Name};
 use crate::names::{Names, Watchers};
 use crate::table::Missing;
+use crate::word;
 
 /// One place's resources. One thread has them, so that a look whether it is at them already
 /// is enough.
@@ -43,7 +44,7 @@ impl Core {
         let Some(unique) = unique else { return self.insert::<K>(kind, None, spec) };
         name::check_unique(unique)?;
         self.names(kind, |names| -> Outcome<Id> {
-            let hash = names.hash(unique);
+            let hash = word::hash(unique);
             if let Some(id) = names.find(hash, unique) {
                 return Err(Error::Taken { name: self.full(kind, unique), id }.into());
             }
@@ -114,11 +115,38 @@ impl Core {
         })?
     }
 
+    /// Runs `f` on each of these resources of one kind, with what stands beside it.
+    #[inline]
+    pub(crate) fn each<K: Kind, I, R>(
+        &self,
+        kind: KindId,
+        items: &mut impl Iterator<Item = (Id, I)>,
+        outcomes: &mut Vec<Outcome<R>>,
+        f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
+    ) -> Outcome<()> {
+        self.table::<K, _>(kind, "an operation", |table| {
+            for (id, input) in items {
+                outcomes.push(match table.entries.get_mut(id.serial()) {
+                    Ok(entry) => {
+                        entry.calls += 1;
+                        Ok(f(&mut entry.value, &mut table.pool, input))
+                    }
+                    Err(missing) => Err(absent(id, missing)),
+                });
+            }
+        })
+    }
+
     /// The id of a name.
     #[inline]
-    pub(crate) fn lookup(&self, kind: KindId, unique: &str) -> Outcome<Id> {
-        let found = self.names(kind, |names| names.find(names.hash(unique), unique))?;
-        found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) }.into())
+    pub(crate) fn lookup(&self, kind: KindId, name: &Name) -> Outcome<Id> {
+        let found = self.names(kind, |names| names.find(name.hash(), name.unique()))?;
+        found.ok_or_else(|| self.not_found(kind, name))
+    }
+
+    #[cold]
+    fn not_found(&self, kind: KindId, name: &Name) -> Box<Error> {
+        Error::NotFound { name: self.full(kind, name.unique()) }.into()
     }
 
     /// Lists the resources, by kind and then by name.

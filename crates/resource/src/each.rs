@@ -1,6 +1,7 @@
 //! Operations that travel together: one request for all that one owner has to do.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use crate::desk::Panic;
 
@@ -60,7 +61,8 @@ impl Interface {
         R: Send + 'static,
         F: Fn(&mut K, &mut K::Pool, I) -> R + Clone + Send + 'static,
     {
-        let mut results: Vec<Option<Result<R>>> = Vec::new();
+        // Refusals in a word: each result is moved some times.
+        let mut results: Vec<Option<Outcome<R>>> = Vec::new();
         let mut parts: Vec<Part<I>> = Vec::new();
         for (number, (handle, input)) in all.into_iter().enumerate() {
             let refused = handle.require(self.number(), Rights::USE).err();
@@ -75,11 +77,11 @@ impl Interface {
                     None => parts.push(Part { place, numbers: vec![number], items: vec![item] }),
                 }
             }
-            results.push(refused.map(Err));
+            results.push(refused.map(|error| Err(error.into())));
         }
         let mut put = |numbers: Vec<usize>, outcomes: Vec<Outcome<R>>| {
             for (number, outcome) in numbers.into_iter().zip(outcomes) {
-                results[number] = Some(outcome.map_err(Error::from));
+                results[number] = Some(outcome);
             }
         };
         match self.how() {
@@ -97,28 +99,58 @@ impl Interface {
                 parts.sort_by_key(|part| Some(part.place) == own);
                 let started: Vec<_> = parts
                     .into_iter()
-                    .map(|Part { place, numbers, items }| {
+                    .map(|Part { place, numbers, mut items }| {
                         let f = f.clone();
+                        // Memory of this thread's, which comes back to it: what one thread
+                        // allocates and another frees costs both of them.
+                        let mut outcomes = Vec::with_capacity(items.len());
                         let run = move |core: &Core| {
-                            let with = |id, run: &mut dyn FnMut(&mut K, &mut K::Pool)| {
-                                core.with::<K, _>(id, run)
-                            };
-                            Ok(run_all(place, items, &f, with))
+                            run_own(core, place, &mut items, &mut outcomes, &f);
+                            Ok((outcomes, items))
                         };
                         (place, numbers, send::start_at(per_core, place, run))
                     })
                     .collect();
                 for (place, numbers, answer) in started {
                     let outcomes = match answer.and_then(Answer::wait) {
-                        Ok(outcomes) => outcomes,
+                        Ok((outcomes, _)) => outcomes,
                         Err(error) => of_all(place, error, numbers.len()),
                     };
                     put(numbers, outcomes);
                 }
             }
         }
-        results.into_iter().map(|result| result.expect("each has been put in its place")).collect()
+        let each = |result: Option<Outcome<R>>| result.expect("each has been put in its place");
+        results.into_iter().map(|result| each(result).map_err(Error::from)).collect()
     }
+}
+
+/// Runs `f` on each of these, which are at the calling thread's own place, and leaves `items`
+/// empty. The table is found once.
+fn run_own<K: Kind, I, R>(
+    core: &Core,
+    place: Place,
+    items: &mut Vec<(Id, I)>,
+    outcomes: &mut Vec<Outcome<R>>,
+    f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
+) {
+    let mut rest = items.drain(..).peekable();
+    while let Some((id, _)) = rest.peek() {
+        let kind = id.kind();
+        // Until one panics; those behind it run then.
+        match catch_unwind(AssertUnwindSafe(|| core.each(kind, &mut rest, outcomes, f))) {
+            Ok(Ok(())) => (),
+            Ok(Err(error)) => {
+                let left = rest.by_ref().count();
+                outcomes.extend(of_all(place, *error, left));
+            }
+            Err(payload) => outcomes.push(Err(panicked(place, Panic::new(payload)).into())),
+        }
+    }
+}
+
+fn panicked(place: Place, panic: Panic) -> Error {
+    Error::manager(place, crate::desk::Error::Panicked(panic))
 }
 
 /// Runs `f` on each of these by `with`, which finds a resource.
@@ -135,10 +167,7 @@ fn run_all<K: Kind, I, R>(
         };
         match catch_unwind(AssertUnwindSafe(|| with(id, &mut run))) {
             Ok(outcome) => outcome.map(|()| result.expect("it was found, and so `f` has run")),
-            Err(payload) => {
-                let source = crate::desk::Error::Panicked(Panic::new(payload));
-                Err(Error::manager(place, source).into())
-            }
+            Err(payload) => Err(panicked(place, Panic::new(payload)).into()),
         }
     };
     items.into_iter().map(one).collect()
@@ -146,19 +175,53 @@ fn run_all<K: Kind, I, R>(
 
 /// Why an owner has done nothing of what it was asked, for each of that.
 fn of_all<R>(place: Place, error: Error, count: usize) -> Vec<Outcome<R>> {
-    let again: fn() -> Option<crate::desk::Error> = match &error {
-        Error::Manager { source: crate::desk::Error::Gone, .. } => {
-            || Some(crate::desk::Error::Gone)
+    let all: Vec<Error> = (0..count).map_while(|_| again(place, &error)).collect();
+    if all.len() == count {
+        return all.into_iter().map(|error| Err(error.into())).collect();
+    }
+    let error = Arc::new(error);
+    (0..count).map(|_| Err(Error::OfBatch(Arc::clone(&error)).into())).collect()
+}
+
+/// The same once more, of those that callers tell apart.
+fn again(place: Place, error: &Error) -> Option<Error> {
+    use crate::desk::Error::{Died, Full, Gone, TimedOut};
+    let source = match error {
+        Error::Manager { source, .. } => match source {
+            Gone => Gone,
+            Died => Died,
+            Full => Full,
+            TimedOut { begun } => TimedOut { begun: *begun },
+            crate::desk::Error::Panicked(_) => return None,
+        },
+        Error::Nested { place, what } => return Some(Error::Nested { place: *place, what }),
+        Error::NoPlace { place, places } => {
+            return Some(Error::NoPlace { place: place.clone(), places: places.clone() });
         }
-        Error::Manager { source: crate::desk::Error::Died, .. } => {
-            || Some(crate::desk::Error::Died)
-        }
-        Error::Manager { source: crate::desk::Error::Full, .. } => {
-            || Some(crate::desk::Error::Full)
-        }
-        _ => || None,
+        _ => return None,
     };
-    let nested = || Error::Nested { place, what: "another place" };
-    let more = (1..count).map(|_| again().map_or_else(nested, |why| Error::manager(place, why)));
-    [error].into_iter().chain(more).map(|error| Err(error.into())).collect()
+    Some(Error::manager(place, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_all_is_each_one_s_own() {
+        let texts = |error: Error| -> Vec<String> {
+            let all: Vec<Outcome<()>> = of_all(Place(3), error, 3);
+            all.into_iter().map(|one| one.unwrap_err().to_string()).collect()
+        };
+        let sys = || kumiki_sys::Error::Invalid("no way to wait".to_owned());
+        for make in [
+            || Error::manager(Place(3), crate::desk::Error::Gone),
+            || Error::NoPlace { place: "core3".to_owned(), places: "core0".to_owned() },
+            || Error::Nested { place: Place(1), what: "another place" },
+        ] {
+            assert_eq!(texts(make()), [make().to_string(), make().to_string(), make().to_string()]);
+        }
+        assert_eq!(texts(Error::Sys(sys())), ["no way to wait"; 3]);
+        assert!(of_all::<()>(Place(3), Error::Sys(sys()), 0).is_empty());
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::id::{Id, Place};
 use crate::rights::Rights;
@@ -162,6 +163,9 @@ pub enum Error {
         #[source]
         source: crate::desk::Error,
     },
+    /// A failure of a whole batch, which each of its operations has.
+    #[error(transparent)]
+    OfBatch(Arc<Error>),
     /// The core's manager ended before it served.
     #[error(
         "the manager of {place} ended while a kind made its pool there: the kind panicked, or a \

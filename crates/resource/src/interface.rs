@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, available_parallelism};
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::desk::{self, LINES};
 use crate::error::{Error, Outcome, Result};
 use crate::handle::Handle;
 use crate::here::{self, Seated};
-use crate::id::{Id, Place, SHARED};
+use crate::id::{Id, KindId, Place, SHARED};
 use crate::kind::Kind;
 use crate::kinds::Kinds;
 use crate::list::{Change, Listed, Pattern};
@@ -134,15 +134,13 @@ impl Builder {
             let name = format!("core{cpu}");
             let at = if self.adopted.contains(cpu) {
                 let (door, server) = desk::open();
-                let (server, estate) = (Mutex::new(Some(server)), Arc::default());
-                At { name: name.into(), door, member: None, estate, server }
+                At::new(name, door, None, Arc::default(), Some(server))
             } else {
                 let estate = Arc::default();
                 let (kinds, policy) = (&self.kinds, &self.policy);
                 let member = manager(number, place, &name, cpu, kinds, policy, &estate)?;
                 let door = member.door().clone();
-                let (member, server) = (Some(member), Mutex::new(None));
-                At { name: name.into(), door, member, estate, server }
+                At::new(name, door, Some(member), estate, None)
             };
             places.insert(place, at);
         }
@@ -223,6 +221,25 @@ impl Interface {
                 Err(Error::NoPlace { place: name.to_owned(), places: SHARED_NAME.to_owned() })
             }
         }
+    }
+
+    /// The name of this place, `core2`.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`].
+    pub fn place_name(&self, place: Place) -> Result<String> {
+        match &self.inner.how {
+            How::PerCore(per_core) => per_core.name(place).map(str::to_owned),
+            How::Shared(core) => shared(core, place).map(|_| SHARED_NAME.to_owned()),
+        }
+    }
+
+    /// The number of kind `K` here.
+    ///
+    /// # Errors
+    /// [`Error::NoKind`] if it was not registered.
+    pub fn kind<K: Kind>(&self) -> Result<KindId> {
+        self.inner.kinds.of::<K>()
     }
 
     /// Makes a resource at `place`, with a name of its own or without; the handle has all
@@ -342,6 +359,21 @@ impl Interface {
         }
     }
 
+    /// Runs `f` at `place`, by its owner: operations on that place's resources are calls of
+    /// functions from within it, so that many of them, on resources of several kinds, are one
+    /// request. No table is in use meanwhile. Of the shared type it runs on the calling thread.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`]; [`Error::Manager`] if the owner does not answer, or if `f` panicked
+    /// there.
+    pub fn run<R: Send>(&self, place: Place, f: impl FnOnce() -> R + Send) -> Result<R> {
+        let outcome = match &self.inner.how {
+            How::PerCore(p) => send::run_at(p, place, |_| Ok(f())),
+            How::Shared(core) => shared(core, place).map(|_| f()).map_err(Into::into),
+        };
+        Ok(outcome?)
+    }
+
     /// Destroys a resource. Other handles of it are stale from then on.
     ///
     /// # Errors
@@ -381,11 +413,21 @@ impl Interface {
     /// # Errors
     /// [`Error::NoKind`], [`Error::WrongKind`].
     pub fn of_id<K: Kind>(&self, id: Id) -> Result<Handle<K>> {
+        self.grant(id, OPENED)
+    }
+
+    /// A handle of resource `id` with these rights, for who answers for others and decides by
+    /// rules of its own what they may do, as a place does that other machines call. Whether the
+    /// resource still exists its use tells.
+    ///
+    /// # Errors
+    /// As [`of_id`](Self::of_id).
+    pub fn grant<K: Kind>(&self, id: Id, rights: Rights) -> Result<Handle<K>> {
         let is = self.inner.kinds.name(id.kind())?;
         if is != K::NAME {
             return Err(Error::WrongKind { id, is, wanted: K::NAME });
         }
-        Ok(Handle::new(self.inner.number, id, OPENED))
+        Ok(Handle::new(self.inner.number, id, rights))
     }
 
     /// The id of a name.
@@ -394,12 +436,15 @@ impl Interface {
     /// [`Error::NoPlace`], [`Error::NoKind`], [`Error::NotFound`].
     #[inline]
     pub fn lookup(&self, name: &Name) -> Result<Id> {
-        let kinds = &self.inner.kinds;
-        let kind = kinds.find(name.kind()).ok_or_else(|| kinds.none(name.kind().to_owned()))?;
-        let place = self.place(name.place())?;
+        let kind = self.inner.kinds.of_name(name)?;
         let outcome = match &self.inner.how {
-            How::PerCore(p) => send::run_at(p, place, move |core| core.lookup(kind, name.unique())),
-            How::Shared(core) => core.lookup(kind, name.unique()),
+            How::PerCore(p) => {
+                send::run_at(p, p.of_name(name)?, move |core| core.lookup(kind, name))
+            }
+            How::Shared(core) => {
+                self.place(name.place())?;
+                core.lookup(kind, name)
+            }
         };
         Ok(outcome?)
     }
@@ -417,6 +462,18 @@ impl Interface {
             }
             How::Shared(core) => Ok(core.list(pattern)?),
         }
+    }
+
+    /// Those of one place whose names match.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`]; [`Error::Manager`] if it does not answer.
+    pub fn ls_at(&self, place: Place, pattern: &Pattern) -> Result<Vec<Listed>> {
+        let outcome = match &self.inner.how {
+            How::PerCore(per_core) => send::run_at(per_core, place, |core| core.list(pattern)),
+            How::Shared(core) => shared(core, place)?.list(pattern),
+        };
+        Ok(outcome?)
     }
 
     /// Lists until `deadline` at most.

@@ -6,8 +6,10 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::id::{KindId, Place, Serial};
 use crate::kind::{About, Entry, Kind};
+use crate::name::Name;
 use crate::shared_table::{AnyShared, SharedTable};
 use crate::table::Table;
+use crate::word::Word;
 
 /// One place's table of one kind, with the pool.
 pub(crate) struct KindTable<K: Kind> {
@@ -56,6 +58,7 @@ impl fmt::Debug for Kinds {
 #[derive(Clone, Copy)]
 struct Registered {
     name: &'static str,
+    word: Word,
     /// The type of its [`KindTable`].
     table: TypeId,
     make: fn(Place) -> Result<Box<dyn AnyTable>>,
@@ -77,7 +80,8 @@ impl Kinds {
         };
         let share =
             |pools| -> Result<Box<dyn AnyShared>> { Ok(Box::new(SharedTable::<K>::new(pools)?)) };
-        self.0.push(Registered { name: K::NAME, table, make, share });
+        let word = Word::new(K::NAME);
+        self.0.push(Registered { name: K::NAME, word, table, make, share });
     }
 
     /// Checks that each can be told from the others.
@@ -98,6 +102,20 @@ impl Kinds {
 
     pub(crate) fn find(&self, name: &str) -> Option<KindId> {
         self.0.iter().position(|kind| kind.name == name).map(|at| KindId(at as u8))
+    }
+
+    /// The number of a name's kind.
+    #[inline]
+    pub(crate) fn of_name(&self, name: &Name) -> Result<KindId> {
+        match self.0.iter().position(|kind| kind.word.is(name.of_kind())) {
+            Some(at) => Ok(KindId(at as u8)),
+            None => self.of_long_name(name),
+        }
+    }
+
+    #[cold]
+    fn of_long_name(&self, name: &Name) -> Result<KindId> {
+        self.find(name.kind()).ok_or_else(|| self.none(name.kind().to_owned()))
     }
 
     /// The number of `K`.
@@ -170,7 +188,7 @@ mod tests {
         assert_eq!(kinds.0.len(), 1, "once more changes nothing");
         for number in 1..count {
             let name = format!("kind-{number}").leak();
-            kinds.0.push(Registered { name, ..kinds.0[0] });
+            kinds.0.push(Registered { name, word: Word::new(name), ..kinds.0[0] });
         }
         kinds
     }

@@ -90,6 +90,7 @@ mod table;
 mod thread;
 mod tree;
 mod user_space;
+mod word;
 
 pub use alloc::PageAlloc;
 pub use answer::Answer;

@@ -5,22 +5,29 @@
 //! (`node1.core0`). The unique part is the owner's choice: anything but `/`, control
 //! characters, and those that end a line or turn a text's direction.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use kumiki_sys::visible::is_shown;
 
 use crate::error::Error;
+use crate::word::{self, Word};
 
 /// The longest of each part, bytes.
 pub(crate) const LONGEST: usize = 200;
 
 /// A whole name. It says nothing of whether there is such a resource.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 pub struct Name {
     place: Box<str>,
     kind: Box<str>,
     unique: Box<str>,
+    /// What a lookup goes by, made once.
+    of_place: Word,
+    of_kind: Word,
+    hash: u64,
 }
 
 impl Name {
@@ -34,10 +41,17 @@ impl Name {
             Some(why) => Err(Error::Name { name: whole(), why }),
             None => Ok(()),
         };
-        check(word(place, ".").map(|why| of("place", why)))?;
-        check(word(kind, "").map(|why| of("kind", why)))?;
+        check(wrong(place, ".").map(|why| of("place", why)))?;
+        check(wrong(kind, "").map(|why| of("kind", why)))?;
         check_unique(unique)?;
-        Ok(Name { place: place.into(), kind: kind.into(), unique: unique.into() })
+        Ok(Name {
+            of_place: Word::new(place),
+            of_kind: Word::new(kind),
+            hash: word::hash(unique),
+            place: place.into(),
+            kind: kind.into(),
+            unique: unique.into(),
+        })
     }
 
     /// Where: `core2`.
@@ -51,8 +65,29 @@ impl Name {
     }
 
     /// Which one of them.
+    #[inline]
     pub fn unique(&self) -> &str {
         &self.unique
+    }
+
+    #[inline(always)]
+    pub(crate) fn of_place(&self) -> &Word {
+        &self.of_place
+    }
+
+    #[inline(always)]
+    pub(crate) fn of_kind(&self) -> &Word {
+        &self.of_kind
+    }
+
+    /// The hash of the unique part.
+    #[inline(always)]
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn parts(&self) -> [&str; 3] {
+        [&self.place, &self.kind, &self.unique]
     }
 }
 
@@ -63,7 +98,7 @@ enum Wrong {
     Character,
 }
 
-fn word(part: &str, more: &str) -> Option<Wrong> {
+fn wrong(part: &str, more: &str) -> Option<Wrong> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c) || more.contains(c);
     match part {
         "" => Some(Wrong::Empty),
@@ -105,6 +140,38 @@ pub(crate) fn check_unique(unique: &str) -> Result<(), Error> {
 pub(crate) fn plain(text: &str, most: usize) -> String {
     let shown = |c: char| if is_shown(c) { c } else { char::REPLACEMENT_CHARACTER };
     text.chars().take(most).map(shown).collect()
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Name) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Name) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Name) -> Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Name({self})")
+    }
 }
 
 impl fmt::Display for Name {

@@ -1,20 +1,18 @@
 //! A name tree's part of one kind: names to ids, and who hears of changes.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::sync::mpsc::Sender;
 
-use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use crate::id::Id;
 use crate::list::{Change, Pattern};
+use crate::word;
 
 /// Names to ids, of one kind at one place. A resource keeps its name's hash, so that the
 /// name is found by the id, too.
 #[derive(Default)]
 pub(crate) struct Names {
-    hasher: RandomState,
     tree: HashTable<Named>,
 }
 
@@ -25,20 +23,14 @@ struct Named {
 
 impl Names {
     #[inline(always)]
-    pub(crate) fn hash(&self, unique: &str) -> u64 {
-        self.hasher.hash_one(unique)
-    }
-
-    #[inline(always)]
     pub(crate) fn find(&self, hash: u64, unique: &str) -> Option<Id> {
         self.tree.find(hash, |named| *named.unique == *unique).map(|named| named.id)
     }
 
     #[inline(always)]
     pub(crate) fn insert(&mut self, hash: u64, unique: &str, id: Id) {
-        let Names { hasher, tree } = self;
         let named = Named { unique: unique.into(), id };
-        tree.insert_unique(hash, named, |named| hasher.hash_one(&*named.unique));
+        self.tree.insert_unique(hash, named, |named| word::hash(&named.unique));
     }
 
     /// Takes out the name of `id`, if that still has it.

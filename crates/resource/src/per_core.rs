@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 use crate::here::{Estate, Seated};
 use crate::id::Place;
 use crate::kinds::Kinds;
+use crate::name::Name;
+use crate::word::Word;
 
 /// Between two looks whether a manager that sets itself up still lives.
 const SETUP_LOOK: Duration = Duration::from_millis(20);
@@ -28,12 +30,26 @@ pub(crate) struct PerCore {
 
 pub(crate) struct At {
     pub(crate) name: Box<str>,
+    word: Word,
     pub(crate) door: Door,
     /// The manager, if it is a thread of ours.
     pub(crate) member: Option<Member>,
     pub(crate) estate: Arc<Estate>,
     /// Until a thread of the program takes it.
     pub(crate) server: Mutex<Option<Server>>,
+}
+
+impl At {
+    pub(crate) fn new(
+        name: String,
+        door: Door,
+        member: Option<Member>,
+        estate: Arc<Estate>,
+        server: Option<Server>,
+    ) -> At {
+        let word = Word::new(&name);
+        At { name: name.into(), word, door, member, estate, server: Mutex::new(server) }
+    }
 }
 
 impl Drop for At {
@@ -48,16 +64,35 @@ impl Drop for At {
 
 impl PerCore {
     pub(crate) fn door(&self, place: Place) -> Result<&Door> {
-        match self.places.get(&place) {
-            Some(at) => Ok(&at.door),
-            None => Err(self.none(format!("number {}", place.0))),
-        }
+        self.at(place).map(|at| &at.door)
+    }
+
+    pub(crate) fn name(&self, place: Place) -> Result<&str> {
+        self.at(place).map(|at| &*at.name)
+    }
+
+    fn at(&self, place: Place) -> Result<&At> {
+        self.places.get(&place).ok_or_else(|| self.none(format!("number {}", place.0)))
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<Place> {
         let mut places = self.places.iter();
         let found = places.find(|(_, at)| *at.name == *name).map(|(place, _)| *place);
         found.ok_or_else(|| self.none(name.to_owned()))
+    }
+
+    /// The place of a name.
+    #[inline]
+    pub(crate) fn of_name(&self, name: &Name) -> Result<Place> {
+        match self.places.iter().find(|(_, at)| at.word.is(name.of_place())) {
+            Some((place, _)) => Ok(*place),
+            None => self.of_long_name(name),
+        }
+    }
+
+    #[cold]
+    fn of_long_name(&self, name: &Name) -> Result<Place> {
+        self.find(name.place())
     }
 
     pub(crate) fn none(&self, place: String) -> Error {

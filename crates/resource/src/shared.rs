@@ -16,9 +16,10 @@ use crate::inside::HasLocks;
 use crate::kind::Kind;
 use crate::kinds::Kinds;
 use crate::list::{Change, Listed, Pattern};
-use crate::name;
+use crate::name::{self, Name};
 use crate::names::{Names, Watchers};
 use crate::shared_table::{AnyShared, SharedTable, Unmade};
+use crate::word;
 
 /// Its place's name.
 pub(crate) const NAME: &str = "shared";
@@ -69,7 +70,7 @@ impl Shared {
             let (Some(unique), id) = (unique, id(serial)) else { return Ok(None) };
             name::check_unique(unique)?;
             let mut names = lock(names);
-            let hash = names.hash(unique);
+            let hash = word::hash(unique);
             if let Some(id) = names.find(hash, unique) {
                 return Err(Error::Taken { name: self.full(kind, unique), id }.into());
             }
@@ -123,16 +124,13 @@ impl Shared {
 
     /// The id of a name.
     #[inline]
-    pub(crate) fn lookup(&self, kind: KindId, unique: &str) -> Outcome<Id> {
+    pub(crate) fn lookup(&self, kind: KindId, name: &Name) -> Outcome<Id> {
         let _inside = self.enter("a name")?;
         let Some(names) = self.names.get(usize::from(kind.0)) else {
             return Err(self.kinds.none(format!("number {}", kind.0)).into());
         };
-        let found = {
-            let names = lock(&names.0);
-            names.find(names.hash(unique), unique)
-        };
-        found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) }.into())
+        let found = lock(&names.0).find(name.hash(), name.unique());
+        found.ok_or_else(|| Error::NotFound { name: self.full(kind, name.unique()) }.into())
     }
 
     /// Lists the resources, by kind and then by name.

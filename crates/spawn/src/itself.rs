@@ -131,6 +131,9 @@ pub(crate) fn spawn<'a>(
     };
     let numbers = fds.iter().map(AsRawFd::as_raw_fd);
     let mut places: Vec<i32> = [-1; SENT].into_iter().chain(numbers).collect();
+    // SAFETY: written by `Draft::finish`, and there is no child yet.
+    let cgroup = cgroup(unsafe { room.header().as_ref() }, &places);
+    // From here on the places are the child's, which changes them by this pointer.
     let mut job = Job {
         header: room.header().as_ptr(),
         places: places.as_mut_ptr(),
@@ -143,7 +146,7 @@ pub(crate) fn spawn<'a>(
         has_handlers: false,
     };
     let mut pidfd = -1;
-    let answer = make(&room, &mut job, &places, place, wants_pidfd.then_some(&mut pidfd));
+    let answer = make(&room, &mut job, cgroup, place, wants_pidfd.then_some(&mut pidfd));
     if place == In::Caller {
         room.give_back(used);
     }
@@ -152,15 +155,19 @@ pub(crate) fn spawn<'a>(
     pid_of(answer).map(|pid| (pid, pidfd))
 }
 
-fn make(room: &Room, job: &mut Job, places: &[i32], place: In, pidfd: Option<&mut i32>) -> Answer {
+/// The descriptor of the cgroup that the child is to begin in; 0 if the caller's will do.
+fn cgroup(header: &Header, places: &[i32]) -> u64 {
+    match header.clone_flags & CLONE_INTO_CGROUP {
+        0 => 0,
+        _ => places[header.cgroup as usize] as u64,
+    }
+}
+
+fn make(room: &Room, job: &mut Job, cgroup: u64, place: In, pidfd: Option<&mut i32>) -> Answer {
     // SAFETY: written by `Draft::finish`; the child writes to atomics only.
     let header = unsafe { room.header().as_ref() };
     header.errno.store(0, Relaxed);
     header.failed.store(0, Relaxed);
-    let cgroup = match header.clone_flags & CLONE_INTO_CGROUP {
-        0 => 0,
-        _ => places[header.cgroup as usize] as u64,
-    };
     let memory = if place == In::Caller { CLONE_VM } else { 0 };
     let wants = if pidfd.is_some() { CLONE_PIDFD } else { 0 };
     let pidfd = pidfd.map_or(0, |pidfd| &raw mut *pidfd as u64);

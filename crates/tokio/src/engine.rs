@@ -51,3 +51,8 @@ pub(crate) async fn hand_over<J: Job + Send + 'static>(job: J) -> io::Result<Com
 pub(crate) fn ended<J: Job>(outcome: Result<Completed<J>, Failed<J>>) -> io::Result<Completed<J>> {
     outcome.map_err(|failed| io::Error::other(failed.error))
 }
+
+/// An argument that no call can be made with.
+pub(crate) fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error)
+}

@@ -10,7 +10,7 @@ use kumiki_parasc::op::{BufferMut, CWD, Errno, Fdatasync, Fsync, Openat, Pread, 
 use kumiki_parasc::tries::{NotMade, attempt};
 use rustix::fs::{Mode, OFlags};
 
-use crate::engine::{hand_over, make};
+use crate::engine::{hand_over, invalid, make};
 use crate::fs::{Metadata, metadata_of};
 use crate::turn;
 
@@ -232,10 +232,6 @@ impl File {
     pub(crate) fn shared(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.descriptor)
     }
-}
-
-pub(crate) fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, error)
 }
 
 impl From<OwnedFd> for File {

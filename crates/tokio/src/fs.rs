@@ -15,8 +15,7 @@ use kumiki_parasc::op::{Attributes, CWD, Errno, Getdents64, Openat, Read, Statx}
 use kumiki_parasc::tries::OpenRead;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 
-use crate::engine::{ended, engine, hand_over, make};
-use crate::file::invalid;
+use crate::engine::{ended, engine, hand_over, invalid, make};
 use crate::turn;
 
 /// Bytes for entries of a directory at once: what the C library takes.

@@ -13,14 +13,23 @@
 //! each; and once more between arming and resting, because a store before the
 //! monitor was armed does not end the rest.
 //!
+//! MONITOR and MWAIT themselves only the kernel may use: a module does, by one system call
+//! for each rest.
+//!
 //! Processors other than x86-64 do without.
 
 #[cfg_attr(not(target_arch = "x86_64"), path = "doze/no_instructions.rs")]
 mod instructions;
+#[cfg(target_arch = "x86_64")]
+mod mwait;
 
 use std::time::Instant;
 
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use instructions::Mwait;
 pub(crate) use instructions::{Mwaitx, Umwait};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use mwait::Mwait;
 
 /// A rest takes at most this many ticks of the TSC: the limit that Linux puts
 /// into IA32_UMWAIT_CONTROL unless told otherwise (`umwait_control_cached`,
@@ -30,10 +39,13 @@ pub(crate) const REST_TICKS: u32 = 100_000;
 
 /// Instructions that watch a cache line.
 pub(crate) trait Monitor {
+    /// State between the two, where the processor does not keep it.
+    type Armed;
+
     /// Watches the line of `address` from now on.
-    fn arm(&self, address: *const u8);
+    fn arm(&self, address: *const u8) -> Self::Armed;
     /// Rests until the line is stored to, at most about `ticks` of the TSC.
-    fn rest(&self, ticks: u32);
+    fn rest(&self, armed: Self::Armed, ticks: u32);
 }
 
 /// A monitor for tests, and its rest.
@@ -43,11 +55,13 @@ pub(crate) struct Pretended(pub(crate) fn());
 
 #[cfg(test)]
 impl Monitor for Pretended {
+    type Armed = ();
+
     fn arm(&self, address: *const u8) {
         assert!(!address.is_null());
     }
 
-    fn rest(&self, ticks: u32) {
+    fn rest(&self, (): (), ticks: u32) {
         assert_eq!(ticks, REST_TICKS);
         (self.0)();
     }
@@ -61,14 +75,14 @@ pub(crate) fn doze<T>(
     ready: &mut impl FnMut() -> Option<T>,
 ) -> Option<T> {
     loop {
-        monitor.arm(address);
+        let armed = monitor.arm(address);
         if let Some(value) = ready() {
             return Some(value);
         }
         if until.is_some_and(|until| Instant::now() >= until) {
             return None;
         }
-        monitor.rest(REST_TICKS);
+        monitor.rest(armed, REST_TICKS);
         if let Some(value) = ready() {
             return Some(value);
         }
@@ -89,11 +103,13 @@ mod tests {
     }
 
     impl Monitor for Scripted<'_> {
+        type Armed = ();
+
         fn arm(&self, _: *const u8) {
             self.log.borrow_mut().push("arm");
         }
 
-        fn rest(&self, ticks: u32) {
+        fn rest(&self, (): (), ticks: u32) {
             assert_eq!(ticks, REST_TICKS);
             self.log.borrow_mut().push("rest");
             (self.in_rest)();

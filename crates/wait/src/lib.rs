@@ -11,7 +11,7 @@
 //!   ┌───────┬──────────────┬────────────┐
 //!   │ spin  │ doze         │ sleep      │       store the word (Release)
 //!   │ looks │ UMWAIT,      │ futex      │            │
-//!   │ at the│ MWAITX on    │ on the     │       Bell::ring
+//!   │ at the│ MWAIT(X) on  │ on the     │       Bell::ring
 //!   │ word  │ word's line  │ Bell       │◄── wakes, if ASLEEP ──┘
 //!   └───────┴──────────────┴────────────┘
 //!    ≤ 2 × what a     1 ms      until rung
@@ -45,7 +45,7 @@
 //! Linux on x86-64; on aarch64 without a doze.
 //!
 //! A command lets its user choose the way to sleep by the environment variable `KUMIKI_WAIT`
-//! (`auto`, `umwait`, `mwaitx`, `futex`): [`Policy::from_env`].
+//! (`auto`, `umwait`, `mwaitx`, `mwait`, `futex`): [`Policy::from_env`].
 //!
 //! `bell.rs` states the protocol between sleeper and waker and argues its correctness,
 //! and loom checks it (`cargo xtask loom`); `docs/design/wait.md` has the trade-offs.
@@ -55,6 +55,8 @@ pub mod barrier;
 mod bell;
 mod cost;
 mod deadline;
+#[cfg(target_arch = "x86_64")]
+mod device;
 mod doze;
 mod error;
 mod event_count;

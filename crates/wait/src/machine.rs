@@ -7,6 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use kumiki_sys::clock::tsc_verdict;
 use kumiki_sys::cpu::Features;
 
+#[cfg(target_arch = "x86_64")]
+use crate::device;
+
 /// The features that decide how to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Machine {
@@ -14,6 +17,8 @@ pub(crate) struct Machine {
     pub(crate) waitpkg: bool,
     /// MONITORX and MWAITX.
     pub(crate) monitorx: bool,
+    /// MONITOR and MWAIT by the kernel module.
+    pub(crate) mwait: bool,
     /// There is a time stamp counter, and it can be trusted.
     pub(crate) tsc: bool,
     /// Some cores have several hardware threads.
@@ -47,6 +52,12 @@ impl Machine {
         Machine {
             waitpkg: features.waitpkg,
             monitorx: features.monitorx,
+            // Without MONITOR there is nothing to open.
+            #[cfg(target_arch = "x86_64")]
+            mwait: features.monitor && device::open(),
+            // The module is for x86-64.
+            #[cfg(not(target_arch = "x86_64"))]
+            mwait: false,
             tsc: tsc_verdict().is_ok(),
             smt,
         }
@@ -54,12 +65,13 @@ impl Machine {
 
     fn bits(self) -> u8 {
         let bit = |set, place| u8::from(set) << place;
-        ASKED | bit(self.waitpkg, 0) | bit(self.monitorx, 1) | bit(self.tsc, 2) | bit(self.smt, 3)
+        let processor = bit(self.waitpkg, 0) | bit(self.monitorx, 1);
+        ASKED | processor | bit(self.tsc, 2) | bit(self.smt, 3) | bit(self.mwait, 4)
     }
 
     fn from_bits(bits: u8) -> Self {
         let bit = |place: u8| bits & 1 << place != 0;
-        Machine { waitpkg: bit(0), monitorx: bit(1), tsc: bit(2), smt: bit(3) }
+        Machine { waitpkg: bit(0), monitorx: bit(1), tsc: bit(2), smt: bit(3), mwait: bit(4) }
     }
 }
 
@@ -72,7 +84,7 @@ mod tests {
         let machine = Machine::ask();
         assert_eq!(Machine::this(), machine);
         assert_eq!(Machine::this(), machine);
-        for bits in ASKED..ASKED + 16 {
+        for bits in ASKED..ASKED + 32 {
             assert_eq!(Machine::from_bits(bits).bits(), bits);
         }
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 #[cfg(test)]
 use crate::doze::Pretended;
-use crate::doze::{Mwaitx, Umwait};
+use crate::doze::{Mwait, Mwaitx, Umwait};
 use crate::error::Error;
 use crate::machine::Machine;
 
@@ -25,7 +25,7 @@ pub struct Policy {
 
 impl Policy {
     /// The default, but for the way to sleep that the environment variable `KUMIKI_WAIT` names
-    /// (`auto`, `umwait`, `mwaitx`, `futex`), if it is set and not empty: for commands, whose users
+    /// (`auto`, `umwait`, `mwaitx`, `mwait`, `futex`), if it is set and not empty: for commands, whose users
     /// choose by it. Nothing else looks at the variable.
     ///
     /// # Errors
@@ -71,8 +71,8 @@ pub enum Threshold {
 /// How to sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sleep {
-    /// The best way of this machine: a monitor instruction, if there is one, for the first
-    /// millisecond, then futex.
+    /// The best way of this machine: a monitor instruction, if there is one, or the kernel
+    /// module's, for the first millisecond, then futex.
     #[default]
     Auto,
     /// Intel's UMONITOR and UMWAIT (WAITPKG), without a limit: never a system call, but
@@ -80,6 +80,9 @@ pub enum Sleep {
     Umwait,
     /// AMD's MONITORX and MWAITX, otherwise the same.
     Mwaitx,
+    /// MONITOR and MWAIT of any processor, in the kernel: by `/dev/kumiki-mwait` of the module
+    /// `parasc`, a system call for each 50 µs; otherwise the same.
+    Mwait,
     /// futex(2): other threads get the cpu.
     Futex,
 }
@@ -99,10 +102,11 @@ pub enum Relax {
 }
 
 impl Sleep {
-    const NAMES: [(Sleep, &str); 4] = [
+    const NAMES: [(Sleep, &str); 5] = [
         (Sleep::Auto, "auto"),
         (Sleep::Umwait, "umwait"),
         (Sleep::Mwaitx, "mwaitx"),
+        (Sleep::Mwait, "mwait"),
         (Sleep::Futex, "futex"),
     ];
 }
@@ -132,6 +136,7 @@ pub(crate) enum Doze {
     None,
     Umwait(Umwait),
     Mwaitx(Mwaitx),
+    Mwait(Mwait),
     /// A test double: a machine that runs the tests may have neither.
     #[cfg(test)]
     Pretended(Pretended),
@@ -150,47 +155,46 @@ impl Way {
     /// # Errors
     /// [`Error::Unsupported`] if `machine` lacks what was chosen.
     pub(crate) fn choose(sleep: Sleep, machine: Machine) -> Result<Self, Error> {
-        let lacks = |instructions: &str, needs: &str| Error::Unsupported {
-            feature: instructions.to_owned(),
-            needs: format!(
-                "it takes {needs}, and a hypervisor that shows it; otherwise sleep by auto or futex"
-            ),
+        let lacks = |feature: &str, needs: &str| Error::Unsupported {
+            feature: feature.to_owned(),
+            needs: format!("it takes {needs}; otherwise sleep by auto or futex"),
         };
-        let (umwait, mwaitx) = (umwait(machine), mwaitx(machine));
-        match (sleep, umwait, mwaitx) {
-            (Sleep::Auto, Some(way), _) | (Sleep::Auto, None, Some(way)) => {
-                Ok(Way { futex: true, ..way })
+        let of = |doze, sleep| Some(Way { sleep, doze: doze?, futex: false });
+        let umwait = of(Umwait::of(machine).map(Doze::Umwait), Sleep::Umwait);
+        let mwaitx = of(Mwaitx::of(machine).map(Doze::Mwaitx), Sleep::Mwaitx);
+        let mwait = of(Mwait::of(machine).map(Doze::Mwait), Sleep::Mwait);
+        let futex = Way { sleep: Sleep::Futex, doze: Doze::None, futex: true };
+        match sleep {
+            Sleep::Auto => {
+                let best = umwait.or(mwaitx).or(mwait);
+                Ok(best.map_or(futex, |way| Way { futex: true, ..way }))
             }
-            (Sleep::Auto | Sleep::Futex, ..) => {
-                Ok(Way { sleep: Sleep::Futex, doze: Doze::None, futex: true })
-            }
-            (Sleep::Umwait, way, _) => way.ok_or_else(|| {
-                lacks("UMWAIT", "an Intel processor with WAITPKG (from Tremont, Alder Lake, Sapphire Rapids on)")
+            Sleep::Futex => Ok(futex),
+            Sleep::Umwait => umwait.ok_or_else(|| {
+                lacks("UMWAIT", "an Intel processor with WAITPKG (from Tremont, Alder Lake, \
+                                 Sapphire Rapids on), and a hypervisor that shows it")
             }),
-            (Sleep::Mwaitx, _, way) => way.ok_or_else(|| {
-                lacks("MWAITX", "an AMD processor with MONITORX (from Excavator, Zen on)")
+            Sleep::Mwaitx => mwaitx.ok_or_else(|| {
+                lacks("MWAITX", "an AMD processor with MONITORX (from Excavator, Zen on), and a \
+                                 hypervisor that shows it")
+            }),
+            Sleep::Mwait => mwait.ok_or_else(|| {
+                lacks("MWAIT", "a processor and a hypervisor that show MONITOR, the kernel module \
+                                parasc (`modprobe parasc`), and the right to open /dev/kumiki-mwait")
             }),
         }
     }
-}
-
-fn umwait(machine: Machine) -> Option<Way> {
-    let monitor = Umwait::of(machine)?;
-    Some(Way { sleep: Sleep::Umwait, doze: Doze::Umwait(monitor), futex: false })
-}
-
-fn mwaitx(machine: Machine) -> Option<Way> {
-    let monitor = Mwaitx::of(machine)?;
-    Some(Way { sleep: Sleep::Mwaitx, doze: Doze::Mwaitx(monitor), futex: false })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PLAIN: Machine = Machine { waitpkg: false, monitorx: false, tsc: true, smt: false };
+    const PLAIN: Machine =
+        Machine { waitpkg: false, monitorx: false, mwait: false, tsc: true, smt: false };
     const INTEL: Machine = Machine { waitpkg: true, ..PLAIN };
     const AMD: Machine = Machine { monitorx: true, ..PLAIN };
+    const MODULE: Machine = Machine { mwait: true, ..PLAIN };
 
     fn way(sleep: Sleep, machine: Machine) -> Result<(Sleep, bool), Error> {
         Way::choose(sleep, machine).map(|way| {
@@ -198,6 +202,7 @@ mod tests {
                 Doze::None => way.sleep == Sleep::Futex,
                 Doze::Umwait(_) => way.sleep == Sleep::Umwait,
                 Doze::Mwaitx(_) => way.sleep == Sleep::Mwaitx,
+                Doze::Mwait(_) => way.sleep == Sleep::Mwait,
                 Doze::Pretended(_) => false,
             };
             assert!(agrees, "{way:?}");
@@ -215,6 +220,9 @@ mod tests {
         assert_eq!(way(Sleep::Auto, PLAIN), Ok((Sleep::Futex, true)));
         assert_eq!(way(Sleep::Auto, INTEL), Ok((Sleep::Umwait, true)));
         assert_eq!(way(Sleep::Auto, AMD), Ok((Sleep::Mwaitx, true)));
+        assert_eq!(way(Sleep::Auto, MODULE), Ok((Sleep::Mwait, true)));
+        // Without a system call is better.
+        assert_eq!(way(Sleep::Auto, Machine { mwait: true, ..AMD }), Ok((Sleep::Mwaitx, true)));
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -223,6 +231,7 @@ mod tests {
         assert_eq!(way(Sleep::Futex, INTEL), Ok((Sleep::Futex, true)));
         assert_eq!(way(Sleep::Umwait, INTEL), Ok((Sleep::Umwait, false)));
         assert_eq!(way(Sleep::Mwaitx, AMD), Ok((Sleep::Mwaitx, false)));
+        assert_eq!(way(Sleep::Mwait, MODULE), Ok((Sleep::Mwait, false)));
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -237,7 +246,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_with_who_asked() {
-        for (sleep, machine) in [(Sleep::Umwait, AMD), (Sleep::Mwaitx, INTEL)] {
+        for (sleep, machine) in [(Sleep::Umwait, AMD), (Sleep::Mwaitx, INTEL), (Sleep::Mwait, AMD)]
+        {
             let error = way(sleep, machine).unwrap_err();
             assert!(matches!(error, Error::Unsupported { .. }), "{error}");
             let asked = named(&sleep.to_string(), machine).unwrap_err();

@@ -24,13 +24,15 @@ struct Counted<M> {
 }
 
 impl<M: Monitor> Monitor for Counted<M> {
-    fn arm(&self, address: *const u8) {
-        self.monitor.arm(address);
+    type Armed = M::Armed;
+
+    fn arm(&self, address: *const u8) -> M::Armed {
+        self.monitor.arm(address)
     }
 
-    fn rest(&self, ticks: u32) {
+    fn rest(&self, armed: M::Armed, ticks: u32) {
         let before = tsc();
-        self.monitor.rest(ticks);
+        self.monitor.rest(armed, ticks);
         self.rested.set(self.rested.get() + tsc().wrapping_sub(before));
     }
 }
@@ -45,12 +47,13 @@ pub fn rested(sleep: Sleep, span: Duration) -> Result<Rested, Error> {
     match Way::choose(sleep, Machine::this())?.doze {
         Doze::Umwait(monitor) => Ok(counted(monitor, span)),
         Doze::Mwaitx(monitor) => Ok(counted(monitor, span)),
+        Doze::Mwait(monitor) => Ok(counted(monitor, span)),
         #[cfg(test)]
         Doze::Pretended(monitor) => Ok(counted(monitor, span)),
         Doze::None => Err(Error::Unsupported {
             feature: "a sleep in the processor".to_owned(),
             needs: "UMWAIT (Intel, WAITPKG) or MWAITX (AMD, MONITORX), and a hypervisor that \
-                    shows it"
+                    shows it; or MONITOR and the module parasc.ko"
                 .to_owned(),
         }),
     }

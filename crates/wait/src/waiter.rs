@@ -256,6 +256,7 @@ impl Waiter {
             Doze::None => None,
             Doze::Umwait(monitor) => doze(&monitor, address, until(), ready),
             Doze::Mwaitx(monitor) => doze(&monitor, address, until(), ready),
+            Doze::Mwait(monitor) => doze(&monitor, address, until(), ready),
             #[cfg(test)]
             Doze::Pretended(monitor) => doze(&monitor, address, until(), ready),
         }

@@ -16,6 +16,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "make", reason: "jemalloc is built by it" },
     Package { name: "libtcmalloc-minimal4", reason: "tcmalloc is measured beside per-core memory" },
     Package { name: "libtbb-dev", reason: "the bench's program has oneTBB as a peer, too" },
+    Package { name: "nats-server", reason: "calls to other machines are measured beside it" },
     Package { name: "python3", reason: "programs are started from Python, too" },
 ];
 
@@ -111,6 +112,19 @@ fn musts(figures: &Figures) -> Vec<Must> {
         let local = figures.one("local_call", KUMIKI)?;
         Some((local.median - handler(figures)?, Bound::AtMost(5.0), "ns"))
     }));
+    for (case, name) in [("local_call", "local call"), ("lookup", "lookup of a name")] {
+        musts.push(of(&format!("{name} ÷ an uncontended mutexed map"), || {
+            Some((ratio(case, None, "mutex_map")?, Bound::AtMost(1.2), "×"))
+        }));
+    }
+    for (case, name, limit) in [
+        ("place_call", "a call to another machine", 1.15),
+        ("place_batch", "256 calls to another machine together, each,", 0.2),
+    ] {
+        musts.push(of(&format!("{name} ÷ NATS' request and reply"), || {
+            Some((ratio(case, None, "nats")?, Bound::AtMost(limit), "×"))
+        }));
+    }
     musts.push(of("lookup of a name", || {
         Some((figures.one("lookup", KUMIKI)?.median, Bound::AtMost(60.0), "ns"))
     }));
@@ -214,7 +228,13 @@ mod tests {
             row("core_call", "crossbeam_channel", 32, 100.0),
             row("local_call", KUMIKI, 9, 15.0),
             row("local_call", "direct", 9, 10.0),
+            row("local_call", "mutex_map", 9, 12.5),
             row("lookup", KUMIKI, 9, 60.0),
+            row("lookup", "mutex_map", 9, 50.0),
+            row("place_call", KUMIKI, 9, 115.0),
+            row("place_call", "nats", 9, 100.0),
+            row("place_batch", KUMIKI, 256, 2.0),
+            row("place_batch", "nats", 256, 10.0),
         ]
     }
 
@@ -225,7 +245,7 @@ mod tests {
     #[test]
     fn limits_themselves_hold() {
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 21);
+        assert_eq!(musts(&Figures(&good())).len(), 25);
     }
 
     #[test]
@@ -244,8 +264,10 @@ mod tests {
             ("core_call", 1, 122.0, &["handler): 1.109 ×"]),
             ("core_call", 32, 51.0, &["2.373 × one at a time, 0.882 × two bare threads"]),
             ("core_each", 32, 51.0, &["crossbeam_channel: 0.510 ×", "mutex_map: 0.510 ×"]),
-            ("local_call", 9, 15.1, &["direct call: 5.100 ns"]),
-            ("lookup", 9, 61.0, &["name: 61.000 ns"]),
+            ("local_call", 9, 15.1, &["direct call: 5.100 ns", "uncontended mutexed map: 1.208 ×"]),
+            ("lookup", 9, 61.0, &["uncontended mutexed map: 1.220 ×", "name: 61.000 ns"]),
+            ("place_call", 9, 116.0, &["request and reply: 1.160 ×"]),
+            ("place_batch", 256, 2.1, &["request and reply: 0.210 ×"]),
         ] {
             let mut rows = good();
             let its = |row: &&mut Row| row.case == case && row.subject == KUMIKI && row.n == n;
@@ -289,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        assert_eq!(broken(&[]).len(), 21);
+        assert_eq!(broken(&[]).len(), 25);
         let without = |subject: &str| {
             let rows: Vec<Row> = good().into_iter().filter(|r| r.subject != subject).collect();
             broken(&rows).len()

@@ -12,6 +12,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "gcc", reason: "OpenMP is measured beside shadow threads" },
     Package { name: "g++", reason: "oneTBB and forkunion are measured beside shadow threads" },
     Package { name: "make", reason: "jemalloc is built by it, a peer of another bench" },
+    Package { name: "libhwy-dev", reason: "Highway's thread pool is one, too, as of Debian 13" },
     Package { name: "libtbb-dev", reason: "oneTBB is measured beside shadow threads" },
 ];
 

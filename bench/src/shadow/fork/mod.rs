@@ -26,6 +26,8 @@ pub(crate) mod tokio;
 
 #[cfg(feature = "peers")]
 pub(crate) mod forkunion;
+#[cfg(highway)]
+pub(crate) mod highway;
 #[cfg(feature = "peers")]
 pub(crate) mod onetbb;
 #[cfg(feature = "peers")]

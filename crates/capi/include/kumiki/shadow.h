@@ -136,7 +136,8 @@ enum shadow_sleep {
 	SHADOW_SLEEP_AUTO = 0,   /* nothing chosen yet */
 	SHADOW_SLEEP_UMWAIT = 1, /* UMONITOR and UMWAIT, Intel */
 	SHADOW_SLEEP_MWAITX = 2, /* MONITORX and MWAITX, AMD */
-	SHADOW_SLEEP_FUTEX = 3   /* futex(2) */
+	SHADOW_SLEEP_FUTEX = 3,  /* futex(2) */
+	SHADOW_SLEEP_MWAIT = 4   /* MONITOR and MWAIT, by the kernel module */
 };
 
 /* Where a shadow sits and how it waits. */
@@ -193,7 +194,7 @@ enum shadow_copy_method {
  *
  *     -EINVAL  also: both cpus the same without SHADOW_SHARE, or one named with
  *              SHADOW_INLINE, or SHADOW_BIND_MAIN; or the environment variable KUMIKI_WAIT is not
- *              auto, umwait, mwaitx or futex
+ *              auto, umwait, mwaitx, mwait or futex
  *     -ENXIO   a cpu that was asked for is offline, or not among those that
  *              this thread may use (taskset, the cgroup's cpuset)
  *     -ENODEV  no cpu is free: this thread may use only one, or other shadows

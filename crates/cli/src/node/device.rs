@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Subcommand};
-use kumiki_node::{DeviceSpec, Disk, Net, Node, Share, copying, nat, vsock};
+use kumiki_node::{DeviceSpec, Disk, Net, Node, Share, agent, copying, nat, vsock};
 
 use crate::output;
 
@@ -17,8 +17,8 @@ pub(crate) struct Devices {
     #[arg(long, value_parser = net,
         value_name = "TAP|auto|user|bridge=NAME[,tap=][,address=][,gateway=][,host=][,mac=][,mtu=]")]
     net: Vec<DeviceSpec>,
-    /// A disk: a file or a block device of this machine
-    #[arg(long, value_parser = disk, value_name = "FILE[,ro][,serial=]")]
+    /// A disk: a file or a block device of this machine; direct: past its page cache
+    #[arg(long, value_parser = disk, value_name = "FILE[,ro][,serial=][,direct]")]
     disk: Vec<DeviceSpec>,
     /// A folder of this machine, mounted in the node; needs virtiofsd
     #[arg(long, value_parser = share, value_name = "DIR:/PLACE[,ro]")]
@@ -139,6 +139,7 @@ pub(crate) enum FileEnd {
 
 impl FileEnd {
     pub(crate) fn run(self) -> Result<()> {
+        agent::go_in()?;
         match self {
             FileEnd::Take { target, name, mode, bytes } => {
                 copying::take(&target, &name, u32::from_str_radix(&mode, 8)?, bytes)?;

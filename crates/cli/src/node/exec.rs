@@ -58,7 +58,7 @@ pub(super) fn exec(exec: Exec) -> Result<Verdict> {
         words: exec.words,
         environment: exec.env.iter().filter_map(|text| variable(text)).collect(),
         folder: Some(exec.cwd),
-        terminal: None,
+        ..Program::default()
     };
     if with_terminal {
         give_terminal(&mut program);

@@ -17,7 +17,7 @@ pub(crate) fn print(rows: Vec<Row>, all: bool) -> Result<()> {
     let (mut process, mut place) = (None, String::new());
     for row in sorted(rows) {
         let (its_place, rest) = row.name.split_once('/').unwrap_or(("", &row.name));
-        let head = (row.process, row.program.clone());
+        let head = (row.process, row.program.clone(), row.machine.clone());
         if process.as_ref() != Some(&head) {
             table.add([title(&row)]);
             (process, place) = (Some(head), String::new());
@@ -47,7 +47,7 @@ fn title(row: &Row) -> String {
     match (row.process, &row.program) {
         (Some(process), Some(program)) => format!("{process} {program}"),
         (Some(process), None) => process.to_string(),
-        (None, _) => "this machine".to_owned(),
+        (None, _) => row.machine.clone().unwrap_or_else(|| "this machine".to_owned()),
     }
 }
 
@@ -57,7 +57,7 @@ fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
     let place = |row: &Row| row.name.split('/').next().unwrap_or("").to_owned();
     rows.sort_by_key(|row| {
         let (process, place) = (row.process.unwrap_or(u32::MAX), place(row));
-        (process, place.len(), place)
+        (process, row.machine.clone(), place.len(), place)
     });
     rows
 }
@@ -104,6 +104,7 @@ mod tests {
         Row {
             process: Some(process),
             program: None,
+            machine: None,
             name: name.to_owned(),
             id: None,
             named,

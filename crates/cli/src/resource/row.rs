@@ -19,6 +19,8 @@ pub(crate) struct Row {
     pub(crate) process: Option<u32>,
     /// The process's program.
     pub(crate) program: Option<String>,
+    /// Another machine, of what is behind a NATS server.
+    pub(crate) machine: Option<String>,
     pub(crate) name: String,
     pub(crate) id: Option<Id>,
     pub(crate) named: bool,
@@ -62,6 +64,7 @@ fn of(process: u32, program: &Option<String>, listed: Listed) -> Row {
     Row {
         process: Some(process),
         program: program.clone(),
+        machine: None,
         name,
         id: Some(id),
         named,
@@ -77,6 +80,7 @@ fn of_machine() -> Vec<Row> {
     let row = |name, owner, state, bytes| Row {
         process: None,
         program: None,
+        machine: None,
         name,
         id: None,
         named: true,

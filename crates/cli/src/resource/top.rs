@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use kumiki_report::format;
 
-use super::row::{Row, look};
-use super::{Sort, Which};
+use super::Sort;
+use super::row::Row;
 use crate::{interrupt, output};
 
 /// The other screen of the terminal, without a cursor; and back.
@@ -28,11 +28,16 @@ struct Before {
 }
 
 /// Shows them until a signal comes, or so many times.
-pub(crate) fn run(which: &Which, every: u64, count: Option<u64>, sort: Sort) -> Result<()> {
+pub(crate) fn run(
+    look: impl Fn() -> Result<Vec<Row>>,
+    every: u64,
+    count: Option<u64>,
+    sort: Sort,
+) -> Result<()> {
     let (tell, ended) = channel();
     interrupt::each(move |_| _ = tell.send(()))?;
     // What is wrong with the question is said on the screen that stays.
-    let mut rows = look(which)?;
+    let mut rows = look()?;
     let terminal = io::stdout().is_terminal();
     if terminal {
         output::data(ENTER)?;
@@ -44,7 +49,7 @@ pub(crate) fn run(which: &Which, every: u64, count: Option<u64>, sort: Sort) -> 
                 return Ok(None);
             }
             match ended.recv_timeout(Duration::from_secs(every)) {
-                Err(RecvTimeoutError::Timeout) => look(which).map(Some),
+                Err(RecvTimeoutError::Timeout) => look().map(Some),
                 _ => Ok(None),
             }
         });

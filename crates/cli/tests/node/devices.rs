@@ -10,7 +10,7 @@ use crate::pool::Kind;
 /// Of the node's card in what follows.
 const NET: &str = "auto,address=10.77.0.2/24,host=10.77.0.1/24";
 /// Until a line of the node's shell is true.
-const UNTIL: &str = "for n in $(seq 50); do kumiki node exec n1 -- sh -c";
+pub(crate) const UNTIL: &str = "for n in $(seq 50); do kumiki node exec n1 -- sh -c";
 
 #[test]
 fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
@@ -48,8 +48,28 @@ fn what_goes_wrong_with_a_device_is_its_own_affair() {
     host.ok("kumiki node start n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
     taken(&host);
     disk_is_full(&host);
+    past_the_cache(&host);
     tap_vanishes(&host);
     ends_under_way(&host);
+    host.ok("kumiki node delete n1 --force");
+    host.leave();
+}
+
+/// Scenes that have not passed yet: DHCP through the bridge brought no address within 30 s under
+/// load, and what follows it was not reached.
+#[test]
+#[ignore = "not seen to pass: DHCP by a bridge, a node's devices asleep, a stopped server, folders"]
+fn what_is_still_to_be_seen_of_devices() {
+    let Some(host) = Host::shared(Kind::Debian13) else { return };
+    host.ok("truncate -s 8M disk; kumiki node create n1 --memory 256M --image deb \
+             --net auto,address=10.77.0.2/24,host=10.77.0.1/24 --disk disk");
+    host.ok("kumiki node start n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
+    sleeps(&host);
+    server_is_stopped(&host);
+    host.ok("head -c 4000000 /dev/urandom > sent");
+    folder(&host);
+    folders_go(&host);
+    by_a_bridge(&host);
     host.ok("kumiki node delete n1 --force");
     host.leave();
 }
@@ -83,12 +103,74 @@ fn disk_is_full(host: &Host) {
     host.ok("kumiki node device rm n1 disk1; umount full; ping -c 1 -w 20 10.77.0.2");
 }
 
+/// A block device of the host, read straight into the node's memory; and one whose reads fail,
+/// which is an error of these reads and of nothing else.
+fn past_the_cache(host: &Host) {
+    host.ok("head -c 8388608 /dev/urandom > back; losetup /dev/loop0 back; \
+             kumiki node device add n1 --disk /dev/loop0,direct");
+    host.ok(&format!("{UNTIL} '[ -b /dev/vdb ]' && exit 0; sleep 0.2; done; false"));
+    let direct = "kumiki node exec n1 -- sh -c 'dd if=/dev/vdb bs=1M iflag=direct | md5sum'";
+    assert_eq!(host.ok(direct), host.ok("md5sum < back"));
+    host.ok("kumiki node exec n1 -- sh -c 'head -c 3000000 /dev/urandom > /tmp/new; \
+             dd if=/tmp/new of=/dev/vdb bs=1M conv=fsync; md5sum < /tmp/new' > there; \
+             head -c 3000000 back | md5sum | cmp - there");
+    let log = host.ok("cat /run/kumiki-node/n1.log");
+    assert!(!log.contains("through the page cache"), "{log}");
+    host.ok("truncate -s 1M back");
+    let read = host.run("kumiki node exec n1 -- dd if=/dev/vdb of=/dev/null bs=1M skip=4 count=1");
+    assert_ne!(read.exit.code(), 0);
+    host.ok("kumiki node exec n1 -- dd if=/dev/vdb of=/dev/null bs=512K count=1; \
+             kumiki node device rm n1 disk1; losetup -d /dev/loop0; rm back");
+}
+
+/// An address by DHCP through a bridge of the host, with frames of another length.
+fn by_a_bridge(host: &Host) {
+    host.ok("ip link add br0 type bridge; ip addr add 10.79.0.1/24 dev br0; ip link set br0 up; \
+             printf 'start 10.79.0.10\nend 10.79.0.20\ninterface br0\nlease_file /root/leases\n\
+             pidfile /root/udhcpd.pid\noption subnet 255.255.255.0\n' > udhcpd.conf; \
+             touch leases; udhcpd udhcpd.conf");
+    let card = host.ok("kumiki node device add n1 --net bridge=br0,address=dhcp,mtu=1400");
+    let card = card.trim();
+    host.ok(&format!(
+        "{UNTIL} 'ip addr | grep -q \"inet 10.79.0.1\"' && exit 0; sleep 0.2; done; false"
+    ));
+    host.ok("kumiki node exec n1 -- sh -c 'ip link | grep -q \"mtu 1400\"; \
+             ping -c 1 -w 20 -s 1372 10.79.0.1'");
+    host.ok(&format!("kumiki node device rm n1 {card}; kill $(cat udhcpd.pid); ip link del br0"));
+}
+
+/// The node's kernel has its devices sleep and wake up, as for a snapshot: they go on.
+fn sleeps(host: &Host) {
+    host.ok(
+        "kumiki node exec n1 -- sh -c 'echo 1 > /sys/module/suspend/parameters/pm_test_delay; \
+             echo devices > /sys/power/pm_test; echo freeze > /sys/power/state'",
+    );
+    let log = host.ok("kumiki node logs n1");
+    assert!(log.contains("suspend debug: Waiting"), "{log}");
+    host.ok("ping -c 1 -w 20 10.77.0.2; \
+             kumiki node exec n1 -- dd if=/dev/vda of=/dev/null bs=1M count=2 iflag=direct");
+}
+
+/// A server that lives on, and has the node's memory, keeps the node from being started.
+fn server_is_stopped(host: &Host) {
+    let worker = "ps | grep 'serve --worker' | grep -v grep | awk '{print $1}'";
+    host.ok(&format!("{worker} > worker; kill -STOP $(cat worker); kumiki node kill n1"));
+    let said = host.refused("kumiki node start n1 --timeout 120");
+    assert!(said.contains("serve"), "{said}");
+    host.ok("kill -9 $(cat worker); for n in $(seq 50); do kumiki node start n1 --timeout 120 && \
+             exit 0; sleep 0.2; done; false");
+    host.ok("ping -c 1 -w 20 10.77.0.2");
+}
+
 /// Somebody on the host removes a card's TAP: the node's other devices go on.
 fn tap_vanishes(host: &Host) {
     let card =
         host.ok("kumiki node device add n1 --net auto,address=10.78.0.2/24,host=10.78.0.1/24");
     host.ok("ping -c 1 -w 20 10.78.0.2");
     host.ok(&format!("ip link del n1.{}; ping -c 1 -w 20 10.77.0.2", card.trim()));
+    host.ok("for n in $(seq 50); do kumiki node device ls n1 | grep 'TAP is gone' && exit 0; \
+             sleep 0.2; done; false");
+    host.ok(&format!("{UNTIL} '! ip addr | grep 10.78.0.2' && exit 0; sleep 0.2; done; false"));
     host.ok(&format!("kumiki node device rm n1 {}; ping -c 1 -w 20 10.77.0.2", card.trim()));
 }
 
@@ -254,7 +336,7 @@ fn without_vhost_net(host: &Host) {
 
 /// A program that no Debian 12 has, or that a machine of the lab has not, with the libraries
 /// that it needs.
-fn bring(host: &Host, package: &str, program: &str, at: &str) {
+pub(crate) fn bring(host: &Host, package: &str, program: &str, at: &str) {
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let cache = Cache::of_user().unwrap();
     let folder = borrowed(&cache, ("trixie", package), program, Path::new(at), talk).unwrap();
@@ -272,6 +354,23 @@ fn folder(host: &Host) {
                         head -c 1000000 /mnt/shared/large > /mnt/shared/part; sync'");
     assert_eq!(sums, host.ok("md5sum < shared/large"));
     host.ok("head -c 1000000 sent | cmp - shared/part");
+}
+
+/// A folder's server ends, or the folder itself is removed: the rest goes on.
+fn folders_go(host: &Host) {
+    // What serves it ends: the folder is gone, the rest goes on, and it can come again.
+    host.ok("kill -9 $(ps | grep 'shared-di[r]' | awk '{print $1}'); for n in $(seq 50); do \
+             kumiki node device ls n1 | grep 'virtiofsd has ended' && exit 0; sleep 0.2; done; false");
+    host.ok("ping -c 1 -w 20 10.77.0.2; kumiki node device rm n1 share0; \
+             kumiki node device add n1 --share shared:/mnt/shared");
+    host.ok(&format!("{UNTIL} '[ -e /mnt/shared/small ]' && exit 0; sleep 0.2; done; false"));
+    // A folder that is not there any more is an error where it is read.
+    host.ok("mkdir gone; echo 1 > gone/file; kumiki node device add n1 --share gone:/mnt/gone");
+    host.ok(&format!("{UNTIL} '[ -e /mnt/gone/file ]' && exit 0; sleep 0.2; done; false"));
+    host.ok(
+        "rm -r gone; kumiki node exec n1 -- sh -c '! cat /mnt/gone/file; ls /mnt/shared/small'; \
+             kumiki node device rm n1 share1",
+    );
 }
 
 /// A stream goes on while the process that serves it is killed: another one takes over.

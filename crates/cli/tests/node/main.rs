@@ -14,9 +14,11 @@ mod modules;
 mod one;
 mod pool;
 mod refused;
+mod rooted;
 mod several;
 mod soak;
 mod steps;
+mod systems;
 mod terminal;
 mod typed;
 
@@ -31,7 +33,7 @@ use pool::{Kind, Turn};
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel");
 
 /// What a host needs to serve nodes their devices, and nodes to use them.
-const SERVING: [&str; 8] = [
+const SERVING: [&str; 9] = [
     "tun",
     "vhost_net",
     "vhost_vsock",
@@ -41,6 +43,8 @@ const SERVING: [&str; 8] = [
     "crc32c_generic",
     "nft_chain_nat",
     "nft_masq",
+    // Of a disk whose reads fail.
+    "loop",
 ];
 const DRIVERS: [&str; 8] = [
     "virtio_ring",

@@ -75,10 +75,10 @@ fn both<C: Calls + 'static>(
     })
 }
 
-struct Parents(Vec<Getppid>);
+pub(super) struct Parents(Vec<Getppid>);
 
 impl Parents {
-    fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         Parents((0..count).map(|_| Getppid::new()).collect())
     }
 }
@@ -99,14 +99,14 @@ impl Calls for Parents {
 }
 
 /// Reads of a page each, of one file, each through an open file of its own.
-struct Preads {
+pub(super) struct Preads {
     plain: Vec<(Rc<OwnedFd>, Box<[u8; PAGE]>)>,
     requests: Vec<Pread<Rc<OwnedFd>, Box<[u8; PAGE]>>>,
     _files: Names,
 }
 
 impl Preads {
-    fn new(place: &Place, count: usize) -> Result<Self> {
+    pub(super) fn new(place: &Place, count: usize) -> Result<Self> {
         let files = Names::new(place, 1)?;
         let open = || open(files.folder.as_fd(), &files.names[0], OFlags::RDWR).map(Rc::new);
         let all = (0..count).map(|_| open()).collect::<Result<Vec<_>>>()?;
@@ -150,7 +150,7 @@ fn whole(bytes: usize) -> Result<()> {
 }
 
 /// Attributes of files of one folder.
-struct Stats {
+pub(super) struct Stats {
     requests: Vec<Statx<Rc<OwnedFd>, CString>>,
     count: usize,
     files: Names,
@@ -163,7 +163,7 @@ const FILES: usize = 32;
 const MASK: StatxFlags = StatxFlags::BASIC_STATS;
 
 impl Stats {
-    fn new(place: &Place, count: usize) -> Result<Self> {
+    pub(super) fn new(place: &Place, count: usize) -> Result<Self> {
         let files = Names::new(place, count.min(FILES))?;
         let request = |name: &CString| {
             Statx::new(Rc::clone(&files.folder), name.clone(), AtFlags::empty(), MASK)

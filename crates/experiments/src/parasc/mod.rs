@@ -1,10 +1,12 @@
 //! The figures of Nakamura's paper on parallel system calls (2018), section 5:
-//! Table 3 with Figure 6, and Figure 7; then other calls in the same way.
+//! Table 3 with Figure 6, and Figure 7; then other calls in the same way, and all by threads
+//! inside the kernel, as the paper has them.
 
 mod bare;
 mod batch;
 mod calls;
 mod files;
+mod inside;
 mod requests;
 mod running;
 mod steps;
@@ -17,5 +19,6 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = steps::cases();
     cases.extend(requests::cases());
     cases.extend(calls::cases());
+    cases.extend(inside::cases());
     cases
 }

@@ -37,7 +37,7 @@ fn faults_fail_the_command_and_a_panic_ends_the_machine() {
 fn a_machine_that_cannot_start_says_why() {
     let mut config = config();
     config.append.push("rdinit=/no/such/program root=/dev/none".to_owned());
-    let error = Machine::start(&cache(), &config, talk()).err().expect("there is no such program");
+    let error = Machine::start(&cache(), &config, talk()).expect_err("there is no such program");
     if is_lack(&error) {
         eprintln!("skipped: {error}");
         return;

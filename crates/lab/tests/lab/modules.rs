@@ -31,7 +31,7 @@ fn a_module_for_another_kernel_is_refused_before_the_start() {
     };
     let kernel = "6.1".parse().unwrap();
     let config = Config { kernel, modules, ..config() };
-    let error = Machine::start(&cache(), &config, talk()).err().expect("it is refused");
+    let error = Machine::start(&cache(), &config, talk()).expect_err("it is refused");
     if is_lack(&error) {
         return eprintln!("skipped: {error}");
     }

@@ -11,7 +11,7 @@ fn no_cpu_too_little_memory_and_too_long_a_line() {
     let says = |change: fn(&mut kumiki_lab::Config)| {
         let mut config = config();
         change(&mut config);
-        Machine::start(&cache, &config, Talk::nowhere()).err().expect("it is refused").to_string()
+        Machine::start(&cache, &config, Talk::nowhere()).expect_err("it is refused").to_string()
     };
     assert!(says(|config| config.cpus = 0).contains("1 to 288"));
     assert!(says(|config| config.cpus = 1000).contains("1000 cpus"));

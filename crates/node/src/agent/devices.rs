@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::{load, log};
+use super::drivers::load_list;
+use super::{log, root};
 use crate::devices::{Addressing, Assigned, DeviceSpec, Net};
-use crate::drivers::{FOLDER, TRANSPORT, file_of};
+use crate::drivers::TRANSPORT;
 use crate::interface::{Address, Interface};
 use crate::record::Record;
 use crate::window::Window;
@@ -33,7 +34,7 @@ deconfig) ifconfig "$interface" 0.0.0.0 ;;
 bound|renew)
 	ifconfig "$interface" "$ip" netmask "${subnet:-255.255.255.0}"
 	for gateway in $router; do route add default gw "$gateway" dev "$interface"; break; done
-	for server in $dns; do echo "nameserver $server"; done > /etc/resolv.conf ;;
+	for server in $dns; do echo "nameserver $server"; done > RESOLV_CONF ;;
 esac
 "#;
 
@@ -116,17 +117,8 @@ impl Devices {
             if !self.kinds.insert(list) {
                 continue;
             }
-            match fs::read_to_string(Path::new(FOLDER).join(list)) {
-                Ok(names) => names.lines().for_each(|name| {
-                    // One that is there is as good, and a failure is in the log.
-                    if !Path::new("/sys/module").join(name).exists() {
-                        let _ = load(Path::new(&file_of(name)), c"");
-                    }
-                }),
-                Err(_) => log(&format!(
-                    "no drivers for {list} in this image: kumiki image add needs osnode-virtio.ko \
-                     beside osnode-guest.ko, and this kernel's modules in /lib/modules"
-                )),
+            if let Err(error) = load_list(list) {
+                log(&error.to_string());
             }
         }
     }
@@ -141,9 +133,10 @@ fn settle(node: &str, device: &Assigned) -> Result<bool> {
             None => Ok(false),
         },
         DeviceSpec::Share(share) => {
-            fs::create_dir_all(&share.at).map_err(|error| Error::file(&share.at, error))?;
+            let at = root::within(&share.at);
+            fs::create_dir_all(&at).map_err(|error| Error::file(&at, error))?;
             let flags = if share.read_only { MountFlags::RDONLY } else { MountFlags::empty() };
-            match mount(&device.name, &share.at, "virtiofs", flags, None) {
+            match mount(&device.name, &at, "virtiofs", flags, None) {
                 Ok(()) => Ok(true),
                 // Not there yet, or the driver is not.
                 Err(rustix::io::Errno::INVAL | rustix::io::Errno::NODEV) => Ok(false),
@@ -167,7 +160,9 @@ fn card(name: &str, net: &Net, user: Option<Address>) -> Result<()> {
         Addressing::Static(address) => interface.set_address(address)?,
         Addressing::Dhcp => {
             let _ = fs::create_dir_all("/etc");
-            fs::write(DHCP_SCRIPT, DHCP).map_err(|error| Error::file(DHCP_SCRIPT, error))?;
+            let names = root::within(Path::new("/etc/resolv.conf"));
+            let script = DHCP.replace("RESOLV_CONF", &names.display().to_string());
+            fs::write(DHCP_SCRIPT, script).map_err(|error| Error::file(DHCP_SCRIPT, error))?;
             let may = fs::Permissions::from_mode(0o755);
             fs::set_permissions(DHCP_SCRIPT, may)
                 .map_err(|error| Error::file(DHCP_SCRIPT, error))?;

@@ -15,6 +15,7 @@ use rustix::system::{RebootCommand, reboot};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use super::{init, root};
 use crate::{Error, Result};
 
 /// By the signal that asks for it, as busybox and sysvinit have them; SIGINT is what the
@@ -43,6 +44,9 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Asks the first process to switch the node off.
 pub(super) fn ask_for_power_off() -> Result<()> {
+    if let Some(root) = root::of_init() {
+        return init::ask_for_power_off(root);
+    }
     kill_process(Pid::INIT, Signal::USR2)
         .map_err(|error| Error::os("asking the first process for the node's end", error))
 }
@@ -136,7 +140,7 @@ fn programs() -> Vec<Pid> {
 /// Whether a process of these words, each with a zero behind it, is the node's agent.
 fn is_agent(words: &[u8]) -> bool {
     let agent = format!("{}\0node\0agent\0", crate::compose::AGENT);
-    words.starts_with(agent.as_bytes())
+    words.strip_prefix(b"@").unwrap_or(words).starts_with(agent.as_bytes())
 }
 
 /// Where disks are mounted, the last one first.

@@ -5,17 +5,23 @@
 //! another one. It ends the node when reboot(8) and its like ask for it.
 
 mod devices;
+mod drivers;
 mod ending;
+mod init;
+mod keeper;
 mod program;
+mod root;
 mod streams;
+mod users;
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -47,34 +53,96 @@ const FILE_SYSTEMS: [(&str, &str); 6] = [
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+pub use root::go_in;
+
+/// Purpose of a process of ours in a node, but for the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Answers the host.
+    #[default]
+    Agent,
+    /// Keeps the program of the node's image.
+    Keeper,
+    /// Starts the agent again, where the first process is somebody else's.
+    Watcher,
+}
+
+impl Role {
+    fn word(self) -> Option<&'static str> {
+        match self {
+            Role::Agent => None,
+            Role::Keeper => Some("--keeps"),
+            Role::Watcher => Some("--watches"),
+        }
+    }
+}
+
 /// Does what this process has to do in a node whose window is at this physical
-/// address: as the first process everything, as another one the agent's work.
-pub fn main(window: u64) -> Result<()> {
-    if getpid().is_init() { first_process(window) } else { serve() }
+/// address: as the first process everything, as another one what it is for.
+pub fn main(window: u64, role: Role) -> Result<()> {
+    match role {
+        _ if getpid().is_init() => first_process(window),
+        Role::Agent => serve(),
+        Role::Keeper => keeper::keep(),
+        Role::Watcher => watch(window, true),
+    }
+}
+
+/// Starts this program anew. Marked, it is spared by an init that ends all others (systemd's
+/// root storage daemons).
+fn begin(window: u64, role: Role, marked: bool) -> Result<Child> {
+    let mut command = Command::new(compose::AGENT);
+    command.args(["node", "agent", &format!("--window={window:#x}")]).args(role.word());
+    if marked {
+        command.arg0(format!("@{}", compose::AGENT));
+    }
+    command.env("PATH", PATH).spawn().map_err(|error| Error::file(compose::AGENT, error))
 }
 
 fn first_process(window: u64) -> Result<()> {
-    let begin = time_stamp();
+    let begun = time_stamp();
     for (kind, place) in FILE_SYSTEMS {
         // A folder that is there, or mounted already, is as good.
         let _ = fs::create_dir_all(place);
         let _ = mount(kind, place, kind, MountFlags::empty(), None);
     }
     if !Path::new(abi::GUEST_DEVICE).exists() {
-        let parameter = CString::new(format!("window={window:#x}")).expect("digits only");
+        let root = root::memory(Path::new(root::MEMORY_MAP));
+        let root = root.map_or(String::new(), |(at, bytes)| format!(" root={at:#x},{bytes:#x}"));
+        let parameter = CString::new(format!("window={window:#x}{root}")).expect("no zero");
         load(Path::new(compose::GUEST_MODULE), &parameter)?;
-        shared(&open()?)?.set_stamp(abi::STAMP_INIT, begin);
+        shared(&open()?)?.set_stamp(abi::STAMP_INIT, begun);
         for path in modules() {
             // It is in the log; the node works without it.
             let _ = load(&path, c"");
         }
     }
+    // The agent tells who asks what there is; the log says what there is not.
+    let said = |what: &str, error: &Error| log(&format!("the image's {what}: {error}"));
+    let has_root = root::begin().inspect_err(|error| said("root", error)).unwrap_or(false);
+    let program = keeper::program().inspect_err(|error| said("program", error)).ok().flatten();
+    let record = shared(&open()?)?.record();
+    let record = serde_json::from_slice::<Record>(&record).ok();
+    if let Some(init) = init::wanted(record.as_ref(), has_root, program.is_some()) {
+        match record.as_ref().map_or(Ok(None), |record| init::root_for(record, has_root)) {
+            Ok(root) => {
+                begin(window, Role::Watcher, true)?;
+                said("init", &init::become_it(&init, root));
+            }
+            Err(error) => said("init", &error),
+        }
+    } else if has_root && program.is_some() {
+        // Nobody waits for it: whatever loses its parent is reaped below.
+        begin(window, Role::Keeper, false)?;
+    }
     ending::listen()?;
+    watch(window, false)
+}
+
+/// Starts the agent, and another one when it has died, and reaps whatever else there is.
+fn watch(window: u64, marked: bool) -> Result<()> {
     loop {
-        let argument = format!("--window={window:#x}");
-        let mut command = Command::new(compose::AGENT);
-        command.args(["node", "agent", &argument]).env("PATH", PATH);
-        let agent = command.spawn().map_err(|error| Error::file(compose::AGENT, error))?;
+        let agent = begin(window, Role::Agent, marked)?;
         loop {
             match wait(WaitOptions::empty()) {
                 Ok(Some((pid, _))) if pid.as_raw_nonzero().get() == agent.id() as i32 => break,
@@ -109,7 +177,8 @@ fn modules() -> Vec<PathBuf> {
 /// Says something in the kernel's log, which the host reads.
 fn log(text: &str) {
     if let Ok(mut log) = OpenOptions::new().write(true).open("/dev/kmsg") {
-        let _ = writeln!(log, "kumiki: {text}");
+        // Each write is a line of its own.
+        let _ = log.write_all(format!("kumiki: {text}\n").as_bytes());
     }
 }
 

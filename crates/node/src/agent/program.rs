@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::termios::tcgetpgrp;
 
 use super::ending::Telling;
+use super::root;
 use super::streams::{Streams, would_block};
 use crate::frame::{CHUNK_BYTES, Kind, Program, Size, receive};
 use crate::window::{Channel, Window};
@@ -91,10 +92,13 @@ impl Talk<'_> {
             .split_first()
             .ok_or_else(|| Error::Protocol("a program without a name".into()))?;
         let mut command = Command::new(name);
-        command
-            .args(arguments)
-            .envs(program.environment)
-            .current_dir(folder(program.folder.as_deref())?);
+        command.args(arguments).envs(program.environment);
+        let folder = program.folder.as_deref().unwrap_or("/");
+        if program.beside_root {
+            root::tell(&mut command);
+        } else {
+            root::enter(&mut command, folder, None)?;
+        }
         // Until its end is told.
         let _telling = Telling::begin();
         let (child, streams) = Streams::spawn(&mut command, program.terminal)?;
@@ -235,14 +239,4 @@ impl Running {
 /// A program's process group, which it leads.
 fn group(child: &Child) -> Result<Pid> {
     Pid::from_raw(child.id() as i32).ok_or_else(|| Error::Protocol("process 0".into()))
-}
-
-/// The folder to run in: that it is not there would else be said of the program.
-fn folder(asked: Option<&str>) -> Result<&str> {
-    let folder = asked.unwrap_or("/");
-    match std::fs::metadata(folder) {
-        Ok(found) if found.is_dir() => Ok(folder),
-        Ok(_) => Err(Error::Refused(format!("{folder} is no folder"))),
-        Err(error) => Err(Error::file(folder, error)),
-    }
 }

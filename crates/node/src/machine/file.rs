@@ -6,12 +6,15 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use kumiki_rootfs::Source as RootSource;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use crate::compose::Base;
 use crate::devices::{DeviceSpec, Disk, Net, Share};
 use crate::kind::{Kind, padded};
+use crate::root::RootOf;
+use crate::service::Service;
 use crate::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::{Error, Result};
 
@@ -47,6 +50,8 @@ pub struct NodeWanted {
     pub spec: Spec,
     /// Whether it is to run.
     pub start: bool,
+    /// How it is kept up by `kumiki node watch`.
+    pub service: Option<Service>,
     pub(super) at: Places,
 }
 
@@ -98,6 +103,9 @@ struct ImageTable {
     guest_module: Option<Spanned<PathBuf>>,
     #[serde(default)]
     modules: Vec<Spanned<PathBuf>>,
+    rootfs: Option<Spanned<String>>,
+    #[serde(default)]
+    entrypoint: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -108,6 +116,10 @@ struct NodeTable {
     memory: Spanned<Value>,
     memory_from: Option<Spanned<String>>,
     append: Option<Spanned<String>>,
+    init: Option<Spanned<String>>,
+    #[serde(default)]
+    restart: bool,
+    health: Option<Spanned<String>>,
     #[serde(default)]
     net: Vec<Spanned<String>>,
     #[serde(default)]
@@ -214,6 +226,10 @@ fn image(source: &Source, name: String, table: Spanned<ImageTable>) -> Result<Im
         config: table.config.map(|value| path("config", value)),
         guest_module: table.guest_module.map(|value| path("guest_module", value)),
         modules: table.modules.into_iter().map(|value| path("modules", value)).collect(),
+        root: table.rootfs.map(|value| {
+            let source = RootSource::parse(value.get_ref()).below(folder);
+            RootOf { source, words: table.entrypoint }
+        }),
     };
     named(source, Kind::Image, &name, at.entry)?;
     Ok(ImageWanted { name, kernel, base, at })
@@ -227,12 +243,17 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     at.keys.extend(table.cpus.iter().map(|cpus| ("cpus", cpus.span().start)));
     at.keys.extend(table.memory_from.iter().map(|from| ("memory_from", from.span().start)));
     at.keys.extend(table.append.iter().map(|append| ("append", append.span().start)));
+    at.keys.extend(table.health.iter().map(|health| ("health", health.span().start)));
+    at.keys.extend(table.init.iter().map(|init| ("init", init.span().start)));
     for (key, list) in [("net", &table.net), ("disk", &table.disk), ("share", &table.share)] {
         at.keys.extend(list.first().map(|first| (key, first.span().start)));
     }
     at.keys.extend(table.vsock.iter().map(|vsock| ("vsock", vsock.span().start)));
     named(source, Kind::Node, &name, at.entry)?;
-    let spec = || -> Result<Spec, Fault> {
+    let spec = || -> Result<(Spec, Option<Service>), Fault> {
+        let health = table.health.as_ref().map(|health| health.get_ref().as_str());
+        let service = Service::of(table.restart, health);
+        let service = service.map_err(|problem| Fault::new("health", problem))?;
         let spec = Spec {
             name: name.clone(),
             image: table.image.into_inner(),
@@ -241,12 +262,19 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
             memory_from: table.memory_from.map_or(Ok(MemorySource::Any), memory_from)?,
             command_line: table.append.map(Spanned::into_inner).unwrap_or_default(),
             devices: devices(table.net, table.disk, table.share, table.vsock)?,
+            init: table.init.map(Spanned::into_inner),
         };
         spec.check()?;
-        Ok(spec)
+        let reached = service.as_ref().is_none_or(|service| service.reaches(&spec.devices));
+        if !reached {
+            let problem = "this machine knows no address of the node: net = [\"user\"], or one with \
+                           address=, is missing; exec:LINE needs none";
+            return Err(Fault::new("health", problem));
+        }
+        Ok((spec, service))
     };
     match spec() {
-        Ok(spec) => Ok(NodeWanted { spec, start: table.start, at }),
+        Ok((spec, service)) => Ok(NodeWanted { spec, start: table.start, service, at }),
         Err(fault) => Err(source.fault(Kind::Node, &name, &at, &fault)),
     }
 }
@@ -371,6 +399,26 @@ start = false
         let from = [b.spec.memory_from, a.spec.memory_from];
         assert_eq!(from, [MemorySource::Offline, MemorySource::Any]);
         assert_eq!((&a.spec.cpus, a.spec.command_line.as_str()), (&Cpus::Count(1), "quiet"));
+    }
+
+    #[test]
+    fn an_image_may_have_a_root_and_a_node_a_service() {
+        let text = "[image.web]\nkernel = \"k\"\nrootfs = \"oci:nginx\"\nentrypoint = [\"a\", \"b\"]\n\
+                    [node.a]\nimage = \"web\"\nmemory = \"256M\"\nrestart = true\n\
+                    health = \"http:80/\"\nnet = [\"user\"]\n";
+        let machine = parse(text).unwrap();
+        let root = machine.images[0].base.root.as_ref().unwrap();
+        assert_eq!(root.source, RootSource::Oci("/etc/kumiki/nginx".into()));
+        assert_eq!(root.words, ["a", "b"]);
+        assert!(machine.nodes[0].service.is_some());
+        for (from, to, says) in [
+            ("restart = true\n", "", "9: node.a.health: health is looked at to start"),
+            ("http:80/", "http", "10: node.a.health: \"http\": tcp:PORT"),
+            ("\"user\"", "\"auto\"", "10: node.a.health: this machine knows no address"),
+        ] {
+            let error = parse(&text.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A disk: a file or a block device of the host, read and written by a thread of this
 //! process, one for each disk.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -17,10 +16,13 @@ use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, Interrupt, NodeMemory, Ring,
     fd,
 };
+use super::transfer::{Buffers, Medium, Way};
 use crate::{Error, Result};
 
 const ID: u32 = 2;
-const QUEUE_SIZE: u16 = 256;
+/// Entries of the queue, and by that buffers of a request: a MiB of single pages is one, not
+/// two that wait for each other.
+const QUEUE_SIZE: u16 = 1024;
 const SECTOR_BYTES: u64 = 512;
 
 const F_SEG_MAX: u64 = 1 << 2;
@@ -49,12 +51,12 @@ const STATUS_UNSUPPORTED: u8 = 2;
 const RANGE_MAX_SECTORS: u32 = 1 << 22;
 /// Requests between two looks whether the device is to stop.
 const ROUND: u32 = 64;
-/// Copied at a time.
+/// Zeros written at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// File or block device that a disk is made of.
 pub(crate) struct Disk {
-    pub(crate) file: File,
+    pub(crate) medium: Medium,
     pub(crate) bytes: u64,
     pub(crate) read_only: bool,
     pub(crate) serial: String,
@@ -225,16 +227,17 @@ pub(super) fn went_on(queue: &Queue, last: &mut Option<u16>) -> Result<(), virti
 /// does not even have room for a status gets none.
 fn request(disk: &Disk, memory: &NodeMemory, chain: DescriptorChain<&NodeMemory>) -> u32 {
     let Ok(mut reader) = chain.clone().reader::<()>(memory) else { return 0 };
-    let Ok(mut writer) = chain.writer::<()>(memory) else { return 0 };
+    let Ok(mut writer) = chain.clone().writer::<()>(memory) else { return 0 };
     let Some(room) = writer.available_bytes().checked_sub(1) else { return 0 };
     let Ok(mut status) = writer.split_at(room) else { return 0 };
-    let outcome = perform(disk, &mut reader, &mut writer);
+    let data = |way| Buffers::of(memory, chain, way).ok_or(STATUS_ERROR);
+    let outcome = perform(disk, &mut reader, &mut writer, data);
     let word = outcome.unwrap_or_else(|failure| failure);
     if status.write_all(&[word]).is_err() {
         return 0;
     }
     // The driver of a failed read looks at nothing but the status, which stands last.
-    (writer.bytes_written() + 1) as u32
+    (room + 1) as u32
 }
 
 type Outcome = Result<u8, u8>;
@@ -246,7 +249,12 @@ fn io<T>(result: std::io::Result<T>) -> Result<T, u8> {
     })
 }
 
-fn perform(disk: &Disk, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
+fn perform<'m>(
+    disk: &Disk,
+    reader: &mut Reader<'_>,
+    writer: &mut Writer<'_>,
+    data: impl FnOnce(Way) -> Result<Buffers<'m>, u8>,
+) -> Outcome {
     let mut header = [0; HEADER_BYTES];
     io(reader.read_exact(&mut header))?;
     let word = |at: usize| {
@@ -255,16 +263,22 @@ fn perform(disk: &Disk, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Out
     let sector = u64::from(word(8)) | u64::from(word(12)) << 32;
     match word(0) {
         IN => {
-            let at = place(disk, sector, writer.available_bytes() as u64)?;
-            read(disk, at, writer)
+            let mut data = data(Way::ToNode)?;
+            data.without_last();
+            let at = place(disk, sector, data.bytes() as u64)?;
+            io(disk.medium.transfer(Way::ToNode, at, &mut data))?;
+            Ok(STATUS_OK)
         }
         OUT if disk.read_only => Err(STATUS_ERROR),
         OUT => {
-            let at = place(disk, sector, reader.available_bytes() as u64)?;
-            write(disk, at, reader)
+            let mut data = data(Way::ToFile)?;
+            data.skip(HEADER_BYTES);
+            let at = place(disk, sector, data.bytes() as u64)?;
+            io(disk.medium.transfer(Way::ToFile, at, &mut data))?;
+            Ok(STATUS_OK)
         }
         FLUSH => {
-            io(disk.file.sync_data())?;
+            io(disk.medium.file.sync_data())?;
             Ok(STATUS_OK)
         }
         GET_ID => {
@@ -293,29 +307,6 @@ fn place(disk: &Disk, sector: u64, bytes: u64) -> Result<u64, u8> {
     if end <= disk.bytes && bytes.is_multiple_of(SECTOR_BYTES) { Ok(at) } else { Err(STATUS_ERROR) }
 }
 
-fn read(disk: &Disk, mut at: u64, writer: &mut Writer<'_>) -> Outcome {
-    let mut buffer = vec![0; CHUNK_BYTES.min(writer.available_bytes())];
-    while writer.available_bytes() > 0 {
-        let length = buffer.len().min(writer.available_bytes());
-        // A file that has shrunk is short here: an error of this read only.
-        io(disk.file.read_exact_at(&mut buffer[..length], at))?;
-        io(writer.write_all(&buffer[..length]))?;
-        at += length as u64;
-    }
-    Ok(STATUS_OK)
-}
-
-fn write(disk: &Disk, mut at: u64, reader: &mut Reader<'_>) -> Outcome {
-    let mut buffer = vec![0; CHUNK_BYTES.min(reader.available_bytes())];
-    while reader.available_bytes() > 0 {
-        let length = buffer.len().min(reader.available_bytes());
-        io(reader.read_exact(&mut buffer[..length]))?;
-        io(disk.file.write_all_at(&buffer[..length], at))?;
-        at += length as u64;
-    }
-    Ok(STATUS_OK)
-}
-
 fn clear(disk: &Disk, kind: u32, reader: &mut Reader<'_>) -> Outcome {
     let mut range = [0; RANGE_BYTES];
     io(reader.read_exact(&mut range))?;
@@ -334,7 +325,7 @@ fn clear(disk: &Disk, kind: u32, reader: &mut Reader<'_>) -> Outcome {
     let keep = FallocateFlags::KEEP_SIZE;
     let unmaps = kind == DISCARD || flags & MAY_UNMAP != 0;
     let how = if unmaps { FallocateFlags::PUNCH_HOLE } else { FallocateFlags::ZERO_RANGE };
-    match fallocate(disk.file.as_fd(), how | keep, at, bytes) {
+    match fallocate(disk.medium.file.as_fd(), how | keep, at, bytes) {
         Ok(()) => Ok(STATUS_OK),
         // A discard is advice.
         Err(rustix::io::Errno::OPNOTSUPP) if kind == DISCARD => Ok(STATUS_OK),
@@ -348,7 +339,7 @@ fn zeros(disk: &Disk, mut at: u64, mut bytes: u64) -> Outcome {
     let buffer = vec![0; CHUNK_BYTES];
     while bytes > 0 {
         let length = bytes.min(CHUNK_BYTES as u64);
-        io(disk.file.write_all_at(&buffer[..length as usize], at))?;
+        io(disk.medium.file.write_all_at(&buffer[..length as usize], at))?;
         (at, bytes) = (at + length, bytes - length);
     }
     Ok(STATUS_OK)

@@ -20,6 +20,7 @@ use super::bus::{Bus, Doorbell};
 use super::net::Mover;
 use super::slot::Slot;
 use super::tap::{F_MRG_RXBUF, ID, Link};
+use super::transfer::Medium;
 use crate::memory::Memory;
 use crate::{Result, abi};
 
@@ -173,7 +174,8 @@ impl Rig {
 
 fn inline(disk: &File, bytes: u64, memory: &Arc<NodeMemory>) -> Box<dyn Backend> {
     let copy = || disk.try_clone().expect("a descriptor");
-    let of = || Disk { file: copy(), bytes, read_only: false, serial: "s".into() };
+    let of =
+        || Disk { medium: Medium::new(copy(), None), bytes, read_only: false, serial: "s".into() };
     let about = Block::new(of(), Arc::clone(memory)).describe();
     Box::new(InlineDisk { about, disk: of(), memory: Arc::clone(memory), queue: None })
 }
@@ -461,7 +463,7 @@ mod tests {
         rig.begin();
         for (offset, word) in [
             (4, 3),
-            (4, 512),
+            (4, 2048),
             (8, 0x30_0000),
             (8, PIECES[0] as u32 + 8),
             (16, (PIECES[0] + PIECE_BYTES - 4) as u32),

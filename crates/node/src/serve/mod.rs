@@ -20,6 +20,7 @@ mod share;
 mod slot;
 mod supervisor;
 mod tap;
+mod transfer;
 mod user;
 mod vhost;
 mod worker;
@@ -67,7 +68,7 @@ fn place(name: &str) -> Result<PathBuf> {
 }
 
 /// This very program, by whatever name.
-fn this_program() -> Command {
+pub(crate) fn this_program() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("kumiki");
     command

@@ -147,6 +147,7 @@ impl Mover {
             // A TAP that has vanished is ready for ever, and there is nothing to move.
             if fds[3].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
                 super::say(format_args!("the TAP of a network card is gone"));
+                self.transmit.1.interrupt.broken();
                 return Ok(());
             }
             let _ = self.receive.1.kick.read();

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
 
+use super::block::NOT_AT_ALL;
 use super::pass::Passed;
 use super::share::{self, Daemon};
 use super::tap::{self, Link};
@@ -24,7 +28,7 @@ const VHOST_VSOCK: &str = "/dev/vhost-vsock";
 pub(crate) struct Kept {
     /// By slot: a TAP, or a disk with its lock.
     files: BTreeMap<usize, File>,
-    pub(super) daemons: BTreeMap<usize, Daemon>,
+    daemons: BTreeMap<usize, Daemon>,
 }
 
 /// For one serving process.
@@ -54,6 +58,20 @@ impl Kept {
                 Ok(Opened { passed, files: vec![socket], resumes: false })
             }
         }
+    }
+
+    /// Slots whose device has lost what it is made of, and what that was.
+    pub(super) fn vanished(&mut self) -> Vec<(usize, &'static str)> {
+        let daemons = self.daemons.iter_mut().filter_map(|(&slot, daemon)| {
+            daemon.has_ended().then_some((slot, "virtiofsd has ended"))
+        });
+        let taps = self.files.iter().filter_map(|(&slot, file)| {
+            // A TAP that was removed says so; a disk's file is never in error.
+            let mut fds = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::empty())];
+            let _ = poll(&mut fds, Some(&NOT_AT_ALL));
+            fds[0].revents().contains(PollFlags::ERR).then_some((slot, "TAP is gone"))
+        });
+        daemons.chain(taps).collect()
     }
 
     pub(crate) fn close(&mut self, slot: usize) {
@@ -116,13 +134,29 @@ impl Kept {
         let mut file = self.copy(device.slot)?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(|error| Error::file(&disk.file, error))?;
         let serial = disk.serial.clone().unwrap_or_else(|| device.name.clone());
-        let passed = Passed::Disk { bytes, read_only: disk.read_only, serial };
-        Ok(Opened { passed, files: vec![file], resumes: true })
+        let direct = disk.direct.then(|| past_the_cache(disk)).transpose()?;
+        let (read_only, direct_too) = (disk.read_only, direct.is_some());
+        let passed = Passed::Disk { bytes, read_only, serial, direct: direct_too };
+        let files = [file].into_iter().chain(direct).collect();
+        Ok(Opened { passed, files, resumes: true })
     }
 
     fn copy(&self, slot: usize) -> Result<File> {
         self.files[&slot].try_clone().map_err(|error| Error::os("copying a descriptor", error))
     }
+}
+
+fn past_the_cache(disk: &Disk) -> Result<File> {
+    let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.read(true).write(!disk.read_only).custom_flags(flags);
+    options.open(&disk.file).map_err(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => Error::Refused(format!(
+            "{}: its file system reads nothing past the page cache: leave `direct` out",
+            disk.file.display()
+        )),
+        _ => Error::file(&disk.file, error),
+    })
 }
 
 fn vhost(path: &str, module: &str) -> Result<File> {

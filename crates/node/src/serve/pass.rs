@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -36,8 +38,8 @@ pub(crate) enum Order {
 pub(crate) enum Passed {
     /// A TAP, and a vhost-net device if this host has that.
     Net { link: Link, in_kernel: bool },
-    /// A file or block device.
-    Disk { bytes: u64, read_only: bool, serial: String },
+    /// A file or block device; with `direct` a second time, past the page cache.
+    Disk { bytes: u64, read_only: bool, serial: String, direct: bool },
     /// A vhost-vsock device.
     Vsock { cid: u32 },
     /// A connection to virtiofsd.
@@ -51,6 +53,14 @@ pub(crate) type Answer = std::result::Result<(), String>;
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(|error| Error::os("a pair of sockets", error))
+}
+
+/// From now on whoever sends or receives here waits so long at most.
+pub(crate) fn limit(socket: &OwnedFd, limit: Duration) -> Result<()> {
+    let set = |way| set_socket_timeout(socket, way, Some(limit));
+    set(Timeout::Recv)
+        .and_then(|()| set(Timeout::Send))
+        .map_err(|error| Error::os("limiting a wait", error))
 }
 
 /// Sends one message.
@@ -79,6 +89,9 @@ pub(crate) fn receive<T: DeserializeOwned>(from: impl AsFd) -> Result<Option<(T,
         match recvmsg(&from, into, &mut control, RecvFlags::CMSG_CLOEXEC) {
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            Err(rustix::io::Errno::AGAIN) => {
+                return Err(Error::Refused("no answer came in time".into()));
+            }
             received => break received.map_err(|error| Error::os("receiving a message", error))?,
         }
     };
@@ -94,4 +107,21 @@ pub(crate) fn receive<T: DeserializeOwned>(from: impl AsFd) -> Result<Option<(T,
     let message = serde_json::from_slice(&bytes[..received.bytes]);
     let message = message.map_err(|error| Error::Refused(format!("a message: {error}")))?;
     Ok(Some((message, files)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_says_nothing_is_waited_for_so_long_and_no_longer() {
+        let (ours, theirs) = pair().unwrap();
+        limit(&ours, Duration::from_millis(20)).unwrap();
+        let error = receive::<Answer>(&ours).unwrap_err().to_string();
+        assert!(error.contains("no answer came in time"), "{error}");
+        send(&theirs, &Answer::Ok(()), &[]).unwrap();
+        assert!(matches!(receive::<Answer>(&ours).unwrap(), Some((Ok(()), _))));
+        drop(theirs);
+        assert!(receive::<Answer>(&ours).unwrap().is_none());
+    }
 }

@@ -16,7 +16,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::open::Kept;
-use super::pass::{Answer, Order, pair, receive, send};
+use super::pass::{Answer, Order, limit, pair, receive, send};
 use crate::device::Device;
 use crate::devices::Assigned;
 use crate::kind::Kind;
@@ -25,6 +25,13 @@ use crate::{Error, Result, abi, record, tree};
 /// A server that dies so often within so long is not started again.
 const DEATHS: usize = 5;
 const DEATHS_WITHIN: Duration = Duration::from_secs(20);
+/// How long the serving process may take for an order: to end a device it waits for what its disk
+/// has under way.
+const ORDER_LIMIT: Duration = Duration::from_secs(30);
+/// How long a client may take to say what it wants, and to hear the answer.
+const CLIENT_LIMIT: Duration = Duration::from_secs(2);
+/// How long a client waits: longer than an order that is carried out at its second try.
+const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// Question to a server.
@@ -96,9 +103,12 @@ pub fn serve(name: &str) -> Result<()> {
 /// The process that serves, and the socket by which it is told what.
 fn worker() -> Result<(Child, OwnedFd)> {
     let (ours, theirs) = pair()?;
+    limit(&ours, ORDER_LIMIT)?;
     let mut command = super::this_program();
     command.args(["node", "serve", "--worker"]).stdin(theirs).stdout(Stdio::null());
     let child = command.spawn().map_err(|error| Error::file("/proc/self/exe", error))?;
+    // It maps the node's memory, which would else count as its own where memory runs short.
+    let _ = fs::write(format!("/proc/{}/oom_score_adj", child.id()), "-999");
     Ok((child, ours))
 }
 
@@ -106,15 +116,9 @@ impl Supervisor {
     /// Tells a new process of the node and all its devices.
     fn begin(&mut self) -> Result<()> {
         let node = Order::Node { name: self.name.clone(), pieces: self.pieces.clone() };
-        self.ask(
-            &node,
-            &[self
-                .device
-                .bell()
-                .try_clone()
-                .map_err(|error| Error::os("copying a descriptor", error))?],
-        )?
-        .map_err(Error::Refused)?;
+        let module = self.device.bell().try_clone();
+        let module = module.map_err(|error| Error::os("copying a descriptor", error))?;
+        self.ask(&node, &[module])?.map_err(Error::Refused)?;
         // One that was taken away while nobody served.
         let used: Vec<_> = self.devices.iter().map(|device| device.slot).collect();
         for slot in (0..abi::SLOTS).filter(|slot| !used.contains(slot)) {
@@ -131,10 +135,14 @@ impl Supervisor {
         Ok(())
     }
 
-    fn ask(&self, order: &Order, files: &[File]) -> Result<Answer> {
+    /// One that does not answer is ended: another one takes over, as of one that has died.
+    fn ask(&mut self, order: &Order, files: &[File]) -> Result<Answer> {
         let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        send(&self.orders, order, &fds)?;
-        match receive::<Answer>(&self.orders)? {
+        let sent = send(&self.orders, order, &fds);
+        let answer = sent.and_then(|()| receive::<Answer>(&self.orders)).inspect_err(|_| {
+            let _ = self.worker.kill();
+        });
+        match answer? {
             Some((answer, _)) => Ok(answer),
             None => Err(Error::Refused("the serving process has ended".into())),
         }
@@ -182,37 +190,34 @@ impl Supervisor {
                     }
                 }
             }
-            self.look_after_daemons();
+            self.look_after_what_vanishes();
             if asked {
                 self.answer(requests);
             }
         }
     }
 
-    /// A folder whose virtiofsd has ended is there no more.
-    fn look_after_daemons(&mut self) {
-        let ended = self
-            .kept
-            .daemons
-            .iter_mut()
-            .filter_map(|(slot, daemon)| daemon.has_ended().then_some(*slot));
-        for slot in ended.collect::<Vec<_>>() {
+    /// A folder whose virtiofsd has ended, or a card whose TAP somebody has removed, is there no
+    /// more.
+    fn look_after_what_vanishes(&mut self) {
+        for (slot, what) in self.kept.vanished() {
             self.kept.close(slot);
             let _ = self.ask(&Order::Withdraw { slot }, &[]);
-            let name =
-                self.devices.iter().find(|device| device.slot == slot).map(|device| &device.name);
-            let problem = Some("its virtiofsd has ended: remove it and add it again".to_owned());
-            self.problems.iter_mut().filter(|served| Some(&served.name) == name).for_each(
-                |served| {
-                    eprintln!("{}: its virtiofsd has ended", served.name);
-                    served.problem.clone_from(&problem);
-                },
-            );
+            let Some(device) = self.devices.iter().find(|device| device.slot == slot) else {
+                continue;
+            };
+            let text = format!("its {what}: remove it and add it again");
+            eprintln!("{}: {text}", device.name);
+            let of_it = self.problems.iter_mut().filter(|served| served.name == device.name);
+            of_it.for_each(|served| served.problem = Some(text.clone()));
         }
     }
 
     fn answer(&mut self, requests: &OwnedFd) {
         let Ok(client) = accept_with(requests, SocketFlags::CLOEXEC) else { return };
+        if limit(&client, CLIENT_LIMIT).is_err() {
+            return;
+        }
         let Ok(Some((control, _))) = receive::<Control>(&client) else { return };
         let reply: Reply = match control {
             Control::List => Ok(self.problems.clone()),
@@ -284,6 +289,7 @@ fn connected(name: &str) -> Result<Option<OwnedFd>> {
 /// Asks a node's server; `None` if there is none.
 pub(crate) fn ask(name: &str, control: &Control) -> Result<Option<Vec<Served>>> {
     let Some(socket) = connected(name)? else { return Ok(None) };
+    limit(&socket, ANSWER_LIMIT)?;
     send(&socket, control, &[])?;
     match receive::<Reply>(&socket)? {
         Some((reply, _)) => reply.map(Some).map_err(Error::Refused),

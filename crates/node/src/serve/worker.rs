@@ -20,6 +20,7 @@ use super::block::{Block, Disk};
 use super::bus::{Bus, Doorbell};
 use super::pass::{Answer, Order, Passed, receive, send};
 use super::slot::{Slot, withdraw};
+use super::transfer::Medium;
 use super::user::Share;
 use super::vhost::{KernelNet, KernelVsock};
 use super::{confine, net};
@@ -216,8 +217,9 @@ impl Worker {
             Passed::Net { link, in_kernel: false } => {
                 Box::new(net::Card::new(file()?, link, memory))
             }
-            Passed::Disk { bytes, read_only, serial } => {
-                Box::new(Block::new(Disk { file: file()?, bytes, read_only, serial }, memory))
+            Passed::Disk { bytes, read_only, serial, direct } => {
+                let medium = Medium::new(file()?, if direct { Some(file()?) } else { None });
+                Box::new(Block::new(Disk { medium, bytes, read_only, serial }, memory))
             }
             Passed::Vsock { cid } => Box::new(KernelVsock::new(file()?, cid, memory)?),
             Passed::Share { tag } => Box::new(Share::new(file()?, &tag, memory)?),

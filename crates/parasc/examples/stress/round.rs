@@ -11,8 +11,7 @@ use kumiki_parasc::{AllowList, Backend, Config, Engine, Request};
 
 use super::{PLAYERS, THREADS};
 
-/// Who makes the calls. The last one is not there everywhere; the kernel module is
-/// no part of this version.
+/// Who makes the calls. The last ones are not there everywhere.
 pub(crate) const BACKENDS: [Backend; 4] =
     [Backend::Auto, Backend::User, Backend::IoUring, Backend::Kernel];
 /// The calls that are made.

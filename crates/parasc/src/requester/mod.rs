@@ -1,5 +1,6 @@
 //! A requesting thread.
 
+mod alone;
 mod hand_over;
 mod meanwhile;
 mod passes;
@@ -12,6 +13,7 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 
 use kumiki_wait::{Policy, Ticks, Waiter};
 
+use self::alone::Alone;
 use self::meanwhile::{Forked, Meanwhile};
 use self::passes::{KINDS, Passes};
 use self::writeback::Begun;
@@ -56,6 +58,7 @@ pub struct Requester {
     costs: Costs,
     means: Means,
     passes: Passes,
+    alone: Alone,
     ring: Option<OwnRing>,
     /// Where this thread ran when `near` was made.
     cpu: usize,
@@ -108,6 +111,7 @@ impl Requester {
             costs: Costs::default(),
             means,
             passes: Passes::NONE,
+            alone: Alone::default(),
             ring,
             cpu: usize::MAX,
             near: Vec::new(),

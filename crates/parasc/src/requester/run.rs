@@ -1,5 +1,6 @@
 //! Running a batch, the ways there are.
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,6 +9,7 @@ use kumiki_wait::Waiter;
 
 use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
+use crate::awaited::{self, Step};
 use crate::core::{Core, RARE, STEP};
 use crate::cost::{Around, End, Key, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
@@ -99,7 +101,7 @@ impl Requester {
         }
         if !meanwhile.is_left() && self.passes.take(requests) {
             // SAFETY: as above, for all of them.
-            unsafe { plain(&self.core, requests, results) };
+            unsafe { self.plain(requests, results) };
             return Ok(());
         }
         // SAFETY: as above.
@@ -166,7 +168,7 @@ impl Requester {
     ) -> Result<(), Forked> {
         if !self.has_help() {
             // SAFETY: the caller vouches for all requests.
-            unsafe { plain(&self.core, requests, results) };
+            unsafe { self.plain(requests, results) };
             return Ok(());
         }
         self.batches = self.batches.wrapping_add(1);
@@ -182,7 +184,7 @@ impl Requester {
         // Of a batch longer than an offer each part may be plain without a question.
         if !beside && self.passes.take(requests) {
             // SAFETY: as above.
-            unsafe { plain(&self.core, requests, results) };
+            unsafe { self.plain(requests, results) };
             return Ok(());
         }
         let around = Around { beside, own: self.look_for_own() };
@@ -239,7 +241,7 @@ impl Requester {
         }
         if choice.way == Way::Shared && self.near.is_empty() && self.own.is_empty() {
             // SAFETY: as above.
-            unsafe { plain(&self.core, requests, results) };
+            unsafe { self.plain(requests, results) };
             return Ok(ran);
         }
         let watched = choice.watch.then(Watched::begin);
@@ -247,7 +249,7 @@ impl Requester {
         let start = if choice.measure { now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
-            Way::Plain => unsafe { plain(&self.core, requests, results) },
+            Way::Plain => unsafe { self.plain(requests, results) },
             Way::Shared => {
                 let (part, most) = self.costs.terms(key, requests.len(), self.others(), means);
                 // While this thread is away the others may come to the end.
@@ -275,6 +277,21 @@ impl Requester {
             self.costs.record(key, choice.way, sample, means);
         }
         Ok(ran)
+    }
+
+    /// Makes calls that no other thread is to make: one after the other, or inside the kernel
+    /// by one entry.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
+    #[inline(always)]
+    unsafe fn plain(&mut self, requests: &[Request], results: &mut [i64]) {
+        match &self.core.inside {
+            // SAFETY: the caller vouches for all requests.
+            None => unsafe { execute::plain(requests, results) },
+            // SAFETY: as above.
+            Some(inside) => unsafe { self.alone.make(inside, self.ticks, requests, results) },
+        }
     }
 
     /// Together with threads of the pool.
@@ -380,21 +397,6 @@ impl Requester {
     }
 }
 
-/// Makes calls that no other thread is to make: one after the other, or inside the kernel by
-/// one entry.
-///
-/// # Safety
-/// As for [`Requester::run_raw`].
-#[inline(always)]
-unsafe fn plain(core: &Core, requests: &[Request], results: &mut [i64]) {
-    match &core.inside {
-        // SAFETY: the caller vouches for all requests.
-        None => unsafe { execute::plain(requests, results) },
-        // SAFETY: as above.
-        Some(inside) => unsafe { inside.make(requests, results) },
-    }
-}
-
 /// To whom something is left that its requesting thread makes nothing of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
@@ -417,21 +419,22 @@ pub(super) unsafe fn finish(
     let (line, side) = (core.area.line(lane), &core.sides[lane]);
     // How far it was begun, if some of it was not.
     let waits = || line.look().has_work().then(|| line.claimed());
-    loop {
+    let gone = || {
+        left.is_some_and(|Left { seat }| {
+            let runs = seat.is_some_and(|at| core.seats[at].post.is_taken());
+            let served = runs || core.callers.any();
+            waits().is_some() && (!served || core.area.is_terminated())
+        })
+    };
+    let begun = Cell::new(None);
+    let once = || {
         let watched = core.callers.any();
-        let gone = || {
-            left.is_some_and(|Left { seat }| {
-                let runs = seat.is_some_and(|at| core.seats[at].post.is_taken());
-                let served = runs || core.callers.any();
-                waits().is_some() && (!served || core.area.is_terminated())
-            })
-        };
         // A thread of the program may come, and die: it rings first.
         let come = || !watched && core.callers.any();
         let ready = || line.over().map(Some).or_else(|| (gone() || come()).then_some(None));
-        let begun = left.and_then(|_| waits());
+        begun.set(left.and_then(|_| waits()));
         // A thread of the engine's own hardly dies; who has not even begun is held up.
-        let patience = if watched || begun.is_some() { STEP } else { RARE };
+        let patience = if watched || begun.get().is_some() { STEP } else { RARE };
         if core.inside.is_some() {
             core.area.sleeps(lane, true);
         }
@@ -440,22 +443,25 @@ pub(super) unsafe fn finish(
             core.area.sleeps(lane, false);
         }
         match ended {
-            Ok(Some(calls)) => return calls,
-            Ok(None) if !gone() => continue,
-            _ => (),
+            Ok(Some(calls)) => Step::Ended(calls),
+            Ok(None) if !gone() => Step::Changed,
+            _ => Step::Late,
         }
-        core.repair();
+    };
+    let mend = || {
         let dead = std::mem::take(&mut *lock(&side.left));
         for dead in dead {
             // SAFETY: this offer is not over, its claimer is dead, and the caller vouches for
             // its calls.
             unsafe { line.repair(&dead) };
         }
-        if gone() || begun.is_some() && waits() == begun {
+        if gone() || begun.get().is_some() && waits() == begun.get() {
             // SAFETY: the caller vouches for the calls.
             unsafe { line.make_last(1) };
         }
-    }
+        None
+    };
+    awaited::wait(once, || core.repair(), mend)
 }
 
 /// Clocks and switches of this thread when its calls began.

@@ -23,6 +23,7 @@ use super::processor::serve_lane;
 use super::queue;
 use super::{pool, seat};
 use crate::area::PLACED;
+use crate::awaited::{self, Step};
 use crate::claim::Claim;
 use crate::core::{Core, STEP};
 use crate::primitive::after;
@@ -86,8 +87,7 @@ pub(super) fn serve(core: &Arc<Core>) {
 /// request is woken by its end only, and does not look for dead threads itself.
 fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
     let watch = &core.watch;
-    loop {
-        core.repair();
+    let left = || {
         let stays = || {
             watch.calm();
             let stays = core.may_lose_one();
@@ -96,9 +96,9 @@ fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
             }
             stays
         };
-        if watch.leave(stays) {
-            return;
-        }
+        watch.leave(stays)
+    };
+    let once = || {
         let over = || (!core.may_lose_one()).then_some(());
         match &mut waiter {
             // A thread that ends a request rings.
@@ -108,6 +108,11 @@ fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
             }
             None => pause(STEP),
         }
+        Step::Late
+    };
+    core.repair();
+    if !left() {
+        awaited::wait(once, || core.repair(), || left().then_some(()));
     }
 }
 

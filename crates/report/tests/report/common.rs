@@ -366,6 +366,18 @@ fn parascs(r: &mut Results) {
             r.rows.push(crossing(row("parasc.calls", all("parallel"), plain * share)));
         }
     }
+    for (way, ns) in [
+        ("plain", 26e3),
+        ("user", 24e3),
+        ("kernel", 13e3),
+        ("kernel_helped", 7e3),
+        ("one_entry", 15e3),
+    ] {
+        let params =
+            params([("call", "getppid".into()), ("way", way.into()), ("requests", 300_u64.into())]);
+        let made = row("parasc.inside", params, ns);
+        r.rows.push(if ["plain", "one_entry"].contains(&way) { made } else { crossing(made) });
+    }
 }
 
 fn resources(r: &mut Results) {

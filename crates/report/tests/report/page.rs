@@ -167,6 +167,7 @@ fn the_parasc_papers_table_and_figure_are_there() {
             [one, "class=\"worse\">1.14 ×", "class=\"same\">1.00 ×", "about half"],
         ),
         ("parasc-calls", ["open close", "0.640 ×", "class=\"same\">1.02 ×", "15.0 µs"]),
+        ("parasc-inside", ["getppid × 300", "0.500 ×", "0.577 ×", "7.00 µs"]),
     ] {
         let figure = figure(&html, id);
         for text in texts {
@@ -188,7 +189,7 @@ fn of_requests_that_were_not_measured_both_ways_there_is_no_ratio() {
     r.rows.retain(|row| !plain(row) && row.params.get("way") != Some(&"plain".into()));
     let html = page(&[r]);
     assert!(html.contains("<figure id=\"parasc-requests-own\">"));
-    for id in ["parasc-ratio-own", "parasc-ratio-one", "parasc-calls"] {
+    for id in ["parasc-ratio-own", "parasc-ratio-one", "parasc-calls", "parasc-inside"] {
         assert!(!html.contains(id), "{id}");
     }
     assert!(!html.contains("than plain calls"));

@@ -31,6 +31,8 @@ impl Umwait {
 }
 
 impl Monitor for Umwait {
+    type Armed = ();
+
     #[inline]
     fn arm(&self, address: *const u8) {
         // SAFETY: the processor has it (`of`). It is ordered like a load and
@@ -39,7 +41,7 @@ impl Monitor for Umwait {
     }
 
     #[inline]
-    fn rest(&self, ticks: u32) {
+    fn rest(&self, (): (), ticks: u32) {
         let until = tsc().wrapping_add(u64::from(ticks));
         // SAFETY: the processor has it (`of`); it changes the flags only.
         unsafe {
@@ -66,6 +68,8 @@ impl Mwaitx {
 }
 
 impl Monitor for Mwaitx {
+    type Armed = ();
+
     #[inline]
     fn arm(&self, address: *const u8) {
         // SAFETY: the processor has it (`of`). It is ordered like a load and
@@ -82,7 +86,7 @@ impl Monitor for Mwaitx {
     }
 
     #[inline]
-    fn rest(&self, ticks: u32) {
+    fn rest(&self, (): (), ticks: u32) {
         // SAFETY: the processor has it (`of`). The compiler keeps rbx for
         // itself, so it is put back.
         unsafe {

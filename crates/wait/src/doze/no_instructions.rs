@@ -12,6 +12,7 @@ pub(crate) struct Lacking(Infallible);
 
 pub(crate) type Umwait = Lacking;
 pub(crate) type Mwaitx = Lacking;
+pub(crate) type Mwait = Lacking;
 
 impl Lacking {
     pub(crate) fn of(_: Machine) -> Option<Self> {
@@ -20,11 +21,13 @@ impl Lacking {
 }
 
 impl Monitor for Lacking {
+    type Armed = ();
+
     fn arm(&self, _: *const u8) {
         match self.0 {}
     }
 
-    fn rest(&self, _: u32) {
+    fn rest(&self, (): (), _: u32) {
         match self.0 {}
     }
 }

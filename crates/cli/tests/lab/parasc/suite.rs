@@ -3,10 +3,13 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
 use kumiki_parasc::op::{Close, Pread, Read};
 use kumiki_parasc::{Backend, Config, CpuSet, Engine, Request, Requester};
+use kumiki_wait::{Bell, Policy, Sleep, Threshold, Waiter};
 use rustix::event::{EventfdFlags, eventfd};
 
 /// An engine of this backend; in a machine of the lab with the module it is there.
@@ -192,6 +195,27 @@ fn answers_for_another_thread(backend: Backend) {
     }
 }
 
+/// What a thread waits for is stored to while the kernel rests on it for this thread.
+fn a_store_ends_a_doze_inside_the_kernel() {
+    let policy =
+        Policy { sleep: Sleep::Mwait, threshold: Threshold::Ticks(0), ..Policy::default() };
+    let mut waiter = Waiter::new(&policy).unwrap_or_else(|error| panic!("{error}"));
+    for round in 0..20_u8 {
+        let (bell, word) = (Bell::new(), AtomicU8::new(0));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                std::thread::sleep(Duration::from_millis(round.into()));
+                word.store(1, Release);
+                bell.ring();
+            });
+            waiter.wait(&bell, &word, || (word.load(Acquire) == 1).then_some(()));
+        });
+    }
+    assert!(waiter.counts().dozed > 0 && waiter.counts().slept == 0, "{:?}", waiter.counts());
+    // It is no instruction of the program's own, but better than none.
+    assert_eq!(Waiter::new(&Policy::default()).unwrap().sleep(), Sleep::Mwait);
+}
+
 /// In a machine, by the same program as outside (`super`).
 #[test]
 #[ignore = "for a machine of the lab, in which the module is loaded"]
@@ -200,6 +224,7 @@ fn in_a_machine() {
         let text = std::fs::read_to_string("/sys/module/parasc/parameters/calls_made").unwrap();
         text.trim().parse::<u64>().unwrap()
     };
+    a_store_ends_a_doze_inside_the_kernel();
     behaves(Backend::User);
     assert_eq!(made(), 0);
     behaves(Backend::Kernel);

@@ -1,0 +1,109 @@
+//! `kumiki place`: this machine's cores as places that others call through a NATS server.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, Subcommand};
+use kumiki_places::{Allow, Lease, Nats, Server, host_name, standard};
+use kumiki_resource::{Interface, Memory};
+use kumiki_sys::affinity;
+
+use crate::{Verdict, interrupt, output};
+
+/// Between two looks whether a place has ended by itself.
+const LOOK: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
+    #[command(subcommand)]
+    command: PlaceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlaceCommand {
+    /// Serve this machine's cores as places HOST.core0, HOST.core1, … until Ctrl-C
+    ///
+    /// Kinds are counter and memory. A place allows nothing until its allow-list says so:
+    ///
+    ///   list = true
+    ///   [kind.counter]
+    ///   create = true
+    ///   destroy = true
+    ///   parts = ["add", "get"]
+    ///
+    /// A mistake in it is refused with its line and column. Who may reach the places at all is
+    /// for the accounts of the NATS server.
+    #[command(verbatim_doc_comment)]
+    Serve {
+        #[command(flatten)]
+        server: NatsArgs,
+        /// What may be asked for from afar [default: nothing]
+        #[arg(long, value_name = "FILE")]
+        allow: Option<PathBuf>,
+        /// This machine's name in those of its places [default: the host's]
+        #[arg(long)]
+        host: Option<String>,
+        /// Serve these cpus only, e.g. 2,3
+        #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
+        cpus: Option<Vec<usize>>,
+    },
+}
+
+/// The NATS server that places are behind.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NatsArgs {
+    /// The NATS server, e.g. nats://127.0.0.1:4222 or tls://db.example.org
+    #[arg(long = "nats", value_name = "URL")]
+    url: String,
+    /// Credentials for it, as nsc writes them
+    #[arg(long, value_name = "FILE")]
+    creds: Option<PathBuf>,
+}
+
+impl NatsArgs {
+    pub(crate) fn nats(&self) -> Nats {
+        Nats { url: self.url.clone(), credentials: self.creds.clone() }
+    }
+}
+
+pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
+    let PlaceCommand::Serve { server, allow, host, cpus } = args.command;
+    let parts = standard::parts();
+    let allow = match allow {
+        Some(path) => Allow::read(&path, &parts)?,
+        None => {
+            output::talk("nothing is allowed: give an allow-list by --allow FILE");
+            Allow::nothing()
+        }
+    };
+    let (tell, told) = channel();
+    interrupt::each(move |signal| _ = tell.send(signal))?;
+    let builder = Interface::builder().kind::<standard::Counter>().kind::<Memory>().kind::<Lease>();
+    let cpus = match cpus {
+        Some(cpus) => cpus,
+        None => affinity::current()?.iter().collect(),
+    };
+    if cpus.is_empty() {
+        bail!("--cpus names no cpu");
+    }
+    let interface = builder.cores([]).adopted(cpus).per_core()?;
+    let server = Server::new(server.nats(), host.unwrap_or_else(host_name));
+    let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
+    // Also for `kumiki resource ls` on this machine; a second server of one user goes without.
+    let _published = interface.publish();
+    output::line(format!("serving {}", served.names().join(", ")))?;
+    loop {
+        match told.recv_timeout(LOOK) {
+            // To end is what it was asked for.
+            Ok(_) => return Ok(Verdict::Fine),
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(error) = served.ended() {
+                    return Err(anyhow!("{error}")).context("a place has ended");
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => bail!("nobody hears signals any more"),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Resources of places behind a NATS server: listed, made, called, destroyed.
+
+use anyhow::{Context, Result, anyhow};
+use kumiki_places::wire::Operation;
+use kumiki_places::{Client, from_json, to_json};
+use kumiki_resource::{Name, Pattern};
+use serde_json::Value;
+
+use super::row::Row;
+use crate::output;
+use crate::place::NatsArgs;
+
+/// Runs what asks places.
+fn asking<T>(server: &NatsArgs, ask: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("starting input and output")?;
+    runtime.block_on(async { ask(Client::connect(&server.nats()).await?).await })
+}
+
+/// Places and their resources whose names match. A place that does not answer is said and passed
+/// over.
+pub(super) fn look(server: &NatsArgs, pattern: &str) -> Result<Vec<Row>> {
+    let matches = Pattern::new(pattern)?;
+    asking(server, async |client| {
+        let mut rows = Vec::new();
+        let places = client.places().await?;
+        // All at the same time: one that does not answer holds up no other.
+        let asked = places.into_iter().map(|seen| {
+            let client = client.clone();
+            async move {
+                let listed = client.ls(&seen.place, "**").await;
+                (seen, listed)
+            }
+        });
+        for (seen, listed) in futures_util::future::join_all(asked).await {
+            let row = |name: String, id, named, state, calls, bytes| Row {
+                process: None,
+                program: None,
+                machine: Some(seen.place.rsplit_once('.').map_or("", |(host, _)| host).to_owned()),
+                name,
+                id,
+                named,
+                owner: seen.place.clone(),
+                state,
+                calls,
+                bytes,
+            };
+            let state = match &listed {
+                Ok(_) => "serving".to_owned(),
+                Err(_) => "serving, lists nothing".to_owned(),
+            };
+            let name = format!("{}/place/{:016x}", seen.place, seen.life);
+            rows.push(row(name, None, true, state, seen.requests, 0));
+            match listed {
+                Ok(listed) => rows.extend(listed.into_iter().map(|one| {
+                    row(
+                        one.name,
+                        Some(one.id),
+                        one.named,
+                        one.about.state,
+                        one.calls,
+                        one.about.bytes,
+                    )
+                })),
+                Err(error) => output::talk(error),
+            }
+        }
+        rows.retain(|row| matches.matches(&row.name));
+        Ok(rows)
+    })
+}
+
+/// Makes a resource, and gives its id as text.
+pub(super) fn create(server: &NatsArgs, name: &Name, wishes: &str) -> Result<String> {
+    let spec = from_json(&json(wishes)?)?;
+    let (kind, unique) = (name.kind().to_owned(), Some(name.unique().to_owned()));
+    asking(server, async |client| {
+        let version = version(&client, name, None).await?;
+        let operation = Operation::Create { kind, version, unique, spec };
+        let answer = client.ask(name.place(), operation).await?;
+        let id = to_json(&answer)?.as_u64().context("the place gives no id")?;
+        Ok(kumiki_resource::Id::from_u64(id).to_string())
+    })
+}
+
+/// Calls a program part of a resource, and gives what it gives.
+pub(super) fn call(server: &NatsArgs, name: &Name, part: &str, input: &str) -> Result<Value> {
+    let input = from_json(&json(input)?)?;
+    asking(server, async |client| {
+        let (id, version) =
+            tokio::try_join!(open(&client, name), version(&client, name, Some(part)))?;
+        let (kind, part) = (name.kind().to_owned(), part.to_owned());
+        let operation = Operation::Call { id, kind, part, version, input };
+        Ok(to_json(&client.ask(name.place(), operation).await?)?)
+    })
+}
+
+/// Destroys a resource.
+pub(super) fn delete(server: &NatsArgs, name: &Name) -> Result<()> {
+    asking(server, async |client| {
+        let (id, kind) = (open(&client, name).await?, name.kind().to_owned());
+        client.ask(name.place(), Operation::Destroy { id, kind }).await?;
+        Ok(())
+    })
+}
+
+async fn open(client: &Client, name: &Name) -> Result<u64> {
+    let (kind, unique) = (name.kind().to_owned(), name.unique().to_owned());
+    let answer = client.ask(name.place(), Operation::Open { kind, unique }).await?;
+    to_json(&answer)?.as_u64().context("the place gives no id")
+}
+
+/// The version that the place has of a kind or program part: whoever types names knows no other.
+async fn version(client: &Client, name: &Name, part: Option<&str>) -> Result<u32> {
+    let offers = client.offers(name.place()).await?;
+    let kind = name.kind();
+    let found = offers.iter().find(|offer| offer.kind == kind && offer.part.as_deref() == part);
+    if let Some(offer) = found {
+        return Ok(offer.version);
+    }
+    let of_kind = offers.iter().filter(|offer| offer.kind == kind || part.is_none());
+    let known = of_kind.filter(|offer| offer.part.is_some() == part.is_some());
+    let known: Vec<_> =
+        known.map(|offer| offer.part.clone().unwrap_or_else(|| offer.kind.clone())).collect();
+    let (what, known) = match part {
+        Some(part) => (format!("program part {part} of kind {kind}"), known.join(", ")),
+        None => (format!("kind {kind}"), known.join(", ")),
+    };
+    Err(anyhow!("place {} has no {what}; it has: {known}", name.place()))
+}
+
+fn json(text: &str) -> Result<Value> {
+    serde_json::from_str(text)
+        .with_context(|| format!("{text:?} is no JSON; texts stand in quotes, as in '\"text\"'"))
+}

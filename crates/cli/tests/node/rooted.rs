@@ -1,0 +1,174 @@
+//! Nodes whose root is a container image: Debian's own nginx, as `docker save` packs it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kumiki_lab::{Cache, Config, Talk, debian_root};
+
+use crate::devices::bring;
+use crate::pool::Turn;
+use crate::{Host, built, had};
+
+/// Of the nodes' kernel, for their root.
+const DRIVERS: [&str; 5] = ["libnvdimm", "nd_e820", "nd_pmem", "erofs", "overlay"];
+const PAGE: &str = "a page from an image";
+const CONFIG: &str = r#"{"architecture":"amd64","os":"linux","config":{
+    "Entrypoint":["/usr/sbin/nginx","-g","daemon off;"],"Env":["PATH=/usr/sbin:/usr/bin","IN=image"]}}"#;
+const NGINX: &str = "user www-data;\nworker_processes 1;\nerror_log stderr;\npid /run/nginx.pid;\n\
+    events { worker_connections 64; }\n\
+    http { access_log off; server { listen 80; root /srv/www; } }\n";
+const USERS: &str = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/:/bin/false\n";
+const GROUPS: &str = "root:x:0:\nwww-data:x:33:\n";
+/// Machines of their own: the image is in its memory several times while it is made.
+const HOST_BYTES: u64 = 4 << 30;
+
+/// An archive as `docker save` makes it: Debian's packages, and above them what makes a server
+/// of nginx.
+fn saved(folder: &Path) -> PathBuf {
+    let talk = Talk::to(&|text| eprintln!("{text}"));
+    let cache = Cache::of_user().unwrap();
+    let root = debian_root(&cache, "bookworm", &["nginx-light", "busybox-static"], talk).unwrap();
+    let own = folder.join("own");
+    for (path, text) in [
+        ("etc/nginx/nginx.conf", NGINX),
+        ("etc/passwd", USERS),
+        ("etc/group", GROUPS),
+        ("srv/www/index.html", PAGE),
+        ("usr/share/.wh.doc", ""),
+    ] {
+        let path = own.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    for folder in ["var/log/nginx", "var/lib/nginx", "run"] {
+        fs::create_dir_all(own.join(folder)).unwrap();
+    }
+    fs::create_dir_all(own.join("usr/bin")).unwrap();
+    for program in ["sh", "cat", "find", "grep", "id", "kill", "ls", "tr", "wc"] {
+        std::os::unix::fs::symlink("/bin/busybox", own.join("usr/bin").join(program)).unwrap();
+    }
+    let tar = |from: &Path, name: &str, files: &[&str]| {
+        let mut tar = Command::new("tar");
+        tar.arg("-C").arg(from).arg("--owner=0").arg("--group=0").arg("-cf").arg(folder.join(name));
+        assert!(tar.args(files).status().unwrap().success());
+    };
+    tar(&root, "lower.tar", &["."]);
+    tar(&own, "upper.tar", &["."]);
+    fs::write(folder.join("config.json"), CONFIG).unwrap();
+    let manifest = r#"[{"Config":"config.json","Layers":["lower.tar","upper.tar"]}]"#;
+    fs::write(folder.join("manifest.json"), manifest).unwrap();
+    tar(folder, "saved.tar", &["manifest.json", "config.json", "lower.tar", "upper.tar"]);
+    folder.join("saved.tar")
+}
+
+#[test]
+fn nodes_serve_pages_from_one_container_image() {
+    let wanted = |config: &mut Config| {
+        config.memory_bytes = HOST_BYTES;
+        config.files.extend(built("6.1").unwrap().kernel.driver_files(&DRIVERS).unwrap());
+    };
+    let Some(host) = had(Host::start("6.1", wanted, Turn::wait())) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    host.machine.guest().put(&saved(folder.path()), Path::new("saved.tar")).unwrap();
+    let add = "kumiki image add web --kernel /boot/vmlinux --guest-module osnode-guest.ko --rootfs";
+    let said = host.refused(&format!("{add} docker-archive:saved.tar"));
+    assert!(said.contains("install the package erofs-utils"), "{said}");
+    bring(&host, "erofs-utils", "/usr/bin/mkfs.erofs", "/opt/erofs");
+    host.ok(&format!("{add} docker-archive:saved.tar; rm saved.tar; kumiki image verify web"));
+
+    let create = |n: u32| {
+        format!(
+            "kumiki node create n{n} --memory 256M --image web \
+             --net auto,address=10.77.{n}.2/24,host=10.77.{n}.1/24"
+        )
+    };
+    for n in [1, 2] {
+        host.ok(&format!("{}; kumiki node start n{n} --timeout 120", create(n)));
+        let tries = format!(
+            "for n in $(seq 30); do {} > page; [ -s page ] && exit 0; done; kumiki node logs n{n} | \
+             tail -n 40; kumiki node exec n{n} -- ls /; false",
+            get(n, "")
+        );
+        host.ok(&tries);
+        assert_eq!(host.ok("cat page"), PAGE);
+    }
+    within(&host);
+    one_copy(&host);
+    ends_with_its_program(&host);
+    // Nobody's root any more.
+    host.ok("kumiki node delete n1; kumiki node delete n2 --force; kumiki image rm web");
+    host.machine.shut_down(0).unwrap();
+}
+
+/// A line that prints a page of a node's; nothing if there is none.
+fn get(node: u32, path: &str) -> String {
+    // nc(1) ends with its input.
+    format!(
+        "(printf 'GET /{path} HTTP/1.0\\r\\n\\r\\n'; sleep 1) | nc -w 5 10.77.{node}.2 80 | \
+         sed '1,/^\\r$/d'"
+    )
+}
+
+/// Programs have the image's files, and write what is theirs alone.
+fn within(host: &Host) {
+    let exec = |line: &str| host.ok(&format!("kumiki node exec n1 -- sh -c '{line}'"));
+    assert!(exec("cat /etc/os-release; id -u").contains("bookworm"));
+    assert!(!host.ok("kumiki node logs n1").contains("through the page cache"));
+    assert_eq!(exec("ls /usr/share/doc /kumiki 2>&1 | grep -c No"), "2\n");
+    assert!(exec("cat /proc/[0-9]*/status | grep -A9 nginx | grep Uid").contains("\t33\t"));
+    exec("echo mine > /etc/mine; echo changed > /srv/www/index.html");
+    host.ok("kumiki node exec n2 -- sh -c '! ls /etc/mine'");
+    host.ok("echo brought > brought; kumiki node cp brought n1:/srv/www/; \
+             kumiki node cp n1:/etc/mine back; grep -q mine back");
+    assert_eq!(host.ok(&get(1, "brought")), "brought\n");
+    assert_eq!(host.ok(&get(1, "")), "changed\n");
+    assert_eq!(host.ok(&get(2, "")), PAGE);
+}
+
+/// What is read is where it was: nothing of it is in a node's page cache.
+fn one_copy(host: &Host) {
+    let cached = "grep ^Cached: /proc/meminfo | tr -dc 0-9";
+    let before = host.ok(&format!("kumiki node exec n2 -- sh -c '{cached}'"));
+    let read = "find /usr -type f -exec cat {} + | wc -c";
+    let bytes = host.ok(&format!("kumiki node exec n2 -- sh -c '{read}'"));
+    let after = host.ok(&format!("kumiki node exec n2 -- sh -c '{cached}'"));
+    let number = |text: &str| text.trim().parse::<u64>().unwrap();
+    let kib = number(&bytes) >> 10;
+    assert!(kib > 8 << 10, "{kib} KiB");
+    assert!(number(&after) < number(&before) + kib / 8, "{before} {after} {kib}");
+    let said = host.refused("kumiki image rm web --force");
+    assert!(said.contains("is the root of n1, n2"), "{said}");
+    host.ok("kumiki image verify web");
+}
+
+/// As a container does; and starts again, by itself if it is to be kept up.
+fn ends_with_its_program(host: &Host) {
+    let crash = "kumiki node exec n1 -- sh -c 'kill $(cat /run/nginx.pid)'";
+    host.run(crash);
+    host.ok(
+        r#"for n in $(seq 100); do kumiki node ls --json | grep -q '"state":"ended"' && exit 0; sleep 0.2; done; false"#,
+    );
+    let log = host.ok("kumiki node logs n1");
+    assert!(log.contains("the image's program has ended: /usr/sbin/nginx"), "{log}");
+    host.ok(
+        "cat > web.toml <<'EOF'\n[node.n1]\nimage = \"web\"\nmemory = \"256M\"\nrestart = true\n\
+             health = \"http:80/\"\nnet = [\"auto,address=10.77.1.2/24\"]\nEOF\n\
+             kumiki node watch web.toml > watched 2>&1 & echo $! > watch.pid",
+    );
+    let up =
+        format!("for n in $(seq 60); do {} > page; [ -s page ] && exit 0; done; false", get(1, ""));
+    host.ok(&up);
+    assert_eq!(host.ok("cat page"), PAGE);
+    host.ok(
+        "for n in $(seq 50); do kumiki node ls --json | grep -q '\"state\":\"up\"' && exit 0; \
+             sleep 0.2; done; false",
+    );
+    host.run(crash);
+    host.ok(
+        "for n in $(seq 100); do kumiki node ls | grep -q 'restarts: 1' && exit 0; sleep 0.2; \
+             done; cat watched; false",
+    );
+    host.ok(&format!("{up}; kill $(cat watch.pid); grep 'n1: it has ended' watched"));
+    host.ok("kumiki node stop n1");
+}

@@ -1,0 +1,95 @@
+//! Nodes that are handed over to a system of their owner's: Debian with systemd, from a disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kumiki_lab::{Cache, Config, Talk, debian_root};
+
+use crate::pool::Turn;
+use crate::{Host, had};
+
+/// Debian's own, and what makes a system of unpacked packages that nobody has set up.
+const PACKAGES: [&str; 5] = ["systemd-sysv", "bash", "coreutils", "util-linux", "mawk"];
+const FILES: [(&str, &str); 5] = [
+    ("etc/passwd", "root:x:0:0:root:/root:/bin/bash\nmessagebus:x:100:100::/:/bin/false\n"),
+    ("etc/group", "root:x:0:\nmessagebus:x:100:\n"),
+    ("etc/machine-id", "0123456789abcdef0123456789abcdef\n"),
+    ("etc/fstab", ""),
+    ("etc/systemd/system/kept.service", KEPT),
+];
+/// Says on its disk that it was stopped in order.
+const KEPT: &str = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'echo up >> \
+    /kept'\nExecStop=/bin/sh -c 'echo down >> /kept'\n[Install]\nWantedBy=multi-user.target\n";
+const DISK_MIB: u32 = 600;
+
+/// A disk with a system on it.
+fn disk(folder: &Path) -> PathBuf {
+    let talk = Talk::to(&|text| eprintln!("{text}"));
+    let packages = debian_root(&Cache::of_user().unwrap(), "trixie", &PACKAGES, talk).unwrap();
+    let root = folder.join("root");
+    let run = |program: &str, words: &[&str]| {
+        assert!(
+            Command::new(program).args(words).status().unwrap().success(),
+            "{program} {words:?}"
+        );
+    };
+    let text = |path: &Path| path.display().to_string();
+    run("cp", &["-a", &text(&packages), &text(&root)]);
+    for (path, content) in FILES {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let wants = root.join("etc/systemd/system/multi-user.target.wants");
+    fs::create_dir_all(&wants).unwrap();
+    std::os::unix::fs::symlink("../kept.service", wants.join("kept.service")).unwrap();
+    let default = root.join("etc/systemd/system/default.target");
+    std::os::unix::fs::symlink("/usr/lib/systemd/system/multi-user.target", default).unwrap();
+    let disk = folder.join("disk");
+    let size = format!("{DISK_MIB}M");
+    run("mkfs.ext4", &["-q", "-d", &text(&root), &text(&disk), &size]);
+    fs::remove_dir_all(root).unwrap();
+    disk
+}
+
+#[test]
+#[ignore = "minutes: systemd starts in an emulated node; run it by name after a change to inits"]
+fn debian_with_systemd_boots_from_a_disk_and_is_stopped_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = disk(folder.path());
+    let wanted = |config: &mut Config| {
+        let drive = format!("file={},if=virtio,format=raw,cache=unsafe", disk.display());
+        config.qemu.extend(["-drive".into(), drive.into()]);
+        config.memory_bytes = 3 << 30;
+        for module in ["virtio_blk", "ext4"] {
+            config.modules.push(module.parse().unwrap());
+        }
+    };
+    let Some(host) = had(Host::start("6.12", wanted, Turn::wait())) else { return };
+    host.add_image();
+    host.ok("kumiki node create n1 --memory 512M --image deb --disk /dev/vda --init /sbin/init");
+    for run in 1..=2 {
+        host.ok("kumiki node start n1 --timeout 240");
+        let state = "kumiki node exec n1 -- systemctl is-system-running --wait";
+        let state = host.run(&format!("timeout 240 {state}"));
+        let said = String::from_utf8_lossy(&state.stdout).into_owned();
+        if said != "running\n" {
+            host.run("kumiki node exec n1 -- systemctl --failed --no-pager");
+            host.run("kumiki node logs n1 | tail -n 60");
+        }
+        assert_eq!(said, "running\n");
+        assert_eq!(host.ok("kumiki node exec n1 -- cat /proc/1/comm"), "systemd\n");
+        assert_eq!(host.ok("kumiki node exec n1 -- findmnt -n -o FSTYPE /"), "ext4\n");
+        host.ok("echo text > file; kumiki node cp file n1:/root/; \
+                 kumiki node cp n1:/root/file back; cmp file back");
+        host.ok("kumiki node stop n1 --timeout 240");
+        let list = host.ok("kumiki node ls --json");
+        assert!(list.contains(r#""word":"powered off""#), "{list}");
+        host.ok("mkdir -p m; mount -t ext4 /dev/vda m");
+        assert_eq!(host.ok("cat m/kept"), "up\ndown\n".repeat(run));
+        host.ok("umount m");
+    }
+    host.ok("kumiki node delete n1; kumiki image rm deb");
+    host.machine.shut_down(0).unwrap();
+}

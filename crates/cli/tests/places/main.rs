@@ -1,0 +1,113 @@
+//! `kumiki place serve`, and `kumiki resource` with places behind a real NATS server.
+
+#[allow(dead_code, reason = "tests of other subjects use the rest")]
+#[path = "../cli/common.rs"]
+mod common;
+#[path = "../../../places/tests/nats/mod.rs"]
+mod nats;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use common::Home;
+use nats::NatsServer;
+use serde_json::Value;
+
+/// A place that serves, until it is dropped.
+struct Serving(Child);
+
+impl Serving {
+    fn start(home: &Home, args: &[&str]) -> Serving {
+        let mut command = home.start(&[&["place", "serve", "--host", "hostb"], args].concat());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("serving hostb.core"), "{line:?}");
+        Serving(child)
+    }
+
+    /// Ends it as a person does; its exit status.
+    fn end(&mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_place_behind_a_server_is_listed_and_answers_a_call() {
+    let (home, nats) = (Home::new(), NatsServer::start());
+    let url = nats.url();
+    let at = ["--nats", url.as_str()];
+    let kumiki = |args: &[&str]| {
+        let mut command = home.kumiki(&[&["resource"], args, &at].concat());
+        command.env("XDG_RUNTIME_DIR", home.path("run"));
+        command
+    };
+    let said = kumiki(&["ls"]).assert().code(1).get_output().clone();
+    assert!(String::from_utf8(said.stderr).unwrap().contains("no place behind"));
+
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap().to_string();
+    let allow = home.write(
+        "allow",
+        "list = true\n[kind.counter]\ncreate = true\ndestroy = true\nparts = [\"add\"]\n",
+    );
+    let allow = allow.to_str().unwrap();
+    let more = ["--cpus", &cpu, "--allow", allow];
+    let mut serving = Serving::start(&home, &[&at[..], &more].concat());
+    let place = format!("hostb.core{cpu}");
+    let hits = format!("{place}/counter/hits");
+    let text = |args: &[&str]| {
+        String::from_utf8(kumiki(args).assert().success().get_output().stdout.clone()).unwrap()
+    };
+    assert!(text(&["create", &hits, "41"]).starts_with("0x"));
+    assert_eq!(text(&["call", &hits, "add", "1"]), "42\n");
+    assert_eq!(text(&["call", &hits, "add", "-2"]), "40\n");
+    let listed = text(&["ls"]);
+    for part in ["hostb\n", &format!("  {place}\n"), "counter/hits", "place/", "serving"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    let json: Value = serde_json::from_str(&text(&["ls", "*/counter/*", "--json"])).unwrap();
+    assert_eq!((json[0]["name"].as_str(), json[0]["state"].as_str()), (Some(&*hits), Some("40")));
+    assert!(text(&["top", "--count", "1"]).contains("counter/hits"));
+
+    let refused = |args: &[&str], word: &str| {
+        let said = kumiki(args).assert().code(2).get_output().stderr.clone();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains(word), "{args:?}: {said}");
+    };
+    refused(&["call", &hits, "get"], "not in this place's allow-list");
+    refused(&["call", &hits, "grow"], "it has: add, get");
+    refused(&["call", &hits, "add", "\"x\""], "takes something else");
+    refused(&["call", &hits, "add", "x"], "is no JSON");
+    refused(&["call", "hosta.core0/counter/hits", "add", "1"], "nobody answers");
+    refused(&["create", &format!("{place}/memory/m"), "1"], "not in this place's allow-list");
+    refused(&["create", &hits, "1"], "exists already");
+
+    text(&["delete", &hits]);
+    refused(&["call", &hits, "add", "1"], "no resource is called");
+    assert_eq!(serving.end(), Some(0));
+    kumiki(&["ls"]).assert().code(1);
+}
+
+#[test]
+fn a_mistake_in_an_allow_list_is_told_before_anything_is_served() {
+    let (home, nats) = (Home::new(), NatsServer::start());
+    let path = home.write("allow", "list = true\n\n[kind.conuter]\ncreate = true\n");
+    let path = path.to_str().unwrap();
+    let url = nats.url();
+    let args = ["place", "serve", "--nats", &url, "--allow", path];
+    let said = home.kumiki(&args).assert().code(2).get_output().stderr.clone();
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("allow:3:7: there is no kind \"conuter\" here"), "{said}");
+    let absent = home.kumiki(&["place", "serve", "--nats", "nats://127.0.0.1:1"]).assert().code(2);
+    let said = String::from_utf8(absent.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("connecting to NATS at nats://127.0.0.1:1"), "{said}");
+}

@@ -1,0 +1,102 @@
+//! The paper's experiments as they were (sections 5.1 and 5.2), whose processing threads ran
+//! inside the kernel: threads there and in user space, one entry for a batch, and io_uring.
+//! Where the kernel module is loaded.
+
+use kumiki_measure::case::{Case, Place};
+use kumiki_measure::{Error, Result};
+use kumiki_parasc::backend::availability;
+use kumiki_parasc::{Backend, Config, CpuSet};
+
+use super::batch::{Batches, Calls, Plain};
+use super::calls::{Parents, Preads, Stats};
+use super::running::cpus;
+
+const ABOUT: &str = "so many calls of one kind, all together: plain calls in a row; by a \
+                     processing thread in user space or inside the kernel, without and with the \
+                     requesting thread's help; by the requesting thread with one entry into the \
+                     kernel; by io_uring";
+
+const SIZES: [usize; 4] = [1, 10, 50, 300];
+
+/// Who makes the calls of a batch.
+#[derive(Clone, Copy)]
+struct Way {
+    name: &'static str,
+    backend: Backend,
+    /// There is a processing thread.
+    thread: bool,
+    /// The requesting thread makes calls, too.
+    help: bool,
+}
+
+const WAYS: [Way; 6] = [
+    way("user", Backend::User, true, false),
+    way("user_helped", Backend::User, true, true),
+    way("kernel", Backend::Kernel, true, false),
+    way("kernel_helped", Backend::Kernel, true, true),
+    way("one_entry", Backend::Kernel, false, true),
+    way("io_uring", Backend::IoUring, true, true),
+];
+
+const fn way(name: &'static str, backend: Backend, thread: bool, help: bool) -> Way {
+    Way { name, backend, thread, help }
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    cases.extend(all_ways("getppid", |_, count| Ok(Parents::new(count))));
+    cases.extend(all_ways("pread", Preads::new));
+    cases.extend(all_ways("statx", Stats::new));
+    cases
+}
+
+fn all_ways<C: Calls + 'static>(
+    call: &'static str,
+    make: fn(&Place, usize) -> Result<C>,
+) -> impl Iterator<Item = Case> {
+    let params = move |case: Case, way: &'static str, count: usize| {
+        case.with("call", call).with("way", way).with("requests", count as u64)
+    };
+    SIZES.into_iter().flat_map(move |count| {
+        let plain = move |place: &Place| {
+            is_there()?;
+            Ok(Plain(make(place, count)?))
+        };
+        let by = move |way: Way| {
+            let batches = move |place: &Place| {
+                is_there()?;
+                Batches::new(make(place, count)?, &config(place, way)?)
+            };
+            params(Case::new("parasc.inside", ABOUT, batches).two_cpus(), way.name, count)
+        };
+        // A ring has no getppid, and of one call nothing is to be had but plain.
+        let ways = WAYS
+            .into_iter()
+            .filter(move |way| way.backend != Backend::IoUring || call != "getppid" && count > 1);
+        let plain = params(Case::new("parasc.inside", ABOUT, plain), "plain", count);
+        std::iter::once(plain).chain(ways.map(by))
+    })
+}
+
+fn config(place: &Place, way: Way) -> Result<Config> {
+    let cpus = match way.thread {
+        true => cpus(place, &Default::default(), 1)?,
+        false => CpuSet::new(),
+    };
+    let threads = if way.thread { Config::default().threads } else { 0 };
+    let (backend, help, policy) = (way.backend, way.help, crate::chosen());
+    Ok(Config { cpus: Some(cpus), threads, backend, help, policy, ..Config::default() })
+}
+
+/// Without the module nothing of this is measured: plain calls and threads in user space are
+/// cases of their own.
+fn is_there() -> Result<()> {
+    let kernel = availability().into_iter().find(|one| one.backend == Backend::Kernel);
+    match kernel {
+        Some(kernel) if !kernel.available => {
+            let needs = kernel.remedy.unwrap_or_default();
+            Err(Error::unsupported(kernel.detail, needs))
+        }
+        _ => Ok(()),
+    }
+}

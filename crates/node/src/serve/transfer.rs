@@ -1,0 +1,206 @@
+//! A disk's data between its file and the node's buffers, without a copy on the way: the
+//! kernel reads and writes where the node has them.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use virtio_queue::DescriptorChain;
+use vm_memory::{GuestAddress, GuestMemoryBackend, VolatileSlice};
+
+use super::backend::NodeMemory;
+
+/// Buffers of one call: `IOV_MAX`.
+const VECTORS: usize = 1024;
+
+/// Which way data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    ToNode,
+    ToFile,
+}
+
+/// A request's data where the node has it.
+pub(super) struct Buffers<'m>(Vec<VolatileSlice<'m>>);
+
+impl<'m> Buffers<'m> {
+    /// Those of a chain that the device may write, or those that it may read; `None` if one is
+    /// not in the node's memory.
+    pub(super) fn of(
+        memory: &'m NodeMemory,
+        chain: DescriptorChain<&NodeMemory>,
+        way: Way,
+    ) -> Option<Self> {
+        let mut slices = Vec::new();
+        for buffer in chain.filter(|buffer| buffer.is_write_only() == (way == Way::ToNode)) {
+            for slice in memory.get_slices(GuestAddress(buffer.addr().0), buffer.len() as usize) {
+                slices.push(slice.ok()?);
+            }
+        }
+        Some(Buffers(slices))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().fold(0, |sum, slice| sum.saturating_add(slice.len()))
+    }
+
+    /// Leaves the first `count` bytes out.
+    pub(super) fn skip(&mut self, mut count: usize) {
+        let whole = self.0.iter().take_while(|slice| {
+            let within = slice.len() <= count;
+            count -= if within { slice.len() } else { 0 };
+            within
+        });
+        let whole = whole.count();
+        self.0.drain(..whole);
+        if let Some(first) = self.0.first_mut()
+            && let Ok(rest) = first.offset(count)
+        {
+            *first = rest;
+        }
+    }
+
+    /// Leaves the last byte out.
+    pub(super) fn without_last(&mut self) {
+        while let Some(last) = self.0.pop() {
+            if let Some(length) = last.len().checked_sub(1) {
+                self.0.extend(last.subslice(0, length).ok().filter(|slice| !slice.is_empty()));
+                return;
+            }
+        }
+    }
+}
+
+/// File that a disk's data is read from and written to.
+pub(crate) struct Medium {
+    pub(crate) file: File,
+    /// The same, past the page cache.
+    direct: Option<File>,
+    /// Whether the kernel can pin the node's memory, as far as it has been tried.
+    pins: AtomicBool,
+}
+
+impl Medium {
+    pub(crate) fn new(file: File, direct: Option<File>) -> Self {
+        Medium { file, direct, pins: AtomicBool::new(true) }
+    }
+
+    /// Moves all of the buffers' bytes.
+    pub(super) fn transfer(&self, way: Way, mut at: u64, buffers: &mut Buffers<'_>) -> Result<()> {
+        while buffers.bytes() > 0 {
+            let moved = self.some(way, at, &buffers.0)?;
+            if moved == 0 {
+                // A file that has shrunk: an error of this request only.
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            at += moved as u64;
+            buffers.skip(moved);
+        }
+        Ok(())
+    }
+
+    fn some(&self, way: Way, at: u64, slices: &[VolatileSlice<'_>]) -> Result<usize> {
+        if let Some(direct) = self.direct.as_ref().filter(|_| self.pins.load(Ordering::Relaxed)) {
+            match moved(direct, way, at, slices) {
+                // Buffers that do not lie as the disk wants them, as those of small reads do.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                // Memory that the host's kernel has no pages of: kept from it, or off line.
+                Err(error) if error.raw_os_error() == Some(libc::EFAULT) => {
+                    self.pins.store(false, Ordering::Relaxed);
+                    super::say(format_args!(
+                        "a disk is read through the page cache: the node's memory is not of the \
+                         host's allocator (--memory-from contig)"
+                    ));
+                }
+                moved => return moved,
+            }
+        }
+        moved(&self.file, way, at, slices)
+    }
+}
+
+/// How many bytes one call has moved.
+fn moved(file: &File, way: Way, at: u64, slices: &[VolatileSlice<'_>]) -> Result<usize> {
+    let vectors: Vec<_> = slices
+        .iter()
+        .take(VECTORS)
+        .map(|slice| libc::iovec {
+            iov_base: slice.ptr_guard_mut().as_ptr().cast(),
+            iov_len: slice.len(),
+        })
+        .collect();
+    let at = i64::try_from(at).map_err(|_| Error::from(ErrorKind::InvalidInput))?;
+    loop {
+        let (fd, count) = (file.as_raw_fd(), vectors.len() as i32);
+        let moved = match way {
+            // SAFETY: each vector is a slice of the node's memory, which is mapped as long as the
+            // slices are borrowed, and to which no reference exists: others write it, too.
+            Way::ToNode => unsafe { libc::preadv64(fd, vectors.as_ptr(), count, at) },
+            // SAFETY: as above; it is only read.
+            Way::ToFile => unsafe { libc::pwritev64(fd, vectors.as_ptr(), count, at) },
+        };
+        match usize::try_from(moved) {
+            Ok(moved) => return Ok(moved),
+            Err(_) => {
+                let error = Error::last_os_error();
+                if error.kind() != ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use vm_memory::Bytes;
+
+    use super::*;
+
+    fn buffers<'m>(memory: &'m NodeMemory, places: &[(u64, usize)]) -> Buffers<'m> {
+        let slice = |&(at, length)| memory.get_slice(GuestAddress(at), length).unwrap();
+        Buffers(places.iter().map(slice).collect())
+    }
+
+    #[test]
+    fn bytes_go_where_the_buffers_are_and_no_further() {
+        let memory = NodeMemory::from_ranges(&[(GuestAddress(0x1000), 0x2000)]).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        let medium = Medium::new(file, None);
+        let mut data = buffers(&memory, &[(0x1000, 2), (0x1100, 3), (0x1200, 1)]);
+        data.without_last();
+        data.skip(1);
+        assert_eq!(data.bytes(), 4);
+        medium.transfer(Way::ToNode, 3, &mut data).unwrap();
+        let read = |at| memory.read_obj::<u32>(GuestAddress(at)).unwrap().to_le_bytes();
+        assert_eq!(
+            (&read(0x1000), &read(0x1100), &read(0x1200)),
+            (b"\x003\0\0", b"456\0", &[0; 4])
+        );
+        medium.transfer(Way::ToFile, 8, &mut buffers(&memory, &[(0x1100, 3)])).unwrap();
+        let mut data = buffers(&memory, &[(0x1000, 4), (0x1300, 0)]);
+        medium.transfer(Way::ToNode, 7, &mut data).unwrap();
+        assert_eq!(&read(0x1000), b"7456");
+        // Beyond its end.
+        let short = medium.transfer(Way::ToNode, 9, &mut buffers(&memory, &[(0x1000, 4)]));
+        assert_eq!(short.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn more_buffers_than_one_call_takes_are_several_calls() {
+        let memory = NodeMemory::from_ranges(&[(GuestAddress(0x1000), 0x2000)]).unwrap();
+        let text: Vec<u8> = (0..VECTORS + 9).map(|n| (n % 251) as u8).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&text).unwrap();
+        let places: Vec<_> = (0..text.len()).map(|n| (0x1000 + n as u64, 1)).collect();
+        let mut data = buffers(&memory, &places);
+        Medium::new(file, None).transfer(Way::ToNode, 0, &mut data).unwrap();
+        let mut there = vec![0; text.len()];
+        memory.read_slice(&mut there, GuestAddress(0x1000)).unwrap();
+        assert_eq!(there, text);
+    }
+}

@@ -1,0 +1,49 @@
+//! Notes on services for those who list nodes, beside a node's other files.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result, runtime};
+
+/// How a node is kept up, as of now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceState {
+    /// `up`, `starting`, `unhealthy` or `waiting`.
+    pub state: String,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// How often it was not healthy when it was asked.
+    pub unhealthy: u64,
+    /// Seconds before the next start, where it waits.
+    pub pause_s: u64,
+    /// Why it is not up, as far as that is known.
+    pub why: Option<String>,
+    /// The process that keeps it.
+    pub process: u32,
+}
+
+fn name_of(node: &str) -> String {
+    format!("{node}.service")
+}
+
+/// A node's, if some process keeps it.
+pub(crate) fn state_of(node: &str) -> Option<ServiceState> {
+    let path = runtime::file(&name_of(node)).ok()?;
+    let state: ServiceState = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    fs::exists(format!("/proc/{}", state.process)).is_ok_and(|is| is).then_some(state)
+}
+
+/// Replaces it whole.
+pub(crate) fn keep(node: &str, state: &ServiceState) -> Result<()> {
+    let path = runtime::file(&name_of(node))?;
+    let new = path.with_extension("service.new");
+    let json = serde_json::to_vec(state).map_err(|error| Error::Refused(error.to_string()))?;
+    fs::write(&new, json).and_then(|()| fs::rename(&new, &path)).map_err(|e| Error::file(path, e))
+}
+
+pub(crate) fn forget(node: &str) {
+    if let Ok(path) = runtime::file(&name_of(node)) {
+        let _ = fs::remove_file(path);
+    }
+}

@@ -1,0 +1,95 @@
+//! Services as Prometheus reads them, at a socket.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use crate::service::ServiceState;
+use crate::{Error, Result, runtime};
+
+const SOCKET: &str = "metrics.sock";
+/// A client may not read.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// One metric: name, kind, help, value.
+type Metric = (&'static str, &'static str, &'static str, fn(&ServiceState) -> u64);
+
+const METRICS: [Metric; 3] = [
+    ("kumiki_node_up", "gauge", "1 if the node answers and is healthy", |state| {
+        u64::from(state.state == "up")
+    }),
+    ("kumiki_node_restarts_total", "counter", "Starts after the first", |state| state.restarts),
+    ("kumiki_node_unhealthy_total", "counter", "Questions that were not answered well", |state| {
+        state.unhealthy
+    }),
+];
+
+/// The text for these nodes, by their names.
+fn text(nodes: &[(String, ServiceState)]) -> String {
+    let mut text = String::new();
+    for (name, kind, help, value) in METRICS {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (node, state) in nodes {
+            let _ = writeln!(text, "{name}{{node=\"{node}\"}} {}", value(state));
+        }
+    }
+    text
+}
+
+/// Answers whoever connects, in a thread of its own. One process serves them.
+pub(super) fn serve(
+    states: impl Fn() -> Vec<(String, ServiceState)> + Send + 'static,
+) -> Result<()> {
+    let path = runtime::file(SOCKET)?;
+    let failed = |error| Error::file(&path, error);
+    if std::os::unix::net::UnixStream::connect(&path).is_ok() {
+        return Err(Error::Refused(format!(
+            "{}: another kumiki node watch serves it: one keeps all services",
+            path.display()
+        )));
+    }
+    // Of one that was killed.
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).map_err(failed)?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            let limited = stream
+                .set_read_timeout(Some(LIMIT))
+                .and_then(|()| stream.set_write_timeout(Some(LIMIT)));
+            if limited.is_err() {
+                continue;
+            }
+            // Whatever is asked for, there is one page.
+            let _ = stream.read(&mut [0; 1024]);
+            let text = text(&states());
+            let head = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\r\n";
+            let _ =
+                stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes()));
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_has_a_line_a_node() {
+        let state = ServiceState { state: "up".into(), restarts: 3, ..ServiceState::default() };
+        let waits = ServiceState { state: "waiting".into(), unhealthy: 7, ..state.clone() };
+        let text = text(&[("web".into(), state), ("db".into(), waits)]);
+        for line in [
+            "# TYPE kumiki_node_up gauge",
+            "kumiki_node_up{node=\"web\"} 1",
+            "kumiki_node_up{node=\"db\"} 0",
+            "kumiki_node_restarts_total{node=\"web\"} 3",
+            "kumiki_node_unhealthy_total{node=\"db\"} 7",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line} in {text}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! `kumiki node watch`: keeps the services of a file up.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::backoff::Backoff;
+use super::metrics;
+use crate::devices::{Addressing, Assigned, DeviceSpec};
+use crate::listing::State;
+use crate::machine::Machine;
+use crate::node::Node;
+use crate::service::{Service, ServiceState, forget, keep};
+use crate::{Error, Result, listing};
+
+/// Between two looks at a node.
+const EVERY: Duration = Duration::from_secs(1);
+/// Between two questions after its health.
+const ASKED_EVERY: Duration = Duration::from_secs(5);
+/// Answers that may fail one after the other.
+const FAILURES: u32 = 3;
+/// How long a service may take from its node's start to its first good answer.
+const GRACE: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(120);
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(100);
+
+type States = Arc<Mutex<BTreeMap<String, ServiceState>>>;
+
+/// Keeps up the nodes of a file that are to be started again, until `stop`. They are there
+/// already: `apply` makes them. `told` hears what happens to which.
+pub fn watch(
+    file: &Path,
+    stop: &Arc<AtomicBool>,
+    told: impl Fn(&str, &str) + Send + Sync,
+) -> Result<()> {
+    let machine = Machine::read(file)?;
+    let services: Vec<_> = machine
+        .nodes
+        .iter()
+        .filter_map(|node| Some((node.spec.name.clone(), node.service.clone()?)))
+        .collect();
+    if services.is_empty() {
+        return Err(Error::Refused(format!(
+            "{}: no node has `restart = true`: there is nothing to watch",
+            file.display()
+        )));
+    }
+    for (name, _) in &services {
+        Node::find(name)?;
+    }
+    let states = States::default();
+    let shown = Arc::clone(&states);
+    metrics::serve(move || {
+        let states = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        states.iter().map(|(name, state)| (name.clone(), state.clone())).collect()
+    })?;
+    thread::scope(|scope| {
+        for (name, service) in services {
+            let (states, stop, told) = (Arc::clone(&states), Arc::clone(stop), &told);
+            scope.spawn(move || {
+                let mut kept = Kept::new(name, service, states);
+                while !stop.load(Ordering::Relaxed) {
+                    kept.look(&stop, told);
+                    rest(EVERY, &stop);
+                }
+                forget(&kept.name);
+            });
+        }
+    });
+    Ok(())
+}
+
+/// Sleeps, unless it is the end.
+fn rest(time: Duration, stop: &AtomicBool) {
+    let begin = Instant::now();
+    while begin.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        thread::sleep(LOOK.min(time));
+    }
+}
+
+/// One service.
+struct Kept {
+    name: String,
+    service: Service,
+    states: States,
+    state: ServiceState,
+    backoff: Backoff,
+    /// Since when its node runs, as far as this has seen.
+    begun: Option<Instant>,
+    asked: Option<Instant>,
+    failures: u32,
+}
+
+impl Kept {
+    fn new(name: String, service: Service, states: States) -> Self {
+        let state = ServiceState { process: std::process::id(), ..ServiceState::default() };
+        let (backoff, begun, asked, failures) = (Backoff::default(), None, None, 0);
+        Kept { name, service, states, state, backoff, begun, asked, failures }
+    }
+
+    fn say(&mut self, state: &str, why: Option<String>) {
+        self.state.state = state.to_owned();
+        self.state.why = why;
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states.insert(self.name.clone(), self.state.clone());
+        drop(states);
+        // Without the note it is kept all the same.
+        let _ = keep(&self.name, &self.state);
+    }
+
+    fn look(&mut self, stop: &AtomicBool, told: &(impl Fn(&str, &str) + Sync)) {
+        let node = listing::nodes()
+            .ok()
+            .and_then(|all| all.into_iter().find(|node| node.name == self.name));
+        let Some(node) = node else {
+            // Somebody replaces it just now, or has deleted it.
+            self.begun = None;
+            return self.say("waiting", Some("there is no node of this name".into()));
+        };
+        match node.state {
+            State::Ready => self.up(stop, told),
+            // By hand, or by another command: it is waited for.
+            State::Starting | State::Lent => self.say("starting", None),
+            State::Ended => {
+                let why =
+                    node.message.map_or(node.word.to_owned(), |text| format!("panic: {text}"));
+                self.again(&format!("it has ended: {why}"), stop, told);
+            }
+            State::Stopped | State::Created => self.again("it does not run", stop, told),
+        }
+    }
+
+    /// It answers; whether its service does is asked now and again.
+    fn up(&mut self, stop: &AtomicBool, told: &(impl Fn(&str, &str) + Sync)) {
+        let now = Instant::now();
+        let begun = *self.begun.get_or_insert(now);
+        let Some(health) = self.service.health.clone() else {
+            if self.state.state != "up" {
+                self.backoff.up(now);
+                self.say("up", None);
+            }
+            return;
+        };
+        let often = if self.state.state == "up" { ASKED_EVERY } else { EVERY };
+        if self.asked.is_some_and(|asked| asked.elapsed() < often) {
+            return;
+        }
+        let answer = health.ask(&self.name, address(&self.name));
+        self.asked = Some(Instant::now());
+        match answer {
+            Ok(()) => {
+                self.failures = 0;
+                if self.state.state != "up" {
+                    self.backoff.up(Instant::now());
+                    self.say("up", None);
+                }
+            }
+            // It is still on its way.
+            Err(why) if self.state.state != "up" && begun.elapsed() < GRACE => {
+                self.say("starting", Some(why));
+            }
+            Err(why) => {
+                self.failures += 1;
+                self.state.unhealthy += 1;
+                self.say("unhealthy", Some(why.clone()));
+                if self.failures >= FAILURES {
+                    self.again(&format!("it is not healthy: {why}"), stop, told);
+                }
+            }
+        }
+    }
+
+    /// Ends it if it runs, waits, and starts it again.
+    fn again(&mut self, why: &str, stop: &AtomicBool, told: &(impl Fn(&str, &str) + Sync)) {
+        let first = self.state.state.is_empty();
+        let pause = if first { Duration::ZERO } else { self.backoff.down(Instant::now()) };
+        (self.begun, self.asked, self.failures) = (None, None, 0);
+        let restart = || -> Result<()> {
+            let node = Node::find(&self.name)?;
+            if node.is_running()? { node.stop(STOP_LIMIT) } else { Ok(()) }
+        };
+        let ended = restart();
+        self.state.pause_s = pause.as_secs();
+        if !first {
+            told(&self.name, &format!("{why}; it is started again in {pause:?}"));
+        }
+        self.say("waiting", Some(why.to_owned()));
+        rest(pause, stop);
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        self.state.pause_s = 0;
+        self.say("starting", Some(why.to_owned()));
+        let started = ended
+            .and_then(|()| Node::find(&self.name))
+            .and_then(|node| node.start(false, START_LIMIT).map(drop));
+        self.state.restarts += u64::from(!first);
+        match started {
+            Ok(()) => {
+                self.begun = Some(Instant::now());
+                self.say("starting", None);
+            }
+            Err(error) => {
+                told(&self.name, &error.to_string());
+                self.say("waiting", Some(error.to_string()));
+            }
+        }
+    }
+}
+
+/// Where this machine reaches a node: its first card with an address that is known here.
+fn address(name: &str) -> Option<IpAddr> {
+    let devices = Node::find(name).and_then(|node| node.assigned()).ok()?;
+    let of = |device: &Assigned| match &device.device {
+        DeviceSpec::Net(net) => match net.address {
+            Addressing::Static(address) => Some(address),
+            Addressing::User => device.user_address(name),
+            _ => None,
+        },
+        _ => None,
+    };
+    devices.iter().find_map(of).map(|address| IpAddr::V4(address.address))
+}

@@ -1,0 +1,324 @@
+//! Calling places behind a NATS server.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use kumiki_resource::kind::Kind;
+use kumiki_resource::{Id, Listed, Name, Rights};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use crate::error::{Error, Result};
+use crate::nats::{Link, Nats};
+use crate::part::{Part, Portable};
+use crate::remote::Remote;
+use crate::session::Session;
+use crate::wire::{self, Offer, Operation, Outcome, Why};
+
+/// For how long a call is tried, if nothing else is said.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks whether a lease wants to be renewed.
+const RENEW: Duration = Duration::from_secs(5);
+
+/// A client of places behind a NATS server. Cheap to clone, used from any task.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+    patience: Duration,
+}
+
+pub(crate) struct Inner {
+    pub(crate) nats: async_nats::Client,
+    pub(crate) link: watch::Receiver<Link>,
+    /// For who looks at a place's leases.
+    pub(crate) name: String,
+    sessions: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+/// What one place is to do of a batch, and where the answers go.
+#[derive(Default)]
+struct Group {
+    numbers: Vec<usize>,
+    operations: Vec<Operation>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("name", &self.inner.name).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Connects to the server, in a tokio runtime. What is under way when the connection is
+    /// lost is asked again when there is another one.
+    ///
+    /// # Errors
+    /// [`Error::Connect`]; credentials that cannot be read.
+    pub async fn connect(nats: &Nats) -> Result<Client> {
+        let name =
+            format!("{}-{}-{:08x}", crate::host_name(), std::process::id(), fastrand::u32(..));
+        let (nats, link) = nats.connect(&name).await?;
+        let inner = Arc::new(Inner { nats, link, name, sessions: Mutex::default() });
+        tokio::spawn(renew(Arc::downgrade(&inner)));
+        Ok(Client { inner, patience: PATIENCE })
+    }
+
+    /// The same client, whose calls are tried for so long: ten seconds, if nothing is said.
+    #[must_use]
+    pub fn within(&self, patience: Duration) -> Client {
+        Client { inner: Arc::clone(&self.inner), patience }
+    }
+
+    pub(crate) fn session(&self, place: &str) -> Arc<Session> {
+        let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = sessions.get(place) {
+            return Arc::clone(session);
+        }
+        let session = Arc::new(Session::new(place));
+        sessions.insert(place.to_owned(), Arc::clone(&session));
+        session
+    }
+
+    /// Makes a resource at `place`, `hostb.core3`; the reference has all rights.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::NotSent`] and [`Error::Refused`]: none was made.
+    /// [`Error::Unknown`]: perhaps one was.
+    pub async fn create<K: Portable>(
+        &self,
+        place: &str,
+        unique: Option<&str>,
+        spec: K::Spec,
+    ) -> Result<Remote<K>> {
+        let operation = Operation::Create {
+            kind: K::NAME.to_owned(),
+            version: K::VERSION,
+            unique: unique.map(str::to_owned),
+            spec: written(K::NAME, &spec)?,
+        };
+        let (life, answer) = self.ask_with_life(place, 0, operation).await?;
+        let id = Id::from_u64(given(K::NAME, &answer)?);
+        Ok(Remote::new(self.session(place).place.clone(), life, id, Rights::all()))
+    }
+
+    /// Runs a program part on a resource, by its place's owner: once, or not at all, and the
+    /// error says which, or that it is not known.
+    ///
+    /// # Errors
+    /// [`Error::Rights`] without [`Rights::USE`]; [`Error::Gone`], [`Error::NotSent`] and
+    /// [`Error::Refused`]: it has not run, apart from [`Why::Panicked`] and
+    /// [`Why::AnswerTooLarge`]. [`Error::Unknown`]: it has run once or not at all.
+    pub async fn call<P: Part>(&self, on: &Remote<P::Kind>, input: P::In) -> Result<P::Out> {
+        on.require(Rights::USE)?;
+        let operation = operation::<P>(on, &input)?;
+        let (_, answer) = self.ask_with_life(&on.place, on.life, operation).await?;
+        given(P::NAME, &answer)
+    }
+
+    /// Runs a program part on each of these resources, with what stands beside it. What one
+    /// place is to do travels together and runs there in this order; places work at the same
+    /// time. The results are in this order, too.
+    ///
+    /// # Errors
+    /// Of each by itself, as [`call`](Self::call).
+    pub async fn each<'a, P: Part>(
+        &self,
+        all: impl IntoIterator<Item = (&'a Remote<P::Kind>, P::In)>,
+    ) -> Vec<Result<P::Out>> {
+        let mut results: Vec<Option<Result<P::Out>>> = Vec::new();
+        // By place and its life: each a request, or several if it is too much for one.
+        let mut groups: HashMap<(Arc<str>, u64), Group> = HashMap::new();
+        for (number, (on, input)) in all.into_iter().enumerate() {
+            let built = on.require(Rights::USE).and_then(|()| operation::<P>(on, &input));
+            results.push(match built {
+                Ok(operation) => {
+                    let group = groups.entry((Arc::clone(&on.place), on.life)).or_default();
+                    group.numbers.push(number);
+                    group.operations.push(operation);
+                    None
+                }
+                Err(error) => Some(Err(error)),
+            });
+        }
+        let asked = groups.into_iter().map(|((place, life), group)| async move {
+            (group.numbers, self.ask_all(&place, life, group.operations).await)
+        });
+        for (numbers, answers) in futures_util::future::join_all(asked).await {
+            for (number, answer) in numbers.into_iter().zip(answers) {
+                results[number] = Some(answer.and_then(|(_, bytes)| given(P::NAME, &bytes)));
+            }
+        }
+        let all = results.into_iter();
+        all.map(|result| result.expect("each was asked for, or refused")).collect()
+    }
+
+    /// Destroys a resource. Other references of it are stale from then on.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call), with [`Rights::DESTROY`].
+    pub async fn destroy<K: Portable>(&self, what: Remote<K>) -> Result<()> {
+        what.require(Rights::DESTROY)?;
+        let operation = Operation::Destroy { id: what.id.to_u64(), kind: K::NAME.to_owned() };
+        let (_, answer) = self.ask_with_life(&what.place, what.life, operation).await?;
+        given(K::NAME, &answer)
+    }
+
+    /// A reference to the resource called `name`, to use and to share.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`]; [`Error::Value`] if the name is
+    /// of another kind than `K`.
+    pub async fn open<K: Kind>(&self, name: &Name) -> Result<Remote<K>> {
+        if name.kind() != K::NAME {
+            let why = format!("it is of kind {}, not {}", name.kind(), K::NAME);
+            return Err(Error::Value { what: format!("opening {name}"), why });
+        }
+        let (kind, unique) = (name.kind().to_owned(), name.unique().to_owned());
+        let (life, answer) =
+            self.ask_with_life(name.place(), 0, Operation::Open { kind, unique }).await?;
+        let id = Id::from_u64(given(K::NAME, &answer)?);
+        let place = self.session(name.place()).place.clone();
+        Ok(Remote::new(place, life, id, Rights::USE | Rights::SHARE))
+    }
+
+    /// A place's resources whose names match.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`].
+    pub async fn ls(&self, place: &str, pattern: &str) -> Result<Vec<Listed>> {
+        let operation = Operation::List { pattern: pattern.to_owned() };
+        let (_, answer) = self.ask_with_life(place, 0, operation).await?;
+        given("a listing", &answer)
+    }
+
+    /// A place's kinds and program parts.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`].
+    pub async fn offers(&self, place: &str) -> Result<Vec<Offer>> {
+        let (_, answer) = self.ask_with_life(place, 0, Operation::Offers).await?;
+        given("a list of program parts", &answer)
+    }
+
+    /// Asks a place for one operation: for who knows kinds and parts only by their names.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub async fn ask(&self, place: &str, operation: Operation) -> Result<Bytes> {
+        self.ask_with_life(place, 0, operation).await.map(|(_, answer)| answer)
+    }
+
+    async fn ask_with_life(
+        &self,
+        place: &str,
+        life: u64,
+        operation: Operation,
+    ) -> Result<(u64, Bytes)> {
+        let mut answers = self.ask_all(place, life, vec![operation]).await;
+        answers.pop().expect("one answer an operation")
+    }
+
+    /// Asks one place for these, in requests that fit into messages.
+    async fn ask_all(
+        &self,
+        place: &str,
+        life: u64,
+        operations: Vec<Operation>,
+    ) -> Vec<Result<(u64, Bytes)>> {
+        let session = self.session(place);
+        let deadline = tokio::time::Instant::now() + self.patience;
+        let mut answers = Vec::with_capacity(operations.len());
+        for chunk in self.chunks(operations) {
+            let count = chunk.len();
+            match self.inner.once(&session, life, chunk, deadline).await {
+                Ok((life, outcomes)) => {
+                    let one = |outcome| of_outcome(place, outcome).map(|bytes| (life, bytes));
+                    answers.extend(outcomes.into_iter().map(one));
+                }
+                Err(failure) => answers.extend((0..count).map(|_| Err(failure.error(place)))),
+            }
+        }
+        answers
+    }
+
+    /// Operations by messages that have room for them.
+    fn chunks(&self, operations: Vec<Operation>) -> Vec<Vec<Operation>> {
+        let most = self.inner.nats.max_payload() / 2;
+        let mut chunks: Vec<Vec<Operation>> = Vec::new();
+        let mut room = 0_usize;
+        for operation in operations {
+            let bytes = 64
+                + match &operation {
+                    Operation::Call { input, .. } => input.len(),
+                    Operation::Create { spec, .. } => spec.len(),
+                    _ => 256,
+                };
+            match chunks.last_mut() {
+                Some(chunk) if chunk.len() < wire::MOST_OPERATIONS && room >= bytes => {
+                    chunk.push(operation);
+                }
+                _ => {
+                    chunks.push(vec![operation]);
+                    room = most;
+                }
+            }
+            room = room.saturating_sub(bytes);
+        }
+        chunks
+    }
+}
+
+fn operation<P: Part>(on: &Remote<P::Kind>, input: &P::In) -> Result<Operation> {
+    Ok(Operation::Call {
+        id: on.id.to_u64(),
+        kind: <P::Kind as Kind>::NAME.to_owned(),
+        part: P::NAME.to_owned(),
+        version: P::VERSION,
+        input: written(P::NAME, input)?,
+    })
+}
+
+fn of_outcome(place: &str, outcome: Outcome) -> Result<Bytes> {
+    outcome.map_err(|refusal| match Why::from(refusal.why) {
+        Why::Died | Why::Forgotten => Error::Unknown { place: place.to_owned(), why: refusal.text },
+        why => Error::Refused { place: place.to_owned(), why, text: refusal.text },
+    })
+}
+
+fn written<T: Serialize>(what: &str, value: &T) -> Result<Bytes> {
+    wire::named(value).map_err(|error| Error::Value {
+        what: format!("what {what} is to take cannot be written as MessagePack"),
+        why: error.to_string(),
+    })
+}
+
+fn given<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
+    wire::read(bytes).map_err(|error| Error::Value {
+        what: format!("what {what} has given is something else"),
+        why: error.to_string(),
+    })
+}
+
+/// Keeps leases that are not used, as long as there is a client.
+async fn renew(inner: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(RENEW).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let sessions: Vec<_> = {
+            let sessions = inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            sessions.values().cloned().collect()
+        };
+        for session in sessions {
+            if let Some(lease) = session.lease() {
+                let third = Duration::from_millis(lease.granted.holds_ms / 3);
+                if session.idle(third).is_some() {
+                    inner.renew(&session, lease).await;
+                }
+            }
+        }
+    }
+}

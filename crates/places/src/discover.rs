@@ -1,0 +1,108 @@
+//! The places that there are, by NATS' service protocol.
+
+use std::time::Duration;
+
+use async_nats::StatusCode;
+use futures_util::StreamExt;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::wire::SERVICE;
+
+/// For how long all answers are waited for.
+const LONGEST: Duration = Duration::from_secs(2);
+/// For how long a further answer is waited for.
+const FURTHER: Duration = Duration::from_millis(200);
+/// Places that are heard, at most.
+const MOST: usize = 100_000;
+
+/// A place that has answered.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seen {
+    /// Its name, `hostb.core3`.
+    pub place: String,
+    /// Number of its life.
+    pub life: u64,
+    /// Kumiki's version there.
+    pub version: String,
+    /// Requests so far.
+    pub requests: u64,
+    /// Time that it has taken for them, ns.
+    pub busy_ns: u64,
+}
+
+/// An answer to `$SRV.INFO` or `$SRV.STATS`, as far as it is of use.
+#[derive(Deserialize)]
+struct Answer {
+    id: String,
+    version: String,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    endpoints: Vec<Endpoint>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    place: Option<String>,
+    life: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(default)]
+    num_requests: u64,
+    #[serde(default)]
+    processing_time: u64,
+}
+
+impl Client {
+    /// The places that answer at this server and those connected to it, by their names. It takes
+    /// some tenths of a second: nobody knows how many there are.
+    ///
+    /// # Errors
+    /// [`Error::Nats`] if nothing can be asked.
+    pub async fn places(&self) -> Result<Vec<Seen>> {
+        let (infos, stats) = tokio::join!(self.gather("INFO"), self.gather("STATS"));
+        let stats = stats?;
+        let seen = infos?.into_iter().filter_map(|info| {
+            let of = stats.iter().find(|one| one.id == info.id);
+            let endpoint = of.and_then(|one| one.endpoints.first());
+            Some(Seen {
+                place: info.metadata.place?,
+                life: info.metadata.life?.parse().ok()?,
+                version: info.version,
+                requests: endpoint.map_or(0, |endpoint| endpoint.num_requests),
+                busy_ns: endpoint.map_or(0, |endpoint| endpoint.processing_time),
+            })
+        });
+        let mut seen: Vec<Seen> = seen.collect();
+        seen.sort();
+        Ok(seen)
+    }
+
+    /// Asks all, and waits until nobody answers any more.
+    async fn gather(&self, verb: &str) -> Result<Vec<Answer>> {
+        let failed = |why: String| Error::Nats { what: "asking which places there are", why };
+        let nats = &self.inner.nats;
+        let inbox = nats.new_inbox();
+        let mut answers =
+            nats.subscribe(inbox.clone()).await.map_err(|error| failed(error.to_string()))?;
+        let asked = nats.publish_with_reply(format!("$SRV.{verb}.{SERVICE}"), inbox, "".into());
+        asked.await.map_err(|error| failed(error.to_string()))?;
+        let end = Instant::now() + LONGEST;
+        let (mut seen, mut until) = (Vec::new(), end);
+        while seen.len() < MOST {
+            let Ok(Some(answer)) = timeout_at(until.min(end), answers.next()).await else { break };
+            if answer.status == Some(StatusCode::NO_RESPONDERS) {
+                break;
+            }
+            // Anybody may answer anything.
+            seen.extend(serde_json::from_slice::<Answer>(&answer.payload));
+            until = Instant::now() + FURTHER;
+        }
+        Ok(seen)
+    }
+}

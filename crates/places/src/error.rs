@@ -1,0 +1,138 @@
+//! Everything that can go wrong with a place on another machine.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::wire::Why;
+
+/// An error of this crate: what failed, on which thing, why, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No connection to the server.
+    #[error("connecting to NATS at {url}: {source}; is nats-server running there?")]
+    Connect {
+        /// Which.
+        url: String,
+        /// Why.
+        #[source]
+        source: async_nats::ConnectError,
+    },
+    /// The server's refusal, or the client's, of something that a place needs.
+    #[error("{what}: {why}")]
+    Nats {
+        /// The step.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// Nobody answers to the name. Nothing was done.
+    #[error(
+        "nobody answers at place {place}: it has ended, or never was; nothing was done. `kumiki \
+         resource ls --nats URL` shows those that there are"
+    )]
+    Gone {
+        /// Which.
+        place: String,
+    },
+    /// The request never left: there was no connection. Nothing was done.
+    #[error("not sent to place {place}: {why}; nothing was done")]
+    NotSent {
+        /// Which.
+        place: String,
+        /// Why.
+        why: String,
+    },
+    /// The request was sent and there is no answer: it has run once, or not at all.
+    #[error("unknown whether place {place} has done it: {why}; look before asking again")]
+    Unknown {
+        /// Which.
+        place: String,
+        /// Why.
+        why: String,
+    },
+    /// The place's refusal. Nothing was done, unless `why` says that it has run.
+    #[error("place {place}: {text}")]
+    Refused {
+        /// Which.
+        place: String,
+        /// Kind of the refusal.
+        why: Why,
+        /// The place's words.
+        text: String,
+    },
+    /// Too much for one message. Nothing was done.
+    #[error(
+        "{bytes} bytes for place {place} are more than a message may be, {limit}: send less at a time"
+    )]
+    TooLarge {
+        /// Which.
+        place: String,
+        /// The message.
+        bytes: usize,
+        /// The server's limit.
+        limit: usize,
+    },
+    /// A value that is not what it should be: of the caller's that cannot be written, or of the
+    /// place's that cannot be read.
+    #[error("{what}: {why}")]
+    Value {
+        /// Which.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// The reference does not allow it.
+    #[error("the reference of {name} allows {has}, and this needs {needs}")]
+    Rights {
+        /// The resource.
+        name: String,
+        /// Rights of the reference.
+        has: kumiki_resource::Rights,
+        /// Rights that are missing.
+        needs: kumiki_resource::Rights,
+    },
+    /// A place of that name is served already.
+    #[error(
+        "place {place} is served by another process already: end that one, or choose another name"
+    )]
+    PlaceTaken {
+        /// Which.
+        place: String,
+    },
+    /// A machine's name that cannot stand in a resource's name.
+    #[error("{host:?} cannot be a machine's name here: {why}")]
+    Host {
+        /// The name.
+        host: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// A mistake in an allow-list.
+    #[error("{}:{line}:{column}: {why}", path.display())]
+    Allow {
+        /// The file.
+        path: PathBuf,
+        /// From 1 on.
+        line: usize,
+        /// From 1 on, in characters.
+        column: usize,
+        /// The mistake.
+        why: String,
+    },
+    /// The system's refusal.
+    #[error("{what}: {source}")]
+    Io {
+        /// The step.
+        what: String,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The interface of this process.
+    #[error(transparent)]
+    Resource(#[from] kumiki_resource::Error),
+}
+
+/// This crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,203 @@
+//! A client's lease at a place, and the answers that are kept for it.
+//!
+//! Source: Lee, Park, Kejriwal, Matsushita, Ousterhout, "Implementing Linearizability at Large
+//! Scale and Low Latency" (RIFL), SOSP 2015: a request carries its client's lease, its serial
+//! and the first serial whose answer the client has not seen; the server keeps the answer of
+//! each request from there on, and gives that instead of running a repeated one again.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kumiki_resource::kind::{About, Kind};
+use kumiki_resource::{Error, Place, Result};
+
+use crate::wire::{Outcome, Refusal, Why};
+
+/// Answers that are kept for one client, at most.
+pub const MOST_RECORDS: usize = 8192;
+/// Leases of one place, at most.
+pub const MOST_LEASES: usize = 1 << 16;
+/// Bytes of answers that one place keeps for all its clients, at most.
+pub const MOST_BYTES: usize = 64 << 20;
+
+/// Bytes that a record takes beside its answer, about.
+const RECORD: usize = 96;
+
+/// A client's lease at a place: a resource like others, so that `ls` shows who calls.
+///
+/// An interface that is served has this kind, and nobody makes one but the place itself.
+#[derive(Debug)]
+pub struct Lease {
+    key: u64,
+    /// The client has seen all answers before this one.
+    first: u64,
+    records: BTreeMap<u64, Outcome>,
+    bytes: usize,
+    seen: Instant,
+}
+
+/// What a place keeps of all leases together.
+#[derive(Debug, Default)]
+pub struct LeasePool {
+    leases: usize,
+    bytes: usize,
+}
+
+/// What stands against an operation, or instead of it.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Before {
+    /// It has not run, and may.
+    New,
+    /// It has run: its answer.
+    Ran(Outcome),
+    /// It is not to run.
+    Refused(Refusal),
+}
+
+impl Kind for Lease {
+    const NAME: &'static str = "lease";
+    type Spec = u64;
+    type Pool = LeasePool;
+
+    fn pool(_: Place) -> Result<LeasePool> {
+        Ok(LeasePool::default())
+    }
+
+    fn create(key: u64, pool: &mut LeasePool) -> Result<Lease> {
+        if pool.leases >= MOST_LEASES {
+            let text = format!(
+                "{MOST_LEASES} clients have leases here, which is the limit: those that are gone \
+                 lose theirs within a minute"
+            );
+            return Err(Error::Kind { kind: Self::NAME, text });
+        }
+        pool.leases += 1;
+        let records = BTreeMap::new();
+        Ok(Lease { key, first: 1, records, bytes: 0, seen: Instant::now() })
+    }
+
+    fn destroy(self, pool: &mut LeasePool) {
+        pool.leases -= 1;
+        pool.bytes -= self.bytes;
+    }
+
+    fn about(&self) -> About {
+        let state = match self.records.len() {
+            1 => "1 answer kept".to_owned(),
+            count => format!("{count} answers kept"),
+        };
+        About { state, bytes: self.bytes as u64 }
+    }
+}
+
+impl Lease {
+    /// Begins a request: its client lives, and has seen all answers before `first`. Nothing of
+    /// somebody who does not know the key is believed.
+    pub(crate) fn begin(&mut self, key: u64, first: u64, pool: &mut LeasePool) -> bool {
+        if key != self.key {
+            return false;
+        }
+        self.seen = Instant::now();
+        // A request that has been overtaken, or is sent anew, carries an older one.
+        if first > self.first {
+            self.first = first;
+            let kept = self.records.split_off(&first);
+            let gone = std::mem::replace(&mut self.records, kept);
+            let bytes: usize = gone.values().map(weight).sum();
+            self.bytes -= bytes;
+            pool.bytes -= bytes;
+        }
+        true
+    }
+
+    /// Tells what is known of operation `serial`, before it runs.
+    pub(crate) fn before(&self, serial: u64, pool: &LeasePool) -> Before {
+        if let Some(answer) = self.records.get(&serial) {
+            return Before::Ran(answer.clone());
+        }
+        if serial < self.first {
+            let text = format!("operation {serial}: its client has given it up; it does not run");
+            return Before::Refused(Refusal::new(Why::Forgotten, text));
+        }
+        let full = |what: String| {
+            let text = format!("{what}: take answers first, or ask for less at a time");
+            Before::Refused(Refusal::new(Why::Full, text))
+        };
+        if self.records.len() >= MOST_RECORDS {
+            return full(format!("{MOST_RECORDS} answers are kept for this client, the limit"));
+        }
+        if pool.bytes >= MOST_BYTES {
+            return full(format!(
+                "{MOST_BYTES} bytes of answers are kept here, which is the limit"
+            ));
+        }
+        Before::New
+    }
+
+    /// Keeps the answer of an operation that has just run.
+    pub(crate) fn keep(&mut self, serial: u64, answer: Outcome, pool: &mut LeasePool) {
+        let bytes = weight(&answer);
+        self.bytes += bytes;
+        pool.bytes += bytes;
+        self.records.insert(serial, answer);
+    }
+
+    /// Whether nothing was heard of the client for so long.
+    pub(crate) fn is_over(&self, holds: Duration) -> bool {
+        self.seen.elapsed() > holds
+    }
+}
+
+fn weight(answer: &Outcome) -> usize {
+    let bytes = answer.as_ref().map_or_else(|refusal| refusal.text.len(), |bytes| bytes.len());
+    RECORD + bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn answer(text: &'static str) -> Outcome {
+        Ok(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn an_answer_stays_until_its_client_has_seen_it() {
+        let mut pool = LeasePool::default();
+        let mut lease = Lease::create(7, &mut pool).unwrap();
+        assert!(!lease.begin(8, 5, &mut pool), "another key");
+        assert!(lease.begin(7, 1, &mut pool));
+        for serial in 1..=3 {
+            assert_eq!(lease.before(serial, &pool), Before::New);
+            lease.keep(serial, answer("abc"), &mut pool);
+            assert_eq!(lease.before(serial, &pool), Before::Ran(answer("abc")));
+        }
+        assert_eq!(pool.bytes, 3 * (RECORD + 3));
+        assert!(lease.begin(7, 3, &mut pool));
+        assert!(lease.begin(7, 1, &mut pool), "sent anew: an older number changes nothing");
+        let Before::Refused(refusal) = lease.before(2, &pool) else { panic!("it would run again") };
+        assert_eq!(refusal.why, Why::Forgotten as u16);
+        assert_eq!(lease.before(3, &pool), Before::Ran(answer("abc")));
+        assert_eq!(pool.bytes, RECORD + 3);
+        lease.destroy(&mut pool);
+        assert_eq!((pool.leases, pool.bytes), (0, 0));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut pool = LeasePool::default();
+        let mut lease = Lease::create(7, &mut pool).unwrap();
+        for serial in 1..=MOST_RECORDS as u64 {
+            lease.keep(serial, answer(""), &mut pool);
+        }
+        let next = MOST_RECORDS as u64 + 1;
+        assert!(matches!(lease.before(next, &pool), Before::Refused(_)));
+        assert_eq!(lease.before(1, &pool), Before::Ran(answer("")), "which takes no room");
+        lease.begin(7, 2, &mut pool);
+        assert_eq!(lease.before(next, &pool), Before::New);
+        pool.leases = MOST_LEASES;
+        assert!(Lease::create(1, &mut pool).unwrap_err().to_string().contains("65536 clients"));
+    }
+}

@@ -1,0 +1,68 @@
+//! Resources of other machines by the same calls as one's own: a place behind a NATS server is
+//! asked for program parts by their names, and each call runs once, or its caller is told that
+//! it has not, or that nobody knows.
+//!
+//! ```text
+//!  client ── create · call · each · destroy · open · ls
+//!    │        lease, serial, first unseen
+//!    ▼
+//!  nats-server            kumiki.place.hostb.core3       $SRV.PING|INFO|STATS
+//!    ▼
+//!  hostb.core3 ── allow-list ── program parts by name and version
+//!    │             answers kept with the client's lease
+//!    ▼
+//!  the core's owner: its tables, and nobody else's
+//! ```
+//!
+//! ```no_run
+//! use kumiki_places::standard::{Add, Counter, parts};
+//! use kumiki_places::{Allow, Client, Lease, Nats, Server};
+//! use kumiki_resource::Interface;
+//!
+//! # async fn run() -> Result<(), kumiki_places::Error> {
+//! // On machine hostb.
+//! let interface = Interface::builder().kind::<Counter>().kind::<Lease>().per_core()?;
+//! let server = Server::new(Nats::at("nats://127.0.0.1"), "hostb").parts(parts());
+//! let _served = server.allow(Allow::everything()).serve(&interface)?;
+//!
+//! // On any other.
+//! let client = Client::connect(&Nats::at("nats://127.0.0.1")).await?;
+//! let hits = client.create::<Counter>("hostb.core0", Some("hits"), 41).await?;
+//! assert_eq!(client.call::<Add>(&hits, 1).await?, 42);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The protocol, who dies when, and what a partition does is in `docs/design/places.md`.
+#![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
+
+mod allow;
+mod allow_file;
+mod client;
+mod discover;
+mod error;
+mod json;
+mod lease;
+mod nats;
+mod once;
+mod part;
+mod parts;
+mod remote;
+mod serve;
+mod session;
+mod site;
+pub mod standard;
+pub mod wire;
+
+pub use allow::Allow;
+pub use client::Client;
+pub use discover::Seen;
+pub use error::{Error, Result};
+pub use json::{from_json, to_json};
+pub use lease::{Lease, LeasePool, MOST_BYTES, MOST_LEASES, MOST_RECORDS};
+pub use nats::Nats;
+pub use part::{Part, Portable};
+pub use parts::Parts;
+pub use remote::Remote;
+pub use serve::{Served, Server, host_name};

@@ -1,0 +1,220 @@
+//! The kinds and program parts of a place, by their names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kumiki_resource::kind::Kind;
+use kumiki_resource::{Error, Id, Interface, Place, Rights};
+
+use crate::allow::Allow;
+use crate::part::{Part, Portable};
+use crate::wire::{self, Offer, Operation, Outcome, Refusal, Why};
+
+/// Kinds that can be made and program parts that can be called from afar.
+#[derive(Clone, Default)]
+pub struct Parts {
+    kinds: BTreeMap<&'static str, Made>,
+    parts: BTreeMap<(&'static str, &'static str), Called>,
+}
+
+/// A kind without its type.
+#[derive(Clone, Copy)]
+struct Made {
+    version: u32,
+    create: fn(&Interface, Place, Option<&str>, &[u8]) -> Outcome,
+    destroy: fn(&Interface, Id) -> Outcome,
+}
+
+/// A program part without its types.
+#[derive(Clone, Copy)]
+struct Called {
+    version: u32,
+    call: fn(&Interface, Id, &[u8]) -> Outcome,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.parts.keys().map(|(kind, part)| format!("{kind}.{part}"));
+        f.debug_list().entries(self.kinds.keys()).entries(parts).finish()
+    }
+}
+
+impl Parts {
+    /// Nothing.
+    pub fn new() -> Parts {
+        Parts::default()
+    }
+
+    /// Adds a kind whose resources can be made and destroyed from afar.
+    #[must_use]
+    pub fn kind<K: Portable>(mut self) -> Parts {
+        let create = |interface: &Interface, place, unique: Option<&str>, spec: &[u8]| {
+            let spec = wire::read::<K::Spec>(spec).map_err(|error| bad(K::NAME, "", &error))?;
+            let handle = interface.create::<K>(place, unique, spec).map_err(|e| refused(&e))?;
+            answer(&handle.id().to_u64())
+        };
+        let destroy = |interface: &Interface, id| {
+            let handle = interface.grant::<K>(id, Rights::DESTROY).map_err(|e| refused(&e))?;
+            interface.destroy(handle).map_err(|error| refused(&error))?;
+            answer(&())
+        };
+        self.kinds.insert(K::NAME, Made { version: K::VERSION, create, destroy });
+        self
+    }
+
+    /// Adds a program part.
+    #[must_use]
+    pub fn part<P: Part>(mut self) -> Parts {
+        let kind = <P::Kind as Kind>::NAME;
+        let call = |interface: &Interface, id, input: &[u8]| {
+            let input = wire::read::<P::In>(input)
+                .map_err(|error| bad(<P::Kind as Kind>::NAME, P::NAME, &error))?;
+            let handle = interface.of_id::<P::Kind>(id).map_err(|error| refused(&error))?;
+            let output = interface.with(&handle, |resource, pool| P::run(resource, pool, input));
+            answer(&output.map_err(|error| refused(&error))?)
+        };
+        self.parts.insert((kind, P::NAME), Called { version: P::VERSION, call });
+        self
+    }
+
+    /// Whether there is such a kind, or part.
+    pub(crate) fn has(&self, kind: &str, part: Option<&str>) -> bool {
+        match part {
+            None => self.names().any(|name| name == kind),
+            Some(part) => self.parts.keys().any(|key| *key == (kind, part)),
+        }
+    }
+
+    /// Names of kinds, those included that only have parts.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.kinds.keys().copied().chain(self.parts.keys().map(|(kind, _)| *kind))
+    }
+
+    pub(crate) fn offers(&self, allow: &Allow) -> Vec<Offer> {
+        let kinds = self.kinds.iter().map(|(kind, made)| Offer {
+            kind: (*kind).to_owned(),
+            part: None,
+            version: made.version,
+            allowed: allow.creates(kind),
+        });
+        let parts = self.parts.iter().map(|((kind, part), called)| Offer {
+            kind: (*kind).to_owned(),
+            part: Some((*part).to_owned()),
+            version: called.version,
+            allowed: allow.calls(kind, part),
+        });
+        kinds.chain(parts).collect()
+    }
+
+    /// Runs an operation that has an effect, on the thread of `place`'s owner.
+    pub(crate) fn run(
+        &self,
+        allow: &Allow,
+        interface: &Interface,
+        place: Place,
+        operation: &Operation,
+    ) -> Outcome {
+        let run = || match operation {
+            Operation::Create { kind, version, unique, spec } => {
+                let made = self.made(kind)?;
+                require(allow.creates(kind), kind, "create")?;
+                same(made.version, *version, kind)?;
+                (made.create)(interface, place, unique.as_deref(), spec)
+            }
+            Operation::Destroy { id, kind } => {
+                let made = self.made(kind)?;
+                require(allow.destroys(kind), kind, "destroy")?;
+                (made.destroy)(interface, at(place, *id)?)
+            }
+            Operation::Call { id, kind, part, version, input } => {
+                let called = self.parts.get(&(kind.as_str(), part.as_str()));
+                let called = called.ok_or_else(|| self.no_part(kind, part))?;
+                require(allow.calls(kind, part), kind, part)?;
+                same(called.version, *version, &format!("{kind}.{part}"))?;
+                (called.call)(interface, at(place, *id)?, input)
+            }
+            _ => Err(Refusal::new(Why::Unreadable, "an operation that has no effect")),
+        };
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
+            let text = kumiki_resource::Panic::new(payload).to_string();
+            Err(Refusal::new(Why::Panicked, text))
+        })
+    }
+
+    fn made(&self, kind: &str) -> Result<&Made, Refusal> {
+        self.kinds.get(kind).ok_or_else(|| {
+            let kinds: Vec<_> = self.kinds.keys().copied().collect();
+            let text = format!(
+                "there is no kind {kind} here that is made from afar: there are {}",
+                kinds.join(", ")
+            );
+            Refusal::new(Why::NoPart, text)
+        })
+    }
+
+    fn no_part(&self, kind: &str, part: &str) -> Refusal {
+        let parts = self.parts.keys().filter(|(of, _)| *of == kind).map(|(_, part)| *part);
+        let parts: Vec<_> = parts.collect();
+        let known = if parts.is_empty() { "none".to_owned() } else { parts.join(", ") };
+        let text = format!("kind {kind} has no program part {part} here: there are {known}");
+        Refusal::new(Why::NoPart, text)
+    }
+}
+
+/// An id that a client has sent, if it is of this place.
+fn at(place: Place, id: u64) -> Result<Id, Refusal> {
+    let id = Id::from_u64(id);
+    if id.place() == place {
+        return Ok(id);
+    }
+    let text = format!("resource {id} is not of this place: an id is used at its own");
+    Err(Refusal::new(Why::NoResource, text))
+}
+
+fn require(allowed: bool, kind: &str, what: &str) -> Result<(), Refusal> {
+    if allowed {
+        return Ok(());
+    }
+    let text = format!("{kind}.{what} is not in this place's allow-list: its owner can add it");
+    Err(Refusal::new(Why::NotAllowed, text))
+}
+
+fn same(here: u32, there: u32, what: &str) -> Result<(), Refusal> {
+    if here == there {
+        return Ok(());
+    }
+    let text = format!(
+        "{what} is of version {here} here and of version {there} at the caller: use programs of \
+         one version at both sides"
+    );
+    Err(Refusal::new(Why::OtherVersion, text))
+}
+
+fn bad(kind: &str, part: &str, error: &rmp_serde::decode::Error) -> Refusal {
+    let what = if part.is_empty() { format!("create {kind}") } else { format!("{kind}.{part}") };
+    Refusal::new(Why::BadInput, format!("{what} takes something else: {error}"))
+}
+
+pub(crate) fn answer<T: serde::Serialize>(value: &T) -> Outcome {
+    wire::named(value).map_err(|error| {
+        Refusal::new(Why::Kind, format!("its answer cannot be written as MessagePack: {error}"))
+    })
+}
+
+/// An error of the interface as a refusal.
+pub(crate) fn refused(error: &Error) -> Refusal {
+    let why = match error {
+        Error::NotFound { .. } => Why::NotFound,
+        Error::Taken { .. } => Why::Taken,
+        Error::Stale { .. } => Why::Stale,
+        Error::Unknown { .. } | Error::WrongKind { .. } | Error::NoKind { .. } => Why::NoResource,
+        Error::Name { .. } | Error::Pattern { .. } => Why::BadInput,
+        Error::Manager { source, .. } => match source {
+            kumiki_resource::CallError::Panicked(_) => Why::Panicked,
+            _ => Why::Died,
+        },
+        _ => Why::Kind,
+    };
+    Refusal::new(why, error.to_string())
+}

@@ -1,0 +1,70 @@
+//! A reference to a resource at a place behind a NATS server.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use kumiki_resource::kind::Kind;
+use kumiki_resource::{Id, Rights};
+
+use crate::error::{Error, Result};
+
+/// A reference to a resource of kind `K` at another place, with rights. It does not own the
+/// resource. It holds for one life of the place: a place that was started anew knows it not.
+pub struct Remote<K> {
+    pub(crate) place: Arc<str>,
+    pub(crate) life: u64,
+    pub(crate) id: Id,
+    rights: Rights,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for Remote<K> {
+    fn clone(&self) -> Self {
+        Remote { place: Arc::clone(&self.place), kind: PhantomData, ..*self }
+    }
+}
+
+impl<K: Kind> Remote<K> {
+    pub(crate) fn new(place: Arc<str>, life: u64, id: Id, rights: Rights) -> Self {
+        Remote { place, life, id, rights, kind: PhantomData }
+    }
+
+    /// Where it is: `hostb.core3`.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Which one there.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// The rights that it carries.
+    pub fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// A further reference, with `rights` of this one's.
+    ///
+    /// # Errors
+    /// [`Error::Rights`] without [`Rights::SHARE`], or if `rights` are more.
+    pub fn share(&self, rights: Rights) -> Result<Remote<K>> {
+        self.require(Rights::SHARE | rights)?;
+        Ok(Remote { rights, ..self.clone() })
+    }
+
+    pub(crate) fn require(&self, needs: Rights) -> Result<()> {
+        if self.rights.contains(needs) {
+            return Ok(());
+        }
+        let name = format!("{}/{}/{}", self.place, K::NAME, self.id);
+        Err(Error::Rights { name, has: self.rights, needs: needs.difference(self.rights) })
+    }
+}
+
+impl<K: Kind> fmt::Debug for Remote<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Remote<{}>({}, {}, {})", K::NAME, self.place, self.id, self.rights)
+    }
+}

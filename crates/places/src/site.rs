@@ -1,0 +1,228 @@
+//! A place that answers: a request's operations, on the thread of the place's owner.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use kumiki_resource::{Id, Interface, Listed, Name, Pattern, Place, Rights};
+
+use crate::allow::Allow;
+use crate::lease::{Before, Lease, LeasePool};
+use crate::parts::{Parts, answer, refused};
+use crate::wire::{
+    self, Granted, MOST_OPERATIONS, Operation, Outcome, Refusal, Reply, Request, Why,
+};
+
+/// Bytes of a reply beside its answers, at most.
+const REPLY: usize = 64;
+/// Bytes of an answer beside what it holds, at most.
+const ANSWER: usize = 16;
+
+/// One place, as others see it.
+pub(crate) struct Site {
+    pub(crate) interface: Interface,
+    pub(crate) place: Place,
+    /// Its name in this process, `core3`.
+    pub(crate) core: String,
+    /// Its name for all, `hostb.core3`.
+    pub(crate) name: String,
+    /// A number of this life of it: another process that takes the name has another one.
+    pub(crate) life: u64,
+    /// For how long a client's lease holds after its last request.
+    pub(crate) holds: Duration,
+    pub(crate) parts: Parts,
+    pub(crate) allow: Allow,
+}
+
+impl Site {
+    /// Answers a message, in `limit` bytes at most.
+    pub(crate) fn answer(&self, message: &[u8], limit: usize) -> Bytes {
+        let request = match wire::parse::<Request>(message) {
+            Ok(request) => request,
+            Err(text) => return self.written(vec![Err(Refusal::new(Why::Unreadable, text))]),
+        };
+        let count = request.operations.len();
+        if count > MOST_OPERATIONS {
+            let text = format!(
+                "{count} operations in one request are more than {MOST_OPERATIONS}: send less at \
+                 a time"
+            );
+            return self.written(vec![Err(Refusal::new(Why::Unreadable, text))]);
+        }
+        let run = self.interface.run(self.place, || self.run(&request, limit));
+        let answers = run.unwrap_or_else(|error| vec![Err(refused(&error)); count.max(1)]);
+        self.written(answers)
+    }
+
+    fn written(&self, answers: Vec<Outcome>) -> Bytes {
+        let reply = Reply { life: self.life, answers };
+        wire::message(&reply).unwrap_or_else(|_| Bytes::from_static(&[wire::VERSION]))
+    }
+
+    /// Runs the operations, on the owner's thread. One whose client is not known to have a
+    /// lease is at least answered.
+    fn run(&self, request: &Request, limit: usize) -> Vec<Outcome> {
+        let all = |refusal: Refusal| vec![Err(refusal); request.operations.len().max(1)];
+        if request.life != 0 && request.life != self.life {
+            return all(Refusal::new(
+                Why::OtherLife,
+                format!("{} was started anew since: open its resources anew", self.name),
+            ));
+        }
+        let lease = match request.lease {
+            0 => None,
+            lease => match self.begin(Id::from_u64(lease), request) {
+                Ok(lease) => Some(lease),
+                Err(refusal) => return all(refusal),
+            },
+        };
+        // Those that find none take some, too.
+        let mut room = limit.saturating_sub(REPLY + ANSWER * request.operations.len());
+        let one = |(serial, operation): &(u64, Operation)| {
+            let outcome = match (&lease, operation.has_effect()) {
+                (_, false) => self.look(operation),
+                (Some(lease), true) => self.once(lease, *serial, operation, limit),
+                (None, true) => {
+                    Err(Refusal::new(Why::NoLease, "an operation that has an effect needs a lease"))
+                }
+            };
+            self.fitted(outcome, &mut room, limit)
+        };
+        request.operations.iter().map(one).collect()
+    }
+
+    /// Finds the client's lease, and notes that it lives.
+    fn begin(
+        &self,
+        lease: Id,
+        request: &Request,
+    ) -> Result<kumiki_resource::Handle<Lease>, Refusal> {
+        let none = || {
+            let text = format!("{} has no such lease: it has ended", self.name);
+            Refusal::new(Why::NoLease, text)
+        };
+        if lease.place() != self.place {
+            return Err(none());
+        }
+        let lease = self.interface.of_id::<Lease>(lease).map_err(|_| none())?;
+        let (key, first) = (request.key, request.first);
+        let begun = self.interface.with(&lease, |lease, pool| lease.begin(key, first, pool));
+        if begun.unwrap_or(false) { Ok(lease) } else { Err(none()) }
+    }
+
+    /// Runs an operation, or gives the answer that it gave before.
+    fn once(
+        &self,
+        lease: &kumiki_resource::Handle<Lease>,
+        serial: u64,
+        operation: &Operation,
+        limit: usize,
+    ) -> Outcome {
+        let before = |lease: &mut Lease, pool: &mut LeasePool| lease.before(serial, pool);
+        match self.interface.with(lease, before).map_err(|error| refused(&error))? {
+            Before::Ran(outcome) => outcome,
+            Before::Refused(refusal) => Err(refusal),
+            Before::New => {
+                let run = self.parts.run(&self.allow, &self.interface, self.place, operation);
+                let outcome = run.and_then(|answer| too_large(answer, limit));
+                let kept = outcome.clone();
+                let keep = |lease: &mut Lease, pool: &mut LeasePool| lease.keep(serial, kept, pool);
+                self.interface.with(lease, keep).map_err(|error| refused(&error))?;
+                outcome
+            }
+        }
+    }
+
+    /// Answers an operation that changes nothing that others see.
+    fn look(&self, operation: &Operation) -> Outcome {
+        match operation {
+            Operation::Hello { key, client } => {
+                // Who asks is for the listing: what is not a name does without.
+                let unique = Name::new(&self.core, "lease", client).is_ok().then_some(&**client);
+                let interface = &self.interface;
+                let made = interface
+                    .create::<Lease>(self.place, unique, *key)
+                    .or_else(|_| interface.create::<Lease>(self.place, None, *key))
+                    .map_err(|error| refused(&error))?;
+                let holds_ms = u64::try_from(self.holds.as_millis()).unwrap_or(u64::MAX);
+                answer(&Granted { life: self.life, lease: made.id().to_u64(), holds_ms })
+            }
+            Operation::Offers => answer(&self.parts.offers(&self.allow)),
+            Operation::Open { kind, unique } => {
+                self.lists()?;
+                let name = Name::new(&self.core, kind, unique).map_err(|error| refused(&error))?;
+                let id = self.interface.lookup(&name).map_err(|error| refused(&error))?;
+                answer(&id.to_u64())
+            }
+            Operation::List { pattern } => {
+                self.lists()?;
+                answer(&self.list(pattern)?)
+            }
+            _ => Err(Refusal::new(Why::Unreadable, "an operation that has an effect")),
+        }
+    }
+
+    fn lists(&self) -> Result<(), Refusal> {
+        if self.allow.lists() {
+            return Ok(());
+        }
+        let text = format!("{} lists nothing: `list = true` in its allow-list would", self.name);
+        Err(Refusal::new(Why::NotAllowed, text))
+    }
+
+    /// Lists this place's resources by the names that others have for them.
+    fn list(&self, pattern: &str) -> Result<Vec<Listed>, Refusal> {
+        let pattern = Pattern::new(pattern).map_err(|error| refused(&error))?;
+        let own = Pattern::new(&format!("{}/*/*", self.core)).map_err(|error| refused(&error))?;
+        let listed = self.interface.ls_at(self.place, &own).map_err(|error| refused(&error))?;
+        let renamed = listed.into_iter().filter_map(|mut one| {
+            let rest = one.name.strip_prefix(&self.core)?;
+            one.name = format!("{}{rest}", self.name);
+            one.owner.clone_from(&self.name);
+            pattern.matches(&one.name).then_some(one)
+        });
+        Ok(renamed.collect())
+    }
+
+    /// The answer, if the reply has room for it.
+    fn fitted(&self, outcome: Outcome, room: &mut usize, limit: usize) -> Outcome {
+        let outcome = match outcome {
+            Ok(bytes) => too_large(bytes, limit),
+            refused => refused,
+        };
+        let bytes = outcome.as_ref().map_or_else(|refusal| refusal.text.len(), Bytes::len);
+        match room.checked_sub(bytes) {
+            Some(left) => {
+                *room = left;
+                outcome
+            }
+            None => Err(Refusal::new(Why::AskAgain, "")),
+        }
+    }
+
+    /// Destroys the leases of clients that nothing was heard of.
+    pub(crate) fn end_leases(&self) -> kumiki_resource::Result<()> {
+        self.interface.run(self.place, || -> kumiki_resource::Result<()> {
+            let leases = Pattern::new(&format!("{}/lease/*", self.core))?;
+            for listed in self.interface.ls_at(self.place, &leases)? {
+                let lease =
+                    self.interface.grant::<Lease>(listed.id, Rights::USE | Rights::DESTROY)?;
+                if self.interface.with(&lease, |lease, _| lease.is_over(self.holds))? {
+                    self.interface.destroy(lease)?;
+                }
+            }
+            Ok(())
+        })?
+    }
+}
+
+fn too_large(answer: Bytes, limit: usize) -> Outcome {
+    let most = limit.saturating_sub(REPLY + ANSWER);
+    if answer.len() <= most {
+        return Ok(answer);
+    }
+    let text = format!(
+        "its answer has {} bytes, and a message has room for {most}; it has run",
+        answer.len()
+    );
+    Err(Refusal::new(Why::AnswerTooLarge, text))
+}

@@ -1,0 +1,206 @@
+//! Resources of another place: made, called, found, destroyed.
+
+use kumiki_places::standard::{Add, Counter, Get, Read, Stretch, Write, Written, parts};
+use kumiki_places::wire::Why;
+use kumiki_places::{Allow, Error, Nats, Server};
+use kumiki_resource::{Memory, Name, Rights};
+
+use crate::nats::NatsServer;
+use crate::scene::{block_on, client, interface, machine, managed, server};
+
+fn refused(error: &Error) -> Why {
+    match error {
+        Error::Refused { why, .. } => *why,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_resource_of_another_place_is_used_as_one_s_own() {
+    let nats = NatsServer::start();
+    let (interface, _served, place) = machine(&nats.url(), "hostb");
+    let core = interface.place_name(interface.places()[0]).unwrap();
+    assert_eq!(place, format!("hostb.{core}"));
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let hits = client.create::<Counter>(&place, Some("hits"), 41).await.unwrap();
+        assert_eq!(client.call::<Add>(&hits, 1).await.unwrap(), 42);
+        // Whoever is on the other machine sees the same one.
+        let name = Name::new(&core, "counter", "hits").unwrap();
+        let here = interface.open::<Counter>(&name).unwrap();
+        assert_eq!(interface.with(&here, |counter, ()| counter.0).unwrap(), 42);
+
+        let name: Name = format!("{place}/counter/hits").parse().unwrap();
+        let opened = client.open::<Counter>(&name).await.unwrap();
+        assert_eq!(client.call::<Get>(&opened, ()).await.unwrap(), 42);
+        // As by a name on one's own core: to use, not to destroy.
+        let error = client.destroy(opened).await.unwrap_err();
+        assert!(matches!(error, Error::Rights { .. }), "{error}");
+        let weak = hits.share(Rights::empty()).unwrap();
+        assert!(matches!(client.call::<Get>(&weak, ()).await, Err(Error::Rights { .. })));
+
+        let listed = client.ls(&place, "*/counter/*").await.unwrap();
+        let names: Vec<_> = listed.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, [name.to_string()]);
+        assert_eq!((listed[0].id, listed[0].about.state.as_str()), (hits.id(), "42"));
+
+        let taken = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap_err();
+        assert_eq!(refused(&taken), Why::Taken, "{taken}");
+        assert!(taken.to_string().contains("counter/hits exists already"), "{taken}");
+        let twin = hits.clone();
+        client.destroy(hits).await.unwrap();
+        let stale = client.call::<Get>(&twin, ()).await.unwrap_err();
+        assert_eq!(refused(&stale), Why::Stale, "{stale}");
+        let absent = client.open::<Counter>(&name).await.unwrap_err();
+        assert_eq!(refused(&absent), Why::NotFound, "{absent}");
+    });
+}
+
+#[test]
+fn the_thread_that_hears_requests_may_manage_the_place() {
+    let nats = NatsServer::start();
+    let (its, served, place) = managed(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, Some("a"), 1).await.unwrap();
+        assert_eq!(client.call::<Add>(&counter, 1).await.unwrap(), 2);
+        // Threads of its own process ask it as ever.
+        let core = its.place_name(its.places()[0]).unwrap();
+        let here = its.open::<Counter>(&Name::new(&core, "counter", "a").unwrap()).unwrap();
+        assert_eq!(its.with(&here, |counter, ()| counter.0).unwrap(), 2);
+        drop(served);
+        // With the thread its place is gone.
+        assert!(its.with(&here, |counter, ()| counter.0).is_err());
+    });
+    // A place that somebody else manages is not taken.
+    let error = server(&nats.url(), "m").managing().serve(&interface(1)).unwrap_err();
+    assert!(error.to_string().contains("wants a manager"), "{error}");
+}
+
+#[test]
+fn bytes_go_into_another_machine_s_memory_and_come_back() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let memory = client.create::<Memory>(&place, None, 2).await.unwrap();
+        let bytes: Vec<u8> = (0..=255).collect();
+        let written = Written { frame: 1, at: 4096 - 256, bytes: bytes.clone().into() };
+        client.call::<Write>(&memory, written.clone()).await.unwrap().unwrap();
+        let stretch = Stretch { frame: 1, at: 4096 - 256, bytes: 256 };
+        assert_eq!(client.call::<Read>(&memory, stretch).await.unwrap().unwrap(), bytes);
+        for wrong in [
+            Stretch { frame: 2, ..stretch },
+            Stretch { at: 4096 - 255, ..stretch },
+            Stretch { at: usize::MAX, ..stretch },
+        ] {
+            let said = client.call::<Read>(&memory, wrong).await.unwrap().unwrap_err();
+            assert!(said.contains("2 frames of 4096 bytes"), "{said}");
+        }
+        client.call::<Write>(&memory, Written { at: 3841, ..written }).await.unwrap().unwrap_err();
+        client.destroy(memory).await.unwrap();
+    });
+}
+
+#[test]
+fn a_batch_has_its_answers_in_its_order() {
+    let nats = NatsServer::start();
+    let one = machine(&nats.url(), "one");
+    let two = machine(&nats.url(), "two");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let mut counters = Vec::new();
+        for n in 0..10 {
+            let place = if n % 3 == 0 { &one.2 } else { &two.2 };
+            counters.push(client.create::<Counter>(place, None, n * 1000).await.unwrap());
+        }
+        // More than a request may have for one of them, and one that is refused in the middle.
+        let weak = counters[4].share(Rights::empty()).unwrap();
+        let all: Vec<_> = (0..10_000_i64)
+            .map(|n| if n == 5000 { (&weak, n) } else { (&counters[n as usize % 10], 1) })
+            .collect();
+        let sums = client.each::<Add>(all).await;
+        assert_eq!(sums.len(), 10_000);
+        for (n, sum) in (0..10_000_i64).zip(sums) {
+            match sum {
+                Ok(sum) => {
+                    let refused = i64::from(n % 10 == 0 && n > 5000);
+                    assert_eq!(sum, n % 10 * 1000 + n / 10 + 1 - refused, "{n}");
+                }
+                Err(error) => {
+                    assert!(n == 5000 && matches!(error, Error::Rights { .. }), "{n}: {error}");
+                }
+            }
+        }
+        let large = "a".repeat(300_000);
+        let memory = client.create::<Memory>(&one.2, None, 1).await.unwrap();
+        let big = Written { frame: 0, at: 0, bytes: large.into() };
+        // Together they are more than a message may be.
+        let all = client.each::<Write>((0..9).map(|_| (&memory, big.clone()))).await;
+        assert_eq!(all.len(), 9);
+        assert!(all.into_iter().all(|one| one.unwrap().is_err()), "beyond the frame");
+    });
+}
+
+#[test]
+fn answers_that_do_not_fit_into_one_reply_come_by_several() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let memory = client.create::<Memory>(&place, None, 1).await.unwrap();
+        let stretch = Stretch { frame: 0, at: 0, bytes: 4096 };
+        let read = client.each::<Read>((0..1000).map(|_| (&memory, stretch))).await;
+        assert!(read.into_iter().all(|one| one.unwrap().unwrap().len() == 4096));
+    });
+}
+
+#[test]
+fn a_place_allows_what_its_list_says() {
+    let nats = NatsServer::start();
+    let interface = interface(1);
+    let text = "[kind.counter]\ncreate = true\nparts = [\"add\"]\n";
+    let allow = Allow::parse(text, &parts()).unwrap();
+    let server = Server::new(Nats::at(nats.url()), "m").parts(parts()).allow(allow);
+    let served = server.serve(&interface).unwrap();
+    let place = served.names()[0].to_owned();
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, Some("a"), 1).await.unwrap();
+        assert_eq!(client.call::<Add>(&counter, 1).await.unwrap(), 2);
+        let name = format!("{place}/counter/a").parse().unwrap();
+        for error in [
+            client.call::<Get>(&counter, ()).await.unwrap_err(),
+            client.ls(&place, "**").await.unwrap_err(),
+            client.open::<Counter>(&name).await.unwrap_err(),
+            client.create::<Memory>(&place, None, 1).await.map(|_| ()).unwrap_err(),
+            client.destroy(counter).await.unwrap_err(),
+        ] {
+            assert_eq!(refused(&error), Why::NotAllowed, "{error}");
+        }
+        let offers = client.offers(&place).await.unwrap();
+        let allowed: Vec<_> = offers.iter().filter(|offer| offer.allowed).collect();
+        assert_eq!(allowed.len(), 2, "{allowed:?}");
+    });
+}
+
+#[test]
+fn places_are_found_by_nats_own_service_protocol() {
+    let nats = NatsServer::start();
+    block_on(async {
+        assert_eq!(client(&nats.url()).await.places().await.unwrap(), []);
+    });
+    let one = machine(&nats.url(), "one");
+    let two = machine(&nats.url(), "two");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        client.offers(&one.2).await.unwrap();
+        let seen = client.places().await.unwrap();
+        let names: Vec<_> = seen.iter().map(|seen| seen.place.as_str()).collect();
+        assert_eq!(names, [one.2.as_str(), two.2.as_str()]);
+        assert!(seen[0].requests >= 1 && seen[0].busy_ns > 0, "{seen:?}");
+        drop(one);
+        let seen = client.places().await.unwrap();
+        assert_eq!(seen.len(), 1, "{seen:?}");
+    });
+}

@@ -1,0 +1,289 @@
+//! Servers that are not there, places that go, messages of strangers.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use kumiki_places::standard::{Add, Counter, Get};
+use kumiki_places::wire::{self, Operation, Reply, Request, Why};
+use kumiki_places::{Client, Error, Nats};
+
+use crate::nats::{Line, NatsServer};
+use crate::scene::{PATIENCE, block_on, client, interface, machine, server};
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    // Of a listener that has gone.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("nats://127.0.0.1:{port}");
+    let error = server(&url, "m").serve(&interface(1)).unwrap_err();
+    assert!(error.to_string().contains(&url), "{error}");
+    let error = block_on(Client::connect(&Nats::at(&url))).unwrap_err();
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+}
+
+#[test]
+fn a_place_that_is_gone_is_said_at_once() {
+    let nats = NatsServer::start();
+    let (_interface, served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        drop(served);
+        let start = Instant::now();
+        let error = client.call::<Add>(&counter, 1).await.unwrap_err();
+        assert!(matches!(error, Error::Gone { .. }), "{error}");
+        let error = client.create::<Counter>("nobody.core0", None, 0).await.unwrap_err();
+        assert!(matches!(error, Error::Gone { .. }), "{error}");
+        assert!(start.elapsed() < PATIENCE / 2, "it waited for its patience");
+        let error = client.create::<Counter>("no place", None, 0).await.unwrap_err();
+        assert!(matches!(error, Error::NotSent { .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_place_that_was_started_anew_knows_nothing_of_before() {
+    let nats = NatsServer::start();
+    let first = machine(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&first.2, Some("a"), 0).await.unwrap();
+        let place = first.2.clone();
+        drop(first);
+        let _second = machine(&nats.url(), "m");
+        let error = client.call::<Add>(&counter, 1).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::Stale, .. }), "{error}");
+        // What has no reference from before goes on with another lease.
+        let counter = client.create::<Counter>(&place, Some("a"), 5).await.unwrap();
+        assert_eq!(client.call::<Add>(&counter, 1).await.unwrap(), 6);
+    });
+}
+
+#[test]
+fn a_second_place_of_one_name_is_refused() {
+    let nats = NatsServer::start();
+    let (_interface, served, place) = machine(&nats.url(), "m");
+    let error = server(&nats.url(), "m").serve(&interface(1)).unwrap_err();
+    assert!(matches!(&error, Error::PlaceTaken { place: its } if *its == place), "{error}");
+    drop(served);
+    let _free = machine(&nats.url(), "m");
+}
+
+#[test]
+fn of_two_places_that_find_each_other_later_the_younger_one_ends() {
+    let (here, there) = (NatsServer::start(), NatsServer::start());
+    let (_elder_interface, elder, _) = machine(&here.url(), "m");
+    let (_interface, younger, place) = machine(&there.url(), "m");
+    std::thread::sleep(Duration::from_millis(20));
+    // As a line between two servers that was broken would let it through.
+    block_on(async {
+        let nats = async_nats::connect(there.url()).await.unwrap();
+        let beat = format!("{{\"life\":1,\"age_ms\":{}}}", u64::MAX);
+        let end = Instant::now() + PATIENCE;
+        for noise in ["", "{", "[1,2]", "{\"life\":-1}"] {
+            nats.publish(format!("kumiki.beat.{place}"), noise.into()).await.unwrap();
+        }
+        while younger.ended().is_none() && Instant::now() < end {
+            nats.publish(format!("kumiki.beat.{place}"), beat.clone().into()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let error = younger.ended().expect("it heard of the other one");
+    assert!(matches!(&*error, Error::PlaceTaken { .. }), "{error}");
+    assert!(elder.ended().is_none());
+}
+
+#[test]
+fn a_line_that_is_down_is_waited_for_and_then_said() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = machine(&nats.url(), "m");
+    let line = Line::to(&nats);
+    block_on(async {
+        let client = client(&line.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        line.down();
+        let hasty = client.within(Duration::from_millis(300));
+        // The client learns of it when it next looks at the line: until then calls leave, as far
+        // as it knows.
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match hasty.call::<Add>(&counter, 1).await.unwrap_err() {
+                Error::NotSent { .. } => break,
+                Error::Unknown { .. } => assert!(Instant::now() < end),
+                other => panic!("{other}"),
+            }
+        }
+        let waiting = client.call::<Get>(&counter, ());
+        let up = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            line.up();
+        };
+        let (value, ()) = tokio::join!(waiting, up);
+        // Those that were sent may come yet, once each.
+        assert!(value.unwrap() >= 0);
+    });
+}
+
+#[test]
+fn a_server_that_is_started_anew_is_found_again() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let port = i32::from(nats.port());
+        drop(nats);
+        let _again = NatsServer::start_at(port, &[]);
+        // The place may come back later than the client: nobody is there until then.
+        let end = Instant::now() + PATIENCE;
+        let value = loop {
+            match client.call::<Add>(&counter, 1).await {
+                Ok(value) => break value,
+                Err(Error::Gone { .. }) => assert!(Instant::now() < end),
+                Err(other) => panic!("{other}"),
+            }
+        };
+        assert_eq!(value, 1);
+    });
+}
+
+#[test]
+fn too_much_for_a_message_is_refused_before_it_leaves() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let name = "a".repeat(2 << 20);
+        let error = client.create::<Counter>(&place, Some(&name), 0).await.unwrap_err();
+        assert!(matches!(error, Error::TooLarge { limit: 1_048_576, .. }), "{error}");
+        client.create::<Counter>(&place, None, 0).await.unwrap();
+    });
+}
+
+/// Messages that no client of ours would send.
+#[test]
+fn a_stranger_s_messages_change_nothing() {
+    let nats = NatsServer::start();
+    let (interface, _served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, Some("a"), 0).await.unwrap();
+        let lease = client.ls(&place, "*/lease/*").await.unwrap()[0].id.to_u64();
+        let stranger = async_nats::connect(nats.url()).await.unwrap();
+        let ask = async |bytes: Vec<u8>| {
+            let subject = format!("kumiki.place.{place}");
+            let reply = stranger.request(subject, bytes.into()).await.unwrap();
+            let reply: Reply = wire::parse(&reply.payload).unwrap();
+            let first = reply.answers.into_iter().next().unwrap();
+            Why::from(first.unwrap_err().why)
+        };
+        let add = || Operation::Call {
+            id: counter.id().to_u64(),
+            kind: "counter".to_owned(),
+            part: "add".to_owned(),
+            version: 1,
+            input: Bytes::from_static(&[1]),
+        };
+        let message = |request: &Request| {
+            let mut bytes = vec![wire::VERSION];
+            bytes.extend(rmp_serde::to_vec(request).unwrap());
+            bytes
+        };
+        let request = |lease, key, operation| Request {
+            life: 0,
+            lease,
+            key,
+            first: 1,
+            operations: vec![(1, operation)],
+        };
+        let good = message(&request(lease, 1, add()));
+        for (bytes, why) in [
+            (vec![], Why::Unreadable),
+            (vec![wire::VERSION], Why::Unreadable),
+            (vec![wire::VERSION, 0xdd, 0xff, 0xff, 0xff, 0xff], Why::Unreadable),
+            (good[..good.len() - 1].to_vec(), Why::Unreadable),
+            ([&[wire::VERSION + 1], &good[1..]].concat(), Why::Unreadable),
+            // Another's lease, without its secret; none; one of another kind.
+            (good, Why::NoLease),
+            (message(&request(0, 0, add())), Why::NoLease),
+            (message(&request(counter.id().to_u64(), 0, add())), Why::NoLease),
+            (message(&Request { life: 7, ..request(lease, 1, add()) }), Why::OtherLife),
+        ] {
+            assert_eq!(ask(bytes.clone()).await, why, "{bytes:?}");
+        }
+        assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 0);
+        // Its own lease, and things that are not there.
+        let hello = Operation::Hello { key: 5, client: "x/\u{202e}\n".to_owned() };
+        let subject = format!("kumiki.place.{place}");
+        let granted =
+            stranger.request(subject, message(&request(0, 0, hello)).into()).await.unwrap();
+        let granted: Reply = wire::parse(&granted.payload).unwrap();
+        let granted: wire::Granted =
+            rmp_serde::from_slice(granted.answers[0].as_ref().unwrap()).unwrap();
+        let call = |id: u64, kind: &str, part: &str, version| Operation::Call {
+            id,
+            kind: kind.to_owned(),
+            part: part.to_owned(),
+            version,
+            input: Bytes::from_static(&[1]),
+        };
+        let id = counter.id().to_u64();
+        for (serial, (operation, why)) in (1..).zip([
+            (call(id, "counter", "add", 2), Why::OtherVersion),
+            (call(id, "counter", "grow", 1), Why::NoPart),
+            (call(id, "lease", "add", 1), Why::NoPart),
+            (call(granted.lease, "counter", "add", 1), Why::NoResource),
+            (call(!id, "counter", "add", 1), Why::NoResource),
+            (call(id, "memory", "read", 1), Why::BadInput),
+            (Operation::Destroy { id: granted.lease, kind: "lease".to_owned() }, Why::NoPart),
+            (Operation::List { pattern: "[".to_owned() }, Why::BadInput),
+            (
+                Operation::Open { kind: "counter".to_owned(), unique: "a/b".to_owned() },
+                Why::BadInput,
+            ),
+        ]) {
+            let operations = vec![(serial, operation)];
+            let request = Request { life: 0, lease: granted.lease, key: 5, first: 1, operations };
+            assert_eq!(ask(message(&request)).await, why, "{request:?}");
+        }
+        // A repeated one has the answer of the first, whatever it says now.
+        let again = Request {
+            life: 0,
+            lease: granted.lease,
+            key: 5,
+            first: 1,
+            operations: vec![(1, add())],
+        };
+        assert_eq!(ask(message(&again)).await, Why::OtherVersion);
+        let before = Request { first: 7, ..again };
+        assert_eq!(ask(message(&before)).await, Why::Forgotten);
+        assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 0);
+        drop(interface);
+    });
+}
+
+#[test]
+fn a_lease_ends_with_its_client_and_is_renewed_by_one_that_lives() {
+    let nats = NatsServer::start();
+    let interface = interface(1);
+    let server = server(&nats.url(), "m").leases(Duration::from_millis(200));
+    let served = server.serve(&interface).unwrap();
+    let place = served.names()[0].to_owned();
+    block_on(async {
+        let watcher = client(&nats.url()).await;
+        for _ in 0..20 {
+            client(&nats.url()).await.create::<Counter>(&place, None, 0).await.unwrap();
+        }
+        let end = Instant::now() + PATIENCE;
+        while !watcher.ls(&place, "*/lease/*").await.unwrap().is_empty() {
+            assert!(Instant::now() < end, "leases of clients that are gone stay");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // One whose lease has ended while it did nothing gets another one, and runs once.
+        let counter = watcher.create::<Counter>(&place, None, 0).await.unwrap();
+        while !watcher.ls(&place, "*/lease/*").await.unwrap().is_empty() {
+            assert!(Instant::now() < end);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(watcher.call::<Add>(&counter, 1).await.unwrap(), 1);
+    });
+}

@@ -1,0 +1,8 @@
+//! Places behind a real NATS server: each test starts one of its own.
+
+mod calls;
+mod faults;
+#[path = "../nats/mod.rs"]
+mod nats;
+mod once;
+mod scene;

@@ -1,0 +1,62 @@
+//! The program that an image is for, by its configuration.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a shell looks for programs that says nothing else.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Program to run in a root, and as whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its name and arguments; none if the image names none.
+    pub words: Vec<String>,
+    /// `NAME=value`.
+    pub environment: Vec<String>,
+    /// `NAME`, `NAME:GROUP`, or their numbers; empty: root.
+    pub user: String,
+    /// Where it begins; empty: the root.
+    pub folder: String,
+}
+
+impl Program {
+    /// Folders that are searched for it.
+    pub(crate) fn path(&self) -> &str {
+        let set = self.environment.iter().find_map(|word| word.strip_prefix("PATH="));
+        set.unwrap_or(PATH)
+    }
+}
+
+/// The part of an image's configuration that is used here, as OCI and Docker write it.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Config {
+    #[serde(default)]
+    pub(crate) architecture: String,
+    #[serde(default)]
+    pub(crate) os: String,
+    #[serde(default)]
+    config: Option<Container>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Container {
+    entrypoint: Option<Vec<String>>,
+    cmd: Option<Vec<String>>,
+    env: Option<Vec<String>>,
+    user: Option<String>,
+    working_dir: Option<String>,
+}
+
+impl Config {
+    pub(crate) fn program(self) -> Program {
+        let container = self.config.unwrap_or_default();
+        let mut words = container.entrypoint.unwrap_or_default();
+        words.extend(container.cmd.unwrap_or_default());
+        Program {
+            words,
+            environment: container.env.unwrap_or_default(),
+            user: container.user.unwrap_or_default(),
+            folder: container.working_dir.unwrap_or_default(),
+        }
+    }
+}
