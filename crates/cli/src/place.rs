@@ -57,14 +57,42 @@ pub(crate) struct NatsArgs {
     /// The NATS server, e.g. nats://127.0.0.1:4222 or tls://db.example.org
     #[arg(long = "nats", value_name = "URL")]
     url: String,
+    #[command(flatten)]
+    credentials: Credentials,
+}
+
+/// The same where there need be none.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MaybeNats {
+    /// The NATS server, e.g. nats://127.0.0.1:4222 or tls://db.example.org
+    #[arg(long = "nats", value_name = "URL")]
+    url: Option<String>,
+    #[command(flatten)]
+    credentials: Credentials,
+}
+
+#[derive(Clone, Debug, Args)]
+struct Credentials {
     /// Credentials for it, as nsc writes them
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "url")]
     creds: Option<PathBuf>,
 }
 
 impl NatsArgs {
     pub(crate) fn nats(&self) -> Nats {
-        Nats { url: self.url.clone(), credentials: self.creds.clone() }
+        self.credentials.at(&self.url)
+    }
+}
+
+impl MaybeNats {
+    pub(crate) fn nats(&self) -> Option<Nats> {
+        self.url.as_deref().map(|url| self.credentials.at(url))
+    }
+}
+
+impl Credentials {
+    fn at(&self, url: &str) -> Nats {
+        Nats { url: url.to_owned(), credentials: self.creds.clone() }
     }
 }
 

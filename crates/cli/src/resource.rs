@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use kumiki_resource::Name;
 
 use self::row::Row;
-use crate::place::NatsArgs;
+use crate::place::{MaybeNats, NatsArgs};
 use crate::{Verdict, output};
 
 #[derive(Debug, Args)]
@@ -104,13 +104,13 @@ struct Which {
     #[arg(long, value_name = "PID", conflicts_with = "url")]
     pid: Option<u32>,
     #[command(flatten)]
-    server: Option<NatsArgs>,
+    server: MaybeNats,
 }
 
 /// Rows of this machine, or of the places behind a server.
 fn look(which: &Which) -> Result<Vec<Row>> {
-    match &which.server {
-        Some(server) => remote::look(server, &which.pattern),
+    match which.server.nats() {
+        Some(server) => remote::look(&server, &which.pattern),
         None => row::look(which),
     }
 }
@@ -121,7 +121,7 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
             let rows = look(&which)?;
             if json {
                 output::json(&rows)?;
-            } else if rows.is_empty() && which.server.is_some() {
+            } else if rows.is_empty() && which.server.nats().is_some() {
                 output::talk("no place behind that server has a resource that matches");
             } else if rows.is_empty() {
                 output::talk("no running process of yours publishes a resource that matches");
@@ -134,14 +134,14 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
             top::run(|| look(&which), every, count, sort).map(|()| Verdict::Fine)
         }
         ResourceCommand::Create { name, wishes, server } => {
-            output::line(remote::create(&server, &name, &wishes)?).map(|()| Verdict::Fine)
+            output::line(remote::create(&server.nats(), &name, &wishes)?).map(|()| Verdict::Fine)
         }
         ResourceCommand::Call { name, part, input, server } => {
-            let given = remote::call(&server, &name, &part, &input)?;
+            let given = remote::call(&server.nats(), &name, &part, &input)?;
             output::json(&given).map(|()| Verdict::Fine)
         }
         ResourceCommand::Delete { name, server } => {
-            remote::delete(&server, &name).map(|()| Verdict::Fine)
+            remote::delete(&server.nats(), &name).map(|()| Verdict::Fine)
         }
     }
 }

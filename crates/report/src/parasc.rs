@@ -285,7 +285,7 @@ fn inside(results: &Results) -> Option<Markup> {
         params.insert("way".to_owned(), way.into());
         all.iter().copied().find(|row| row.params == params)
     };
-    let title = "calls made inside the kernel, as multiples of plain calls";
+    let title = "calls inside the kernel ÷ plain calls";
     Some(html! {
         figure data-figure="parasc-inside" {
             h4 { (title) }

@@ -2,24 +2,23 @@
 
 use anyhow::{Context, Result, anyhow};
 use kumiki_places::wire::Operation;
-use kumiki_places::{Client, from_json, to_json};
+use kumiki_places::{Client, Nats, from_json, to_json};
 use kumiki_resource::{Name, Pattern};
 use serde_json::Value;
 
 use super::row::Row;
 use crate::output;
-use crate::place::NatsArgs;
 
 /// Runs what asks places.
-fn asking<T>(server: &NatsArgs, ask: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
+fn asking<T>(server: &Nats, ask: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("starting input and output")?;
-    runtime.block_on(async { ask(Client::connect(&server.nats()).await?).await })
+    runtime.block_on(async { ask(Client::connect(server).await?).await })
 }
 
 /// Places and their resources whose names match. A place that does not answer is said and passed
 /// over.
-pub(super) fn look(server: &NatsArgs, pattern: &str) -> Result<Vec<Row>> {
+pub(super) fn look(server: &Nats, pattern: &str) -> Result<Vec<Row>> {
     let matches = Pattern::new(pattern)?;
     asking(server, async |client| {
         let mut rows = Vec::new();
@@ -71,7 +70,7 @@ pub(super) fn look(server: &NatsArgs, pattern: &str) -> Result<Vec<Row>> {
 }
 
 /// Makes a resource, and gives its id as text.
-pub(super) fn create(server: &NatsArgs, name: &Name, wishes: &str) -> Result<String> {
+pub(super) fn create(server: &Nats, name: &Name, wishes: &str) -> Result<String> {
     let spec = from_json(&json(wishes)?)?;
     let (kind, unique) = (name.kind().to_owned(), Some(name.unique().to_owned()));
     asking(server, async |client| {
@@ -84,7 +83,7 @@ pub(super) fn create(server: &NatsArgs, name: &Name, wishes: &str) -> Result<Str
 }
 
 /// Calls a program part of a resource, and gives what it gives.
-pub(super) fn call(server: &NatsArgs, name: &Name, part: &str, input: &str) -> Result<Value> {
+pub(super) fn call(server: &Nats, name: &Name, part: &str, input: &str) -> Result<Value> {
     let input = from_json(&json(input)?)?;
     asking(server, async |client| {
         let (id, version) =
@@ -96,7 +95,7 @@ pub(super) fn call(server: &NatsArgs, name: &Name, part: &str, input: &str) -> R
 }
 
 /// Destroys a resource.
-pub(super) fn delete(server: &NatsArgs, name: &Name) -> Result<()> {
+pub(super) fn delete(server: &Nats, name: &Name) -> Result<()> {
     asking(server, async |client| {
         let (id, kind) = (open(&client, name).await?, name.kind().to_owned());
         client.ask(name.place(), Operation::Destroy { id, kind }).await?;

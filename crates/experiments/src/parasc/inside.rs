@@ -10,6 +10,7 @@ use kumiki_parasc::{Backend, Config, CpuSet};
 use super::batch::{Batches, Calls, Plain};
 use super::calls::{Parents, Preads, Stats};
 use super::running::cpus;
+use crate::partner;
 
 const ABOUT: &str = "so many calls of one kind, all together: plain calls in a row; by a \
                      processing thread in user space or inside the kernel, without and with the \
@@ -64,6 +65,7 @@ fn all_ways<C: Calls + 'static>(
         };
         let by = move |way: Way| {
             let batches = move |place: &Place| {
+                partner(place)?;
                 is_there()?;
                 Batches::new(make(place, count)?, &config(place, way)?)
             };

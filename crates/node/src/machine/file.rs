@@ -412,9 +412,9 @@ start = false
         assert_eq!(root.words, ["a", "b"]);
         assert!(machine.nodes[0].service.is_some());
         for (from, to, says) in [
-            ("restart = true\n", "", "9: node.a.health: health is looked at to start"),
-            ("http:80/", "http", "10: node.a.health: \"http\": tcp:PORT"),
-            ("\"user\"", "\"auto\"", "10: node.a.health: this machine knows no address"),
+            ("restart = true\n", "", "8: node.a.health: health is looked at to start"),
+            ("http:80/", "http", "9: node.a.health: \"http\": tcp:PORT"),
+            ("\"user\"", "\"auto\"", "9: node.a.health: this machine knows no address"),
         ] {
             let error = parse(&text.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
