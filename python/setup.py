@@ -59,7 +59,8 @@ class Wheel(bdist_wheel):
     def get_tag(self) -> "tuple[str, str, str]":
         """Of any Python: the library is loaded by ctypes."""
         _, _, platform = super().get_tag()
-        return "py3", "none", platform
+        # `cargo xtask dist` has looked which C library the bundled one needs at least.
+        return "py3", "none", os.environ.get("KUMIKI_WHEEL_PLATFORM", platform)
 
 
 class Native(Distribution):

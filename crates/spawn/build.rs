@@ -1,19 +1,21 @@
 //! Builds the spawn server: a program of its own, without a C library, which the library
 //! carries along. Its crates are of the workspace as well, where they are looked at and tested;
-//! but cargo has no way to build a program into one of its libraries.
+//! but cargo has no way to build a program into one of its libraries. `embedded` leads to their
+//! sources: a packed crate has copies there, where folders that are crates do not come along.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates in the order in which one needs the other; the program is the last.
-const CRATES: [(&str, &str, &str); 2] =
-    [("kumiki_spawn_wire", "rlib", "wire/src/lib.rs"), ("server", "bin", "server/src/lib.rs")];
+const CRATES: [(&str, &str, &str); 2] = [
+    ("kumiki_spawn_wire", "rlib", "embedded/wire/lib.rs"),
+    ("server", "bin", "embedded/server/lib.rs"),
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=server/src");
-    println!("cargo::rerun-if-changed=wire/src");
+    println!("cargo::rerun-if-changed=embedded");
     let out = PathBuf::from(variable("OUT_DIR"));
     if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" {
         // The library says so itself.

@@ -14,25 +14,54 @@ use crate::run::{cargo, metadata, program, root, run};
 /// compilers add what unwinds by themselves, and with `-static` it is another library.
 const LIBS_PRIVATE: &str = "-lutil -lrt -lpthread -lm -ldl -lc";
 
+/// Where what is installed goes, and where it will be looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// A folder that stands for the root for now, as packagers have it.
+    pub(crate) staging: Option<PathBuf>,
+    pub(crate) prefix: PathBuf,
+    /// Libraries; else `prefix/lib`.
+    pub(crate) libdir: Option<PathBuf>,
+}
+
+impl Place {
+    /// Where a path of the finished system is written to now.
+    pub(crate) fn now(&self, path: &Path) -> PathBuf {
+        let below_root = path.strip_prefix("/").unwrap_or(path);
+        self.staging.as_ref().map_or_else(|| path.to_owned(), |root| root.join(below_root))
+    }
+
+    fn libdir(&self) -> PathBuf {
+        self.libdir.clone().unwrap_or_else(|| self.prefix.join("lib"))
+    }
+}
+
 /// Builds the libraries by this profile and installs everything below `prefix`.
 pub(crate) fn capi(prefix: &Path, profile: &str) -> Result<ExitCode> {
     let prefix = absolute(prefix).with_context(|| format!("prefix {}", prefix.display()))?;
+    install(&Place { staging: None, prefix: prefix.clone(), libdir: None }, profile)?;
+    println!("installed into {}", prefix.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same into any place.
+pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     let metadata = metadata()?;
     let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi");
     let version = &package.context("the workspace has no kumiki-capi")?.version;
     // Before the long build: a prefix that cannot be written down.
-    let pc = pkg_config(&prefix, &version.to_string())?;
+    let pc = pkg_config(place, &version.to_string())?;
 
     run(&mut cargo(&format!("build --package kumiki-capi --profile {profile} --locked")))?;
     // The one profile whose folder is called otherwise.
     let folder = if profile == "dev" { "debug" } else { profile };
     let built = metadata.target_directory.join(folder);
     let source = root().join("crates/capi");
-    let include = prefix.join("include/kumiki");
+    let include = place.now(&place.prefix.join("include/kumiki"));
     for header in files_in(&source.join("include/kumiki"))? {
         put(&fs::read(&header)?, &include.join(header.file_name().expect("a file has a name")))?;
     }
-    let lib = prefix.join("lib");
+    let lib = place.now(&place.libdir());
     // Static programs are linked by names, which stay; what a debugger reads goes.
     let archive = stripped(built.join("libkumiki_c.a").as_std_path(), "--strip-debug")?;
     put(&archive, &lib.join("libkumiki.a"))?;
@@ -43,10 +72,7 @@ pub(crate) fn capi(prefix: &Path, profile: &str) -> Result<ExitCode> {
     let major = format!("libkumiki.so.{}", version.major);
     link(&full, &lib.join(&major))?;
     link(&major, &lib.join("libkumiki.so"))?;
-    put(pc.as_bytes(), &lib.join("pkgconfig/kumiki.pc"))?;
-
-    println!("installed into {}", prefix.display());
-    Ok(ExitCode::SUCCESS)
+    put(pc.as_bytes(), &lib.join("pkgconfig/kumiki.pc"))
 }
 
 /// A library without what only debuggers read, most of its bytes. `strip` is of the
@@ -60,26 +86,44 @@ fn stripped(library: &Path, how: &str) -> Result<Vec<u8>> {
 }
 
 /// `kumiki.pc` for this place.
-fn pkg_config(prefix: &Path, version: &str) -> Result<String> {
-    let prefix = prefix.to_str().context("pkg-config files are UTF-8, the prefix is not")?;
-    // It would end a word, a line or a variable in that file.
-    let bad = |c: char| c.is_whitespace() || "\\\"'$#".contains(c);
-    ensure!(!prefix.contains(bad), "prefix {prefix:?}: a space, quote, \\, $ or # in it");
+fn pkg_config(place: &Place, version: &str) -> Result<String> {
+    let prefix = writable("prefix", &place.prefix)?;
+    let libdir = place.libdir();
+    // From the prefix on, where it lies below it: a tree that is moved is told once.
+    let libdir = match libdir.strip_prefix(&place.prefix) {
+        Ok(below) => format!("${{prefix}}/{}", writable("libdir", below)?),
+        Err(_) => writable("libdir", &libdir)?.to_owned(),
+    };
     let template = root().join("crates/capi/kumiki.pc.in");
     let template = fs::read_to_string(&template).context("reading kumiki.pc.in")?;
-    let fields = [("@PREFIX@", prefix), ("@VERSION@", version), ("@LIBS_PRIVATE@", LIBS_PRIVATE)];
+    let fields = [
+        ("@PREFIX@", prefix),
+        ("@LIBDIR@", &libdir),
+        ("@VERSION@", version),
+        ("@LIBS_PRIVATE@", LIBS_PRIVATE),
+    ];
     let filled = fields.iter().fold(template, |text, (field, value)| text.replace(field, value));
     Ok(filled)
 }
 
-fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+/// A path as a pkg-config file can have it.
+fn writable<'a>(what: &str, path: &'a Path) -> Result<&'a str> {
+    let text = path.to_str();
+    let text = text.with_context(|| format!("pkg-config files are UTF-8, the {what} is not"))?;
+    // It would end a word, a line or a variable in that file.
+    let bad = |c: char| c.is_whitespace() || "\\\"'$#".contains(c);
+    ensure!(!text.contains(bad), "{what} {text:?}: a space, quote, \\, $ or # in it");
+    Ok(text)
+}
+
+pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
 /// Puts a file in place of whatever was there, at once: programs that run with
 /// the former one keep it.
-fn put(bytes: &[u8], to: &Path) -> Result<()> {
+pub(crate) fn put(bytes: &[u8], to: &Path) -> Result<()> {
     replace(to, |new| fs::write(new, bytes))
 }
 
@@ -104,9 +148,23 @@ fn replace(to: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> Result
 mod tests {
     use super::*;
 
+    fn at(prefix: &str, libdir: Option<&str>) -> Place {
+        Place { staging: None, prefix: prefix.into(), libdir: libdir.map(Into::into) }
+    }
+
+    #[test]
+    fn a_package_is_staged_and_names_what_it_will_be() {
+        let place = Place { staging: Some("/build".into()), ..at("/usr", Some("/usr/lib/here")) };
+        assert_eq!(place.now(&place.libdir()), Path::new("/build/usr/lib/here"));
+        let pc = pkg_config(&place, "1").unwrap();
+        assert!(pc.contains("\nlibdir=${prefix}/lib/here\n"), "{pc}");
+        let pc = pkg_config(&at("/usr", Some("/lib64")), "1").unwrap();
+        assert!(pc.contains("\nlibdir=/lib64\n"), "{pc}");
+    }
+
     #[test]
     fn the_template_is_filled() {
-        let pc = pkg_config(Path::new("/opt/kumiki"), "1.2.3").unwrap();
+        let pc = pkg_config(&at("/opt/kumiki", None), "1.2.3").unwrap();
         assert!(pc.starts_with("prefix=/opt/kumiki\n"), "{pc}");
         assert!(pc.contains("\nVersion: 1.2.3\n") && !pc.contains('@'), "{pc}");
     }
@@ -114,7 +172,7 @@ mod tests {
     #[test]
     fn a_prefix_that_pkg_config_would_misread_is_refused() {
         for bad in ["/opt/two words", "/opt/$HOME", "/opt/a#b", "/opt/it's"] {
-            assert!(pkg_config(Path::new(bad), "1").is_err(), "{bad}");
+            assert!(pkg_config(&at(bad, None), "1").is_err(), "{bad}");
         }
     }
 

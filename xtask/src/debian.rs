@@ -58,6 +58,27 @@ pub(crate) const PEERS: &[Package] = &[
     Package { name: "xz-utils", reason: "unpacks glibc's source" },
 ];
 
+/// What is needed to make what is shipped.
+pub(crate) const SHIP: &[Package] = &[
+    Package { name: "binutils", reason: "its strip and objdump" },
+    Package { name: "help2man", reason: "makes the manual page of kumiki-du" },
+    Package { name: "pkg-config", reason: "a tarball's libkumiki is found by it" },
+    Package { name: "python3", reason: "the package for Python" },
+    Package { name: "python3-pip", reason: "that package's wheel is made by it" },
+    Package { name: "python3-setuptools", reason: "the same" },
+    Package { name: "python3-venv", reason: "the wheel is tried in an environment of its own" },
+    Package { name: "python3-wheel", reason: "the same as setuptools" },
+];
+
+/// What is needed for Debian's packages beside that.
+pub(crate) const DEB: &[Package] = &[
+    Package { name: "debhelper", reason: "debian/rules is made of it" },
+    Package { name: "dh-dkms", reason: "the modules' sources go through it" },
+    Package { name: "dh-python", reason: "the package for Python goes through it" },
+    Package { name: "dpkg-dev", reason: "its dpkg-buildpackage" },
+    Package { name: "lintian", reason: "judges the packages" },
+];
+
 /// The same for tests in machines of their own. Kernels, headers and compilers
 /// for them are not installed: a lab unpacks those into its cache.
 pub(crate) const LAB: &[Package] = &[

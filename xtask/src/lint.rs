@@ -5,20 +5,25 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 
 use crate::run::{cargo, everything, run};
-use crate::{aarch64, deny, documents, first_lines, layers, modules};
+use crate::{aarch64, deny, documents, first_lines, layers, modules, package};
 
 type Check = fn() -> Result<()>;
 
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 10] = [
+    let checks: [(&str, Check); 11] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("modules", modules::check),
         ("clippy", || {
             let what = everything()?;
             run(&mut cargo(&format!("clippy {what} --all-targets --locked -- -D warnings")))
+        }),
+        // What is published, and that each crate packs: seconds, of what is here already.
+        ("packages", || {
+            package::check()?;
+            package::pack().map(drop)
         }),
         ("clippy for aarch64", aarch64::clippy),
         ("documentation", || {

@@ -20,6 +20,7 @@ mod bench;
 mod capi;
 mod debian;
 mod deny;
+mod docs;
 mod documents;
 mod first_lines;
 mod fresh;
@@ -29,10 +30,12 @@ mod lint;
 mod loom;
 mod manifest;
 mod modules;
+mod package;
 mod part;
 mod picture;
 mod readme;
 mod run;
+mod ship;
 mod stress;
 mod test;
 
@@ -49,7 +52,7 @@ enum Chore {
     Test {
         /// Which part
         part: Option<Part>,
-        /// Of `fresh`: the release of Debian; both if none is given
+        /// Of `fresh` and `deb`: the release of Debian; both if none is given
         #[arg(long, value_name = "RELEASE")]
         debian: Option<Release>,
         /// Only tests that have one of these in their name
@@ -120,6 +123,33 @@ enum Chore {
         #[arg(long, value_name = "PROFILE", default_value = "dist")]
         profile: String,
     },
+    /// Packs the crates that are published, builds them outside of the workspace, and runs the
+    /// README's first program on them
+    Package {
+        /// Runs the tests of these crates there, too
+        #[arg(value_name = "CRATE")]
+        tests: Vec<String>,
+    },
+    /// Builds the programs and libkumiki and installs them with manual pages, completions,
+    /// units and the modules' sources
+    Install {
+        /// Installs below this folder, which is made if need be
+        #[arg(long, value_name = "DIR")]
+        prefix: PathBuf,
+        /// Where libraries go [default: PREFIX/lib]
+        #[arg(long, value_name = "DIR")]
+        libdir: Option<PathBuf>,
+        /// Writes everything below this folder, which stands for the root
+        #[arg(long, value_name = "DIR")]
+        staging: Option<PathBuf>,
+    },
+    /// Makes a tarball of that for any x86-64 Linux with this glibc or a newer one, a wheel for
+    /// Python, and their checksums
+    Dist,
+    /// Builds Debian's packages without network and has lintian judge them
+    Deb,
+    /// Makes the documents into a site with search, and checks every link in it
+    Docs,
 }
 
 /// Of `verdicts`: a part of a long collection.
@@ -194,8 +224,9 @@ fn main() -> ExitCode {
 fn carried_out(chore: Chore) -> Result<ExitCode> {
     match chore {
         Chore::Test { part: Some(Part::Fresh), debian, .. } => fresh::fresh(debian),
+        Chore::Test { part: Some(Part::Deb), debian, .. } => ship::deb_test::test(debian),
         Chore::Test { debian: Some(_), .. } => {
-            Err(anyhow::anyhow!("--debian is for `cargo xtask test fresh` only"))
+            Err(anyhow::anyhow!("--debian is for `cargo xtask test fresh` and `deb` only"))
         }
         Chore::Test { part, filters, .. } => test::test(part, &filters),
         Chore::Lint { checks } => lint::lint(&checks),
@@ -209,5 +240,12 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Lab { tests, debug_kernel: true } => kmod::tested_on_debug_kernel(&tests),
         Chore::Lab { tests, .. } => test::test(Some(Part::Lab), &tests),
         Chore::Capi { prefix, profile } => capi::capi(&prefix, &profile),
+        Chore::Package { tests } => package::package(&tests),
+        Chore::Install { prefix, libdir, staging } => {
+            ship::install::install(&capi::Place { staging, prefix, libdir })
+        }
+        Chore::Dist => ship::dist::dist(),
+        Chore::Deb => ship::deb::deb(),
+        Chore::Docs => docs::docs(),
     }
 }

@@ -16,6 +16,23 @@ pub(crate) fn first_commands() -> Result<Vec<String>> {
     block.with_context(|| format!("no ```console block of README.md has `{TESTS}`"))
 }
 
+/// What a program depends on, and the first one in Rust, as the README shows them.
+pub(crate) fn first_program() -> Result<(String, String)> {
+    let readme = fs::read_to_string(root().join("README.md")).context("reading README.md")?;
+    let first = |language| {
+        let block = block_of(&readme, language);
+        block.with_context(|| format!("README.md has no ```{language} block"))
+    };
+    Ok((first("toml")?, first("rust")?))
+}
+
+/// The first block of a language.
+fn block_of(markdown: &str, language: &str) -> Option<String> {
+    let mut lines = markdown.lines();
+    lines.find(|line| line.strip_prefix("```") == Some(language))?;
+    Some(lines.take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect())
+}
+
 /// The lines that start with a prompt, for each ```console block.
 fn blocks(markdown: &str) -> Vec<Vec<String>> {
     let mut blocks: Vec<Vec<String>> = Vec::new();
@@ -44,6 +61,14 @@ mod tests {
     fn a_fresh_clone_makes_a_report_and_runs_the_tests() {
         let commands = first_commands().unwrap();
         assert_eq!(commands, ["cargo run --release -- report", "cargo xtask test"]);
+    }
+
+    #[test]
+    fn a_first_program_depends_on_the_facade() {
+        let (dependencies, program) = first_program().unwrap();
+        assert!(dependencies.starts_with("[dependencies]\nkumiki = "), "{dependencies}");
+        assert!(program.contains("fn main()"), "{program}");
+        assert_eq!(block_of("```c\na\n```\n```rust\nb\n```\n", "rust").unwrap(), "b\n");
     }
 
     #[test]

@@ -12,8 +12,9 @@ use crate::Cli;
 use crate::run::{cargo, everything, metadata, run};
 
 /// Cargo's own verbs that documents show, whose options are cargo's.
-const OF_CARGO: [&str; 10] =
-    ["add", "build", "clean", "clippy", "deny", "doc", "fmt", "install", "test", "tree"];
+const OF_CARGO: [&str; 11] = [
+    "add", "build", "cinstall", "clean", "clippy", "deny", "doc", "fmt", "install", "test", "tree",
+];
 
 /// What no command line of ours knows: the word by which a lab's machine starts its agent.
 const AGENT: &str = "kumiki lab-agent";

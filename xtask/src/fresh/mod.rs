@@ -82,7 +82,11 @@ fn entered() -> Command {
 
 /// Runs the README's commands in this release, or in each; fails if one does.
 pub(crate) fn fresh(release: Option<Release>) -> Result<ExitCode> {
-    let releases = release.map_or(Release::value_variants().to_vec(), |release| vec![release]);
+    verdicts_of(release, |release| Machine::make(release, engine()?)?.check())
+}
+
+/// A container's engine where chroot(2) is refused; an error where there is neither.
+fn engine() -> Result<Option<&'static str>> {
     let may_chroot = succeeds(entered().arg("true"));
     let engine = if may_chroot { None } else { container::engine() };
     ensure!(
@@ -94,9 +98,18 @@ pub(crate) fn fresh(release: Option<Release>) -> Result<ExitCode> {
     if may_chroot {
         debian::install(PACKAGES)?;
     }
+    Ok(engine)
+}
+
+/// Does this with this release, or with each, and says how it went; fails if something did.
+pub(crate) fn verdicts_of(
+    release: Option<Release>,
+    check: impl Fn(Release) -> Result<Vec<Verdict>>,
+) -> Result<ExitCode> {
+    let releases = release.map_or(Release::value_variants().to_vec(), |release| vec![release]);
     let mut verdicts = Vec::new();
     for release in releases {
-        verdicts.extend(Machine::make(release, engine)?.check()?);
+        verdicts.extend(check(release)?);
     }
     println!();
     for Verdict { what, good, seconds } in &verdicts {
@@ -107,8 +120,8 @@ pub(crate) fn fresh(release: Option<Release>) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How a command of the README went.
-struct Verdict {
+/// How a command or a step went.
+pub(crate) struct Verdict {
     what: String,
     good: bool,
     seconds: u64,
@@ -126,10 +139,16 @@ struct Machine {
 }
 
 impl Machine {
-    fn make(release: Release, engine: Option<&'static str>) -> Result<Self> {
+    /// Empty, with these packages, in a folder of this name.
+    fn base(
+        name: &str,
+        release: Release,
+        engine: Option<&'static str>,
+        installed: &[&str],
+    ) -> Result<Self> {
         let place = target_folder()?.join("fresh");
         fs::create_dir_all(&place).with_context(|| format!("making {}", place.display()))?;
-        let folder = place.join(release.suite());
+        let folder = place.join(name);
         let lock = folder.with_extension("lock");
         let lock = File::create(&lock).with_context(|| format!("making {}", lock.display()))?;
         if lock.try_lock().is_err() {
@@ -147,12 +166,17 @@ impl Machine {
             // Killed in the middle, it would leave its mounts to the next run.
             run(entered()
                 .args(["debootstrap", "--variant=minbase"])
-                .arg(format!("--include={}", INSTALLED.join(",")))
+                .arg(format!("--include={}", installed.join(",")))
                 .args([release.suite(), &folder.to_string_lossy()])
                 .args(host::archive()))?;
         }
         host::lend(&folder)?;
-        let mut machine = Machine { release, folder, sysroot, container: None, _lock: lock };
+        Ok(Machine { release, folder, sysroot, container: None, _lock: lock })
+    }
+
+    /// With the committed tree.
+    fn make(release: Release, engine: Option<&'static str>) -> Result<Self> {
+        let mut machine = Self::base(release.suite(), release, engine, &INSTALLED)?;
         machine.clone_project()?;
         if let Some(engine) = engine {
             let (suite, folder) = (release.suite(), &machine.folder);
@@ -168,12 +192,17 @@ impl Machine {
                 "{suite}: nothing can be installed"
             );
         }
-        ensure!(
-            machine.command("update-ca-certificates").status()?.success(),
-            "{}: the new Debian is not usable",
-            release.suite()
-        );
+        machine.ready()?;
         Ok(machine)
+    }
+
+    fn ready(&self) -> Result<()> {
+        ensure!(
+            self.command("update-ca-certificates").status()?.success(),
+            "{}: the new Debian is not usable",
+            self.release.suite()
+        );
+        Ok(())
     }
 
     /// The committed tree, as a person would have it.
@@ -198,12 +227,20 @@ impl Machine {
 
     /// Runs the README's commands; the folder is kept if one fails.
     fn check(&self) -> Result<Vec<Verdict>> {
+        let commands = readme::first_commands()?.into_iter();
+        self.steps(
+            commands.map(|shown| (shown.clone(), format!("cd {CLONE} && {shown}"))).collect(),
+        )
+    }
+
+    /// Runs lines of the shell, each with a word on what it does.
+    fn steps(&self, steps: Vec<(String, String)>) -> Result<Vec<Verdict>> {
         let mut verdicts = Vec::new();
-        for shown in readme::first_commands()? {
+        for (what, line) in steps {
             let begin = Instant::now();
-            let what = format!("Debian {}: {shown}", self.release.suite());
+            let what = format!("Debian {}: {what}", self.release.suite());
             eprintln!("{what}");
-            let good = self.tee(&mut self.command(&format!("cd {CLONE} && {shown}")))?;
+            let good = self.tee(&mut self.command(&line))?;
             verdicts.push(Verdict { what, good, seconds: begin.elapsed().as_secs() });
         }
         if self.container.is_some() || verdicts.iter().all(|verdict| verdict.good) {
@@ -253,6 +290,34 @@ impl Machine {
             log.write_all(&line)?;
         }
         Ok(child.wait()?.success())
+    }
+}
+
+/// A Debian with nothing of ours, not even its sources, in a folder: what is installed in it is
+/// all that there is.
+pub(crate) struct Clean(Machine);
+
+impl Clean {
+    /// Makes it for this purpose, which is a part of its folder's name.
+    pub(crate) fn make(purpose: &str, release: Release) -> Result<Self> {
+        ensure!(
+            engine()?.is_none(),
+            "packages are tried in a Debian that is made with chroot(2), which is refused here"
+        );
+        let name = format!("{purpose}-{}", release.suite());
+        let machine = Machine::base(&name, release, None, &["ca-certificates"])?;
+        machine.ready()?;
+        Ok(Clean(machine))
+    }
+
+    /// Its root.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
+    /// Runs lines of the shell in it, each with a word on what it does.
+    pub(crate) fn check(&self, steps: Vec<(String, String)>) -> Result<Vec<Verdict>> {
+        self.0.steps(steps)
     }
 }
 

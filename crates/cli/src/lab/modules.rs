@@ -10,17 +10,17 @@ use crate::output;
 const NAME: &str = "parasc";
 
 const SOURCES: [(&str, &str); 11] = [
-    ("parasc/Kbuild", include_str!("../../../../kernel/parasc/Kbuild")),
-    ("parasc/call.c", include_str!("../../../../kernel/parasc/call.c")),
-    ("parasc/calls.h", include_str!("../../../../kernel/parasc/calls.h")),
-    ("parasc/device.c", include_str!("../../../../kernel/parasc/device.c")),
-    ("parasc/line.c", include_str!("../../../../kernel/parasc/line.c")),
-    ("parasc/module.h", include_str!("../../../../kernel/parasc/module.h")),
-    ("parasc/mwait.c", include_str!("../../../../kernel/parasc/mwait.c")),
-    ("parasc/proc.c", include_str!("../../../../kernel/parasc/proc.c")),
-    ("parasc/wait.c", include_str!("../../../../kernel/parasc/wait.c")),
-    ("osnode/symbols.h", include_str!("../../../../kernel/osnode/symbols.h")),
-    ("uapi/parasc.h", include_str!("../../../../kernel/uapi/parasc.h")),
+    ("parasc/Kbuild", include_str!("../../kernel/parasc/Kbuild")),
+    ("parasc/call.c", include_str!("../../kernel/parasc/call.c")),
+    ("parasc/calls.h", include_str!("../../kernel/parasc/calls.h")),
+    ("parasc/device.c", include_str!("../../kernel/parasc/device.c")),
+    ("parasc/line.c", include_str!("../../kernel/parasc/line.c")),
+    ("parasc/module.h", include_str!("../../kernel/parasc/module.h")),
+    ("parasc/mwait.c", include_str!("../../kernel/parasc/mwait.c")),
+    ("parasc/proc.c", include_str!("../../kernel/parasc/proc.c")),
+    ("parasc/wait.c", include_str!("../../kernel/parasc/wait.c")),
+    ("osnode/symbols.h", include_str!("../../kernel/osnode/symbols.h")),
+    ("uapi/parasc.h", include_str!("../../kernel/uapi/parasc.h")),
 ];
 
 /// Puts files in the place of modules that are ours: no kernel has one of this name.

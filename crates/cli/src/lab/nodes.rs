@@ -9,21 +9,21 @@ use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
 const SOURCES: [(&str, &str); 15] = [
-    ("osnode/Kbuild", include_str!("../../../../kernel/osnode/Kbuild")),
-    ("osnode/bell.h", include_str!("../../../../kernel/osnode/bell.h")),
-    ("osnode/cpu.c", include_str!("../../../../kernel/osnode/cpu.c")),
-    ("osnode/device.c", include_str!("../../../../kernel/osnode/device.c")),
-    ("osnode/guest.c", include_str!("../../../../kernel/osnode/guest.c")),
-    ("osnode/guest.h", include_str!("../../../../kernel/osnode/guest.h")),
-    ("osnode/holding.c", include_str!("../../../../kernel/osnode/holding.c")),
-    ("osnode/ipi.h", include_str!("../../../../kernel/osnode/ipi.h")),
-    ("osnode/memory.c", include_str!("../../../../kernel/osnode/memory.c")),
-    ("osnode/osnode.h", include_str!("../../../../kernel/osnode/osnode.h")),
-    ("osnode/pci.c", include_str!("../../../../kernel/osnode/pci.c")),
-    ("osnode/symbols.h", include_str!("../../../../kernel/osnode/symbols.h")),
-    ("osnode/tree.c", include_str!("../../../../kernel/osnode/tree.c")),
-    ("osnode/virtio.c", include_str!("../../../../kernel/osnode/virtio.c")),
-    ("uapi/osnode.h", include_str!("../../../../kernel/uapi/osnode.h")),
+    ("osnode/Kbuild", include_str!("../../kernel/osnode/Kbuild")),
+    ("osnode/bell.h", include_str!("../../kernel/osnode/bell.h")),
+    ("osnode/cpu.c", include_str!("../../kernel/osnode/cpu.c")),
+    ("osnode/device.c", include_str!("../../kernel/osnode/device.c")),
+    ("osnode/guest.c", include_str!("../../kernel/osnode/guest.c")),
+    ("osnode/guest.h", include_str!("../../kernel/osnode/guest.h")),
+    ("osnode/holding.c", include_str!("../../kernel/osnode/holding.c")),
+    ("osnode/ipi.h", include_str!("../../kernel/osnode/ipi.h")),
+    ("osnode/memory.c", include_str!("../../kernel/osnode/memory.c")),
+    ("osnode/osnode.h", include_str!("../../kernel/osnode/osnode.h")),
+    ("osnode/pci.c", include_str!("../../kernel/osnode/pci.c")),
+    ("osnode/symbols.h", include_str!("../../kernel/osnode/symbols.h")),
+    ("osnode/tree.c", include_str!("../../kernel/osnode/tree.c")),
+    ("osnode/virtio.c", include_str!("../../kernel/osnode/virtio.c")),
+    ("uapi/osnode.h", include_str!("../../kernel/uapi/osnode.h")),
 ];
 
 /// What this machine needs to serve nodes their devices, and nodes to use them.

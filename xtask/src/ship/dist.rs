@@ -1,0 +1,84 @@
+//! `cargo xtask dist`: a tarball for any x86-64 Linux with this glibc or a newer one, a wheel,
+//! and their checksums.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use super::{install, size, wheel};
+use crate::capi::Place;
+use crate::debian;
+use crate::run::{cargo, program, read, root, run, succeeds, target_folder};
+
+/// Makes all of it below `target/dist-files`.
+pub(crate) fn dist() -> Result<ExitCode> {
+    debian::install(debian::SHIP)?;
+    let folder = target_folder()?.join("dist-files");
+    let _ = fs::remove_dir_all(&folder);
+    let name = format!("kumiki-{}-x86_64-linux-gnu", install::version()?);
+    let tree = folder.join(&name);
+    fs::create_dir_all(&tree).with_context(|| format!("making {}", tree.display()))?;
+    // Moved to wherever it is unpacked: pkg-config is told by --define-prefix.
+    let place = Place { staging: Some(tree.clone()), prefix: "/".into(), libdir: None };
+    install::everything(&place, verb()?)?;
+    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        fs::copy(root().join(licence), tree.join(licence)).context("copying a licence")?;
+    }
+    let library = tree.join(format!("lib/libkumiki.so.{}", install::version()?));
+    size::at_most(&tree.join("bin/kumiki"), size::KUMIKI)?;
+    size::at_most(&library, size::LIBRARY)?;
+    let tarball = folder.join(format!("{name}.tar.gz"));
+    // The same bytes from the same tree.
+    let mut tar = program("tar", ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
+    tar.args(["--mtime", &commit_time()?, "--use-compress-program=gzip -9n", "-cf"]);
+    run(tar.arg(&tarball).arg("-C").arg(&folder).arg(&name))?;
+    let wheel = wheel::wheel(&library, &folder)?;
+    size::at_most(&wheel, size::WHEEL)?;
+    wheel::tried(&wheel)?;
+    unpacked(&tarball, &name)?;
+    sums(&folder, &[&tarball, &wheel])?;
+    println!("made below {}", folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What programs are built by: their list of crates goes into them, by which a known fault of a
+/// crate is found in a program.
+fn verb() -> Result<&'static str> {
+    if !succeeds(&mut cargo("auditable --version")) {
+        eprintln!("cargo-auditable is not installed; building it once, which takes a minute");
+        run(&mut cargo("install --locked cargo-auditable"))?;
+    }
+    Ok("auditable build")
+}
+
+/// Of the commit, or now where there is none.
+fn commit_time() -> Result<String> {
+    match read(&mut program("git", ["log", "-1", "--format=%cI"])) {
+        Ok(time) if !time.trim().is_empty() => Ok(time.trim().to_owned()),
+        _ => Ok("now".to_owned()),
+    }
+}
+
+/// Runs what is in the tarball from a folder that nobody may write to.
+fn unpacked(tarball: &Path, name: &str) -> Result<()> {
+    let folder = tempfile::tempdir().context("a folder to unpack the tarball in")?;
+    run(program("tar", ["-xf"]).arg(tarball).arg("-C").arg(folder.path()))?;
+    run(program("chmod", ["-R", "a-w"]).arg(folder.path()))?;
+    let at = |below: &str| folder.path().join(name).join(below).to_string_lossy().into_owned();
+    let said = read(&mut program(&at("bin/kumiki"), ["--version"]))?;
+    print!("{said}");
+    read(&mut program(&at("bin/kumiki-du"), ["-s", &at("bin")]))?;
+    let pkg_config = ["--define-prefix", "--libs", "--cflags", &at("lib/pkgconfig/kumiki.pc")];
+    let words = read(&mut program("pkg-config", pkg_config))?;
+    anyhow::ensure!(words.contains(&at("lib")), "pkg-config says {words}");
+    run(program("chmod", ["-R", "u+w"]).arg(folder.path()))
+}
+
+/// `SHA256SUMS`, as `sha256sum --check` reads it.
+fn sums(folder: &Path, files: &[&PathBuf]) -> Result<()> {
+    let names = files.iter().filter_map(|file| file.file_name()?.to_str());
+    let sums = read(program("sha256sum", names).current_dir(folder))?;
+    fs::write(folder.join("SHA256SUMS"), sums).context("writing SHA256SUMS")
+}

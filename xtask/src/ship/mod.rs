@@ -1,0 +1,9 @@
+//! What is installed on other machines: one layout, of which a tarball, Debian's packages and
+//! the package for Python are made.
+
+pub(crate) mod deb;
+pub(crate) mod deb_test;
+pub(crate) mod dist;
+pub(crate) mod install;
+mod size;
+mod wheel;

@@ -1,0 +1,35 @@
+//! What is shipped stays small.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+const MB: u64 = 1_000_000;
+pub(super) const KUMIKI: u64 = 16 * MB;
+pub(super) const LIBRARY: u64 = 5 * MB / 2;
+pub(super) const WHEEL: u64 = 6 * MB;
+
+/// Says how large a file is; more than `most` bytes are an error.
+pub(super) fn at_most(file: &Path, most: u64) -> Result<()> {
+    let bytes = fs::metadata(file).with_context(|| format!("reading {}", file.display()))?.len();
+    let shown = file.display();
+    ensure!(bytes <= most, "{shown} has {bytes} bytes: at most {most} are promised");
+    println!("{shown}: {bytes} bytes, of {most} that are promised");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_larger_than_promised_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        fs::write(&file, [0; 10]).unwrap();
+        at_most(&file, 10).unwrap();
+        let error = at_most(&file, 9).unwrap_err().to_string();
+        assert!(error.contains("program has 10 bytes: at most 9"), "{error}");
+    }
+}

@@ -1,0 +1,84 @@
+//! The package for Python with its own libkumiki, and a test of it in environments of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::run::{program, read, root, run, succeeds};
+
+/// Pythons that it is tried with, where they are.
+const PYTHONS: [&str; 4] = ["python3.11", "python3.12", "python3.13", "python3.14"];
+
+/// Makes the wheel around a library that was built before.
+pub(super) fn wheel(library: &Path, folder: &Path) -> Result<PathBuf> {
+    let platform = platform(&needed_glibc(library)?);
+    let mut pip = program("python3", ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]);
+    pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder).arg(root().join("python"));
+    run(pip.env("KUMIKI_LIBRARY", library).env("KUMIKI_WHEEL_PLATFORM", &platform))?;
+    let made = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let wheel = made
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"));
+    let wheel = wheel.context("pip made no wheel")?;
+    let name = wheel.to_string_lossy();
+    ensure!(name.ends_with(&format!("-py3-none-{platform}.whl")), "{name} is not for {platform}");
+    Ok(wheel)
+}
+
+/// The newest version of the C library that one of its symbols asks for.
+fn needed_glibc(library: &Path) -> Result<[u32; 2]> {
+    let mut objdump = program("objdump", ["--dynamic-syms"]);
+    let symbols = read(objdump.arg(library))?;
+    newest(&symbols).with_context(|| format!("{}: no symbol of a glibc", library.display()))
+}
+
+fn newest(symbols: &str) -> Option<[u32; 2]> {
+    let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+        let version = rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
+        let mut parts = version.split('.').map(|part| part.parse().ok());
+        Some([parts.next()??, parts.next()??])
+    });
+    versions.max()
+}
+
+/// A name that pip compares with the C library that it finds: musl's is refused by it.
+fn platform([major, minor]: &[u32; 2]) -> String {
+    format!("manylinux_{major}_{minor}_x86_64")
+}
+
+/// Installs the wheel into an environment of its own for each Python that is here.
+pub(super) fn tried(wheel: &Path) -> Result<()> {
+    let there = PYTHONS.iter().filter(|python| succeeds(&mut program(python, ["--version"])));
+    let mut tried = 0;
+    for python in there {
+        let folder = tempfile::tempdir().context("a folder for an environment of Python's")?;
+        run(program(python, ["-m", "venv"]).arg(folder.path()))?;
+        let inside = folder.path().join("bin/python").to_string_lossy().into_owned();
+        run(program(&inside, ["-m", "pip", "install", "--quiet", "--no-index"]).arg(wheel))?;
+        let script = "import kumiki, sys; assert 'site-packages' in kumiki.__file__; \
+                      print(sys.version.split()[0], kumiki.check_output(['echo', 'fine']))";
+        let mut run = program(&inside, ["-c", script]);
+        let said = read(run.env_remove("PYTHONPATH").env_remove("KUMIKI_LIBRARY"))?;
+        ensure!(said.contains("b'fine\\n'"), "{python}: {said}");
+        print!("{said}");
+        tried += 1;
+    }
+    ensure!(tried > 0, "none of {PYTHONS:?} is here to try the wheel");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wheel_says_which_c_library_it_needs() {
+        let symbols = "0 DF *UND* 0 (GLIBC_2.2.5) read\n0 DF *UND* 0 (GLIBC_2.34) dlsym\n\
+                       0 DF *UND* 0 (GLIBC_2.9) x\n0 D (GLIBC_PRIVATE) y\n";
+        assert_eq!(newest(symbols), Some([2, 34]));
+        assert_eq!(platform(&[2, 34]), "manylinux_2_34_x86_64");
+        assert_eq!(newest("no symbols"), None);
+    }
+}
