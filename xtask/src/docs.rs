@@ -124,7 +124,7 @@ fn write_book(book: &Path) -> Result<usize> {
         }
     }
     for header in pages.iter().filter(|page| !page.ends_with(".md")) {
-        fs::copy(root().join(header), src.join(header)).with_context(|| format!("{header}"))?;
+        fs::copy(root().join(header), src.join(header)).with_context(|| header.to_string())?;
     }
     write(&src.join("SUMMARY.md"), &summary(&further))?;
     write(
