@@ -76,7 +76,10 @@ mod tests {
         let refused = |memory: &[u64]| needs.check("deb", memory).unwrap_err().problem;
         assert_eq!(needs.check("deb", &[128 * MIB, 64 * MIB]), Ok(()));
         let said = refused(&[64 * MIB, 256 * MIB]);
-        assert!(said.starts_with("67108864 bytes in the first piece, and image deb alone"), "{said}");
+        assert!(
+            said.starts_with("67108864 bytes in the first piece, and image deb alone"),
+            "{said}"
+        );
         assert!(said.ends_with("give that piece 100M at least"), "{said}");
         let said = refused(&[128 * MIB]);
         assert!(said.contains("134217728 bytes in all, and image deb needs 179306496"), "{said}");

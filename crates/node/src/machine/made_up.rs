@@ -68,6 +68,7 @@ pub(super) fn offer(sha256: &str) -> Offer {
     }
 }
 
+#[cfg(test)]
 pub(super) fn offers() -> BTreeMap<String, Offer> {
     BTreeMap::from([("deb".to_owned(), offer("now"))])
 }
