@@ -41,7 +41,8 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// So many, or fewer if there cannot be so many descriptors: each connection may have two.
+    /// Makes room for `most`, or for fewer if there cannot be so many descriptors: each connection
+    /// may have two.
     pub(crate) fn new(most: usize) -> Self {
         // What others of the process need.
         const OTHERS: u64 = 64;
@@ -70,7 +71,7 @@ impl Limit {
     }
 }
 
-/// What comes of asking for a connection.
+/// Outcome of asking for a connection.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Connection(OwnedFd, Option<IpAddr>),

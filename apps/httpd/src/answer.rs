@@ -39,7 +39,7 @@ pub(crate) struct Answer {
     pub(crate) bytes: u64,
 }
 
-/// What an open has come to.
+/// Outcome of an open.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// It is not there: the next candidate.
@@ -206,7 +206,7 @@ impl Answer {
         }
     }
 
-    /// What is in memory and not sent.
+    /// Bytes in memory that are not sent.
     pub(crate) fn unsent(&self) -> (&[u8], &[u8]) {
         (&self.head[self.head_sent..], &self.data[self.data_sent..])
     }

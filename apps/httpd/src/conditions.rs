@@ -7,7 +7,7 @@ use kumiki_parasc::op::Attributes;
 
 use crate::request::Fields;
 
-/// What tells one version of a file from another: when it was changed and how long it is.
+/// Version of a file: when it was changed and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     modified: SystemTime,

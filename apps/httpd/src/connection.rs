@@ -42,7 +42,7 @@ const PROGRESS: usize = 64 * 1024;
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 256 * 1024;
 
-/// What a worker has for its connections.
+/// Worker's part that all its connections use.
 pub(crate) struct Surroundings<'a> {
     pub(crate) files: &'a Files,
     pub(crate) site: &'a Site,
@@ -54,7 +54,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ends: bool,
 }
 
-/// What a connection waits for.
+/// Event that a connection waits for.
 pub(crate) enum Next {
     Readable,
     Writable,
@@ -81,7 +81,7 @@ pub(crate) struct Connection {
     peer: Option<IpAddr>,
     phase: Phase,
     input: Vec<u8>,
-    /// Of the request that is being answered.
+    /// Bytes of the head of the request that is being answered.
     head_length: usize,
     keeps_alive: bool,
     answer: Answer,
@@ -90,7 +90,7 @@ pub(crate) struct Connection {
     progress: usize,
     is_first: bool,
     pub(crate) under_way: Option<Key>,
-    /// What the epoll waits for.
+    /// Events that the epoll waits for.
     pub(crate) waits: EventFlags,
 }
 

@@ -194,7 +194,7 @@ impl Lines {
     }
 }
 
-/// What a client has sent, so that it cannot make a line of its own, nor move a terminal.
+/// Quotes what a client has sent, so that it cannot make a line of its own, nor move a terminal.
 fn quote(line: &mut String, bytes: &[u8]) {
     for byte in bytes {
         match byte {

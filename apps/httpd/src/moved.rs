@@ -5,7 +5,7 @@ use std::io;
 /// Outcome of a call on a socket that does not wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// So many bytes; 0 from a client that sends no more.
+    /// Bytes moved; 0 from a client that sends no more.
     Bytes(usize),
     /// None until the socket is ready for it.
     Later,
@@ -13,7 +13,7 @@ pub(crate) enum Moved {
     Lost,
 }
 
-/// The same of an error of the library's.
+/// Reads it from an error of the TLS library.
 #[cfg_attr(not(feature = "tls"), allow(dead_code))]
 pub(crate) fn lost_or_later(error: &io::Error) -> Moved {
     match error.kind() {

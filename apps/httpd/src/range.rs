@@ -1,6 +1,6 @@
 //! Parts of a file: `Range` and `Content-Range` (RFC 9110, section 14).
 
-/// What a `Range` asks for, before the file's length is known.
+/// Part that a `Range` asks for, before the file's length is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// From this byte on, to this one if one is named.

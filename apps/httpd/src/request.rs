@@ -29,9 +29,9 @@ pub struct Head<'a> {
     pub method: Method,
     /// The target as it came, for the log.
     pub raw_target: &'a str,
-    /// What it means.
+    /// Target as it is understood.
     pub target: Target,
-    /// Of HTTP/1: 0 or 1.
+    /// Minor version of HTTP/1: 0 or 1.
     pub minor: u8,
     /// Whether the connection goes on after the answer, as far as the client is asked.
     pub keeps_alive: bool,
@@ -54,7 +54,7 @@ pub struct Fields<'a> {
     pub user_agent: Option<&'a [u8]>,
 }
 
-/// What the first bytes of a connection's input are.
+/// Request or not: the first bytes of a connection's input.
 #[derive(Debug)]
 pub enum Parsed<'a> {
     /// The head is not there as a whole.

@@ -21,7 +21,7 @@ pub(crate) struct Root {
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
 }
 
-/// What is served.
+/// Folder that is served, and how.
 #[derive(Debug)]
 pub(crate) struct Site {
     args: Args,
@@ -37,7 +37,7 @@ pub(crate) struct Candidate {
     pub(crate) kind: Kind,
 }
 
-/// What a candidate is to be.
+/// Kind that a candidate must be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A file; a folder is at the target with a slash.

@@ -15,7 +15,7 @@ type Open = OpenRead<Arc<OwnedFd>, CString>;
 type Part = Pread<Arc<OwnedFd>, Vec<u8>>;
 type Entries = Getdents64<Arc<OwnedFd>, Vec<u8>>;
 
-/// What was asked for.
+/// Calls that a connection asks for.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "passed on once, not kept")]
 pub(crate) enum Done {
@@ -39,10 +39,10 @@ enum Calls {
     Entries(Attempt<Entries>),
 }
 
-/// What was made at once, or what is under way.
+/// Result of calls made at once, or the work under way.
 pub(crate) type Tried = Result<Done, Box<Work>>;
 
-/// Who makes the calls.
+/// Maker of the calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     engine: Arc<Engine>,
@@ -103,7 +103,7 @@ impl Future for Work {
     }
 }
 
-/// Of an engine that ends, the error is that of a call that was cancelled.
+/// Polls a job; if its engine ends, the error is that of a call that was cancelled.
 fn poll<J: Job + Send + 'static>(
     attempt: &mut Attempt<J>,
     context: &mut Context<'_>,

@@ -29,7 +29,7 @@ const AT_ONCE: usize = 64;
 /// How often times are looked at, and the log is written at the latest.
 const TICK: Duration = Duration::from_millis(500);
 
-/// What the main thread tells a worker.
+/// Message of the main thread to a worker.
 #[derive(Debug)]
 pub(crate) struct Control {
     descriptor: OwnedFd,
@@ -62,7 +62,7 @@ impl Control {
     }
 }
 
-/// What all workers share.
+/// State that all workers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) site: Site,

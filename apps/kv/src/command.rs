@@ -123,7 +123,7 @@ pub fn plan<'a>(
     Plan::One
 }
 
-/// What follows key and value.
+/// Reads the options behind key and value.
 fn options<'a>(
     now: u64,
     mut words: impl Iterator<Item = &'a [u8]>,

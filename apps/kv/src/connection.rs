@@ -13,7 +13,7 @@ use crate::shard::{Op, Shard};
 
 /// Bytes of answers that wait for a client before nothing more is read of it.
 const HIGH: usize = 1 << 20;
-/// The same before it is let go: one command has asked for so much.
+/// Bytes of answers at which a client is let go: one command has asked for so much.
 const MOST: usize = 64 << 20;
 /// Reads of one client before others have their turn.
 const TURNS: usize = 4;
@@ -56,7 +56,7 @@ pub struct Connection {
     ends: bool,
 }
 
-/// What is to become of a connection.
+/// Next step of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// To be read.
@@ -223,11 +223,11 @@ struct Batch {
     pieces: Vec<Piece>,
     /// Answers that are there.
     local: Vec<u8>,
-    /// What each shard is to do.
+    /// Operations for each shard.
     theirs: Vec<Vec<Sent>>,
 }
 
-/// What a command has been.
+/// Outcome of adding a command.
 enum Added {
     /// One of some keys.
     Stays,

@@ -13,7 +13,7 @@ use crate::resp;
 /// Bytes that a key takes beside its own and its value's, about: the entry in the map, and two
 /// blocks of memory.
 const ENTRY: usize = 96;
-/// The same for the time at which it goes.
+/// Bytes that an entry takes for the time at which it expires.
 const DUE: usize = 64;
 /// Keys that go at one look, at most: others wait meanwhile.
 const GO: usize = 256;
@@ -83,7 +83,7 @@ impl<B: AsRef<[u8]>> Op<B> {
 }
 
 impl Op<&[u8]> {
-    /// The same, with its bytes along.
+    /// Copies its bytes, so that it can be sent.
     pub fn sent(self) -> Op<Box<[u8]>> {
         match self {
             Op::Get(key) => Op::Get(key.into()),

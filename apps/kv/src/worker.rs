@@ -20,7 +20,7 @@ use crate::connection::{Answers, Connection, Sent, Shards, Wants};
 use crate::resp::Limits;
 use crate::shard::Shard;
 
-/// What a server is to do.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where clients come.

@@ -39,7 +39,7 @@ fn turn(calls: usize, mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> 
 fn measured(case: &'static str, n: usize, subjects: &mut [Subject<'_>]) -> Result<Vec<Row>> {
     let groups = interleaved(ROUNDS, subjects)?;
     let base = groups.iter().find(|(name, _)| *name == "plain").map(|(_, its)| median_of(its));
-    let row = |(name, its): &Measured| Row::of((case, name), "ns", its, base).of_size(n as usize);
+    let row = |(name, its): &Measured| Row::of((case, name), "ns", its, base).of_size(n);
     Ok(groups.iter().map(row).collect())
 }
 

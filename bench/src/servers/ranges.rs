@@ -59,9 +59,8 @@ pub(super) fn rows(pair: Pair) -> Result<Vec<Row>> {
     #[cfg(feature = "peers")]
     subjects.push(("io_uring", Box::new(|| timed(&mut || uring::read(&file, &ranges)))));
     let groups = interleaved(ROUNDS, &mut subjects)?;
-    let row = |(name, its): &Measured| {
-        Row::of(("tokio_ranges", name), "ms", its, None).of_size(RANGES as usize)
-    };
+    let row =
+        |(name, its): &Measured| Row::of(("tokio_ranges", name), "ms", its, None).of_size(RANGES);
     Ok(groups.iter().map(row).collect())
 }
 

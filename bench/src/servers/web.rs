@@ -65,7 +65,7 @@ pub(super) fn warm(pair: Pair) -> Result<Vec<Row>> {
     let groups = interleaved(WARM_ROUNDS, &mut subjects)?;
     let base = groups.iter().find(|(name, _)| *name == "plain").map(|(_, its)| median_of(its));
     let row = |(name, its): &Measured| {
-        Row::of(("web_warm_cpu", name), "ns", its, base).of_size(HOT_BYTES as usize)
+        Row::of(("web_warm_cpu", name), "ns", its, base).of_size(HOT_BYTES)
     };
     Ok(groups.iter().map(row).collect())
 }

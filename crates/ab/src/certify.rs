@@ -21,7 +21,7 @@ use crate::trial;
 /// A cpu's turn: long enough for some pairs, short enough that an hour has many.
 const TURN: Duration = Duration::from_secs(2);
 
-/// What was found out.
+/// Findings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Certificate {
     /// The command that was compared with itself.

@@ -187,7 +187,7 @@ fn against(args: &Ab, kept: &Outcome) -> Result<Plan> {
     Ok(with(args, kept.a.clone(), b))
 }
 
-/// What the arguments say.
+/// Plan that the arguments make.
 fn plan(args: &Ab, scratch: &Path) -> Result<Plan> {
     let mut sides = args.commands.split(|word| word == BETWEEN).map(<[String]>::to_vec);
     let (first, second) = (sides.next().unwrap_or_default(), sides.next());

@@ -61,7 +61,7 @@ pub(crate) struct NatsArgs {
     credentials: Credentials,
 }
 
-/// The same where there need be none.
+/// NATS server, where there need be none.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MaybeNats {
     /// The NATS server, e.g. nats://127.0.0.1:4222 or tls://db.example.org

@@ -100,7 +100,7 @@ struct Which {
     /// Names as place/kind/unique, with *, ? and [a-c] within a part and ** across
     #[arg(default_value = "**")]
     pattern: String,
-    /// Of this process only
+    /// Only this process's
     #[arg(long, value_name = "PID", conflicts_with = "url")]
     pid: Option<u32>,
     #[command(flatten)]

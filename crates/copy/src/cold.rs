@@ -8,7 +8,7 @@ use crate::{known, share};
 /// Two threads gain from so many bytes on. Rows `copy_cold` of `cargo xtask bench shadow`: at 64 KiB
 /// they have what one has, at 256 KiB a third more.
 const LEAST: usize = 128 << 10;
-/// The same, with a helper that sleeps, as long as nothing was measured here: waking it takes
+/// Two threads gain from so many with a helper that sleeps, as long as nothing was measured here: waking it takes
 /// what a copy of some megabytes takes.
 const ASLEEP: usize = 4 * FLOOR;
 

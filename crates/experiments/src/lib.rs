@@ -54,7 +54,7 @@ pub fn policy() -> std::result::Result<Policy, kumiki_wait::Error> {
     Policy::from_env()
 }
 
-/// The same, which the command has looked at before.
+/// Policy that the command has looked at before.
 fn chosen() -> Policy {
     policy().unwrap_or_default()
 }

@@ -30,13 +30,13 @@ impl Credit {
         (!state.over).then(|| state.bytes.min(CHUNK))
     }
 
-    /// So many have been sent.
+    /// Bytes sent.
     pub(crate) fn spend(&self, bytes: usize) {
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(bytes);
     }
 
-    /// So many have been passed on by the other side.
+    /// Bytes that the other side has passed on.
     pub(crate) fn earn(&self, bytes: u32) {
         self.lock().bytes += bytes as usize;
         self.changed.notify_all();

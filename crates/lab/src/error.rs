@@ -52,7 +52,7 @@ pub enum Error {
     Malformed {
         /// The file or name.
         what: String,
-        /// What is wrong with it.
+        /// Fault of it.
         reason: String,
     },
     /// A kernel module that the kernel has not, or that is not for it.

@@ -11,12 +11,12 @@ pub struct Document {
     schema: u32,
     /// Where it was measured.
     pub machine: Machine,
-    /// What was measured.
+    /// Rows of the bench.
     pub rows: Vec<Row>,
 }
 
 impl Document {
-    /// Of this machine.
+    /// Rows of this machine.
     pub fn new(machine: Machine, rows: Vec<Row>) -> Self {
         Document { schema: SCHEMA, machine, rows }
     }
@@ -25,16 +25,16 @@ impl Document {
 /// One figure of one subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was done, with its parameters.
+    /// Case, with its parameters.
     pub case: String,
-    /// Who did it: `kumiki`, or a peer measured beside it.
+    /// Subject: `kumiki`, or a peer measured beside it.
     pub subject: String,
     /// The case's size (elements, bytes, nanoseconds of a gap); of a case
     /// without one, samples.
     pub n: usize,
     /// `ns`, `ms`, `GB/s`, `share`, or `cpu`: processor seconds a second.
     pub unit: String,
-    /// Of all samples.
+    /// Median of all samples.
     pub median: f64,
     /// The slow tail.
     pub p99: f64,
@@ -51,7 +51,7 @@ pub struct Row {
     /// `limit` of each instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<f64>,
-    /// Of each turn, median ÷ that of the plain way in the same process just before and
+    /// For each turn, median ÷ that of the plain way in the same process just before and
     /// after, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub of_plain: Vec<f64>,
@@ -65,17 +65,17 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Row {
-    /// Of times. Samples of one group depend on each other.
+    /// Makes a row from times. Samples of one group depend on each other.
     pub fn of(who: (&str, &str), unit: &str, groups: &[Vec<f64>], base: Option<f64>) -> Self {
         Row::with_tail(who, unit, (groups, 0.99), base)
     }
 
-    /// Of rates: the slow tail is that of the small ones.
+    /// Makes a row from rates: the slow tail is that of the small ones.
     pub fn rate(who: (&str, &str), unit: &str, groups: &[Vec<f64>], base: Option<f64>) -> Self {
         Row::with_tail(who, unit, (groups, 0.01), base)
     }
 
-    /// Of these samples, whose slow tail begins at quantile `slow`.
+    /// Makes a row from samples whose slow tail begins at quantile `slow`.
     pub fn with_tail(
         (case, subject): (&str, &str),
         unit: &str,
@@ -96,12 +96,12 @@ impl Row {
         }
     }
 
-    /// The same of a case that has a size.
+    /// Sets the case's size.
     pub fn of_size(self, n: usize) -> Self {
         Row { n, ..self }
     }
 
-    /// The same, with how many of its samples failed.
+    /// Sets how many of its samples failed.
     pub fn failed(self, failed: usize) -> Self {
         Row { failed, ..self }
     }

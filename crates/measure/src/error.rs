@@ -22,9 +22,9 @@ pub enum Error {
     /// The machine lacks something; the case is skipped and the rest goes on.
     #[error("{feature} is not available: {needs}")]
     Unsupported {
-        /// What is missing.
+        /// Feature that is missing.
         feature: String,
-        /// What it would take.
+        /// Remedy.
         needs: String,
     },
     /// A value that the caller chose cannot work.

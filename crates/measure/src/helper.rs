@@ -54,7 +54,7 @@ impl<P: Part> Helper<P> {
         Ok(helper)
     }
 
-    /// What is shared.
+    /// Shared memory.
     pub(crate) fn part(&self) -> &P {
         &self.part
     }

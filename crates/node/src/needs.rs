@@ -34,25 +34,31 @@ impl Needs {
             return Err(Fault::new(
                 "memory",
                 format!(
-                    "{first} bytes in the first piece, and image {image} alone needs {}: give it \
-                     more, 256M at least",
-                    self.first_piece_bytes
+                    "{first} bytes in the first piece, and image {image} alone needs {}: give that \
+                     piece {}M at least",
+                    self.first_piece_bytes,
+                    mib(self.first_piece_bytes)
                 ),
             ));
         }
         if all < self.all_bytes {
-            let mib = self.all_bytes.div_ceil(2 << 20) * 2;
             return Err(Fault::new(
                 "memory",
                 format!(
                     "{all} bytes in all, and image {image} needs {}, for its kernel unpacks an \
-                     initramfs into half of what is left beside it: give the node {mib}M at least",
-                    self.all_bytes
+                     initramfs into half of what is left beside it: give the node {}M at least",
+                    self.all_bytes,
+                    mib(self.all_bytes)
                 ),
             ));
         }
         Ok(())
     }
+}
+
+/// The next size of a piece, in MiB.
+fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(2 << 20) * 2
 }
 
 fn sum(memory_bytes: &[u64]) -> u64 {
@@ -69,7 +75,12 @@ mod tests {
         let needs = Needs { first_piece_bytes: 100 * MIB, all_bytes: 171 * MIB };
         let refused = |memory: &[u64]| needs.check("deb", memory).unwrap_err().problem;
         assert_eq!(needs.check("deb", &[128 * MIB, 64 * MIB]), Ok(()));
-        assert!(refused(&[64 * MIB, 256 * MIB]).contains("67108864 bytes in the first piece"));
+        let said = refused(&[64 * MIB, 256 * MIB]);
+        assert!(
+            said.starts_with("67108864 bytes in the first piece, and image deb alone"),
+            "{said}"
+        );
+        assert!(said.ends_with("give that piece 100M at least"), "{said}");
         let said = refused(&[128 * MIB]);
         assert!(said.contains("134217728 bytes in all, and image deb needs 179306496"), "{said}");
         assert!(said.ends_with("give the node 172M at least"), "{said}");

@@ -12,7 +12,7 @@
 /// How a step of a wait has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step<T> {
-    /// What was waited for is there.
+    /// Ended: the result is there.
     Ended(T),
     /// Something else has changed: the next step may be another one.
     Changed,

@@ -86,7 +86,7 @@ impl<O: Job + Send + 'static> Pending<O> {
         taken
     }
 
-    /// What the kernel has returned, if the call is over and was made.
+    /// Kernel's return value, if the call is over and was made.
     pub(crate) fn returned(&self) -> Option<i64> {
         match self.body.as_ref()?.base().ended() {
             Some(End::Returned(ret_val)) => Some(ret_val),

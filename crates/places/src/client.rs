@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     sessions: Mutex<HashMap<String, Arc<Session>>>,
 }
 
-/// What one place is to do of a batch, and where the answers go.
+/// One place's share of a batch, and where the answers go.
 #[derive(Default)]
 struct Group {
     numbers: Vec<usize>,
@@ -67,7 +67,7 @@ impl Client {
         Ok(Client { inner, patience: PATIENCE })
     }
 
-    /// The same client, whose calls are tried for so long: ten seconds, if nothing is said.
+    /// Limits for how long calls are tried: ten seconds, if nothing is said.
     #[must_use]
     pub fn within(&self, patience: Duration) -> Client {
         Client { inner: Arc::clone(&self.inner), patience }

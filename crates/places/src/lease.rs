@@ -36,14 +36,14 @@ pub struct Lease {
     seen: Instant,
 }
 
-/// What a place keeps of all leases together.
+/// All leases of a place.
 #[derive(Debug, Default)]
 pub struct LeasePool {
     leases: usize,
     bytes: usize,
 }
 
-/// What stands against an operation, or instead of it.
+/// Reason against an operation, or its answer without running it.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Before {
     /// It has not run, and may.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// Between two tries to connect anew, at most.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
-/// The same after the first failures, times their number.
+/// Wait after each of the first failures, times their number.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Where a NATS server is, and as whom to speak to it.

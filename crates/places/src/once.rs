@@ -39,7 +39,7 @@ use crate::wire::{self, Asked, Granted, Operation, Outcome, Reply, Why};
 
 /// For how long an answer is waited for before the request is sent again, at first.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same at most.
+/// Longest such wait.
 const MOST_PATIENCE: Duration = Duration::from_secs(8);
 /// Before a request that was sent, and finds nobody now, is sent again: the place's own
 /// connection may be about to be made anew.

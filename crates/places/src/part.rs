@@ -34,9 +34,9 @@ pub trait Part: 'static {
     const NAME: &'static str;
     /// A number that changes when what it takes, gives or means does.
     const VERSION: u32 = 1;
-    /// What it takes.
+    /// Input's type.
     type In: Serialize + DeserializeOwned + Send + 'static;
-    /// What it gives.
+    /// Output's type.
     type Out: Serialize + DeserializeOwned + Send + 'static;
 
     /// Runs on the owner's thread, one at a time: it is short, and does not block.

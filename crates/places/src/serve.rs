@@ -31,7 +31,7 @@ use crate::parts::Parts;
 use crate::site::Site;
 use crate::wire::{self, Operation, Request, SERVICE, SUBJECT};
 
-/// What stands before a place's name in the subject of its beats.
+/// Prefix of a place's name in the subject of its beats.
 pub(crate) const BEATS: &str = "kumiki.beat.";
 /// Between two beats of a place.
 pub(crate) const BEAT: Duration = Duration::from_secs(2);
@@ -83,14 +83,14 @@ impl Server {
         Server { nats, host: host.into(), parts, allow, holds: HOLDS, manages: false }
     }
 
-    /// What can be asked for.
+    /// Kinds and parts that exist.
     #[must_use]
     pub fn parts(mut self, parts: Parts) -> Server {
         self.parts = parts;
         self
     }
 
-    /// What of that may be asked for.
+    /// Kinds and parts that may be asked for.
     #[must_use]
     pub fn allow(mut self, allow: Allow) -> Server {
         self.allow = allow;

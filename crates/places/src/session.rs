@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::wire::{Granted, SUBJECT};
 
-/// What a client knows of one place.
+/// Client's view of one place.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) place: Arc<str>,

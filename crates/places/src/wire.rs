@@ -14,7 +14,7 @@ pub const VERSION: u8 = 1;
 /// Operations of one request, at most.
 pub const MOST_OPERATIONS: usize = 4096;
 
-/// What stands before a place's name in its subject.
+/// Prefix of a place's name in its subject.
 pub(crate) const SUBJECT: &str = "kumiki.place.";
 
 /// The service's name by NATS' service protocol.
@@ -70,20 +70,20 @@ pub enum Operation {
     Call {
         /// On which resource.
         id: u64,
-        /// Of which kind.
+        /// Kind of the resource.
         kind: String,
         /// Which part of that kind.
         part: String,
         /// The part's version that the client knows.
         version: u32,
-        /// What the part takes, in MessagePack.
+        /// Input of the part, in MessagePack.
         input: Bytes,
     },
     /// Destroys a resource.
     Destroy {
         /// Which.
         id: u64,
-        /// Of which kind.
+        /// Kind of the resource.
         kind: String,
     },
     /// Asks for the id of a name, as a number.
@@ -204,7 +204,7 @@ whys! {
     NoPart = 8,
     /// Client and place know different versions of a kind or program part.
     OtherVersion = 9,
-    /// What the kind or program part takes was not that.
+    /// Input is not what the kind or program part takes.
     BadInput = 10,
     /// No resource has that name.
     NotFound = 11,

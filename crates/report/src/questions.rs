@@ -20,7 +20,7 @@ pub(crate) struct Question {
     pub(crate) figures: &'static [&'static str],
     /// The answer's sentences, each where the result has its rows.
     pub(crate) answers: &'static [fn(&Results) -> Option<Sentence>],
-    /// What follows from the answer, each step where the figures say so.
+    /// Conclusions from the answer, each step where the figures say so.
     pub(crate) to_do: &'static [Step],
 }
 

@@ -14,7 +14,7 @@ const ORDINARY: f64 = 512.0;
 
 /// One thing to do.
 pub(crate) struct Step {
-    /// What to do.
+    /// Step to take.
     pub(crate) text: &'static str,
     /// Whether a result's figures say so.
     pub(crate) holds: fn(&Results) -> bool,

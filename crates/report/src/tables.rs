@@ -268,7 +268,7 @@ fn judged(family: &Family) -> Markup {
     }
 }
 
-/// What could not run, and why.
+/// Table of cases that could not run, and why.
 pub(crate) fn skipped(skipped: &[Skipped]) -> Markup {
     html! {
         dl.facts {

@@ -183,7 +183,7 @@ fn of_all<R>(place: Place, error: Error, count: usize) -> Vec<Outcome<R>> {
     (0..count).map(|_| Err(Error::OfBatch(Arc::clone(&error)).into())).collect()
 }
 
-/// The same once more, of those that callers tell apart.
+/// Copies an error, as far as callers tell it apart.
 fn again(place: Place, error: &Error) -> Option<Error> {
     use crate::desk::Error::{Died, Full, Gone, TimedOut};
     let source = match error {

@@ -24,7 +24,7 @@ pub struct Name {
     place: Box<str>,
     kind: Box<str>,
     unique: Box<str>,
-    /// What a lookup goes by, made once.
+    /// Hash of the place, made once.
     of_place: Word,
     of_kind: Word,
     hash: u64,

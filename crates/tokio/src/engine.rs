@@ -37,7 +37,7 @@ pub(crate) fn attempt<J: Job + Send + 'static>(job: J) -> io::Result<Attempt<J>>
     Ok(engine()?.attempt(job))
 }
 
-/// The same, awaited.
+/// Awaits the result of calls.
 pub(crate) async fn make<J: Job + Send + 'static>(job: J) -> io::Result<Completed<J>> {
     ended(attempt(job)?.await)
 }
@@ -47,7 +47,7 @@ pub(crate) async fn hand_over<J: Job + Send + 'static>(job: J) -> io::Result<Com
     ended(engine()?.submit(job).await)
 }
 
-/// What has ended; the engine's own errors are those of a file operation here.
+/// Results of ended calls; the engine's own errors are those of a file operation here.
 pub(crate) fn ended<J: Job>(outcome: Result<Completed<J>, Failed<J>>) -> io::Result<Completed<J>> {
     outcome.map_err(|failed| io::Error::other(failed.error))
 }

@@ -174,7 +174,7 @@ impl File {
         Ok(hand_over(Fdatasync::new(Arc::clone(&self.descriptor))).await?.output?)
     }
 
-    /// The same with all attributes: fsync(2).
+    /// Writes data and all attributes to the disk: fsync(2).
     ///
     /// # Errors
     /// As fsync(2).
@@ -198,7 +198,7 @@ impl File {
         }
     }
 
-    /// The same into this memory.
+    /// Reads into this memory.
     #[cfg(feature = "tokio")]
     pub(crate) fn try_read_slice(
         &self,

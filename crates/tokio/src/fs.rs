@@ -67,7 +67,7 @@ pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     metadata_with(path.as_ref(), OFlags::PATH).await
 }
 
-/// The same, of a symbolic link itself.
+/// Attributes of a symbolic link itself.
 ///
 /// # Errors
 /// As [`std::fs::symlink_metadata`].
@@ -91,7 +91,7 @@ pub(crate) async fn metadata_of(file: Arc<OwnedFd>) -> io::Result<Metadata> {
     attributes.map(Metadata).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// What is known of a file beside its content.
+/// Attributes of a file.
 #[derive(Clone, Copy)]
 pub struct Metadata(Attributes);
 
@@ -241,7 +241,7 @@ impl DirEntry {
         self.root.join(&self.name)
     }
 
-    /// What it is, as far as the file system says without a look at the file.
+    /// Type of the entry, as far as the file system says without a look at the file.
     pub fn file_type(&self) -> Option<FileType> {
         (self.kind != FileType::Unknown).then_some(self.kind)
     }

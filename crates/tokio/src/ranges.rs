@@ -18,7 +18,7 @@ pub struct Merge {
 }
 
 impl Default for Merge {
-    /// What a disk reads in about the time of a request: parts at most 16 KiB apart, 1 MiB at
+    /// Gap that a disk reads in about the time of a request: parts at most 16 KiB apart, 1 MiB at
     /// once.
     fn default() -> Self {
         Merge { gap_bytes: 16 * 1024, most_bytes: 1 << 20 }
@@ -47,7 +47,7 @@ pub async fn read_ranges(file: &File, ranges: &[Range<u64>]) -> io::Result<Vec<V
     read_ranges_merged(file, ranges, Merge::default()).await
 }
 
-/// The same, with control over what is read together.
+/// Reads ranges with control over what is read together.
 ///
 /// # Errors
 /// As [`read_ranges`].

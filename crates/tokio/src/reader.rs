@@ -30,7 +30,7 @@ pub struct Reader {
     position: u64,
     /// A read under way, of the bytes at `position`.
     reading: Option<Pending<Cold>>,
-    /// What it has brought and nobody has taken.
+    /// Bytes read and not yet taken.
     rest: Vec<u8>,
     taken: usize,
     sought: Option<u64>,

@@ -194,6 +194,7 @@ mod tests {
         Machine { waitpkg: false, monitorx: false, mwait: false, tsc: true, smt: false };
     const INTEL: Machine = Machine { waitpkg: true, ..PLAIN };
     const AMD: Machine = Machine { monitorx: true, ..PLAIN };
+    #[cfg(target_arch = "x86_64")]
     const MODULE: Machine = Machine { mwait: true, ..PLAIN };
 
     fn way(sleep: Sleep, machine: Machine) -> Result<(Sleep, bool), Error> {

@@ -104,7 +104,7 @@ impl<'a> Figures<'a> {
 /// In place of a figure.
 pub(super) const NOT_MEASURED: &str = "not measured";
 
-/// What a figure must be.
+/// Bound of a figure.
 #[derive(Clone, Copy)]
 pub(super) enum Bound {
     AtMost(f64),

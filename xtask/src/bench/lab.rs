@@ -33,7 +33,7 @@ pub(super) fn lab(judge: bool) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What the bench says in a machine of its own.
+/// Output of the bench in a machine of its own.
 fn measured(programs: &Path) -> Result<Outcome> {
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let cache = Cache::of_user()?;

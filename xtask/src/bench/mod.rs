@@ -25,7 +25,7 @@ mod servers;
 mod shadow;
 mod verdicts;
 
-/// What a bench hands back.
+/// Result of a bench.
 struct Outcome {
     machine: Machine,
     rows: Vec<Row>,
@@ -33,7 +33,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// What a program of `bench/` wrote.
+    /// Output of a program of `bench/`.
     fn read(json: &[u8]) -> serde_json::Result<Self> {
         let Document { machine, rows, .. } = serde_json::from_slice(json)?;
         Ok(Outcome { machine, rows, musts: Vec::new() })

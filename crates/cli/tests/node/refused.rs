@@ -73,7 +73,7 @@ fn images(host: &Host) {
     );
     // An initrd that fits into memory and not into the node; its own kernel's
     // configuration is all right.
-    host.ok("rm large; truncate -s 140000000 zeros");
+    host.ok("rm large; truncate -s 100000000 zeros");
     let unchecked = host.run(&add("--initrd zeros"));
     let said = String::from_utf8_lossy(&unchecked.stderr).into_owned();
     assert!(said.contains("was not checked") && unchecked.exit.code() == 0, "{said}");

@@ -19,7 +19,7 @@ const ABOUT: &str = "so many calls of one kind, all together: plain calls in a r
 
 const SIZES: [usize; 4] = [1, 10, 50, 300];
 
-/// Who makes the calls of a batch.
+/// Maker of the calls of a batch.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,

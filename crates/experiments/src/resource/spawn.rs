@@ -14,7 +14,7 @@ const ABOUT: &str = "The smallest program started by a process with so much resi
                      spawn server (kumiki/server) and in other ways";
 
 const M: u64 = 1 << 20;
-/// Of the process.
+/// Bytes that the process has.
 const SIZES: [(u64, Level); 4] = [
     (M, Level::Quick),
     (64 * M, Level::Quick),

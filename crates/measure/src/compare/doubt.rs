@@ -10,7 +10,7 @@ use crate::stats::mann_whitney;
 /// number of visits.
 const NEAR: f64 = 0.25;
 
-/// What kept a row from a verdict.
+/// Cause that kept a row from a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -57,7 +57,7 @@ pub struct Doubt {
     pub cause: Cause,
     /// In words, with the row's figures.
     pub why: String,
-    /// What would clear it.
+    /// Remedy that would clear it.
     pub remedy: &'static str,
     /// About how many times as many visits would tell, where visits would.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -27,7 +27,7 @@ pub struct Family {
     /// Share within which the two sides are the same, where they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_within: Option<f64>,
-    /// What to think of it.
+    /// Verdict.
     pub verdict: Verdict,
     /// Why it is unclear, if it is, and what would clear it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -60,7 +60,7 @@ const LARGEST: f64 = 0.35;
 /// Half of an interval of 95 %, in standard errors that are well known.
 const INTERVAL: f64 = 1.96;
 
-/// What to think of one row.
+/// Verdict on one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -116,7 +116,7 @@ pub struct Compared {
     pub p: f64,
     /// `p` adjusted for the number of rows (Benjamini and Hochberg).
     pub q: f64,
-    /// What to think of it.
+    /// Verdict.
     pub verdict: Verdict,
     /// Why it is unclear, if it is, and what would clear it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -261,7 +261,7 @@ struct Limits {
 impl Limits {
     /// Whether a difference is as large as was asked for.
     fn beyond(&self, worse: f64) -> bool {
-        /// Of rounding.
+        /// Error of rounding.
         const HARDLY: f64 = 1e-9;
         worse >= self.asked - HARDLY
     }

@@ -19,7 +19,7 @@ pub(super) struct Way {
     pub(super) undisturbed: bool,
 }
 
-/// Of one row, or of several pooled.
+/// Shift of one row, or of several pooled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Shift {
     /// ln of how many times worse B is.

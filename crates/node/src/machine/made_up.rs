@@ -1,7 +1,7 @@
 //! A machine file of any text, on a machine that is made up: for fuzzing, and for the
 //! tests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::file::Machine;
@@ -68,8 +68,9 @@ pub(super) fn offer(sha256: &str) -> Offer {
     }
 }
 
-pub(super) fn offers() -> BTreeMap<String, Offer> {
-    BTreeMap::from([("deb".to_owned(), offer("now"))])
+#[cfg(test)]
+pub(super) fn offers() -> std::collections::BTreeMap<String, Offer> {
+    std::collections::BTreeMap::from([("deb".to_owned(), offer("now"))])
 }
 
 pub(super) fn free(cpus: &[u32], mib: u64) -> Situation {

@@ -18,7 +18,7 @@ const WEIGHT: f32 = 1.0 / 8.0;
 /// Longer than so many times the mean is an accident.
 const ACCIDENT: f32 = 4.0;
 
-/// What is known of the last few kinds of batches.
+/// Costs of the last few kinds of batches.
 #[derive(Debug, Default)]
 pub(super) struct Alone([Known; KINDS]);
 

@@ -162,7 +162,7 @@ impl<O: Job + Send + 'static> Attempt<O> {
         matches!(self.stage, Stage::Made(_))
     }
 
-    /// What was made at once.
+    /// Result of calls made at once.
     ///
     /// # Errors
     /// The request, if it was handed over.

@@ -18,7 +18,7 @@ const LONG: u64 = 30_000;
 /// A file with `O_DIRECT` was tried and took long: from then on each descriptor is asked.
 static DIRECT: AtomicBool = AtomicBool::new(false);
 
-/// What has become of a try.
+/// Outcome of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tried {
     /// It was made: a result or `-errno`, as the plain call's.

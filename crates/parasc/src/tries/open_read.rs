@@ -67,7 +67,7 @@ pub struct Opened {
     pub file: Option<OwnedFd>,
     /// Its attributes just after it was opened.
     pub attributes: Attributes,
-    /// What was read.
+    /// Bytes that were read.
     pub data: Vec<u8>,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Step {
 pub struct OpenReadError {
     /// Which call.
     pub step: Step,
-    /// What the kernel has answered.
+    /// Kernel's answer.
     pub errno: Errno,
 }
 
@@ -127,33 +127,33 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
         }
     }
 
-    /// The same with these flags for the open beside `O_CLOEXEC`: without `O_NONBLOCK` or
+    /// Opens with these flags beside `O_CLOEXEC`: without `O_NONBLOCK` or
     /// `O_PATH` it is not tried.
     #[must_use]
     pub fn flags(self, flags: OFlags) -> Self {
         OpenRead { flags: flags | OFlags::CLOEXEC, ..self }
     }
 
-    /// The same with control over how the path is resolved, as
+    /// Restricts how the path is resolved, as by
     /// [`ResolveFlags::BENEATH`].
     #[must_use]
     pub fn resolve(self, resolve: ResolveFlags) -> Self {
         OpenRead { resolve, ..self }
     }
 
-    /// The same, reading at most `limit` bytes from `offset` on; with 0 nothing is read.
+    /// Reads at most `limit` bytes from `offset` on; with 0 nothing is read.
     #[must_use]
     pub fn range(self, offset: u64, limit: usize) -> Self {
         OpenRead { offset, limit, ..self }
     }
 
-    /// The same, reading into this vector's memory, behind what it holds.
+    /// Reads into this vector's memory, behind what it holds.
     #[must_use]
     pub fn into(self, data: Vec<u8>) -> Self {
         OpenRead { data, ..self }
     }
 
-    /// The same, which leaves the file open.
+    /// Leaves the file open.
     #[must_use]
     pub fn keep(self) -> Self {
         OpenRead { keep: true, ..self }

@@ -52,7 +52,7 @@ struct Entry {
     pause: Duration,
 }
 
-/// What has refused, of the whole process: filters and file systems are the same to all its
+/// Calls refused to the whole process: filters and file systems are the same to all its
 /// engines.
 #[derive(Debug)]
 pub(super) struct Refused {

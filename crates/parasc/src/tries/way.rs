@@ -45,7 +45,7 @@ pub(super) enum Form {
     Attributes,
 }
 
-/// What the arguments of a tried call point to: a `struct iovec` or a `struct open_how`.
+/// Memory that the arguments of a tried call point to: a `struct iovec` or a `struct open_how`.
 pub(super) type Room = [u64; 3];
 
 /// The form of `request` that cannot sleep. It may point to `room`.

@@ -9,14 +9,14 @@ use plotters::coord::ranged1d::{
 
 use crate::format::THIN;
 
-/// What an axis counts.
+/// Unit of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Quantity {
     /// Bytes: ticks are powers of two.
     Bytes,
     /// Whole numbers.
     Count,
-    /// What rows measure.
+    /// Quantity that rows measure.
     Measured(Unit),
     /// Ways of doing one thing, from the top.
     Ways(Vec<String>),

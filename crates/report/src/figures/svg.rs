@@ -51,7 +51,7 @@ impl Svg {
         self.text.borrow_mut().push_str(elements);
     }
 
-    /// What has been drawn.
+    /// Parts drawn so far.
     pub(super) fn text(&self) -> String {
         self.text.borrow().clone()
     }

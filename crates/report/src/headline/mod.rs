@@ -28,7 +28,7 @@ pub use standing::{BAD, GOOD, Grade, Standing};
 pub struct Headline {
     /// Those that the result has rows for, in the order in which they are shown.
     pub figures: Vec<Figure>,
-    /// What to do, the most urgent first.
+    /// Advice, the most urgent first.
     pub advice: Vec<Advice>,
     /// The reference whose machine is most like this one.
     pub reference: Option<&'static Reference>,

@@ -12,7 +12,7 @@ use super::trials::{Kind, SUBJECTS, Told};
 use crate::bench::Row;
 use crate::run::read;
 
-/// What there is.
+/// Results that are kept.
 pub(super) struct Kept {
     folder: PathBuf,
     /// Runs are default ones.

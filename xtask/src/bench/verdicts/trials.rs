@@ -9,7 +9,7 @@ use super::Tool;
 use super::rules::{hyperfine, t_test};
 use crate::bench::judge::KUMIKI;
 
-/// Who decides.
+/// Rule that decides.
 pub(super) const SUBJECTS: [&str; 3] = [KUMIKI, "hyperfine", "t_test"];
 
 /// What is compared, and beside whom.
@@ -59,7 +59,7 @@ pub(super) const KINDS: [Kind; 3] = [
     },
 ];
 
-/// What was said of one comparison.
+/// Verdict on one comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Told {
     pub(super) kind: String,
