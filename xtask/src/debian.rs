@@ -58,7 +58,7 @@ pub(crate) const PEERS: &[Package] = &[
     Package { name: "xz-utils", reason: "unpacks glibc's source" },
 ];
 
-/// What is needed to make what is shipped.
+/// Packages for making what is shipped.
 pub(crate) const SHIP: &[Package] = &[
     Package { name: "binutils", reason: "its strip and objdump" },
     Package { name: "help2man", reason: "makes the manual page of kumiki-du" },
@@ -70,7 +70,7 @@ pub(crate) const SHIP: &[Package] = &[
     Package { name: "python3-wheel", reason: "the same as setuptools" },
 ];
 
-/// What is needed for Debian's packages beside that.
+/// More of them, for Debian's packages.
 pub(crate) const DEB: &[Package] = &[
     Package { name: "debhelper", reason: "debian/rules is made of it" },
     Package { name: "dh-dkms", reason: "the modules' sources go through it" },

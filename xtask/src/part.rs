@@ -31,7 +31,7 @@ pub(crate) enum Part {
     /// The papers' experiments, and the tests of the parts that place threads on cpus, on
     /// emulated machines of 8 and 16 cpus; only when it is named, an hour
     Cpus,
-    /// What `cargo xtask deb` has made, installed, used, upgraded and purged in a Debian 12 and a
+    /// The packages that `cargo xtask deb` has made, installed, used, upgraded and purged in a Debian 12 and a
     /// 13 as new; only when it is named, root only, a quarter of an hour
     Deb,
     /// Not a test but all of them: the README's commands in a Debian as new

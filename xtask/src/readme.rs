@@ -16,7 +16,7 @@ pub(crate) fn first_commands() -> Result<Vec<String>> {
     block.with_context(|| format!("no ```console block of README.md has `{TESTS}`"))
 }
 
-/// What a program depends on, and the first one in Rust, as the README shows them.
+/// The first program in Rust that the README shows, after what it depends on.
 pub(crate) fn first_program() -> Result<(String, String)> {
     let readme = fs::read_to_string(root().join("README.md")).context("reading README.md")?;
     let first = |language| {

@@ -89,7 +89,7 @@ fn unpack() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// What has cargo take our crates from `folder` instead of a registry.
+/// Lines that have cargo take our crates from `folder` instead of a registry.
 fn patches(folder: &Path) -> Result<String> {
     let metadata = metadata()?;
     let published = metadata.workspace_packages().into_iter().filter(|p| is_published(p));

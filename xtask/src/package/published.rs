@@ -15,7 +15,7 @@ use crate::run::metadata;
 pub(crate) const PRIVATE: [&str; 3] = ["kumiki-bench", "kumiki-spawn-server", "xtask"];
 /// How the description of a crate ends which only ours need.
 const INTERNAL: &str = "(an implementation detail of kumiki)";
-/// What a registry takes at most.
+/// The most that a registry takes.
 const KEYWORDS: usize = 5;
 const KEYWORD_LETTERS: usize = 20;
 
@@ -51,7 +51,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// What manifests lack, a sentence each.
+/// Lists what manifests lack, a sentence each.
 fn faults(metadata: &Metadata) -> Vec<String> {
     let packages = metadata.workspace_packages();
     let mut faults = Vec::new();

@@ -43,7 +43,7 @@ pub(crate) fn dist() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What programs are built by: their list of crates goes into them, by which a known fault of a
+/// The verb that programs are built by: their list of crates goes into them, by which a known fault of a
 /// crate is found in a program.
 fn verb() -> Result<&'static str> {
     if !succeeds(&mut cargo("auditable --version")) {
@@ -53,7 +53,7 @@ fn verb() -> Result<&'static str> {
     Ok("auditable build")
 }
 
-/// Of the commit, or now where there is none.
+/// The time of the commit, or now where there is none.
 fn commit_time() -> Result<String> {
     match read(&mut program("git", ["log", "-1", "--format=%cI"])) {
         Ok(time) if !time.trim().is_empty() => Ok(time.trim().to_owned()),
