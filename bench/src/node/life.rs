@@ -23,7 +23,7 @@ const BUSY: &str = "while :; do :; done > /dev/null 2>&1 < /dev/null &";
 
 type Samples = Vec<Vec<f64>>;
 
-/// What is measured, in ms.
+/// Samples of each case, in ms.
 #[derive(Default)]
 struct Life {
     create: Samples,

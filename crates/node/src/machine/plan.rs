@@ -32,7 +32,7 @@ pub enum Step {
     Remove {
         /// Which one.
         node: String,
-        /// What it has, and where the file says otherwise.
+        /// Difference between it and the file.
         why: String,
         /// How it is made again, should a later step fail.
         #[serde(skip)]
