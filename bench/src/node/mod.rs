@@ -1,4 +1,5 @@
-//! OS nodes: starts from a disk and from memory, programs in a node, memory taken. Runs
+//! OS nodes: starts from a disk and from memory, programs in a node, whole lives of nodes, memory
+//! taken. Runs
 //! in a machine that has the module and an image `deb`.
 
 use std::path::Path;
@@ -9,6 +10,7 @@ use kumiki_measure::bench::Row;
 
 pub(crate) mod devices;
 mod exec;
+mod life;
 pub(crate) mod peer;
 mod reserve;
 mod start;
@@ -21,10 +23,17 @@ const NODE: &str = "bench";
 /// Everything, or what `only` names; `folder` is on a disk.
 pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Row>> {
     type Part = (&'static str, fn(&Path, usize) -> Result<Vec<Row>>);
-    const PARTS: [Part; 3] =
-        [("start", start::rows), ("reserve", reserve::rows), ("devices", devices::rows)];
+    const PARTS: [Part; 4] = [
+        ("start", start::rows),
+        ("life", life::rows),
+        ("reserve", reserve::rows),
+        ("devices", devices::rows),
+    ];
     let known = |name: &&str| PARTS.iter().any(|(part, _)| part == name);
-    ensure!(only.iter().all(known), "the bench node has start, reserve and devices, not {only:?}");
+    ensure!(
+        only.iter().all(known),
+        "the bench node has start, life, reserve and devices, not {only:?}"
+    );
     let mut rows = Vec::new();
     for (_, part) in PARTS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
         rows.extend(part(folder, rounds)?);

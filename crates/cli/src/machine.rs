@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Args;
-use kumiki_node::{Apply, Free, Step};
+use clap::{Args, Subcommand};
+use kumiki_node::{Apply, Free, Rollout, RolloutState, Step};
 use kumiki_report::format;
 use serde::Serialize;
 
@@ -26,12 +26,43 @@ pub(crate) struct PlanArgs {
 pub(crate) struct ApplyArgs {
     /// TOML file of images and nodes
     file: PathBuf,
-    /// Give up waiting for a node to start after so long
+    /// Replace nodes that exist otherwise, one after the other
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Carrying out of a plan.
+#[derive(Debug, Args)]
+struct How {
+    /// Give up waiting for a node to start, and to be healthy, after so long
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     timeout: u64,
     /// Print the steps that were done as JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RolloutArgs {
+    #[command(subcommand)]
+    command: RolloutCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RolloutCommand {
+    /// Show how far the last `apply` is
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Return to what stood in the file before it was changed and applied
+    Undo {
+        #[command(flatten)]
+        how: How,
+    },
 }
 
 #[derive(Serialize)]
@@ -44,7 +75,7 @@ struct Planned {
 pub(crate) fn plan(args: &PlanArgs) -> Result<()> {
     let (free, steps) = match &args.file {
         Some(file) => {
-            let apply = Apply::plan(file)?;
+            let apply = Apply::plan(file, true)?;
             (apply.free().clone(), Some(apply.steps().to_vec()))
         }
         None => (Free::now()?, None),
@@ -80,7 +111,39 @@ fn shown(free: &Free) -> [String; 2] {
 }
 
 pub(crate) fn apply(args: &ApplyArgs) -> Result<Verdict> {
-    let apply = Apply::plan(&args.file)?;
+    carry_out(Apply::plan(&args.file, args.yes)?, &args.how)
+}
+
+pub(crate) fn rollout(args: &RolloutArgs) -> Result<Verdict> {
+    match &args.command {
+        RolloutCommand::Undo { how } => carry_out(Apply::undo()?, how),
+        RolloutCommand::Status { json } => status(*json).map(|()| Verdict::Fine),
+    }
+}
+
+fn status(json: bool) -> Result<()> {
+    let last = Rollout::last()?;
+    if json {
+        return output::json(&last);
+    }
+    let Some(last) = last else { return output::line("no file was applied yet") };
+    let begun =
+        i64::try_from(last.begun_s).ok().and_then(|at| jiff::Timestamp::from_second(at).ok());
+    let begun = begun.map_or(String::new(), |at| format!(", begun at {at}"));
+    let state = match last.state {
+        RolloutState::Running => "being applied",
+        RolloutState::Interrupted => "interrupted: apply it again",
+        RolloutState::Done => "applied",
+        RolloutState::Failed => "failed, what was done is undone",
+    };
+    output::line(format_args!("{}: {state}{begun}", last.file.display()))?;
+    for (n, step) in last.steps.iter().enumerate() {
+        output::line(format_args!("{} {step}", if n < last.done { "done" } else { "    " }))?;
+    }
+    last.error.iter().try_for_each(output::line)
+}
+
+fn carry_out(apply: Apply, args: &How) -> Result<Verdict> {
     let steps = apply.steps().to_vec();
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);

@@ -23,6 +23,7 @@ mod place;
 mod report;
 mod resource;
 mod results;
+mod screen;
 mod select;
 mod session;
 mod size;

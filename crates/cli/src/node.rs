@@ -2,6 +2,7 @@
 
 mod device;
 mod exec;
+mod top;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +14,7 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::agent::Role;
 use kumiki_node::{
-    Cpus, Lent, MemorySource, Node, NodeInfo, ServiceState, Spec, Stages, State, is_node,
+    Cpus, Lent, MemorySource, Node, NodeInfo, ServiceState, Spec, Stages, State, Usage, is_node,
 };
 use kumiki_report::format;
 
@@ -34,8 +35,12 @@ enum NodeCommand {
     /// Have the images and nodes of a file
     ///
     /// All of it is checked before anything is touched. What is there already
-    /// stays; if a step fails, those before it are undone.
+    /// stays; if a step fails, those before it are undone. A node that exists otherwise is
+    /// refused, or with --yes stopped, deleted and made anew; the next one goes only when this
+    /// one is ready, and healthy if the file says how that is seen.
     Apply(machine::ApplyArgs),
+    /// The last `apply`: how far it is, and back to what was before
+    Rollout(machine::RolloutArgs),
     /// Keep the nodes of a file up that say `restart = true`
     ///
     /// One that has ended, or whose `health` is not good three times, is started again from its
@@ -152,11 +157,23 @@ enum NodeCommand {
         #[arg(long)]
         force: bool,
     },
-    /// List nodes
+    /// List nodes; the machine itself is node 0
     Ls {
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Show what nodes and their host do, again and again, until Ctrl-C
+    ///
+    /// busy: share of its cpus' time since the last look; used: memory that programs could not
+    /// have, of what the node's kernel manages.
+    Top {
+        /// Seconds between two looks
+        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
+        every: u64,
+        /// End after so many looks
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
     },
     /// Copy a file into a node, or out of it: one of the two is NODE:PATH
     Cp {
@@ -242,6 +259,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
+        NodeCommand::Rollout(args) => return machine::rollout(&args),
         NodeCommand::Watch { file } => machine::watch(&file)?,
         NodeCommand::Create {
             name,
@@ -321,6 +339,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             node.delete()?;
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
+        NodeCommand::Top { every, count } => top::run(every, count)?,
         NodeCommand::Device(args) => device::run(args)?,
         NodeCommand::Net(args) => device::net_of_host(&args)?,
         NodeCommand::Cp { from, to } => device::copy(&from, &to)?,
@@ -433,20 +452,27 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
         return output::json(&nodes);
     }
     let mut table = output::Rows::new(&["node", "state", "image", "cpus", "memory"], 4);
+    let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
+    table.add([top::HOST.to_owned(), "up".to_owned(), "-".to_owned(), top::online(), bytes]);
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
         table.add([
             node.name.clone(),
-            match &node.service {
-                Some(service) => kept(state_of(node), service),
-                None => state_of(node).to_owned(),
-            },
+            standing(node),
             node.image.as_deref().unwrap_or("-").to_owned(),
             cpus.join(","),
             format::bytes(node.bytes),
         ]);
     }
     table.print()
+}
+
+/// Where a node stands, for people.
+fn standing(node: &NodeInfo) -> String {
+    match &node.service {
+        Some(service) => kept(state_of(node), service),
+        None => state_of(node).to_owned(),
+    }
 }
 
 /// How a node that is kept up stands.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,8 @@ pub enum DeviceSpec {
     Share(Share),
     /// A vsock with this CID: AF_VSOCK on both sides.
     Vsock(u32),
+    /// Random numbers of the host's.
+    Rng,
 }
 
 /// A network card: a TAP of the host.
@@ -87,6 +90,9 @@ pub struct Assigned {
     /// `net0`, `disk0`, …
     pub name: String,
     pub(crate) slot: usize,
+    /// When it was given, ns since 1970: one that was taken away may have had the same name and slot.
+    #[serde(default)]
+    pub(crate) given_ns: u64,
     /// Kind and source.
     #[serde(flatten)]
     pub device: DeviceSpec,
@@ -253,6 +259,7 @@ impl DeviceSpec {
             DeviceSpec::Disk(_) => "disk",
             DeviceSpec::Share(_) => "share",
             DeviceSpec::Vsock(_) => "vsock",
+            DeviceSpec::Rng => "rng",
         }
     }
 }
@@ -269,6 +276,7 @@ impl fmt::Display for DeviceSpec {
                 write!(f, "{} at {}", share.folder.display(), share.at.display())
             }
             DeviceSpec::Vsock(cid) => write!(f, "CID {cid}"),
+            DeviceSpec::Rng => f.write_str("entropy of the host"),
         }
     }
 }
@@ -316,7 +324,9 @@ pub(crate) fn assign(there: &[Assigned], device: DeviceSpec) -> Option<Assigned>
     let slot = free(&|n| there.iter().any(|one| one.slot == n))?;
     let name = |n| format!("{}{n}", device.kind());
     let number = free(&|n| there.iter().any(|one| one.name == name(n)))?;
-    Some(Assigned { name: name(number), slot, device })
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let given_ns = u64::try_from(now.as_nanos()).unwrap_or(0);
+    Some(Assigned { name: name(number), slot, given_ns, device })
 }
 
 /// Why these two devices cannot both be: what only one machine can have.
@@ -401,6 +411,12 @@ mod tests {
         for text in ["tap0", "auto", "auto"] {
             let net = DeviceSpec::Net(Net::parse(text).unwrap());
             there.push(assign(&there, net).unwrap());
+        }
+        // As they are kept in a record.
+        let rng = assign(&there, DeviceSpec::Rng).unwrap();
+        for device in there.iter().chain([&rng]) {
+            let kept = serde_json::to_vec(device).unwrap();
+            assert_eq!(serde_json::from_slice::<Assigned>(&kept).unwrap(), *device);
         }
         let names: Vec<_> = there.iter().map(|one| (one.name.as_str(), one.slot)).collect();
         assert_eq!(names, [("net0", 0), ("net1", 1), ("net2", 2)]);

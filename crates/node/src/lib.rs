@@ -89,6 +89,7 @@ mod spec;
 mod stages;
 mod taking;
 mod tree;
+mod usage;
 pub mod vsock;
 mod window;
 
@@ -103,7 +104,9 @@ pub use interface::Address;
 pub use kumiki_rootfs::Source;
 pub use lent::{Lent, is_node};
 pub use listing::{NodeInfo, State};
-pub use machine::{Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Step};
+pub use machine::{
+    Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Rollout, RolloutState, Step,
+};
 pub use node::Node;
 pub use plugging::DeviceInfo;
 pub use record::Record;
@@ -116,3 +119,4 @@ pub use spec::{Cpus, MemorySource, Spec};
 pub use stages::{LoadParts, Stages};
 pub use taking::Reservation;
 pub use tree::low_slices;
+pub use usage::Usage;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::device::Device;
 use crate::kind::Kind;
+use crate::record::Record;
 use crate::service::{self, ServiceState};
 use crate::window::{has_ended, meaning};
 use crate::{Result, abi, record, tree};
@@ -57,10 +58,21 @@ pub struct NodeInfo {
 
 /// All nodes.
 pub(crate) fn nodes() -> Result<Vec<NodeInfo>> {
-    tree::each(Kind::Node, info)
+    tree::each(Kind::Node, |entry| Ok(look(entry)?.0))
 }
 
-fn info(entry: &tree::Entry) -> Result<NodeInfo> {
+/// A node with its record, where making it was not interrupted, and the sizes of its pieces.
+pub(crate) type Recorded = (NodeInfo, Option<Record>, Vec<u64>);
+
+/// All nodes by their records.
+pub(crate) fn records() -> Result<Vec<Recorded>> {
+    tree::each(Kind::Node, |entry| {
+        let (info, record) = look(entry)?;
+        Ok((info, record, entry.pieces.iter().map(|piece| piece.bytes).collect()))
+    })
+}
+
+fn look(entry: &tree::Entry) -> Result<(NodeInfo, Option<Record>)> {
     let device = Device::read(Kind::Node, &entry.name)?;
     let (mut message, mut record, mut is_lent) = (None, None, false);
     if !entry.pieces.is_empty() {
@@ -77,7 +89,7 @@ fn info(entry: &tree::Entry) -> Result<NodeInfo> {
         "stopped" => State::Stopped,
         _ => State::Created,
     };
-    Ok(NodeInfo {
+    let info = NodeInfo {
         state,
         word: meaning(entry.word),
         message,
@@ -86,11 +98,12 @@ fn info(entry: &tree::Entry) -> Result<NodeInfo> {
         memory: entry.pieces.iter().map(tree::range).collect(),
         lent_to: record.as_ref().and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
         command_line: record.as_ref().map(|record| record.command_line.clone()),
-        image: record.map(|record| record.image),
+        image: record.as_ref().map(|record| record.image.clone()),
         owner: entry.owner,
         service: service::state_of(&entry.name),
         name: entry.name.clone(),
-    })
+    };
+    Ok((info, record))
 }
 
 /// Which nodes start from which images, and whether another node starts them.

@@ -16,7 +16,7 @@ use crate::{Error, Result, abi, tree};
 pub struct DeviceInfo {
     /// Its name in the node's commands.
     pub name: String,
-    /// `net`, `disk`, `share` or `vsock`.
+    /// `net`, `disk`, `share`, `vsock` or `rng`.
     pub kind: &'static str,
     /// The thing of the host that it is.
     pub what: String,

@@ -77,6 +77,12 @@ pub(crate) struct Fault {
     pub(crate) problem: String,
 }
 
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.key, self.problem)
+    }
+}
+
 impl Fault {
     pub(crate) fn new(key: &'static str, problem: impl Into<String>) -> Self {
         Fault { key, problem: problem.into() }

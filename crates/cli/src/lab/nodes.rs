@@ -28,7 +28,7 @@ const SOURCES: [(&str, &str); 15] = [
 
 /// What this machine needs to serve nodes their devices, and nodes to use them.
 const SERVING: [&str; 3] = ["tun", "vhost_net", "vhost_vsock"];
-const DRIVERS: [&str; 8] = [
+const DRIVERS: [&str; 9] = [
     "virtio_ring",
     "virtio",
     "virtio_net",
@@ -37,6 +37,7 @@ const DRIVERS: [&str; 8] = [
     "ext4",
     "virtiofs",
     "vmw_vsock_virtio_transport",
+    "virtio_rng",
 ];
 
 /// Adds the module, built for the machine's kernel, and what `kumiki image add`

@@ -26,11 +26,16 @@ pub(crate) struct Devices {
     /// A vsock with this CID: AF_VSOCK on both sides
     #[arg(long, value_parser = DeviceSpec::vsock, value_name = "CID")]
     vsock: Option<DeviceSpec>,
+    /// Entropy: this machine's random numbers, /dev/hwrng in the node
+    #[arg(long)]
+    rng: bool,
 }
 
 impl Devices {
     pub(crate) fn specs(self) -> Vec<DeviceSpec> {
-        [self.net, self.disk, self.share].into_iter().flatten().chain(self.vsock).collect()
+        let rng = self.rng.then_some(DeviceSpec::Rng);
+        let many = [self.net, self.disk, self.share].into_iter().flatten();
+        many.chain(self.vsock).chain(rng).collect()
     }
 }
 
@@ -55,7 +60,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Give a node more devices, at once if it runs, and at each start
-    #[command(group = ArgGroup::new("device").args(["net", "disk", "share", "vsock"])
+    #[command(group = ArgGroup::new("device").args(["net", "disk", "share", "vsock", "rng"])
         .required(true).multiple(true))]
     Add {
         node: String,

@@ -3,20 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::io::{self, IsTerminal};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use kumiki_report::format;
 
 use super::Sort;
 use super::row::Row;
-use crate::{interrupt, output};
-
-/// The other screen of the terminal, without a cursor; and back.
-const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
-const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
+use crate::{output, screen};
 
 /// Whose calls are counted.
 type Key = (Option<u32>, String);
@@ -34,44 +28,11 @@ pub(crate) fn run(
     count: Option<u64>,
     sort: Sort,
 ) -> Result<()> {
-    let (tell, ended) = channel();
-    interrupt::each(move |_| _ = tell.send(()))?;
-    // What is wrong with the question is said on the screen that stays.
-    let mut rows = look()?;
-    let terminal = io::stdout().is_terminal();
-    if terminal {
-        output::data(ENTER)?;
-    }
     let mut before = None;
-    let outcome = (1..).try_for_each(|shown: u64| {
-        let outcome = show(&rows, &mut before, sort, terminal).and_then(|()| {
-            if count.is_some_and(|count| shown >= count) {
-                return Ok(None);
-            }
-            match ended.recv_timeout(Duration::from_secs(every)) {
-                Err(RecvTimeoutError::Timeout) => look().map(Some),
-                _ => Ok(None),
-            }
-        });
-        match outcome {
-            Ok(Some(next)) => {
-                rows = next;
-                Ok(())
-            }
-            Ok(None) => Err(None),
-            Err(error) => Err(Some(error)),
-        }
-    });
-    if terminal {
-        output::data(LEAVE)?;
-    }
-    match outcome {
-        Err(Some(error)) => Err(error),
-        _ => Ok(()),
-    }
+    screen::run(every, count, || page(&look()?, &mut before, sort))
 }
 
-fn show(rows: &[Row], before: &mut Option<Before>, sort: Sort, terminal: bool) -> Result<()> {
+fn page(rows: &[Row], before: &mut Option<Before>, sort: Sort) -> Result<String> {
     let now = Instant::now();
     let key = |row: &Row| (row.process, row.name.clone());
     let rate = |row: &Row| {
@@ -104,7 +65,7 @@ fn show(rows: &[Row], before: &mut Option<Before>, sort: Sort, terminal: bool) -
     text.push('\n');
     *before =
         Some(Before { at: now, calls: rows.iter().map(|row| (key(row), row.calls)).collect() });
-    if terminal { output::data(fitted(&text).as_bytes()) } else { output::text(text) }
+    Ok(text)
 }
 
 fn counted(count: usize, one: &str, more: &str) -> String {
@@ -123,19 +84,4 @@ fn table(all: &[(&Row, Option<u64>)]) -> output::Rows {
         ]);
     }
     table
-}
-
-/// Lines of a table for the whole screen: its first lines, none longer than a line of the screen.
-fn fitted(text: &str) -> String {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
-    let (lines, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
-    let (lines, columns) = (usize::from(lines.max(2)), usize::from(columns.max(20)));
-    let mut screen = "\x1b[H".to_owned();
-    for (n, line) in text.lines().take(lines).enumerate() {
-        let line: String = line.chars().take(columns).collect();
-        screen += if n > 0 { "\r\n" } else { "" };
-        screen += &line;
-        screen += "\x1b[K";
-    }
-    screen + "\x1b[J"
 }

@@ -17,3 +17,4 @@ mod report;
 mod resource;
 mod results;
 mod terminal;
+mod units;

@@ -23,6 +23,7 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     folder(&host);
     host.ok("kumiki node device add n1 --vsock 42");
     vsock(&host);
+    entropy(&host);
     copies(&host);
     user(&host);
     without_vhost_net(&host);
@@ -30,7 +31,7 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     // The next run is served by others, and has them all from the start.
     host.ok("kumiki node restart n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
     let list = host.ok("kumiki node device ls n1");
-    assert_eq!(list.matches(" served").count(), 3, "{list}");
+    assert_eq!(list.matches(" served").count(), 4, "{list}");
     assert_eq!(host.ok("kumiki node exec n1 -- cat /mnt/shared/small"), "hello\n");
     host.ok(
         "kumiki node delete n1 --force; rm -rf /opt/virtiofsd /opt/nft /usr/libexec/virtiofsd \
@@ -50,26 +51,26 @@ fn what_goes_wrong_with_a_device_is_its_own_affair() {
     disk_is_full(&host);
     past_the_cache(&host);
     tap_vanishes(&host);
+    by_a_bridge(&host);
     ends_under_way(&host);
     host.ok("kumiki node delete n1 --force");
     host.leave();
 }
 
-/// Scenes that have not passed yet: DHCP through the bridge brought no address within 30 s under
-/// load, and what follows it was not reached.
+/// Rare in a day's work.
 #[test]
-#[ignore = "not seen to pass: DHCP by a bridge, a node's devices asleep, a stopped server, folders"]
-fn what_is_still_to_be_seen_of_devices() {
+#[ignore = "a minute: run it by name after a change to folders, or to what a node's devices do asleep"]
+fn folders_go_and_devices_sleep() {
     let Some(host) = Host::shared(Kind::Debian13) else { return };
     host.ok("truncate -s 8M disk; kumiki node create n1 --memory 256M --image deb \
              --net auto,address=10.77.0.2/24,host=10.77.0.1/24 --disk disk");
     host.ok("kumiki node start n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
+    // Before there is a folder: its stock driver refuses to sleep.
     sleeps(&host);
     server_is_stopped(&host);
     host.ok("head -c 4000000 /dev/urandom > sent");
     folder(&host);
     folders_go(&host);
-    by_a_bridge(&host);
     host.ok("kumiki node delete n1 --force");
     host.leave();
 }
@@ -132,7 +133,8 @@ fn by_a_bridge(host: &Host) {
     let card = host.ok("kumiki node device add n1 --net bridge=br0,address=dhcp,mtu=1400");
     let card = card.trim();
     host.ok(&format!(
-        "{UNTIL} 'ip addr | grep -q \"inet 10.79.0.1\"' && exit 0; sleep 0.2; done; false"
+        "{UNTIL} 'ip addr | grep -q \"inet 10.79.0.1\"' && exit 0; sleep 0.2; done; \
+         kumiki node logs n1 | tail -n 20; ip addr; kumiki node exec n1 -- ip addr; false"
     ));
     host.ok("kumiki node exec n1 -- sh -c 'ip link | grep -q \"mtu 1400\"; \
              ping -c 1 -w 20 -s 1372 10.79.0.1'");
@@ -266,6 +268,19 @@ fn refused(host: &Host) {
     // Whoever serves holds the node.
     let said = host.refused("kumiki node serve n1");
     assert!(said.contains("node n1 is served already"), "{said}");
+}
+
+/// Random bytes of the host's, which are others each time.
+fn entropy(host: &Host) {
+    host.ok("kumiki node device add n1 --rng");
+    host.ok(&format!(
+        "{UNTIL} 'grep -q virtio /sys/class/misc/hw_random/rng_current' && exit 0; sleep 0.2; \
+         done; false"
+    ));
+    let read = "kumiki node exec n1 -- sh -c 'head -c 6000 /dev/hwrng | md5sum'";
+    let (one, other) = (host.ok(read), host.ok(read));
+    assert_ne!(one, other);
+    assert!(!one.starts_with("d41d8cd9"), "nothing was read");
 }
 
 /// AF_VSOCK, and connections from both sides.

@@ -50,6 +50,7 @@ fn a_file_makes_a_machine_and_a_failed_step_gives_all_back() {
 
     host.ok("kumiki node apply machine.toml --timeout 120");
     assert_eq!(host.ok("kumiki node exec web -- nproc"), "2\n");
+    top(&host);
     let list = host.ok("kumiki node ls --json");
     // Again: nothing changes.
     assert_eq!(host.ok("kumiki node apply machine.toml --json"), "[]\n");
@@ -64,6 +65,7 @@ fn a_file_makes_a_machine_and_a_failed_step_gives_all_back() {
                              kumiki node apply other.toml",
     );
     assert!(said.contains("other.toml:14: node.web.cpus: node web exists with cpus 3,2"), "{said}");
+    replaced(&host);
     host.ok("kumiki node delete web --force; kumiki node delete batch; kumiki image rm deb");
 
     killed(&host);
@@ -83,6 +85,49 @@ fn refused(host: &Host) {
         assert!(said.contains(says), "{change}: {said}");
     }
     assert_eq!(host.ok("kumiki node ls --json; kumiki image ls --json"), "[]\n[]\n");
+}
+
+/// A changed file replaces what has changed and nothing else, and the file before comes back.
+fn replaced(host: &Host) {
+    let batch = host.ok("kumiki node ls --json | tr '}' '\\n' | grep '\"batch\"'");
+    let steps = host.ok("cp machine.toml kept.toml; cp other.toml machine.toml; \
+                         kumiki node plan machine.toml | grep -v ^free");
+    assert_eq!(
+        steps,
+        "stop and delete node web (cpus: node web exists with cpus 3,2)\n\
+         create node web (cpus 3, 256 MiB, image deb)\nstart node web\n"
+    );
+    host.ok("kumiki node apply machine.toml --yes --timeout 120");
+    assert_eq!(host.ok("kumiki node exec web -- nproc"), "1\n");
+    let status = host.ok("kumiki node rollout status");
+    assert!(status.contains("machine.toml: applied, begun at 20"), "{status}");
+    assert_eq!(status.matches("\ndone ").count(), 3, "{status}");
+    // A new one that does not start: the old one is back.
+    host.ok("sed '/node.web/a append = \"rdinit=none root=none\"' other.toml > machine.toml");
+    let said = host.refused("kumiki node apply machine.toml --yes --timeout 120");
+    assert!(said.contains("start node web: ") && said.contains("undone: 2 steps"), "{said}");
+    assert_eq!(host.ok("kumiki node exec web -- nproc"), "1\n");
+    host.ok("kumiki node rollout status | grep -q 'failed, what was done is undone'");
+    host.ok("cp other.toml machine.toml; kumiki node apply machine.toml; \
+             kumiki node rollout undo --timeout 120; cp kept.toml machine.toml");
+    assert_eq!(host.ok("kumiki node exec web -- nproc"), "2\n");
+    assert!(host.ok("kumiki node plan machine.toml").ends_with("nothing to do\n"));
+    assert_eq!(host.ok("kumiki node ls --json | tr '}' '\\n' | grep '\"batch\"'"), batch);
+}
+
+/// The machine itself and its nodes, with what they are used for.
+fn top(host: &Host) {
+    let text = host.ok("kumiki node top --every 1 --count 2");
+    let [_, second] = &text.split("2 nodes, 1 ready").skip(1).collect::<Vec<_>>()[..] else {
+        panic!("{text}")
+    };
+    let row = |name: &str| {
+        let line = second.lines().find(|line| line.contains(name));
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert!(row("0 (host)").contains(" % ") && row(" web ").contains(" % "), "{text}");
+    assert!(!row(" batch ").contains('%'), "{text}");
+    assert!(host.ok("kumiki node ls").contains("0 (host)"));
 }
 
 /// Killed at some moments, it leaves what is shown and can be given back.

@@ -46,7 +46,7 @@ const SERVING: [&str; 9] = [
     // Of a disk whose reads fail.
     "loop",
 ];
-const DRIVERS: [&str; 8] = [
+const DRIVERS: [&str; 9] = [
     "virtio_ring",
     "virtio",
     "virtio_net",
@@ -55,6 +55,7 @@ const DRIVERS: [&str; 8] = [
     "ext4",
     "virtiofs",
     "vmw_vsock_virtio_transport",
+    "virtio_rng",
 ];
 
 /// Every cpu of a host whose nodes are gone.

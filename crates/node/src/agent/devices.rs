@@ -42,8 +42,8 @@ esac
 #[derive(Default)]
 pub(super) struct Devices {
     announced: u32,
-    /// Names of those that are settled, as they were.
-    settled: HashSet<String>,
+    /// Those that are settled: name, and when it was given. A name alone may be another's by now.
+    settled: HashSet<(String, u64)>,
     kinds: HashSet<&'static str>,
 }
 
@@ -87,25 +87,26 @@ impl Devices {
 
     /// Whether all are settled.
     fn try_all(&mut self, record: &Record) -> bool {
-        let names: HashSet<_> = record.devices.iter().map(|device| device.name.clone()).collect();
-        for gone in self.settled.difference(&names).cloned().collect::<Vec<_>>() {
+        let key = |device: &Assigned| (device.name.clone(), device.given_ns);
+        let there: HashSet<_> = record.devices.iter().map(key).collect();
+        for gone in self.settled.difference(&there).cloned().collect::<Vec<_>>() {
             self.settled.remove(&gone);
-            leave(&gone);
+            leave(&gone.0);
         }
         let mut all = true;
         for device in &record.devices {
             self.drivers(device.device.kind());
-            if self.settled.contains(&device.name) {
+            if self.settled.contains(&key(device)) {
                 continue;
             }
             match settle(&record.name, device) {
                 Ok(true) => {
-                    self.settled.insert(device.name.clone());
+                    self.settled.insert(key(device));
                 }
                 Ok(false) => all = false,
                 Err(error) => {
                     log(&format!("{}: {error}", device.name));
-                    self.settled.insert(device.name.clone());
+                    self.settled.insert(key(device));
                 }
             }
         }
@@ -127,7 +128,7 @@ impl Devices {
 /// Whether a device is set up; not yet if it is not there yet.
 fn settle(node: &str, device: &Assigned) -> Result<bool> {
     match &device.device {
-        DeviceSpec::Disk(_) | DeviceSpec::Vsock(_) => Ok(true),
+        DeviceSpec::Disk(_) | DeviceSpec::Vsock(_) | DeviceSpec::Rng => Ok(true),
         DeviceSpec::Net(net) => match Interface::with_mac(&device.mac(node)) {
             Some(name) => card(&name, net, device.user_address(node)).map(|()| true),
             None => Ok(false),
@@ -168,7 +169,10 @@ fn card(name: &str, net: &Net, user: Option<Address>) -> Result<()> {
                 .map_err(|error| Error::file(DHCP_SCRIPT, error))?;
             let mut command = Command::new("udhcpc");
             command.args(["-i", name, "-s", DHCP_SCRIPT, "-b"]);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            // What it says is of use to who looks for an address: a line a write, as the log has it.
+            let log = fs::OpenOptions::new().write(true).open("/dev/kmsg");
+            let log = log.map_or(Stdio::null(), Stdio::from);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
             let mut asking = command.spawn().map_err(|error| Error::file("udhcpc", error))?;
             thread::spawn(move || asking.wait());
         }

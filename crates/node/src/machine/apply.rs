@@ -1,24 +1,33 @@
 //! Carrying a plan out, and undoing it when a step fails.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::file::Machine;
-use super::plan::{Offer, Step, chosen, plan};
+use super::change::{Changes, changed, chosen};
+use super::file::{Machine, NodeWanted};
+use super::plan::{Offer, Step, plan};
+use super::rollout::Note;
 use super::situation::{Free, Situation};
 use crate::image::Image;
 use crate::ingredients::{Ingredients, Prepared};
 use crate::node::Node;
+use crate::service::{Held, Service, address};
 use crate::{Error, Result};
+
+/// How long a node that is replaced may take to switch itself off.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// A machine file with what is to be done for it.
 pub struct Apply {
     steps: Vec<Step>,
     free: Free,
     images: BTreeMap<String, Prepared>,
+    services: BTreeMap<String, Service>,
+    /// The file's name and text.
+    source: (PathBuf, String),
 }
 
 impl std::fmt::Debug for Apply {
@@ -31,17 +40,34 @@ impl std::fmt::Debug for Apply {
 }
 
 impl Apply {
-    /// Reads a file, prepares its images and plans. Touches nothing.
-    pub fn plan(file: &Path) -> Result<Self> {
-        let machine = Machine::read(file)?;
+    /// Reads a file, prepares its images and plans. Touches nothing. Nodes that exist otherwise
+    /// are refused, or with `replace` make way for the file's.
+    pub fn plan(file: &Path, replace: bool) -> Result<Self> {
+        let changes = if replace { Changes::Replace } else { Changes::Refuse };
+        Self::of(Machine::read(file)?, changes, false)
+    }
+
+    /// Plans the return to what stood in the file before it was changed and applied last. Images
+    /// that are resident still are taken as they are, whatever has become of their files.
+    pub fn undo() -> Result<Self> {
+        let (file, before) = Note::before()?;
+        Self::of(Machine::parse(&file, before)?, Changes::Replace, true)
+    }
+
+    fn of(machine: Machine, changes: Changes, as_resident: bool) -> Result<Self> {
         let situation = Situation::now()?;
         // What takes no time is refused first.
-        chosen(&machine, &situation)?;
+        chosen(&machine, &situation, &changed(&machine, &situation, changes)?)?;
         let (mut offers, mut images) = (BTreeMap::new(), BTreeMap::new());
         for image in &machine.images {
             let name = &image.name;
-            let ingredients = Ingredients::read(&image.kernel, &image.base)?;
             let resident = situation.images.get(name);
+            if as_resident && let Some(sha256) = resident.and_then(|image| image.sha256.clone()) {
+                let needs = resident.and_then(|image| image.needs);
+                offers.insert(name.clone(), Offer { sha256, bytes: 0, needs, config: None });
+                continue;
+            }
+            let ingredients = Ingredients::read(&image.kernel, &image.base)?;
             let sha256 = ingredients.sha256().to_owned();
             let offer = match resident {
                 // Uncompressing a kernel is what takes long.
@@ -60,8 +86,11 @@ impl Apply {
             };
             offers.insert(name.clone(), offer);
         }
-        let steps = plan(&machine, &offers, &situation)?;
-        Ok(Apply { steps, free: situation.free, images })
+        let steps = plan(&machine, &offers, &situation, changes)?;
+        let service = |node: &NodeWanted| Some((node.spec.name.clone(), node.service.clone()?));
+        let services = machine.nodes.iter().filter_map(service).collect();
+        let source = machine.into_source();
+        Ok(Apply { steps, free: situation.free, images, services, source })
     }
 
     /// Steps to be done, in this order.
@@ -76,15 +105,24 @@ impl Apply {
 
     /// Does it all, starts at the same time; `told` hears of each step that is done. If one fails, or
     /// `stop` becomes true, those before it are undone, the last one first. A node
-    /// has `limit` to become ready.
+    /// has `limit` to become ready, and as long to become healthy. `kumiki node watch` leaves the
+    /// nodes alone meanwhile.
     pub fn carry_out(
         self,
         limit: Duration,
         stop: &AtomicBool,
-        told: impl FnMut(&Step),
+        mut told: impl FnMut(&Step),
     ) -> Result<()> {
-        let mut machine = OfNow { images: self.images, limit };
-        carry_out(&self.steps, &mut machine, stop, told)
+        let mut note = Note::begin(self.source, &self.steps)?;
+        let nodes = self.steps.iter().filter_map(Step::node).map(str::to_owned).collect();
+        let _held = Held::all(nodes)?;
+        let mut machine = OfNow { images: self.images, services: self.services, limit };
+        let outcome = carry_out(&self.steps, &mut machine, stop, |step| {
+            note.step();
+            told(step);
+        });
+        note.end(&outcome);
+        outcome
     }
 }
 
@@ -142,6 +180,7 @@ fn carry_out(
 /// The machine that this runs on.
 struct OfNow {
     images: BTreeMap<String, Prepared>,
+    services: BTreeMap<String, Service>,
     limit: Duration,
 }
 
@@ -153,34 +192,50 @@ impl OfNow {
                 prepared.keep(image).map(drop)
             }
             Step::Create(spec) => Node::create(spec).map(drop),
-            Step::Start { node } => start(node, self.limit),
+            Step::Remove { node, .. } => remove(node),
+            Step::Start { node } => start(node, self.services.get(node), self.limit),
         }
     }
 }
 
-fn start(node: &str, limit: Duration) -> Result<()> {
-    let node = Node::find(node)?;
-    let started = node.start(false, limit);
-    // A refused one was not begun.
-    let begun = !matches!(started, Ok(_) | Err(Error::Refused(_)));
-    if begun && node.is_running().unwrap_or(true) {
+/// Stops a node in order if it runs, and deletes it.
+fn remove(name: &str) -> Result<()> {
+    let node = Node::find(name)?;
+    if node.is_running()? {
+        node.stop(STOP_LIMIT)?;
+    }
+    node.delete()
+}
+
+fn start(name: &str, service: Option<&Service>, limit: Duration) -> Result<()> {
+    let node = Node::find(name)?;
+    let outcome = match node.start(false, limit) {
+        // It was not begun.
+        Err(error @ Error::Refused(_)) => return Err(error),
+        Err(error) => Err(error),
+        Ok(_) => service.map_or(Ok(()), |service| {
+            service.begins(name, address(name, &node.assigned()?), limit)
+        }),
+    };
+    if outcome.is_err() && node.is_running().unwrap_or(true) {
         // Its own error says what matters.
         let _ = node.stop(Duration::ZERO);
     }
-    started.map(drop)
+    outcome
 }
 
 impl Hands for OfNow {
     fn make(&mut self, steps: &[Step]) -> Vec<Result<()>> {
-        let limit = self.limit;
+        let (limit, services) = (self.limit, &self.services);
         let nodes: Option<Vec<&String>> = steps
             .iter()
             .map(|step| if let Step::Start { node } = step { Some(node) } else { None })
             .collect();
         match nodes {
             Some(nodes) if nodes.len() > 1 => thread::scope(|scope| {
+                let begin = |node: &'_ String| start(node, services.get(node), limit);
                 let starts: Vec<_> =
-                    nodes.into_iter().map(|node| scope.spawn(move || start(node, limit))).collect();
+                    nodes.into_iter().map(|node| scope.spawn(move || begin(node))).collect();
                 starts.into_iter().map(|start| start.join().expect("it does not panic")).collect()
             }),
             _ => steps.iter().map(|step| self.make_one(step)).collect(),
@@ -191,6 +246,10 @@ impl Hands for OfNow {
         match step {
             Step::Add { image, .. } => Image::remove(image, false),
             Step::Create(spec) => Node::find(&spec.name)?.delete(),
+            Step::Remove { before, runs, .. } => {
+                let node = Node::create(before)?;
+                if *runs { node.start(false, self.limit).map(drop) } else { Ok(()) }
+            }
             Step::Start { node } => Node::find(node)?.stop(Duration::ZERO),
         }
     }

@@ -127,6 +127,8 @@ struct NodeTable {
     #[serde(default)]
     share: Vec<Spanned<String>>,
     vsock: Option<Spanned<u32>>,
+    #[serde(default)]
+    rng: bool,
     #[serde(default = "yes")]
     start: bool,
 }
@@ -195,6 +197,11 @@ impl Machine {
         Ok(())
     }
 
+    /// The file's name and its text.
+    pub(super) fn into_source(self) -> (PathBuf, String) {
+        (self.source.path, self.source.text)
+    }
+
     pub(super) fn node_fault(&self, node: &NodeWanted, fault: &Fault) -> Error {
         self.source.fault(Kind::Node, &node.spec.name, &node.at, fault)
     }
@@ -261,7 +268,11 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
             memory_bytes: memory(table.memory.get_ref())?,
             memory_from: table.memory_from.map_or(Ok(MemorySource::Any), memory_from)?,
             command_line: table.append.map(Spanned::into_inner).unwrap_or_default(),
-            devices: devices(table.net, table.disk, table.share, table.vsock)?,
+            devices: {
+                let rng = table.rng.then_some(DeviceSpec::Rng);
+                let others = devices(table.net, table.disk, table.share, table.vsock)?;
+                others.into_iter().chain(rng).collect()
+            },
             init: table.init.map(Spanned::into_inner),
         };
         spec.check()?;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::change::Changes;
 use super::file::Machine;
 use super::plan::{Offer, Step, plan};
 use super::situation::{Existing, Free, Resident, Situation};
@@ -46,8 +47,8 @@ pub(super) fn parse(text: &str) -> Result<Machine> {
 /// now; then nothing is left to do, and who is to run runs.
 pub(super) fn planned(machine: &Machine, begin: Situation) -> Result<Situation> {
     let offers = machine.images.iter().map(|image| (image.name.clone(), offer("now"))).collect();
-    let end = plan(machine, &offers, &begin)?.iter().fold(begin, after);
-    assert_eq!(plan(machine, &offers, &end)?, []);
+    let end = plan(machine, &offers, &begin, Changes::Refuse)?.iter().fold(begin, after);
+    assert_eq!(plan(machine, &offers, &end, Changes::Refuse)?, []);
     for node in &machine.nodes {
         let is_ready = end.nodes[&node.spec.name].state == State::Ready;
         assert_eq!(is_ready, node.start);
@@ -104,9 +105,18 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
                 state: State::Created,
                 cpus: cpus.clone(),
                 bytes: spec.bytes(),
+                pieces: spec.memory_bytes.clone(),
                 made_of: Some((spec.image.clone(), spec.command_line.clone())),
+                devices: spec.devices.clone(),
+                init: spec.init.clone(),
             };
             assert!(situation.nodes.insert(spec.name.clone(), node).is_none());
+        }
+        Step::Remove { node, .. } => {
+            let gone = situation.nodes.remove(node).expect("a node that exists");
+            situation.free.cpus.extend(gone.cpus);
+            situation.free.low_slices += 1;
+            situation.free.memory_bytes += gone.bytes;
         }
         Step::Start { node } => {
             let node = situation.nodes.get_mut(node).expect("a node that exists");

@@ -8,16 +8,20 @@
 //! ```
 //!
 //! Nothing is touched before all steps are known, and what exists is left as it
-//! is: a file that asks for something else under the same name is refused.
+//! is: a file that asks for something else under the same name is refused, or on demand its
+//! nodes are replaced one after the other.
 
 mod apply;
+mod change;
 mod file;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod made_up;
 mod plan;
+mod rollout;
 mod situation;
 
 pub use apply::Apply;
 pub use file::{ImageWanted, Machine, NodeWanted};
 pub use plan::Step;
+pub use rollout::{Rollout, RolloutState};
 pub use situation::{Blocks, Free};

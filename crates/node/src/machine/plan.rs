@@ -1,16 +1,17 @@
 //! From what is wanted and what is there to the steps between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
 
+use super::change::{Changes, changed, chosen};
 use super::file::{ImageWanted, Machine, NodeWanted};
-use super::situation::{Existing, Situation};
+use super::situation::Situation;
 use crate::listing::State;
 use crate::needs::Needs;
 use crate::spec::{Cpus, Fault, MemorySource, Spec};
-use crate::{Result, cpu_list, cpus, numa};
+use crate::{Result, cpu_list};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,11 +28,35 @@ pub enum Step {
     },
     /// Make a node, of these very cpus.
     Create(Spec),
+    /// Stop a node if it runs, and give back what it has: the file asks for another one.
+    Remove {
+        /// Which one.
+        node: String,
+        /// Difference between it and the file.
+        why: String,
+        /// How it is made again, should a later step fail.
+        #[serde(skip)]
+        before: Box<Spec>,
+        /// Whether it is started again then.
+        #[serde(skip)]
+        runs: bool,
+    },
     /// Start a node.
     Start {
         /// Which one.
         node: String,
     },
+}
+
+impl Step {
+    /// The node that it changes, if it is one.
+    pub(super) fn node(&self) -> Option<&str> {
+        match self {
+            Step::Add { .. } => None,
+            Step::Create(spec) => Some(&spec.name),
+            Step::Remove { node, .. } | Step::Start { node } => Some(node),
+        }
+    }
 }
 
 impl fmt::Display for Step {
@@ -46,6 +71,7 @@ impl fmt::Display for Step {
                 let (name, mib) = (&spec.name, spec.bytes() >> 20);
                 write!(f, "create node {name} ({}, {mib} MiB, image {})", spec.cpus, spec.image)
             }
+            Step::Remove { node, why, .. } => write!(f, "stop and delete node {node} ({why})"),
             Step::Start { node } => write!(f, "start node {node}"),
         }
     }
@@ -72,94 +98,76 @@ pub(super) struct Offer {
 }
 
 /// The steps from the situation to what is wanted, or the first thing that is in
-/// the way. `offers` has each image of the machine.
+/// the way. `offers` has each image of the machine. Nodes are replaced one after the other, each
+/// running again before the next one goes, unless it needs what another one has to give back.
 pub(super) fn plan(
     machine: &Machine,
     offers: &BTreeMap<String, Offer>,
     situation: &Situation,
+    changes: Changes,
 ) -> Result<Vec<Step>> {
+    let changed = changed(machine, situation, changes)?;
+    let mut specs = chosen(machine, situation, &changed)?;
     let mut planning = Planning {
         offers,
         situation,
+        free_cpus: situation.free.cpus.iter().copied().collect(),
+        free_bytes: situation.free.memory_bytes,
         taken_bytes: 0,
-        taken_slices: 0,
+        free_slices: situation.free.low_slices,
         steps: Vec::new(),
         starts: Vec::new(),
     };
     for image in &machine.images {
         planning.image(image).map_err(|fault| machine.image_fault(image, &fault))?;
     }
-    let specs = chosen(machine, situation)?;
+    let fault = |node: &NodeWanted, fault: Fault| machine.node_fault(node, &fault);
+    let mut later = Vec::new();
     for node in &machine.nodes {
-        let spec = specs.get(node.spec.name.as_str()).cloned();
-        planning.node(node, spec).map_err(|fault| machine.node_fault(node, &fault))?;
+        let name = node.spec.name.as_str();
+        let Some(why) = changed.get(name) else { continue };
+        planning.remove(name, why.to_string());
+        match specs.remove(name) {
+            Some(spec) if planning.has_cpus(&spec) => {
+                planning.make(spec).map_err(|error| fault(node, error))?;
+                planning.steps.extend(node.start.then(|| Step::Start { node: name.to_owned() }));
+            }
+            Some(spec) => later.push((node, spec)),
+            None => {}
+        }
+    }
+    for (node, spec) in later {
+        planning.make(spec).map_err(|error| fault(node, error))?;
+        planning.start(node);
+    }
+    for node in machine.nodes.iter().filter(|node| !changed.contains_key(&*node.spec.name)) {
+        let name = node.spec.name.as_str();
+        let rests = match specs.remove(name) {
+            Some(spec) => {
+                planning.make(spec).map_err(|error| fault(node, error))?;
+                true
+            }
+            None => situation.nodes.get(name).is_some_and(|node| {
+                matches!(node.state, State::Created | State::Stopped | State::Ended)
+            }),
+        };
+        if rests {
+            planning.start(node);
+        }
     }
     planning.steps.append(&mut planning.starts);
     Ok(planning.steps)
 }
 
-/// The nodes that are to be made, each with cpus by number: those that are named
-/// go first, and the others take the last ones that remain.
-pub(super) fn chosen<'a>(
-    machine: &'a Machine,
-    situation: &Situation,
-) -> Result<BTreeMap<&'a str, Spec>> {
-    let all = &situation.free.cpus;
-    let new = || {
-        let nodes = machine.nodes.iter();
-        nodes.filter(|node| !situation.nodes.contains_key(&node.spec.name))
-    };
-    let mut free = all.clone();
-    for node in new() {
-        let Cpus::These(cpus) = &node.spec.cpus else { continue };
-        for cpu in cpus {
-            let Some(at) = free.iter().position(|one| one == cpu) else {
-                return Err(machine.node_fault(node, &not_free(*cpu, situation)));
-            };
-            free.remove(at);
-        }
-    }
-    let mut specs = BTreeMap::new();
-    for node in new() {
-        let cpus = match &node.spec.cpus {
-            Cpus::These(cpus) => cpus.clone(),
-            Cpus::Count(count) if *count > free.len() => {
-                let problem = format!(
-                    "{count} cpus, and {} of {} that are free ({}) are left for it{}",
-                    free.len(),
-                    all.len(),
-                    cpu_list::text(all),
-                    cpus::and_holders(&situation.free.held)
-                );
-                return Err(machine.node_fault(node, &Fault::new("cpus", problem)));
-            }
-            Cpus::Count(count) => {
-                let chosen = numa::together(&free, *count, &situation.numa_nodes);
-                free.retain(|cpu| !chosen.contains(cpu));
-                chosen
-            }
-        };
-        let spec = Spec { cpus: Cpus::These(cpus), ..node.spec.clone() };
-        specs.insert(node.spec.name.as_str(), spec);
-    }
-    Ok(specs)
-}
-
-fn not_free(cpu: u32, situation: &Situation) -> Fault {
-    let owner = situation.nodes.iter().find(|(_, node)| node.cpus.contains(&cpu));
-    let why = match owner {
-        Some((name, _)) => format!("is node {name}'s"),
-        None => "is not on line in the host".to_owned(),
-    };
-    let free = cpu_list::text(&situation.free.cpus);
-    Fault::new("cpus", format!("cpu {cpu} {why}; free are {free}"))
-}
-
 struct Planning<'a> {
     offers: &'a BTreeMap<String, Offer>,
     situation: &'a Situation,
+    /// Cpus, memory and slices that are free after the steps so far; of memory, with what these
+    /// steps have taken.
+    free_cpus: BTreeSet<u32>,
+    free_bytes: u64,
     taken_bytes: u64,
-    taken_slices: u64,
+    free_slices: u64,
     steps: Vec<Step>,
     /// They come last, all at once.
     starts: Vec<Step>,
@@ -186,23 +194,33 @@ impl Planning<'_> {
         Err(Fault::new("kernel", problem))
     }
 
-    fn node(&mut self, wanted: &NodeWanted, spec: Option<Spec>) -> Result<(), Fault> {
-        let name = &wanted.spec.name;
-        let rests = match (spec, self.situation.nodes.get(name)) {
-            (Some(spec), _) => {
-                self.fits(&spec)?;
-                self.steps.push(Step::Create(spec));
-                true
-            }
-            (None, Some(node)) => {
-                is_as_wanted(&wanted.spec, node)?;
-                matches!(node.state, State::Created | State::Stopped | State::Ended)
-            }
-            (None, None) => unreachable!("a node that does not exist has been given cpus"),
-        };
-        if wanted.start && rests {
-            self.starts.push(Step::Start { node: name.clone() });
+    fn start(&mut self, node: &NodeWanted) {
+        let name = node.spec.name.clone();
+        self.starts.extend(node.start.then_some(Step::Start { node: name }));
+    }
+
+    /// Counts what a node gives back.
+    fn remove(&mut self, name: &str, why: String) {
+        let node = &self.situation.nodes[name];
+        let Some(before) = node.spec(name).map(Box::new) else { return };
+        self.free_cpus.extend(&node.cpus);
+        self.free_bytes = self.free_bytes.saturating_add(node.bytes);
+        self.free_slices += 1;
+        let (node, runs) = (name.to_owned(), node.was_started());
+        self.steps.push(Step::Remove { node, why, before, runs });
+    }
+
+    fn has_cpus(&self, spec: &Spec) -> bool {
+        let Cpus::These(cpus) = &spec.cpus else { return false };
+        cpus.iter().all(|cpu| self.free_cpus.contains(cpu))
+    }
+
+    fn make(&mut self, spec: Spec) -> Result<(), Fault> {
+        self.fits(&spec)?;
+        if let Cpus::These(cpus) = &spec.cpus {
+            self.free_cpus.retain(|cpu| !cpus.contains(cpu));
         }
+        self.steps.push(Step::Create(spec));
         Ok(())
     }
 
@@ -215,8 +233,8 @@ impl Planning<'_> {
             Fault::new("image", problem)
         })?;
         needs.check(image, &spec.memory_bytes)?;
-        let slices = self.situation.free.low_slices;
-        if self.taken_slices == slices {
+        if self.free_slices == 0 {
+            let slices = self.situation.free.low_slices;
             let problem = format!(
                 "a node more than have room below 1 MiB: {slices} are left beside the {} that \
                  exist; delete one (kumiki node ls), or start fewer with more cpus each",
@@ -224,7 +242,7 @@ impl Planning<'_> {
             );
             return Err(Fault::new("image", problem));
         }
-        self.taken_slices += 1;
+        self.free_slices -= 1;
         // What was kept from the host when it started is not of what it has free.
         if spec.memory_from == MemorySource::Boot {
             return Ok(());
@@ -233,7 +251,7 @@ impl Planning<'_> {
     }
 
     fn take(&mut self, key: &'static str, bytes: u64) -> Result<(), Fault> {
-        let free = self.situation.free.memory_bytes;
+        let free = self.free_bytes;
         let sum = self.taken_bytes.saturating_add(bytes);
         if sum > free {
             let problem = format!(
@@ -248,43 +266,6 @@ impl Planning<'_> {
     }
 }
 
-/// Whether a node that exists is the one that the file asks for.
-fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
-    let name = &wanted.name;
-    let other = |key, has: String| {
-        let problem = format!(
-            "node {name} exists with {has}: kumiki node delete {name}, or write what it has"
-        );
-        Err(Fault::new(key, problem))
-    };
-    let Some((image, command_line)) = &node.made_of else {
-        let problem = format!("node {name} was begun and not finished: kumiki node delete {name}");
-        return Err(Fault::new("image", problem));
-    };
-    if *image != wanted.image {
-        return other("image", format!("image {image}"));
-    }
-    let sorted = |cpus: &[u32]| {
-        let mut cpus = cpus.to_vec();
-        cpus.sort_unstable();
-        cpus
-    };
-    let same = match &wanted.cpus {
-        Cpus::Count(count) => *count == node.cpus.len(),
-        Cpus::These(cpus) => sorted(cpus) == sorted(&node.cpus),
-    };
-    if !same {
-        return other("cpus", Cpus::These(node.cpus.clone()).to_string());
-    }
-    if node.bytes != wanted.bytes() {
-        return other("memory", format!("{} bytes", node.bytes));
-    }
-    if *command_line != wanted.command_line {
-        return other("append", format!("{command_line:?}"));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -292,6 +273,7 @@ mod tests {
     use super::super::made_up::{MIB, after, free, offers, parse, planned};
     use super::*;
     use crate::Error;
+    use crate::machine::situation::Existing;
 
     const TWO: &str = r#"
 [image.deb]
@@ -309,10 +291,10 @@ start = false
 
     #[test]
     fn named_cpus_are_kept_for_who_names_them() {
-        let steps = plan(&parse(TWO).unwrap(), &offers(), &free(&[3, 2, 1], 2048)).unwrap();
-        let shown: Vec<_> = steps.iter().map(Step::to_string).collect();
+        let steps = plan(&parse(TWO).unwrap(), &offers(), &free(&[3, 2, 1], 2048), Changes::Refuse)
+            .unwrap();
         assert_eq!(
-            shown,
+            shown(&steps),
             [
                 "add image deb (70 MiB)",
                 "create node a (cpus 2,1, 256 MiB, image deb)",
@@ -326,11 +308,11 @@ start = false
     fn what_is_there_is_left_and_what_rests_is_started() {
         let machine = parse(TWO).unwrap();
         let begin = free(&[3, 2, 1], 2048);
-        let steps = plan(&machine, &offers(), &begin).unwrap();
+        let steps = plan(&machine, &offers(), &begin, Changes::Refuse).unwrap();
         let mut there = steps.iter().fold(begin, after);
-        assert_eq!(plan(&machine, &offers(), &there).unwrap(), []);
+        assert_eq!(plan(&machine, &offers(), &there, Changes::Refuse).unwrap(), []);
         there.nodes.get_mut("a").unwrap().state = State::Ended;
-        let steps = plan(&machine, &offers(), &there).unwrap();
+        let steps = plan(&machine, &offers(), &there, Changes::Refuse).unwrap();
         assert_eq!(steps, [Step::Start { node: "a".into() }]);
     }
 
@@ -338,7 +320,7 @@ start = false
     fn what_is_in_the_way_is_said_with_its_line() {
         let machine = parse(TWO).unwrap();
         let begin = free(&[3, 2, 1], 2048);
-        let steps = plan(&machine, &offers(), &begin).unwrap();
+        let steps = plan(&machine, &offers(), &begin, Changes::Refuse).unwrap();
         let there = steps.iter().fold(begin.clone(), after);
         type Change = fn(&mut Situation);
         let cases: [(&Situation, Change, &str); 13] = [
@@ -375,7 +357,8 @@ start = false
         for (situation, change, says) in cases {
             let mut situation = situation.clone();
             change(&mut situation);
-            let error = plan(&machine, &offers(), &situation).unwrap_err().to_string();
+            let error =
+                plan(&machine, &offers(), &situation, Changes::Refuse).unwrap_err().to_string();
             assert!(error.contains(says), "{error}\ninstead of {says}");
         }
         // A node of what exists owns the cpu.
@@ -383,14 +366,75 @@ start = false
         taken.nodes.remove("b");
         let a = taken.nodes.remove("a").unwrap();
         taken.nodes.insert("z".into(), Existing { cpus: vec![3], ..a });
-        let error = plan(&machine, &offers(), &taken).unwrap_err().to_string();
+        let error = plan(&machine, &offers(), &taken, Changes::Refuse).unwrap_err().to_string();
         assert!(error.contains("cpu 3 is node z's; free are none"), "{error}");
         let small = TWO.replace("256M", "64M");
-        let error = plan(&parse(&small).unwrap(), &offers(), &begin).unwrap_err().to_string();
+        let error = plan(&parse(&small).unwrap(), &offers(), &begin, Changes::Refuse)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(":7: node.a.memory: 67108864 bytes in the first piece"), "{error}");
         let none = TWO.replace("image = \"deb\"\ncpus = 2", "image = \"sid\"\ncpus = 2");
-        let error = plan(&parse(&none).unwrap(), &offers(), &begin).unwrap_err().to_string();
+        let error = plan(&parse(&none).unwrap(), &offers(), &begin, Changes::Refuse)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(":5: node.a.image: there is no image sid"), "{error}");
+    }
+
+    fn shown(steps: &[Step]) -> Vec<String> {
+        steps.iter().map(Step::to_string).collect()
+    }
+
+    /// Each runs again before the next one goes; what needs another one's cpus waits for them.
+    #[test]
+    fn changed_nodes_are_replaced_one_after_the_other() {
+        let begin = free(&[3, 2, 1], 700);
+        let both = TWO.replace("start = false", "");
+        let there = plan(&parse(&both).unwrap(), &offers(), &begin, Changes::Refuse).unwrap();
+        let there = there.iter().fold(begin, after);
+        let replaced = |text: &str| -> Vec<String> {
+            let machine = parse(text).unwrap();
+            let steps = plan(&machine, &offers(), &there, Changes::Replace).unwrap();
+            let end = steps.iter().fold(there.clone(), after);
+            assert_eq!(plan(&machine, &offers(), &end, Changes::Refuse).unwrap(), []);
+            shown(&steps)
+        };
+        let why = "stop and delete node a (append: node a exists with \"\")";
+        let quiet = both.replace("image = \"deb\"\n", "image = \"deb\"\nappend = \"quiet\"\n");
+        assert_eq!(
+            replaced(&quiet),
+            [
+                why.to_owned(),
+                "create node a (cpus 2,1, 256 MiB, image deb)".into(),
+                "start node a".into(),
+                why.replace("node a", "node b"),
+                "create node b (cpus 3, 256 MiB, image deb)".into(),
+                "start node b".into(),
+            ]
+        );
+        // One of two cpus becomes two of one, and what has not changed is left alone.
+        let split =
+            both.replace("cpus = 2", "cpus = 1") + "\n[node.c]\nimage = \"deb\"\nmemory = \"100M\"";
+        let steps = replaced(&split);
+        assert!(steps[0].starts_with("stop and delete node a (cpus: "), "{steps:?}");
+        assert_eq!(
+            steps[1..],
+            [
+                "create node a (cpus 2, 256 MiB, image deb)",
+                "start node a",
+                "create node c (cpus 1, 100 MiB, image deb)",
+                "start node c",
+            ]
+        );
+        // They change cpus: both go before one of them comes.
+        let swapped = both
+            .replace("cpus = 2", "cpus = [3]")
+            .replace("\ncpus = [3]\nmemory = [", "\ncpus = [2]\nmemory = [");
+        let steps = replaced(&swapped);
+        assert!(steps[1].starts_with("stop and delete node b"), "{steps:?}");
+        assert_eq!(steps.len(), 6);
+        // Its devices.
+        let net = both.replace("cpus = 2", "cpus = 2\nnet = [\"auto\"]");
+        assert!(replaced(&net)[0].contains("a exists with no devices"));
     }
 
     proptest! {

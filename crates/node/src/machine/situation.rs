@@ -5,11 +5,12 @@ use std::fs;
 
 use serde::Serialize;
 
+use crate::devices::DeviceSpec;
 use crate::image::Image;
 use crate::listing::State;
 use crate::needs::Needs;
-use crate::node::Node;
-use crate::{Result, cpus, device, numa, requests, tree};
+use crate::spec::{Cpus, MemorySource, Spec};
+use crate::{Result, cpus, device, listing, numa, requests, tree};
 
 /// Cpus, memory and images that a machine has for nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -91,8 +92,34 @@ pub(super) struct Existing {
     pub(super) state: State,
     pub(super) cpus: Vec<u32>,
     pub(super) bytes: u64,
+    /// Sizes of its pieces of memory.
+    pub(super) pieces: Vec<u64>,
     /// Image and command line; none if making it was interrupted.
     pub(super) made_of: Option<(String, String)>,
+    pub(super) devices: Vec<DeviceSpec>,
+    pub(super) init: Option<String>,
+}
+
+impl Existing {
+    /// Whether it was started, whatever has become of it.
+    pub(super) fn was_started(&self) -> bool {
+        !matches!(self.state, State::Created | State::Stopped)
+    }
+
+    /// Specification by which it would be made again; none if making it was interrupted.
+    pub(super) fn spec(&self, name: &str) -> Option<Spec> {
+        let (image, command_line) = self.made_of.clone()?;
+        Some(Spec {
+            name: name.to_owned(),
+            image,
+            cpus: Cpus::These(self.cpus.clone()),
+            memory_bytes: self.pieces.clone(),
+            memory_from: MemorySource::Any,
+            command_line,
+            devices: self.devices.clone(),
+            init: self.init.clone(),
+        })
+    }
 }
 
 /// All that a plan depends on beside the file.
@@ -115,10 +142,19 @@ impl Situation {
             let needs = if complete { Some(Image::open(&image.name)?.needs()) } else { None };
             images.insert(image.name, Resident { sha256: image.sha256, needs });
         }
-        let nodes = Node::list()?.into_iter().map(|node| {
-            let made_of = node.image.zip(node.command_line);
-            let existing =
-                Existing { state: node.state, cpus: node.cpus, bytes: node.bytes, made_of };
+        let nodes = listing::records()?.into_iter().map(|(node, record, pieces)| {
+            let record = record.as_ref();
+            let existing = Existing {
+                state: node.state,
+                cpus: node.cpus,
+                bytes: node.bytes,
+                pieces,
+                made_of: node.image.zip(node.command_line),
+                devices: record.map_or(Vec::new(), |record| {
+                    record.devices.iter().map(|device| device.device.clone()).collect()
+                }),
+                init: record.and_then(|record| record.init.clone()),
+            };
             (node.name, existing)
         });
         Ok(Situation { free, numa_nodes: numa::of_cpus(), images, nodes: nodes.collect() })

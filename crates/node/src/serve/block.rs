@@ -152,7 +152,7 @@ pub(super) fn queue(ring: &Ring, accepted: u64) -> Result<Queue> {
 pub(super) const NOT_AT_ALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Sleeps until a kick, not at all if there is `more` to do; at the end `false`.
-fn wait(kick: &EventFd, end: &EventFd, more: bool) -> bool {
+pub(super) fn wait(kick: &EventFd, end: &EventFd, more: bool) -> bool {
     loop {
         let mut fds = [fd(kick), fd(end)].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         if poll(&mut fds, more.then_some(&NOT_AT_ALL)).is_err() {

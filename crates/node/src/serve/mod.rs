@@ -16,6 +16,7 @@ pub(crate) mod made_up;
 mod net;
 mod open;
 mod pass;
+mod rng;
 mod share;
 mod slot;
 mod supervisor;

@@ -49,6 +49,9 @@ impl Kept {
                 let file = vhost(VHOST_VSOCK, "vhost_vsock")?;
                 Ok(Opened { passed: Passed::Vsock { cid: *cid }, files: vec![file], resumes: true })
             }
+            DeviceSpec::Rng => {
+                Ok(Opened { passed: Passed::Entropy, files: Vec::new(), resumes: true })
+            }
             DeviceSpec::Share(wanted) => {
                 // The last one has ended with its connection.
                 self.daemons.remove(&device.slot);

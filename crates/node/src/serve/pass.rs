@@ -44,6 +44,8 @@ pub(crate) enum Passed {
     Vsock { cid: u32 },
     /// A connection to virtiofsd.
     Share { tag: String },
+    /// Nothing but this process.
+    Entropy,
 }
 
 /// Outcome of an order; the error's text.

@@ -19,6 +19,7 @@ use super::backend::{Backend, NodeMemory, fd};
 use super::block::{Block, Disk};
 use super::bus::{Bus, Doorbell};
 use super::pass::{Answer, Order, Passed, receive, send};
+use super::rng::Entropy;
 use super::slot::{Slot, withdraw};
 use super::transfer::Medium;
 use super::user::Share;
@@ -222,6 +223,7 @@ impl Worker {
                 Box::new(Block::new(Disk { medium, bytes, read_only, serial }, memory))
             }
             Passed::Vsock { cid } => Box::new(KernelVsock::new(file()?, cid, memory)?),
+            Passed::Entropy => Box::new(Entropy::new(memory)),
             Passed::Share { tag } => Box::new(Share::new(file()?, &tag, memory)?),
         })
     }

@@ -1,13 +1,19 @@
 //! Keeping a node up: whether it is started again, how its health is seen, how it stands.
 
 mod health;
+mod held;
 mod notes;
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::devices::{Addressing, DeviceSpec};
+use crate::devices::{Addressing, Assigned, DeviceSpec};
+use crate::{Error, Result};
 
 pub(crate) use health::Health;
+pub(crate) use held::{Held, is_held};
 pub use notes::ServiceState;
 pub(crate) use notes::{forget, keep, state_of};
 
@@ -17,7 +23,40 @@ pub struct Service {
     pub(crate) health: Option<Health>,
 }
 
+/// Between two questions whether a new service answers.
+const ASK: Duration = Duration::from_millis(200);
+
+/// Where this machine reaches a node: its first card with an address that is known here.
+pub(crate) fn address(node: &str, devices: &[Assigned]) -> Option<IpAddr> {
+    let of = |device: &Assigned| match &device.device {
+        DeviceSpec::Net(net) => match net.address {
+            Addressing::Static(address) => Some(address),
+            Addressing::User => device.user_address(node),
+            _ => None,
+        },
+        _ => None,
+    };
+    devices.iter().find_map(of).map(|address| IpAddr::V4(address.address))
+}
+
 impl Service {
+    /// Waits until a node that was just started does what it is for.
+    pub(crate) fn begins(&self, node: &str, at: Option<IpAddr>, limit: Duration) -> Result<()> {
+        let Some(health) = &self.health else { return Ok(()) };
+        let begin = Instant::now();
+        loop {
+            match health.ask(node, at) {
+                Ok(()) => return Ok(()),
+                Err(why) if begin.elapsed() >= limit => {
+                    return Err(Error::Refused(format!(
+                        "node {node} is ready and not healthy ({health}) within {limit:?}: {why}"
+                    )));
+                }
+                Err(_) => std::thread::sleep(ASK),
+            }
+        }
+    }
+
     /// Whether its health can be seen of a node with these devices.
     pub(crate) fn reaches(&self, devices: &[DeviceSpec]) -> bool {
         let has_address = |device: &DeviceSpec| match device {

@@ -1,7 +1,6 @@
 //! `kumiki node watch`: keeps the services of a file up.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::backoff::Backoff;
 use super::metrics;
-use crate::devices::{Addressing, Assigned, DeviceSpec};
 use crate::listing::State;
 use crate::machine::Machine;
 use crate::node::Node;
-use crate::service::{Service, ServiceState, forget, keep};
+use crate::service::{Service, ServiceState, address, forget, is_held, keep};
 use crate::{Error, Result, listing};
 
 /// Between two looks at a node.
@@ -114,6 +112,9 @@ impl Kept {
     }
 
     fn look(&mut self, stop: &AtomicBool, told: &(impl Fn(&str, &str) + Sync)) {
+        if self.is_replaced() {
+            return;
+        }
         let node = listing::nodes()
             .ok()
             .and_then(|all| all.into_iter().find(|node| node.name == self.name));
@@ -135,6 +136,16 @@ impl Kept {
         }
     }
 
+    /// Whether `apply` replaces its node just now, and starts it itself.
+    fn is_replaced(&mut self) -> bool {
+        let is_held = is_held(&self.name);
+        if is_held {
+            (self.begun, self.asked, self.failures) = (None, None, 0);
+            self.say("starting", Some("kumiki node apply replaces its node".into()));
+        }
+        is_held
+    }
+
     /// It answers; whether its service does is asked now and again.
     fn up(&mut self, stop: &AtomicBool, told: &(impl Fn(&str, &str) + Sync)) {
         let now = Instant::now();
@@ -150,7 +161,8 @@ impl Kept {
         if self.asked.is_some_and(|asked| asked.elapsed() < often) {
             return;
         }
-        let answer = health.ask(&self.name, address(&self.name));
+        let devices = Node::find(&self.name).and_then(|node| node.assigned()).unwrap_or_default();
+        let answer = health.ask(&self.name, address(&self.name, &devices));
         self.asked = Some(Instant::now());
         match answer {
             Ok(()) => {
@@ -191,10 +203,10 @@ impl Kept {
         }
         self.say("waiting", Some(why.to_owned()));
         rest(pause, stop);
-        if stop.load(Ordering::Relaxed) {
+        self.state.pause_s = 0;
+        if stop.load(Ordering::Relaxed) || self.is_replaced() {
             return;
         }
-        self.state.pause_s = 0;
         self.say("starting", Some(why.to_owned()));
         let started = ended
             .and_then(|()| Node::find(&self.name))
@@ -211,18 +223,4 @@ impl Kept {
             }
         }
     }
-}
-
-/// Where this machine reaches a node: its first card with an address that is known here.
-fn address(name: &str) -> Option<IpAddr> {
-    let devices = Node::find(name).and_then(|node| node.assigned()).ok()?;
-    let of = |device: &Assigned| match &device.device {
-        DeviceSpec::Net(net) => match net.address {
-            Addressing::Static(address) => Some(address),
-            Addressing::User => device.user_address(name),
-            _ => None,
-        },
-        _ => None,
-    };
-    devices.iter().find_map(of).map(|address| IpAddr::V4(address.address))
 }

@@ -12,6 +12,7 @@ use super::processor::{bits, serve_lane};
 use super::queue::serve;
 use super::{alert, inside, serve_what_waits, spinning};
 use crate::core::{Caller, Core, STEP};
+use crate::cost::sleep_ticks;
 use crate::queue::{QUEUES, Queue};
 
 /// Serves all requests of the engine until its termination flag is set.
@@ -26,6 +27,8 @@ pub(crate) fn process(core: &Arc<Core>) {
     core.alert_requesters();
     // What it leaves behind if it dies is to be found, whoever waits for it.
     alert(core);
+    // Before the waiters, which would have it measured on this thread's cpus.
+    sleep_ticks(&core.cpus);
     let mut hand = Hand::new(&caller.claim, Some(&serving.signals));
     let waiter = |policy: Policy| Waiter::new(&policy).or(Waiter::new(&Policy::default()));
     let asleep = Policy { threshold: Threshold::Ticks(0), ..core.policy };

@@ -1,0 +1,176 @@
+//! Nodes that exist and are not as a file has them: what differs, and which cpus they get anew.
+
+use std::collections::BTreeMap;
+
+use super::file::{Machine, NodeWanted};
+use super::situation::{Existing, Situation};
+use crate::spec::{Cpus, Fault, Spec};
+use crate::{Result, cpu_list, cpus, numa};
+
+/// Whether nodes that exist otherwise than a file asks for are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changes {
+    /// The first one is an error.
+    Refuse,
+    Replace,
+}
+
+/// Nodes to be replaced, by their names, each with what it has and the file has not.
+pub(super) type Changed<'a> = BTreeMap<&'a str, Fault>;
+
+/// The nodes of a file that exist otherwise; refused if nothing is to be replaced.
+pub(super) fn changed<'a>(
+    machine: &'a Machine,
+    situation: &Situation,
+    changes: Changes,
+) -> Result<Changed<'a>> {
+    let mut changed = Changed::new();
+    for node in &machine.nodes {
+        let name = node.spec.name.as_str();
+        let Some(existing) = situation.nodes.get(name) else { continue };
+        match is_as_wanted(&node.spec, existing) {
+            Ok(()) => {}
+            Err(fault) if existing.made_of.is_none() => {
+                return Err(machine.node_fault(node, &fault));
+            }
+            Err(fault) if changes == Changes::Replace => drop(changed.insert(name, fault)),
+            Err(Fault { key, problem }) => {
+                let problem =
+                    format!("{problem}: kumiki node apply --yes replaces it, or write what it has");
+                return Err(machine.node_fault(node, &Fault::new(key, problem)));
+            }
+        }
+    }
+    Ok(changed)
+}
+
+/// Whether a node that exists is the one that the file asks for.
+fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
+    let name = &wanted.name;
+    let other = |key, has: String| Err(Fault::new(key, format!("node {name} exists with {has}")));
+    let Some((image, command_line)) = &node.made_of else {
+        let problem = format!("node {name} was begun and not finished: kumiki node delete {name}");
+        return Err(Fault::new("image", problem));
+    };
+    if *image != wanted.image {
+        return other("image", format!("image {image}"));
+    }
+    let sorted = |cpus: &[u32]| {
+        let mut cpus = cpus.to_vec();
+        cpus.sort_unstable();
+        cpus
+    };
+    let same = match &wanted.cpus {
+        Cpus::Count(count) => *count == node.cpus.len(),
+        Cpus::These(cpus) => sorted(cpus) == sorted(&node.cpus),
+    };
+    if !same {
+        return other("cpus", Cpus::These(node.cpus.clone()).to_string());
+    }
+    if node.bytes != wanted.bytes() {
+        return other("memory", format!("{} bytes", node.bytes));
+    }
+    if *command_line != wanted.command_line {
+        return other("append", format!("{command_line:?}"));
+    }
+    if node.init != wanted.init {
+        return other("init", node.init.clone().unwrap_or_else(|| "no init of its own".to_owned()));
+    }
+    let kind = ["net", "disk", "share", "vsock", "rng"].into_iter().find(|kind| {
+        let of = |spec: &Spec| -> Vec<_> {
+            spec.devices.iter().filter(|one| one.kind() == *kind).cloned().collect()
+        };
+        let has: Vec<_> = node.devices.iter().filter(|one| one.kind() == *kind).collect();
+        let wanted = of(wanted);
+        wanted.len() != has.len() || !wanted.iter().all(|one| has.contains(&one))
+    });
+    match kind {
+        Some(kind) => {
+            let has: Vec<_> = node.devices.iter().map(ToString::to_string).collect();
+            let has = if has.is_empty() { "no devices".to_owned() } else { has.join(", ") };
+            other(kind, has)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The nodes that are to be made, each with cpus by number: those that are named
+/// go first, then those whose node has enough already, and the others take the last ones that
+/// remain.
+pub(super) fn chosen<'a>(
+    machine: &'a Machine,
+    situation: &Situation,
+    changed: &Changed<'_>,
+) -> Result<BTreeMap<&'a str, Spec>> {
+    let own = |name: &str| match changed.contains_key(name) {
+        true => &situation.nodes[name].cpus[..],
+        false => &[],
+    };
+    let mut free = situation.free.cpus.clone();
+    free.extend(changed.keys().flat_map(|name| own(name)));
+    let all = free.clone();
+    let new: Vec<_> = machine
+        .nodes
+        .iter()
+        .filter(|node| {
+            let name = node.spec.name.as_str();
+            changed.contains_key(name) || !situation.nodes.contains_key(name)
+        })
+        .collect();
+    let mut given: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for node in &new {
+        let Cpus::These(cpus) = &node.spec.cpus else { continue };
+        for cpu in cpus {
+            let Some(at) = free.iter().position(|one| one == cpu) else {
+                return Err(machine.node_fault(node, &not_free(*cpu, &all, situation)));
+            };
+            free.remove(at);
+        }
+        given.insert(&node.spec.name, cpus.clone());
+    }
+    let by_count = || new.iter().copied().filter(|node| matches!(node.spec.cpus, Cpus::Count(_)));
+    for node in by_count() {
+        let mut kept = own(&node.spec.name).to_vec();
+        kept.retain(|cpu| free.contains(cpu));
+        let count = node.spec.cpus.count();
+        if kept.len() >= count {
+            kept.truncate(count);
+            free.retain(|cpu| !kept.contains(cpu));
+            given.insert(&node.spec.name, kept);
+        }
+    }
+    for node in by_count() {
+        let (name, count) = (node.spec.name.as_str(), node.spec.cpus.count());
+        if given.contains_key(name) {
+            continue;
+        }
+        if count > free.len() {
+            let problem = format!(
+                "{count} cpus, and {} of {} that are free ({}) are left for it{}",
+                free.len(),
+                all.len(),
+                cpu_list::text(&all),
+                cpus::and_holders(&situation.free.held)
+            );
+            return Err(machine.node_fault(node, &Fault::new("cpus", problem)));
+        }
+        let taken = numa::together(&free, count, &situation.numa_nodes);
+        free.retain(|cpu| !taken.contains(cpu));
+        given.insert(name, taken);
+    }
+    let spec = |node: &'a NodeWanted| {
+        let name = node.spec.name.as_str();
+        let cpus = given.remove(name)?;
+        Some((name, Spec { cpus: Cpus::These(cpus), ..node.spec.clone() }))
+    };
+    Ok(new.into_iter().filter_map(spec).collect())
+}
+
+fn not_free(cpu: u32, free: &[u32], situation: &Situation) -> Fault {
+    let owner = situation.nodes.iter().find(|(_, node)| node.cpus.contains(&cpu));
+    let why = match owner {
+        Some((name, _)) => format!("is node {name}'s"),
+        None => "is not on line in the host".to_owned(),
+    };
+    Fault::new("cpus", format!("cpu {cpu} {why}; free are {}", cpu_list::text(free)))
+}
