@@ -22,10 +22,15 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "zsh/vendor-completions/_kumiki"),
 ];
 /// Files as they are in the clone, and where they go below the prefix.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 10] = [
     ("crates/capi/kumiki.3", "share/man/man3/kumiki.3"),
     ("crates/cli/kumiki-machine.5", "share/man/man5/kumiki-machine.5"),
     ("crates/cli/systemd/kumiki-nodes.service", "lib/systemd/system/kumiki-nodes.service"),
+    (
+        "crates/cli/systemd/kumiki-nodes-watch.service",
+        "lib/systemd/system/kumiki-nodes-watch.service",
+    ),
+    ("crates/cli/systemd/kumiki-node@.service", "lib/systemd/system/kumiki-node@.service"),
     ("crates/cli/systemd/kumiki-place.service", "lib/systemd/system/kumiki-place.service"),
     ("docs/examples/machine.toml", "share/doc/kumiki/examples/machine.toml"),
     ("README.md", "share/doc/kumiki/README.md"),
