@@ -290,7 +290,7 @@ fn inside(results: &Results) -> Option<Markup> {
         figure data-figure="parasc-inside" {
             h4 { (title) }
             div.scroll tabindex="0" role="region" aria-label=(title) {
-                table.matrix {
+                table.matrix.ways {
                     thead {
                         tr {
                             th scope="col" { "call × batch" }
