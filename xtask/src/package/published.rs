@@ -30,7 +30,9 @@ pub(crate) fn check() -> Result<()> {
     for package in metadata.workspace_packages().into_iter().filter(|p| is_published(p)) {
         let library = package.targets.iter().find(|target| target.kind.contains(&TargetKind::Lib));
         let internal = package.description.as_deref().is_some_and(|d| d.ends_with(INTERNAL));
-        if let (Some(library), false) = (library, internal) {
+        // An application's library is for its own program and tests; its page is `--help`.
+        let application = package.manifest_path.components().any(|part| part.as_str() == "apps");
+        if let (Some(library), false) = (library, internal || application) {
             let source = fs::read_to_string(&library.src_path)
                 .with_context(|| format!("reading {}", library.src_path))?;
             if !begins_with_program(&source) {

@@ -27,7 +27,7 @@ fn add(store: &mut Store, id: RunId, case: &str, pass: usize, samples: &[f64]) -
 /// The refusal's text; the file must be as it was.
 fn refusal(path: &Path) -> String {
     let before = fs::read(path).ok();
-    let error = Store::open(path).err().expect("refused").to_string();
+    let error = Store::open(path).expect_err("refused").to_string();
     assert_eq!(fs::read(path).ok(), before, "the file was changed");
     assert!(error.contains(path.to_str().unwrap()) || before.is_none(), "{error}");
     error
