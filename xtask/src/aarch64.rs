@@ -11,9 +11,9 @@ use crate::run::{cargo, program, read, run};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const PACKAGES: &str = "--package kumiki-sys --package kumiki-wait";
-/// Of the test programs those that are for it, too.
+/// Test programs that are for it, too.
 const PROGRAMS: &str = "--lib --test topology --test wait";
-/// Of the tests in them those that it cannot.
+/// Tests in them that it cannot run.
 const NOT_EMULATED: [&str; 8] = [
     // Starts itself again, which takes the emulator.
     "here::tests::without_a_registration",
@@ -33,7 +33,7 @@ const NOT_EMULATED: [&str; 8] = [
     "waiter::tests::",
 ];
 
-/// What runs the tests: nothing where they cannot be had, which is said.
+/// Emulator that runs the tests: nothing where they cannot be had, which is said.
 pub(crate) fn tests() -> Vec<Command> {
     if !has_target() {
         return Vec::new();
