@@ -17,7 +17,7 @@ const LIBS_PRIVATE: &str = "-lutil -lrt -lpthread -lm -ldl -lc";
 /// Where what is installed goes, and where it will be looked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// A folder that stands for the root for now, as packagers have it.
+    /// Folder that all paths are placed below while a package is made (packagers' `DESTDIR`).
     pub(crate) staging: Option<PathBuf>,
     pub(crate) prefix: PathBuf,
     /// Libraries; else `prefix/lib`.
