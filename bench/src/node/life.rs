@@ -1,5 +1,6 @@
 //! A node's life beside its start: made, stopped in order, given back; several starts at the
-//! same time, and a start while other nodes are busy.
+//! same time, from memory and from a disk of limited rate; a start while other nodes are busy;
+//! a container's.
 
 use std::path::Path;
 use std::thread;
@@ -7,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use kumiki_measure::bench::Row;
-use kumiki_node::{Cpus, Ending, MemorySource, Node, Session, Spec};
+use kumiki_node::{Cpus, Ending, Files, Image, MemorySource, Node, Session, Spec};
 
 use super::IMAGE;
+use super::container::Container;
+use super::start::drop_caches;
 use crate::run::median_of;
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -18,6 +21,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(60);
 const BYTES: u64 = 256 << 20;
 /// As many as the machine has cpus to give.
 const NAMES: [&str; 3] = ["bench1", "bench2", "bench3"];
+/// The disk whose rate is limited, within the bench's folder.
+const SLOW: &str = "slow";
 /// Keeps a node's cpu busy until the node ends.
 const BUSY: &str = "while :; do :; done > /dev/null 2>&1 < /dev/null &";
 
@@ -31,45 +36,67 @@ struct Life {
     delete: Samples,
     in_turn: Samples,
     at_once: Samples,
+    in_turn_disk: Samples,
+    at_once_disk: Samples,
+    container: Samples,
     idle: Samples,
     busy: Samples,
 }
 
-pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
-    let mut life = Life::default();
+/// Who starts how, in an order that changes from round to round.
+#[derive(Clone, Copy)]
+struct Way {
+    at_once: bool,
+    from_disk: bool,
+}
+
+const WAYS: [Way; 4] = [
+    Way { at_once: true, from_disk: false },
+    Way { at_once: false, from_disk: false },
+    Way { at_once: true, from_disk: true },
+    Way { at_once: false, from_disk: true },
+];
+
+pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
+    let slow = folder.join(SLOW);
+    ensure!(slow.is_dir(), "{} is no folder: a disk of limited rate belongs there", slow.display());
+    let files = Files { kernel: slow.join("bzImage"), initramfs: slow.join("initramfs") };
+    Image::open(IMAGE)?.save(&files)?;
+    let container = Container::new(folder)?;
+    let (mut life, mut ways) = (Life::default(), WAYS);
     for round in 0..rounds {
-        life.round(round % 2 == 0)?;
+        fastrand::shuffle(&mut ways);
+        life.round(&ways, &files)?;
+        life.container.push(vec![container.measure()?]);
         eprintln!("life: round {} of {rounds}", round + 1);
     }
-    let Life { create, stop, delete, in_turn, at_once, idle, busy } = &life;
-    let (turns, alone) = (Some(median_of(in_turn)), Some(median_of(idle)));
     let row = |case, subject, samples, base| Row::of((case, subject), "ms", samples, base);
+    let turns = Some(median_of(&life.in_turn));
+    let alone = Some(median_of(&life.idle));
     Ok(vec![
-        row("create", "kumiki", create, None),
-        row("stop", "kumiki", stop, None),
-        row("delete", "kumiki", delete, None),
-        row("starts", "at_once", at_once, turns),
-        row("starts", "in_turn", in_turn, turns),
-        row("start_beside", "busy", busy, alone),
-        row("start_beside", "idle", idle, alone),
+        row("create", "kumiki", &life.create, None),
+        row("stop", "kumiki", &life.stop, None),
+        row("delete", "kumiki", &life.delete, None),
+        row("starts", "at_once", &life.at_once, turns),
+        row("starts", "in_turn", &life.in_turn, turns),
+        row("starts", "at_once/slow_disk", &life.at_once_disk, turns),
+        row("starts", "in_turn/slow_disk", &life.in_turn_disk, turns),
+        row("start_beside", "busy", &life.busy, alone),
+        row("start_beside", "idle", &life.idle, alone),
+        row("start_beside", "container", &life.container, alone),
     ])
 }
 
 impl Life {
-    fn round(&mut self, once_first: bool) -> Result<()> {
+    fn round(&mut self, ways: &[Way], files: &Files) -> Result<()> {
         for name in NAMES {
             let spec = spec(name);
             timed(&mut self.create, || Node::create(&spec).map(drop))?;
         }
         let nodes = NAMES.iter().map(|name| Node::find(name)).collect::<Result<Vec<_>, _>>()?;
-        for once in [once_first, !once_first] {
+        for way in ways {
             wipe(&nodes)?;
-            if once {
-                timed(&mut self.at_once, || at_once(&nodes))?;
-            } else {
-                let start = |node: &Node| node.start(false, LIMIT).map(drop);
-                timed(&mut self.in_turn, || nodes.iter().try_for_each(start))?;
-            }
+            self.starts(*way, &nodes, files)?;
             for node in &nodes {
                 timed(&mut self.stop, || node.stop(STOP_LIMIT))?;
             }
@@ -79,6 +106,25 @@ impl Life {
             timed(&mut self.delete, || node.delete())?;
         }
         Ok(())
+    }
+
+    fn starts(&mut self, way: Way, nodes: &[Node], files: &Files) -> Result<()> {
+        let samples = match way {
+            Way { at_once: true, from_disk: false } => &mut self.at_once,
+            Way { at_once: false, from_disk: false } => &mut self.in_turn,
+            Way { at_once: true, from_disk: true } => &mut self.at_once_disk,
+            Way { at_once: false, from_disk: true } => &mut self.in_turn_disk,
+        };
+        if way.from_disk {
+            drop_caches()?;
+        }
+        let start = |node: &Node| match way.from_disk {
+            true => node.start_from(files, None, LIMIT).map(drop),
+            false => node.start(false, LIMIT).map(drop),
+        };
+        // In turn, the second finds in the cache what the first has read, as all do at once.
+        let in_turn = || nodes.iter().try_for_each(start);
+        timed(samples, || if way.at_once { at_once(nodes, start) } else { in_turn() })
     }
 
     /// The first node's start while the others wait, and while they compute.
@@ -119,9 +165,11 @@ fn wipe(nodes: &[Node]) -> Result<()> {
     nodes.iter().try_for_each(|node| Ok(node.wipe()?))
 }
 
-fn at_once(nodes: &[Node]) -> kumiki_node::Result<()> {
+fn at_once(
+    nodes: &[Node],
+    start: impl Fn(&Node) -> kumiki_node::Result<()> + Copy + Send,
+) -> kumiki_node::Result<()> {
     thread::scope(|scope| {
-        let start = |node: &Node| node.start(false, LIMIT).map(drop);
         let starts: Vec<_> = nodes.iter().map(|node| scope.spawn(move || start(node))).collect();
         starts.into_iter().try_for_each(|start| start.join().expect("a start does not panic"))
     })

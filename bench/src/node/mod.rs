@@ -1,6 +1,5 @@
 //! OS nodes: starts from a disk and from memory, programs in a node, whole lives of nodes, memory
-//! taken. Runs
-//! in a machine that has the module and an image `deb`.
+//! taken. Runs in a machine that has the module and an image `deb`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use kumiki_measure::bench::Row;
 
+mod container;
 pub(crate) mod devices;
 mod exec;
 mod life;

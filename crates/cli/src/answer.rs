@@ -64,8 +64,8 @@ impl Answer<'_> {
         }
         end += &self.where_it_is(headline.reference);
         let height = |text: &str| text.lines().count();
-        for advice in &headline.advice {
-            let advice = to_do(advice);
+        let advice = headline.advice.iter().map(to_do);
+        for advice in disagreement(&headline.figures).into_iter().chain(advice) {
             if self.verbose || height(&text) + height(&advice) + height(&end) <= LINES {
                 text += &advice;
             }
@@ -210,6 +210,17 @@ fn legend(above: &str) -> String {
         marks.push("unclear: too wide".to_owned());
     }
     if marks.is_empty() { String::new() } else { format!("({})\n", marks.join(" · ")) }
+}
+
+/// Where another reference says something else than the one that is shown.
+fn disagreement(figures: &[Figure]) -> Option<String> {
+    let told = |figure: &Figure| {
+        let (name, grade) = figure.standing?.otherwise?;
+        Some(format!("{}, {} by @{name}", figure.name, grade.word()))
+    };
+    let told: Vec<String> = figures.iter().filter_map(told).collect();
+    let text = || output::wrapped(&format!("References disagree: {}.", told.join("; ")), "");
+    (!told.is_empty()).then(text)
 }
 
 fn to_do(advice: &Advice) -> String {

@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
-use kumiki_measure::schema::{Params, Results, Row, Trend, Value};
+use kumiki_measure::schema::{Params, Results, Row, Skipped, Trend, Value};
 use kumiki_report::{export, format};
 use kumiki_sys::stdio::stdout_was_closed;
 use kumiki_sys::visible::{visible, visible_lines};
@@ -238,8 +238,12 @@ pub(crate) fn table(results: &Results) -> Result<()> {
         ));
     }
     slopes(results)?;
-    for skipped in &results.skipped {
-        let name = format!("{} {}", skipped.case, params(&skipped.params));
+    for skipped in Skipped::together(&results.skipped) {
+        let which = match skipped.params[..] {
+            [one] => params(one),
+            ref several => format!("({} rows)", several.len()),
+        };
+        let name = format!("{} {which}", skipped.case);
         let text = format!("skipped {}: {}", name.trim_end(), skipped.reason);
         if narrow(WIDE) { self::text(wrapped(&text, ""))? } else { line(text)? }
     }

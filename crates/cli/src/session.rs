@@ -1,6 +1,7 @@
 //! A measuring session: checks everything first, then measures, keeps every
 //! visit as soon as it is made, and shows how far it is.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -62,7 +63,7 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<Measured> {
     };
     let id = store.begin(&run, &machine)?;
     let interrupt = Interrupt::watch(scratch.path())?;
-    let mut recorder = Recorder { store, id, bar: bar() };
+    let mut recorder = Recorder { store, id, bar: bar(), told: HashSet::new() };
     let stop = interrupt.stop();
     let apart = visit::apart(select.sizes.sizes.as_deref())?;
     let apart = Some(&apart);
@@ -147,6 +148,8 @@ struct Recorder {
     store: Store,
     id: RunId,
     bar: ProgressBar,
+    /// Cases and reasons that were said: once for all of their sizes.
+    told: HashSet<(&'static str, String)>,
 }
 
 impl Observer for Recorder {
@@ -162,7 +165,9 @@ impl Observer for Recorder {
     }
 
     fn skipped(&mut self, case: &Case, reason: &str) -> kumiki_measure::Result<()> {
-        self.bar.suspend(|| output::talk(format_args!("skipped {}: {reason}", case.name)));
+        if self.told.insert((case.name, reason.to_owned())) {
+            self.bar.suspend(|| output::talk(format_args!("skipped {}: {reason}", case.name)));
+        }
         let (case, params) = (case.name.to_owned(), case.params.clone());
         let skipped = Skipped { case, params, reason: reason.to_owned() };
         self.store.skipped(self.id, &skipped).map_err(kept)

@@ -56,6 +56,7 @@ pub(crate) fn visit(visit: &Visit) -> Result<(), String> {
         ("round_trip_after_ns", visit.round_trip_after_ns),
         ("cycle_ns", visit.cycle_ns[0]),
         ("cycle_ns", visit.cycle_ns[1]),
+        ("quiet_cycle_ns", visit.quiet_cycle_ns),
         ("activity.wall_ns", Some(visit.activity.wall_ns)),
     ];
     for (name, value) in amounts {

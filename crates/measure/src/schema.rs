@@ -169,6 +169,10 @@ pub struct Visit {
     /// the visit, nanoseconds: boost, heat and neighbours move it.
     #[serde(default)]
     pub cycle_ns: [Option<f64>; 2],
+    /// The same just before the samples that the visit's quiet cost is of, their median: a
+    /// clock may jump many times in a visit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet_cycle_ns: Option<f64>,
     /// What else went on.
     pub activity: Activity,
     /// Why this visit is not to be trusted: causes in fixed words, so that they
@@ -310,6 +314,46 @@ pub struct Skipped {
     pub params: Params,
     /// What is missing and what to do.
     pub reason: String,
+}
+
+/// Cases of one name that could not run for one reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skips<'a> {
+    /// Dotted name.
+    pub case: &'a str,
+    /// What is missing and what to do.
+    pub reason: &'a str,
+    /// Parameters of each.
+    pub params: Vec<&'a Params>,
+}
+
+impl Skipped {
+    /// Those of one name and one reason together, in the order in which each first comes.
+    ///
+    /// ```
+    /// use kumiki_measure::schema::{Params, Skipped};
+    ///
+    /// let skipped = |case: &str, reason: &str| Skipped {
+    ///     case: case.to_owned(),
+    ///     params: Params::new(),
+    ///     reason: reason.to_owned(),
+    /// };
+    /// let all = [skipped("a", "one cpu"), skipped("b", "one cpu"), skipped("a", "one cpu")];
+    /// let together = Skipped::together(&all);
+    /// let told: Vec<_> = together.iter().map(|one| (one.case, one.params.len())).collect();
+    /// assert_eq!(told, [("a", 2), ("b", 1)]);
+    /// assert_eq!(Skipped::together(&[skipped("a", "x"), skipped("a", "y")]).len(), 2);
+    /// ```
+    pub fn together(skipped: &[Skipped]) -> Vec<Skips<'_>> {
+        let mut all: Vec<Skips<'_>> = Vec::new();
+        for Skipped { case, params, reason } in skipped {
+            match all.iter_mut().find(|one| one.case == case && one.reason == reason) {
+                Some(known) => known.params.push(params),
+                None => all.push(Skips { case, reason, params: vec![params] }),
+            }
+        }
+        all
+    }
 }
 
 /// Where and in which state it was measured. What could not be read is `None`.

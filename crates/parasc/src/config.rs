@@ -26,7 +26,8 @@ pub struct Config {
     /// sleep on any of them. `None`: those that the calling thread may use, not counting
     /// [bindings of ours](affinity::unbound), or if that is one, those of the process's
     /// first thread. With a single cpu the caller makes cheap calls itself. An offline
-    /// cpu is an error; a cpu that the kernel does not allow is left out.
+    /// cpu is an error; a cpu that the kernel does not allow is left out. With none at all
+    /// there is no thread for calls that are soon over, and others run as with `None`.
     pub cpus: Option<CpuSet>,
     /// Requesting threads with a lane of their own at the same time, 1 to 61.
     pub requesters: usize,

@@ -213,7 +213,12 @@ fn markdown_headline(results: &Results, out: &mut String) -> std::fmt::Result {
     for figure in &headline.figures {
         let mark = if figure.disturbed { " ⚠" } else { "" };
         let standing = match &figure.standing {
-            Some(s) => format!("{}, {} {}", s.grade.word(), s.times(), s.reference),
+            Some(s) => {
+                let other =
+                    s.otherwise.map(|(name, grade)| format!("; {} by {name}", grade.word()));
+                let other = other.unwrap_or_default();
+                format!("{}, {} {}{other}", s.grade.word(), s.times(), s.reference)
+            }
             None => String::new(),
         };
         writeln!(

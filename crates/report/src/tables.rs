@@ -272,8 +272,12 @@ fn judged(family: &Family) -> Markup {
 pub(crate) fn skipped(skipped: &[Skipped]) -> Markup {
     html! {
         dl.facts {
-            @for one in skipped {
-                dt { (one.case) @if !one.params.is_empty() { " " span.quiet { (params(&one.params)) } } }
+            @for one in Skipped::together(skipped) {
+                @let which = match one.params[..] {
+                    [one] => params(one),
+                    ref several => format!("{} rows", several.len()),
+                };
+                dt { (one.case) @if !which.is_empty() { " " span.quiet { (which) } } }
                 dd { (one.reason) }
             }
         }

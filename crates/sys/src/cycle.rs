@@ -20,6 +20,8 @@ const LATENCY: f64 = 3.0;
 const UNROLLED: u64 = 16;
 /// Turns of a chain: some 48,000 cycles.
 const TURNS: u64 = 1000;
+/// Turns of a short one: some 4,800, in which a clock's steps of 10 ns are 1 %.
+const FEW_TURNS: u64 = 100;
 /// Chains of which the shortest counts: interrupts, other tasks and a hypervisor
 /// only ever make one longer, and on a busy cpu they hit more than half of them.
 const CHAINS: usize = 5;
@@ -28,16 +30,27 @@ const CHAINS: usize = 5;
 pub fn core_cycle_ns(clock: &Clock) -> f64 {
     let mut shortest = f64::INFINITY;
     for _ in 0..CHAINS {
-        let start = clock.start();
-        chain();
-        let end = clock.end();
-        shortest = shortest.min(clock.between(start, end));
+        shortest = shortest.min(chain(clock, TURNS));
     }
-    let cycles = LATENCY * (UNROLLED * TURNS) as f64;
-    (shortest - clock.read_cost_ns()).max(0.0) / cycles
+    shortest
 }
 
-fn chain() {
+/// The same by one short chain, some 2 µs: for many in a row, of which those that an interrupt
+/// hit are longer.
+pub fn core_cycle_in_passing_ns(clock: &Clock) -> f64 {
+    chain(clock, FEW_TURNS)
+}
+
+/// Time of a cycle of so many turns, nanoseconds.
+fn chain(clock: &Clock, turns: u64) -> f64 {
+    let start = clock.start();
+    multiply(turns);
+    let end = clock.end();
+    let cycles = LATENCY * (UNROLLED * turns) as f64;
+    (clock.between(start, end) - clock.read_cost_ns()).max(0.0) / cycles
+}
+
+fn multiply(turns: u64) {
     // SAFETY: only registers that are declared are changed, no memory.
     unsafe {
         asm!(
@@ -48,7 +61,7 @@ fn chain() {
             "dec {turns}",
             "jnz 2b",
             x = inout(reg) 3_u64 => _,
-            turns = inout(reg) TURNS => _,
+            turns = inout(reg) turns => _,
             options(nomem, nostack),
         );
     }
@@ -60,8 +73,12 @@ mod tests {
 
     #[test]
     fn a_core_runs_at_some_gigahertz() {
-        let ns = core_cycle_ns(&Clock::new());
-        // Between 100 GHz and 10 MHz: the unit is right, whatever the machine.
-        assert!((0.01..100.0).contains(&ns), "{ns}");
+        let clock = Clock::new();
+        // Of some short ones the least, as of the long ones.
+        let short = (0..100).map(|_| core_cycle_in_passing_ns(&clock)).reduce(f64::min);
+        for ns in [core_cycle_ns(&clock), short.unwrap()] {
+            // Between 100 GHz and 10 MHz: the unit is right, whatever the machine.
+            assert!((0.01..100.0).contains(&ns), "{ns}");
+        }
     }
 }

@@ -24,9 +24,12 @@ const MEMORY_BYTES: u64 = 2 << 30;
 /// Starts of each kind.
 const ROUNDS: &str = "7";
 const DISK_BYTES: u64 = 256 << 20;
+/// The rate of the second disk, as of a volume in a cloud: 100 MB/s.
+const SLOW: &str = "throttling.bps-total=100000000";
 
 /// Brings the machine to where `kumiki-bench node` begins.
-const PREPARE: &str = "mount -t ext4 /dev/vda /mnt && kumiki image add deb \
+const PREPARE: &str = "mount -t ext4 /dev/vda /mnt && mkdir /mnt/slow && \
+                       mount -t ext4 /dev/vdb /mnt/slow && kumiki image add deb \
                        --kernel /root/vmlinuz --guest-module /root/osnode-guest.ko";
 
 /// What the host needs to serve devices, and for the streams that they are compared with.
@@ -44,6 +47,9 @@ const DRIVERS: [&str; 8] = [
 ];
 const VIRTIOFSD: &str = "/usr/libexec/virtiofsd";
 const BORROWED: &str = "/opt/virtiofsd";
+/// It executes itself, which a loader that is named forbids: with its own library beside it.
+const RUNC: &str = "/opt/runc";
+const RUNC_LIBRARY: &str = "libseccomp.so.2";
 
 /// Measures in a machine all, or the parts that `only` names; with `judge` says whether the
 /// promises hold.
@@ -60,13 +66,15 @@ pub(super) fn node(judge: bool, only: &[String]) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What the bench in a machine prints. The machine's disk is a file of this one, read
-/// through this one's page cache, and nothing slows it down: a real disk is slower.
+/// What the bench in a machine prints. The machine's disks are files of this one, read
+/// through this one's page cache. Nothing slows the first one down: a real disk is slower.
 fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
-    let folder = tempfile::tempdir().context("making a folder for the machine's disk")?;
-    let disk = folder.path().join("disk");
-    File::create(&disk)?.set_len(DISK_BYTES)?;
-    run(&mut program("mke2fs", ["-q", "-t", "ext4", &disk.to_string_lossy()]))?;
+    let folder = tempfile::tempdir().context("making a folder for the machine's disks")?;
+    let [disk, slow] = ["disk", "slow"].map(|name| folder.path().join(name));
+    for disk in [&disk, &slow] {
+        File::create(disk)?.set_len(DISK_BYTES)?;
+        run(&mut program("mke2fs", ["-q", "-t", "ext4", &disk.to_string_lossy()]))?;
+    }
 
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let cache = Cache::of_user()?;
@@ -79,13 +87,21 @@ fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
     let own = built("osnode.ko")?.display().to_string();
     let needed = [&[&*own, "virtio_blk", "ext4", "crc32c_generic"][..], &SERVING].concat();
     let drive = format!("file={},if=none,id=disk,format=raw", disk.display());
+    let slow = format!("file={},if=none,id=slow,format=raw,{SLOW}", slow.display());
     let config = Config {
         cpus: CPUS,
         memory_bytes: MEMORY_BYTES,
         kernel: KERNEL.parse()?,
         files: kernel.driver_files(&DRIVERS)?,
         modules: needed.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
-        qemu: ["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"].map(Into::into).into(),
+        qemu: [
+            ["-drive", &*drive, "-device", "virtio-blk-pci,drive=disk"],
+            ["-drive", &*slow, "-device", "virtio-blk-pci,drive=slow"],
+        ]
+        .concat()
+        .into_iter()
+        .map(Into::into)
+        .collect(),
         ..Config::new(programs.join("kumiki"))
     };
     let machine = Machine::start(&cache, &config, talk)?;
@@ -96,6 +112,10 @@ fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
     // The host's release has none that serves a node.
     let folder = borrowed(&cache, ("trixie", "virtiofsd"), VIRTIOFSD, Path::new(BORROWED), talk)?;
     guest.put(folder.path(), Path::new(BORROWED))?;
+    let folder = borrowed(&cache, ("bookworm", "runc"), "/usr/sbin/runc", Path::new(RUNC), talk)?;
+    let library = folder.path().join(RUNC_LIBRARY);
+    guest.put(&folder.path().join("runc"), &Path::new(RUNC).join("runc"))?;
+    guest.put(&library, &Path::new(RUNC).join("lib").join(RUNC_LIBRARY))?;
     guest.put(&programs.join("kumiki-bench"), Path::new("/root/kumiki-bench"))?;
     let prepare = format!("{PREPARE} && mkdir -p /usr/libexec && ln -s {BORROWED}/run {VIRTIOFSD}");
     let prepared = machine.command("sh").args(["-c", &prepare]).output()?;

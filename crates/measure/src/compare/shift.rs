@@ -62,7 +62,7 @@ impl Shift {
 
 /// ln of the quiet costs of both sides' visits, such that more is worse.
 pub(super) fn costs(a: &Row, b: &Row, way: Way) -> [Vec<f64>; 2] {
-    let cycles = way.cycles && timed(a.unit) && clocked(a, way) && clocked(b, way);
+    let cycles = way.cycles && timed(a) && clocked(a, way) && clocked(b, way);
     let sign = if a.unit.less_is_better() { 1.0 } else { -1.0 };
     [a, b].map(|row| {
         let logs = logs(row, Way { cycles, ..way });
@@ -70,9 +70,11 @@ pub(super) fn costs(a: &Row, b: &Row, way: Way) -> [Vec<f64>; 2] {
     })
 }
 
-/// Whether a unit has to do with time.
-fn timed(unit: Unit) -> bool {
-    matches!(unit, Unit::Nanoseconds | Unit::GigabytesPerSecond)
+/// Whether a row takes time, of which the core's clock decides.
+fn timed(row: &Row) -> bool {
+    // A timer's is the clock's of the board.
+    row.case != "thread.nanosleep"
+        && matches!(row.unit, Unit::Nanoseconds | Unit::GigabytesPerSecond)
 }
 
 fn counted(row: &Row, way: Way) -> impl Iterator<Item = &Visit> {
@@ -80,8 +82,12 @@ fn counted(row: &Row, way: Way) -> impl Iterator<Item = &Visit> {
     row.visits.iter().filter(|visit| !visit.samples.is_empty()).filter(counts)
 }
 
-/// Time of a cycle around a visit: an interruption only adds to it.
+/// Time of a cycle beside the quiet samples of a visit; of results that have it not, around
+/// the visit: an interruption only adds to it.
 pub(super) fn cycle(visit: &Visit) -> Option<f64> {
+    if let Some(beside) = visit.quiet_cycle_ns.filter(|ns| *ns > 0.0) {
+        return Some(beside);
+    }
     let positive = visit.cycle_ns.into_iter().flatten().filter(|ns| *ns > 0.0);
     positive.reduce(f64::min)
 }

@@ -199,6 +199,28 @@ fn cpus_that_moved_apart_are_no_regression() {
 }
 
 #[test]
+fn a_clock_that_jumps_between_visits_counts_as_it_was_beside_their_quiet_samples() {
+    // 2.5 and 3 GHz in turns; measured around the visits at whichever came then.
+    let side = |case: &str, work: &dyn Fn(f64) -> f64, first: usize| {
+        let cycle = |i: usize| [0.333, 0.4][(i + first) % 2];
+        let mut row = row(case, Unit::Nanoseconds, 1, 50.0, steady(1.0, 5));
+        for (i, visit) in row.visits.iter_mut().enumerate() {
+            visit.samples.iter_mut().for_each(|sample| *sample *= work(cycle(i)));
+            (visit.cycle_ns, visit.quiet_cycle_ns) = ([Some(cycle(i / 2)); 2], Some(cycle(i)));
+        }
+        results(vec![row])
+    };
+    let verdict = |case: &str, work: &dyn Fn(f64) -> f64| {
+        let comparison = compare(&side(case, work, 0), &side(case, work, 1), 0.05);
+        assert!(comparison.clock.unwrap().cycles);
+        comparison.families[0].verdict
+    };
+    assert_eq!(verdict("x", &|cycle| 300.0 * cycle), Verdict::Same);
+    // No core's clock has to do with a timer.
+    assert_eq!(verdict("thread.nanosleep", &|_| 100.0), Verdict::Same);
+}
+
+#[test]
 fn rows_match_by_case_parameters_and_unit() {
     let named = |case: &str, unit, bytes: Value| {
         let mut row = row(case, unit, 1, 50.0, steady(10.0, 4));

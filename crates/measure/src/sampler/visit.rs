@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use kumiki_sys::cycle::core_cycle_ns;
+use kumiki_sys::cycle::{core_cycle_in_passing_ns, core_cycle_ns};
 
 use crate::activity::Probe;
 use crate::case::{Case, Place, Workload};
 use crate::error::Result;
 use crate::meter::{Meter, Sample};
 use crate::schema::{CpuTime, Unit, Visit};
+use crate::stats::quiet;
 
 /// A sample is at least this many times the clock's resolution: below 1 %.
 const RESOLUTIONS: f64 = 100.0;
@@ -43,7 +44,7 @@ impl Visitor<'_> {
         let mut workload = (case.setup)(place)?;
         let batch = self.warm_up(workload.as_mut())?;
         let before = self.probe.read()?;
-        let taken = self.samples(workload.as_mut(), batch)?;
+        let (taken, cycles) = self.samples(workload.as_mut(), batch)?;
         let after = self.probe.read()?;
         let overhead_ns = self.overhead(workload.as_mut(), batch)?;
         drop(workload);
@@ -77,6 +78,7 @@ impl Visitor<'_> {
         Ok(Visit {
             batch,
             overhead_ns,
+            quiet_cycle_ns: quiet::beside(&samples, &cycles, case.unit),
             samples,
             cpu: CpuTime {
                 user_ns: mean(|c| c.user_ns),
@@ -120,14 +122,17 @@ impl Visitor<'_> {
         Ok(batch)
     }
 
-    fn samples(&self, workload: &mut dyn Workload, batch: u64) -> Result<Vec<Sample>> {
+    /// Samples, and the core's cycle just before each.
+    fn samples(&self, workload: &mut dyn Workload, batch: u64) -> Result<(Vec<Sample>, Vec<f64>)> {
         let start = Instant::now();
         let mut taken = Vec::with_capacity(SAMPLES);
+        let mut cycles = Vec::with_capacity(SAMPLES);
         loop {
+            cycles.push(core_cycle_in_passing_ns(self.meter.clock()));
             taken.push(workload.sample(batch, self.meter)?);
             let least = if taken.len() < SAMPLES_AT_LEAST { LONG } else { Duration::ZERO };
             if taken.len() == SAMPLES || start.elapsed() >= self.length.max(least) {
-                return Ok(taken);
+                return Ok((taken, cycles));
             }
         }
     }

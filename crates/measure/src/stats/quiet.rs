@@ -31,6 +31,15 @@ pub fn of_visit(samples: &[f64], unit: Unit) -> f64 {
     describe::quantile(&describe::sorted(samples.iter().copied()), quantile)
 }
 
+/// The middle of what was seen `beside` the samples that make the quiet cost: one for each sample.
+pub fn beside(samples: &[f64], beside: &[f64], unit: Unit) -> Option<f64> {
+    let cost = of_visit(samples, unit);
+    let quiet = |sample: f64| if unit.less_is_better() { sample <= cost } else { sample >= cost };
+    let seen = samples.iter().zip(beside).filter(|(sample, _)| quiet(**sample));
+    let middle = describe::median_of(seen.map(|(_, seen)| *seen));
+    middle.is_finite().then_some(middle)
+}
+
 /// The quiet cost by its visits' and an interval that holds that of other runs of the same
 /// machine, too, in some 95 of 100 cases. `wander` is how far the core's clock moved, `moves`
 /// the standard error, in ln, that a run brings with it.
@@ -52,6 +61,17 @@ pub fn over_visits(visits: &[f64], wander: f64, moves: f64) -> (f64, [f64; 2]) {
 mod tests {
     use super::*;
     use crate::stats::{bootstrap, simulate};
+
+    #[test]
+    fn beside_the_quiet_samples_stands_what_was_seen_there() {
+        // A clock that jumps in a visit: the fast samples are the fast clock's.
+        let clock: Vec<f64> = (0..40).map(|i| if i % 3 == 0 { 0.33 } else { 0.39 }).collect();
+        let costs: Vec<f64> = clock.iter().map(|ns| 300.0 * ns).collect();
+        assert_eq!(beside(&costs, &clock, Unit::Nanoseconds), Some(0.33));
+        assert_eq!(beside(&costs, &clock, Unit::GigabytesPerSecond), Some(0.39));
+        assert_eq!(beside(&[7.0], &[0.4], Unit::Nanoseconds), Some(0.4));
+        assert_eq!(beside(&[], &[], Unit::Nanoseconds), None);
+    }
 
     #[test]
     fn company_does_not_move_it() {

@@ -71,6 +71,7 @@ fn visit() -> impl Strategy<Value = Visit> {
                 round_trip_before_ns,
                 round_trip_after_ns,
                 cycle_ns: [None; 2],
+                quiet_cycle_ns: None,
                 activity,
                 disturbances,
             }

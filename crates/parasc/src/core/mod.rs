@@ -72,7 +72,7 @@ pub(crate) struct Core {
     pub(crate) area: Area,
     pub(crate) sides: Vec<Side>,
     pub(crate) rules: Rules,
-    /// Where its threads run.
+    /// Where its threads run: the cpus that were chosen, or of none all that are allowed.
     pub(crate) cpus: CpuSet,
     /// On so many cpus its threads and those of the program may run.
     pub(crate) parallel: usize,
@@ -121,11 +121,14 @@ impl Core {
         let (area, placed) = (Area::default(), Placed::new(config.slots, generation));
         // They stay where they are, and are claimed one by one: each may block.
         area.line(PLACED).open(placed.calls(), 0, 1);
+        let seats = cpus.iter().map(Seat::new).collect();
+        // Their starter may be bound to one cpu, and is busy there.
+        let cpus = if cpus.is_empty() { config::allowed()? } else { cpus };
         Ok(Core {
             area,
             sides: (0..config.requesters).map(|_| Side::default()).collect(),
             rules,
-            seats: cpus.iter().map(Seat::new).collect(),
+            seats,
             cpus,
             parallel,
             pool: Pool::new(config.threads),

@@ -126,6 +126,8 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
+    use kumiki_sys::affinity;
+
     use super::*;
     use crate::Config;
     use crate::queue::QUICK;
@@ -177,6 +179,22 @@ mod tests {
             until(|| task.base().ended().is_some());
             assert_eq!(task.base().ended(), Some(End::Returned(-i64::from(libc::ENOSYS))));
         }
+    }
+
+    #[test]
+    fn a_thread_of_an_engine_without_cpus_runs_where_its_bound_starter_may_not() {
+        let all = crate::config::allowed().unwrap();
+        let seen = thread::spawn(|| {
+            let _bound = affinity::bind(rustix::thread::sched_getcpu()).unwrap();
+            let config = Config { cpus: Some(CpuSet::new()), ..Config::default() };
+            let core = Arc::new(Core::new(&config).unwrap());
+            assert!(core.seats.is_empty());
+            let (tell, told) = std::sync::mpsc::channel();
+            let run = move |_: &Arc<Core>| tell.send(affinity::current().unwrap()).unwrap();
+            assert!(start(&core, "parasc-test".to_owned(), &core.cpus, &Arc::default(), run));
+            told.recv().unwrap()
+        });
+        assert_eq!(seen.join().unwrap(), all);
     }
 
     #[test]

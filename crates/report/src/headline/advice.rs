@@ -279,6 +279,7 @@ mod tests {
                 interval: [BAD; 2],
                 in_round_trips: false,
                 reference: "r",
+                otherwise: None,
             }),
         }
     }

@@ -87,12 +87,13 @@ pub(crate) fn against(
     let mostly = mostly_disturbed(results);
     let figure = |question: &figures::Question| {
         let found = (question.find)(results)?;
-        let standing = others
+        let all = others
             .iter()
-            .find_map(|(name, other)| standing::standing(&found, &(question.find)(other)?, name));
+            .filter_map(|(name, other)| standing::standing(&found, &(question.find)(other)?, name));
+        let standing = standing::beside(all);
         // Of a machine that others used, the figures are the others' too.
         let standing = standing.map(|standing| match mostly {
-            true => Standing { grade: Grade::Unclear, ..standing },
+            true => Standing { grade: Grade::Unclear, otherwise: None, ..standing },
             false => standing,
         });
         Some(Figure {

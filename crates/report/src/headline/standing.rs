@@ -54,6 +54,8 @@ pub struct Standing {
     pub in_round_trips: bool,
     /// The reference's name.
     pub reference: &'static str,
+    /// The next reference by which the grade is another, and that grade; neither unclear.
+    pub otherwise: Option<(&'static str, Grade)>,
 }
 
 impl Standing {
@@ -86,7 +88,19 @@ pub(super) fn standing(own: &Found, other: &Found, name: &'static str) -> Option
         () if least > GOOD && most < BAD => Grade::Usual,
         () => Grade::Unclear,
     };
-    Some(Standing { grade, ratio, interval, in_round_trips: trips.is_some(), reference: name })
+    let in_round_trips = trips.is_some();
+    Some(Standing { grade, ratio, interval, in_round_trips, reference: name, otherwise: None })
+}
+
+/// By the first of them, the nearest reference, with what another says that disagrees.
+pub(super) fn beside(all: impl IntoIterator<Item = Standing>) -> Option<Standing> {
+    let mut all = all.into_iter();
+    let mut first = all.next()?;
+    let clear = |grade| grade != Grade::Unclear;
+    let mut others = all.filter(|other| clear(other.grade) && other.grade != first.grade);
+    let other = others.next().filter(|_| clear(first.grade));
+    first.otherwise = other.map(|other| (other.reference, other.grade));
+    Some(first)
 }
 
 /// The two errors are independent: squares add, on a scale of ratios.
@@ -161,6 +175,26 @@ mod tests {
         // A reference whose round trip is not known is compared as it is.
         let far = standing(&crossing(600.0, 560.0), &found(150.0, 0.01), "r");
         assert_eq!(far.map(|s| (s.grade, s.in_round_trips)), Some((Grade::Bad, false)));
+    }
+
+    #[test]
+    fn a_reference_that_disagrees_is_named_if_both_are_clear() {
+        let own = found(100.0, 0.01);
+        let beside = |values: &[(&'static str, f64, f64)]| {
+            let all = values.iter().map(|(name, value, spread)| {
+                standing(&own, &found(*value, *spread), name).expect("the same kind")
+            });
+            let found = super::beside(all).expect("a reference");
+            (found.reference, found.otherwise)
+        };
+        let usual = ("usual", 100.0, 0.01);
+        let (good, bad, wide) = (("good", 200.0, 0.01), ("bad", 50.0, 0.01), ("wide", 50.0, 0.9));
+        assert_eq!(beside(&[usual]), ("usual", None));
+        assert_eq!(beside(&[usual, usual, good, bad]), ("usual", Some(("good", Grade::Good))));
+        assert_eq!(beside(&[bad, wide, good]), ("bad", Some(("good", Grade::Good))));
+        assert_eq!(beside(&[good, wide]), ("good", None));
+        assert_eq!(beside(&[wide, good]), ("wide", None));
+        assert_eq!(super::beside([]), None);
     }
 
     #[test]

@@ -63,7 +63,12 @@ fn cards(figures: &[Figure]) -> Markup {
                         span.ci { (figure.interval_text()) @if figure.disturbed { " " span title="disturbed" { "⚠" } } }
                     }
                     @if let Some(standing) = &figure.standing { (gauge(standing)) }
-                    p { (figure.meaning) }
+                    p {
+                        (figure.meaning)
+                        @if let Some((name, grade)) = figure.standing.and_then(|s| s.otherwise) {
+                            span.quiet { " · " (grade.word()) " by " (name) }
+                        }
+                    }
                 }
             }
         }
