@@ -57,7 +57,7 @@ mod wire;
 pub use devices::interface::Address;
 pub use devices::nat;
 pub use devices::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Refusal, Result};
 pub use guest::agent;
 pub use guest::lent::{Lent, is_node};
 pub use host::record::Record;

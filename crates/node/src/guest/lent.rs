@@ -29,7 +29,7 @@ use crate::wire::early::StartId;
 use crate::wire::silence::silent;
 use crate::wire::stages::{Loading, Stages, timed};
 use crate::wire::window::{Window, has_ended, meaning};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Where the agent keeps grants.
 const FOLDER: &str = "/run/kumiki/lent";
@@ -98,8 +98,9 @@ impl Lent {
         }
         let path = path(name);
         let file = File::open(&path).map_err(|error| Error::file(&path, error))?;
-        let grant: Grant = serde_json::from_reader(&file)
-            .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
+        let grant: Grant = serde_json::from_reader(&file).map_err(|error| {
+            Error::refused(ErrorKind::Damaged, format!("{}: {error}", path.display()))
+        })?;
         let memory = OpenOptions::new().read(true).write(true).open(MEMORY);
         let memory = memory.map_err(|error| Error::file(MEMORY, error))?;
         let first = grant.entry.pieces.first().ok_or_else(gone)?;
@@ -127,7 +128,10 @@ impl Lent {
     pub fn start(&self, compressed: bool, again: bool, limit: Duration) -> Result<Stages> {
         let name = &self.grant.entry.name;
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            Error::Refused(format!("node {name} is being started by another process here"))
+            Error::refused(
+                ErrorKind::Busy,
+                format!("node {name} is being started by another process here"),
+            )
         })?;
         // With the lock, what this node has begun was begun by a process that has died.
         let was = self.window.begin();
@@ -161,10 +165,10 @@ impl Lent {
         let word = self.window.word();
         let runs = word != abi::WORD_SILENT && !has_ended(word);
         if runs && !again {
-            return Err(Error::Refused(format!(
-                "node {} runs already: kumiki node restart {0}",
-                entry.name
-            )));
+            return Err(Error::refused(
+                ErrorKind::Running,
+                format!("node {} runs already: kumiki node restart {0}", entry.name),
+            ));
         }
         let guest = OpenOptions::new().read(true).write(true).open(abi::GUEST_DEVICE);
         let guest = guest.map_err(|error| Error::file(abi::GUEST_DEVICE, error))?;
@@ -195,10 +199,13 @@ impl Lent {
 }
 
 fn not_lent(name: &str) -> Error {
-    Error::Refused(format!(
-        "node {name} is not lent to this node: kumiki node lend {name} NODE on the host, NODE \
+    Error::refused(
+        ErrorKind::NotFound,
+        format!(
+            "node {name} is not lent to this node: kumiki node lend {name} NODE on the host, NODE \
          being this one"
-    ))
+        ),
+    )
 }
 
 #[cfg(test)]

@@ -5,15 +5,15 @@ use crate::host::device::Device;
 use crate::host::record;
 use crate::module::kind::Kind;
 use crate::module::sysfs;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Refuses devices of a node that another node has, or that clash with each other.
 pub(crate) fn nobody_has(name: &str, devices: &[Assigned]) -> Result<()> {
     let refused = |device: &Assigned, what: String, other: &str| {
-        Error::Refused(format!(
-            "node {name}: {}: {what} is {other}'s already: choose another",
-            device.name
-        ))
+        Error::refused(
+            ErrorKind::Busy,
+            format!("node {name}: {}: {what} is {other}'s already: choose another", device.name),
+        )
     };
     for (n, device) in devices.iter().enumerate() {
         for other in &devices[..n] {

@@ -19,7 +19,7 @@ use crate::image::{
 use crate::module::kind::Kind;
 use crate::module::{abi, requests, sysfs};
 use crate::wire::stages::{LoadParts, timed};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Parts of an image to be, read and not yet uncompressed.
 pub(crate) struct Ingredients {
@@ -162,14 +162,17 @@ impl Ingredients {
         header.root = root.as_ref().map(|root| root.part(at));
         let total = at + root.as_ref().map_or(0, |root| root.bytes);
         let total = total.next_multiple_of(abi::PIECE_UNIT);
-        let json =
-            serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
+        let json = serde_json::to_vec(&header)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         if json.len() as u64 + 16 > HEADER_BYTES {
-            return Err(Error::Refused(format!(
-                "the kernel's description has {} bytes; at most {} fit: it has too many segments",
-                json.len(),
-                HEADER_BYTES - 16
-            )));
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "the kernel's description has {} bytes; at most {} fit: it has too many segments",
+                    json.len(),
+                    HEADER_BYTES - 16
+                ),
+            ));
         }
         Ok(Prepared {
             header,

@@ -34,7 +34,7 @@ use crate::memory::numa;
 use crate::module::kind::Kind;
 use crate::module::{abi, sysfs};
 use crate::wire::stages::timed;
-use crate::{Error, Result, listing};
+use crate::{Error, ErrorKind, Result, listing};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -121,9 +121,12 @@ impl Image {
         let device = Device::read(Kind::Image, name)?;
         let entry = sysfs::one(Kind::Image, name)?;
         if entry.state != "sealed" {
-            return Err(Error::Refused(format!(
-                "image {name} is not complete: its making was interrupted; kumiki image rm {name}"
-            )));
+            return Err(Error::refused(
+                ErrorKind::Damaged,
+                format!(
+                    "image {name} is not complete: its making was interrupted; kumiki image rm {name}"
+                ),
+            ));
         }
         let memory = device.map(&entry.pieces, false)?;
         let mut image = Image::of(name, memory, &entry.pieces)?;
@@ -241,7 +244,10 @@ impl Image {
             return Ok((&self.header.kernel, self.header.kernel_bytes));
         }
         let bzimage = self.header.bzimage.as_ref().ok_or_else(|| {
-            Error::Refused(format!("image {} was made of a vmlinux and has no bzImage", self.name))
+            Error::refused(
+                ErrorKind::Invalid,
+                format!("image {} was made of a vmlinux and has no bzImage", self.name),
+            )
         })?;
         Ok((bzimage, self.header.bzimage_bytes))
     }
@@ -278,24 +284,33 @@ fn unused(name: &str, force: bool) -> Result<()> {
         && whole(&entry).is_ok_and(|header| header.is_some_and(|header| header.root.is_some()));
     let running = users.running_of(name).join(", ");
     if has_root && !running.is_empty() {
-        return Err(Error::Refused(format!(
-            "image {name} is the root of {running}, which has no copy of it: kumiki node stop \
+        return Err(Error::refused(
+            ErrorKind::Running,
+            format!(
+                "image {name} is the root of {running}, which has no copy of it: kumiki node stop \
              {running} first"
-        )));
+            ),
+        ));
     }
     let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
     if !lent.is_empty() {
-        return Err(Error::Refused(format!(
-            "image {name} is what another node starts {lent} from at any time: kumiki node \
+        return Err(Error::refused(
+            ErrorKind::Busy,
+            format!(
+                "image {name} is what another node starts {lent} from at any time: kumiki node \
              stop {lent} takes that back"
-        )));
+            ),
+        ));
     }
     if !nodes.is_empty() && !force {
-        return Err(Error::Refused(format!(
-            "image {name} is in use by {nodes}: delete that first, or remove the image with \
+        return Err(Error::refused(
+            ErrorKind::Busy,
+            format!(
+                "image {name} is in use by {nodes}: delete that first, or remove the image with \
              --force; a node that runs goes on, and starts again once there is an image of \
              this name"
-        )));
+            ),
+        ));
     }
     Ok(())
 }
@@ -321,7 +336,12 @@ pub(crate) fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
         return Err(error);
     }
     let made = Image::list()?.into_iter().find(|image| image.name == name);
-    made.ok_or_else(|| Error::Refused(format!("image {name} was removed meanwhile: add it again")))
+    made.ok_or_else(|| {
+        Error::refused(
+            ErrorKind::NotFound,
+            format!("image {name} was removed meanwhile: add it again"),
+        )
+    })
 }
 
 /// Memory of all images, each piece once.
@@ -338,12 +358,15 @@ fn within_limit(bytes: u64) -> Result<()> {
     let (used, limit) = (used_bytes()?, sysfs::image_limit_bytes()?);
     match limit.filter(|limit| used.saturating_add(bytes) > *limit) {
         None => Ok(()),
-        Some(limit) => Err(Error::Refused(format!(
-            "{bytes} bytes for an image beside the {used} that images have already are more than \
+        Some(limit) => Err(Error::refused(
+            ErrorKind::NoMemory,
+            format!(
+                "{bytes} bytes for an image beside the {used} that images have already are more than \
              the limit of {limit}: remove some (kumiki image ls, kumiki image evict), or raise it \
              ({}, MiB)",
-            sysfs::IMAGE_LIMIT
-        ))),
+                sysfs::IMAGE_LIMIT
+            ),
+        )),
     }
 }
 
@@ -399,9 +422,12 @@ pub(crate) fn fill(
 }
 
 fn damaged(name: &str, why: &str) -> Error {
-    Error::Refused(format!(
-        "image {name} is damaged ({why}): something wrote to its memory; kumiki image rm {name}"
-    ))
+    Error::refused(
+        ErrorKind::Damaged,
+        format!(
+            "image {name} is damaged ({why}): something wrote to its memory; kumiki image rm {name}"
+        ),
+    )
 }
 
 fn header(name: &str, memory: &Memory) -> Result<Header> {
@@ -449,8 +475,9 @@ mod tests {
         /// A node may have written there.
         #[test]
         fn a_damaged_header_is_an_error(length: u64, short in 0_u64..64, text in ".*") {
-            prop_assert!(header("x", &memory(length, text.as_bytes())).is_err());
-            prop_assert!(header("x", &memory(short, text.as_bytes())).is_err());
+            let kind = |length| header("x", &memory(length, text.as_bytes())).unwrap_err().kind();
+            prop_assert_eq!(kind(length), ErrorKind::Damaged);
+            prop_assert_eq!(kind(short), ErrorKind::Damaged);
         }
 
         #[test]

@@ -16,7 +16,7 @@ use crate::image::hash::hex;
 use crate::image::origin::Part;
 use crate::memory::Memory;
 use crate::module::abi;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// In a node: the program that its root is for, as JSON. It says that there is a root, too.
 pub(crate) const PROGRAM: &str = "/lib/kumiki/root.json";
@@ -72,7 +72,7 @@ fn refused(error: kumiki_rootfs::Error) -> Error {
         kumiki_rootfs::Error::Unsupported { feature, needs } => {
             Error::Unsupported { feature, needs }
         }
-        other => Error::Refused(other.to_string()),
+        other => Error::refused(ErrorKind::Invalid, other.to_string()),
     }
 }
 
@@ -139,7 +139,8 @@ fn place() -> PathBuf {
 }
 
 fn program_json(program: &Program) -> Result<Vec<u8>> {
-    serde_json::to_vec(program).map_err(|error| Error::Refused(error.to_string()))
+    serde_json::to_vec(program)
+        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))
 }
 
 /// A file system that only has to be copied into memory that stays.

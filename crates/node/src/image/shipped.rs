@@ -11,7 +11,7 @@ use crate::image::{HEADER_BYTES, Header, ImageInfo, PAGE_BYTES, fill, same_conte
 use crate::module::abi;
 use crate::module::kind::Kind;
 use crate::wire::stages::LoadParts;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A kernel in the form that it is shipped in, to be kept so and in no other form.
 pub(crate) struct Shipped<'a> {
@@ -46,8 +46,8 @@ impl Shipped<'_> {
             config: self.config,
             root: None,
         };
-        let json =
-            serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
+        let json = serde_json::to_vec(&header)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         let total = (at + header.initramfs.bytes).next_multiple_of(abi::PIECE_UNIT);
         let (device, _) = match Device::create(Kind::Image, name) {
             Ok(device) => device,

@@ -15,7 +15,7 @@ use crate::image::Image;
 use crate::image::ingredients::{Ingredients, Prepared};
 use crate::node::Node;
 use crate::service::{Held, Service, address};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How long a node that is replaced may take to switch itself off.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -148,7 +148,7 @@ fn carry_out(
     let mut done: Vec<&Step> = Vec::new();
     for group in steps.chunk_by(at_once) {
         let outcomes = if stop.load(Ordering::Relaxed) {
-            vec![Err(Error::Refused("interrupted".into()))]
+            vec![Err(Error::refused(ErrorKind::Interrupted, "interrupted"))]
         } else {
             hands.make(group)
         };
@@ -210,8 +210,10 @@ fn remove(name: &str) -> Result<()> {
 fn start(name: &str, service: Option<&Service>, limit: Duration) -> Result<()> {
     let node = Node::find(name)?;
     let outcome = match node.start(false, limit) {
-        // It was not begun.
-        Err(error @ Error::Refused(_)) => return Err(error),
+        // It was not begun, but where a cpu may run or not.
+        Err(Error::Refused(refusal)) if refusal.kind() != ErrorKind::Lost => {
+            return Err(refusal.into());
+        }
         Err(error) => Err(error),
         Ok(_) => service.map_or(Ok(()), |service| {
             service.begins(name, address(name, &node.assigned()?), limit)
@@ -274,7 +276,7 @@ mod tests {
             let one = |step: &Step| {
                 self.calls += 1;
                 if self.calls == self.fails_at + 1 {
-                    return Err(Error::Refused("no more".into()));
+                    return Err(Error::refused(ErrorKind::Busy, "no more"));
                 }
                 self.made.push(step.to_string());
                 Ok(())
@@ -286,7 +288,7 @@ mod tests {
             // Only ever the last one that stands.
             assert_eq!(self.made.pop().as_deref(), Some(step.to_string().as_str()));
             match self.keeps {
-                Some(at) if at == self.made.len() => Err(Error::Refused("held".into())),
+                Some(at) if at == self.made.len() => Err(Error::refused(ErrorKind::Busy, "held")),
                 _ => Ok(()),
             }
         }

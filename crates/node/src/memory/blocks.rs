@@ -6,7 +6,7 @@
 //! also after a kill, brings them back on line.
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use crate::memory::numa;
 use crate::module::kind::Kind;
 use crate::module::{abi, sysfs};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const ROOT: &str = "/sys/devices/system/memory";
 const FIRMWARE: &str = "/sys/firmware/memmap";
@@ -93,7 +93,7 @@ impl Notes {
                     return fs::write(&self.0, text);
                 }
                 match fs::remove_file(&self.0) {
-                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                     removed => removed,
                 }
             })
@@ -152,12 +152,15 @@ impl Notes {
         let found = blocks.len() as u64 * size;
         blocks.iter().try_for_each(|&block| set_online(block))?;
         note(&[])?;
-        Err(Error::Refused(format!(
-            "{found} of {bytes} bytes of memory could be taken off line within {LIMIT:?}{}: \
+        Err(Error::refused(
+            ErrorKind::NoMemory,
+            format!(
+                "{found} of {bytes} bytes of memory could be taken off line within {LIMIT:?}{}: \
              start this machine with movablecore=SIZE, which keeps memory for that, or with \
              memmap=SIZE$ADDRESS",
-            numa::restriction(numa_nodes)
-        )))
+                numa::restriction(numa_nodes)
+            ),
+        ))
     }
 }
 
@@ -199,14 +202,15 @@ fn chosen(
 fn block_bytes() -> Result<u64> {
     let path = Path::new(ROOT).join("block_size_bytes");
     let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Error::Unsupported {
+        io::ErrorKind::NotFound => Error::Unsupported {
             feature: "taking memory off line".into(),
             needs: "a kernel with CONFIG_MEMORY_HOTPLUG".into(),
         },
         _ => Error::file(&path, error),
     })?;
-    u64::from_str_radix(text.trim(), 16)
-        .map_err(|error| Error::Refused(format!("{}: {text:?}: {error}", path.display())))
+    u64::from_str_radix(text.trim(), 16).map_err(|error| {
+        Error::refused(ErrorKind::Unsupported, format!("{}: {text:?}: {error}", path.display()))
+    })
 }
 
 fn state(block: u64) -> PathBuf {
@@ -270,11 +274,14 @@ fn set_online(block: u64) -> Result<()> {
             // Somebody who has just been killed asked for it.
             "going-offline" if begin.elapsed() < BLOCK_LIMIT => thread::sleep(LOOK),
             "going-offline" => {
-                return Err(Error::Refused(format!(
-                    "memory block {block} is still being taken off line after {BLOCK_LIMIT:?} \
+                return Err(Error::refused(
+                    ErrorKind::Busy,
+                    format!(
+                        "memory block {block} is still being taken off line after {BLOCK_LIMIT:?} \
                      ({}): end who does that, then try again",
-                    path.display()
-                )));
+                        path.display()
+                    ),
+                ));
             }
             _ => return Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Things that the module holds: nodes and images, each with a name.
 
 use crate::module::abi;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +34,13 @@ pub(crate) fn padded(kind: Kind, name: &str) -> Result<[u8; abi::NAME_BYTES]> {
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
     let fits = (1..abi::NAME_BYTES).contains(&name.len());
     if !fits || name.starts_with('.') || !name.bytes().all(good) {
-        return Err(Error::Refused(format!(
-            "{name:?} cannot name {}: 1 to 31 of a-z, 0-9, '.', '_' and '-', not beginning with '.'",
-            if kind == Kind::Node { "a node" } else { "an image" }
-        )));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!(
+                "{name:?} cannot name {}: 1 to 31 of a-z, 0-9, '.', '_' and '-', not beginning with '.'",
+                if kind == Kind::Node { "a node" } else { "an image" }
+            ),
+        ));
     }
     let mut bytes = [0; abi::NAME_BYTES];
     bytes[..name.len()].copy_from_slice(name.as_bytes());
@@ -53,7 +56,9 @@ mod tests {
         assert_eq!(&padded(Kind::Node, "n1").unwrap()[..3], b"n1\0");
         assert!(padded(Kind::Image, &"x".repeat(31)).is_ok());
         for name in ["", "N1", ".n", "a/b", "a b", &"x".repeat(32)] {
-            let error = padded(Kind::Node, name).unwrap_err().to_string();
+            let error = padded(Kind::Node, name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            let error = error.to_string();
             assert!(error.contains("1 to 31"), "{error}");
         }
     }

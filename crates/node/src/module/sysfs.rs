@@ -1,7 +1,7 @@
 //! The module's files in sysfs.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use kumiki_boot::Piece;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::module::kind::Kind;
 use crate::module::requests;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const ROOT: &str = "/sys/class/misc/kumiki-osnode";
 
@@ -29,6 +29,32 @@ pub(crate) struct Entry {
     pub(crate) slice: u64,
     /// Last word of a node's about itself.
     pub(crate) word: u32,
+}
+
+impl Entry {
+    /// Whether it is a node that runs, or that another one may start.
+    pub(crate) fn runs(&self) -> bool {
+        self.state == "running"
+    }
+
+    /// Refuses a node that runs, with the way to one that does not.
+    pub(crate) fn must_rest(&self, but: &str, way: &str) -> Result<()> {
+        if !self.runs() {
+            return Ok(());
+        }
+        let name = &self.name;
+        let text = format!("node {name} {but}: kumiki node stop {name}{way}");
+        Err(Error::refused(ErrorKind::Running, text))
+    }
+
+    /// Refuses a node that does not run.
+    pub(crate) fn must_run(&self) -> Result<()> {
+        if self.runs() {
+            return Ok(());
+        }
+        let text = format!("node {} does not run", self.name);
+        Err(Error::refused(ErrorKind::NotRunning, text))
+    }
 }
 
 /// All of a kind, by name.
@@ -68,7 +94,7 @@ fn names(kind: Kind) -> Result<Vec<String>> {
             .collect::<Result<Vec<_>, std::io::Error>>()
             .map_err(|error| Error::file(&folder, error))?,
         // Says which of the two, the module or the permission, is missing.
-        Err(error) if error.kind() == ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
             requests::probe()?;
             return Err(Error::file(&folder, error));
         }
@@ -84,7 +110,10 @@ pub(crate) fn one(kind: Kind, name: &str) -> Result<Entry> {
     if !exists(kind, name) {
         requests::probe()?;
         let noun = kind.noun();
-        return Err(Error::Refused(format!("there is no {noun} {name}: see kumiki {noun} ls")));
+        return Err(Error::refused(
+            ErrorKind::NotFound,
+            format!("there is no {noun} {name}: see kumiki {noun} ls"),
+        ));
     }
     entry(name, &folder)
 }
@@ -154,10 +183,13 @@ fn number(path: &Path, text: &str) -> Result<u64> {
         None => text.parse(),
     };
     parsed.map_err(|_| {
-        Error::Refused(format!(
-            "{} holds {text:?} where a number was expected: the module is of another version",
-            path.display()
-        ))
+        Error::refused(
+            ErrorKind::Unsupported,
+            format!(
+                "{} holds {text:?} where a number was expected: the module is of another version",
+                path.display()
+            ),
+        )
     })
 }
 
@@ -167,11 +199,30 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_passed_over_and_other_failures_are_told() {
-        let failed = || Err::<(), _>(Error::Refused("no".into()));
+        let failed = || Err::<(), _>(Error::refused(ErrorKind::Busy, "no"));
         assert!(unless_gone(Kind::Node, "no-such-node", failed()).is_none());
         // The folder itself, which is there as long as any.
         assert!(unless_gone(Kind::Node, "/", failed()).is_some_and(|seen| seen.is_err()));
         assert!(unless_gone(Kind::Node, "no-such-node", Ok(())).is_some_and(|seen| seen.is_ok()));
+    }
+
+    #[test]
+    fn a_node_runs_or_rests() {
+        let entry = |state: &str| Entry {
+            name: "n1".into(),
+            state: state.into(),
+            owner: 0,
+            pieces: vec![],
+            cpus: vec![],
+            slice: 0,
+            word: 0,
+        };
+        let (runs, rests) = (entry("running"), entry("stopped"));
+        let refused = runs.must_rest("runs already", "").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Running);
+        assert_eq!(refused.to_string(), "node n1 runs already: kumiki node stop n1");
+        assert_eq!(rests.must_run().unwrap_err().kind(), ErrorKind::NotRunning);
+        assert!(runs.must_run().is_ok() && rests.must_rest("runs", "").is_ok());
     }
 
     #[test]

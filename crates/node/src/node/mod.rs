@@ -34,7 +34,7 @@ use crate::wire::early::{Early, PANIC, StartId};
 use crate::wire::silence::{panicked, silent};
 use crate::wire::stages::{LoadParts, Loading, Stages, timed};
 use crate::wire::window::{Window, has_ended};
-use crate::{Error, Result, listing, serve};
+use crate::{Error, ErrorKind, Result, listing, serve};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -56,8 +56,12 @@ impl Node {
     /// contiguous piece if there is one. Undone if a step fails.
     pub fn create(spec: &Spec) -> Result<Self> {
         let name = &spec.name;
-        let refused =
-            |fault: Fault| Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem));
+        let refused = |fault: Fault| {
+            Error::refused(
+                ErrorKind::Invalid,
+                format!("node {name}: {}: {}", fault.key, fault.problem),
+            )
+        };
         spec.check().map_err(refused)?;
         let image = Image::open(&spec.image)?;
         let needs = image.needs();
@@ -75,9 +79,12 @@ impl Node {
         ) {
             return Err(match give_back(&device, &record.cpus) {
                 Ok(()) => error,
-                Err(left) => Error::Refused(format!(
-                    "{error}; and this could not be undone: {left}: kumiki node delete {name}"
-                )),
+                Err(left) => Error::refused(
+                    error.kind(),
+                    format!(
+                        "{error}; and this could not be undone: {left}: kumiki node delete {name}"
+                    ),
+                ),
             });
         }
         Ok(Node { name: name.clone() })
@@ -133,8 +140,9 @@ impl Node {
         limit: Duration,
     ) -> Result<(Stages, String)> {
         if base.root.is_some() {
-            return Err(Error::Refused(
-                "a root is seen where it stays: kumiki image add makes an image with one".into(),
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                "a root is seen where it stays: kumiki image add makes an image with one",
             ));
         }
         let stopped = self.stopped()?;
@@ -176,12 +184,7 @@ impl Node {
     fn stopped(&self) -> Result<Stopped> {
         let device = Device::own(Kind::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
-        if entry.state == "running" {
-            return Err(Error::Refused(format!(
-                "node {} runs already: kumiki node stop {0}",
-                self.name
-            )));
-        }
+        entry.must_rest("runs already", "")?;
         let (window, record) = record::window(&device, &entry, true)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         if entry.cpus.len() != record.cpus.len() {
@@ -194,7 +197,7 @@ impl Node {
     /// use to anybody. One that is lent is its starter's.
     fn at_rest(&self, device: &Device) -> Result<sysfs::Entry> {
         let entry = sysfs::one(Kind::Node, &self.name)?;
-        if entry.state != "running"
+        if !entry.runs()
             || !has_ended(entry.word)
             || record::window(device, &entry, false)?.0.is_lent()
         {
@@ -208,9 +211,7 @@ impl Node {
     /// that happens if `limit` is zero or the node does not answer.
     pub fn stop(&self, limit: Duration) -> Result<()> {
         let entry = sysfs::one(Kind::Node, &self.name)?;
-        if entry.state != "running" {
-            return Err(Error::Refused(format!("node {} does not run", self.name)));
-        }
+        entry.must_run()?;
         if entry.word == abi::WORD_READY
             && !limit.is_zero()
             && let Ok(session) = Session::open(&self.name)
@@ -230,15 +231,18 @@ impl Node {
             let (window, record) = record::window(device, &entry, true)?;
             let starter = record.and_then(|record| record.lent_to).unwrap_or_default();
             // One that says that it has ended may still have a cpu that writes.
-            let goes_on = |node: &sysfs::Entry| node.name == starter && node.state == "running";
+            let goes_on = |node: &sysfs::Entry| node.name == starter && node.runs();
             if !sysfs::all(Kind::Node)?.iter().any(goes_on) {
                 window.settle();
             } else if begin.elapsed() >= STARTER_LIMIT {
-                return Err(Error::Refused(format!(
-                    "node {} is being started by node {starter}, which does not come to an end: \
+                return Err(Error::refused(
+                    ErrorKind::Busy,
+                    format!(
+                        "node {} is being started by node {starter}, which does not come to an end: \
                      kumiki node stop {starter}, then try again",
-                    self.name
-                )));
+                        self.name
+                    ),
+                ));
             } else {
                 thread::sleep(LOG_LOOK);
             }
@@ -251,17 +255,15 @@ impl Node {
     /// with [`stop`](Self::stop).
     pub fn lend(&self, starter: &str) -> Result<()> {
         if starter == self.name {
-            return Err(Error::Refused(format!("node {starter} cannot start itself")));
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!("node {starter} cannot start itself"),
+            ));
         }
         let session = Session::open(starter)?;
         let device = Device::own(Kind::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
-        if entry.state == "running" {
-            return Err(Error::Refused(format!(
-                "node {} runs or is lent already: kumiki node stop {0}",
-                self.name
-            )));
-        }
+        entry.must_rest("runs or is lent already", "")?;
         let mut record =
             record::window(&device, &entry, false)?.1.ok_or_else(|| incomplete(&self.name))?;
         record.lent_to = Some(starter.to_owned());
@@ -294,12 +296,7 @@ impl Node {
     pub fn delete(self) -> Result<()> {
         let device = Device::own(Kind::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
-        if entry.state == "running" {
-            return Err(Error::Refused(format!(
-                "node {} runs: kumiki node stop {0}, or delete it with --force",
-                self.name
-            )));
-        }
+        entry.must_rest("runs", ", or delete it with --force")?;
         let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
         let mut kept = None;
         if !entry.pieces.is_empty() {
@@ -326,7 +323,7 @@ impl Node {
 
     /// Whether it was started and not stopped.
     pub fn is_running(&self) -> Result<bool> {
-        Ok(sysfs::one(Kind::Node, &self.name)?.state == "running")
+        Ok(sysfs::one(Kind::Node, &self.name)?.runs())
     }
 
     /// The kernel's log as far as the window holds it.
@@ -350,7 +347,7 @@ impl Node {
                 return Ok(());
             }
             // Before its last lines are looked at: they are there then.
-            let goes_on = entry.state == "running" && !has_ended(entry.word);
+            let goes_on = entry.runs() && !has_ended(entry.word);
             let lines = record::window(&device, &entry, false)?.0.log_since(&mut seen);
             pass(&lines).map_err(|error| Error::os("passing the node's log on", error))?;
             if !goes_on {
@@ -449,11 +446,14 @@ impl Stopped {
         if self.record.cpus.len() == 1 {
             return Ok(());
         }
-        Err(Error::Refused(format!(
-            "node {} has several cpus: what its kernel wants to be told of them is seen in an \
+        Err(Error::refused(
+            ErrorKind::Unsupported,
+            format!(
+                "node {} has several cpus: what its kernel wants to be told of them is seen in an \
              image only; kumiki node start {0}",
-            self.node.name
-        )))
+                self.node.name
+            ),
+        ))
     }
 
     /// Loads, and starts the first cpu and what serves its devices.
@@ -462,7 +462,10 @@ impl Stopped {
         let have: Vec<u64> = self.entry.pieces.iter().map(|piece| piece.bytes).collect();
         // It may be another image than the one that the node was made for.
         origin.needs().check(&self.record.image, &have).map_err(|fault| {
-            Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
+            Error::refused(
+                ErrorKind::Invalid,
+                format!("node {name}: {}: {}", fault.key, fault.problem),
+            )
         })?;
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
@@ -513,9 +516,12 @@ impl Stopped {
         }
         let stages = Stages { problems, ..Stages::of(loaded, execute, begin.elapsed(), window) };
         kept.map(|()| stages).map_err(|error| {
-            Error::Refused(format!(
-                "node {name} is ready, and what it was started from could not be kept: {error}"
-            ))
+            Error::refused(
+                error.kind(),
+                format!(
+                    "node {name} is ready, and what it was started from could not be kept: {error}"
+                ),
+            )
         })
     }
 }

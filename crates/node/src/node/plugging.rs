@@ -10,7 +10,7 @@ use crate::module::kind::Kind;
 use crate::module::{abi, sysfs};
 use crate::node::Node;
 use crate::serve::{self, Control};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A node's device, as it is listed.
 #[derive(Debug, Serialize)]
@@ -34,13 +34,16 @@ impl Node {
     pub fn add_device(&self, spec: DeviceSpec) -> Result<String> {
         let (device, entry, mut record) = self.owned()?;
         let added = assign(&record.devices, spec).ok_or_else(|| {
-            Error::Refused(format!("node {} has {} devices already", self.name, abi::SLOTS))
+            Error::refused(
+                ErrorKind::Full,
+                format!("node {} has {} devices already", self.name, abi::SLOTS),
+            )
         })?;
         nobody_has(&self.name, &[record.devices.clone(), vec![added.clone()]].concat())?;
         record.devices.push(added.clone());
         self.keep(&device, &entry, &record)?;
         drop(device);
-        if entry.state != "running" {
+        if !entry.runs() {
             return Ok(added.name);
         }
         match self.serve_one(&added) {
@@ -60,13 +63,14 @@ impl Node {
         let problems = serve::spawn(&self.name)?;
         let of_this = format!("{}: ", added.name);
         let problem = problems.iter().find_map(|line| line.strip_prefix(&of_this));
-        problem.map_or(Ok(()), |problem| Err(Error::Refused(problem.to_owned())))
+        problem
+            .map_or(Ok(()), |problem| Err(Error::refused(ErrorKind::Refused, problem.to_owned())))
     }
 
     /// Takes a device away, at once if it runs.
     pub fn remove_device(&self, name: &str) -> Result<()> {
         let record = self.forget(name)?;
-        if record && sysfs::one(Kind::Node, &self.name)?.state == "running" {
+        if record && sysfs::one(Kind::Node, &self.name)?.runs() {
             serve::ask(&self.name, &Control::Remove(name.to_owned()))?;
         }
         Ok(())
@@ -78,10 +82,10 @@ impl Node {
         let before = record.devices.len();
         record.devices.retain(|device| device.name != name);
         if record.devices.len() == before {
-            return Err(Error::Refused(format!(
-                "node {} has no device {name}: see kumiki node device ls {0}",
-                self.name
-            )));
+            return Err(Error::refused(
+                ErrorKind::NotFound,
+                format!("node {} has no device {name}: see kumiki node device ls {0}", self.name),
+            ));
         }
         self.keep(&device, &entry, &record)?;
         Ok(true)
@@ -93,7 +97,7 @@ impl Node {
         let entry = sysfs::one(Kind::Node, &self.name)?;
         let record = record::window(&device, &entry, false)?.1;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
-        let runs = entry.state == "running";
+        let runs = entry.runs();
         let served = if runs { serve::ask(&self.name, &Control::List)? } else { None };
         let of = |device: &Assigned| {
             let served =

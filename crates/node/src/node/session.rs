@@ -14,7 +14,7 @@ use crate::module::{abi, doorbell, sysfs};
 use crate::node::client::{Client, Ending, Input, Order, Orders};
 use crate::wire::frame::{CHUNK_BYTES, Kind, Program, number, receive, send};
 use crate::wire::window::{Channel, Window, has_ended, meaning};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Spin so long for an answer before sleeping: a short program's takes less
 /// than being woken does.
@@ -53,7 +53,10 @@ impl Session {
         let (device, channel) = Device::talk(node)?;
         let entry = sysfs::one(Holding::Node, node)?;
         let first = entry.pieces.first().ok_or_else(|| {
-            Error::Refused(format!("node {node} has no memory: kumiki node delete {node}"))
+            Error::refused(
+                ErrorKind::Damaged,
+                format!("node {node} has no memory: kumiki node delete {node}"),
+            )
         })?;
         let window = Window::new(device.map(&[window_of(first)], true)?);
         let session = Session { name: node.to_owned(), device, channel, window };
@@ -85,8 +88,8 @@ impl Session {
         client: &mut Client<'_>,
         mut log: Option<u64>,
     ) -> Result<Ending> {
-        let body =
-            serde_json::to_vec(program).map_err(|error| Error::Refused(error.to_string()))?;
+        let body = serde_json::to_vec(program)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         self.send(Kind::Exec, &body)?;
         let channel = self.channel();
         let mut input = Input::new(client.input, log.is_some());
@@ -108,7 +111,10 @@ impl Session {
                     Kind::Signalled => return Ok(Ending::Signalled(number(&body)?)),
                     Kind::Failed => {
                         let reason = String::from_utf8_lossy(&body).into_owned();
-                        return Err(Error::Refused(format!("node {}: {reason}", self.name)));
+                        return Err(Error::refused(
+                            ErrorKind::Refused,
+                            format!("node {}: {reason}", self.name),
+                        ));
                     }
                     other => return Err(Error::Protocol(format!("{other:?} from the node"))),
                 }
@@ -182,10 +188,10 @@ impl Session {
         let begin = Instant::now();
         while !has_ended(self.window.word()) {
             if begin.elapsed() >= limit {
-                return Err(Error::Refused(format!(
-                    "node {} did not switch itself off within {limit:?}",
-                    self.name
-                )));
+                return Err(Error::refused(
+                    ErrorKind::TimedOut,
+                    format!("node {} did not switch itself off within {limit:?}", self.name),
+                ));
             }
             doorbell::wait(self.device.bell(), &[], LOOK_AGAIN.min(limit))
                 .map_err(|error| Error::os("waiting for the node", error))?;
@@ -195,7 +201,8 @@ impl Session {
 
     /// Has the node keep what it needs to start another one.
     pub(crate) fn hand_over(&self, grant: &Grant) -> Result<()> {
-        let body = serde_json::to_vec(grant).map_err(|error| Error::Refused(error.to_string()))?;
+        let body = serde_json::to_vec(grant)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         self.send(Kind::Lend, &body)?;
         let begin = Instant::now();
         loop {
@@ -203,13 +210,16 @@ impl Session {
                 Some((Kind::Exited, _)) => return Ok(()),
                 Some((_, reason)) => {
                     let reason = String::from_utf8_lossy(&reason).into_owned();
-                    return Err(Error::Refused(format!("node {}: {reason}", self.name)));
+                    return Err(Error::refused(
+                        ErrorKind::Refused,
+                        format!("node {}: {reason}", self.name),
+                    ));
                 }
                 None if begin.elapsed() >= ANSWER_LIMIT => {
-                    return Err(Error::Refused(format!(
-                        "node {} did not answer within {ANSWER_LIMIT:?}",
-                        self.name
-                    )));
+                    return Err(Error::refused(
+                        ErrorKind::TimedOut,
+                        format!("node {} did not answer within {ANSWER_LIMIT:?}", self.name),
+                    ));
                 }
                 None => {
                     self.alive()?;
@@ -230,19 +240,21 @@ impl Session {
     fn alive(&self) -> Result<()> {
         let word = self.window.word();
         if has_ended(word) {
-            return Err(Error::Refused(format!(
-                "node {} has ended ({}): kumiki node logs {0}",
-                self.name,
-                meaning(word)
-            )));
+            return Err(Error::refused(
+                ErrorKind::Lost,
+                format!("node {} has ended ({}): kumiki node logs {0}", self.name, meaning(word)),
+            ));
         }
         // This process may have slept over a stop and a start.
         if self.channel().state() != abi::CHANNEL_OPEN {
-            return Err(Error::Refused(format!(
-                "node {} was stopped and started again, or its agent has given this program up: \
+            return Err(Error::refused(
+                ErrorKind::Lost,
+                format!(
+                    "node {} was stopped and started again, or its agent has given this program up: \
                  kumiki node logs {0}",
-                self.name
-            )));
+                    self.name
+                ),
+            ));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::listing::State;
 use crate::machine::Machine;
 use crate::node::Node;
 use crate::service::{Service, ServiceState, address, forget, is_held, keep};
-use crate::{Error, Result, listing};
+use crate::{Error, ErrorKind, Result, listing};
 
 /// Between two looks at a node.
 const EVERY: Duration = Duration::from_secs(1);
@@ -43,10 +43,10 @@ pub fn watch(
         .filter_map(|node| Some((node.spec.name.clone(), node.service.clone()?)))
         .collect();
     if services.is_empty() {
-        return Err(Error::Refused(format!(
-            "{}: no node has `restart = true`: there is nothing to watch",
-            file.display()
-        )));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{}: no node has `restart = true`: there is nothing to watch", file.display()),
+        ));
     }
     for (name, _) in &services {
         Node::find(name)?;

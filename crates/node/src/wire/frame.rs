@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::module::abi;
 use crate::wire::ring::Ring;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a body; a frame must leave room for others in a ring.
 pub(crate) const BODY_LIMIT: usize = 0xc000;
@@ -108,10 +108,10 @@ pub(crate) fn send(ring: &Ring<'_>, kind: Kind, body: &[u8]) -> Result<bool> {
             Kind::Lend => "description of the node to be lent",
             _ => "one frame",
         };
-        return Err(Error::Refused(format!(
-            "{} bytes of {what}; a node takes at most {BODY_LIMIT}",
-            body.len()
-        )));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{} bytes of {what}; a node takes at most {BODY_LIMIT}", body.len()),
+        ));
     }
     let mut header = [0; HEADER_BYTES];
     header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());

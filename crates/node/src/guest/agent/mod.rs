@@ -37,7 +37,7 @@ use crate::memory::Memory;
 use crate::module::{abi, doorbell};
 use crate::wire::AGENT;
 use crate::wire::window::Window;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How long a sleep may last, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -189,11 +189,14 @@ fn serve() -> Result<()> {
     let bell = open()?;
     let window = Arc::new(shared(&bell)?);
     if !window.is_one() {
-        return Err(Error::Refused(format!(
-            "{} gives memory that no host's module has made a window: the node was not started \
+        return Err(Error::refused(
+            ErrorKind::Protocol,
+            format!(
+                "{} gives memory that no host's module has made a window: the node was not started \
              by kumiki node start",
-            abi::GUEST_DEVICE
-        )));
+                abi::GUEST_DEVICE
+            ),
+        ));
     }
     if let Ok(record) = serde_json::from_slice::<Record>(&window.record()) {
         // A name is a convenience.
