@@ -93,7 +93,7 @@ impl End {
     ///
     /// # Errors
     /// Its function has panicked.
-    pub fn wait(&self, timeout: Duration) -> Result<bool> {
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.0.state();
         loop {

@@ -123,7 +123,7 @@ impl Waiter {
     /// # Errors
     /// [`TimedOut`], never before the deadline, and after one last poll of `ready`.
     #[inline]
-    pub fn wait_until<W: Sync, T>(
+    pub fn wait_deadline<W: Sync, T>(
         &mut self,
         bell: &Bell,
         word: &W,
@@ -335,7 +335,7 @@ mod tests {
         for futex in [true, false] {
             let deadline = Instant::now() + LONGEST_DOZE / 2;
             let mut waiter = dozer(futex);
-            let outcome = waiter.wait_until(&Bell::new(), &0, deadline, || None::<()>);
+            let outcome = waiter.wait_deadline(&Bell::new(), &0, deadline, || None::<()>);
             assert_eq!((outcome, waiter.counts()), (Err(TimedOut), Counts::default()));
             assert!(Instant::now() >= deadline);
         }

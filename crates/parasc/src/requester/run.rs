@@ -438,7 +438,7 @@ pub(super) unsafe fn finish(
         if core.inside.is_some() {
             core.area.sleeps(lane, true);
         }
-        let ended = waiter.wait_until(&side.bell, line.word(), Instant::now() + patience, ready);
+        let ended = waiter.wait_deadline(&side.bell, line.word(), Instant::now() + patience, ready);
         if core.inside.is_some() {
             core.area.sleeps(lane, false);
         }

@@ -167,7 +167,7 @@ fn an_engine_that_ends_leaves_the_calls_to_the_caller() {
                 }
             });
             told.recv().unwrap();
-            assert!(engine.shut_down(PATIENCE));
+            assert!(engine.shut_down_timeout(PATIENCE));
             drop(engine);
             worker.join().unwrap();
         }
@@ -193,7 +193,7 @@ fn one_call_handed_over_to_an_engine_that_ends_is_made() {
                 }
             });
             told.recv().unwrap();
-            assert!(engine.shut_down(PATIENCE));
+            assert!(engine.shut_down_timeout(PATIENCE));
             worker.join().unwrap();
         }
     });

@@ -59,7 +59,7 @@ pub(crate) fn process(core: &Arc<Core>) {
         rests = serving.signals.lifted(|| {
             cancel.point();
             // In steps, to see a cancellation.
-            waiter.wait_until(&caller.bell, word, Instant::now() + STEP, ready).is_err()
+            waiter.wait_deadline(&caller.bell, word, Instant::now() + STEP, ready).is_err()
         });
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
             }
             event.or_else(|| called.then_some(Event::Called))
         };
-        let served = match waiter.wait_until(&seat.bell, word, retire, ready) {
+        let served = match waiter.wait_deadline(&seat.bell, word, retire, ready) {
             Ok(Event::Offer(lane)) => {
                 serve_lane(core, lane, hand);
                 lane

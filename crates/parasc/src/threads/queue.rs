@@ -94,7 +94,7 @@ pub(crate) fn send(core: &Arc<Core>, task: Arc<dyn Task>, serves: bool) {
     }
     let queue = core.queue_of(task.base());
     core.queues[queue].push(task);
-    // Partner: the fence in `Engine::shut_down`.
+    // Partner: the fence in `Engine::shut_down_timeout`.
     fence(SeqCst);
     announce(core, queue, true, serves);
 }
