@@ -14,7 +14,7 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::agent::Role;
 use kumiki_node::{
-    Cpus, Lent, MemorySource, Node, NodeInfo, ServiceState, Spec, Stages, State, Usage, is_node,
+    Cpus, Lent, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec, Stages, Usage, is_node,
 };
 use kumiki_report::format;
 
@@ -491,12 +491,12 @@ fn kept(state: &str, service: &ServiceState) -> String {
 /// Where a node stands, in a word.
 pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
     match node.state {
-        State::Created => "created",
-        State::Lent => "lent",
-        State::Starting => "starting",
-        State::Ready => "ready",
-        State::Ended => node.word,
-        State::Stopped => "stopped",
+        NodeState::Created => "created",
+        NodeState::Lent => "lent",
+        NodeState::Starting => "starting",
+        NodeState::Ready => "ready",
+        NodeState::Ended => node.word,
+        NodeState::Stopped => "stopped",
     }
 }
 

@@ -68,7 +68,7 @@ pub use image::initramfs::Base;
 pub use image::root::RootOf;
 pub use image::{Image, ImageInfo};
 pub use kumiki_rootfs::Source;
-pub use listing::{NodeInfo, State};
+pub use listing::{NodeInfo, NodeState};
 pub use machine::{
     Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Rollout, RolloutState, Step,
 };

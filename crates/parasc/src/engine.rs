@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) core: Arc<Core>,
-    _entry: roll::Entry,
+    _entry: roll::RollEntry,
 }
 
 impl Engine {

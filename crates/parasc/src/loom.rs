@@ -12,11 +12,11 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::core::Pool;
-use crate::line::{Calls, Line, State};
+use crate::line::{Calls, Line, OfferWord};
 use crate::placed::{Handed, Look, Place, Placed};
 use crate::queue::Queue;
 use crate::side::Side;
-use crate::task::{Base, End, Task};
+use crate::task::{Base, Task, TaskEnd};
 use kumiki_calls::Request;
 
 /// A single call's number.
@@ -102,7 +102,7 @@ impl Offered {
     }
 
     /// Makes the single call that was claimed: the answer is its first argument.
-    fn make_one(&self, seen: State) {
+    fn make_one(&self, seen: OfferWord) {
         self.executed[0].fetch_add(1, Relaxed);
         self.line.finish(seen, self.line.taken(seen).args[0] as i64);
     }
@@ -245,7 +245,7 @@ impl Scene {
         let claimed = task.base().claim();
         if claimed {
             self.executed.fetch_add(1, Relaxed);
-            task.base().end(End::Returned(1));
+            task.base().end(TaskEnd::Returned(1));
         }
         claimed
     }
@@ -264,7 +264,7 @@ fn of_two_that_push_and_two_that_pop_none_is_lost() {
         servers.into_iter().for_each(|server| _ = server.join().unwrap());
         while scene.serve() {}
         assert_eq!(scene.executed.load(Relaxed), 2);
-        assert!(tasks.iter().all(|task| task.base().ended() == Some(End::Returned(1))));
+        assert!(tasks.iter().all(|task| task.base().ended() == Some(TaskEnd::Returned(1))));
     });
 }
 
@@ -327,7 +327,7 @@ fn a_result_is_collected_once_and_not_for_the_next() {
             };
             let end = |scene: &(Placed, Line), by: &Handed, args| match by {
                 Handed::Line { .. } => answer(scene),
-                Handed::Task(task) => task.end(End::Returned(args)),
+                Handed::Task(task) => task.end(TaskEnd::Returned(args)),
             };
             let Place { at, generation: first, by } = place(1);
             let collect = move |placed: &Placed| match placed.collect(at, first, false) {
@@ -371,7 +371,7 @@ fn what_is_appended_meanwhile_is_claimed_once_and_waited_for() {
             let place = scene.0.place(Some(&scene.1), request).unwrap();
             // As the caller does with what could not be appended.
             if let Handed::Task(task) = &place.by {
-                task.end(End::Returned(args.into()));
+                task.end(TaskEnd::Returned(args.into()));
             }
             place
         };

@@ -14,7 +14,7 @@ use crate::awaited::{self, Step};
 use crate::core::{Core, STEP};
 use crate::error::Error;
 use crate::job::Job;
-use crate::task::{Body, End, Task, contain};
+use crate::task::{Body, Task, TaskEnd, contain};
 use crate::threads::send;
 
 /// An operation whose call has been made.
@@ -89,7 +89,7 @@ impl<O: Job + Send + 'static> Pending<O> {
     /// Kernel's return value, if the call is over and was made.
     pub(crate) fn returned(&self) -> Option<i64> {
         match self.body.as_ref()?.base().ended() {
-            Some(End::Returned(ret_val)) => Some(ret_val),
+            Some(TaskEnd::Returned(ret_val)) => Some(ret_val),
             _ => None,
         }
     }
@@ -199,7 +199,7 @@ impl<O: Job + Send + 'static> Pending<O> {
     fn end(&mut self) -> Outcome<O> {
         let body = self.body.take().expect("the end of a request is given away once");
         let ret_val = match body.base().ended() {
-            Some(End::Returned(ret_val)) => Some(ret_val),
+            Some(TaskEnd::Returned(ret_val)) => Some(ret_val),
             _ => None,
         };
         // SAFETY: it has ended, with this result, or has not been placed; in a

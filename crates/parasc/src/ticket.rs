@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::queue::{QUICK, SLEEPING};
-    use crate::task::{Base, End};
+    use crate::task::{Base, TaskEnd};
 
     /// Runs `work` in a child of fork(2), where `work` ends with a true answer.
     fn in_a_child(work: impl FnOnce() -> bool) {
@@ -264,7 +264,7 @@ mod tests {
         let queue = &core.queues[QUICK];
         let task = queue.pop().unwrap();
         assert!(task.base().claim());
-        task.base().end(End::Returned(7));
+        task.base().end(TaskEnd::Returned(7));
         queue.push(Arc::new(Base::of(getpid())));
         // As another thread has it that the child has not.
         let locks = (queue.hold(), core.placed.hold(second.at));

@@ -546,7 +546,7 @@ impl fmt::Debug for Interface {
 pub struct Manager {
     seated: Seated,
     waiter: Waiter,
-    _entry: roll::Entry,
+    _entry: roll::RollEntry,
 }
 
 impl fmt::Debug for Manager {

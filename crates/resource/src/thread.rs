@@ -86,9 +86,9 @@ impl Shared {
 
 /// Waits for a thread's end, wherever it is taken to.
 #[derive(Clone, Debug)]
-pub struct End(Arc<Shared>);
+pub struct ThreadEnd(Arc<Shared>);
 
-impl End {
+impl ThreadEnd {
     /// Waits for at most `timeout`; whether the thread has ended.
     ///
     /// # Errors
@@ -170,8 +170,8 @@ impl Drop for Thread {
 
 impl Thread {
     /// By which its end is waited for, by any thread but the core's own.
-    pub fn end(&self) -> End {
-        End(Arc::clone(&self.shared))
+    pub fn end(&self) -> ThreadEnd {
+        ThreadEnd(Arc::clone(&self.shared))
     }
 }
 

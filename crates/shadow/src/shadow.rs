@@ -56,7 +56,7 @@ struct Helper {
     process: Process,
     /// Apart, so that what a fork needs lies together.
     pair: Box<Pair>,
-    entry: roll::Entry,
+    entry: roll::RollEntry,
 }
 
 impl Helper {

@@ -217,7 +217,7 @@ mod tests {
     /// A node of a file, as the host has lent it, and the grant.
     fn lent_to(starter: &str) -> Lent {
         let record: Record = serde_json::from_str(&record_of(starter)).unwrap();
-        let entry = sysfs::Entry {
+        let entry = sysfs::Status {
             name: "n2".into(),
             state: "running".into(),
             owner: 0,

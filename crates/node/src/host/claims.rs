@@ -3,7 +3,7 @@
 use crate::devices::{Assigned, clash};
 use crate::host::device::Device;
 use crate::host::record;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::sysfs;
 use crate::{Error, ErrorKind, Result};
 
@@ -22,8 +22,8 @@ pub(crate) fn nobody_has(name: &str, devices: &[Assigned]) -> Result<()> {
             }
         }
     }
-    for entry in sysfs::all(Kind::Node)?.iter().filter(|entry| entry.name != name) {
-        let Ok(reader) = Device::read(Kind::Node, &entry.name) else { continue };
+    for entry in sysfs::all(Holding::Node)?.iter().filter(|entry| entry.name != name) {
+        let Ok(reader) = Device::read(Holding::Node, &entry.name) else { continue };
         let Ok((_, Some(record))) = record::window(&reader, entry, false) else { continue };
         for device in devices {
             for other in &record.devices {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::host::spec::Cpus;
 use crate::memory::cpu_list::{parse, text};
 use crate::memory::numa;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::sysfs;
 use crate::{Error, ErrorKind, Result};
 
@@ -39,7 +39,7 @@ pub(crate) fn free() -> Result<Vec<u32>> {
 
 /// Cpus that nodes have, and whose each is.
 pub(crate) fn held() -> Result<BTreeMap<u32, String>> {
-    let nodes = sysfs::all(Kind::Node)?.into_iter();
+    let nodes = sysfs::all(Holding::Node)?.into_iter();
     let cpus = nodes.flat_map(|node| {
         let name = node.name;
         node.cpus.into_iter().map(move |(cpu, _)| (cpu, name.clone()))

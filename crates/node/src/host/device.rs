@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::memory::Memory;
 use crate::memory::blocks::{Lock, Notes};
-use crate::module::kind::{Kind, padded};
+use crate::module::holding::{Holding, padded};
 use crate::module::{abi, doorbell, requests, sysfs};
 use crate::{Error, ErrorKind, Result};
 
@@ -21,13 +21,13 @@ pub(crate) const HOST_KEEPS_BYTES: u64 = 64 << 20;
 
 pub(crate) struct Device {
     file: File,
-    kind: Kind,
+    kind: Holding,
     name: String,
 }
 
 impl Device {
     /// Makes a node or an image; this descriptor owns it. Returns its low slice.
-    pub(crate) fn create(kind: Kind, name: &str) -> Result<(Self, u64)> {
+    pub(crate) fn create(kind: Holding, name: &str) -> Result<(Self, u64)> {
         let mut wanted =
             abi::Create { name: padded(kind, name)?, kind: kind.number(), ..Default::default() };
         let file = requests::open(true)?;
@@ -40,27 +40,27 @@ impl Device {
     }
 
     /// Takes over what exists and nobody owns now.
-    pub(crate) fn own(kind: Kind, name: &str) -> Result<Self> {
+    pub(crate) fn own(kind: Holding, name: &str) -> Result<Self> {
         Self::attach(kind, name, abi::OWN).map(|(device, _)| device)
     }
 
     /// For reading.
-    pub(crate) fn read(kind: Kind, name: &str) -> Result<Self> {
+    pub(crate) fn read(kind: Holding, name: &str) -> Result<Self> {
         Self::attach(kind, name, abi::READ).map(|(device, _)| device)
     }
 
     /// For a talk with a running node; returns its channel.
     pub(crate) fn talk(name: &str) -> Result<(Self, usize)> {
-        let (device, channel) = Self::attach(Kind::Node, name, abi::TALK)?;
+        let (device, channel) = Self::attach(Holding::Node, name, abi::TALK)?;
         Ok((device, channel as usize))
     }
 
     /// As one that is a running node's devices.
     pub(crate) fn serve(name: &str) -> Result<Self> {
-        Self::attach(Kind::Node, name, abi::SERVE).map(|(device, _)| device)
+        Self::attach(Holding::Node, name, abi::SERVE).map(|(device, _)| device)
     }
 
-    fn attach(kind: Kind, name: &str, mode: u32) -> Result<(Self, u32)> {
+    fn attach(kind: Holding, name: &str, mode: u32) -> Result<(Self, u32)> {
         let mut wanted = abi::Attach {
             name: padded(kind, name)?,
             kind: kind.number(),
@@ -151,7 +151,7 @@ impl Device {
 
     /// Makes this one more name for a sealed image.
     pub(crate) fn link(&self, image: &str) -> Result<()> {
-        let mut wanted = abi::Link { name: padded(Kind::Image, image)? };
+        let mut wanted = abi::Link { name: padded(Holding::Image, image)? };
         requests::link(&self.file, &mut wanted)
             .map_err(|error| self.failed("naming one more", error))
     }
@@ -284,7 +284,7 @@ impl Device {
 }
 
 /// Refusal of a new node or image.
-fn not_created(kind: Kind, name: &str, error: Errno) -> Error {
+fn not_created(kind: Holding, name: &str, error: Errno) -> Error {
     match error {
         Errno::EXIST => exists(kind, name),
         Errno::NOSPC => Error::refused(
@@ -298,7 +298,7 @@ fn not_created(kind: Kind, name: &str, error: Errno) -> Error {
 }
 
 /// Refusal of an attachment.
-fn not_attached(kind: Kind, name: &str, mode: u32, error: Errno) -> Error {
+fn not_attached(kind: Holding, name: &str, mode: u32, error: Errno) -> Error {
     let noun = kind.noun();
     match (error, mode) {
         (Errno::NOENT, _) => Error::refused(
@@ -330,7 +330,7 @@ fn not_attached(kind: Kind, name: &str, mode: u32, error: Errno) -> Error {
 }
 
 /// That a name is taken.
-pub(crate) fn exists(kind: Kind, name: &str) -> Error {
+pub(crate) fn exists(kind: Holding, name: &str) -> Error {
     let noun = kind.noun();
     Error::refused(
         ErrorKind::Exists,
@@ -359,12 +359,12 @@ mod tests {
     #[test]
     fn each_refusal_of_the_module_has_a_kind() {
         let file = File::open("/dev/null").unwrap();
-        let device = Device { file, kind: Kind::Node, name: "n1".into() };
-        let attached = |mode, error| not_attached(Kind::Node, "n1", mode, error);
+        let device = Device { file, kind: Holding::Node, name: "n1".into() };
+        let attached = |mode, error| not_attached(Holding::Node, "n1", mode, error);
         let rows = [
-            (ErrorKind::Exists, not_created(Kind::Node, "n1", Errno::EXIST)),
-            (ErrorKind::NoMemory, not_created(Kind::Node, "n1", Errno::NOSPC)),
-            (ErrorKind::System, not_created(Kind::Image, "i1", Errno::NOMEM)),
+            (ErrorKind::Exists, not_created(Holding::Node, "n1", Errno::EXIST)),
+            (ErrorKind::NoMemory, not_created(Holding::Node, "n1", Errno::NOSPC)),
+            (ErrorKind::System, not_created(Holding::Image, "i1", Errno::NOMEM)),
             (ErrorKind::NotFound, attached(abi::OWN, Errno::NOENT)),
             (ErrorKind::Busy, attached(abi::TALK, Errno::BUSY)),
             (ErrorKind::NotRunning, attached(abi::TALK, Errno::NOTCONN)),

@@ -84,7 +84,7 @@ pub(crate) fn window_of(first: &Piece) -> Piece {
 /// A node's window, mapped, and the record in it if there is a whole one.
 pub(crate) fn window(
     device: &Device,
-    entry: &sysfs::Entry,
+    entry: &sysfs::Status,
     writable: bool,
 ) -> Result<(Window, Option<Record>)> {
     let first = entry.pieces.first().ok_or_else(|| incomplete(&entry.name))?;

@@ -6,7 +6,7 @@ use kumiki_boot::Piece;
 use crate::host::device::{Device, HOST_KEEPS_BYTES, available_bytes};
 use crate::host::spec::MemorySource;
 use crate::memory::{blocks, numa};
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::{Error, ErrorKind, Result};
 
@@ -170,7 +170,7 @@ impl std::fmt::Debug for Reservation {
 impl Reservation {
     /// Takes so much.
     pub fn take(name: &str, bytes: u64, source: MemorySource) -> Result<Self> {
-        let (device, _) = Device::create(Kind::Image, name)?;
+        let (device, _) = Device::create(Holding::Image, name)?;
         match pieces(&device, bytes, abi::PIECE_UNIT, source, &numa::with_memory()) {
             Ok(_) => Ok(Reservation(device)),
             Err(error) => {
@@ -188,7 +188,7 @@ impl Reservation {
 
 /// Memory of all nodes and images.
 fn held() -> Result<Vec<Piece>> {
-    let all = [sysfs::all(Kind::Node)?, sysfs::all(Kind::Image)?].concat();
+    let all = [sysfs::all(Holding::Node)?, sysfs::all(Holding::Image)?].concat();
     Ok(all.into_iter().flat_map(|entry| entry.pieces).collect())
 }
 

@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Works a start out: what goes where.
 pub(crate) fn plan(
-    entry: &sysfs::Entry,
+    entry: &sysfs::Status,
     record: &Record,
     origin: &Origin<'_>,
     clocks: Clocks,
@@ -53,7 +53,7 @@ pub(crate) fn plan(
 /// Makes the plan's writes through mappings of a node's memory.
 pub(crate) fn load(
     map: impl Fn(Piece) -> Result<Memory>,
-    entry: &sysfs::Entry,
+    entry: &sysfs::Status,
     plan: &Plan,
     origin: &Origin<'_>,
     parts: &mut LoadParts,

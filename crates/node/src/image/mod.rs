@@ -27,11 +27,11 @@ use crate::host::reservation;
 use crate::host::spec::MemorySource;
 use crate::image::hash::hex;
 use crate::image::needs::Needs;
-use crate::image::origin::Part;
+use crate::image::origin::Extent;
 use crate::image::root::{Made, RootPart};
 use crate::memory::Memory;
 use crate::memory::numa;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::wire::stages::timed;
 use crate::{Error, ErrorKind, Result, listing};
@@ -47,11 +47,11 @@ pub(crate) struct Header {
     /// Of the kernel's file, of a bare vmlinux its trimmed bytes, and the initramfs.
     pub(crate) sha256: String,
     pub(crate) kernel: Kernel,
-    pub(crate) kernel_bytes: Part,
+    pub(crate) kernel_bytes: Extent,
     /// The same kernel as it is shipped.
     pub(crate) bzimage: Option<Kernel>,
-    pub(crate) bzimage_bytes: Part,
-    pub(crate) initramfs: Part,
+    pub(crate) bzimage_bytes: Extent,
+    pub(crate) initramfs: Extent,
     /// Memory that its files take once they are unpacked; 0 if nobody has looked.
     #[serde(default)]
     pub(crate) unpacked_bytes: u64,
@@ -118,8 +118,8 @@ impl Header {
 impl Image {
     /// Maps an image.
     pub fn open(name: &str) -> Result<Self> {
-        let device = Device::read(Kind::Image, name)?;
-        let entry = sysfs::one(Kind::Image, name)?;
+        let device = Device::read(Holding::Image, name)?;
+        let entry = sysfs::one(Holding::Image, name)?;
         if entry.state != "sealed" {
             return Err(Error::refused(
                 ErrorKind::Damaged,
@@ -148,9 +148,9 @@ impl Image {
     /// All images.
     pub fn list() -> Result<Vec<ImageInfo>> {
         let users = listing::users()?;
-        let all = sysfs::all(Kind::Image)?;
-        let first = |entry: &sysfs::Entry| entry.pieces.first().map(|piece| piece.address);
-        let describe = |entry: &sysfs::Entry| {
+        let all = sysfs::all(Holding::Image)?;
+        let first = |entry: &sysfs::Status| entry.pieces.first().map(|piece| piece.address);
+        let describe = |entry: &sysfs::Status| {
             let is_sealed = entry.state == "sealed";
             let header = if is_sealed { whole(entry)? } else { None };
             let is_damaged = is_sealed && header.is_none();
@@ -169,14 +169,14 @@ impl Image {
                 state: if is_damaged { "damaged".to_owned() } else { entry.state.clone() },
             })
         };
-        sysfs::each(Kind::Image, describe)
+        sysfs::each(Holding::Image, describe)
     }
 
     /// Gives its memory back, unless it has another name. One that nodes start
     /// from is refused without `force`: they run on, having copies, but do not
     /// start again before there is an image of this name.
     pub fn remove(name: &str, force: bool) -> Result<()> {
-        let device = Device::own(Kind::Image, name)?;
+        let device = Device::own(Holding::Image, name)?;
         device.release_if(|| unused(name, force))
     }
 
@@ -184,7 +184,7 @@ impl Image {
     /// Each is tried; `told` hears of what has gone, and the first failure is returned.
     pub fn evict(mut told: impl FnMut(&ImageInfo)) -> Result<()> {
         let being_made = |image: &ImageInfo| {
-            image.state != "sealed" && Device::own(Kind::Image, &image.name).is_err()
+            image.state != "sealed" && Device::own(Holding::Image, &image.name).is_err()
         };
         let mut failure = None;
         for image in Image::list()? {
@@ -227,7 +227,7 @@ impl Image {
         Ok((!same).then_some("its uncompressed kernel"))
     }
 
-    fn read(&self, part: Part) -> Vec<u8> {
+    fn read(&self, part: Extent) -> Vec<u8> {
         let mut bytes = vec![0; part.bytes as usize];
         self.memory.read(part.at as usize, &mut bytes);
         bytes
@@ -239,7 +239,7 @@ impl Image {
     }
 
     /// The kernel in one of its forms, and its bytes.
-    pub(crate) fn kernel(&self, compressed: bool) -> Result<(&Kernel, Part)> {
+    pub(crate) fn kernel(&self, compressed: bool) -> Result<(&Kernel, Extent)> {
         if !compressed {
             return Ok((&self.header.kernel, self.header.kernel_bytes));
         }
@@ -257,7 +257,7 @@ impl Image {
         self.root
     }
 
-    pub(crate) fn initramfs(&self) -> Part {
+    pub(crate) fn initramfs(&self) -> Extent {
         self.header.initramfs
     }
 
@@ -279,7 +279,7 @@ impl Image {
 /// Whether an image may go.
 fn unused(name: &str, force: bool) -> Result<()> {
     let users = listing::users()?;
-    let entry = sysfs::one(Kind::Image, name)?;
+    let entry = sysfs::one(Holding::Image, name)?;
     let has_root = entry.state == "sealed"
         && whole(&entry).is_ok_and(|header| header.is_some_and(|header| header.root.is_some()));
     let running = users.running_of(name).join(", ");
@@ -316,8 +316,8 @@ fn unused(name: &str, force: bool) -> Result<()> {
 }
 
 /// A sealed image's header, unless it is damaged.
-pub(crate) fn whole(entry: &sysfs::Entry) -> Result<Option<Header>> {
-    let device = Device::read(Kind::Image, &entry.name)?;
+pub(crate) fn whole(entry: &sysfs::Status) -> Result<Option<Header>> {
+    let device = Device::read(Holding::Image, &entry.name)?;
     Ok(header(&entry.name, &device.map(&entry.pieces, false)?).ok())
 }
 
@@ -329,7 +329,7 @@ pub(crate) fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
 
 /// One more name for an image, which takes no memory.
 pub(crate) fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
-    let (device, _) = Device::create(Kind::Image, name)?;
+    let (device, _) = Device::create(Holding::Image, name)?;
     if let Err(error) = device.link(&known.name) {
         // It would only be in the way; its own error matters more than this one's.
         let _ = device.release();
@@ -346,7 +346,7 @@ pub(crate) fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
 
 /// Memory of all images, each piece once.
 fn used_bytes() -> Result<u64> {
-    let images = sysfs::all(Kind::Image)?;
+    let images = sysfs::all(Holding::Image)?;
     let mut pieces: Vec<Piece> = images.into_iter().flat_map(|image| image.pieces).collect();
     pieces.sort_unstable_by_key(|piece| piece.address);
     pieces.dedup();
@@ -482,7 +482,7 @@ mod tests {
 
         #[test]
         fn a_part_beyond_the_memory_is_an_error(at: u64, bytes: u64) {
-            let part = |at, bytes| Part { at, bytes };
+            let part = |at, bytes| Extent { at, bytes };
             let kernel = Kernel {
                 form: kumiki_boot::Form::BzImage {
                     protected_at: 0, file_bytes: 0, init_bytes: 0, alignment: 0,

@@ -18,7 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::memory::numa;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::{Error, ErrorKind, Result};
 
@@ -66,9 +66,9 @@ impl Lock {
 }
 
 /// Whose notes a file of this name holds.
-fn holding_of(file: &str) -> Option<(Kind, &str)> {
+fn holding_of(file: &str) -> Option<(Holding, &str)> {
     let (noun, name) = file.strip_suffix(".blocks")?.split_once('-')?;
-    let kind = [Kind::Node, Kind::Image].into_iter().find(|kind| kind.noun() == noun)?;
+    let kind = [Holding::Node, Holding::Image].into_iter().find(|kind| kind.noun() == noun)?;
     Some((kind, name))
 }
 
@@ -76,7 +76,7 @@ fn holding_of(file: &str) -> Option<(Kind, &str)> {
 pub(crate) struct Notes(PathBuf);
 
 impl Notes {
-    pub(crate) fn of(kind: Kind, name: &str) -> Self {
+    pub(crate) fn of(kind: Holding, name: &str) -> Self {
         Notes(Path::new(NOTES).join(format!("{}-{name}.blocks", kind.noun())))
     }
 
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn notes_tell_whose_they_are_and_go_twice() {
-        for (kind, name) in [(Kind::Node, "n-1.blocks"), (Kind::Image, "a.b")] {
+        for (kind, name) in [(Holding::Node, "n-1.blocks"), (Holding::Image, "a.b")] {
             let notes = Notes::of(kind, name);
             let file = notes.0.file_name().unwrap().to_str().unwrap();
             assert_eq!(holding_of(file), Some((kind, name)));

@@ -27,7 +27,7 @@ use crate::image::origin::Origin;
 use crate::listing::NodeInfo;
 use crate::memory::Memory;
 use crate::memory::numa;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, doorbell, sysfs};
 use crate::node::session::{LOG_LOOK, Session};
 use crate::wire::early::{Early, PANIC, StartId};
@@ -70,7 +70,7 @@ impl Node {
         // One too long is refused here.
         record.to_json()?;
         claims::nobody_has(name, &record.devices)?;
-        let (device, _) = Device::create(Kind::Node, name)?;
+        let (device, _) = Device::create(Holding::Node, name)?;
         if let Err(error) = furnish(
             &device,
             &record,
@@ -92,7 +92,7 @@ impl Node {
 
     /// A node that exists.
     pub fn find(name: &str) -> Result<Self> {
-        sysfs::one(Kind::Node, name)?;
+        sysfs::one(Holding::Node, name)?;
         Ok(Node { name: name.to_owned() })
     }
 
@@ -182,7 +182,7 @@ impl Node {
 
     /// With all that a start needs of it.
     fn stopped(&self) -> Result<Stopped> {
-        let device = Device::own(Kind::Node, &self.name)?;
+        let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
         entry.must_rest("runs already", "")?;
         let (window, record) = record::window(&device, &entry, true)?;
@@ -195,8 +195,8 @@ impl Node {
 
     /// The node, of which one that has ended by itself is stopped first: it is of no more
     /// use to anybody. One that is lent is its starter's.
-    fn at_rest(&self, device: &Device) -> Result<sysfs::Entry> {
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+    fn at_rest(&self, device: &Device) -> Result<sysfs::Status> {
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         if !entry.runs()
             || !has_ended(entry.word)
             || record::window(device, &entry, false)?.0.is_lent()
@@ -204,13 +204,13 @@ impl Node {
             return Ok(entry);
         }
         self.end(device)?;
-        sysfs::one(Kind::Node, &self.name)
+        sysfs::one(Holding::Node, &self.name)
     }
 
     /// Asks the node to switch itself off, then stops its cpus, which is all
     /// that happens if `limit` is zero or the node does not answer.
     pub fn stop(&self, limit: Duration) -> Result<()> {
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         entry.must_run()?;
         if entry.word == abi::WORD_READY
             && !limit.is_zero()
@@ -219,7 +219,7 @@ impl Node {
             // A node that does not do as asked is stopped all the same.
             let _ = session.shut_down(limit);
         }
-        self.end(&Device::own(Kind::Node, &self.name)?)
+        self.end(&Device::own(Holding::Node, &self.name)?)
     }
 
     /// Stops its cpus. While another node starts it, that is waited for; should
@@ -227,12 +227,12 @@ impl Node {
     fn end(&self, device: &Device) -> Result<()> {
         let begin = Instant::now();
         while !device.stop()? {
-            let entry = sysfs::one(Kind::Node, &self.name)?;
+            let entry = sysfs::one(Holding::Node, &self.name)?;
             let (window, record) = record::window(device, &entry, true)?;
             let starter = record.and_then(|record| record.lent_to).unwrap_or_default();
             // One that says that it has ended may still have a cpu that writes.
-            let goes_on = |node: &sysfs::Entry| node.name == starter && node.runs();
-            if !sysfs::all(Kind::Node)?.iter().any(goes_on) {
+            let goes_on = |node: &sysfs::Status| node.name == starter && node.runs();
+            if !sysfs::all(Holding::Node)?.iter().any(goes_on) {
                 window.settle();
             } else if begin.elapsed() >= STARTER_LIMIT {
                 return Err(Error::refused(
@@ -261,7 +261,7 @@ impl Node {
             ));
         }
         let session = Session::open(starter)?;
-        let device = Device::own(Kind::Node, &self.name)?;
+        let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
         entry.must_rest("runs or is lent already", "")?;
         let mut record =
@@ -272,7 +272,7 @@ impl Node {
         // What would be refused there is refused here.
         load::plan(&entry, &record, &image.origin(false)?, clocks, StartId::now())?;
         self.keep(&device, &entry, &record)?;
-        let image = sysfs::one(Kind::Image, &record.image)?.pieces;
+        let image = sysfs::one(Holding::Image, &record.image)?.pieces;
         device.lend()?;
         let handed = session.hand_over(&Grant { entry, record, image, clocks });
         if handed.is_err() {
@@ -285,7 +285,7 @@ impl Node {
     pub(crate) fn keep(
         &self,
         device: &Device,
-        entry: &sysfs::Entry,
+        entry: &sysfs::Status,
         record: &Record,
     ) -> Result<()> {
         record::window(device, entry, true)?.0.set_record(&record.to_json()?);
@@ -294,7 +294,7 @@ impl Node {
 
     /// Gives cpus and memory back to the host, also of a node that has ended by itself.
     pub fn delete(self) -> Result<()> {
-        let device = Device::own(Kind::Node, &self.name)?;
+        let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
         entry.must_rest("runs", ", or delete it with --force")?;
         let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
@@ -323,13 +323,13 @@ impl Node {
 
     /// Whether it was started and not stopped.
     pub fn is_running(&self) -> Result<bool> {
-        Ok(sysfs::one(Kind::Node, &self.name)?.runs())
+        Ok(sysfs::one(Holding::Node, &self.name)?.runs())
     }
 
     /// The kernel's log as far as the window holds it.
     pub fn log(&self) -> Result<Vec<u8>> {
-        let device = Device::read(Kind::Node, &self.name)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let device = Device::read(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         if entry.state == "created" {
             return Ok(Vec::new());
         }
@@ -341,8 +341,8 @@ impl Node {
         let mut seen = 0;
         loop {
             // One look at a time, so that nobody who deletes the node waits for this.
-            let device = Device::read(Kind::Node, &self.name)?;
-            let entry = sysfs::one(Kind::Node, &self.name)?;
+            let device = Device::read(Holding::Node, &self.name)?;
+            let entry = sysfs::one(Holding::Node, &self.name)?;
             if entry.state == "created" {
                 return Ok(());
             }
@@ -401,7 +401,7 @@ fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
 /// record may name cpus that another node has got meanwhile.
 fn bring_on_line(cpus: &[u32]) -> Result<()> {
     let mut failure = None;
-    for cpu in unheld(cpus, &sysfs::all(Kind::Node)?) {
+    for cpu in unheld(cpus, &sysfs::all(Holding::Node)?) {
         if let Err(error) = cpus::set_online(cpu, true) {
             failure.get_or_insert(error);
         }
@@ -409,7 +409,7 @@ fn bring_on_line(cpus: &[u32]) -> Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
-fn unheld(cpus: &[u32], nodes: &[sysfs::Entry]) -> Vec<u32> {
+fn unheld(cpus: &[u32], nodes: &[sysfs::Status]) -> Vec<u32> {
     let held: Vec<u32> = nodes.iter().flat_map(|node| &node.cpus).map(|&(cpu, _)| cpu).collect();
     cpus.iter().copied().filter(|cpu| !held.contains(cpu)).collect()
 }
@@ -418,7 +418,7 @@ fn unheld(cpus: &[u32], nodes: &[sysfs::Entry]) -> Vec<u32> {
 struct Stopped {
     node: Node,
     device: Device,
-    entry: sysfs::Entry,
+    entry: sysfs::Status,
     window: Window,
     record: Record,
 }
@@ -532,7 +532,7 @@ mod tests {
 
     #[test]
     fn cpus_that_another_node_has_got_are_not_brought_on_line() {
-        let node = |cpus: &[(u32, u32)]| sysfs::Entry {
+        let node = |cpus: &[(u32, u32)]| sysfs::Status {
             name: "n2".into(),
             state: "running".into(),
             owner: 0,

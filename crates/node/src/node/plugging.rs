@@ -6,7 +6,7 @@ use crate::devices::{Assigned, DeviceSpec, assign};
 use crate::host::claims::nobody_has;
 use crate::host::device::Device;
 use crate::host::record::{self, Record, incomplete};
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::node::Node;
 use crate::serve::{self, Control};
@@ -70,7 +70,7 @@ impl Node {
     /// Takes a device away, at once if it runs.
     pub fn remove_device(&self, name: &str) -> Result<()> {
         let record = self.forget(name)?;
-        if record && sysfs::one(Kind::Node, &self.name)?.runs() {
+        if record && sysfs::one(Holding::Node, &self.name)?.runs() {
             serve::ask(&self.name, &Control::Remove(name.to_owned()))?;
         }
         Ok(())
@@ -93,8 +93,8 @@ impl Node {
 
     /// Its devices.
     pub fn devices(&self) -> Result<Vec<DeviceInfo>> {
-        let device = Device::read(Kind::Node, &self.name)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let device = Device::read(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         let record = record::window(&device, &entry, false)?.1;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         let runs = entry.runs();
@@ -121,15 +121,15 @@ impl Node {
 
     /// Its devices as they are recorded.
     pub(crate) fn assigned(&self) -> Result<Vec<Assigned>> {
-        let device = Device::read(Kind::Node, &self.name)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let device = Device::read(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         let record = record::window(&device, &entry, false)?.1;
         record.map(|record| record.devices).ok_or_else(|| incomplete(&self.name))
     }
 
-    fn owned(&self) -> Result<(Device, sysfs::Entry, Record)> {
-        let device = Device::own(Kind::Node, &self.name)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+    fn owned(&self) -> Result<(Device, sysfs::Status, Record)> {
+        let device = Device::own(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         let record = record::window(&device, &entry, false)?.1;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         Ok((device, entry, record))

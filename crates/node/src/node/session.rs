@@ -9,10 +9,10 @@ use rustix::event::PollFlags;
 use crate::host::device::Device;
 use crate::host::grant::Grant;
 use crate::host::record::window_of;
-use crate::module::kind::Kind as Holding;
+use crate::module::holding::Holding;
 use crate::module::{abi, doorbell, sysfs};
 use crate::node::client::{Client, Ending, Input, Order, Orders};
-use crate::wire::frame::{CHUNK_BYTES, Kind, Program, number, receive, send};
+use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, number, receive, send};
 use crate::wire::window::{Channel, Window, has_ended, meaning};
 use crate::{Error, ErrorKind, Result};
 
@@ -90,7 +90,7 @@ impl Session {
     ) -> Result<Ending> {
         let body = serde_json::to_vec(program)
             .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
-        self.send(Kind::Exec, &body)?;
+        self.send(FrameKind::Exec, &body)?;
         let channel = self.channel();
         let mut input = Input::new(client.input, log.is_some());
         let mut waiting = None;
@@ -104,12 +104,12 @@ impl Session {
             let full = channel.to_host.free()? < 2 * CHUNK_BYTES;
             while let Some((kind, body)) = receive(&channel.to_host)? {
                 match kind {
-                    Kind::Started => {}
-                    Kind::Stdout => pass(client.out, &body)?,
-                    Kind::Stderr => pass(client.err, &body)?,
-                    Kind::Exited => return Ok(Ending::Exited(number(&body)?)),
-                    Kind::Signalled => return Ok(Ending::Signalled(number(&body)?)),
-                    Kind::Failed => {
+                    FrameKind::Started => {}
+                    FrameKind::Stdout => pass(client.out, &body)?,
+                    FrameKind::Stderr => pass(client.err, &body)?,
+                    FrameKind::Exited => return Ok(Ending::Exited(number(&body)?)),
+                    FrameKind::Signalled => return Ok(Ending::Signalled(number(&body)?)),
+                    FrameKind::Failed => {
                         let reason = String::from_utf8_lossy(&body).into_owned();
                         return Err(Error::refused(
                             ErrorKind::Refused,
@@ -150,7 +150,7 @@ impl Session {
             match order {
                 Order::Signal(number) => channel.signal(number),
                 Order::Resize(size) => {
-                    if !send(&channel.to_node, Kind::Resize, &size.to_body())? {
+                    if !send(&channel.to_node, FrameKind::Resize, &size.to_body())? {
                         return Ok(told);
                     }
                 }
@@ -184,7 +184,7 @@ impl Session {
 
     /// Asks the node to switch itself off and waits until it has.
     pub(crate) fn shut_down(&self, limit: Duration) -> Result<()> {
-        self.send(Kind::Shutdown, &[])?;
+        self.send(FrameKind::Shutdown, &[])?;
         let begin = Instant::now();
         while !has_ended(self.window.word()) {
             if begin.elapsed() >= limit {
@@ -203,11 +203,11 @@ impl Session {
     pub(crate) fn hand_over(&self, grant: &Grant) -> Result<()> {
         let body = serde_json::to_vec(grant)
             .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
-        self.send(Kind::Lend, &body)?;
+        self.send(FrameKind::Lend, &body)?;
         let begin = Instant::now();
         loop {
             match receive(&self.channel().to_host)? {
-                Some((Kind::Exited, _)) => return Ok(()),
+                Some((FrameKind::Exited, _)) => return Ok(()),
                 Some((_, reason)) => {
                     let reason = String::from_utf8_lossy(&reason).into_owned();
                     return Err(Error::refused(
@@ -230,7 +230,7 @@ impl Session {
     }
 
     /// A first frame, for which an empty ring has room.
-    fn send(&self, kind: Kind, body: &[u8]) -> Result<()> {
+    fn send(&self, kind: FrameKind, body: &[u8]) -> Result<()> {
         if !send(&self.channel().to_node, kind, body)? {
             return Err(Error::Protocol("no room in a new channel".into()));
         }

@@ -20,7 +20,7 @@ use super::pass::{Answer, Order, limit, pair, receive, send};
 use crate::devices::Assigned;
 use crate::host::device::Device;
 use crate::host::record;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::{Error, ErrorKind, Refusal, Result};
 
@@ -70,7 +70,7 @@ struct Supervisor {
 /// output: problems, a line each, `begun` when all that can be served is, and its end.
 pub fn serve(name: &str) -> Result<()> {
     let device = Device::serve(name)?;
-    let entry = sysfs::one(Kind::Node, name)?;
+    let entry = sysfs::one(Holding::Node, name)?;
     let record = record::window(&device, &entry, false)?.1;
     let record = record.ok_or_else(|| record::incomplete(name))?;
     let requests = listening(name)?;

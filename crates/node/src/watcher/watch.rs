@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::backoff::Backoff;
 use super::metrics;
-use crate::listing::State;
+use crate::listing::NodeState;
 use crate::machine::Machine;
 use crate::node::Node;
 use crate::service::{Service, ServiceState, address, forget, is_held, keep};
@@ -124,15 +124,15 @@ impl Kept {
             return self.say("waiting", Some("there is no node of this name".into()));
         };
         match node.state {
-            State::Ready => self.up(stop, told),
+            NodeState::Ready => self.up(stop, told),
             // By hand, or by another command: it is waited for.
-            State::Starting | State::Lent => self.say("starting", None),
-            State::Ended => {
+            NodeState::Starting | NodeState::Lent => self.say("starting", None),
+            NodeState::Ended => {
                 let why =
                     node.message.map_or(node.word.to_owned(), |text| format!("panic: {text}"));
                 self.again(&format!("it has ended: {why}"), stop, told);
             }
-            State::Stopped | State::Created => self.again("it does not run", stop, told),
+            NodeState::Stopped | NodeState::Created => self.again("it does not run", stop, told),
         }
     }
 

@@ -11,7 +11,7 @@ use super::hand::Hand;
 use super::processor::{bits, serve_lane};
 use super::queue::serve;
 use super::{alert, inside, serve_what_waits, spinning};
-use crate::core::{Caller, Core, STEP};
+use crate::core::{Core, ProgramThread, STEP};
 use crate::cost::sleep_ticks;
 use crate::queue::{QUEUES, Queue};
 
@@ -73,7 +73,7 @@ fn has_work(core: &Core) -> bool {
 /// blocked but at a call and while it waits: it leaves nothing half done.
 #[derive(Debug)]
 struct Serving<'a> {
-    caller: Arc<Caller>,
+    caller: Arc<ProgramThread>,
     core: &'a Arc<Core>,
     /// Lifted last of all.
     signals: Blocked,
