@@ -17,12 +17,11 @@ use kumiki_boot::Piece;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::memory::numa;
+use crate::memory::numa::{self, BLOCKS};
 use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::{Error, ErrorKind, Result};
 
-const ROOT: &str = "/sys/devices/system/memory";
 const FIRMWARE: &str = "/sys/firmware/memmap";
 const NOTES: &str = "/run/kumiki-osnode";
 
@@ -200,7 +199,7 @@ fn chosen(
 }
 
 fn block_bytes() -> Result<u64> {
-    let path = Path::new(ROOT).join("block_size_bytes");
+    let path = Path::new(BLOCKS).join("block_size_bytes");
     let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::Unsupported {
             feature: "taking memory off line".into(),
@@ -214,13 +213,13 @@ fn block_bytes() -> Result<u64> {
 }
 
 fn state(block: u64) -> PathBuf {
-    Path::new(ROOT).join(format!("memory{block}/state"))
+    Path::new(BLOCKS).join(format!("memory{block}/state"))
 }
 
 /// Blocks on line, the likeliest to go first: those kept for movable pages, then from
 /// the top, where the kernel itself is not.
 fn candidates() -> Result<Vec<u64>> {
-    let entries = fs::read_dir(ROOT).map_err(|error| Error::file(ROOT, error))?;
+    let entries = fs::read_dir(BLOCKS).map_err(|error| Error::file(BLOCKS, error))?;
     let mut blocks = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

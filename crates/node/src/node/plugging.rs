@@ -69,15 +69,14 @@ impl Node {
 
     /// Takes a device away, at once if it runs.
     pub fn remove_device(&self, name: &str) -> Result<()> {
-        let record = self.forget(name)?;
-        if record && sysfs::one(Holding::Node, &self.name)?.runs() {
+        if self.forget(name)?.runs() {
             serve::ask(&self.name, &Control::Remove(name.to_owned()))?;
         }
         Ok(())
     }
 
-    /// Takes it out of the record; whether it was there.
-    fn forget(&self, name: &str) -> Result<bool> {
+    /// Takes it out of the record.
+    fn forget(&self, name: &str) -> Result<sysfs::Status> {
         let (device, entry, mut record) = self.owned()?;
         let before = record.devices.len();
         record.devices.retain(|device| device.name != name);
@@ -88,7 +87,7 @@ impl Node {
             ));
         }
         self.keep(&device, &entry, &record)?;
-        Ok(true)
+        Ok(entry)
     }
 
     /// Its devices.
