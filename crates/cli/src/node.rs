@@ -14,7 +14,8 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::agent::Role;
 use kumiki_node::{
-    Cpus, Lent, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec, Stages, Usage, is_node,
+    Cpus, KernelForm, Lent, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec, Stages,
+    Usage, is_node,
 };
 use kumiki_report::format;
 
@@ -292,11 +293,11 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                  for it: no --kernel, no --no-wait"
             );
             let name = &names[0];
-            let stages = Lent::find(name)?.start(how.bzimage, false, how.limit())?;
+            let stages = Lent::find(name)?.start(how.form(), how.limit())?;
             started(name, &stages, json)?;
         }
         NodeCommand::Restart { name, how } if is_node() => {
-            let stages = Lent::find(&name)?.start(how.bzimage, true, how.limit())?;
+            let stages = Lent::find(&name)?.restart(how.form(), how.limit())?;
             started(&name, &stages, false)?;
         }
         NodeCommand::Ls { json } if is_node() => lent(json)?,
@@ -362,13 +363,17 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
 }
 
 impl Starting {
+    fn form(&self) -> KernelForm {
+        if self.bzimage { KernelForm::BzImage } else { KernelForm::Vmlinux }
+    }
+
     fn limit(&self) -> Duration {
         Duration::from_secs(self.timeout)
     }
 }
 
 fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
-    started(node.name(), &node.start(how.bzimage, how.limit())?, json)
+    started(node.name(), &node.start(how.form(), how.limit())?, json)
 }
 
 /// Starts nodes at the same time. Each is tried, and the first failure is the error; the
@@ -382,12 +387,12 @@ fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Res
     let one = |name: &String| -> Result<Option<Stages>> {
         let node = Node::find(name)?;
         if no_wait {
-            for problem in node.begin(how.bzimage)? {
+            for problem in node.begin(how.form())? {
                 output::talk(format_args!("node {name}: not served: {problem}"));
             }
             return Ok(None);
         }
-        let stages = node.start(how.bzimage, how.limit())?;
+        let stages = node.start(how.form(), how.limit())?;
         if !json {
             started(name, &stages, false)?;
         }

@@ -16,7 +16,7 @@
 //! in reach. See `docs/design/node.md`.
 //!
 //! ```no_run
-//! use kumiki_node::{Cpus, MemorySource, Node, Spec};
+//! use kumiki_node::{Cpus, KernelForm, MemorySource, Node, Spec};
 //!
 //! let node = Node::create(&Spec {
 //!     name: "n1".into(),
@@ -28,7 +28,7 @@
 //!     devices: vec![],
 //!     init: None,
 //! })?;
-//! node.start(false, std::time::Duration::from_secs(60))?;
+//! node.start(KernelForm::Vmlinux, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
 //! ```
 
@@ -66,7 +66,7 @@ pub use host::spec::{Cpus, MemorySource, Spec};
 pub use image::files::Files;
 pub use image::initramfs::Base;
 pub use image::root::RootOf;
-pub use image::{Image, ImageInfo};
+pub use image::{Image, ImageInfo, KernelForm};
 pub use kumiki_rootfs::Source;
 pub use listing::{NodeInfo, NodeState};
 pub use machine::{

@@ -12,8 +12,8 @@ use crate::host::clocks::Clocks;
 use crate::host::grant::Grant;
 use crate::host::record::Record;
 use crate::host::spec::{Cpus, MemorySource, Spec};
-use crate::image::Image;
 use crate::image::load;
+use crate::image::{Image, KernelForm};
 use crate::memory::Memory;
 use crate::module::{abi, sysfs};
 use crate::wire::early::{self, StartId};
@@ -114,8 +114,8 @@ pub fn image(json: &[u8]) {
         init: None,
     };
     let record = Record::new(&spec, vec![3, 2]);
-    for compressed in [false, true] {
-        let Ok(origin) = image.origin(compressed) else { continue };
+    for form in [KernelForm::Vmlinux, KernelForm::BzImage] {
+        let Ok(origin) = image.origin(form) else { continue };
         let Ok(plan) = load::plan(&entry, &record, &origin, CLOCKS, StartId::now()) else {
             continue;
         };

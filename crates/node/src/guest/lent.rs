@@ -21,8 +21,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::host::grant::Grant;
 use crate::host::record::{Record, window_of};
-use crate::image::Image;
 use crate::image::load;
+use crate::image::{Image, KernelForm};
 use crate::memory::Memory;
 use crate::module::{abi, doorbell, requests};
 use crate::wire::early::StartId;
@@ -124,8 +124,17 @@ impl Lent {
     }
 
     /// Copies the image into its memory, starts its first cpu and waits until
-    /// its agent answers. One that runs is refused, unless it is to start `again`.
-    pub fn start(&self, compressed: bool, again: bool, limit: Duration) -> Result<Stages> {
+    /// its agent answers. One that runs is refused.
+    pub fn start(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
+        self.begin(form, false, limit)
+    }
+
+    /// As [`start`](Self::start), also of one that runs, which ends without a word.
+    pub fn restart(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
+        self.begin(form, true, limit)
+    }
+
+    fn begin(&self, form: KernelForm, again: bool, limit: Duration) -> Result<Stages> {
         let name = &self.grant.entry.name;
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Error::refused(
@@ -142,7 +151,7 @@ impl Lent {
             }
             return Err(not_lent(name));
         }
-        let started = self.load_and_start(compressed, again);
+        let started = self.load_and_start(form, again);
         self.window.settle();
         let (loaded, begin, execute) = started?;
         while self.window.word() != abi::WORD_READY {
@@ -158,7 +167,7 @@ impl Lent {
     /// The load phase, when the first interrupt was sent, and how long that took.
     fn load_and_start(
         &self,
-        compressed: bool,
+        form: KernelForm,
         again: bool,
     ) -> Result<(Loading, Instant, Duration)> {
         let Grant { entry, record, image, clocks } = &self.grant;
@@ -185,7 +194,7 @@ impl Lent {
         let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
         let mut loading = Loading::since(Instant::now());
         let image = Image::of(&record.image, map(image, false)?, image)?;
-        let origin = image.origin(compressed)?;
+        let origin = image.origin(form)?;
         let plan = timed(&mut loading.parts.plan_ms, || {
             load::plan(entry, record, &origin, *clocks, StartId::now())
         })?;
@@ -248,7 +257,7 @@ mod tests {
         assert!(lent.is_granted());
         lent.window.set_record(record_of("n3").as_bytes());
         assert!(!lent.is_granted());
-        let start = || lent.start(false, true, Duration::ZERO).unwrap_err().to_string();
+        let start = || lent.restart(KernelForm::Vmlinux, Duration::ZERO).unwrap_err().to_string();
         assert!(start().contains("not lent to this node"));
         // Left as it was, whether the other one starts it or not.
         assert_eq!(lent.window.begin(), abi::LENT);

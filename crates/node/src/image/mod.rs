@@ -81,6 +81,16 @@ impl std::fmt::Debug for Image {
     }
 }
 
+/// Form of the kernel that a start copies into a node's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelForm {
+    /// Uncompressed, as it runs.
+    #[default]
+    Vmlinux,
+    /// As it is shipped: it decompresses itself first, the paper's way.
+    BzImage,
+}
+
 /// An image as it is listed.
 #[derive(Debug, Serialize)]
 pub struct ImageInfo {
@@ -204,7 +214,8 @@ impl Image {
     pub fn verify(&self) -> Result<Option<&'static str>> {
         let header = &self.header;
         let is_bare = header.bzimage.is_none();
-        let file = self.read(self.kernel(!is_bare)?.1);
+        let form = if is_bare { KernelForm::Vmlinux } else { KernelForm::BzImage };
+        let file = self.read(self.kernel(form)?.1);
         let mut hash = Sha256::new();
         hash.update(&file);
         hash.update(self.read(header.initramfs));
@@ -239,8 +250,8 @@ impl Image {
     }
 
     /// The kernel in one of its forms, and its bytes.
-    pub(crate) fn kernel(&self, compressed: bool) -> Result<(&Kernel, Extent)> {
-        if !compressed {
+    pub(crate) fn kernel(&self, form: KernelForm) -> Result<(&Kernel, Extent)> {
+        if form == KernelForm::Vmlinux {
             return Ok((&self.header.kernel, self.header.kernel_bytes));
         }
         let bzimage = self.header.bzimage.as_ref().ok_or_else(|| {

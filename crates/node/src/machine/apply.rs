@@ -11,8 +11,8 @@ use super::file::{Machine, NodeWanted};
 use super::plan::{Offer, Step, plan};
 use super::rollout::Note;
 use super::situation::{Free, Situation};
-use crate::image::Image;
 use crate::image::ingredients::{Ingredients, Prepared};
+use crate::image::{Image, KernelForm};
 use crate::node::Node;
 use crate::service::{Held, Service, address};
 use crate::{Error, ErrorKind, Result};
@@ -209,7 +209,7 @@ fn remove(name: &str) -> Result<()> {
 
 fn start(name: &str, service: Option<&Service>, limit: Duration) -> Result<()> {
     let node = Node::find(name)?;
-    let outcome = match node.start(false, limit) {
+    let outcome = match node.start(KernelForm::Vmlinux, limit) {
         // It was not begun, but where a cpu may run or not.
         Err(Error::Refused(refusal)) if refusal.kind() != ErrorKind::Lost => {
             return Err(refusal.into());
@@ -250,7 +250,7 @@ impl Hands for OfNow {
             Step::Create(spec) => Node::find(&spec.name)?.delete(),
             Step::Remove { before, runs, .. } => {
                 let node = Node::create(before)?;
-                if *runs { node.start(false, self.limit).map(drop) } else { Ok(()) }
+                if *runs { node.start(KernelForm::Vmlinux, self.limit).map(drop) } else { Ok(()) }
             }
             Step::Start { node } => Node::find(node)?.stop(Duration::ZERO),
         }

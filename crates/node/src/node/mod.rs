@@ -18,12 +18,12 @@ use crate::host::grant::Grant;
 use crate::host::record::{self, Record, incomplete, window_of};
 use crate::host::spec::{Fault, MemorySource, Spec};
 use crate::host::{claims, cpus, reservation};
-use crate::image::Image;
 use crate::image::files::Files;
 use crate::image::ingredients::Ingredients;
 use crate::image::initramfs::Base;
 use crate::image::load;
 use crate::image::origin::Origin;
+use crate::image::{Image, KernelForm};
 use crate::listing::NodeInfo;
 use crate::memory::Memory;
 use crate::memory::numa;
@@ -97,22 +97,21 @@ impl Node {
     }
 
     /// Copies the image into the node's memory, starts its first cpu and waits
-    /// until the agent answers. A `compressed` kernel is the file as it is
-    /// shipped, which decompresses itself first: the paper's way.
-    pub fn start(&self, compressed: bool, limit: Duration) -> Result<Stages> {
+    /// until the agent answers.
+    pub fn start(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
         let stopped = self.stopped()?;
         let begin = Instant::now();
         let image = Image::open(&stopped.record.image)?;
-        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit, |_| Ok(()))
+        stopped.start(&image.origin(form)?, Loading::since(begin), limit, |_| Ok(()))
     }
 
     /// The same without the wait: whether it becomes ready is seen in [`Node::list`]. Returns
     /// what of its devices is not served, and why.
-    pub fn begin(&self, compressed: bool) -> Result<Vec<String>> {
+    pub fn begin(&self, form: KernelForm) -> Result<Vec<String>> {
         let loading = Loading::since(Instant::now());
         let stopped = self.stopped()?;
         let image = Image::open(&stopped.record.image)?;
-        let begun = stopped.begin(&image.origin(compressed)?, loading, StartId::now())?;
+        let begun = stopped.begin(&image.origin(form)?, loading, StartId::now())?;
         Ok(begun.problems)
     }
 
@@ -151,7 +150,10 @@ impl Node {
             timed(&mut loading.parts.read_kernel_ms, || Ingredients::read(kernel, base))?;
         if let Some(name) = ingredients.resident()? {
             let image = Image::open(&name)?;
-            return Ok((stopped.start(&image.origin(false)?, loading, limit, |_| Ok(()))?, name));
+            return Ok((
+                stopped.start(&image.origin(KernelForm::Vmlinux)?, loading, limit, |_| Ok(()))?,
+                name,
+            ));
         }
         if let Some(origin) = ingredients.as_shipped().filter(|_| stopped.has_one_cpu().is_ok()) {
             let stages = stopped.start(&origin, loading, limit, |parts| {
@@ -270,7 +272,7 @@ impl Node {
         let image = Image::open(&record.image)?;
         let clocks = Clocks::of_host()?;
         // What would be refused there is refused here.
-        load::plan(&entry, &record, &image.origin(false)?, clocks, StartId::now())?;
+        load::plan(&entry, &record, &image.origin(KernelForm::Vmlinux)?, clocks, StartId::now())?;
         self.keep(&device, &entry, &record)?;
         let image = sysfs::one(Holding::Image, &record.image)?.pieces;
         device.lend()?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::backoff::Backoff;
 use super::metrics;
+use crate::image::KernelForm;
 use crate::listing::NodeState;
 use crate::machine::Machine;
 use crate::node::Node;
@@ -210,7 +211,7 @@ impl Kept {
         self.say("starting", Some(why.to_owned()));
         let started = ended
             .and_then(|()| Node::find(&self.name))
-            .and_then(|node| node.start(false, START_LIMIT).map(drop));
+            .and_then(|node| node.start(KernelForm::Vmlinux, START_LIMIT).map(drop));
         self.state.restarts += u64::from(!first);
         match started {
             Ok(()) => {
