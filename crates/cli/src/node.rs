@@ -300,7 +300,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             let stages = Lent::find(&name)?.restart(how.form(), how.limit())?;
             started(&name, &stages, false)?;
         }
-        NodeCommand::Ls { json } if is_node() => lent(json)?,
+        NodeCommand::Ls { json } if is_node() => nodes_of(&Lent::list()?, json, None)?,
         NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
         NodeCommand::Start { names, kernel: Some(kernel), base, no_wait, how, json } => {
             let [name] = &names[..] else {
@@ -432,33 +432,21 @@ fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// In a node: those that it may start.
-fn lent(json: bool) -> Result<()> {
-    let known = Lent::names()?.into_iter();
-    let known: Vec<_> = known
-        .map(|name| {
-            // One that the host has taken back since is not there.
-            let word = Lent::find(&name).map_or("taken back", |lent| lent.word());
-            (name, word)
-        })
-        .collect();
-    if json {
-        return output::json(&known);
-    }
-    let mut table = output::Rows::new(&["node", "word"], 2);
-    for (name, word) in known {
-        table.add([name, word.to_owned()]);
-    }
-    table.print()
+fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
+    let host = || {
+        let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
+        [top::HOST.to_owned(), "up".to_owned(), "-".to_owned(), top::online(), bytes]
+    };
+    nodes_of(nodes, json, (!json).then(host))
 }
 
-fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
+/// The nodes, for people after a row of the host's if there is one.
+fn nodes_of(nodes: &[NodeInfo], json: bool, host: Option<[String; 5]>) -> Result<()> {
     if json {
         return output::json(&nodes);
     }
     let mut table = output::Rows::new(&["node", "state", "image", "cpus", "memory"], 4);
-    let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
-    table.add([top::HOST.to_owned(), "up".to_owned(), "-".to_owned(), top::online(), bytes]);
+    host.into_iter().for_each(|host| table.add(host));
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
         table.add([

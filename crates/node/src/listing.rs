@@ -82,6 +82,16 @@ fn look(entry: &sysfs::Status) -> Result<(NodeInfo, Option<Record>)> {
         is_lent = entry.state == "running" && window.is_lent();
         message = (meaning(entry.word) == "panic").then(|| window.message());
     }
+    Ok((described(entry, record.as_ref(), is_lent, message), record))
+}
+
+/// A node by its entry, and its record where making it was not interrupted.
+pub(crate) fn described(
+    entry: &sysfs::Status,
+    record: Option<&Record>,
+    is_lent: bool,
+    message: Option<String>,
+) -> NodeInfo {
     let state = match entry.state.as_str() {
         "running" if has_ended(entry.word) => NodeState::Ended,
         "running" if entry.word == abi::WORD_READY => NodeState::Ready,
@@ -90,21 +100,20 @@ fn look(entry: &sysfs::Status) -> Result<(NodeInfo, Option<Record>)> {
         "stopped" => NodeState::Stopped,
         _ => NodeState::Created,
     };
-    let info = NodeInfo {
+    NodeInfo {
         state,
         word: meaning(entry.word),
         message,
         cpus: entry.cpus.iter().map(|&(cpu, _)| cpu).collect(),
         bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
         memory: entry.pieces.iter().map(sysfs::range).collect(),
-        lent_to: record.as_ref().and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
-        command_line: record.as_ref().map(|record| record.command_line.clone()),
-        image: record.as_ref().map(|record| record.image.clone()),
+        lent_to: record.and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
+        command_line: record.map(|record| record.command_line.clone()),
+        image: record.map(|record| record.image.clone()),
         owner: entry.owner,
         service: service::state_of(&entry.name),
         name: entry.name.clone(),
-    };
-    Ok((info, record))
+    }
 }
 
 /// Which nodes start from which images, and whether another node starts them.

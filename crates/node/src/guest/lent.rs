@@ -23,7 +23,9 @@ use crate::host::grant::Grant;
 use crate::host::record::{Record, window_of};
 use crate::image::load;
 use crate::image::{Image, KernelForm};
+use crate::listing::{self, NodeInfo};
 use crate::memory::Memory;
+use crate::module::sysfs::{RUNNING, Status};
 use crate::module::{abi, doorbell, requests};
 use crate::wire::early::StartId;
 use crate::wire::silence::silent;
@@ -77,7 +79,7 @@ impl std::fmt::Debug for Lent {
 
 impl Lent {
     /// Names of all that the host has sent; it may have taken some back.
-    pub fn names() -> Result<Vec<String>> {
+    fn names() -> Result<Vec<String>> {
         let Ok(entries) = fs::read_dir(FOLDER) else { return Ok(Vec::new()) };
         let name = |entry: std::io::Result<fs::DirEntry>| {
             Ok(entry?.file_name().to_string_lossy().into_owned())
@@ -118,9 +120,24 @@ impl Lent {
                 .is_ok_and(|record: Record| record == self.grant.record)
     }
 
-    /// Its last word about itself.
-    pub fn word(&self) -> &'static str {
-        meaning(self.window.word())
+    /// All that this node may start now, as the host lists them.
+    pub fn list() -> Result<Vec<NodeInfo>> {
+        let all = Lent::names()?.into_iter().filter_map(|name| match Lent::find(&name) {
+            Ok(lent) => Some(Ok(lent.info())),
+            // The host has taken it back since.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => Some(Err(error)),
+        });
+        all.collect()
+    }
+
+    fn info(&self) -> NodeInfo {
+        let Grant { entry, record, .. } = &self.grant;
+        // To the host it runs, as long as it is lent.
+        let (state, word) = (RUNNING.into(), self.window.word());
+        let entry = Status { state, word, owner: 0, ..entry.clone() };
+        let message = (meaning(entry.word) == "panic").then(|| self.window.message());
+        listing::described(&entry, Some(record), true, message)
     }
 
     /// Copies the image into its memory, starts its first cpu and waits until
@@ -221,16 +238,16 @@ fn not_lent(name: &str) -> Error {
 mod tests {
     use super::*;
     use crate::host::clocks::Clocks;
-    use crate::module::sysfs;
+    use crate::listing::NodeState;
 
     /// A node of a file, as the host has lent it, and the grant.
     fn lent_to(starter: &str) -> Lent {
         let record: Record = serde_json::from_str(&record_of(starter)).unwrap();
-        let entry = sysfs::Status {
+        let entry = Status {
             name: "n2".into(),
             state: "running".into(),
             owner: 0,
-            pieces: vec![],
+            pieces: vec![Piece { address: 1 << 30, bytes: 256 << 20 }],
             cpus: vec![],
             slice: 0,
             word: 0,
@@ -249,6 +266,20 @@ mod tests {
         format!(
             r#"{{"version":1,"name":"n2","image":"deb","cpus":[2],"command_line":"","lent_to":"{starter}"}}"#
         )
+    }
+
+    #[test]
+    fn a_lent_node_is_listed_as_the_host_lists_it() {
+        let info = lent_to("n1").info();
+        assert_eq!(
+            (&*info.name, info.state, info.image.as_deref()),
+            ("n2", NodeState::Lent, Some("deb"))
+        );
+        assert_eq!((info.lent_to.as_deref(), info.message), (Some("n1"), None));
+        assert_eq!(
+            (info.bytes, &info.memory[..]),
+            (256 << 20, &["0x40000000-0x50000000".to_owned()][..])
+        );
     }
 
     #[test]

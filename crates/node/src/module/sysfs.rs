@@ -12,6 +12,8 @@ use crate::module::requests;
 use crate::{Error, ErrorKind, Result};
 
 const ROOT: &str = "/sys/class/misc/kumiki-osnode";
+/// State of a node that was started and not stopped, or that another one may start.
+pub(crate) const RUNNING: &str = "running";
 
 /// The module's parameter, which may be written at any time.
 pub(crate) const IMAGE_LIMIT: &str = "/sys/module/osnode/parameters/image_limit_mb";
@@ -34,7 +36,7 @@ pub(crate) struct Status {
 impl Status {
     /// Whether it is a node that runs, or that another one may start.
     pub(crate) fn runs(&self) -> bool {
-        self.state == "running"
+        self.state == RUNNING
     }
 
     /// Refuses a node that runs, with the way to one that does not.
