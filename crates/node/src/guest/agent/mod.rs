@@ -203,13 +203,14 @@ fn serve() -> Result<()> {
     loop {
         for number in 0..abi::CHANNELS {
             match window.channel(number).state() {
-                abi::CHANNEL_OPEN if talks.begin(number) => {
+                abi::CHANNEL_OPEN => {
+                    let Some(turn) = talks.begin(number) else { continue };
                     let (window, talks) = (Arc::clone(&window), Arc::clone(&talks));
                     thread::spawn(move || {
-                        if let Err(error) = program::serve(&window, number, &talks) {
+                        if let Err(error) = program::serve(&window, turn, &talks) {
                             log(&format!("channel {number}: {error}"));
                         }
-                        talks.end(&window, number);
+                        talks.end(&window, turn);
                     });
                 }
                 abi::CHANNEL_CLOSED => talks.free_forgotten(&window, number),

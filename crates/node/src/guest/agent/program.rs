@@ -13,7 +13,7 @@ use rustix::termios::tcgetpgrp;
 
 use super::ending::Telling;
 use super::root;
-use super::sleep::{self, Talks};
+use super::sleep::{self, Talks, Turn};
 use super::streams::{Streams, would_block};
 use crate::guest::lent;
 use crate::module::{abi, doorbell};
@@ -24,13 +24,13 @@ use crate::{Error, Result};
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Serves the channel until its client has closed it.
-pub(super) fn serve(window: &Window, number: usize, talks: &Talks) -> Result<()> {
+pub(super) fn serve(window: &Window, turn: Turn, talks: &Talks) -> Result<()> {
     let bell = super::open()?;
-    let talk = Talk { channel: window.channel(number), bell: &bell };
+    let talk = Talk { channel: window.channel(turn.number()), bell: &bell };
     let outcome = match talk.first_frame() {
         Ok(Wish::Done) => Ok(()),
         // It is somebody else's channel when the node has slept.
-        Ok(Wish::Keep) => match sleep::sleep(window, &bell, talks, number) {
+        Ok(Wish::Keep) => match sleep::sleep(window, &bell, talks, turn) {
             Ok(()) => return Ok(()),
             Err(error) => Err(error),
         },

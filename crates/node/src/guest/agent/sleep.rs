@@ -39,8 +39,30 @@ pub(super) struct Talks(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    busy: HashSet<usize>,
+    busy: HashSet<Turn>,
     asleep: bool,
+    /// How often the node has woken up: its channels are others then.
+    life: u64,
+}
+
+/// A thread's right to a channel, in one life of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Turn {
+    number: usize,
+    life: u64,
+}
+
+impl State {
+    fn is_busy(&self, number: usize) -> bool {
+        self.busy.iter().any(|turn| turn.number == number)
+    }
+}
+
+impl Turn {
+    /// The channel's.
+    pub(super) fn number(self) -> usize {
+        self.number
+    }
 }
 
 impl Talks {
@@ -48,37 +70,37 @@ impl Talks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a thread is to serve this channel, which has a client.
-    pub(super) fn begin(&self, number: usize) -> bool {
+    /// The right to serve this channel, which has a client, unless a thread has it.
+    pub(super) fn begin(&self, number: usize) -> Option<Turn> {
         let mut state = self.state();
-        !state.asleep && state.busy.insert(number)
+        let turn = Turn { number, life: state.life };
+        (!state.asleep && !state.is_busy(number) && state.busy.insert(turn)).then_some(turn)
     }
 
     /// The channel is the next client's, unless it is so already.
-    pub(super) fn end(&self, window: &Window, number: usize) {
+    pub(super) fn end(&self, window: &Window, turn: Turn) {
         // Under the lock: a client may open the channel as soon as it is free.
         let mut state = self.state();
-        if state.busy.remove(&number) {
-            window.channel(number).free();
+        if state.busy.remove(&turn) {
+            window.channel(turn.number).free();
         }
     }
 
     /// Frees a channel of an agent that has died.
     pub(super) fn free_forgotten(&self, window: &Window, number: usize) {
         let state = self.state();
-        if !state.asleep && !state.busy.contains(&number) {
+        if !state.asleep && !state.is_busy(number) {
             window.channel(number).free();
         }
     }
 
     /// From now on no other talk begins, and there is none: a thread that sleeps with the node
     /// would wake up in a window in which its channel is somebody else's.
-    fn silence(&self, window: &Window, own: usize) -> Result<()> {
+    fn silence(&self, window: &Window, own: Turn) -> Result<()> {
         let mut state = self.state();
         let others = (0..abi::CHANNELS).filter(|&number| {
-            number != own
-                && (state.busy.contains(&number)
-                    || window.channel(number).state() != abi::CHANNEL_FREE)
+            number != own.number
+                && (state.is_busy(number) || window.channel(number).state() != abi::CHANNEL_FREE)
         });
         let others = others.count();
         if others > 0 {
@@ -92,22 +114,23 @@ impl Talks {
         Ok(())
     }
 
-    /// Others may begin. Of one that has slept the channel is not this talk's any more.
-    fn resume(&self, own: Option<usize>) {
+    /// Others may begin. Of a node that has slept no channel is anybody's.
+    fn resume(&self, slept: bool) {
         let mut state = self.state();
         state.asleep = false;
-        if let Some(own) = own {
-            state.busy.remove(&own);
+        if slept {
+            state.busy.clear();
+            state.life += 1;
         }
     }
 }
 
-/// Sleeps, and returns when the node has woken up, maybe as a copy. `number` is the channel by
-/// which the host asks, and which is not this talk's afterwards.
-pub(super) fn sleep(window: &Window, bell: &File, talks: &Talks, number: usize) -> Result<()> {
+/// Sleeps, and returns when the node has woken up, maybe as a copy. The channel by which the host
+/// asks is not this talk's afterwards.
+pub(super) fn sleep(window: &Window, bell: &File, talks: &Talks, turn: Turn) -> Result<()> {
     may_sleep(&fs::read_to_string("/proc/self/mounts").unwrap_or_default())?;
     clock_is_measured(Path::new(CLOCK))?;
-    talks.silence(window, number)?;
+    talks.silence(window, turn)?;
     let slept = requests::guest_sleep(bell).map_err(|error| {
         Error::Refused(match error {
             Errno::BUSY => "a task or a device of it does not sleep".to_owned(),
@@ -121,7 +144,7 @@ pub(super) fn sleep(window: &Window, bell: &File, talks: &Talks, number: usize) 
             error => format!("a device of it does not sleep: {error}"),
         })
     });
-    talks.resume(slept.is_ok().then_some(number));
+    talks.resume(slept.is_ok());
     slept?;
     renew();
     super::introduce(window, bell)
@@ -227,37 +250,39 @@ mod tests {
     #[test]
     fn a_node_with_other_clients_does_not_sleep() {
         let (window, talks) = (window(), Talks::default());
-        assert!(talks.begin(2) && talks.begin(5) && !talks.begin(5));
-        let said = talks.silence(&window, 2).unwrap_err().to_string();
+        let (own, other) = (talks.begin(2).unwrap(), talks.begin(5).unwrap());
+        assert_eq!(talks.begin(5), None);
+        let said = talks.silence(&window, own).unwrap_err().to_string();
         assert!(said.contains("1 other client talks"), "{said}");
-        talks.end(&window, 5);
+        talks.end(&window, other);
         // One whose thread is not begun yet.
         window.channel(1).open();
-        assert!(talks.silence(&window, 2).is_err());
+        assert!(talks.silence(&window, own).is_err());
         window.channel(1).free();
-        talks.silence(&window, 2).unwrap();
-        assert!(!talks.begin(3));
+        talks.silence(&window, own).unwrap();
+        assert_eq!(talks.begin(3), None);
     }
 
     /// The window of a node that wakes up is empty, and its channels new clients'.
     #[test]
     fn who_slept_leaves_the_channel_to_its_next_client() {
         let (window, talks) = (window(), Talks::default());
-        assert!(talks.begin(2));
-        talks.silence(&window, 2).unwrap();
+        let slept = talks.begin(2).unwrap();
+        talks.silence(&window, slept).unwrap();
         window.channel(2).open();
-        talks.resume(Some(2));
-        assert!(talks.begin(2));
-        // As the thread that slept ends, a moment later: not its own any more.
-        talks.resume(Some(2));
-        talks.end(&window, 2);
-        assert_eq!(window.channel(2).state(), abi::CHANNEL_OPEN);
+        talks.resume(true);
+        let next = talks.begin(2).unwrap();
+        // The thread that slept ends a moment later.
+        talks.end(&window, slept);
+        assert_eq!((window.channel(2).state(), talks.begin(2)), (abi::CHANNEL_OPEN, None));
+        talks.end(&window, next);
+        assert_eq!(window.channel(2).state(), abi::CHANNEL_FREE);
         // One that did not sleep still has it, and answers there.
-        assert!(talks.begin(4));
-        talks.silence(&window, 4).unwrap();
-        talks.resume(None);
+        let awake = talks.begin(4).unwrap();
+        talks.silence(&window, awake).unwrap();
+        talks.resume(false);
         window.channel(4).open();
-        talks.end(&window, 4);
+        talks.end(&window, awake);
         assert_eq!(window.channel(4).state(), abi::CHANNEL_FREE);
     }
 
