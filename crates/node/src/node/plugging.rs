@@ -41,7 +41,7 @@ impl Node {
         })?;
         nobody_has(&self.name, &[record.devices.clone(), vec![added.clone()]].concat())?;
         record.devices.push(added.clone());
-        self.keep(&device, &entry, &record)?;
+        self.set_record(&device, &entry, &record)?;
         drop(device);
         if !entry.runs() {
             return Ok(added.name);
@@ -86,7 +86,7 @@ impl Node {
                 format!("node {} has no device {name}: see kumiki node device ls {0}", self.name),
             ));
         }
-        self.keep(&device, &entry, &record)?;
+        self.set_record(&device, &entry, &record)?;
         Ok(entry)
     }
 
