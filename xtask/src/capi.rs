@@ -52,7 +52,11 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     // Before the long build: a prefix that cannot be written down.
     let pc = pkg_config(place, &version.to_string())?;
 
-    run(&mut cargo(&format!("build --package kumiki-capi --profile {profile} --locked")))?;
+    // Without the library for Rust beside them: cargo optimizes across crates only what can all be
+    // linked for good.
+    run(&mut cargo(&format!(
+        "rustc --package kumiki-capi --lib --crate-type cdylib,staticlib --profile {profile} --locked"
+    )))?;
     // The one profile whose folder is called otherwise.
     let folder = if profile == "dev" { "debug" } else { profile };
     let built = metadata.target_directory.join(folder);

@@ -120,7 +120,7 @@ enum Chore {
         #[arg(long, value_name = "DIR")]
         prefix: PathBuf,
         /// Built by this profile: `release` is quick to build, and slower
-        #[arg(long, value_name = "PROFILE", default_value = "dist")]
+        #[arg(long, value_name = "PROFILE", default_value = ship::install::PROFILE)]
         profile: String,
     },
     /// Packs the crates that are published, builds them outside of the workspace, and runs the

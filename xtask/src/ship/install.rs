@@ -12,7 +12,7 @@ use crate::debian;
 use crate::run::{cargo, metadata, program, read, root, run};
 
 /// The profile that is shipped.
-pub(super) const PROFILE: &str = "dist";
+pub(crate) const PROFILE: &str = "ship";
 /// The programs: each crate, and what it makes.
 const PROGRAMS: [(&str, &str); 2] = [("kumiki-cli", "kumiki"), ("kumiki-du", "kumiki-du")];
 /// Shells, and what their completions are called below `share`.
