@@ -48,7 +48,7 @@ pub(crate) fn dist() -> Result<ExitCode> {
 /// crate is found in a program.
 fn verb() -> Result<&'static str> {
     tool::subcommand("auditable", "cargo-auditable")?;
-    Ok("auditable build")
+    Ok("auditable rustc")
 }
 
 /// The time of the commit, or now where there is none.
