@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use crate::device::Device;
-use crate::kind::Kind;
-use crate::record::Record;
+use crate::Result;
+use crate::host::device::Device;
+use crate::host::record::{self, Record};
+use crate::module::kind::Kind;
+use crate::module::{abi, sysfs};
 use crate::service::{self, ServiceState};
-use crate::window::{has_ended, meaning};
-use crate::{Result, abi, record, tree};
+use crate::wire::window::{has_ended, meaning};
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -58,7 +59,7 @@ pub struct NodeInfo {
 
 /// All nodes.
 pub(crate) fn nodes() -> Result<Vec<NodeInfo>> {
-    tree::each(Kind::Node, |entry| Ok(look(entry)?.0))
+    sysfs::each(Kind::Node, |entry| Ok(look(entry)?.0))
 }
 
 /// A node with its record, where making it was not interrupted, and the sizes of its pieces.
@@ -66,13 +67,13 @@ pub(crate) type Recorded = (NodeInfo, Option<Record>, Vec<u64>);
 
 /// All nodes by their records.
 pub(crate) fn records() -> Result<Vec<Recorded>> {
-    tree::each(Kind::Node, |entry| {
+    sysfs::each(Kind::Node, |entry| {
         let (info, record) = look(entry)?;
         Ok((info, record, entry.pieces.iter().map(|piece| piece.bytes).collect()))
     })
 }
 
-fn look(entry: &tree::Entry) -> Result<(NodeInfo, Option<Record>)> {
+fn look(entry: &sysfs::Entry) -> Result<(NodeInfo, Option<Record>)> {
     let device = Device::read(Kind::Node, &entry.name)?;
     let (mut message, mut record, mut is_lent) = (None, None, false);
     if !entry.pieces.is_empty() {
@@ -95,7 +96,7 @@ fn look(entry: &tree::Entry) -> Result<(NodeInfo, Option<Record>)> {
         message,
         cpus: entry.cpus.iter().map(|&(cpu, _)| cpu).collect(),
         bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
-        memory: entry.pieces.iter().map(tree::range).collect(),
+        memory: entry.pieces.iter().map(sysfs::range).collect(),
         lent_to: record.as_ref().and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
         command_line: record.as_ref().map(|record| record.command_line.clone()),
         image: record.as_ref().map(|record| record.image.clone()),

@@ -8,19 +8,20 @@ use std::time::{Duration, Instant};
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
 
-use crate::clocks::Clocks;
-use crate::early::StartId;
-use crate::frame::{self, Kind, Program, Size};
-use crate::grant::Grant;
+use crate::host::clocks::Clocks;
+use crate::host::grant::Grant;
+use crate::host::record::Record;
+use crate::host::spec::{Cpus, MemorySource, Spec};
 use crate::image::Image;
+use crate::image::load;
 use crate::memory::Memory;
-use crate::record::Record;
-use crate::ring::Ring;
-use crate::silence::silent;
-use crate::spec::{Cpus, MemorySource, Spec};
-use crate::stages::{Loading, Stages};
-use crate::window::{Window, has_ended, meaning};
-use crate::{abi, early, load, tree};
+use crate::module::{abi, sysfs};
+use crate::wire::early::{self, StartId};
+use crate::wire::frame::{self, Kind, Program, Size};
+use crate::wire::ring::Ring;
+use crate::wire::silence::silent;
+use crate::wire::stages::{Loading, Stages};
+use crate::wire::window::{Window, has_ended, meaning};
 
 pub use crate::machine::made_up::machine;
 pub use crate::serve::made_up::node;
@@ -93,7 +94,7 @@ pub fn image(json: &[u8]) {
     let memory = Memory::zeroed(abi::PIECE_UNIT);
     let Ok(image) = Image::with_header(memory, json) else { return };
     let first = Piece { address: 1 << 30, bytes: 64 << 20 };
-    let entry = tree::Entry {
+    let entry = sysfs::Entry {
         name: "n1".into(),
         state: "created".into(),
         owner: 0,

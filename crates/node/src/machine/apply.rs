@@ -12,7 +12,7 @@ use super::plan::{Offer, Step, plan};
 use super::rollout::Note;
 use super::situation::{Free, Situation};
 use crate::image::Image;
-use crate::ingredients::{Ingredients, Prepared};
+use crate::image::ingredients::{Ingredients, Prepared};
 use crate::node::Node;
 use crate::service::{Held, Service, address};
 use crate::{Error, Result};

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use super::file::{Machine, NodeWanted};
 use super::situation::{Existing, Situation};
-use crate::spec::{Cpus, Fault, Spec};
-use crate::{Result, cpu_list, cpus, numa};
+use crate::Result;
+use crate::host::cpus;
+use crate::host::spec::{Cpus, Fault, Spec};
+use crate::memory::{cpu_list, numa};
 
 /// Whether nodes that exist otherwise than a file asks for are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

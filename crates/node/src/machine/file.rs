@@ -10,12 +10,12 @@ use kumiki_rootfs::Source as RootSource;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use crate::compose::Base;
 use crate::devices::{DeviceSpec, Disk, Net, Share};
-use crate::kind::{Kind, padded};
-use crate::root::RootOf;
+use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
+use crate::image::initramfs::Base;
+use crate::image::root::RootOf;
+use crate::module::kind::{Kind, padded};
 use crate::service::Service;
-use crate::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::{Error, Result};
 
 /// Longest file, in bytes: longer was not written by a person for this.

@@ -8,9 +8,9 @@ use super::change::Changes;
 use super::file::Machine;
 use super::plan::{Offer, Step, plan};
 use super::situation::{Existing, Free, Resident, Situation};
+use crate::host::spec::{Cpus, MemorySource};
+use crate::image::needs::Needs;
 use crate::listing::State;
-use crate::needs::Needs;
-use crate::spec::{Cpus, MemorySource};
 use crate::{Error, Result};
 
 pub(super) const MIB: u64 = 1 << 20;

@@ -8,10 +8,11 @@ use serde::Serialize;
 use super::change::{Changes, changed, chosen};
 use super::file::{ImageWanted, Machine, NodeWanted};
 use super::situation::Situation;
+use crate::Result;
+use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
+use crate::image::needs::Needs;
 use crate::listing::State;
-use crate::needs::Needs;
-use crate::spec::{Cpus, Fault, MemorySource, Spec};
-use crate::{Result, cpu_list};
+use crate::memory::cpu_list;
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,11 +6,14 @@ use std::fs;
 use serde::Serialize;
 
 use crate::devices::DeviceSpec;
+use crate::host::spec::{Cpus, MemorySource, Spec};
+use crate::host::{cpus, device};
 use crate::image::Image;
+use crate::image::needs::Needs;
 use crate::listing::State;
-use crate::needs::Needs;
-use crate::spec::{Cpus, MemorySource, Spec};
-use crate::{Result, cpus, device, listing, numa, requests, tree};
+use crate::memory::numa;
+use crate::module::{requests, sysfs};
+use crate::{Result, listing};
 
 /// Cpus, memory and images that a machine has for nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -47,7 +50,7 @@ impl Free {
         Ok(Free {
             cpus: cpus::free()?,
             held: cpus::held()?,
-            low_slices: tree::low_slices()?,
+            low_slices: sysfs::low_slices()?,
             memory_bytes: device::available_bytes()?.saturating_sub(device::HOST_KEEPS_BYTES),
             host_keeps_bytes: device::HOST_KEEPS_BYTES,
             blocks: blocks(&fs::read_to_string(path).map_err(|e| crate::Error::file(path, e))?),

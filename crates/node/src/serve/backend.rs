@@ -7,7 +7,8 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRe
 use vmm_sys_util::eventfd::EventFd;
 
 use super::bus::{Doorbell, QueueWords};
-use crate::{Error, Result, abi};
+use crate::module::abi;
+use crate::{Error, Result};
 
 /// An eventfd's descriptor.
 pub(super) fn fd(event: &EventFd) -> BorrowedFd<'_> {

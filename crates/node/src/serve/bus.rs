@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::memory::Memory;
-use crate::{abi, requests};
+use crate::module::{abi, requests};
 
 /// Of a status: the device stands still until its driver begins anew.
 pub(super) const NEEDS_RESET: u32 = 64;

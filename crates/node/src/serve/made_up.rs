@@ -21,8 +21,9 @@ use super::net::Mover;
 use super::slot::Slot;
 use super::tap::{F_MRG_RXBUF, ID, Link};
 use super::transfer::Medium;
+use crate::Result;
 use crate::memory::Memory;
-use crate::{Result, abi};
+use crate::module::abi;
 
 /// Of the node: two pieces with a hole between them.
 const PIECE_BYTES: u64 = 64 << 10;

@@ -16,9 +16,10 @@ use super::block::NOT_AT_ALL;
 use super::pass::Passed;
 use super::share::{self, Daemon};
 use super::tap::{self, Link};
+use crate::devices::interface::Interface;
+use crate::devices::nat;
 use crate::devices::{Assigned, DeviceSpec, Disk, Net, mac_bytes};
-use crate::interface::Interface;
-use crate::{Error, Result, nat};
+use crate::{Error, Result};
 
 const VHOST_NET: &str = "/dev/vhost-net";
 const VHOST_VSOCK: &str = "/dev/vhost-vsock";

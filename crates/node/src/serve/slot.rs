@@ -17,7 +17,8 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::backend::{Backend, Description, Interrupt, NodeMemory, Ring, checked};
 use super::bus::{Doorbell, NEEDS_RESET};
-use crate::{Error, Result, abi};
+use crate::module::abi;
+use crate::{Error, Result};
 
 const DRIVER_OK: u32 = 4;
 const FEATURES_OK: u32 = 8;

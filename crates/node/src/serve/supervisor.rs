@@ -17,10 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use super::open::Kept;
 use super::pass::{Answer, Order, limit, pair, receive, send};
-use crate::device::Device;
 use crate::devices::Assigned;
-use crate::kind::Kind;
-use crate::{Error, Result, abi, record, tree};
+use crate::host::device::Device;
+use crate::host::record;
+use crate::module::kind::Kind;
+use crate::module::{abi, sysfs};
+use crate::{Error, Result};
 
 /// A server that dies so often within so long is not started again.
 const DEATHS: usize = 5;
@@ -68,7 +70,7 @@ struct Supervisor {
 /// output: problems, a line each, `begun` when all that can be served is, and its end.
 pub fn serve(name: &str) -> Result<()> {
     let device = Device::serve(name)?;
-    let entry = tree::one(Kind::Node, name)?;
+    let entry = sysfs::one(Kind::Node, name)?;
     let record = record::window(&device, &entry, false)?.1;
     let record = record.ok_or_else(|| record::incomplete(name))?;
     let requests = listening(name)?;

@@ -25,10 +25,11 @@ use super::transfer::Medium;
 use super::user::Share;
 use super::vhost::{KernelNet, KernelVsock};
 use super::{confine, net};
+use crate::host::record::window_of;
 use crate::memory::Memory;
-use crate::record::window_of;
-use crate::window::has_ended;
-use crate::{Error, Result, abi};
+use crate::module::abi;
+use crate::wire::window::has_ended;
+use crate::{Error, Result};
 
 /// How long a sleep may last, should a doorbell get lost.
 const LOOK_AGAIN: rustix::event::Timespec =
@@ -72,7 +73,7 @@ impl Worker {
         let device = files.into_iter().next();
         let device = device.ok_or_else(|| Error::Refused("no descriptor of the module".into()))?;
         let device = Arc::new(device);
-        let first = *pieces.first().ok_or_else(|| crate::record::incomplete(name))?;
+        let first = *pieces.first().ok_or_else(|| crate::host::record::incomplete(name))?;
         let window = Memory::map(device.as_fd(), &[window_of(&first)], true)?;
         let memory = Arc::new(memory_of(&device, pieces)?);
         let doorbell =

@@ -1,0 +1,251 @@
+//! In a node: another node, which the host has lent to this one, and its start
+//! from here. The image and the other's memory are read and written where they
+//! are; the host takes no part.
+//!
+//! ```text
+//!   NOT_LENT --host: LEND--> LENT --here--> STARTING --here--> LENT --host: STOP--> NOT_LENT
+//! ```
+//!
+//! Whoever starts holds STARTING from before the first write to the other's
+//! memory until after the SIPI, and the host waits for that before it takes the
+//! node back and gives its memory away.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kumiki_boot::Piece;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::host::grant::Grant;
+use crate::host::record::{Record, window_of};
+use crate::image::Image;
+use crate::image::load;
+use crate::memory::Memory;
+use crate::module::{abi, doorbell, requests};
+use crate::wire::early::StartId;
+use crate::wire::silence::silent;
+use crate::wire::stages::{Loading, Stages, timed};
+use crate::wire::window::{Window, has_ended, meaning};
+use crate::{Error, Result};
+
+/// Where the agent keeps grants.
+const FOLDER: &str = "/run/kumiki/lent";
+
+/// Physical memory. What is not this kernel's own can be mapped, as it is for it
+/// what a device's would be.
+const MEMORY: &str = "/dev/mem";
+
+/// How often a node that was started from here is looked at: its doorbell rings
+/// at the host.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Keeps a grant that the host has sent.
+pub(crate) fn keep(body: &[u8]) -> Result<()> {
+    let grant: Grant = serde_json::from_slice(body)
+        .map_err(|error| Error::Protocol(format!("no grant: {error}")))?;
+    fs::create_dir_all(FOLDER).map_err(|error| Error::file(FOLDER, error))?;
+    let path = path(&grant.entry.name);
+    fs::write(&path, body).map_err(|error| Error::file(path, error))
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
+}
+
+/// Whether this kernel is a node.
+pub fn is_node() -> bool {
+    Path::new(abi::GUEST_DEVICE).exists()
+}
+
+/// A node that this one may start.
+pub struct Lent {
+    grant: Grant,
+    /// Held locked by who starts it.
+    file: File,
+    memory: File,
+    window: Window,
+}
+
+impl std::fmt::Debug for Lent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lent").field("grant", &self.grant).finish_non_exhaustive()
+    }
+}
+
+impl Lent {
+    /// Names of all that the host has sent; it may have taken some back.
+    pub fn names() -> Result<Vec<String>> {
+        let Ok(entries) = fs::read_dir(FOLDER) else { return Ok(Vec::new()) };
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            Ok(entry?.file_name().to_string_lossy().into_owned())
+        };
+        let mut names: Vec<_> = entries
+            .map(name)
+            .collect::<Result<_, std::io::Error>>()
+            .map_err(|error| Error::file(FOLDER, error))?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// One by its name.
+    pub fn find(name: &str) -> Result<Self> {
+        let gone = || not_lent(name);
+        if !Lent::names()?.iter().any(|known| known == name) {
+            return Err(gone());
+        }
+        let path = path(name);
+        let file = File::open(&path).map_err(|error| Error::file(&path, error))?;
+        let grant: Grant = serde_json::from_reader(&file)
+            .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
+        let memory = OpenOptions::new().read(true).write(true).open(MEMORY);
+        let memory = memory.map_err(|error| Error::file(MEMORY, error))?;
+        let first = grant.entry.pieces.first().ok_or_else(gone)?;
+        let window = Window::new(Memory::map(memory.as_fd(), &[window_of(first)], true)?);
+        let lent = Lent { grant, file, memory, window };
+        if lent.is_granted() { Ok(lent) } else { Err(gone()) }
+    }
+
+    /// Whether the grant holds still: its memory may be somebody else's by now, and
+    /// the node lent to another one.
+    fn is_granted(&self) -> bool {
+        self.window.is_one()
+            && self.window.is_lent()
+            && serde_json::from_slice(&self.window.record())
+                .is_ok_and(|record: Record| record == self.grant.record)
+    }
+
+    /// Its last word about itself.
+    pub fn word(&self) -> &'static str {
+        meaning(self.window.word())
+    }
+
+    /// Copies the image into its memory, starts its first cpu and waits until
+    /// its agent answers. One that runs is refused, unless it is to start `again`.
+    pub fn start(&self, compressed: bool, again: bool, limit: Duration) -> Result<Stages> {
+        let name = &self.grant.entry.name;
+        flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            Error::Refused(format!("node {name} is being started by another process here"))
+        })?;
+        // With the lock, what this node has begun was begun by a process that has died.
+        let was = self.window.begin();
+        // Again: until it has begun the host may lend it to another one.
+        if was == abi::NOT_LENT || !self.is_granted() {
+            if was == abi::LENT {
+                self.window.settle();
+            }
+            return Err(not_lent(name));
+        }
+        let started = self.load_and_start(compressed, again);
+        self.window.settle();
+        let (loaded, begin, execute) = started?;
+        while self.window.word() != abi::WORD_READY {
+            let ended = has_ended(self.window.word()) || self.window.wants_reset();
+            if ended || begin.elapsed() >= limit {
+                return Err(silent(name, &self.window, &[], "did not become ready", limit));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(Stages::of(loaded, execute, begin.elapsed(), &self.window))
+    }
+
+    /// The load phase, when the first interrupt was sent, and how long that took.
+    fn load_and_start(
+        &self,
+        compressed: bool,
+        again: bool,
+    ) -> Result<(Loading, Instant, Duration)> {
+        let Grant { entry, record, image, clocks } = &self.grant;
+        let word = self.window.word();
+        let runs = word != abi::WORD_SILENT && !has_ended(word);
+        if runs && !again {
+            return Err(Error::Refused(format!(
+                "node {} runs already: kumiki node restart {0}",
+                entry.name
+            )));
+        }
+        let guest = OpenOptions::new().read(true).write(true).open(abi::GUEST_DEVICE);
+        let guest = guest.map_err(|error| Error::file(abi::GUEST_DEVICE, error))?;
+        let window = window_of(&entry.pieces[0]).address;
+        let failed =
+            |error| Error::os(format!("interrupting the cpus of node {}", entry.name), error);
+        // Before its memory is written: it may have halted with some of its cpus at work.
+        requests::guest_init(&guest, window).map_err(failed)?;
+        if runs {
+            // Who talks to it would wait for ever, and who looks would take it for ready.
+            self.window.say(abi::WORD_STOPPED);
+            doorbell::ring(&guest).map_err(failed)?;
+        }
+        let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
+        let mut loading = Loading::since(Instant::now());
+        let image = Image::of(&record.image, map(image, false)?, image)?;
+        let origin = image.origin(compressed)?;
+        let plan = timed(&mut loading.parts.plan_ms, || {
+            load::plan(entry, record, &origin, *clocks, StartId::now())
+        })?;
+        load::load(|piece| map(&[piece], true), entry, &plan, &origin, &mut loading.parts)?;
+        let loaded = loading.done();
+        self.window.renew();
+        let begin = Instant::now();
+        requests::guest_start(&guest, window).map_err(failed)?;
+        Ok((loaded, begin, begin.elapsed()))
+    }
+}
+
+fn not_lent(name: &str) -> Error {
+    Error::Refused(format!(
+        "node {name} is not lent to this node: kumiki node lend {name} NODE on the host, NODE \
+         being this one"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::clocks::Clocks;
+    use crate::module::sysfs;
+
+    /// A node of a file, as the host has lent it, and the grant.
+    fn lent_to(starter: &str) -> Lent {
+        let record: Record = serde_json::from_str(&record_of(starter)).unwrap();
+        let entry = sysfs::Entry {
+            name: "n2".into(),
+            state: "running".into(),
+            owner: 0,
+            pieces: vec![],
+            cpus: vec![],
+            slice: 0,
+            word: 0,
+        };
+        let window = Window::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES));
+        window.make_one();
+        window.set_record(record_of(starter).as_bytes());
+        window.settle();
+        let file = || tempfile::tempfile().unwrap();
+        let grant =
+            Grant { entry, record, image: vec![], clocks: Clocks { tsc_khz: 1, pm_timer: None } };
+        Lent { grant, file: file(), memory: file(), window }
+    }
+
+    fn record_of(starter: &str) -> String {
+        format!(
+            r#"{{"version":1,"name":"n2","image":"deb","cpus":[2],"command_line":"","lent_to":"{starter}"}}"#
+        )
+    }
+
+    #[test]
+    fn a_grant_ends_when_the_node_is_lent_to_another_one() {
+        let lent = lent_to("n1");
+        assert!(lent.is_granted());
+        lent.window.set_record(record_of("n3").as_bytes());
+        assert!(!lent.is_granted());
+        let start = || lent.start(false, true, Duration::ZERO).unwrap_err().to_string();
+        assert!(start().contains("not lent to this node"));
+        // Left as it was, whether the other one starts it or not.
+        assert_eq!(lent.window.begin(), abi::LENT);
+        assert!(start().contains("not lent to this node"));
+        assert_eq!(lent.window.begin(), abi::STARTING);
+    }
+}

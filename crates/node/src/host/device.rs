@@ -1,0 +1,302 @@
+//! A descriptor of the module's device, attached to one node or image.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use kumiki_boot::Piece;
+use rustix::io::Errno;
+
+use crate::memory::Memory;
+use crate::memory::blocks::{Lock, Notes};
+use crate::module::kind::{Kind, padded};
+use crate::module::{abi, doorbell, requests, sysfs};
+use crate::{Error, Result};
+
+/// How long a release waits for others to leave.
+const LEAVING_LIMIT: Duration = Duration::from_secs(5);
+
+/// The host must go on: so much is not given away.
+pub(crate) const HOST_KEEPS_BYTES: u64 = 64 << 20;
+
+pub(crate) struct Device {
+    file: File,
+    kind: Kind,
+    name: String,
+}
+
+impl Device {
+    /// Makes a node or an image; this descriptor owns it. Returns its low slice.
+    pub(crate) fn create(kind: Kind, name: &str) -> Result<(Self, u64)> {
+        let mut wanted =
+            abi::Create { name: padded(kind, name)?, kind: kind.number(), ..Default::default() };
+        let file = requests::open(true)?;
+        let noun = kind.noun();
+        let lock = Lock::take()?;
+        // Memory that is still off line for nobody.
+        lock.sweep();
+        requests::create(&file, &mut wanted).map_err(|error| match error {
+            Errno::EXIST => exists(kind, name),
+            Errno::NOSPC => Error::Refused(format!(
+                "node {name}: no 32 KiB below 1 MiB are left; delete another node (kumiki node ls)"
+            )),
+            error => Error::os(format!("making {noun} {name}"), error),
+        })?;
+        let device = Device { file, kind, name: name.to_owned() };
+        Ok((device, wanted.slice))
+    }
+
+    /// Takes over what exists and nobody owns now.
+    pub(crate) fn own(kind: Kind, name: &str) -> Result<Self> {
+        Self::attach(kind, name, abi::OWN).map(|(device, _)| device)
+    }
+
+    /// For reading.
+    pub(crate) fn read(kind: Kind, name: &str) -> Result<Self> {
+        Self::attach(kind, name, abi::READ).map(|(device, _)| device)
+    }
+
+    /// For a talk with a running node; returns its channel.
+    pub(crate) fn talk(name: &str) -> Result<(Self, usize)> {
+        let (device, channel) = Self::attach(Kind::Node, name, abi::TALK)?;
+        Ok((device, channel as usize))
+    }
+
+    /// As one that is a running node's devices.
+    pub(crate) fn serve(name: &str) -> Result<Self> {
+        Self::attach(Kind::Node, name, abi::SERVE).map(|(device, _)| device)
+    }
+
+    fn attach(kind: Kind, name: &str, mode: u32) -> Result<(Self, u32)> {
+        let mut wanted = abi::Attach {
+            name: padded(kind, name)?,
+            kind: kind.number(),
+            mode,
+            ..Default::default()
+        };
+        // What may be read only must not even be open for writing.
+        let file = requests::open(mode != abi::READ)?;
+        let noun = kind.noun();
+        requests::attach(&file, &mut wanted).map_err(|error| match (error, mode) {
+            (Errno::NOENT, _) => {
+                Error::Refused(format!("there is no {noun} {name}: see kumiki {noun} ls"))
+            }
+            (Errno::BUSY, abi::TALK) => Error::Refused(format!(
+                "all {} channels of node {name} are in use: end another exec",
+                abi::CHANNELS
+            )),
+            (Errno::BUSY, _) => {
+                // It may be gone by now, or only read.
+                let owner = sysfs::one(kind, name).ok().filter(|entry| entry.owner != 0);
+                let process = owner.map(|entry| format!(" (process {})", entry.owner));
+                Error::Refused(format!(
+                    "{noun} {name} is in use by another kumiki{}: wait for it, or end it",
+                    process.unwrap_or_default()
+                ))
+            }
+            (Errno::NOTCONN, _) => {
+                Error::Refused(format!("node {name} does not run: kumiki node start {name}"))
+            }
+            (error, _) => Error::os(format!("attaching to {noun} {name}"), error),
+        })?;
+        Ok((Device { file, kind, name: name.to_owned() }, wanted.channel))
+    }
+
+    /// One more piece; `None` if so much is not there in one.
+    pub(crate) fn memory(&self, bytes: u64, numa_node: u32) -> Result<Option<Piece>> {
+        let mut wanted = abi::Memory { bytes, numa_node, ..Default::default() };
+        match requests::memory(&self.file, &mut wanted) {
+            Ok(()) => Ok(Some(Piece { address: wanted.address, bytes })),
+            Err(Errno::NOMEM) => Ok(None),
+            Err(error) => Err(self.no_memory("taking", error)),
+        }
+    }
+
+    /// One more piece, of memory that this machine's kernel does not use.
+    pub(crate) fn claim(&self, piece: &Piece) -> Result<()> {
+        let mut wanted =
+            abi::Memory { bytes: piece.bytes, numa_node: 0, reserved: 0, address: piece.address };
+        requests::memory(&self.file, &mut wanted).map_err(|error| match error {
+            Errno::BUSY => Error::Refused(format!(
+                "memory at {:#x}, {} bytes: this machine's kernel or another node uses some of it, \
+                 or it is no RAM",
+                piece.address, piece.bytes
+            )),
+            error => self.no_memory("claiming", error),
+        })
+    }
+
+    fn no_memory(&self, doing: &str, error: Errno) -> Error {
+        match error {
+            Errno::NOSPC => Error::Refused(format!(
+                "{} has {} pieces of memory already, which is the most: ask for less, or for \
+                 fewer and larger pieces",
+                self.title(),
+                abi::PIECES
+            )),
+            Errno::NODEV => Error::Refused(format!(
+                "{}: a NUMA node that this machine's kernel names is not on line: try again, or \
+                 choose other cpus",
+                self.title()
+            )),
+            error => self.failed(&format!("{doing} memory for"), error),
+        }
+    }
+
+    pub(crate) fn notes(&self) -> Notes {
+        Notes::of(self.kind, &self.name)
+    }
+
+    /// One more cpu, which must be offline; returns its APIC id.
+    pub(crate) fn cpu(&self, cpu: u32) -> Result<u32> {
+        let mut wanted = abi::Cpu { cpu, apic_id: 0 };
+        requests::cpu(&self.file, &mut wanted).map_err(|error| match error {
+            Errno::BUSY => Error::Refused(format!(
+                "cpu {cpu} is in use, by the host or by another node: choose another"
+            )),
+            Errno::OPNOTSUPP => Error::Refused(format!(
+                "cpu {cpu} has an APIC id above 254, which a node's kernel is not told yet: \
+                 choose another"
+            )),
+            error => self.failed(&format!("taking cpu {cpu} for"), error),
+        })?;
+        Ok(wanted.apic_id)
+    }
+
+    /// Makes this one more name for a sealed image.
+    pub(crate) fn link(&self, image: &str) -> Result<()> {
+        let mut wanted = abi::Link { name: padded(Kind::Image, image)? };
+        requests::link(&self.file, &mut wanted)
+            .map_err(|error| self.failed("naming one more", error))
+    }
+
+    pub(crate) fn seal(&self) -> Result<()> {
+        requests::seal(&self.file).map_err(|error| self.failed("sealing", error))
+    }
+
+    pub(crate) fn start(&self) -> Result<()> {
+        let begin = Instant::now();
+        loop {
+            match requests::start(&self.file) {
+                // Who served its devices sees that it has ended, and goes.
+                Err(Errno::BUSY) if begin.elapsed() < LEAVING_LIMIT => {
+                    std::thread::sleep(LEAVING_LIMIT / 100);
+                }
+                Err(Errno::BUSY) => {
+                    return Err(Error::Refused(format!(
+                        "the devices of {}'s last run are still served: end kumiki node serve {}, \
+                         and virtiofsd if it has a folder",
+                        self.title(),
+                        self.name
+                    )));
+                }
+                outcome => return outcome.map_err(|error| self.not_arrived("starting", error)),
+            }
+        }
+    }
+
+    /// Leaves the start to another node.
+    pub(crate) fn lend(&self) -> Result<()> {
+        requests::lend(&self.file).map_err(|error| self.failed("lending", error))
+    }
+
+    /// Whether it is stopped: not while another node starts it.
+    pub(crate) fn stop(&self) -> Result<bool> {
+        match requests::stop(&self.file) {
+            Ok(()) => Ok(true),
+            Err(Errno::BUSY) => Ok(false),
+            Err(error) => Err(self.not_arrived("stopping", error)),
+        }
+    }
+
+    /// An interrupt that its cpu is not seen to take.
+    fn not_arrived(&self, doing: &str, error: Errno) -> Error {
+        if error != Errno::IO {
+            return self.failed(doing, error);
+        }
+        let (title, name) = (self.title(), &self.name);
+        Error::Refused(format!(
+            "{doing} {title}: an interrupt to a cpu of it was not seen to arrive within 1 ms, so \
+             that cpu may run or not, and is kept from the host: kumiki node kill {name} tries \
+             to stop it again"
+        ))
+    }
+
+    /// Gives everything back, once those who still look at it have gone: clients
+    /// of a node that was stopped need a moment to see it.
+    pub(crate) fn release(&self) -> Result<()> {
+        self.release_if(|| Ok(()))
+    }
+
+    /// The same, unless it `may` not go, which is asked anew after each wait.
+    pub(crate) fn release_if(&self, may: impl Fn() -> Result<()>) -> Result<()> {
+        let begin = Instant::now();
+        loop {
+            may()?;
+            let lock = Lock::take()?;
+            match requests::release(&self.file) {
+                Err(Errno::BUSY) if begin.elapsed() < LEAVING_LIMIT => {
+                    drop(lock);
+                    std::thread::sleep(LEAVING_LIMIT / 100);
+                }
+                Err(Errno::BUSY) => {
+                    return Err(Error::Refused(format!(
+                        "{} {} is in use: stop it first, and end what reads it",
+                        self.kind.noun(),
+                        self.name
+                    )));
+                }
+                outcome => {
+                    outcome.map_err(|error| self.failed("releasing", error))?;
+                    let back = self.notes().bring_back(&lock);
+                    lock.sweep();
+                    return back;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn ring(&self) -> Result<()> {
+        doorbell::ring(&self.file).map_err(|error| self.failed("ringing", error))
+    }
+
+    pub(crate) fn map(&self, pieces: &[Piece], writable: bool) -> Result<Memory> {
+        Memory::map(self.file.as_fd(), pieces, writable)
+    }
+
+    pub(crate) fn bell(&self) -> &File {
+        &self.file
+    }
+
+    /// Its name in a message.
+    pub(crate) fn title(&self) -> String {
+        format!("{} {}", self.kind.noun(), self.name)
+    }
+
+    fn failed(&self, doing: &str, error: Errno) -> Error {
+        if error == Errno::ALREADY {
+            return Error::Refused(format!(
+                "{} was started or stopped by another kumiki meanwhile: see kumiki {} ls",
+                self.title(),
+                self.kind.noun()
+            ));
+        }
+        Error::os(format!("{doing} {}", self.title()), error)
+    }
+}
+
+/// That a name is taken.
+pub(crate) fn exists(kind: Kind, name: &str) -> Error {
+    let noun = kind.noun();
+    Error::Refused(format!("{noun} {name} exists: choose another name, or remove it first"))
+}
+
+/// Memory that the host's kernel takes for available without swapping.
+pub(crate) fn available_bytes() -> Result<u64> {
+    let path = "/proc/meminfo";
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib << 10)
+        .ok_or_else(|| Error::Refused(format!("{path} has no MemAvailable: Linux 3.14 is needed")))
+}

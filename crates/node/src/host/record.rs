@@ -1,0 +1,100 @@
+//! A node's record, kept in its own window: what it was made of.
+
+use kumiki_boot::{Piece, WINDOW_BYTES};
+use serde::{Deserialize, Serialize};
+
+use crate::devices::{self, Assigned};
+use crate::host::device::Device;
+use crate::host::spec::Spec;
+use crate::module::{abi, sysfs};
+use crate::wire::window::Window;
+use crate::{Error, Result};
+
+/// Parts that a node was made of; kept in its own memory, so that whoever finds the
+/// node finds this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Of the record.
+    version: u32,
+    /// Its name, which becomes the node's host name.
+    pub name: String,
+    /// The image that it starts from.
+    pub image: String,
+    /// The host's cpus that it has, or was about to get; the first starts first.
+    pub cpus: Vec<u32>,
+    /// Words added to its kernel's command line.
+    pub command_line: String,
+    /// The node that starts it, if the host has left that to another one.
+    #[serde(default)]
+    pub lent_to: Option<String>,
+    /// Devices that its host serves it.
+    #[serde(default)]
+    pub devices: Vec<Assigned>,
+    /// The init that it is handed over to.
+    #[serde(default)]
+    pub init: Option<String>,
+}
+
+impl Record {
+    /// Of a node that is about to be made of these cpus.
+    pub(crate) fn new(spec: &Spec, cpus: Vec<u32>) -> Self {
+        let mut devices = Vec::new();
+        for device in &spec.devices {
+            devices.extend(devices::assign(&devices, device.clone()));
+        }
+        Record {
+            version: 1,
+            name: spec.name.clone(),
+            image: spec.image.clone(),
+            cpus,
+            command_line: spec.command_line.clone(),
+            lent_to: None,
+            devices,
+            init: spec.init.clone(),
+        }
+    }
+
+    /// As it is kept in the window.
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>> {
+        let json = serde_json::to_vec(self).map_err(|error| Error::Refused(error.to_string()))?;
+        if json.len() >= abi::RECORD_BYTES {
+            return Err(Error::Refused(format!(
+                "node {}: a command line of {} bytes and {} devices are {} bytes to keep, of {} at \
+                 most: give it shorter paths, or fewer devices",
+                self.name,
+                self.command_line.len(),
+                self.devices.len(),
+                json.len(),
+                abi::RECORD_BYTES - 1
+            )));
+        }
+        Ok(json)
+    }
+}
+
+/// The window in a node's first piece.
+pub(crate) fn window_of(first: &Piece) -> Piece {
+    Piece { address: first.end() - WINDOW_BYTES, bytes: WINDOW_BYTES }
+}
+
+/// A node's window, mapped, and the record in it if there is a whole one.
+pub(crate) fn window(
+    device: &Device,
+    entry: &sysfs::Entry,
+    writable: bool,
+) -> Result<(Window, Option<Record>)> {
+    let first = entry.pieces.first().ok_or_else(|| incomplete(&entry.name))?;
+    let window = Window::new(device.map(&[window_of(first)], writable)?);
+    let record = serde_json::from_slice(&window.record()).ok();
+    // Before it is written there is what was in that memory.
+    let record = record.filter(|record: &Record| record.name == entry.name);
+    Ok((window, record))
+}
+
+/// That a node cannot do anything but go.
+pub(crate) fn incomplete(name: &str) -> Error {
+    Error::Refused(format!(
+        "node {name} is not complete: its making was interrupted; kumiki node delete {name}, and \
+         make it again"
+    ))
+}

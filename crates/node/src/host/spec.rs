@@ -1,0 +1,225 @@
+//! Specification of a node, and the limits that need no look at the machine.
+
+use kumiki_boot::WINDOW_BYTES;
+use serde::{Deserialize, Serialize};
+
+use crate::devices::DeviceSpec;
+use crate::module::abi;
+
+/// A kernel for x86 reads 2047, and 64 cpus need less than 300 of them.
+const COMMAND_LINE_BYTES: usize = 1700;
+
+/// A node to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// The image that it is to start from.
+    pub image: String,
+    /// Its cpus.
+    pub cpus: Cpus,
+    /// Sizes of its pieces of memory; the first one holds the kernel.
+    pub memory_bytes: Vec<u64>,
+    /// Where they come from.
+    #[serde(default)]
+    pub memory_from: MemorySource,
+    /// Words for its kernel's command line.
+    pub command_line: String,
+    /// Devices that its host serves it from its first start on.
+    #[serde(default)]
+    pub devices: Vec<DeviceSpec>,
+    /// The init that it is handed over to; without one, the usual one of an image that names no
+    /// program, or ours.
+    #[serde(default)]
+    pub init: Option<String>,
+}
+
+/// Which cpus of the host a node gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cpus {
+    /// A number of them: the last ones that are free.
+    Count(usize),
+    /// These; the first one starts first.
+    These(Vec<u32>),
+}
+
+/// Where memory for a node comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemorySource {
+    /// The first of the others that has enough, or several.
+    #[default]
+    Any,
+    /// The running kernel's allocator.
+    Contiguous,
+    /// Whole blocks that are taken off line, within a minute.
+    Offline,
+    /// What `memmap=SIZE$ADDRESS` or `mem=SIZE` kept from this machine's kernel.
+    Boot,
+}
+
+impl MemorySource {
+    /// Each by the word that a person writes.
+    pub const WORDS: [(&str, MemorySource); 4] = [
+        ("any", MemorySource::Any),
+        ("contig", MemorySource::Contiguous),
+        ("offline", MemorySource::Offline),
+        ("boot", MemorySource::Boot),
+    ];
+}
+
+/// Fault of one key of a specification.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) key: &'static str,
+    /// The value, the limit, and the way out.
+    pub(crate) problem: String,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.key, self.problem)
+    }
+}
+
+impl Fault {
+    pub(crate) fn new(key: &'static str, problem: impl Into<String>) -> Self {
+        Fault { key, problem: problem.into() }
+    }
+}
+
+impl Cpus {
+    /// How many.
+    pub fn count(&self) -> usize {
+        match self {
+            Cpus::Count(count) => *count,
+            Cpus::These(cpus) => cpus.len(),
+        }
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        let fault = |problem: String| Err(Fault::new("cpus", problem));
+        let count = self.count();
+        if !(1..=abi::CPUS).contains(&count) {
+            return fault(format!("{count} cpus: a node has 1 to {}", abi::CPUS));
+        }
+        let Cpus::These(cpus) = self else { return Ok(()) };
+        if cpus.contains(&0) {
+            return fault("cpu 0 stays the host's, which needs it: choose another".into());
+        }
+        match cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu)) {
+            Some((_, cpu)) => fault(format!("cpu {cpu} is there twice: name each once")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Spec {
+    /// Memory in all pieces.
+    pub fn bytes(&self) -> u64 {
+        self.memory_bytes.iter().fold(0, |sum, &bytes| sum.saturating_add(bytes))
+    }
+
+    /// Whether it may be a node on some machine.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        self.cpus.check()?;
+        let fault = |problem: String| Err(Fault::new("memory", problem));
+        let unit = abi::PIECE_UNIT;
+        if !(1..=abi::PIECES).contains(&self.memory_bytes.len()) {
+            let count = self.memory_bytes.len();
+            return fault(format!("{count} pieces: a node has 1 to {}", abi::PIECES));
+        }
+        for &bytes in &self.memory_bytes {
+            if bytes == 0 || bytes % unit != 0 {
+                let above = bytes.div_ceil(unit).max(1).saturating_mul(unit) >> 20;
+                return fault(format!(
+                    "{bytes} bytes are no multiple of 2 MiB, of which pieces of memory consist: \
+                     {above}M is the next"
+                ));
+            }
+        }
+        // What the kernel needs is known with the image only; this is never enough.
+        if self.memory_bytes[0] <= unit + WINDOW_BYTES {
+            return fault(format!(
+                "{} bytes in the first piece do not even hold the tables and the window: 256M \
+                 suit a distribution's kernel",
+                self.memory_bytes[0]
+            ));
+        }
+        if self.devices.len() > abi::SLOTS {
+            let problem =
+                format!("{} devices: a node has {} at most", self.devices.len(), abi::SLOTS);
+            return Err(Fault::new("devices", problem));
+        }
+        let have = self.command_line.len();
+        if have > COMMAND_LINE_BYTES {
+            let problem = format!(
+                "{have} bytes for the kernel's command line: at most {COMMAND_LINE_BYTES} fit \
+                 beside those that every node needs"
+            );
+            return Err(Fault::new("append", problem));
+        }
+        if let Some(init) = self.init.as_ref().filter(|init| !init.starts_with('/')) {
+            let problem = format!("{init}: the whole path is expected, such as /sbin/init");
+            return Err(Fault::new("init", problem));
+        }
+        if let Some(letter) = self.command_line.chars().find(|letter| letter.is_control()) {
+            return Err(Fault::new(
+                "append",
+                format!("{letter:?} cannot be in a kernel's command line: give words on one line"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn spec(name: &str, cpus: Cpus, memory_bytes: &[u64]) -> Spec {
+        Spec {
+            name: name.to_owned(),
+            image: "deb".to_owned(),
+            cpus,
+            memory_bytes: memory_bytes.to_vec(),
+            memory_from: MemorySource::Any,
+            command_line: String::new(),
+            devices: vec![],
+            init: None,
+        }
+    }
+
+    #[test]
+    fn what_no_machine_could_give_is_refused_with_value_and_limit() {
+        const MIB: u64 = 1 << 20;
+        let one = || Cpus::Count(1);
+        let good = [256 * MIB];
+        for (cpus, memory, key, says) in [
+            (Cpus::Count(0), &good[..], "cpus", "0 cpus: a node has 1 to 64"),
+            (Cpus::Count(65), &good, "cpus", "65 cpus: a node has 1 to 64"),
+            (Cpus::These(vec![]), &good, "cpus", "0 cpus"),
+            (Cpus::These(vec![3, 0]), &good, "cpus", "cpu 0 stays"),
+            (Cpus::These(vec![3, 2, 3]), &good, "cpus", "cpu 3 is there twice"),
+            (one(), &[], "memory", "0 pieces: a node has 1 to 64"),
+            (one(), &[2 * MIB; 65], "memory", "65 pieces"),
+            (one(), &[255 * MIB], "memory", "256M is the next"),
+            (one(), &[256 * MIB, 0], "memory", "2M is the next"),
+            (one(), &[4 * MIB], "memory", "256M suit"),
+        ] {
+            let fault = spec("n1", cpus, memory).check().unwrap_err();
+            assert!(fault.key == key && fault.problem.contains(says), "{fault:?}");
+        }
+        assert_eq!(spec("n1", Cpus::These(vec![3, 2]), &[256 * MIB, 2 * MIB]).check(), Ok(()));
+        let lines = Spec { command_line: "a\nb".into(), ..spec("n1", one(), &good) };
+        assert_eq!(lines.check().unwrap_err().key, "append");
+        let short = Spec { init: Some("init".into()), ..spec("n1", one(), &good) };
+        assert!(short.check().unwrap_err().problem.contains("/sbin/init"));
+        let many = vec![DeviceSpec::Vsock(3); 64];
+        let many = Spec { devices: many, ..spec("n1", one(), &good) };
+        assert_eq!(many.check().unwrap_err().problem, "64 devices: a node has 63 at most");
+        let long = Spec { command_line: "a".repeat(1701), ..spec("n1", one(), &good) };
+        assert!(long.check().unwrap_err().problem.contains("1701 bytes for the kernel's"));
+    }
+}

@@ -1,0 +1,92 @@
+//! A node's start: worked out, and written into its memory.
+
+use kumiki_boot::{Acpi, CommandLine, Partition, Piece, Plan, SLICE_BYTES, Source};
+
+use crate::host::clocks::Clocks;
+use crate::host::record::Record;
+use crate::image::origin::Origin;
+use crate::memory::Memory;
+use crate::module::{abi, sysfs};
+use crate::wire::AGENT;
+use crate::wire::early::StartId;
+use crate::wire::stages::{LoadParts, timed};
+use crate::{Error, Result};
+
+/// Works a start out: what goes where.
+pub(crate) fn plan(
+    entry: &sysfs::Entry,
+    record: &Record,
+    origin: &Origin<'_>,
+    clocks: Clocks,
+    start: StartId,
+) -> Result<Plan> {
+    let mut partition = Partition::new(entry.slice, entry.pieces.clone())?;
+    if let Some(root) = origin.root {
+        partition = partition.with_root(root)?;
+    }
+    let window = partition.window().address;
+    let mut line = CommandLine::of_node(entry.cpus.len(), clocks.tsc_khz);
+    // Early: a log has no more than the first thousand letters of a line.
+    line.word(start.word());
+    line.init(AGENT, &["node", "agent", "--window", &format!("{window:#x}")]);
+    if !record.command_line.is_empty() {
+        line.word(&record.command_line);
+    }
+    let ids = entry.cpus.iter().map(|&(_, id)| {
+        u8::try_from(id)
+            .map_err(|_| Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits")))
+    });
+    let cpus = ids.collect::<Result<Vec<u8>>>()?;
+    // One cpu is used in any case.
+    let foreign = (cpus.len() > 1 && origin.checks_bsp_bit)
+        .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
+        .flatten();
+    let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
+    let acpi = Acpi { cpus, foreign, pm_timer: clocks.pm_timer };
+    Ok(Plan::new(&partition, origin.kernel, origin.initramfs.length(), &line, &acpi, places)?)
+}
+
+/// Makes the plan's writes through mappings of a node's memory.
+pub(crate) fn load(
+    map: impl Fn(Piece) -> Result<Memory>,
+    entry: &sysfs::Entry,
+    plan: &Plan,
+    origin: &Origin<'_>,
+    parts: &mut LoadParts,
+) -> Result<()> {
+    let first = entry.pieces[0];
+    let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
+    let maps = [(first, map(first)?), (slice, map(slice)?)];
+    let damaged = || {
+        Error::Refused(format!(
+            "the kernel of node {}'s image is damaged, its parts being beyond its end: something \
+             wrote to its memory; kumiki image verify says more",
+            entry.name
+        ))
+    };
+    for write in &plan.writes {
+        let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
+        let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));
+        let (piece, memory) = found.ok_or_else(|| {
+            Error::Refused(format!("a write to {:#x}, which is not the node's", write.address))
+        })?;
+        let at = (write.address - piece.address) as usize;
+        match &write.source {
+            Source::Bytes(bytes) => timed(&mut parts.plan_ms, || memory.write(at, bytes)),
+            Source::Zero { bytes } => {
+                timed(&mut parts.copy_kernel_ms, || memory.zero(at, *bytes as usize));
+            }
+            Source::Kernel { offset, bytes } => {
+                let end = offset.checked_add(*bytes);
+                end.filter(|end| *end <= origin.kernel_bytes.length()).ok_or_else(damaged)?;
+                timed(&mut parts.copy_kernel_ms, || {
+                    origin.kernel_bytes.copy(*offset, *bytes, memory, at);
+                });
+            }
+            Source::Initramfs { bytes } => timed(&mut parts.copy_initramfs_ms, || {
+                origin.initramfs.copy(0, *bytes, memory, at);
+            }),
+        }
+    }
+    Ok(())
+}

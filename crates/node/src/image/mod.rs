@@ -1,0 +1,486 @@
+//! Images: a kernel and an initramfs in memory that every node can read.
+//!
+//! The first page holds a magic number, a length and that many bytes of JSON;
+//! kernel and initramfs follow at multiples of a page. A sealed image is never
+//! written again, so a reader relies on what it has checked.
+
+pub(crate) mod drivers;
+pub(crate) mod files;
+pub(crate) mod hash;
+pub(crate) mod ingredients;
+pub(crate) mod initramfs;
+pub(crate) mod load;
+pub(crate) mod module_file;
+pub(crate) mod needs;
+pub(crate) mod origin;
+pub(crate) mod root;
+pub(crate) mod shipped;
+
+use std::sync::atomic::Ordering;
+
+use kumiki_boot::{Kernel, Piece};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::host::device::Device;
+use crate::host::reservation;
+use crate::host::spec::MemorySource;
+use crate::image::hash::hex;
+use crate::image::needs::Needs;
+use crate::image::origin::Part;
+use crate::image::root::{Made, RootPart};
+use crate::memory::Memory;
+use crate::memory::numa;
+use crate::module::kind::Kind;
+use crate::module::{abi, sysfs};
+use crate::wire::stages::timed;
+use crate::{Error, Result, listing};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
+pub(crate) const PAGE_BYTES: u64 = 4096;
+pub(crate) const HEADER_BYTES: u64 = 4 * PAGE_BYTES;
+
+/// Header at an image's beginning.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) version: u32,
+    /// Of the kernel's file, of a bare vmlinux its trimmed bytes, and the initramfs.
+    pub(crate) sha256: String,
+    pub(crate) kernel: Kernel,
+    pub(crate) kernel_bytes: Part,
+    /// The same kernel as it is shipped.
+    pub(crate) bzimage: Option<Kernel>,
+    pub(crate) bzimage_bytes: Part,
+    pub(crate) initramfs: Part,
+    /// Memory that its files take once they are unpacked; 0 if nobody has looked.
+    #[serde(default)]
+    pub(crate) unpacked_bytes: u64,
+    /// Where the kernel's configuration was found that was checked.
+    #[serde(default)]
+    pub(crate) config: Option<String>,
+    /// The root of its nodes' programs.
+    #[serde(default)]
+    pub(crate) root: Option<RootPart>,
+}
+
+/// An image, mapped for reading.
+pub struct Image {
+    name: String,
+    header: Header,
+    memory: Memory,
+    /// Where its root is.
+    root: Option<Piece>,
+    // Holds the image: it cannot be removed while a descriptor is open. In a node
+    // there is none.
+    _device: Option<Device>,
+}
+
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Image").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// An image as it is listed.
+#[derive(Debug, Serialize)]
+pub struct ImageInfo {
+    /// Its name.
+    pub name: String,
+    /// Its kernel's release, where the image says it.
+    pub release: Option<String>,
+    /// Physical memory that it takes.
+    pub bytes: u64,
+    /// Of kernel and initramfs.
+    pub sha256: Option<String>,
+    /// Where the kernel's configuration was found that was checked; none if none was.
+    pub config: Option<String>,
+    /// `sealed`; `created` if making it did not come to its end; `damaged` if
+    /// something has written to it since.
+    pub state: String,
+    /// Nodes that start from it.
+    pub nodes: Vec<String>,
+    /// Other names of the same memory.
+    pub same_as: Vec<String>,
+}
+
+impl Header {
+    /// Whoever has not looked knows at least this.
+    fn unpacked_bytes(&self) -> u64 {
+        self.unpacked_bytes.max(self.initramfs.bytes)
+    }
+
+    pub(crate) fn needs(&self) -> Needs {
+        let root = self.root.as_ref().map_or(0, RootPart::kernels_bytes);
+        Needs::of(&self.kernel, self.initramfs.bytes, self.unpacked_bytes()).beside(root)
+    }
+}
+
+impl Image {
+    /// Maps an image.
+    pub fn open(name: &str) -> Result<Self> {
+        let device = Device::read(Kind::Image, name)?;
+        let entry = sysfs::one(Kind::Image, name)?;
+        if entry.state != "sealed" {
+            return Err(Error::Refused(format!(
+                "image {name} is not complete: its making was interrupted; kumiki image rm {name}"
+            )));
+        }
+        let memory = device.map(&entry.pieces, false)?;
+        let mut image = Image::of(name, memory, &entry.pieces)?;
+        image._device = Some(device);
+        Ok(image)
+    }
+
+    /// An image in memory that is mapped already.
+    pub(crate) fn of(name: &str, memory: Memory, pieces: &[Piece]) -> Result<Self> {
+        let header = header(name, &memory)?;
+        let found = header.root.as_ref().map(|root| {
+            let piece = root.piece(pieces);
+            piece.ok_or_else(|| damaged(name, "its root is in no one place"))
+        });
+        let root = found.transpose()?;
+        Ok(Image { name: name.to_owned(), header, memory, root, _device: None })
+    }
+
+    /// All images.
+    pub fn list() -> Result<Vec<ImageInfo>> {
+        let users = listing::users()?;
+        let all = sysfs::all(Kind::Image)?;
+        let first = |entry: &sysfs::Entry| entry.pieces.first().map(|piece| piece.address);
+        let describe = |entry: &sysfs::Entry| {
+            let is_sealed = entry.state == "sealed";
+            let header = if is_sealed { whole(entry)? } else { None };
+            let is_damaged = is_sealed && header.is_none();
+            let header = header.as_ref();
+            let others = all.iter().filter(|other| {
+                other.name != entry.name && first(other).is_some() && first(other) == first(entry)
+            });
+            Ok(ImageInfo {
+                release: header.and_then(|header| header.kernel.release()).map(str::to_owned),
+                sha256: header.map(|header| header.sha256.clone()),
+                config: header.and_then(|header| header.config.clone()),
+                bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
+                nodes: users.of(&entry.name),
+                same_as: others.map(|other| other.name.clone()).collect(),
+                name: entry.name.clone(),
+                state: if is_damaged { "damaged".to_owned() } else { entry.state.clone() },
+            })
+        };
+        sysfs::each(Kind::Image, describe)
+    }
+
+    /// Gives its memory back, unless it has another name. One that nodes start
+    /// from is refused without `force`: they run on, having copies, but do not
+    /// start again before there is an image of this name.
+    pub fn remove(name: &str, force: bool) -> Result<()> {
+        let device = Device::own(Kind::Image, name)?;
+        device.release_if(|| unused(name, force))
+    }
+
+    /// Removes every image that no node starts from, and none that is being made.
+    /// Each is tried; `told` hears of what has gone, and the first failure is returned.
+    pub fn evict(mut told: impl FnMut(&ImageInfo)) -> Result<()> {
+        let being_made = |image: &ImageInfo| {
+            image.state != "sealed" && Device::own(Kind::Image, &image.name).is_err()
+        };
+        let mut failure = None;
+        for image in Image::list()? {
+            if image.nodes.is_empty() && !being_made(&image) {
+                match Image::remove(&image.name, false) {
+                    Ok(()) => told(&image),
+                    Err(error) => drop(failure.get_or_insert(error)),
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Compares what is in memory with the hash that was taken when the image
+    /// was made, and the uncompressed kernel with the bzImage, if it is of one.
+    /// Returns what differs.
+    pub fn verify(&self) -> Result<Option<&'static str>> {
+        let header = &self.header;
+        let is_bare = header.bzimage.is_none();
+        let file = self.read(self.kernel(!is_bare)?.1);
+        let mut hash = Sha256::new();
+        hash.update(&file);
+        hash.update(self.read(header.initramfs));
+        let of_root = header.root.as_ref().map(|root| root.identity.as_str());
+        hash.update(of_root.unwrap_or_default());
+        if hex(hash) != header.sha256 {
+            return Ok(Some("its kernel's file or its initramfs"));
+        }
+        if let Some(found) = &header.root
+            && root::sha256(&self.memory, found.part) != found.sha256
+        {
+            return Ok(Some("its root"));
+        }
+        // Of a bare vmlinux, and of what a start has kept, there is one form.
+        if is_bare || header.kernel_bytes == header.bzimage_bytes {
+            return Ok(None);
+        }
+        let (kernel, bytes) = Kernel::parse(&file)?;
+        let same = kernel == header.kernel && bytes == self.read(header.kernel_bytes);
+        Ok((!same).then_some("its uncompressed kernel"))
+    }
+
+    fn read(&self, part: Part) -> Vec<u8> {
+        let mut bytes = vec![0; part.bytes as usize];
+        self.memory.read(part.at as usize, &mut bytes);
+        bytes
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The kernel in one of its forms, and its bytes.
+    pub(crate) fn kernel(&self, compressed: bool) -> Result<(&Kernel, Part)> {
+        if !compressed {
+            return Ok((&self.header.kernel, self.header.kernel_bytes));
+        }
+        let bzimage = self.header.bzimage.as_ref().ok_or_else(|| {
+            Error::Refused(format!("image {} was made of a vmlinux and has no bzImage", self.name))
+        })?;
+        Ok((bzimage, self.header.bzimage_bytes))
+    }
+
+    /// Where its nodes see its root.
+    pub(crate) fn root(&self) -> Option<Piece> {
+        self.root
+    }
+
+    pub(crate) fn initramfs(&self) -> Part {
+        self.header.initramfs
+    }
+
+    /// Needs of a node for it.
+    pub(crate) fn needs(&self) -> Needs {
+        self.header.needs()
+    }
+
+    /// Memory that its files take once they are unpacked, as far as that is known.
+    pub(crate) fn unpacked_bytes(&self) -> u64 {
+        self.header.unpacked_bytes()
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+/// Whether an image may go.
+fn unused(name: &str, force: bool) -> Result<()> {
+    let users = listing::users()?;
+    let entry = sysfs::one(Kind::Image, name)?;
+    let has_root = entry.state == "sealed"
+        && whole(&entry).is_ok_and(|header| header.is_some_and(|header| header.root.is_some()));
+    let running = users.running_of(name).join(", ");
+    if has_root && !running.is_empty() {
+        return Err(Error::Refused(format!(
+            "image {name} is the root of {running}, which has no copy of it: kumiki node stop \
+             {running} first"
+        )));
+    }
+    let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
+    if !lent.is_empty() {
+        return Err(Error::Refused(format!(
+            "image {name} is what another node starts {lent} from at any time: kumiki node \
+             stop {lent} takes that back"
+        )));
+    }
+    if !nodes.is_empty() && !force {
+        return Err(Error::Refused(format!(
+            "image {name} is in use by {nodes}: delete that first, or remove the image with \
+             --force; a node that runs goes on, and starts again once there is an image of \
+             this name"
+        )));
+    }
+    Ok(())
+}
+
+/// A sealed image's header, unless it is damaged.
+pub(crate) fn whole(entry: &sysfs::Entry) -> Result<Option<Header>> {
+    let device = Device::read(Kind::Image, &entry.name)?;
+    Ok(header(&entry.name, &device.map(&entry.pieces, false)?).ok())
+}
+
+/// An image of the same content, if there is one.
+pub(crate) fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
+    let same = |image: &ImageInfo| image.sha256.as_deref() == Some(sha256);
+    Ok(Image::list()?.into_iter().find(same))
+}
+
+/// One more name for an image, which takes no memory.
+pub(crate) fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
+    let (device, _) = Device::create(Kind::Image, name)?;
+    if let Err(error) = device.link(&known.name) {
+        // It would only be in the way; its own error matters more than this one's.
+        let _ = device.release();
+        return Err(error);
+    }
+    let made = Image::list()?.into_iter().find(|image| image.name == name);
+    made.ok_or_else(|| Error::Refused(format!("image {name} was removed meanwhile: add it again")))
+}
+
+/// Memory of all images, each piece once.
+fn used_bytes() -> Result<u64> {
+    let images = sysfs::all(Kind::Image)?;
+    let mut pieces: Vec<Piece> = images.into_iter().flat_map(|image| image.pieces).collect();
+    pieces.sort_unstable_by_key(|piece| piece.address);
+    pieces.dedup();
+    Ok(pieces.iter().map(|piece| piece.bytes).sum())
+}
+
+/// Refuses what the module would refuse, before another way to memory is tried.
+fn within_limit(bytes: u64) -> Result<()> {
+    let (used, limit) = (used_bytes()?, sysfs::image_limit_bytes()?);
+    match limit.filter(|limit| used.saturating_add(bytes) > *limit) {
+        None => Ok(()),
+        Some(limit) => Err(Error::Refused(format!(
+            "{bytes} bytes for an image beside the {used} that images have already are more than \
+             the limit of {limit}: remove some (kumiki image ls, kumiki image evict), or raise it \
+             ({}, MiB)",
+            sysfs::IMAGE_LIMIT
+        ))),
+    }
+}
+
+/// Hash of an image's kernel, as its file has it, its initramfs, and what its root was made of.
+pub(crate) fn content_hash(kernel: &[u8], initramfs: &[u8], root: Option<&str>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(kernel);
+    hash.update(initramfs);
+    hash.update(root.unwrap_or_default());
+    hex(hash)
+}
+
+#[cfg(any(test, fuzzing))]
+impl Image {
+    /// Of memory in which this stands for the header.
+    pub(crate) fn with_header(memory: Memory, json: &[u8]) -> Result<Self> {
+        let json = &json[..json.len().min(HEADER_BYTES as usize - 16)];
+        memory.u64(0).store(MAGIC, Ordering::Relaxed);
+        memory.u64(8).store(json.len() as u64, Ordering::Relaxed);
+        memory.write(16, json);
+        let pieces = [Piece { address: 2 << 30, bytes: memory.bytes() as u64 }];
+        Image::of("x", memory, &pieces)
+    }
+}
+
+/// Takes memory, puts each part into it, and seals it. Returns how long each part took, ms. A
+/// root is one range of memory, and so is an image with one.
+pub(crate) fn fill(
+    device: &Device,
+    total: u64,
+    parts: &[(u64, &[u8])],
+    json_bytes: usize,
+    root: Option<(&Made, u64)>,
+) -> Result<Vec<f64>> {
+    within_limit(total)?;
+    let least = if root.is_some() { total } else { abi::PIECE_UNIT };
+    let pieces =
+        reservation::pieces(device, total, least, MemorySource::Any, &numa::with_memory())?;
+    let memory = device.map(&pieces, true)?;
+    memory.u64(0).store(MAGIC, Ordering::Relaxed);
+    memory.u64(8).store(json_bytes as u64, Ordering::Relaxed);
+    let put = |(at, bytes): &(u64, &[u8])| {
+        let mut took = 0.0;
+        timed(&mut took, || memory.write(*at as usize, bytes));
+        took
+    };
+    let took = parts.iter().map(put).collect();
+    root.map_or(Ok(()), |(made, at)| made.copy(&memory, at))?;
+    // Nobody may have it mapped when it is sealed.
+    drop(memory);
+    device.seal()?;
+    Ok(took)
+}
+
+fn damaged(name: &str, why: &str) -> Error {
+    Error::Refused(format!(
+        "image {name} is damaged ({why}): something wrote to its memory; kumiki image rm {name}"
+    ))
+}
+
+fn header(name: &str, memory: &Memory) -> Result<Header> {
+    let damaged = |why: String| damaged(name, &why);
+    let length = memory.u64(8).load(Ordering::Relaxed);
+    if memory.u64(0).load(Ordering::Relaxed) != MAGIC || length > HEADER_BYTES - 16 {
+        return Err(damaged("its header is not there".into()));
+    }
+    let mut json = vec![0; length as usize];
+    memory.read(16, &mut json);
+    let header: Header =
+        serde_json::from_slice(&json).map_err(|error| damaged(error.to_string()))?;
+    let parts = [header.kernel_bytes, header.bzimage_bytes, header.initramfs];
+    for part in parts.into_iter().chain(header.root.iter().map(|root| root.part)) {
+        if part.at.checked_add(part.bytes).is_none_or(|end| end > memory.bytes() as u64) {
+            return Err(damaged(format!("a part at {:#x} of {} bytes", part.at, part.bytes)));
+        }
+    }
+    // A start computes with what stands there.
+    [Some(&header.kernel), header.bzimage.as_ref()]
+        .into_iter()
+        .flatten()
+        .try_for_each(Kernel::check)
+        .map_err(|error| damaged(error.to_string()))?;
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn memory(length: u64, json: &[u8]) -> Memory {
+        let memory = Memory::zeroed(abi::PIECE_UNIT);
+        memory.u64(0).store(MAGIC, Ordering::Relaxed);
+        memory.u64(8).store(length, Ordering::Relaxed);
+        memory.write(16, &json[..json.len().min(HEADER_BYTES as usize - 16)]);
+        memory
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        /// A node may have written there.
+        #[test]
+        fn a_damaged_header_is_an_error(length: u64, short in 0_u64..64, text in ".*") {
+            prop_assert!(header("x", &memory(length, text.as_bytes())).is_err());
+            prop_assert!(header("x", &memory(short, text.as_bytes())).is_err());
+        }
+
+        #[test]
+        fn a_part_beyond_the_memory_is_an_error(at: u64, bytes: u64) {
+            let part = |at, bytes| Part { at, bytes };
+            let kernel = Kernel {
+                form: kumiki_boot::Form::BzImage {
+                    protected_at: 0, file_bytes: 0, init_bytes: 0, alignment: 0,
+                },
+                header: Vec::new(),
+                version: None,
+                command_line_limit: 0,
+                above_4g: false,
+            };
+            let made = Header {
+                version: 1,
+                sha256: String::new(),
+                config: None,
+                kernel,
+                kernel_bytes: part(0, 1),
+                bzimage: None,
+                bzimage_bytes: part(0, 0),
+                initramfs: part(at, bytes),
+                unpacked_bytes: 0,
+                root: None,
+            };
+            let json = serde_json::to_vec(&made).unwrap();
+            let memory = memory(json.len() as u64, &json);
+            let fits = at.checked_add(bytes).is_some_and(|end| end <= abi::PIECE_UNIT);
+            prop_assert_eq!(header("x", &memory).is_ok(), fits);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Sources that a start copies from: an image that stays in memory, or files read for it.
+
+use kumiki_boot::{Kernel, Piece};
+use serde::{Deserialize, Serialize};
+
+use crate::image::needs::Needs;
+use crate::memory::Memory;
+
+/// Bytes within an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A kernel and an initramfs to start from.
+pub(crate) struct Origin<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) kernel_bytes: Bytes<'a>,
+    pub(crate) initramfs: Bytes<'a>,
+    /// Memory that its files take once they are unpacked, as far as that is known.
+    pub(crate) unpacked_bytes: u64,
+    /// Whether the kernel wants a foreign cpu listed first; the uncompressed one tells.
+    pub(crate) checks_bsp_bit: bool,
+    /// Where the node sees its root, and what its kernel takes for that.
+    pub(crate) root: Option<Piece>,
+}
+
+impl Origin<'_> {
+    /// Needs of a node for it.
+    pub(crate) fn needs(&self) -> Needs {
+        let root = self.root.map_or(0, |root| root.bytes / 64);
+        Needs::of(self.kernel, self.initramfs.length(), self.unpacked_bytes).beside(root)
+    }
+}
+
+pub(crate) enum Bytes<'a> {
+    Resident(&'a Memory, Part),
+    Read(&'a [u8]),
+}
+
+impl Bytes<'_> {
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Bytes::Resident(_, part) => part.bytes,
+            Bytes::Read(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Copies some of them to a place in `to`.
+    pub(crate) fn copy(&self, offset: u64, bytes: u64, to: &Memory, at: usize) {
+        match self {
+            Bytes::Resident(from, part) => {
+                to.copy(at, from, (part.at + offset) as usize, bytes as usize);
+            }
+            Bytes::Read(from) => to.write(at, &from[offset as usize..][..bytes as usize]),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The kernel modules as programs see them: the ABI of `kernel/uapi/osnode.h`, requests,
+//! doorbells, and files in sysfs.
+
+pub(crate) mod abi;
+pub(crate) mod doorbell;
+pub(crate) mod kind;
+pub(crate) mod requests;
+pub(crate) mod sysfs;

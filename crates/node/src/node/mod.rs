@@ -1,0 +1,541 @@
+//! A node from the host's side: make, start, look at, stop, delete.
+
+pub(crate) mod client;
+pub mod copying;
+pub(crate) mod plugging;
+pub(crate) mod session;
+pub(crate) mod usage;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use kumiki_boot::{Piece, WINDOW_BYTES};
+
+use crate::host::clocks::Clocks;
+use crate::host::device::Device;
+use crate::host::grant::Grant;
+use crate::host::record::{self, Record, incomplete, window_of};
+use crate::host::spec::{Fault, MemorySource, Spec};
+use crate::host::{claims, cpus, reservation};
+use crate::image::Image;
+use crate::image::files::Files;
+use crate::image::ingredients::Ingredients;
+use crate::image::initramfs::Base;
+use crate::image::load;
+use crate::image::origin::Origin;
+use crate::listing::NodeInfo;
+use crate::memory::Memory;
+use crate::memory::numa;
+use crate::module::kind::Kind;
+use crate::module::{abi, doorbell, sysfs};
+use crate::node::session::{LOG_LOOK, Session};
+use crate::wire::early::{Early, PANIC, StartId};
+use crate::wire::silence::{panicked, silent};
+use crate::wire::stages::{LoadParts, Loading, Stages, timed};
+use crate::wire::window::{Window, has_ended};
+use crate::{Error, Result, listing, serve};
+
+/// How long a look at a starting node may sleep, should a doorbell get lost.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How often a kernel that has loaded no module yet is looked at for a panic.
+const EARLY_LOOK: Duration = Duration::from_secs(1);
+
+/// How long a stop waits for another node that starts this one.
+const STARTER_LIMIT: Duration = Duration::from_secs(30);
+
+/// A node that exists.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) name: String,
+}
+
+impl Node {
+    /// Takes cpus and memory from the host for a node. Each size of memory is one
+    /// contiguous piece if there is one. Undone if a step fails.
+    pub fn create(spec: &Spec) -> Result<Self> {
+        let name = &spec.name;
+        let refused =
+            |fault: Fault| Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem));
+        spec.check().map_err(refused)?;
+        let image = Image::open(&spec.image)?;
+        let needs = image.needs();
+        needs.check(&spec.image, &spec.memory_bytes).map_err(refused)?;
+        let record = Record::new(spec, cpus::choose(&spec.cpus)?);
+        // One too long is refused here.
+        record.to_json()?;
+        claims::nobody_has(name, &record.devices)?;
+        let (device, _) = Device::create(Kind::Node, name)?;
+        if let Err(error) = furnish(
+            &device,
+            &record,
+            (&spec.memory_bytes, spec.memory_from),
+            needs.first_piece_bytes,
+        ) {
+            return Err(match give_back(&device, &record.cpus) {
+                Ok(()) => error,
+                Err(left) => Error::Refused(format!(
+                    "{error}; and this could not be undone: {left}: kumiki node delete {name}"
+                )),
+            });
+        }
+        Ok(Node { name: name.clone() })
+    }
+
+    /// A node that exists.
+    pub fn find(name: &str) -> Result<Self> {
+        sysfs::one(Kind::Node, name)?;
+        Ok(Node { name: name.to_owned() })
+    }
+
+    /// Copies the image into the node's memory, starts its first cpu and waits
+    /// until the agent answers. A `compressed` kernel is the file as it is
+    /// shipped, which decompresses itself first: the paper's way.
+    pub fn start(&self, compressed: bool, limit: Duration) -> Result<Stages> {
+        let stopped = self.stopped()?;
+        let begin = Instant::now();
+        let image = Image::open(&stopped.record.image)?;
+        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit, |_| Ok(()))
+    }
+
+    /// The same without the wait: whether it becomes ready is seen in [`Node::list`]. Returns
+    /// what of its devices is not served, and why.
+    pub fn begin(&self, compressed: bool) -> Result<Vec<String>> {
+        let loading = Loading::since(Instant::now());
+        let stopped = self.stopped()?;
+        let image = Image::open(&stopped.record.image)?;
+        let begun = stopped.begin(&image.origin(compressed)?, loading, StartId::now())?;
+        Ok(begun.problems)
+    }
+
+    /// Starts from files that are read now: what each start costs that finds no
+    /// image in memory. With `keep` the next one does: while the node's kernel starts, what
+    /// was read, and is still compressed, is put into memory as the image of this name, as
+    /// after the paper's first start. That it cannot be kept is an error of a node that runs.
+    pub fn start_from(&self, files: &Files, keep: Option<&str>, limit: Duration) -> Result<Stages> {
+        let stopped = self.stopped()?;
+        stopped.has_one_cpu()?;
+        let mut loading = Loading::since(Instant::now());
+        let read = files.read(&mut loading.parts)?;
+        stopped.start(&read.origin(), loading, limit, |parts| {
+            keep.map_or(Ok(()), |name| read.keep(name, parts).map(drop))
+        })
+    }
+
+    /// The same from a kernel's file and what belongs into its initramfs. If an image of
+    /// this content is resident, it starts from that; else what was read is kept as one.
+    /// Returns the image's name as well. The node's own image stays what it is.
+    pub fn start_kernel(
+        &self,
+        kernel: &Path,
+        base: &Base,
+        limit: Duration,
+    ) -> Result<(Stages, String)> {
+        if base.root.is_some() {
+            return Err(Error::Refused(
+                "a root is seen where it stays: kumiki image add makes an image with one".into(),
+            ));
+        }
+        let stopped = self.stopped()?;
+        let mut loading = Loading::since(Instant::now());
+        let ingredients =
+            timed(&mut loading.parts.read_kernel_ms, || Ingredients::read(kernel, base))?;
+        if let Some(name) = ingredients.resident()? {
+            let image = Image::open(&name)?;
+            return Ok((stopped.start(&image.origin(false)?, loading, limit, |_| Ok(()))?, name));
+        }
+        if let Some(origin) = ingredients.as_shipped().filter(|_| stopped.has_one_cpu().is_ok()) {
+            let stages = stopped.start(&origin, loading, limit, |parts| {
+                ingredients.keep_as_shipped(parts).map(drop)
+            })?;
+            return Ok((stages, ingredients.name()));
+        }
+        // What several cpus are to be told is seen in an uncompressed kernel only.
+        let name = ingredients.name();
+        let prepared = timed(&mut loading.parts.plan_ms, || ingredients.prepare())?;
+        let stages = stopped.start(&prepared.origin(), loading, limit, |parts| {
+            timed(&mut parts.keep_ms, || prepared.keep(&name)).map(drop)
+        })?;
+        Ok((stages, name))
+    }
+
+    /// Fills the memory of a node that rests with zeros, but for its window, which says
+    /// what it is. No start needs that.
+    pub fn wipe(&self) -> Result<()> {
+        let Stopped { device, entry, .. } = self.stopped()?;
+        for (n, piece) in entry.pieces.iter().enumerate() {
+            let window = if n == 0 { WINDOW_BYTES } else { 0 };
+            let piece = Piece { bytes: piece.bytes - window, ..*piece };
+            device.map(&[piece], true)?.zero(0, piece.bytes as usize);
+        }
+        Ok(())
+    }
+
+    /// With all that a start needs of it.
+    fn stopped(&self) -> Result<Stopped> {
+        let device = Device::own(Kind::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
+        if entry.state == "running" {
+            return Err(Error::Refused(format!(
+                "node {} runs already: kumiki node stop {0}",
+                self.name
+            )));
+        }
+        let (window, record) = record::window(&device, &entry, true)?;
+        let record = record.ok_or_else(|| incomplete(&self.name))?;
+        if entry.cpus.len() != record.cpus.len() {
+            return Err(incomplete(&self.name));
+        }
+        Ok(Stopped { node: Node { name: self.name.clone() }, device, entry, window, record })
+    }
+
+    /// The node, of which one that has ended by itself is stopped first: it is of no more
+    /// use to anybody. One that is lent is its starter's.
+    fn at_rest(&self, device: &Device) -> Result<sysfs::Entry> {
+        let entry = sysfs::one(Kind::Node, &self.name)?;
+        if entry.state != "running"
+            || !has_ended(entry.word)
+            || record::window(device, &entry, false)?.0.is_lent()
+        {
+            return Ok(entry);
+        }
+        self.end(device)?;
+        sysfs::one(Kind::Node, &self.name)
+    }
+
+    /// Asks the node to switch itself off, then stops its cpus, which is all
+    /// that happens if `limit` is zero or the node does not answer.
+    pub fn stop(&self, limit: Duration) -> Result<()> {
+        let entry = sysfs::one(Kind::Node, &self.name)?;
+        if entry.state != "running" {
+            return Err(Error::Refused(format!("node {} does not run", self.name)));
+        }
+        if entry.word == abi::WORD_READY
+            && !limit.is_zero()
+            && let Ok(session) = Session::open(&self.name)
+        {
+            // A node that does not do as asked is stopped all the same.
+            let _ = session.shut_down(limit);
+        }
+        self.end(&Device::own(Kind::Node, &self.name)?)
+    }
+
+    /// Stops its cpus. While another node starts it, that is waited for; should
+    /// that one have ended meanwhile, nobody writes to this one's memory.
+    fn end(&self, device: &Device) -> Result<()> {
+        let begin = Instant::now();
+        while !device.stop()? {
+            let entry = sysfs::one(Kind::Node, &self.name)?;
+            let (window, record) = record::window(device, &entry, true)?;
+            let starter = record.and_then(|record| record.lent_to).unwrap_or_default();
+            // One that says that it has ended may still have a cpu that writes.
+            let goes_on = |node: &sysfs::Entry| node.name == starter && node.state == "running";
+            if !sysfs::all(Kind::Node)?.iter().any(goes_on) {
+                window.settle();
+            } else if begin.elapsed() >= STARTER_LIMIT {
+                return Err(Error::Refused(format!(
+                    "node {} is being started by node {starter}, which does not come to an end: \
+                     kumiki node stop {starter}, then try again",
+                    self.name
+                )));
+            } else {
+                thread::sleep(LOG_LOOK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves starting it, now and again, to another node, which copies the
+    /// image and sends the interrupts itself: `kumiki node start` there. Ends
+    /// with [`stop`](Self::stop).
+    pub fn lend(&self, starter: &str) -> Result<()> {
+        if starter == self.name {
+            return Err(Error::Refused(format!("node {starter} cannot start itself")));
+        }
+        let session = Session::open(starter)?;
+        let device = Device::own(Kind::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
+        if entry.state == "running" {
+            return Err(Error::Refused(format!(
+                "node {} runs or is lent already: kumiki node stop {0}",
+                self.name
+            )));
+        }
+        let mut record =
+            record::window(&device, &entry, false)?.1.ok_or_else(|| incomplete(&self.name))?;
+        record.lent_to = Some(starter.to_owned());
+        let image = Image::open(&record.image)?;
+        let clocks = Clocks::of_host()?;
+        // What would be refused there is refused here.
+        load::plan(&entry, &record, &image.origin(false)?, clocks, StartId::now())?;
+        self.keep(&device, &entry, &record)?;
+        let image = sysfs::one(Kind::Image, &record.image)?.pieces;
+        device.lend()?;
+        let handed = session.hand_over(&Grant { entry, record, image, clocks });
+        if handed.is_err() {
+            self.end(&device)?;
+        }
+        handed
+    }
+
+    /// Writes its record anew.
+    pub(crate) fn keep(
+        &self,
+        device: &Device,
+        entry: &sysfs::Entry,
+        record: &Record,
+    ) -> Result<()> {
+        record::window(device, entry, true)?.0.set_record(&record.to_json()?);
+        Ok(())
+    }
+
+    /// Gives cpus and memory back to the host, also of a node that has ended by itself.
+    pub fn delete(self) -> Result<()> {
+        let device = Device::own(Kind::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
+        if entry.state == "running" {
+            return Err(Error::Refused(format!(
+                "node {} runs: kumiki node stop {0}, or delete it with --force",
+                self.name
+            )));
+        }
+        let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
+        let mut kept = None;
+        if !entry.pieces.is_empty() {
+            let (window, record) = record::window(&device, &entry, true)?;
+            kept = record.clone();
+            // Making it may have been interrupted with a cpu off line and not claimed;
+            // on line again before nothing tells of it any more.
+            record.map_or(Ok(()), |record| bring_on_line(&record.cpus))?;
+            // A node of the same name may get the same memory.
+            window.set_record(b"");
+        }
+        give_back(&device, &cpus).inspect_err(|_| {
+            // It is there still, if somebody uses it: as it was.
+            if let Some(record) = &kept {
+                let _ = self.keep(&device, &entry, record);
+            }
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it was started and not stopped.
+    pub fn is_running(&self) -> Result<bool> {
+        Ok(sysfs::one(Kind::Node, &self.name)?.state == "running")
+    }
+
+    /// The kernel's log as far as the window holds it.
+    pub fn log(&self) -> Result<Vec<u8>> {
+        let device = Device::read(Kind::Node, &self.name)?;
+        let entry = sysfs::one(Kind::Node, &self.name)?;
+        if entry.state == "created" {
+            return Ok(Vec::new());
+        }
+        Ok(record::window(&device, &entry, false)?.0.log())
+    }
+
+    /// Passes the kernel's log on as it grows, until the node ends or is stopped.
+    pub fn follow_log(&self, mut pass: impl FnMut(&[u8]) -> io::Result<()>) -> Result<()> {
+        let mut seen = 0;
+        loop {
+            // One look at a time, so that nobody who deletes the node waits for this.
+            let device = Device::read(Kind::Node, &self.name)?;
+            let entry = sysfs::one(Kind::Node, &self.name)?;
+            if entry.state == "created" {
+                return Ok(());
+            }
+            // Before its last lines are looked at: they are there then.
+            let goes_on = entry.state == "running" && !has_ended(entry.word);
+            let lines = record::window(&device, &entry, false)?.0.log_since(&mut seen);
+            pass(&lines).map_err(|error| Error::os("passing the node's log on", error))?;
+            if !goes_on {
+                return Ok(());
+            }
+            drop(device);
+            thread::sleep(LOG_LOOK);
+        }
+    }
+
+    /// All nodes.
+    pub fn list() -> Result<Vec<NodeInfo>> {
+        listing::nodes()
+    }
+}
+
+/// Memory, the record, then cpus: whoever finds the node half made finds in the
+/// record which cpus may be off line because of it.
+fn furnish(
+    device: &Device,
+    record: &Record,
+    (memory, source): (&[u64], MemorySource),
+    first_bytes: u64,
+) -> Result<()> {
+    // They are on line still.
+    let near = record.cpus.first().map_or_else(numa::with_memory, |&cpu| numa::nearest(cpu));
+    let mut pieces = Vec::new();
+    for &bytes in memory {
+        let least = if pieces.is_empty() { first_bytes } else { 0 };
+        let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
+        pieces.extend(reservation::pieces(device, bytes, least, source, &near)?);
+    }
+    let window = Window::new(device.map(&[window_of(&pieces[0])], true)?);
+    window.set_record(&record.to_json()?);
+    for &cpu in &record.cpus {
+        cpus::set_online(cpu, false)?;
+        device.cpu(cpu)?;
+    }
+    Ok(())
+}
+
+/// The module brings on line what it gives back; the rest is done here, also if
+/// something else cannot go back.
+fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
+    let released = device.release();
+    let on_line = bring_on_line(cpus);
+    released.and(on_line)
+}
+
+/// Those of them that no node holds; each is tried, and the first failure told. A
+/// record may name cpus that another node has got meanwhile.
+fn bring_on_line(cpus: &[u32]) -> Result<()> {
+    let mut failure = None;
+    for cpu in unheld(cpus, &sysfs::all(Kind::Node)?) {
+        if let Err(error) = cpus::set_online(cpu, true) {
+            failure.get_or_insert(error);
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+fn unheld(cpus: &[u32], nodes: &[sysfs::Entry]) -> Vec<u32> {
+    let held: Vec<u32> = nodes.iter().flat_map(|node| &node.cpus).map(|&(cpu, _)| cpu).collect();
+    cpus.iter().copied().filter(|cpu| !held.contains(cpu)).collect()
+}
+
+/// A node that is about to be started, and nobody else can start it.
+struct Stopped {
+    node: Node,
+    device: Device,
+    entry: sysfs::Entry,
+    window: Window,
+    record: Record,
+}
+
+/// A node whose first cpu was started.
+struct Begun {
+    loaded: Loading,
+    begin: Instant,
+    /// Duration of the request to start.
+    execute: Duration,
+    /// Devices of it that are not served, and why.
+    problems: Vec<String>,
+}
+
+impl Stopped {
+    /// Memory with the log of a kernel that began and has not handed it over.
+    fn early_memory(&self) -> Option<Memory> {
+        let began = self.window.stamp(abi::STAMP_TRAMPOLINE) != 0;
+        let is_silent = self.window.word() == abi::WORD_SILENT;
+        let memory = self.device.map(&self.entry.pieces[..1], false);
+        memory.ok().filter(|_| began && is_silent)
+    }
+
+    fn has_one_cpu(&self) -> Result<()> {
+        if self.record.cpus.len() == 1 {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "node {} has several cpus: what its kernel wants to be told of them is seen in an \
+             image only; kumiki node start {0}",
+            self.node.name
+        )))
+    }
+
+    /// Loads, and starts the first cpu and what serves its devices.
+    fn begin(&self, origin: &Origin<'_>, mut loading: Loading, id: StartId) -> Result<Begun> {
+        let name = &self.node.name;
+        let have: Vec<u64> = self.entry.pieces.iter().map(|piece| piece.bytes).collect();
+        // It may be another image than the one that the node was made for.
+        origin.needs().check(&self.record.image, &have).map_err(|fault| {
+            Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
+        })?;
+        let parts = &mut loading.parts;
+        let plan = timed(&mut parts.plan_ms, || {
+            load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)
+        })?;
+        load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin, parts)?;
+        let loaded = loading.done();
+        let begin = Instant::now();
+        self.device.start()?;
+        let execute = begin.elapsed();
+        let problems = if self.record.devices.is_empty() {
+            Vec::new()
+        } else {
+            serve::spawn(&self.node.name).unwrap_or_else(|error| vec![error.to_string()])
+        };
+        Ok(Begun { loaded, begin, execute, problems })
+    }
+
+    /// Does something else `meanwhile`, as soon as the node's kernel has begun.
+    fn start(
+        &self,
+        origin: &Origin<'_>,
+        loading: Loading,
+        limit: Duration,
+        meanwhile: impl FnOnce(&mut LoadParts) -> Result<()>,
+    ) -> Result<Stages> {
+        let (window, name, id) = (&self.window, &self.node.name, StartId::now());
+        let Begun { mut loaded, begin, execute, problems } = self.begin(origin, loading, id)?;
+        let kept = meanwhile(&mut loaded.parts);
+        let (mut early, mut looked) = (Early::of(id), begin);
+        while window.word() != abi::WORD_READY {
+            if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
+                let log = self.early_memory().map(|memory| early.log(&memory));
+                let log = log.unwrap_or_default();
+                return Err(silent(name, window, &log, "did not become ready", limit));
+            }
+            if looked.elapsed() >= EARLY_LOOK {
+                looked = Instant::now();
+                let memory = self.early_memory();
+                if let Some(log) = memory.and_then(|memory| early.panic(&memory)) {
+                    let why = log.iter().find_map(|line| line.split_once(PANIC));
+                    window.say_panic(why.map_or("", |(_, why)| why));
+                    return Err(panicked(name, window, &log));
+                }
+            }
+            doorbell::wait(self.device.bell(), &[], LOOK_AGAIN)
+                .map_err(|error| Error::os("waiting for a doorbell", error))?;
+        }
+        let stages = Stages { problems, ..Stages::of(loaded, execute, begin.elapsed(), window) };
+        kept.map(|()| stages).map_err(|error| {
+            Error::Refused(format!(
+                "node {name} is ready, and what it was started from could not be kept: {error}"
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_another_node_has_got_are_not_brought_on_line() {
+        let node = |cpus: &[(u32, u32)]| sysfs::Entry {
+            name: "n2".into(),
+            state: "running".into(),
+            owner: 0,
+            pieces: vec![],
+            cpus: cpus.to_vec(),
+            slice: 0,
+            word: 0,
+        };
+        assert_eq!(unheld(&[3, 2, 1], &[node(&[(3, 0)]), node(&[(0, 1), (4, 2)])]), [2, 1]);
+        assert_eq!(unheld(&[3], &[]), [3]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Devices that nodes are given and lose, running or not.
+
+use serde::Serialize;
+
+use crate::devices::{Assigned, DeviceSpec, assign};
+use crate::host::claims::nobody_has;
+use crate::host::device::Device;
+use crate::host::record::{self, Record, incomplete};
+use crate::module::kind::Kind;
+use crate::module::{abi, sysfs};
+use crate::node::Node;
+use crate::serve::{self, Control};
+use crate::{Error, Result};
+
+/// A node's device, as it is listed.
+#[derive(Debug, Serialize)]
+pub struct DeviceInfo {
+    /// Its name in the node's commands.
+    pub name: String,
+    /// `net`, `disk`, `share`, `vsock` or `rng`.
+    pub kind: &'static str,
+    /// The thing of the host that it is.
+    pub what: String,
+    /// A card's hardware address.
+    pub mac: Option<String>,
+    /// `served`, `not served`, or `stopped` with its node.
+    pub state: &'static str,
+    /// Why it is not served, if its server says.
+    pub problem: Option<String>,
+}
+
+impl Node {
+    /// Gives it one more device, at once if it runs, and at each start. Returns its name.
+    pub fn add_device(&self, spec: DeviceSpec) -> Result<String> {
+        let (device, entry, mut record) = self.owned()?;
+        let added = assign(&record.devices, spec).ok_or_else(|| {
+            Error::Refused(format!("node {} has {} devices already", self.name, abi::SLOTS))
+        })?;
+        nobody_has(&self.name, &[record.devices.clone(), vec![added.clone()]].concat())?;
+        record.devices.push(added.clone());
+        self.keep(&device, &entry, &record)?;
+        drop(device);
+        if entry.state != "running" {
+            return Ok(added.name);
+        }
+        match self.serve_one(&added) {
+            Ok(()) => Ok(added.name),
+            Err(error) => {
+                self.forget(&added.name)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn serve_one(&self, added: &Assigned) -> Result<()> {
+        if serve::ask(&self.name, &Control::Add(added.clone()))?.is_some() {
+            return Ok(());
+        }
+        // A node that had none so far has no server.
+        let problems = serve::spawn(&self.name)?;
+        let of_this = format!("{}: ", added.name);
+        let problem = problems.iter().find_map(|line| line.strip_prefix(&of_this));
+        problem.map_or(Ok(()), |problem| Err(Error::Refused(problem.to_owned())))
+    }
+
+    /// Takes a device away, at once if it runs.
+    pub fn remove_device(&self, name: &str) -> Result<()> {
+        let record = self.forget(name)?;
+        if record && sysfs::one(Kind::Node, &self.name)?.state == "running" {
+            serve::ask(&self.name, &Control::Remove(name.to_owned()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes it out of the record; whether it was there.
+    fn forget(&self, name: &str) -> Result<bool> {
+        let (device, entry, mut record) = self.owned()?;
+        let before = record.devices.len();
+        record.devices.retain(|device| device.name != name);
+        if record.devices.len() == before {
+            return Err(Error::Refused(format!(
+                "node {} has no device {name}: see kumiki node device ls {0}",
+                self.name
+            )));
+        }
+        self.keep(&device, &entry, &record)?;
+        Ok(true)
+    }
+
+    /// Its devices.
+    pub fn devices(&self) -> Result<Vec<DeviceInfo>> {
+        let device = Device::read(Kind::Node, &self.name)?;
+        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let record = record::window(&device, &entry, false)?.1;
+        let record = record.ok_or_else(|| incomplete(&self.name))?;
+        let runs = entry.state == "running";
+        let served = if runs { serve::ask(&self.name, &Control::List)? } else { None };
+        let of = |device: &Assigned| {
+            let served =
+                served.as_ref().and_then(|all| all.iter().find(|one| one.name == device.name));
+            let problem = served.and_then(|served| served.problem.clone());
+            DeviceInfo {
+                name: device.name.clone(),
+                kind: device.device.kind(),
+                what: device.device.to_string(),
+                mac: matches!(device.device, DeviceSpec::Net(_)).then(|| device.mac(&self.name)),
+                state: match served {
+                    Some(_) if problem.is_none() => "served",
+                    _ if runs => "not served",
+                    _ => "stopped",
+                },
+                problem,
+            }
+        };
+        Ok(record.devices.iter().map(of).collect())
+    }
+
+    /// Its devices as they are recorded.
+    pub(crate) fn assigned(&self) -> Result<Vec<Assigned>> {
+        let device = Device::read(Kind::Node, &self.name)?;
+        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let record = record::window(&device, &entry, false)?.1;
+        record.map(|record| record.devices).ok_or_else(|| incomplete(&self.name))
+    }
+
+    fn owned(&self) -> Result<(Device, sysfs::Entry, Record)> {
+        let device = Device::own(Kind::Node, &self.name)?;
+        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let record = record::window(&device, &entry, false)?.1;
+        let record = record.ok_or_else(|| incomplete(&self.name))?;
+        Ok((device, entry, record))
+    }
+}

@@ -1,0 +1,281 @@
+//! A talk with a node's agent: a program runs there as if it ran here.
+
+use std::io::Write;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use crate::host::device::Device;
+use crate::host::grant::Grant;
+use crate::host::record::window_of;
+use crate::module::kind::Kind as Holding;
+use crate::module::{abi, doorbell, sysfs};
+use crate::node::client::{Client, Ending, Input, Order, Orders};
+use crate::wire::frame::{CHUNK_BYTES, Kind, Program, number, receive, send};
+use crate::wire::window::{Channel, Window, has_ended, meaning};
+use crate::{Error, Result};
+
+/// Spin so long for an answer before sleeping: a short program's takes less
+/// than being woken does.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// How long a sleep may last, should a doorbell get lost.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// How long an agent has for an answer that takes it no time.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often a kernel's log is looked at: a line rings no bell, because a node's
+/// first lines are many and nobody may be there.
+pub(crate) const LOG_LOOK: Duration = Duration::from_millis(50);
+
+/// A channel of a running node. The program ends when it is dropped.
+pub struct Session {
+    name: String,
+    device: Device,
+    channel: usize,
+    window: Window,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("name", &self.name)
+            .field("channel", &self.channel)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Claims a channel of a node.
+    pub fn open(node: &str) -> Result<Self> {
+        let (device, channel) = Device::talk(node)?;
+        let entry = sysfs::one(Holding::Node, node)?;
+        let first = entry.pieces.first().ok_or_else(|| {
+            Error::Refused(format!("node {node} has no memory: kumiki node delete {node}"))
+        })?;
+        let window = Window::new(device.map(&[window_of(first)], true)?);
+        let session = Session { name: node.to_owned(), device, channel, window };
+        session.channel().open();
+        Ok(session)
+    }
+
+    fn channel(&self) -> Channel<'_> {
+        self.window.channel(self.channel)
+    }
+
+    /// Runs a program until it ends, this being its near side.
+    pub fn run(&self, program: &Program, client: &mut Client<'_>) -> Result<Ending> {
+        self.attend(program, client, None)
+    }
+
+    /// The same with the kernel's log, from now on, between the program's
+    /// output, until it ends or Ctrl-] is typed. It need not be ready yet.
+    pub fn console(&self, program: &Program, client: &mut Client<'_>) -> Result<Ending> {
+        let is_ready = self.window.word() == abi::WORD_READY;
+        let seen = if is_ready { self.window.log_head() } else { 0 };
+        self.attend(program, client, Some(seen))
+    }
+
+    /// `log` is how much of the kernel's log has been seen, if it is shown.
+    fn attend(
+        &self,
+        program: &Program,
+        client: &mut Client<'_>,
+        mut log: Option<u64>,
+    ) -> Result<Ending> {
+        let body =
+            serde_json::to_vec(program).map_err(|error| Error::Refused(error.to_string()))?;
+        self.send(Kind::Exec, &body)?;
+        let channel = self.channel();
+        let mut input = Input::new(client.input, log.is_some());
+        let mut waiting = None;
+        loop {
+            // Before its last lines are looked at: they are there then.
+            let alive = self.alive();
+            if let Some(seen) = &mut log {
+                let lines = self.window.log_since(seen);
+                pass(client.out, &for_terminal(&lines))?;
+            }
+            let full = channel.to_host.free()? < 2 * CHUNK_BYTES;
+            while let Some((kind, body)) = receive(&channel.to_host)? {
+                match kind {
+                    Kind::Started => {}
+                    Kind::Stdout => pass(client.out, &body)?,
+                    Kind::Stderr => pass(client.err, &body)?,
+                    Kind::Exited => return Ok(Ending::Exited(number(&body)?)),
+                    Kind::Signalled => return Ok(Ending::Signalled(number(&body)?)),
+                    Kind::Failed => {
+                        let reason = String::from_utf8_lossy(&body).into_owned();
+                        return Err(Error::Refused(format!("node {}: {reason}", self.name)));
+                    }
+                    other => return Err(Error::Protocol(format!("{other:?} from the node"))),
+                }
+            }
+            alive?;
+            let told = self.tell(client, &mut waiting)?;
+            let passed = input.pass_on(&channel)?;
+            if full || told || passed {
+                // The agent waits for room or for these.
+                self.device.ring()?;
+            }
+            if input.has_left() {
+                return Ok(Ending::Left);
+            }
+            let orders = client.orders.as_deref().map(Orders::ready);
+            self.wait(input.wanted(), orders, if log.is_some() { LOG_LOOK } else { LOOK_AGAIN })?;
+        }
+    }
+
+    /// Sends orders as far as there is room; whether it sent any. One that
+    /// finds none stays in `waiting`.
+    fn tell(&self, client: &mut Client<'_>, waiting: &mut Option<Order>) -> Result<bool> {
+        let Some(orders) = &mut client.orders else { return Ok(false) };
+        let mut told = false;
+        loop {
+            if waiting.is_none() {
+                *waiting = orders
+                    .next()
+                    .map_err(|error| Error::os("taking what the program is told", error))?;
+            }
+            let Some(order) = *waiting else { return Ok(told) };
+            let channel = self.channel();
+            match order {
+                Order::Signal(number) => channel.signal(number),
+                Order::Resize(size) => {
+                    if !send(&channel.to_node, Kind::Resize, &size.to_body())? {
+                        return Ok(told);
+                    }
+                }
+            }
+            // At once: the next order may be that this process stops for now.
+            self.device.ring()?;
+            (*waiting, told) = (None, true);
+        }
+    }
+
+    /// Sleeps until there is a frame, more input or an order.
+    fn wait(
+        &self,
+        input: Option<BorrowedFd<'_>>,
+        orders: Option<BorrowedFd<'_>>,
+        limit: Duration,
+    ) -> Result<()> {
+        let channel = self.channel();
+        let begin = Instant::now();
+        while begin.elapsed() < SPIN {
+            if channel.to_host.available()? > 0 {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        let others: Vec<_> =
+            input.into_iter().chain(orders).map(|fd| (fd, PollFlags::IN)).collect();
+        doorbell::wait(self.device.bell(), &others, limit)
+            .map_err(|error| Error::os("waiting for the node", error))
+    }
+
+    /// Asks the node to switch itself off and waits until it has.
+    pub(crate) fn shut_down(&self, limit: Duration) -> Result<()> {
+        self.send(Kind::Shutdown, &[])?;
+        let begin = Instant::now();
+        while !has_ended(self.window.word()) {
+            if begin.elapsed() >= limit {
+                return Err(Error::Refused(format!(
+                    "node {} did not switch itself off within {limit:?}",
+                    self.name
+                )));
+            }
+            doorbell::wait(self.device.bell(), &[], LOOK_AGAIN.min(limit))
+                .map_err(|error| Error::os("waiting for the node", error))?;
+        }
+        Ok(())
+    }
+
+    /// Has the node keep what it needs to start another one.
+    pub(crate) fn hand_over(&self, grant: &Grant) -> Result<()> {
+        let body = serde_json::to_vec(grant).map_err(|error| Error::Refused(error.to_string()))?;
+        self.send(Kind::Lend, &body)?;
+        let begin = Instant::now();
+        loop {
+            match receive(&self.channel().to_host)? {
+                Some((Kind::Exited, _)) => return Ok(()),
+                Some((_, reason)) => {
+                    let reason = String::from_utf8_lossy(&reason).into_owned();
+                    return Err(Error::Refused(format!("node {}: {reason}", self.name)));
+                }
+                None if begin.elapsed() >= ANSWER_LIMIT => {
+                    return Err(Error::Refused(format!(
+                        "node {} did not answer within {ANSWER_LIMIT:?}",
+                        self.name
+                    )));
+                }
+                None => {
+                    self.alive()?;
+                    self.wait(None, None, LOOK_AGAIN)?;
+                }
+            }
+        }
+    }
+
+    /// A first frame, for which an empty ring has room.
+    fn send(&self, kind: Kind, body: &[u8]) -> Result<()> {
+        if !send(&self.channel().to_node, kind, body)? {
+            return Err(Error::Protocol("no room in a new channel".into()));
+        }
+        self.device.ring()
+    }
+
+    fn alive(&self) -> Result<()> {
+        let word = self.window.word();
+        if has_ended(word) {
+            return Err(Error::Refused(format!(
+                "node {} has ended ({}): kumiki node logs {0}",
+                self.name,
+                meaning(word)
+            )));
+        }
+        // This process may have slept over a stop and a start.
+        if self.channel().state() != abi::CHANNEL_OPEN {
+            return Err(Error::Refused(format!(
+                "node {} was stopped and started again, or its agent has given this program up: \
+                 kumiki node logs {0}",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.channel().close();
+        // The module rings, too, when the descriptor is closed after a death;
+        // a node that is gone has nobody to hear it.
+        let _ = self.device.ring();
+    }
+}
+
+fn pass(to: &mut dyn Write, bytes: &[u8]) -> Result<()> {
+    to.write_all(bytes)
+        .and_then(|()| to.flush())
+        .map_err(|error| Error::os("writing what the node's program wrote", error))
+}
+
+/// Lines as a terminal that passes everything on shows them.
+fn for_terminal(lines: &[u8]) -> Vec<u8> {
+    let line = |&byte: &u8| if byte == b'\n' { vec![b'\r', b'\n'] } else { vec![byte] };
+    lines.iter().flat_map(line).collect()
+}
+
+impl Session {
+    /// Runs a program without input and returns its ending and its output.
+    pub fn output(&self, words: &[String]) -> Result<(Ending, Vec<u8>, Vec<u8>)> {
+        let program = Program { words: words.to_vec(), ..Program::default() };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut client = Client { input: None, out: &mut out, err: &mut err, orders: None };
+        let ending = self.run(&program, &mut client)?;
+        Ok((ending, out, err))
+    }
+}
