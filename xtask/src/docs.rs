@@ -46,6 +46,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
             ("node", "docs/design/node.md"),
             ("Devices of nodes", "docs/design/node-devices.md"),
             ("Services of nodes", "docs/design/node-services.md"),
+            ("Snapshots of nodes", "docs/design/node-snapshots.md"),
         ],
     ),
     (

@@ -102,6 +102,10 @@ enum NodeCommand {
         base: BaseArgs,
         #[command(flatten)]
         how: Starting,
+        /// Start from this snapshot, which `kumiki node keep` made of the node
+        #[arg(long, value_name = "SNAPSHOT",
+            conflicts_with_all = ["kernel", "bzimage", "no_wait"])]
+        from: Option<String>,
         /// Do not wait until it answers
         #[arg(long, conflicts_with_all = ["json", "timeout"])]
         no_wait: bool,
@@ -112,8 +116,25 @@ enum NodeCommand {
     /// Stop a node if it runs, and start it again from its image
     Restart {
         name: String,
+        /// Start it from this snapshot instead, and do not wait for it to switch itself off
+        #[arg(long, value_name = "SNAPSHOT", conflicts_with = "bzimage")]
+        from: Option<String>,
         #[command(flatten)]
         how: Starting,
+    },
+    /// Keep a node's memory as a snapshot, from which it starts in a blink
+    ///
+    /// Its kernel sleeps, its cpus are stopped, and what is in use of its memory is copied into an
+    /// image of its own: see `kumiki image ls`. `kumiki node start NAME --from SNAPSHOT` goes on
+    /// where it slept, as often as one likes, with the time and random numbers of then. It is
+    /// started where it was taken of: on the same machine, in the same memory, on the same cpus.
+    Keep {
+        name: String,
+        /// The snapshot's name
+        snapshot: String,
+        /// Print how much was kept, and how long that took, as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Leave starting a node to another node
     ///
@@ -285,23 +306,31 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             };
             Node::create(&spec)?;
         }
-        NodeCommand::Start { names, kernel, no_wait, how, json, .. } if is_node() => {
+        NodeCommand::Start { names, kernel, from, no_wait, how, json, .. } if is_node() => {
             ensure!(
-                kernel.is_none() && !no_wait && names.len() == 1,
+                kernel.is_none() && from.is_none() && !no_wait && names.len() == 1,
                 "a node starts one other node, from the image that it was lent with, and waits \
-                 for it: no --kernel, no --no-wait"
+                 for it: no --kernel, no --from, no --no-wait"
             );
             let name = &names[0];
             let stages = Lent::find(name)?.start(how.bzimage, false, how.limit())?;
             started(name, &stages, json)?;
         }
-        NodeCommand::Restart { name, how } if is_node() => {
+        NodeCommand::Restart { name, from, how } if is_node() => {
+            ensure!(from.is_none(), "a node starts another one from its image: no --from");
             let stages = Lent::find(&name)?.start(how.bzimage, true, how.limit())?;
             started(&name, &stages, false)?;
         }
         NodeCommand::Ls { json } if is_node() => lent(json)?,
         NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
-        NodeCommand::Start { names, kernel: Some(kernel), base, no_wait, how, json } => {
+        NodeCommand::Start { names, from: Some(from), how, json, .. } => {
+            let [name] = &names[..] else {
+                bail!("--from starts the one node that the snapshot was taken of")
+            };
+            let stages = Node::find(name)?.start_snapshot(&from, how.limit())?;
+            started(name, &stages, json)?;
+        }
+        NodeCommand::Start { names, kernel: Some(kernel), base, no_wait, how, json, .. } => {
             let [name] = &names[..] else {
                 bail!("--kernel starts one node at a time: kumiki image add is for several")
             };
@@ -314,12 +343,30 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Start { names, no_wait, how, json, .. } => {
             start_all(&names, no_wait, &how, json)?;
         }
-        NodeCommand::Restart { name, how } => {
+        NodeCommand::Restart { name, from, how } => {
             let node = Node::find(&name)?;
             if node.is_running()? {
-                node.stop(STOP_LIMIT)?;
+                node.stop(if from.is_some() { Duration::ZERO } else { STOP_LIMIT })?;
             }
-            start(&node, &how, false)?;
+            match from {
+                Some(from) => started(&name, &node.start_snapshot(&from, how.limit())?, false)?,
+                None => start(&node, &how, false)?,
+            }
+        }
+        NodeCommand::Keep { name, snapshot, json } => {
+            let kept = Node::find(&name)?.keep(&snapshot)?;
+            if json {
+                output::json(&kept)?;
+            } else {
+                output::talk(format_args!(
+                    "node {name} is kept as {snapshot}, and stopped: {} of pages in use, {} of \
+                     memory; asleep after {:.0} ms, copied in {:.0} ms",
+                    format::bytes(kept.kept_bytes),
+                    format::bytes(kept.bytes),
+                    kept.asleep_ms,
+                    kept.copy_ms
+                ));
+            }
         }
         NodeCommand::Exec(exec) => return exec::exec(exec),
         NodeCommand::Console { name } => return exec::console(&name),

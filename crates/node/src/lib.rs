@@ -66,7 +66,7 @@ pub use host::spec::{Cpus, MemorySource, Spec};
 pub use image::files::Files;
 pub use image::initramfs::Base;
 pub use image::root::RootOf;
-pub use image::{Image, ImageInfo};
+pub use image::{Image, ImageInfo, ImageKind};
 pub use kumiki_rootfs::Source;
 pub use listing::{NodeInfo, State};
 pub use machine::{
@@ -77,6 +77,7 @@ pub use module::sysfs::low_slices;
 pub use node::Node;
 pub use node::client::{Client, Ending, Order, Orders};
 pub use node::copying;
+pub use node::keep::Kept;
 pub use node::plugging::DeviceInfo;
 pub use node::session::Session;
 pub use node::usage::Usage;

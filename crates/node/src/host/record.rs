@@ -33,6 +33,9 @@ pub struct Record {
     /// The init that it is handed over to.
     #[serde(default)]
     pub init: Option<String>,
+    /// The snapshot that it was last started from, if it was one.
+    #[serde(default)]
+    pub started_from: Option<String>,
 }
 
 impl Record {
@@ -51,6 +54,7 @@ impl Record {
             lent_to: None,
             devices,
             init: spec.init.clone(),
+            started_from: None,
         }
     }
 

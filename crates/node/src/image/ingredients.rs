@@ -13,8 +13,8 @@ use crate::image::origin::{Bytes, Origin, Part};
 use crate::image::root::{Made, Unpacked};
 use crate::image::shipped::Shipped;
 use crate::image::{
-    HEADER_BYTES, Header, Image, ImageInfo, PAGE_BYTES, content_hash, fill, link, same_content,
-    whole,
+    HEADER_BYTES, Header, Image, ImageInfo, ImageKind, PAGE_BYTES, content_hash, fill, link,
+    same_content, whole,
 };
 use crate::module::kind::Kind;
 use crate::module::{abi, requests, sysfs};
@@ -248,6 +248,8 @@ impl Prepared {
         }
         Ok(ImageInfo {
             name: name.to_owned(),
+            kind: ImageKind::Kernel,
+            of: None,
             release: header.kernel.release().map(str::to_owned),
             bytes: self.total,
             sha256: Some(header.sha256.clone()),

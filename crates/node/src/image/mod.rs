@@ -15,6 +15,7 @@ pub(crate) mod needs;
 pub(crate) mod origin;
 pub(crate) mod root;
 pub(crate) mod shipped;
+pub(crate) mod snapshot;
 
 use std::sync::atomic::Ordering;
 
@@ -29,6 +30,7 @@ use crate::image::hash::hex;
 use crate::image::needs::Needs;
 use crate::image::origin::Part;
 use crate::image::root::{Made, RootPart};
+use crate::image::snapshot::Snapshot;
 use crate::memory::Memory;
 use crate::memory::numa;
 use crate::module::kind::Kind;
@@ -81,23 +83,37 @@ impl std::fmt::Debug for Image {
     }
 }
 
+/// Kind of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageKind {
+    /// A kernel and an initramfs, for any node.
+    Kernel,
+    /// The memory of one node, asleep.
+    Snapshot,
+}
+
 /// An image as it is listed.
 #[derive(Debug, Serialize)]
 pub struct ImageInfo {
     /// Its name.
     pub name: String,
+    /// Whether it is a kernel's or a snapshot.
+    pub kind: ImageKind,
+    /// The node that a snapshot was taken of.
+    pub of: Option<String>,
     /// Its kernel's release, where the image says it.
     pub release: Option<String>,
     /// Physical memory that it takes.
     pub bytes: u64,
-    /// Of kernel and initramfs.
+    /// Of kernel and initramfs; of a snapshot of its pages and where they lie.
     pub sha256: Option<String>,
     /// Where the kernel's configuration was found that was checked; none if none was.
     pub config: Option<String>,
     /// `sealed`; `created` if making it did not come to its end; `damaged` if
     /// something has written to it since.
     pub state: String,
-    /// Nodes that start from it.
+    /// Nodes that start from it; of a snapshot those that may.
     pub nodes: Vec<String>,
     /// Other names of the same memory.
     pub same_as: Vec<String>,
@@ -121,11 +137,15 @@ impl Image {
         let device = Device::read(Kind::Image, name)?;
         let entry = sysfs::one(Kind::Image, name)?;
         if entry.state != "sealed" {
-            return Err(Error::Refused(format!(
-                "image {name} is not complete: its making was interrupted; kumiki image rm {name}"
-            )));
+            return Err(incomplete(name));
         }
         let memory = device.map(&entry.pieces, false)?;
+        if snapshot::is_one(&memory) {
+            return Err(Error::Refused(format!(
+                "image {name} is a snapshot, which has no kernel for other nodes: kumiki node \
+                 start NODE --from {name}"
+            )));
+        }
         let mut image = Image::of(name, memory, &entry.pieces)?;
         image._device = Some(device);
         Ok(image)
@@ -147,24 +167,46 @@ impl Image {
         let users = listing::users()?;
         let all = sysfs::all(Kind::Image)?;
         let first = |entry: &sysfs::Entry| entry.pieces.first().map(|piece| piece.address);
+        let nodes = sysfs::all(Kind::Node)?;
         let describe = |entry: &sysfs::Entry| {
             let is_sealed = entry.state == "sealed";
-            let header = if is_sealed { whole(entry)? } else { None };
-            let is_damaged = is_sealed && header.is_none();
-            let header = header.as_ref();
+            let contents = if is_sealed { Some(contents(entry)?) } else { None };
             let others = all.iter().filter(|other| {
                 other.name != entry.name && first(other).is_some() && first(other) == first(entry)
             });
-            Ok(ImageInfo {
-                release: header.and_then(|header| header.kernel.release()).map(str::to_owned),
-                sha256: header.map(|header| header.sha256.clone()),
-                config: header.and_then(|header| header.config.clone()),
+            let mut info = ImageInfo {
+                name: entry.name.clone(),
+                kind: ImageKind::Kernel,
+                of: None,
+                release: None,
                 bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
+                sha256: None,
+                config: None,
+                state: entry.state.clone(),
                 nodes: users.of(&entry.name),
                 same_as: others.map(|other| other.name.clone()).collect(),
-                name: entry.name.clone(),
-                state: if is_damaged { "damaged".to_owned() } else { entry.state.clone() },
-            })
+            };
+            match contents {
+                None => {}
+                Some(Contents::Kernel(header)) => {
+                    info.release = header.kernel.release().map(str::to_owned);
+                    (info.sha256, info.config) = (Some(header.sha256), header.config);
+                }
+                Some(Contents::Snapshot(header)) => {
+                    info.kind = ImageKind::Snapshot;
+                    if let Some(header) = header {
+                        info.sha256 = Some(snapshot::identity(&header));
+                        let suits = |node: &&sysfs::Entry| header.has_place_of(node);
+                        info.nodes =
+                            nodes.iter().filter(suits).map(|node| node.name.clone()).collect();
+                        (info.of, info.release) = (Some(header.node), header.release);
+                    } else {
+                        info.state = "damaged".to_owned();
+                    }
+                }
+                Some(Contents::Damaged) => info.state = "damaged".to_owned(),
+            }
+            Ok(info)
         };
         sysfs::each(Kind::Image, describe)
     }
@@ -193,6 +235,16 @@ impl Image {
             }
         }
         failure.map_or(Ok(()), Err)
+    }
+
+    /// The same as [`verify`](Self::verify) of an image of either kind.
+    pub fn check(name: &str) -> Result<Option<&'static str>> {
+        let entry = sysfs::one(Kind::Image, name)?;
+        let is_snapshot = entry.state == "sealed" && {
+            let device = Device::read(Kind::Image, name)?;
+            snapshot::is_one(&device.map(&entry.pieces, false)?)
+        };
+        if is_snapshot { Snapshot::open(name)?.verify() } else { Image::open(name)?.verify() }
     }
 
     /// Compares what is in memory with the hash that was taken when the image
@@ -233,6 +285,16 @@ impl Image {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Of kernel and initramfs.
+    pub(crate) fn sha256(&self) -> &str {
+        &self.header.sha256
+    }
+
+    /// Its kernel's release, where it says it.
+    pub(crate) fn release(&self) -> Option<&str> {
+        self.header.kernel.release()
     }
 
     /// The kernel in one of its forms, and its bytes.
@@ -283,6 +345,14 @@ fn unused(name: &str, force: bool) -> Result<()> {
              {running} first"
         )));
     }
+    let of_root = has_root.then(|| snapshots_on(&entry)).transpose()?.unwrap_or_default();
+    if !of_root.is_empty() {
+        let of_root = of_root.join(", ");
+        return Err(Error::Refused(format!(
+            "image {name} is the root of snapshot {of_root}, which has no copy of it: kumiki image \
+             rm {of_root} first"
+        )));
+    }
     let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
     if !lent.is_empty() {
         return Err(Error::Refused(format!(
@@ -298,6 +368,41 @@ fn unused(name: &str, force: bool) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Snapshots of nodes whose root is in an image's memory.
+fn snapshots_on(image: &sysfs::Entry) -> Result<Vec<String>> {
+    let found = sysfs::each(Kind::Image, |entry| {
+        let root = match contents(entry)? {
+            Contents::Snapshot(Some(header)) => header.root,
+            _ => None,
+        };
+        let within = |root: Piece| {
+            image.pieces.iter().any(|piece| (piece.address..piece.end()).contains(&root.address))
+        };
+        Ok(root.is_some_and(within).then(|| entry.name.clone()))
+    })?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Contents of a sealed image.
+enum Contents {
+    Kernel(Header),
+    /// None: its header is damaged.
+    Snapshot(Option<snapshot::Header>),
+    Damaged,
+}
+
+fn contents(entry: &sysfs::Entry) -> Result<Contents> {
+    if entry.state != "sealed" {
+        return Ok(Contents::Damaged);
+    }
+    let device = Device::read(Kind::Image, &entry.name)?;
+    let memory = device.map(&entry.pieces, false)?;
+    if snapshot::is_one(&memory) {
+        return Ok(Contents::Snapshot(snapshot::header(&entry.name, &memory).ok()));
+    }
+    Ok(header(&entry.name, &memory).map_or(Contents::Damaged, Contents::Kernel))
 }
 
 /// A sealed image's header, unless it is damaged.
@@ -378,24 +483,44 @@ pub(crate) fn fill(
     json_bytes: usize,
     root: Option<(&Made, u64)>,
 ) -> Result<Vec<f64>> {
-    within_limit(total)?;
     let least = if root.is_some() { total } else { abi::PIECE_UNIT };
+    sealed(device, total, least, |memory| {
+        memory.u64(0).store(MAGIC, Ordering::Relaxed);
+        memory.u64(8).store(json_bytes as u64, Ordering::Relaxed);
+        let put = |(at, bytes): &(u64, &[u8])| {
+            let mut took = 0.0;
+            timed(&mut took, || memory.write(*at as usize, bytes));
+            took
+        };
+        let took = parts.iter().map(put).collect();
+        root.map_or(Ok(()), |(made, at)| made.copy(memory, at))?;
+        Ok(took)
+    })
+}
+
+/// Takes so much memory, the first piece of at least so much, has it written, and seals it.
+pub(crate) fn sealed<T>(
+    device: &Device,
+    total: u64,
+    least: u64,
+    write: impl FnOnce(&Memory) -> Result<T>,
+) -> Result<T> {
+    within_limit(total)?;
     let pieces =
         reservation::pieces(device, total, least, MemorySource::Any, &numa::with_memory())?;
     let memory = device.map(&pieces, true)?;
-    memory.u64(0).store(MAGIC, Ordering::Relaxed);
-    memory.u64(8).store(json_bytes as u64, Ordering::Relaxed);
-    let put = |(at, bytes): &(u64, &[u8])| {
-        let mut took = 0.0;
-        timed(&mut took, || memory.write(*at as usize, bytes));
-        took
-    };
-    let took = parts.iter().map(put).collect();
-    root.map_or(Ok(()), |(made, at)| made.copy(&memory, at))?;
+    let written = write(&memory)?;
     // Nobody may have it mapped when it is sealed.
     drop(memory);
     device.seal()?;
-    Ok(took)
+    Ok(written)
+}
+
+/// That an image cannot do anything but go.
+pub(crate) fn incomplete(name: &str) -> Error {
+    Error::Refused(format!(
+        "image {name} is not complete: its making was interrupted; kumiki image rm {name}"
+    ))
 }
 
 fn damaged(name: &str, why: &str) -> Error {

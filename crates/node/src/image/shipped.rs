@@ -7,7 +7,7 @@ use kumiki_boot::Kernel;
 
 use crate::host::device::Device;
 use crate::image::origin::Part;
-use crate::image::{HEADER_BYTES, Header, ImageInfo, PAGE_BYTES, fill, same_content};
+use crate::image::{HEADER_BYTES, Header, ImageInfo, ImageKind, PAGE_BYTES, fill, same_content};
 use crate::module::abi;
 use crate::module::kind::Kind;
 use crate::wire::stages::LoadParts;
@@ -66,6 +66,8 @@ impl Shipped<'_> {
         parts.keep_ms += begin.elapsed().as_secs_f64() * 1e3;
         Ok(ImageInfo {
             name: name.to_owned(),
+            kind: ImageKind::Kernel,
+            of: None,
             release: header.kernel.release().map(str::to_owned),
             bytes: total,
             sha256: Some(header.sha256),

@@ -193,7 +193,9 @@ impl OfNow {
             }
             Step::Create(spec) => Node::create(spec).map(drop),
             Step::Remove { node, .. } => remove(node),
-            Step::Start { node } => start(node, self.services.get(node), self.limit),
+            Step::Start { node, from } => {
+                start((node, from.as_deref()), self.services.get(node), self.limit)
+            }
         }
     }
 }
@@ -207,9 +209,13 @@ fn remove(name: &str) -> Result<()> {
     node.delete()
 }
 
-fn start(name: &str, service: Option<&Service>, limit: Duration) -> Result<()> {
+fn start(
+    (name, from): (&str, Option<&str>),
+    service: Option<&Service>,
+    limit: Duration,
+) -> Result<()> {
     let node = Node::find(name)?;
-    let outcome = match node.start(false, limit) {
+    let outcome = match node.start_kept(from, limit) {
         // It was not begun.
         Err(error @ Error::Refused(_)) => return Err(error),
         Err(error) => Err(error),
@@ -227,13 +233,16 @@ fn start(name: &str, service: Option<&Service>, limit: Duration) -> Result<()> {
 impl Hands for OfNow {
     fn make(&mut self, steps: &[Step]) -> Vec<Result<()>> {
         let (limit, services) = (self.limit, &self.services);
-        let nodes: Option<Vec<&String>> = steps
-            .iter()
-            .map(|step| if let Step::Start { node } = step { Some(node) } else { None })
-            .collect();
+        let start_of = |step: &'_ Step| match step {
+            Step::Start { node, from } => Some((node.clone(), from.clone())),
+            _ => None,
+        };
+        let nodes: Option<Vec<(String, Option<String>)>> = steps.iter().map(start_of).collect();
         match nodes {
             Some(nodes) if nodes.len() > 1 => thread::scope(|scope| {
-                let begin = |node: &'_ String| start(node, services.get(node), limit);
+                let begin = |(node, from): (String, Option<String>)| {
+                    start((&node, from.as_deref()), services.get(&node), limit)
+                };
                 let starts: Vec<_> =
                     nodes.into_iter().map(|node| scope.spawn(move || begin(node))).collect();
                 starts.into_iter().map(|start| start.join().expect("it does not panic")).collect()
@@ -250,7 +259,7 @@ impl Hands for OfNow {
                 let node = Node::create(before)?;
                 if *runs { node.start(false, self.limit).map(drop) } else { Ok(()) }
             }
-            Step::Start { node } => Node::find(node)?.stop(Duration::ZERO),
+            Step::Start { node, .. } => Node::find(node)?.stop(Duration::ZERO),
         }
     }
 }
@@ -295,7 +304,7 @@ mod tests {
     /// Steps that depend on what comes before, and starts.
     fn steps(starts: &[bool]) -> Vec<Step> {
         let step = |(n, start): (usize, &bool)| match start {
-            true => Step::Start { node: format!("n{n}") },
+            true => Step::Start { node: format!("n{n}"), from: None },
             false => Step::Add { image: format!("n{n}"), bytes: 0, config: None },
         };
         starts.iter().enumerate().map(step).collect()

@@ -50,6 +50,8 @@ pub struct NodeWanted {
     pub spec: Spec,
     /// Whether it is to run.
     pub start: bool,
+    /// The snapshot that it starts from, as soon as there is one that suits it.
+    pub from: Option<String>,
     /// How it is kept up by `kumiki node watch`.
     pub service: Option<Service>,
     pub(super) at: Places,
@@ -129,12 +131,7 @@ struct NodeTable {
     vsock: Option<Spanned<u32>>,
     #[serde(default)]
     rng: bool,
-    #[serde(default = "yes")]
-    start: bool,
-}
-
-fn yes() -> bool {
-    true
+    start: Option<Spanned<Value>>,
 }
 
 impl Machine {
@@ -252,12 +249,14 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     at.keys.extend(table.append.iter().map(|append| ("append", append.span().start)));
     at.keys.extend(table.health.iter().map(|health| ("health", health.span().start)));
     at.keys.extend(table.init.iter().map(|init| ("init", init.span().start)));
+    at.keys.extend(table.start.iter().map(|start| ("start", start.span().start)));
     for (key, list) in [("net", &table.net), ("disk", &table.disk), ("share", &table.share)] {
         at.keys.extend(list.first().map(|first| (key, first.span().start)));
     }
     at.keys.extend(table.vsock.iter().map(|vsock| ("vsock", vsock.span().start)));
     named(source, Kind::Node, &name, at.entry)?;
-    let spec = || -> Result<(Spec, Option<Service>), Fault> {
+    let spec = || -> Result<(Spec, (bool, Option<String>), Option<Service>), Fault> {
+        let start = table.start.map_or(Ok((true, None)), |value| start(value.get_ref()))?;
         let health = table.health.as_ref().map(|health| health.get_ref().as_str());
         let service = Service::of(table.restart, health);
         let service = service.map_err(|problem| Fault::new("health", problem))?;
@@ -282,16 +281,33 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
                            address=, is missing; exec:LINE needs none";
             return Err(Fault::new("health", problem));
         }
-        Ok((spec, service))
+        Ok((spec, start, service))
     };
     match spec() {
-        Ok((spec, service)) => Ok(NodeWanted { spec, start: table.start, service, at }),
+        Ok((spec, (start, from), service)) => Ok(NodeWanted { spec, start, from, service, at }),
         Err(fault) => Err(source.fault(Kind::Node, &name, &at, &fault)),
     }
 }
 
 fn named(source: &Source, kind: Kind, name: &str, at: usize) -> Result<()> {
     padded(kind, name).map(drop).map_err(|error| source.wrong(at, error.to_string()))
+}
+
+/// Whether a node is to run, and the snapshot that it starts from.
+fn start(value: &Value) -> Result<(bool, Option<String>), Fault> {
+    let from = |table: &toml::Table| {
+        let from = table.get("from")?.as_str()?.to_owned();
+        (table.len() == 1 && padded(Kind::Image, &from).is_ok()).then_some((true, Some(from)))
+    };
+    let known = match value {
+        Value::Boolean(start) => Some((*start, None)),
+        Value::Table(table) => from(table),
+        _ => None,
+    };
+    known.ok_or_else(|| {
+        let problem = format!("{value}: true, false or {{ from = \"SNAPSHOT\" }} is expected");
+        Fault::new("start", problem)
+    })
 }
 
 /// A count, or a list of cpus.
@@ -452,7 +468,13 @@ start = false
             ("cpus =", "cpu =", "machine.toml:8: unknown field `cpu`"),
             ("\"offline\"", "\"disk\"", "10: node.b.memory_from: \"disk\": memory comes from one"),
             ("memory = 268435456", "", "missing field `memory`, in `[node.a]`"),
-            ("start = false", "start = 1", "in `start = 1`"),
+            ("start = false", "start = 1", "node.a.start: 1: true, false or { from ="),
+            (
+                "start = false",
+                "start = { to = \"w\" }",
+                "node.a.start: { to = \"w\" }: true, false",
+            ),
+            ("start = false", "start = { from = \"A\" }", "node.a.start: { from = \"A\" }: true"),
             ("[node.a]", "[node.A]", "machine.toml:12: \"A\" cannot name a node"),
             ("memory = 26", "cpus = [2]\nmemory = 26", "14: node.a.cpus: cpu 2 is node b's"),
             ("[image.deb]", "[image.deb", "machine.toml:2: "),

@@ -118,7 +118,7 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
             situation.free.low_slices += 1;
             situation.free.memory_bytes += gone.bytes;
         }
-        Step::Start { node } => {
+        Step::Start { node, .. } => {
             let node = situation.nodes.get_mut(node).expect("a node that exists");
             assert!(matches!(node.state, State::Created | State::Stopped | State::Ended));
             node.state = State::Ready;

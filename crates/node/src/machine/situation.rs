@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::devices::DeviceSpec;
 use crate::host::spec::{Cpus, MemorySource, Spec};
 use crate::host::{cpus, device};
-use crate::image::Image;
 use crate::image::needs::Needs;
+use crate::image::{Image, ImageKind};
 use crate::listing::State;
 use crate::memory::numa;
 use crate::module::{requests, sysfs};
@@ -141,7 +141,7 @@ impl Situation {
         let free = Free::now()?;
         let mut images = BTreeMap::new();
         for image in Image::list()? {
-            let complete = image.sha256.is_some();
+            let complete = image.sha256.is_some() && image.kind == ImageKind::Kernel;
             let needs = if complete { Some(Image::open(&image.name)?.needs()) } else { None };
             images.insert(image.name, Resident { sha256: image.sha256, needs });
         }

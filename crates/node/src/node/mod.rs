@@ -2,9 +2,11 @@
 
 pub(crate) mod client;
 pub mod copying;
+pub(crate) mod keep;
 pub(crate) mod plugging;
 pub(crate) mod session;
 pub(crate) mod usage;
+mod wake;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -269,7 +271,7 @@ impl Node {
         let clocks = Clocks::of_host()?;
         // What would be refused there is refused here.
         load::plan(&entry, &record, &image.origin(false)?, clocks, StartId::now())?;
-        self.keep(&device, &entry, &record)?;
+        self.set_record(&device, &entry, &record)?;
         let image = sysfs::one(Kind::Image, &record.image)?.pieces;
         device.lend()?;
         let handed = session.hand_over(&Grant { entry, record, image, clocks });
@@ -280,7 +282,7 @@ impl Node {
     }
 
     /// Writes its record anew.
-    pub(crate) fn keep(
+    pub(crate) fn set_record(
         &self,
         device: &Device,
         entry: &sysfs::Entry,
@@ -314,7 +316,7 @@ impl Node {
         give_back(&device, &cpus).inspect_err(|_| {
             // It is there still, if somebody uses it: as it was.
             if let Some(record) = &kept {
-                let _ = self.keep(&device, &entry, record);
+                let _ = self.set_record(&device, &entry, record);
             }
         })
     }
@@ -469,6 +471,17 @@ impl Stopped {
             load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)
         })?;
         load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin, parts)?;
+        self.launch(loading, None)
+    }
+
+    /// Starts the first cpu of a node whose memory is ready, and what serves its devices. `from`
+    /// is the snapshot that is in that memory, if it is one.
+    fn launch(&self, loading: Loading, from: Option<&str>) -> Result<Begun> {
+        if self.record.started_from.as_deref() != from {
+            let mut record = self.record.clone();
+            record.started_from = from.map(str::to_owned);
+            self.window.set_record(&record.to_json()?);
+        }
         let loaded = loading.done();
         let begin = Instant::now();
         self.device.start()?;
@@ -489,9 +502,22 @@ impl Stopped {
         limit: Duration,
         meanwhile: impl FnOnce(&mut LoadParts) -> Result<()>,
     ) -> Result<Stages> {
-        let (window, name, id) = (&self.window, &self.node.name, StartId::now());
-        let Begun { mut loaded, begin, execute, problems } = self.begin(origin, loading, id)?;
-        let kept = meanwhile(&mut loaded.parts);
+        let id = StartId::now();
+        let mut begun = self.begin(origin, loading, id)?;
+        let kept = meanwhile(&mut begun.loaded.parts);
+        let stages = self.until_ready(begun, id, limit)?;
+        kept.map(|()| stages).map_err(|error| {
+            Error::Refused(format!(
+                "node {} is ready, and what it was started from could not be kept: {error}",
+                self.node.name
+            ))
+        })
+    }
+
+    /// Waits until the node's agent answers.
+    fn until_ready(&self, begun: Begun, id: StartId, limit: Duration) -> Result<Stages> {
+        let (window, name) = (&self.window, &self.node.name);
+        let Begun { loaded, begin, execute, problems } = begun;
         let (mut early, mut looked) = (Early::of(id), begin);
         while window.word() != abi::WORD_READY {
             if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
@@ -511,12 +537,7 @@ impl Stopped {
             doorbell::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
-        let stages = Stages { problems, ..Stages::of(loaded, execute, begin.elapsed(), window) };
-        kept.map(|()| stages).map_err(|error| {
-            Error::Refused(format!(
-                "node {name} is ready, and what it was started from could not be kept: {error}"
-            ))
-        })
+        Ok(Stages { problems, ..Stages::of(loaded, execute, begin.elapsed(), window) })
     }
 }
 

@@ -38,7 +38,7 @@ impl Node {
         })?;
         nobody_has(&self.name, &[record.devices.clone(), vec![added.clone()]].concat())?;
         record.devices.push(added.clone());
-        self.keep(&device, &entry, &record)?;
+        self.set_record(&device, &entry, &record)?;
         drop(device);
         if entry.state != "running" {
             return Ok(added.name);
@@ -83,7 +83,7 @@ impl Node {
                 self.name
             )));
         }
-        self.keep(&device, &entry, &record)?;
+        self.set_record(&device, &entry, &record)?;
         Ok(true)
     }
 

@@ -26,6 +26,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// How long an agent has for an answer that takes it no time.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long a node has to fall asleep: its kernel gives tasks 20 s of it, and devices some.
+const SLEEP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Lines of the log that tell why a kernel does not sleep, and how many are shown.
+const AWAKE: [&str; 4] = ["refusing to freeze", "task:", "failed to suspend", "failed to freeze"];
+const AWAKE_LINES: usize = 6;
+
 /// How often a kernel's log is looked at: a line rings no bell, because a node's
 /// first lines are many and nobody may be there.
 pub(crate) const LOG_LOOK: Duration = Duration::from_millis(50);
@@ -193,6 +200,37 @@ impl Session {
         Ok(())
     }
 
+    /// Has the node's kernel sleep, so that its memory can be kept, and waits until it does.
+    pub(crate) fn sleep(&self) -> Result<()> {
+        let mut seen = self.window.log_head();
+        self.send(Kind::Keep, &[])?;
+        let begin = Instant::now();
+        loop {
+            match self.window.word() {
+                abi::WORD_KEPT => return Ok(()),
+                word if has_ended(word) => return self.alive(),
+                _ => {}
+            }
+            if let Some((_, reason)) = receive(&self.channel().to_host)? {
+                let reason = String::from_utf8_lossy(&reason).into_owned();
+                let log = self.window.log_since(&mut seen);
+                return Err(Error::Refused(format!(
+                    "node {} goes on: {reason}{}",
+                    self.name,
+                    awake(&String::from_utf8_lossy(&log))
+                )));
+            }
+            if begin.elapsed() >= SLEEP_LIMIT {
+                return Err(Error::Refused(format!(
+                    "node {} is not asleep after {SLEEP_LIMIT:?}: see its log (kumiki node logs \
+                     {0})",
+                    self.name
+                )));
+            }
+            self.wait(None, None, LOOK_AGAIN)?;
+        }
+    }
+
     /// Has the node keep what it needs to start another one.
     pub(crate) fn hand_over(&self, grant: &Grant) -> Result<()> {
         let body = serde_json::to_vec(grant).map_err(|error| Error::Refused(error.to_string()))?;
@@ -255,6 +293,13 @@ impl Drop for Session {
         // a node that is gone has nobody to hear it.
         let _ = self.device.ring();
     }
+}
+
+/// What a log says of tasks and devices that do not sleep.
+fn awake(log: &str) -> String {
+    let telling = log.lines().filter(|line| AWAKE.iter().any(|word| line.contains(word)));
+    let lines: Vec<&str> = telling.take(AWAKE_LINES).collect();
+    if lines.is_empty() { String::new() } else { format!("; its log:\n  {}", lines.join("\n  ")) }
 }
 
 fn pass(to: &mut dyn Write, bytes: &[u8]) -> Result<()> {

@@ -40,7 +40,7 @@ pub fn watch(
     let services: Vec<_> = machine
         .nodes
         .iter()
-        .filter_map(|node| Some((node.spec.name.clone(), node.service.clone()?)))
+        .filter_map(|node| Some((node.spec.name.clone(), node.from.clone(), node.service.clone()?)))
         .collect();
     if services.is_empty() {
         return Err(Error::Refused(format!(
@@ -48,7 +48,7 @@ pub fn watch(
             file.display()
         )));
     }
-    for (name, _) in &services {
+    for (name, ..) in &services {
         Node::find(name)?;
     }
     let states = States::default();
@@ -58,10 +58,10 @@ pub fn watch(
         states.iter().map(|(name, state)| (name.clone(), state.clone())).collect()
     })?;
     thread::scope(|scope| {
-        for (name, service) in services {
+        for (name, from, service) in services {
             let (states, stop, told) = (Arc::clone(&states), Arc::clone(stop), &told);
             scope.spawn(move || {
-                let mut kept = Kept::new(name, service, states);
+                let mut kept = Kept::new(name, from, service, states);
                 while !stop.load(Ordering::Relaxed) {
                     kept.look(&stop, told);
                     rest(EVERY, &stop);
@@ -84,6 +84,8 @@ fn rest(time: Duration, stop: &AtomicBool) {
 /// One service.
 struct Kept {
     name: String,
+    /// The snapshot that it is started from, if there is one.
+    from: Option<String>,
     service: Service,
     states: States,
     state: ServiceState,
@@ -95,10 +97,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(name: String, service: Service, states: States) -> Self {
+    fn new(name: String, from: Option<String>, service: Service, states: States) -> Self {
         let state = ServiceState { process: std::process::id(), ..ServiceState::default() };
         let (backoff, begun, asked, failures) = (Backoff::default(), None, None, 0);
-        Kept { name, service, states, state, backoff, begun, asked, failures }
+        Kept { name, from, service, states, state, backoff, begun, asked, failures }
     }
 
     fn say(&mut self, state: &str, why: Option<String>) {
@@ -210,7 +212,7 @@ impl Kept {
         self.say("starting", Some(why.to_owned()));
         let started = ended
             .and_then(|()| Node::find(&self.name))
-            .and_then(|node| node.start(false, START_LIMIT).map(drop));
+            .and_then(|node| node.start_kept(self.from.as_deref(), START_LIMIT).map(drop));
         self.state.restarts += u64::from(!first);
         match started {
             Ok(()) => {

@@ -1,7 +1,7 @@
 //! Frames in a channel's rings, each of a kind and a body.
 //!
 //! ```text
-//!   host -> node   Exec, then any Stdin, StdinEnd, Resize; or Shutdown; or Lend
+//!   host -> node   Exec, then any Stdin, StdinEnd, Resize; or Shutdown; or Lend; or Keep
 //!   node -> host   Started, any Stdout, Stderr, then Exited or Signalled; or Failed
 //! ```
 
@@ -36,6 +36,9 @@ pub(crate) enum Kind {
     /// Another node that this one may start, a [`Grant`](crate::host::grant::Grant) as JSON;
     /// answered by Exited or Failed.
     Lend = 7,
+    /// Sleep, so that the memory can be kept; answered by the word of a node that is kept, or by
+    /// Failed.
+    Keep = 8,
     /// The program runs.
     Started = 16,
     Stdout = 17,
@@ -48,13 +51,14 @@ pub(crate) enum Kind {
     Failed = 21,
 }
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     Kind::Exec,
     Kind::Stdin,
     Kind::StdinEnd,
     Kind::Shutdown,
     Kind::Resize,
     Kind::Lend,
+    Kind::Keep,
     Kind::Started,
     Kind::Stdout,
     Kind::Stderr,

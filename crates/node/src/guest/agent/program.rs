@@ -13,6 +13,7 @@ use rustix::termios::tcgetpgrp;
 
 use super::ending::Telling;
 use super::root;
+use super::sleep::{self, Talks, Turn};
 use super::streams::{Streams, would_block};
 use crate::guest::lent;
 use crate::module::{abi, doorbell};
@@ -23,10 +24,18 @@ use crate::{Error, Result};
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Serves the channel until its client has closed it.
-pub(super) fn serve(window: &Window, number: usize) -> Result<()> {
+pub(super) fn serve(window: &Window, turn: Turn, talks: &Talks) -> Result<()> {
     let bell = super::open()?;
-    let talk = Talk { channel: window.channel(number), bell: &bell };
-    let outcome = talk.first_frame();
+    let talk = Talk { channel: window.channel(turn.number()), bell: &bell };
+    let outcome = match talk.first_frame() {
+        Ok(Wish::Done) => Ok(()),
+        // It is somebody else's channel when the node has slept.
+        Ok(Wish::Keep) => match sleep::sleep(window, &bell, talks, turn) {
+            Ok(()) => return Ok(()),
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
     if let Err(error) = &outcome
         && talk.is_open()
     {
@@ -37,6 +46,12 @@ pub(super) fn serve(window: &Window, number: usize) -> Result<()> {
         talk.wait(&[])?;
     }
     outcome
+}
+
+/// What is left of a client's wish.
+enum Wish {
+    Done,
+    Keep,
 }
 
 struct Talk<'a> {
@@ -66,24 +81,25 @@ impl Talk<'_> {
         Ok(false)
     }
 
-    fn first_frame(&self) -> Result<()> {
+    fn first_frame(&self) -> Result<Wish> {
         while self.is_open() {
             match receive(&self.channel.to_node)? {
                 None => self.wait(&[])?,
-                Some((Kind::Exec, body)) => return self.run(&body),
+                Some((Kind::Exec, body)) => return self.run(&body).map(|()| Wish::Done),
                 Some((Kind::Lend, body)) => {
                     lent::keep(&body)?;
-                    return self.send(Kind::Exited, &0u32.to_le_bytes()).map(drop);
+                    return self.send(Kind::Exited, &0u32.to_le_bytes()).map(|_| Wish::Done);
                 }
                 Some((Kind::Shutdown, _)) => {
-                    return super::ending::ask_for_power_off();
+                    return super::ending::ask_for_power_off().map(|()| Wish::Done);
                 }
+                Some((Kind::Keep, _)) => return Ok(Wish::Keep),
                 Some((other, _)) => {
                     return Err(Error::Protocol(format!("{other:?} at the beginning")));
                 }
             }
         }
-        Ok(())
+        Ok(Wish::Done)
     }
 
     fn run(&self, body: &[u8]) -> Result<()> {
