@@ -22,6 +22,7 @@
 #include "bell.h"
 #include "guest.h"
 #include "ipi.h"
+#include "sleep.h"
 #include "symbols.h"
 
 static ulong window_address;
@@ -204,6 +205,8 @@ static long guest_ioctl(struct file *file, unsigned int request, unsigned long v
 	case OSNODE_GUEST_IOC_INIT:
 	case OSNODE_GUEST_IOC_START:
 		return guest_other(value, request == OSNODE_GUEST_IOC_START);
+	case OSNODE_GUEST_IOC_SLEEP:
+		return value ? -EINVAL : sleep_now();
 	default:
 		return -ENOTTY;
 	}
@@ -285,6 +288,7 @@ static int __init guest_init(void)
 	WRITE_ONCE(*platform_ipi_callback, bell_rung);
 	atomic_notifier_chain_register(&panic_notifier_list, &panic_block);
 	register_console(&log_console);
+	sleep_init(window, say);
 	say(OSNODE_BOOTING);
 	/* A node without it can be asked why. */
 	error = root_add();

@@ -32,6 +32,7 @@ struct slot_device {
 	struct osnode_slot *slot;
 	unsigned int number;
 	u32 present; /* of the slot, when this device came */
+	bool asleep; /* from its freeze on, until its driver has it again */
 	bool lost; /* the host was not seen to stop: it may write to the rings still */
 	struct virtqueue *queues[OSNODE_QUEUES]; /* the bell reads them: RCU */
 };
@@ -278,19 +279,30 @@ static void slot_release(struct device *device)
 #ifdef CONFIG_PM_SLEEP
 static int slot_freeze(struct device *device)
 {
-	return virtio_device_freeze(dev_to_virtio(device));
+	struct virtio_device *vdev = dev_to_virtio(device);
+	int error = virtio_device_freeze(vdev);
+
+	of(vdev)->asleep = !error;
+	return error;
 }
 
-/* Who serves it by now may be another one, who has counted anew. */
+/* Who serves it by now may be another one, who has counted anew, or is about to come. */
 static int slot_restore(struct device *device)
 {
 	struct virtio_device *vdev = dev_to_virtio(device);
-	u32 present = smp_load_acquire(&of(vdev)->slot->present);
+	unsigned long limit = jiffies + ANSWER_LIMIT;
+	u32 present;
+	int error;
 
+	while (!(present = smp_load_acquire(&of(vdev)->slot->present)) && time_before(jiffies, limit))
+		msleep(1);
 	if (!present || of(vdev)->slot->id != vdev->id.device)
 		return -ENODEV;
 	of(vdev)->present = present;
-	return virtio_device_restore(vdev);
+	WRITE_ONCE(silent, false);
+	error = virtio_device_restore(vdev);
+	of(vdev)->asleep = error;
+	return error;
 }
 #endif
 
@@ -346,6 +358,9 @@ static void plug(struct work_struct *work)
 		slot = (struct osnode_slot *)(bus + 1) + n;
 		present = smp_load_acquire(&slot->present);
 		device = rcu_dereference_protected(devices[n], true);
+		/* Its driver has freed its queues, and would free them again. */
+		if (device && device->asleep)
+			continue;
 		if (device && device->present != present) {
 			go(n, device);
 			device = NULL;
@@ -384,8 +399,9 @@ static void rung(void)
 		}
 	}
 	rcu_read_unlock();
+	/* Not while devices sleep. */
 	if (READ_ONCE(bus->announced) != READ_ONCE(seen))
-		schedule_work(&plug_work);
+		queue_work(system_freezable_wq, &plug_work);
 }
 
 static int __init slots_init(void)
@@ -396,7 +412,7 @@ static int __init slots_init(void)
 	bus = osnode_bus();
 	osnode_on_bell(rung);
 	/* What came before this, whose bell nobody heard. */
-	schedule_work(&plug_work);
+	queue_work(system_freezable_wq, &plug_work);
 	return 0;
 }
 

@@ -92,6 +92,7 @@ enum osnode_word {
 	OSNODE_SILENT = 0, OSNODE_BOOTING = 1, OSNODE_READY = 2, OSNODE_HALTED = 3,
 	OSNODE_POWERED_OFF = 4, OSNODE_RESTART = 5, OSNODE_PANIC = 6,
 	OSNODE_STOPPED = 7, /* not by itself: by STOP, or by the node that starts it again */
+	OSNODE_KEPT = 8, /* asleep, so that its memory can be copied and started again */
 };
 /* FREE -client-> OPEN -client, or the module when it dies-> CLOSED -agent, rings empty-> FREE */
 enum osnode_channel_state { OSNODE_CHANNEL_FREE, OSNODE_CHANNEL_OPEN, OSNODE_CHANNEL_CLOSED };
@@ -166,10 +167,34 @@ struct osnode_slot {
 	__u64 reserved4[224];
 };
 
-/* In a node: mmap(2) at 0 is its window, bells are as above. The other two take the address of
+/*
+ * A node asleep. What it says stands before the word KEPT; a start of a copy of its memory
+ * jumps to `wake` by page tables whose upper half is that of `tables`, once the host has
+ * written the rest. docs/design/node-snapshots.md has the sequence.
+ */
+#define OSNODE_SLEEP_AT 0x50000
+#define OSNODE_FREE_AT 0x53000 /* runs of free pages, whose contents nobody needs */
+#define OSNODE_FREE_RUNS 23040
+#define OSNODE_RUN_SHIFT 40 /* a run, a __u64: how many pages, above the first one's number */
+
+struct osnode_sleep {
+	__u64 wake; /* node: virtual address */
+	__u64 tables; /* node: physical address of its first page table */
+	__u64 runs; /* node: how many at OSNODE_FREE_AT */
+	__u64 now_ns, now_ticks; /* host: its wall clock at this time stamp counter */
+	__u64 reserved0[3];
+	__u8 random[64]; /* host: new ones each time; the node empties it */
+	__u8 reserved1[3968];
+	__u8 covered[0x2000]; /* host: of the copy, where the start's two pages of the slice lie */
+};
+
+/* In a node: mmap(2) at 0 is its window, bells are as above. INIT and START take the address of
    the window of a node that is in STARTING, else -ESTALE. */
 #define OSNODE_GUEST_DEVICE "/dev/kumiki-osnode-guest"
 #define OSNODE_GUEST_IOC_INIT _IO(OSNODE_IOC_TYPE, 12) /* its cpus execute nothing more */
 #define OSNODE_GUEST_IOC_START _IO(OSNODE_IOC_TYPE, 13) /* the first begins */
+/* Sleeps, and returns in a copy of this memory. -EBUSY: a task or a device does not sleep;
+   -EAGAIN: woken before it slept; -EOPNOTSUPP: not this kernel, or 5-level page tables */
+#define OSNODE_GUEST_IOC_SLEEP _IO(OSNODE_IOC_TYPE, 14)
 
 #endif /* KUMIKI_UAPI_OSNODE_H */

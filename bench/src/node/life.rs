@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use kumiki_measure::bench::Row;
-use kumiki_node::{Cpus, Ending, Files, Image, MemorySource, Node, Session, Spec};
+use kumiki_node::{Cpus, Ending, Files, Image, KernelForm, MemorySource, Node, Session, Spec};
 
 use super::IMAGE;
 use super::container::Container;
@@ -120,7 +120,7 @@ impl Life {
         }
         let start = |node: &Node| match way.from_disk {
             true => node.start_from(files, None, LIMIT).map(drop),
-            false => node.start(false, LIMIT).map(drop),
+            false => node.start(KernelForm::Vmlinux, LIMIT).map(drop),
         };
         // In turn, the second finds in the cache what the first has read, as all do at once.
         let in_turn = || nodes.iter().try_for_each(start);
@@ -132,9 +132,9 @@ impl Life {
         let [first, others @ ..] = nodes else { return Ok(()) };
         wipe(nodes)?;
         for other in others {
-            other.start(false, LIMIT)?;
+            other.start(KernelForm::Vmlinux, LIMIT)?;
         }
-        timed(&mut self.idle, || first.start(false, LIMIT).map(drop))?;
+        timed(&mut self.idle, || first.start(KernelForm::Vmlinux, LIMIT).map(drop))?;
         first.stop(Duration::ZERO)?;
         first.wipe()?;
         for name in &NAMES[1..] {
@@ -142,7 +142,7 @@ impl Life {
             let (ending, ..) = Session::open(name)?.output(&words)?;
             ensure!(ending == Ending::Exited(0), "{BUSY} in {name}: {ending:?}");
         }
-        timed(&mut self.busy, || first.start(false, LIMIT).map(drop))?;
+        timed(&mut self.busy, || first.start(KernelForm::Vmlinux, LIMIT).map(drop))?;
         nodes.iter().try_for_each(|node| Ok(node.stop(Duration::ZERO)?))
     }
 }

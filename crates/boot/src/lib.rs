@@ -52,6 +52,7 @@ mod partition;
 mod plan;
 mod program;
 mod trampoline;
+mod wake;
 
 pub use acpi::{Acpi, pm_timer};
 pub use archive::packing;
@@ -69,3 +70,4 @@ pub use lack::Lack;
 pub use partition::{Partition, Piece, SLICE_BYTES, WINDOW_BYTES};
 pub use plan::{Plan, Source, Write};
 pub use program::{Placed, libraries, with_libraries};
+pub use wake::Asleep;

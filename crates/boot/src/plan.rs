@@ -136,28 +136,57 @@ impl Plan {
         write(partition.acpi(), Source::Bytes(tables.to_bytes()));
         write(partition.io_apic(), Source::Zero { bytes: PAGE_BYTES });
 
-        let tables = paging::identity(&partition.touched(), partition.page_tables());
-        let table_bytes = tables.tables.len() as u64;
-        if table_bytes > Partition::PAGE_TABLES_BYTES {
-            return Err(Error::Partition {
-                problem: "has too large a first piece",
-                value: first.bytes,
-                needs: "page tables for it do not fit: make it of several pieces",
-            });
-        }
-        write(partition.pml4(), Source::Bytes(tables.pml4));
-        write(partition.page_tables(), Source::Bytes(tables.tables));
-        let trampoline = Trampoline {
-            page: partition.trampoline() as u32,
-            pml4: partition.pml4() as u32,
-            boot_params: partition.boot_params(),
-            entry,
-            time_stamp: window + time_stamp,
-        };
-        write(partition.trampoline(), Source::Bytes(trampoline.to_bytes()));
+        writes.extend(way_in(
+            partition,
+            &WayIn {
+                entry,
+                boot_params: partition.boot_params(),
+                time_stamp: window + time_stamp,
+                upper: None,
+            },
+        )?);
         writes.retain(|write| write.source.bytes() > 0);
         Ok(Plan { writes, trampoline: partition.trampoline() })
     }
+}
+
+/// What leads from the SIPI to a kernel.
+pub(crate) struct WayIn<'a> {
+    pub(crate) entry: u64,
+    pub(crate) boot_params: u64,
+    pub(crate) time_stamp: u64,
+    /// The upper half of the first page table, of a kernel that has its own.
+    pub(crate) upper: Option<&'a [u8]>,
+}
+
+/// Page tables and trampoline.
+pub(crate) fn way_in(partition: &Partition, to: &WayIn<'_>) -> Result<[Write; 3]> {
+    let mut tables = paging::identity(&partition.touched(), partition.page_tables());
+    let table_bytes = tables.tables.len() as u64;
+    if table_bytes > Partition::PAGE_TABLES_BYTES {
+        return Err(Error::Partition {
+            problem: "has too large a first piece",
+            value: partition.first().bytes,
+            needs: "page tables for it do not fit: make it of several pieces",
+        });
+    }
+    if let Some(upper) = to.upper {
+        tables.pml4[paging::HALF_BYTES..].copy_from_slice(upper);
+    }
+    let trampoline = Trampoline {
+        page: partition.trampoline() as u32,
+        pml4: partition.pml4() as u32,
+        boot_params: to.boot_params,
+        entry: to.entry,
+        time_stamp: to.time_stamp,
+        no_execute: to.upper.is_some(),
+    };
+    let write = |address, bytes| Write { address, source: Source::Bytes(bytes) };
+    Ok([
+        write(partition.pml4(), tables.pml4),
+        write(partition.page_tables(), tables.tables),
+        write(partition.trampoline(), trampoline.to_bytes()),
+    ])
 }
 
 #[cfg(test)]

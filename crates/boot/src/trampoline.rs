@@ -20,7 +20,13 @@ pub(crate) struct Trampoline {
     pub(crate) entry: u64,
     /// Where the 64-bit time stamp goes; must be mapped by the page tables.
     pub(crate) time_stamp: u64,
+    /// Whether page tables have bits that keep pages from being executed: those of a kernel that
+    /// wakes up do. A processor without that bit faults on being told of it.
+    pub(crate) no_execute: bool,
 }
+
+const LME: u32 = 1 << 8;
+const NXE: u32 = 1 << 11;
 
 impl Trampoline {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
@@ -43,6 +49,7 @@ impl Trampoline {
 
     /// Real mode, `cs` = page / 16: page tables, long mode, paging in one step.
     fn code_16(&self) -> Vec<u8> {
+        let efer = if self.no_execute { LME | NXE } else { LME };
         [
             &[0xfa][..],               // cli
             &[0xfc],                   // cld
@@ -57,7 +64,8 @@ impl Trampoline {
             &[0x0f, 0x22, 0xd8],             // mov cr3, eax
             &[0x66, 0xb9, 0x80, 0, 0, 0xc0], // mov ecx, EFER
             &[0x0f, 0x32],                   // rdmsr
-            &[0x66, 0x0d, 0, 1, 0, 0],       // or eax, EFER.LME
+            &[0x66, 0x0d],                   // or eax, EFER.LME, and NXE
+            &efer.to_le_bytes(),
             &[0x0f, 0x30],                   // wrmsr
             &[0x66, 0xb8, 0x11, 0, 0, 0x80], // mov eax, CR0.PG | CR0.ET | CR0.PE
             &[0x0f, 0x22, 0xc0],             // mov cr0, eax
@@ -114,7 +122,14 @@ mod tests {
         boot_params: 0x1_4000_1000,
         entry: 0x1_4100_0c43,
         time_stamp: 0x1_4fe0_0040,
+        no_execute: false,
     };
+
+    #[test]
+    fn pages_that_are_not_executed_are_for_a_kernel_that_wakes() {
+        let waking = Trampoline { no_execute: true, ..TRAMPOLINE };
+        assert_eq!(disassemble(&waking.code_16(), 16, 0)[11], "or eax,0x900");
+    }
 
     #[test]
     fn a_disassembler_reads_what_was_meant() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use kumiki_node::{Base, Image, ImageInfo, RootOf, Source};
+use kumiki_node::{Base, Image, ImageInfo, ImageKind, RootOf, Source};
 use kumiki_report::format;
 
 use crate::{Verdict, output};
@@ -37,7 +37,7 @@ enum ImageCommand {
         #[arg(long, value_name = "WORDS", requires = "rootfs")]
         entrypoint: Option<String>,
     },
-    /// List images
+    /// List images, and the snapshots that `kumiki node keep` made
     Ls {
         /// Print JSON
         #[arg(long)]
@@ -53,7 +53,7 @@ enum ImageCommand {
     },
     /// Remove all images that no node starts from
     Evict,
-    /// Compare an image's memory with the hash taken when it was made
+    /// Compare an image's memory, or a snapshot's, with the hash taken when it was made
     Verify { name: String },
 }
 
@@ -117,8 +117,7 @@ pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
             evicted?;
         }
         ImageCommand::Verify { name } => {
-            let image = Image::open(&name)?;
-            if let Some(what) = image.verify()? {
+            if let Some(what) = Image::check(&name)? {
                 output::talk(format_args!(
                     "image {name}: {what} is not what was put there: something wrote to its \
                      memory; kumiki image rm {name}, and add it again"
@@ -141,7 +140,7 @@ fn images(images: &[ImageInfo], json: bool) -> Result<()> {
     if json {
         return output::json(&images);
     }
-    let mut table = output::Rows::new(&["image", "state", "kernel", "nodes", "memory"], 4);
+    let mut table = output::Rows::new(&["image", "kind", "state", "kernel", "nodes", "memory"], 5);
     for image in images {
         let release = image.release.as_deref().unwrap_or("-").to_owned();
         let nodes = image.nodes.join(",");
@@ -150,7 +149,12 @@ fn images(images: &[ImageInfo], json: bool) -> Result<()> {
             None => format::bytes(image.bytes),
         };
         let nodes = if nodes.is_empty() { "-".to_owned() } else { nodes };
-        table.add([image.name.clone(), image.state.clone(), release, nodes, memory]);
+        let kind = match image.kind {
+            ImageKind::Kernel => "kernel",
+            ImageKind::Snapshot => "snapshot",
+        };
+        let (name, state) = (image.name.clone(), image.state.clone());
+        table.add([name, kind.to_owned(), state, release, nodes, memory]);
     }
     table.print()
 }

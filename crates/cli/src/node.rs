@@ -14,7 +14,8 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::agent::Role;
 use kumiki_node::{
-    Cpus, Lent, MemorySource, Node, NodeInfo, ServiceState, Spec, Stages, State, Usage, is_node,
+    Cpus, KernelForm, Lent, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec, Stages,
+    Usage, is_node,
 };
 use kumiki_report::format;
 
@@ -102,6 +103,10 @@ enum NodeCommand {
         base: BaseArgs,
         #[command(flatten)]
         how: Starting,
+        /// Start from this snapshot, which `kumiki node keep` made of the node
+        #[arg(long, value_name = "SNAPSHOT",
+            conflicts_with_all = ["kernel", "bzimage", "no_wait"])]
+        from: Option<String>,
         /// Do not wait until it answers
         #[arg(long, conflicts_with_all = ["json", "timeout"])]
         no_wait: bool,
@@ -112,8 +117,25 @@ enum NodeCommand {
     /// Stop a node if it runs, and start it again from its image
     Restart {
         name: String,
+        /// Start it from this snapshot instead, and do not wait for it to switch itself off
+        #[arg(long, value_name = "SNAPSHOT", conflicts_with = "bzimage")]
+        from: Option<String>,
         #[command(flatten)]
         how: Starting,
+    },
+    /// Keep a node's memory as a snapshot, from which it starts in a blink
+    ///
+    /// Its kernel sleeps, its cpus are stopped, and what is in use of its memory is copied into an
+    /// image of its own: see `kumiki image ls`. `kumiki node start NAME --from SNAPSHOT` goes on
+    /// where it slept, as often as one likes, with the time and random numbers of then. It is
+    /// started where it was taken of: on the same machine, in the same memory, on the same cpus.
+    Keep {
+        name: String,
+        /// The snapshot's name
+        snapshot: String,
+        /// Print how much was kept, and how long that took, as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Leave starting a node to another node
     ///
@@ -285,23 +307,31 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             };
             Node::create(&spec)?;
         }
-        NodeCommand::Start { names, kernel, no_wait, how, json, .. } if is_node() => {
+        NodeCommand::Start { names, kernel, from, no_wait, how, json, .. } if is_node() => {
             ensure!(
-                kernel.is_none() && !no_wait && names.len() == 1,
+                kernel.is_none() && from.is_none() && !no_wait && names.len() == 1,
                 "a node starts one other node, from the image that it was lent with, and waits \
-                 for it: no --kernel, no --no-wait"
+                 for it: no --kernel, no --from, no --no-wait"
             );
             let name = &names[0];
-            let stages = Lent::find(name)?.start(how.bzimage, false, how.limit())?;
+            let stages = Lent::find(name)?.start(how.form(), how.limit())?;
             started(name, &stages, json)?;
         }
-        NodeCommand::Restart { name, how } if is_node() => {
-            let stages = Lent::find(&name)?.start(how.bzimage, true, how.limit())?;
+        NodeCommand::Restart { name, from, how } if is_node() => {
+            ensure!(from.is_none(), "a node starts another one from its image: no --from");
+            let stages = Lent::find(&name)?.restart(how.form(), how.limit())?;
             started(&name, &stages, false)?;
         }
-        NodeCommand::Ls { json } if is_node() => lent(json)?,
+        NodeCommand::Ls { json } if is_node() => nodes_of(&Lent::list()?, json, None)?,
         NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
-        NodeCommand::Start { names, kernel: Some(kernel), base, no_wait, how, json } => {
+        NodeCommand::Start { names, from: Some(from), how, json, .. } => {
+            let [name] = &names[..] else {
+                bail!("--from starts the one node that the snapshot was taken of")
+            };
+            let stages = Node::find(name)?.start_snapshot(&from, how.limit())?;
+            started(name, &stages, json)?;
+        }
+        NodeCommand::Start { names, kernel: Some(kernel), base, no_wait, how, json, .. } => {
             let [name] = &names[..] else {
                 bail!("--kernel starts one node at a time: kumiki image add is for several")
             };
@@ -314,12 +344,30 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Start { names, no_wait, how, json, .. } => {
             start_all(&names, no_wait, &how, json)?;
         }
-        NodeCommand::Restart { name, how } => {
+        NodeCommand::Restart { name, from, how } => {
             let node = Node::find(&name)?;
             if node.is_running()? {
-                node.stop(STOP_LIMIT)?;
+                node.stop(if from.is_some() { Duration::ZERO } else { STOP_LIMIT })?;
             }
-            start(&node, &how, false)?;
+            match from {
+                Some(from) => started(&name, &node.start_snapshot(&from, how.limit())?, false)?,
+                None => start(&node, &how, false)?,
+            }
+        }
+        NodeCommand::Keep { name, snapshot, json } => {
+            let kept = Node::find(&name)?.keep(&snapshot)?;
+            if json {
+                output::json(&kept)?;
+            } else {
+                output::talk(format_args!(
+                    "node {name} is kept as {snapshot}, and stopped: {} of pages in use, {} of \
+                     memory; asleep after {:.0} ms, copied in {:.0} ms",
+                    format::bytes(kept.kept_bytes),
+                    format::bytes(kept.bytes),
+                    kept.asleep_ms,
+                    kept.copy_ms
+                ));
+            }
         }
         NodeCommand::Exec(exec) => return exec::exec(exec),
         NodeCommand::Console { name } => return exec::console(&name),
@@ -362,13 +410,17 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
 }
 
 impl Starting {
+    fn form(&self) -> KernelForm {
+        if self.bzimage { KernelForm::BzImage } else { KernelForm::Vmlinux }
+    }
+
     fn limit(&self) -> Duration {
         Duration::from_secs(self.timeout)
     }
 }
 
 fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
-    started(node.name(), &node.start(how.bzimage, how.limit())?, json)
+    started(node.name(), &node.start(how.form(), how.limit())?, json)
 }
 
 /// Starts nodes at the same time. Each is tried, and the first failure is the error; the
@@ -382,12 +434,12 @@ fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Res
     let one = |name: &String| -> Result<Option<Stages>> {
         let node = Node::find(name)?;
         if no_wait {
-            for problem in node.begin(how.bzimage)? {
+            for problem in node.begin(how.form())? {
                 output::talk(format_args!("node {name}: not served: {problem}"));
             }
             return Ok(None);
         }
-        let stages = node.start(how.bzimage, how.limit())?;
+        let stages = node.start(how.form(), how.limit())?;
         if !json {
             started(name, &stages, false)?;
         }
@@ -427,33 +479,21 @@ fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// In a node: those that it may start.
-fn lent(json: bool) -> Result<()> {
-    let known = Lent::names()?.into_iter();
-    let known: Vec<_> = known
-        .map(|name| {
-            // One that the host has taken back since is not there.
-            let word = Lent::find(&name).map_or("taken back", |lent| lent.word());
-            (name, word)
-        })
-        .collect();
-    if json {
-        return output::json(&known);
-    }
-    let mut table = output::Rows::new(&["node", "word"], 2);
-    for (name, word) in known {
-        table.add([name, word.to_owned()]);
-    }
-    table.print()
+fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
+    let host = || {
+        let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
+        [top::HOST.to_owned(), "up".to_owned(), "-".to_owned(), top::online(), bytes]
+    };
+    nodes_of(nodes, json, (!json).then(host))
 }
 
-fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
+/// The nodes, for people after a row of the host's if there is one.
+fn nodes_of(nodes: &[NodeInfo], json: bool, host: Option<[String; 5]>) -> Result<()> {
     if json {
         return output::json(&nodes);
     }
     let mut table = output::Rows::new(&["node", "state", "image", "cpus", "memory"], 4);
-    let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
-    table.add([top::HOST.to_owned(), "up".to_owned(), "-".to_owned(), top::online(), bytes]);
+    host.into_iter().for_each(|host| table.add(host));
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
         table.add([
@@ -491,12 +531,12 @@ fn kept(state: &str, service: &ServiceState) -> String {
 /// Where a node stands, in a word.
 pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
     match node.state {
-        State::Created => "created",
-        State::Lent => "lent",
-        State::Starting => "starting",
-        State::Ready => "ready",
-        State::Ended => node.word,
-        State::Stopped => "stopped",
+        NodeState::Created => "created",
+        NodeState::Lent => "lent",
+        NodeState::Starting => "starting",
+        NodeState::Ready => "ready",
+        NodeState::Ended => node.word,
+        NodeState::Stopped => "stopped",
     }
 }
 

@@ -505,6 +505,22 @@ impl Interface {
         Ok(changes)
     }
 
+    /// Names of one place that come and go from now on; until the receiver is dropped.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`]; [`Error::Manager`] if it does not answer.
+    pub fn watch_at(&self, place: Place, pattern: &Pattern) -> Result<Receiver<Change>> {
+        let (to, changes) = channel();
+        let pattern = pattern.clone();
+        match &self.inner.how {
+            How::PerCore(per_core) => {
+                send::run_at(per_core, place, move |core| core.watch(pattern, to))?;
+            }
+            How::Shared(core) => shared(core, place)?.watch(pattern, to)?,
+        }
+        Ok(changes)
+    }
+
     /// Makes the calling thread the manager of `place`, one of
     /// [`Builder::adopted`]: it serves in [`Manager::serve`], and whenever it waits for
     /// another place. It should run on that cpu; that is its own affair.
@@ -546,7 +562,7 @@ impl fmt::Debug for Interface {
 pub struct Manager {
     seated: Seated,
     waiter: Waiter,
-    _entry: roll::Entry,
+    _entry: roll::RollEntry,
 }
 
 impl fmt::Debug for Manager {
@@ -565,10 +581,10 @@ impl Manager {
         (0..LINES).take_while(|_| server.round()).count() > 0
     }
 
-    /// Waits until something has come, until `until` at most, and serves it.
-    pub fn wait(&mut self, until: Instant) {
+    /// Waits until something has come, until `deadline` at most, and serves it.
+    pub fn wait_deadline(&mut self, deadline: Instant) {
         if let Some(mut server) = self.seated.here().idle() {
-            server.wait(&mut self.waiter, until);
+            server.wait_deadline(&mut self.waiter, deadline);
         }
         self.serve();
     }

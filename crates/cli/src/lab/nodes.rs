@@ -8,7 +8,7 @@ use kumiki_lab::{Cache, Config, Talk, kbuild};
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 15] = [
+const SOURCES: [(&str, &str); 17] = [
     ("osnode/Kbuild", include_str!("../../kernel/osnode/Kbuild")),
     ("osnode/bell.h", include_str!("../../kernel/osnode/bell.h")),
     ("osnode/cpu.c", include_str!("../../kernel/osnode/cpu.c")),
@@ -20,6 +20,8 @@ const SOURCES: [(&str, &str); 15] = [
     ("osnode/memory.c", include_str!("../../kernel/osnode/memory.c")),
     ("osnode/osnode.h", include_str!("../../kernel/osnode/osnode.h")),
     ("osnode/pci.c", include_str!("../../kernel/osnode/pci.c")),
+    ("osnode/sleep.c", include_str!("../../kernel/osnode/sleep.c")),
+    ("osnode/sleep.h", include_str!("../../kernel/osnode/sleep.h")),
     ("osnode/symbols.h", include_str!("../../kernel/osnode/symbols.h")),
     ("osnode/tree.c", include_str!("../../kernel/osnode/tree.c")),
     ("osnode/virtio.c", include_str!("../../kernel/osnode/virtio.c")),

@@ -16,6 +16,7 @@ mod pool;
 mod refused;
 mod rooted;
 mod several;
+mod snapshots;
 mod soak;
 mod steps;
 mod systems;

@@ -11,11 +11,11 @@ use super::file::{Machine, NodeWanted};
 use super::plan::{Offer, Step, plan};
 use super::rollout::Note;
 use super::situation::{Free, Situation};
-use crate::image::Image;
 use crate::image::ingredients::{Ingredients, Prepared};
+use crate::image::{Image, KernelForm};
 use crate::node::Node;
 use crate::service::{Held, Service, address};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How long a node that is replaced may take to switch itself off.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -148,7 +148,7 @@ fn carry_out(
     let mut done: Vec<&Step> = Vec::new();
     for group in steps.chunk_by(at_once) {
         let outcomes = if stop.load(Ordering::Relaxed) {
-            vec![Err(Error::Refused("interrupted".into()))]
+            vec![Err(Error::refused(ErrorKind::Interrupted, "interrupted"))]
         } else {
             hands.make(group)
         };
@@ -193,7 +193,9 @@ impl OfNow {
             }
             Step::Create(spec) => Node::create(spec).map(drop),
             Step::Remove { node, .. } => remove(node),
-            Step::Start { node } => start(node, self.services.get(node), self.limit),
+            Step::Start { node, from } => {
+                start((node, from.as_deref()), self.services.get(node), self.limit)
+            }
         }
     }
 }
@@ -207,11 +209,17 @@ fn remove(name: &str) -> Result<()> {
     node.delete()
 }
 
-fn start(name: &str, service: Option<&Service>, limit: Duration) -> Result<()> {
+fn start(
+    (name, from): (&str, Option<&str>),
+    service: Option<&Service>,
+    limit: Duration,
+) -> Result<()> {
     let node = Node::find(name)?;
-    let outcome = match node.start(false, limit) {
-        // It was not begun.
-        Err(error @ Error::Refused(_)) => return Err(error),
+    let outcome = match node.start_kept(from, limit) {
+        // It was not begun, but where a cpu may run or not.
+        Err(Error::Refused(refusal)) if refusal.kind() != ErrorKind::Lost => {
+            return Err(refusal.into());
+        }
         Err(error) => Err(error),
         Ok(_) => service.map_or(Ok(()), |service| {
             service.begins(name, address(name, &node.assigned()?), limit)
@@ -227,13 +235,16 @@ fn start(name: &str, service: Option<&Service>, limit: Duration) -> Result<()> {
 impl Hands for OfNow {
     fn make(&mut self, steps: &[Step]) -> Vec<Result<()>> {
         let (limit, services) = (self.limit, &self.services);
-        let nodes: Option<Vec<&String>> = steps
-            .iter()
-            .map(|step| if let Step::Start { node } = step { Some(node) } else { None })
-            .collect();
+        let start_of = |step: &'_ Step| match step {
+            Step::Start { node, from } => Some((node.clone(), from.clone())),
+            _ => None,
+        };
+        let nodes: Option<Vec<(String, Option<String>)>> = steps.iter().map(start_of).collect();
         match nodes {
             Some(nodes) if nodes.len() > 1 => thread::scope(|scope| {
-                let begin = |node: &'_ String| start(node, services.get(node), limit);
+                let begin = |(node, from): (String, Option<String>)| {
+                    start((&node, from.as_deref()), services.get(&node), limit)
+                };
                 let starts: Vec<_> =
                     nodes.into_iter().map(|node| scope.spawn(move || begin(node))).collect();
                 starts.into_iter().map(|start| start.join().expect("it does not panic")).collect()
@@ -248,9 +259,9 @@ impl Hands for OfNow {
             Step::Create(spec) => Node::find(&spec.name)?.delete(),
             Step::Remove { before, runs, .. } => {
                 let node = Node::create(before)?;
-                if *runs { node.start(false, self.limit).map(drop) } else { Ok(()) }
+                if *runs { node.start(KernelForm::Vmlinux, self.limit).map(drop) } else { Ok(()) }
             }
-            Step::Start { node } => Node::find(node)?.stop(Duration::ZERO),
+            Step::Start { node, .. } => Node::find(node)?.stop(Duration::ZERO),
         }
     }
 }
@@ -274,7 +285,7 @@ mod tests {
             let one = |step: &Step| {
                 self.calls += 1;
                 if self.calls == self.fails_at + 1 {
-                    return Err(Error::Refused("no more".into()));
+                    return Err(Error::refused(ErrorKind::Busy, "no more"));
                 }
                 self.made.push(step.to_string());
                 Ok(())
@@ -286,7 +297,7 @@ mod tests {
             // Only ever the last one that stands.
             assert_eq!(self.made.pop().as_deref(), Some(step.to_string().as_str()));
             match self.keeps {
-                Some(at) if at == self.made.len() => Err(Error::Refused("held".into())),
+                Some(at) if at == self.made.len() => Err(Error::refused(ErrorKind::Busy, "held")),
                 _ => Ok(()),
             }
         }
@@ -295,7 +306,7 @@ mod tests {
     /// Steps that depend on what comes before, and starts.
     fn steps(starts: &[bool]) -> Vec<Step> {
         let step = |(n, start): (usize, &bool)| match start {
-            true => Step::Start { node: format!("n{n}") },
+            true => Step::Start { node: format!("n{n}"), from: None },
             false => Step::Add { image: format!("n{n}"), bytes: 0, config: None },
         };
         starts.iter().enumerate().map(step).collect()

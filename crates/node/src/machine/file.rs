@@ -14,7 +14,7 @@ use crate::devices::{DeviceSpec, Disk, Net, Share};
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::image::initramfs::Base;
 use crate::image::root::RootOf;
-use crate::module::kind::{Kind, padded};
+use crate::module::holding::{Holding, padded};
 use crate::service::Service;
 use crate::{Error, Result};
 
@@ -50,6 +50,8 @@ pub struct NodeWanted {
     pub spec: Spec,
     /// Whether it is to run.
     pub start: bool,
+    /// The snapshot that it starts from, as soon as there is one that suits it.
+    pub from: Option<String>,
     /// How it is kept up by `kumiki node watch`.
     pub service: Option<Service>,
     pub(super) at: Places,
@@ -77,7 +79,7 @@ impl Source {
     }
 
     /// An error at a key of an entry, or at the entry where the key is missing.
-    pub(super) fn fault(&self, kind: Kind, name: &str, at: &Places, fault: &Fault) -> Error {
+    pub(super) fn fault(&self, kind: Holding, name: &str, at: &Places, fault: &Fault) -> Error {
         let place = at.keys.get(fault.key).copied().unwrap_or(at.entry);
         let (noun, key) = (kind.noun(), fault.key);
         self.wrong(place, format!("{noun}.{name}.{key}: {}", fault.problem))
@@ -129,12 +131,7 @@ struct NodeTable {
     vsock: Option<Spanned<u32>>,
     #[serde(default)]
     rng: bool,
-    #[serde(default = "yes")]
-    start: bool,
-}
-
-fn yes() -> bool {
-    true
+    start: Option<Spanned<Value>>,
 }
 
 impl Machine {
@@ -203,11 +200,11 @@ impl Machine {
     }
 
     pub(super) fn node_fault(&self, node: &NodeWanted, fault: &Fault) -> Error {
-        self.source.fault(Kind::Node, &node.spec.name, &node.at, fault)
+        self.source.fault(Holding::Node, &node.spec.name, &node.at, fault)
     }
 
     pub(super) fn image_fault(&self, image: &ImageWanted, fault: &Fault) -> Error {
-        self.source.fault(Kind::Image, &image.name, &image.at, fault)
+        self.source.fault(Holding::Image, &image.name, &image.at, fault)
     }
 }
 
@@ -238,7 +235,7 @@ fn image(source: &Source, name: String, table: Spanned<ImageTable>) -> Result<Im
             RootOf { source, words: table.entrypoint }
         }),
     };
-    named(source, Kind::Image, &name, at.entry)?;
+    named(source, Holding::Image, &name, at.entry)?;
     Ok(ImageWanted { name, kernel, base, at })
 }
 
@@ -252,12 +249,14 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     at.keys.extend(table.append.iter().map(|append| ("append", append.span().start)));
     at.keys.extend(table.health.iter().map(|health| ("health", health.span().start)));
     at.keys.extend(table.init.iter().map(|init| ("init", init.span().start)));
+    at.keys.extend(table.start.iter().map(|start| ("start", start.span().start)));
     for (key, list) in [("net", &table.net), ("disk", &table.disk), ("share", &table.share)] {
         at.keys.extend(list.first().map(|first| (key, first.span().start)));
     }
     at.keys.extend(table.vsock.iter().map(|vsock| ("vsock", vsock.span().start)));
-    named(source, Kind::Node, &name, at.entry)?;
-    let spec = || -> Result<(Spec, Option<Service>), Fault> {
+    named(source, Holding::Node, &name, at.entry)?;
+    let spec = || -> Result<(Spec, (bool, Option<String>), Option<Service>), Fault> {
+        let start = table.start.map_or(Ok((true, None)), |value| start(value.get_ref()))?;
         let health = table.health.as_ref().map(|health| health.get_ref().as_str());
         let service = Service::of(table.restart, health);
         let service = service.map_err(|problem| Fault::new("health", problem))?;
@@ -282,16 +281,33 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
                            address=, is missing; exec:LINE needs none";
             return Err(Fault::new("health", problem));
         }
-        Ok((spec, service))
+        Ok((spec, start, service))
     };
     match spec() {
-        Ok((spec, service)) => Ok(NodeWanted { spec, start: table.start, service, at }),
-        Err(fault) => Err(source.fault(Kind::Node, &name, &at, &fault)),
+        Ok((spec, (start, from), service)) => Ok(NodeWanted { spec, start, from, service, at }),
+        Err(fault) => Err(source.fault(Holding::Node, &name, &at, &fault)),
     }
 }
 
-fn named(source: &Source, kind: Kind, name: &str, at: usize) -> Result<()> {
+fn named(source: &Source, kind: Holding, name: &str, at: usize) -> Result<()> {
     padded(kind, name).map(drop).map_err(|error| source.wrong(at, error.to_string()))
+}
+
+/// Whether a node is to run, and the snapshot that it starts from.
+fn start(value: &Value) -> Result<(bool, Option<String>), Fault> {
+    let from = |table: &toml::Table| {
+        let from = table.get("from")?.as_str()?.to_owned();
+        (table.len() == 1 && padded(Holding::Image, &from).is_ok()).then_some((true, Some(from)))
+    };
+    let known = match value {
+        Value::Boolean(start) => Some((*start, None)),
+        Value::Table(table) => from(table),
+        _ => None,
+    };
+    known.ok_or_else(|| {
+        let problem = format!("{value}: true, false or {{ from = \"SNAPSHOT\" }} is expected");
+        Fault::new("start", problem)
+    })
 }
 
 /// A count, or a list of cpus.
@@ -452,7 +468,13 @@ start = false
             ("cpus =", "cpu =", "machine.toml:8: unknown field `cpu`"),
             ("\"offline\"", "\"disk\"", "10: node.b.memory_from: \"disk\": memory comes from one"),
             ("memory = 268435456", "", "missing field `memory`, in `[node.a]`"),
-            ("start = false", "start = 1", "in `start = 1`"),
+            ("start = false", "start = 1", "node.a.start: 1: true, false or { from ="),
+            (
+                "start = false",
+                "start = { to = \"w\" }",
+                "node.a.start: { to = \"w\" }: true, false",
+            ),
+            ("start = false", "start = { from = \"A\" }", "node.a.start: { from = \"A\" }: true"),
             ("[node.a]", "[node.A]", "machine.toml:12: \"A\" cannot name a node"),
             ("memory = 26", "cpus = [2]\nmemory = 26", "14: node.a.cpus: cpu 2 is node b's"),
             ("[image.deb]", "[image.deb", "machine.toml:2: "),

@@ -11,7 +11,7 @@ use super::situation::Situation;
 use crate::Result;
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::image::needs::Needs;
-use crate::listing::State;
+use crate::listing::NodeState;
 use crate::memory::cpu_list;
 
 /// One thing to do.
@@ -46,6 +46,9 @@ pub enum Step {
     Start {
         /// Which one.
         node: String,
+        /// The snapshot that it is started from, if there is one that suits it by then.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
     },
 }
 
@@ -55,7 +58,7 @@ impl Step {
         match self {
             Step::Add { .. } => None,
             Step::Create(spec) => Some(&spec.name),
-            Step::Remove { node, .. } | Step::Start { node } => Some(node),
+            Step::Remove { node, .. } | Step::Start { node, .. } => Some(node),
         }
     }
 }
@@ -73,7 +76,8 @@ impl fmt::Display for Step {
                 write!(f, "create node {name} ({}, {mib} MiB, image {})", spec.cpus, spec.image)
             }
             Step::Remove { node, why, .. } => write!(f, "stop and delete node {node} ({why})"),
-            Step::Start { node } => write!(f, "start node {node}"),
+            Step::Start { node, from: None } => write!(f, "start node {node}"),
+            Step::Start { node, from: Some(from) } => write!(f, "start node {node} from {from}"),
         }
     }
 }
@@ -131,7 +135,10 @@ pub(super) fn plan(
         match specs.remove(name) {
             Some(spec) if planning.has_cpus(&spec) => {
                 planning.make(spec).map_err(|error| fault(node, error))?;
-                planning.steps.extend(node.start.then(|| Step::Start { node: name.to_owned() }));
+                planning.steps.extend(
+                    node.start
+                        .then(|| Step::Start { node: name.to_owned(), from: node.from.clone() }),
+                );
             }
             Some(spec) => later.push((node, spec)),
             None => {}
@@ -149,7 +156,7 @@ pub(super) fn plan(
                 true
             }
             None => situation.nodes.get(name).is_some_and(|node| {
-                matches!(node.state, State::Created | State::Stopped | State::Ended)
+                matches!(node.state, NodeState::Created | NodeState::Stopped | NodeState::Ended)
             }),
         };
         if rests {
@@ -197,7 +204,8 @@ impl Planning<'_> {
 
     fn start(&mut self, node: &NodeWanted) {
         let name = node.spec.name.clone();
-        self.starts.extend(node.start.then_some(Step::Start { node: name }));
+        let from = node.from.clone();
+        self.starts.extend(node.start.then_some(Step::Start { node: name, from }));
     }
 
     /// Counts what a node gives back.
@@ -312,9 +320,12 @@ start = false
         let steps = plan(&machine, &offers(), &begin, Changes::Refuse).unwrap();
         let mut there = steps.iter().fold(begin, after);
         assert_eq!(plan(&machine, &offers(), &there, Changes::Refuse).unwrap(), []);
-        there.nodes.get_mut("a").unwrap().state = State::Ended;
+        there.nodes.get_mut("a").unwrap().state = NodeState::Ended;
         let steps = plan(&machine, &offers(), &there, Changes::Refuse).unwrap();
-        assert_eq!(steps, [Step::Start { node: "a".into() }]);
+        assert_eq!(steps, [Step::Start { node: "a".into(), from: None }]);
+        let warm = parse(&TWO.replace("start = false", "start = { from = \"warm\" }")).unwrap();
+        let steps = plan(&warm, &offers(), &there, Changes::Refuse).unwrap();
+        assert_eq!(shown(&steps), ["start node a", "start node b from warm"]);
     }
 
     #[test]
@@ -469,7 +480,7 @@ start = false
                     prop_assert!(with_line);
                 }
                 Ok(end) => {
-                    let running = end.nodes.values().filter(|node| node.state == State::Ready);
+                    let running = end.nodes.values().filter(|node| node.state == NodeState::Ready);
                     prop_assert_eq!(running.count(), nodes.iter().filter(|node| node.2).count());
                 }
             }

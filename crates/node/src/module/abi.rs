@@ -75,6 +75,7 @@ pub(crate) const IOC_LINK: Opcode = opcode::write::<Link>(TYPE, 10);
 pub(crate) const IOC_LEND: Opcode = opcode::none(TYPE, 11);
 pub(crate) const GUEST_IOC_INIT: Opcode = opcode::none(TYPE, 12);
 pub(crate) const GUEST_IOC_START: Opcode = opcode::none(TYPE, 13);
+pub(crate) const GUEST_IOC_SLEEP: Opcode = opcode::none(TYPE, 14);
 
 pub(crate) const WINDOW_MAGIC: u64 = 0x6564_6f6e_736f;
 pub(crate) const LOG_AT: usize = 0x1_0000;
@@ -121,6 +122,24 @@ pub(crate) const WORD_READY: u32 = 2;
 pub(crate) const WORD_HALTED: u32 = 3;
 pub(crate) const WORD_PANIC: u32 = 6;
 pub(crate) const WORD_STOPPED: u32 = 7;
+pub(crate) const WORD_KEPT: u32 = 8;
+
+/// A sleeping node's words, and its host's to it, between the log and the channels' rings.
+pub(crate) const SLEEP_AT: usize = 0x5_0000;
+/// Offsets there.
+pub(crate) const SLEEP_WAKE: usize = 0;
+pub(crate) const SLEEP_TABLES: usize = 8;
+pub(crate) const SLEEP_RUNS: usize = 0x10;
+pub(crate) const SLEEP_NOW_NS: usize = 0x18;
+pub(crate) const SLEEP_NOW_TICKS: usize = 0x20;
+pub(crate) const SLEEP_RANDOM: usize = 0x40;
+pub(crate) const RANDOM_BYTES: usize = 64;
+pub(crate) const SLEEP_COVERED: usize = 0x1000;
+pub(crate) const COVERED_BYTES: usize = 0x2000;
+/// Runs of free pages: how many of them, above the first one's number.
+pub(crate) const FREE_AT: usize = 0x5_3000;
+pub(crate) const FREE_RUNS: usize = 23040;
+pub(crate) const RUN_SHIFT: u32 = 40;
 
 /// Devices: the bus in the window, and its slots behind it.
 pub(crate) const BUS_AT: usize = 0x18_0000;
@@ -162,7 +181,9 @@ const _: () = {
     assert!(size_of::<Cpu>() == 8);
     assert!(size_of::<Link>() == 32);
     assert!(CHANNELS_AT + CHANNELS * CHANNEL_BYTES == RECORD_AT);
-    assert!(LOG_AT + LOG_BYTES <= RINGS_AT);
+    assert!(LOG_AT + LOG_BYTES <= SLEEP_AT);
+    assert!(SLEEP_COVERED + COVERED_BYTES == FREE_AT - SLEEP_AT);
+    assert!(FREE_AT + 8 * FREE_RUNS <= RINGS_AT);
     assert!(RINGS_AT + CHANNELS * 2 * RING_BYTES <= kumiki_boot::WINDOW_BYTES as usize);
 };
 
@@ -260,6 +281,10 @@ mod tests {
         assert_eq!(defined("OSNODE_LOG_BYTES"), LOG_BYTES as u64);
         assert_eq!(defined("OSNODE_RINGS_AT"), RINGS_AT as u64);
         assert_eq!(defined("OSNODE_RING_BYTES"), RING_BYTES as u64);
+        assert_eq!(defined("OSNODE_SLEEP_AT"), SLEEP_AT as u64);
+        assert_eq!(defined("OSNODE_FREE_AT"), FREE_AT as u64);
+        assert_eq!(defined("OSNODE_FREE_RUNS"), FREE_RUNS as u64);
+        assert_eq!(defined("OSNODE_RUN_SHIFT"), u64::from(RUN_SHIFT));
         assert_eq!(defined("OSNODE_BUS_AT"), BUS_AT as u64);
         assert_eq!(defined("OSNODE_SLOTS"), SLOTS as u64);
         assert_eq!(defined("OSNODE_QUEUES"), QUEUES as u64);

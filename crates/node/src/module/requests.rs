@@ -80,6 +80,7 @@ requests! {
     stop IOC_STOP;
     release IOC_RELEASE;
     bell IOC_BELL;
+    guest_sleep GUEST_IOC_SLEEP;
 }
 
 /// In a node: interrupts to the cpus of another one, whose window is there.

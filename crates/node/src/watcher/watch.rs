@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::backoff::Backoff;
 use super::metrics;
-use crate::listing::State;
+use crate::listing::NodeState;
 use crate::machine::Machine;
 use crate::node::Node;
 use crate::service::{Service, ServiceState, address, forget, is_held, keep};
-use crate::{Error, Result, listing};
+use crate::{Error, ErrorKind, Result, listing};
 
 /// Between two looks at a node.
 const EVERY: Duration = Duration::from_secs(1);
@@ -40,15 +40,15 @@ pub fn watch(
     let services: Vec<_> = machine
         .nodes
         .iter()
-        .filter_map(|node| Some((node.spec.name.clone(), node.service.clone()?)))
+        .filter_map(|node| Some((node.spec.name.clone(), node.from.clone(), node.service.clone()?)))
         .collect();
     if services.is_empty() {
-        return Err(Error::Refused(format!(
-            "{}: no node has `restart = true`: there is nothing to watch",
-            file.display()
-        )));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{}: no node has `restart = true`: there is nothing to watch", file.display()),
+        ));
     }
-    for (name, _) in &services {
+    for (name, ..) in &services {
         Node::find(name)?;
     }
     let states = States::default();
@@ -58,10 +58,10 @@ pub fn watch(
         states.iter().map(|(name, state)| (name.clone(), state.clone())).collect()
     })?;
     thread::scope(|scope| {
-        for (name, service) in services {
+        for (name, from, service) in services {
             let (states, stop, told) = (Arc::clone(&states), Arc::clone(stop), &told);
             scope.spawn(move || {
-                let mut kept = Kept::new(name, service, states);
+                let mut kept = Kept::new(name, from, service, states);
                 while !stop.load(Ordering::Relaxed) {
                     kept.look(&stop, told);
                     rest(EVERY, &stop);
@@ -84,6 +84,8 @@ fn rest(time: Duration, stop: &AtomicBool) {
 /// One service.
 struct Kept {
     name: String,
+    /// The snapshot that it is started from, if there is one.
+    from: Option<String>,
     service: Service,
     states: States,
     state: ServiceState,
@@ -95,10 +97,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(name: String, service: Service, states: States) -> Self {
+    fn new(name: String, from: Option<String>, service: Service, states: States) -> Self {
         let state = ServiceState { process: std::process::id(), ..ServiceState::default() };
         let (backoff, begun, asked, failures) = (Backoff::default(), None, None, 0);
-        Kept { name, service, states, state, backoff, begun, asked, failures }
+        Kept { name, from, service, states, state, backoff, begun, asked, failures }
     }
 
     fn say(&mut self, state: &str, why: Option<String>) {
@@ -124,15 +126,15 @@ impl Kept {
             return self.say("waiting", Some("there is no node of this name".into()));
         };
         match node.state {
-            State::Ready => self.up(stop, told),
+            NodeState::Ready => self.up(stop, told),
             // By hand, or by another command: it is waited for.
-            State::Starting | State::Lent => self.say("starting", None),
-            State::Ended => {
+            NodeState::Starting | NodeState::Lent => self.say("starting", None),
+            NodeState::Ended => {
                 let why =
                     node.message.map_or(node.word.to_owned(), |text| format!("panic: {text}"));
                 self.again(&format!("it has ended: {why}"), stop, told);
             }
-            State::Stopped | State::Created => self.again("it does not run", stop, told),
+            NodeState::Stopped | NodeState::Created => self.again("it does not run", stop, told),
         }
     }
 
@@ -210,7 +212,7 @@ impl Kept {
         self.say("starting", Some(why.to_owned()));
         let started = ended
             .and_then(|()| Node::find(&self.name))
-            .and_then(|node| node.start(false, START_LIMIT).map(drop));
+            .and_then(|node| node.start_kept(self.from.as_deref(), START_LIMIT).map(drop));
         self.state.restarts += u64::from(!first);
         match started {
             Ok(()) => {

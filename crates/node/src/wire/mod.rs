@@ -6,6 +6,7 @@
 //!   early: log from before the node's module    silence: the error made of both
 //! ```
 
+pub(crate) mod asleep;
 pub(crate) mod early;
 pub(crate) mod frame;
 pub(crate) mod ring;
@@ -16,3 +17,10 @@ pub(crate) mod window;
 
 /// Path of the agent in a node.
 pub(crate) const AGENT: &str = "/bin/kumiki";
+
+/// The time stamp counter, which all cpus of the machine share.
+pub(crate) fn time_stamp() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and no system of ours
+    // keeps it from user space.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}

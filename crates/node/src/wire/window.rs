@@ -13,7 +13,7 @@ use crate::wire::ring::Ring;
 const SIGCONT: u32 = Signal::CONT.as_raw() as u32;
 
 pub(crate) struct Window {
-    memory: Memory,
+    pub(super) memory: Memory,
 }
 
 impl Window {
@@ -226,7 +226,7 @@ impl Channel<'_> {
         self.state.store(abi::CHANNEL_FREE, Ordering::Release);
     }
 
-    pub(crate) fn send_to_host(&self, kind: frame::Kind, body: &[u8]) -> Result<bool> {
+    pub(crate) fn send_to_host(&self, kind: frame::FrameKind, body: &[u8]) -> Result<bool> {
         frame::send(&self.to_host, kind, body)
     }
 }
@@ -242,6 +242,7 @@ pub(crate) fn meaning(word: u32) -> &'static str {
         5 => "restart",
         abi::WORD_PANIC => "panic",
         abi::WORD_STOPPED => "stopped",
+        abi::WORD_KEPT => "kept",
         _ => "unknown",
     }
 }

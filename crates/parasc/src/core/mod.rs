@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub(crate) use callers::{Caller, Callers};
+pub(crate) use callers::{Callers, ProgramThread};
 pub(crate) use crew::{Crew, Unwinding};
 pub(crate) use doorbell::Doorbell;
 pub(crate) use pool::Pool;
-pub(crate) use post::Entry;
-pub(crate) use seat::Seat;
+pub(crate) use post::PostState;
+pub(crate) use seat::CpuSeat;
 pub(crate) use watch::Watch;
 
 use kumiki_sys::cpuset::CpuSet;
@@ -77,7 +77,7 @@ pub(crate) struct Core {
     /// On so many cpus its threads and those of the program may run.
     pub(crate) parallel: usize,
     /// A processing thread for each cpu, in rising order of cpus.
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) seats: Vec<CpuSeat>,
     /// Processing threads for calls that sleep.
     pub(crate) pool: Pool,
     /// Processing threads of the program.
@@ -121,7 +121,7 @@ impl Core {
         let (area, placed) = (Area::default(), Placed::new(config.slots, generation));
         // They stay where they are, and are claimed one by one: each may block.
         area.line(PLACED).open(placed.calls(), 0, 1);
-        let seats = cpus.iter().map(Seat::new).collect();
+        let seats = cpus.iter().map(CpuSeat::new).collect();
         // Their starter may be bound to one cpu, and is busy there.
         let cpus = if cpus.is_empty() { config::allowed()? } else { cpus };
         Ok(Core {

@@ -11,10 +11,10 @@ mod init;
 mod keeper;
 mod program;
 mod root;
+mod sleep;
 mod streams;
 mod users;
 
-use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -22,7 +22,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -35,9 +35,10 @@ use crate::host::record::Record;
 use crate::image::initramfs;
 use crate::memory::Memory;
 use crate::module::{abi, doorbell};
-use crate::wire::AGENT;
 use crate::wire::window::Window;
-use crate::{Error, Result};
+use crate::wire::{AGENT, time_stamp};
+use crate::{Error, ErrorKind, Result};
+use sleep::Talks;
 
 /// How long a sleep may last, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -189,46 +190,50 @@ fn serve() -> Result<()> {
     let bell = open()?;
     let window = Arc::new(shared(&bell)?);
     if !window.is_one() {
-        return Err(Error::Refused(format!(
-            "{} gives memory that no host's module has made a window: the node was not started \
+        return Err(Error::refused(
+            ErrorKind::Protocol,
+            format!(
+                "{} gives memory that no host's module has made a window: the node was not started \
              by kumiki node start",
-            abi::GUEST_DEVICE
-        )));
-    }
-    if let Ok(record) = serde_json::from_slice::<Record>(&window.record()) {
-        // A name is a convenience.
-        let _ = sethostname(record.name.as_bytes());
+                abi::GUEST_DEVICE
+            ),
+        ));
     }
     devices::Devices::begin(&window).follow(Arc::clone(&window));
-    window.set_stamp(abi::STAMP_READY, time_stamp());
-    window.say(abi::WORD_READY);
-    ring(&bell)?;
+    introduce(&window, &bell)?;
 
-    let busy = Arc::new(Mutex::new(HashSet::new()));
+    let talks = Arc::new(Talks::default());
     loop {
         for number in 0..abi::CHANNELS {
-            let mut taken = busy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             match window.channel(number).state() {
-                abi::CHANNEL_OPEN if taken.insert(number) => {
-                    let (window, busy) = (Arc::clone(&window), Arc::clone(&busy));
+                abi::CHANNEL_OPEN => {
+                    let Some(turn) = talks.begin(number) else { continue };
+                    let (window, talks) = (Arc::clone(&window), Arc::clone(&talks));
                     thread::spawn(move || {
-                        if let Err(error) = program::serve(&window, number) {
+                        if let Err(error) = program::serve(&window, turn, &talks) {
                             log(&format!("channel {number}: {error}"));
                         }
-                        // Both at once: a client may open the channel as soon as it is free.
-                        let mut busy = busy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                        window.channel(number).free();
-                        busy.remove(&number);
+                        talks.end(&window, turn);
                     });
                 }
-                // Of an agent that has died.
-                abi::CHANNEL_CLOSED if !taken.contains(&number) => window.channel(number).free(),
+                abi::CHANNEL_CLOSED => talks.free_forgotten(&window, number),
                 _ => {}
             }
         }
         doorbell::wait(&bell, &[], LOOK_AGAIN)
             .map_err(|error| Error::os("waiting for the host", error))?;
     }
+}
+
+/// Takes the node's name, and says that it is ready.
+fn introduce(window: &Window, bell: &File) -> Result<()> {
+    if let Ok(record) = serde_json::from_slice::<Record>(&window.record()) {
+        // A name is a convenience.
+        let _ = sethostname(record.name.as_bytes());
+    }
+    window.set_stamp(abi::STAMP_READY, time_stamp());
+    window.say(abi::WORD_READY);
+    ring(bell)
 }
 
 fn open() -> Result<File> {
@@ -243,11 +248,4 @@ fn shared(bell: &File) -> Result<Window> {
 
 fn ring(bell: &File) -> Result<()> {
     doorbell::ring(bell).map_err(|error| Error::os("ringing the host", error))
-}
-
-/// The time stamp counter, which all cpus of the machine share.
-fn time_stamp() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and no system of ours
-    // keeps it from user space.
-    unsafe { std::arch::x86_64::_rdtsc() }
 }

@@ -13,30 +13,45 @@ use rustix::termios::tcgetpgrp;
 
 use super::ending::Telling;
 use super::root;
+use super::sleep::{self, Talks, Turn};
 use super::streams::{Streams, would_block};
 use crate::guest::lent;
 use crate::module::{abi, doorbell};
-use crate::wire::frame::{CHUNK_BYTES, Kind, Program, Size, receive};
+use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, Size, receive};
 use crate::wire::window::{Channel, Window};
 use crate::{Error, Result};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Serves the channel until its client has closed it.
-pub(super) fn serve(window: &Window, number: usize) -> Result<()> {
+pub(super) fn serve(window: &Window, turn: Turn, talks: &Talks) -> Result<()> {
     let bell = super::open()?;
-    let talk = Talk { channel: window.channel(number), bell: &bell };
-    let outcome = talk.first_frame();
+    let talk = Talk { channel: window.channel(turn.number()), bell: &bell };
+    let outcome = match talk.first_frame() {
+        Ok(Wish::Done) => Ok(()),
+        // It is somebody else's channel when the node has slept.
+        Ok(Wish::Keep) => match sleep::sleep(window, &bell, talks, turn) {
+            Ok(()) => return Ok(()),
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
     if let Err(error) = &outcome
         && talk.is_open()
     {
         // The client may be gone, which is then the smaller trouble.
-        let _ = talk.send(Kind::Failed, error.to_string().as_bytes());
+        let _ = talk.send(FrameKind::Failed, error.to_string().as_bytes());
     }
     while talk.is_open() {
         talk.wait(&[])?;
     }
     outcome
+}
+
+/// What is left of a client's wish.
+enum Wish {
+    Done,
+    Keep,
 }
 
 struct Talk<'a> {
@@ -55,7 +70,7 @@ impl Talk<'_> {
     }
 
     /// Sends a frame, when there is room; whether somebody is there to read it.
-    fn send(&self, kind: Kind, body: &[u8]) -> Result<bool> {
+    fn send(&self, kind: FrameKind, body: &[u8]) -> Result<bool> {
         while self.is_open() {
             if self.channel.send_to_host(kind, body)? {
                 super::ring(self.bell)?;
@@ -66,24 +81,25 @@ impl Talk<'_> {
         Ok(false)
     }
 
-    fn first_frame(&self) -> Result<()> {
+    fn first_frame(&self) -> Result<Wish> {
         while self.is_open() {
             match receive(&self.channel.to_node)? {
                 None => self.wait(&[])?,
-                Some((Kind::Exec, body)) => return self.run(&body),
-                Some((Kind::Lend, body)) => {
+                Some((FrameKind::Exec, body)) => return self.run(&body).map(|()| Wish::Done),
+                Some((FrameKind::Lend, body)) => {
                     lent::keep(&body)?;
-                    return self.send(Kind::Exited, &0u32.to_le_bytes()).map(drop);
+                    return self.send(FrameKind::Exited, &0u32.to_le_bytes()).map(|_| Wish::Done);
                 }
-                Some((Kind::Shutdown, _)) => {
-                    return super::ending::ask_for_power_off();
+                Some((FrameKind::Shutdown, _)) => {
+                    return super::ending::ask_for_power_off().map(|()| Wish::Done);
                 }
+                Some((FrameKind::Keep, _)) => return Ok(Wish::Keep),
                 Some((other, _)) => {
                     return Err(Error::Protocol(format!("{other:?} at the beginning")));
                 }
             }
         }
-        Ok(())
+        Ok(Wish::Done)
     }
 
     fn run(&self, body: &[u8]) -> Result<()> {
@@ -104,7 +120,7 @@ impl Talk<'_> {
         // Until its end is told.
         let _telling = Telling::begin();
         let (child, streams) = Streams::spawn(&mut command, program.terminal)?;
-        self.send(Kind::Started, &child.id().to_le_bytes())?;
+        self.send(FrameKind::Started, &child.id().to_le_bytes())?;
         let mut running = Running::new(child, streams)?;
         let status = self.attend(&mut running);
         // Whatever happened, nothing of it stays behind unattended.
@@ -117,8 +133,8 @@ impl Talk<'_> {
             }
         };
         let (kind, number) = match (status.code(), status.signal()) {
-            (Some(code), _) => (Kind::Exited, code),
-            (None, signal) => (Kind::Signalled, signal.unwrap_or(0)),
+            (Some(code), _) => (FrameKind::Exited, code),
+            (None, signal) => (FrameKind::Signalled, signal.unwrap_or(0)),
         };
         self.send(kind, &(number as u32).to_le_bytes())?;
         Ok(())
@@ -161,15 +177,15 @@ impl Talk<'_> {
         while running.streams.pending.is_empty() {
             match receive(&self.channel.to_node)? {
                 None => return Ok(()),
-                Some((Kind::Stdin, bytes)) => {
+                Some((FrameKind::Stdin, bytes)) => {
                     if running.streams.input.is_some() {
                         running.streams.pending = bytes;
                     }
                     // Room for more.
                     super::ring(self.bell)?;
                 }
-                Some((Kind::StdinEnd, _)) => running.streams.end_input(),
-                Some((Kind::Resize, body)) => running.streams.resize(Size::of_body(&body)?),
+                Some((FrameKind::StdinEnd, _)) => running.streams.end_input(),
+                Some((FrameKind::Resize, body)) => running.streams.resize(Size::of_body(&body)?),
                 Some((other, _)) => {
                     return Err(Error::Protocol(format!("{other:?} while a program runs")));
                 }
@@ -183,9 +199,10 @@ impl Talk<'_> {
     /// was anything.
     fn pass_output(&self, running: &mut Running) -> Result<bool> {
         let mut passed = false;
-        for kind in [Kind::Stdout, Kind::Stderr] {
+        for kind in [FrameKind::Stdout, FrameKind::Stderr] {
             let streams = &mut running.streams;
-            let stream = if kind == Kind::Stdout { &mut streams.out } else { &mut streams.err };
+            let stream =
+                if kind == FrameKind::Stdout { &mut streams.out } else { &mut streams.err };
             let Some(file) = stream else { continue };
             let mut bytes = vec![0; CHUNK_BYTES];
             match file.read(&mut bytes) {

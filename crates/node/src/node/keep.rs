@@ -1,0 +1,171 @@
+//! Keeping a node: its kernel sleeps, its cpus are stopped, and its memory is copied into an image
+//! of its own, a snapshot, that it is started from again.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::{Node, Stopped};
+use crate::devices::DeviceSpec;
+use crate::host::device::{self, Device};
+use crate::host::record::{self, incomplete};
+use crate::image::snapshot::pages::{Places, Run};
+use crate::image::snapshot::{Header, copy_pages, hash_of, layout, write_head};
+use crate::image::{self, Image};
+use crate::module::holding::{Holding, padded};
+use crate::module::{abi, sysfs};
+use crate::node::session::Session;
+use crate::wire::asleep::Asleep;
+use crate::wire::window::has_ended;
+use crate::{Error, ErrorKind, Result};
+
+/// A node that was kept.
+#[derive(Clone, Debug, Serialize)]
+pub struct Kept {
+    /// The snapshot's name.
+    pub image: String,
+    /// Memory that it takes.
+    pub bytes: u64,
+    /// Of that the node's pages.
+    pub kept_bytes: u64,
+    /// Pages of the node that are all zeros, of which nothing else is kept.
+    pub zero_bytes: u64,
+    /// Pages that its kernel has free, which are not kept.
+    pub free_bytes: u64,
+    /// From the wish to the last instruction of its kernel.
+    pub asleep_ms: f64,
+    /// Copying its memory.
+    pub copy_ms: f64,
+    /// Hashing the copy.
+    pub hash_ms: f64,
+}
+
+impl Node {
+    /// Has the node's kernel sleep, and keeps its memory as an image of this name, from which
+    /// [`start_snapshot`](Node::start_snapshot) starts it as often as one likes. The node is
+    /// stopped then. If its memory cannot be kept it goes on.
+    pub fn keep(&self, name: &str) -> Result<Kept> {
+        padded(Holding::Image, name)?;
+        if sysfs::exists(Holding::Image, name) {
+            return Err(device::exists(Holding::Image, name));
+        }
+        let device = Device::own(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
+        if entry.state != "running" || entry.word != abi::WORD_READY {
+            let word = if entry.state != "running" || has_ended(entry.word) {
+                "does not run"
+            } else {
+                "is not ready yet"
+            };
+            return Err(Error::refused(
+                ErrorKind::NotRunning,
+                format!(
+                    "node {} {word}: what is kept is a node that answers; kumiki node ls",
+                    self.name
+                ),
+            ));
+        }
+        let (window, record) = record::window(&device, &entry, true)?;
+        let record = record.ok_or_else(|| incomplete(&self.name))?;
+        if window.is_lent() {
+            return Err(Error::refused(
+                ErrorKind::Running,
+                format!(
+                    "node {} is lent, and its starter's: kumiki node stop {0} takes it back",
+                    self.name
+                ),
+            ));
+        }
+        let share =
+            record.devices.iter().find(|device| matches!(device.device, DeviceSpec::Share(_)));
+        if let Some(share) = share {
+            return Err(Error::refused(
+                ErrorKind::Unsupported,
+                format!(
+                    "node {} has the folder {share}, whose driver does not sleep: kumiki node device \
+                 rm {0} {share}",
+                    self.name,
+                    share = share.name
+                ),
+            ));
+        }
+        let begin = Instant::now();
+        Session::open(&self.name)?.sleep()?;
+        let asleep_ms = ms_since(begin);
+        // Nothing of it executes or waits for a write from here on.
+        self.end(&device)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
+        let asleep = window.asleep();
+        let stopped =
+            Stopped { node: Node { name: self.name.clone() }, device, entry, window, record };
+        stopped.copied(name, &asleep).map(|kept| Kept { asleep_ms, ..kept }).map_err(|error| {
+            let left = match stopped.wake_here(&asleep) {
+                Ok(()) => "the node goes on".to_owned(),
+                Err(wake) => format!("the node does not go on: {wake}"),
+            };
+            Error::refused(error.kind(), format!("{error}; {left}"))
+        })
+    }
+}
+
+fn ms_since(begin: Instant) -> f64 {
+    begin.elapsed().as_secs_f64() * 1e3
+}
+
+impl Stopped {
+    /// Copies the memory of a node that is stopped, and whose kernel sleeps.
+    fn copied(&self, name: &str, asleep: &Asleep) -> Result<Kept> {
+        let (entry, record) = (&self.entry, &self.record);
+        // A node runs on without its image, unless it sees a root there.
+        let image = Image::open(&record.image).ok();
+        let image = image.as_ref();
+        let places = Places::of(entry.slice, &entry.pieces);
+        let begin = Instant::now();
+        let memory = self.device.map(places.pieces(), false)?;
+        let runs = places.runs(&memory, &asleep.free);
+        let (table, pages, total) = layout(&runs);
+        let (device, _) = Device::create(Holding::Image, name)?;
+        let mut hash_ms = 0.0;
+        let filled = image::sealed(&device, total, abi::PIECE_UNIT, |into| {
+            copy_pages(into, &memory, &places, &runs);
+            let begin = Instant::now();
+            let header = Header {
+                version: 1,
+                abi: abi::VERSION,
+                node: record.name.clone(),
+                image: record.image.clone(),
+                image_sha256: image.map(|image| image.sha256().to_owned()),
+                release: image.and_then(Image::release).map(str::to_owned),
+                root: image.and_then(Image::root),
+                slice: entry.slice,
+                pieces: entry.pieces.clone(),
+                apic_ids: entry.cpus.iter().map(|&(_, id)| id).collect(),
+                devices: record.devices.clone(),
+                wake: asleep.wake,
+                tables: asleep.tables,
+                runs: table,
+                runs_sha256: hash_of(into, table),
+                pages,
+                pages_sha256: hash_of(into, pages),
+            };
+            hash_ms = ms_since(begin);
+            write_head(into, &header)
+        });
+        if let Err(error) = filled {
+            // It would only be in the way; its own error matters more than this one's.
+            let _ = device.release();
+            return Err(error);
+        }
+        let zero_bytes = runs.iter().filter(|run| run.zeros).map(Run::bytes).sum();
+        Ok(Kept {
+            image: name.to_owned(),
+            bytes: total,
+            kept_bytes: pages.bytes,
+            zero_bytes,
+            free_bytes: places.bytes() - pages.bytes - zero_bytes,
+            asleep_ms: 0.0,
+            copy_ms: ms_since(begin) - hash_ms,
+            hash_ms,
+        })
+    }
+}
