@@ -294,7 +294,7 @@ pub(crate) fn header(name: &str, memory: &Memory) -> Result<Header> {
             return Err(damaged("a part beyond its memory"));
         }
     }
-    if header.runs.bytes % RUN_BYTES as u64 != 0 || header.pieces.is_empty() {
+    if !header.runs.bytes.is_multiple_of(RUN_BYTES as u64) || header.pieces.is_empty() {
         return Err(damaged("a part of another length"));
     }
     Ok(header)
