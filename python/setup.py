@@ -31,11 +31,13 @@ def library() -> pathlib.Path:
             f"{TREE} is no tree of Kumiki: install from python/ in a clone, or name a built "
             "libkumiki.so by KUMIKI_LIBRARY"
         )
-    build = ["cargo", "build", "--package", "kumiki-capi", "--profile", "dist", "--locked"]
+    build = ["cargo", "rustc", "--package", "kumiki-capi", "--profile", "ship", "--locked"]
+    # Without a library for Rust: it would keep cargo from optimizing across crates.
+    build += ["--lib", "--crate-type", "cdylib"]
     subprocess.run(build, cwd=TREE, check=True)
     about = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
     text = subprocess.run(about, cwd=TREE, check=True, stdout=subprocess.PIPE).stdout
-    return pathlib.Path(json.loads(text)["target_directory"]) / "dist" / "libkumiki_c.so"
+    return pathlib.Path(json.loads(text)["target_directory"]) / "ship" / "libkumiki_c.so"
 
 
 class Build(build_py):

@@ -4,10 +4,14 @@
 //! One that cannot be built here (a static one where there is no libc.a) is left
 //! empty, and its rows are skipped with the reason.
 
-use std::env;
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 const SOURCES: &str = "src/program/ordinary";
 
@@ -29,10 +33,21 @@ fn main() {
 fn build(name: &str, command: Result<Command, String>) {
     let program = PathBuf::from(variable("OUT_DIR")).join(name);
     let built = command.and_then(|mut command| run(command.arg("-o").arg(&program)));
-    if let Err(why) = built {
-        println!("cargo::warning=the rows of program={name} will be skipped: {why}");
-        std::fs::write(&program, []).expect("writing to OUT_DIR");
-    }
+    let packed = match built {
+        Ok(()) => pack(&fs::read(&program).expect("reading what was built")),
+        Err(why) => {
+            println!("cargo::warning=the rows of program={name} will be skipped: {why}");
+            Vec::new()
+        }
+    };
+    fs::write(program.with_extension("gz"), packed).expect("writing to OUT_DIR");
+}
+
+/// They are a megabyte, and used by few runs.
+fn pack(program: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(program).expect("writing to memory");
+    packed.finish().expect("writing to memory")
 }
 
 /// As C programs are usually built.

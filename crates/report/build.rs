@@ -29,12 +29,12 @@ fn references() -> String {
     let files = fs::read_dir(&folder).expect("the folder of references is there");
     let mut names: Vec<String> = files
         .filter_map(|file| file.ok()?.file_name().into_string().ok())
-        .filter_map(|name| name.strip_suffix(".json.gz").map(str::to_owned))
+        .filter_map(|name| name.strip_suffix(".json.xz").map(str::to_owned))
         .collect();
     names.sort();
     let mut code = format!("static ALL: [Reference; {}] = [\n", names.len());
     for name in names {
-        let path = folder.join(format!("{name}.json.gz"));
+        let path = folder.join(format!("{name}.json.xz"));
         println!("cargo::rerun-if-changed={}", path.display());
         // Writing to a String cannot fail.
         let _ = writeln!(code, "Reference::new({name:?}, include_bytes!({path:?})),");

@@ -52,7 +52,10 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     // Before the long build: a prefix that cannot be written down.
     let pc = pkg_config(place, &version.to_string())?;
 
-    run(&mut cargo(&format!("build --package kumiki-capi --profile {profile} --locked")))?;
+    // The archive alone: with a library for Rust beside it cargo does not optimize across crates.
+    run(&mut cargo(&format!(
+        "rustc --package kumiki-capi --lib --crate-type staticlib --profile {profile} --locked"
+    )))?;
     // The one profile whose folder is called otherwise.
     let folder = if profile == "dev" { "debug" } else { profile };
     let built = metadata.target_directory.join(folder);
@@ -66,13 +69,27 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     let archive = stripped(built.join("libkumiki_c.a").as_std_path(), "--strip-debug")?;
     put(&archive, &lib.join("libkumiki.a"))?;
     let full = format!("libkumiki.so.{version}");
-    let shared = stripped(built.join("libkumiki_c.so").as_std_path(), "--strip-unneeded")?;
-    put(&shared, &lib.join(&full))?;
+    let folder = tempfile::tempdir().context("a folder for the shared library")?;
+    let shared = folder.path().join(&full);
+    link_shared(built.join("libkumiki_c.a").as_std_path(), version.major, &shared)?;
+    put(&stripped(&shared, "--strip-unneeded")?, &lib.join(&full))?;
     // The name in the library itself, for running programs; and for linkers.
     let major = format!("libkumiki.so.{}", version.major);
     link(&full, &lib.join(&major))?;
     link(&major, &lib.join("libkumiki.so"))?;
     put(pc.as_bytes(), &lib.join("pkgconfig/kumiki.pc"))
+}
+
+/// Makes the shared library of the archive: rustc gives its own no versions of names.
+fn link_shared(archive: &Path, major: u64, to: &Path) -> Result<()> {
+    let map = root().join("crates/capi/kumiki.map");
+    let names = fs::read_to_string(&map).context("reading kumiki.map")?;
+    ensure!(names.contains(&format!("\nKUMIKI_{major} {{")), "kumiki.map is not of {major}");
+    let mut cc = program("cc", ["-shared", "-Wl,--gc-sections,--as-needed,-z,relro,-z,now"]);
+    cc.arg(format!("-Wl,-soname,libkumiki.so.{major}"));
+    cc.arg(format!("-Wl,--version-script={}", map.display())).arg("-o").arg(to);
+    cc.arg("-Wl,--whole-archive").arg(archive).args(["-Wl,--no-whole-archive", "-lgcc_s"]);
+    run(cc.args(LIBS_PRIVATE.split(' ')))
 }
 
 /// A library without what only debuggers read, most of its bytes. `strip` is of the

@@ -2,15 +2,13 @@
 
 use anyhow::Result;
 
-use crate::run::{cargo, run, succeeds};
+use crate::run::{cargo, run};
+use crate::tool;
 
 /// Runs what `deny.toml` asks for. Known faults (advisories) are checked only
 /// where their database can be fetched: a lint must also work offline.
 pub(crate) fn check() -> Result<()> {
-    if !succeeds(&mut cargo("deny --version")) {
-        eprintln!("cargo-deny is not installed; building it once, which takes some minutes");
-        run(&mut cargo("install --locked cargo-deny"))?;
-    }
+    tool::subcommand("deny", "cargo-deny")?;
     run(&mut cargo("deny --workspace --all-features --locked check licenses bans sources"))?;
     match run(&mut cargo("deny --workspace fetch db")) {
         Ok(()) => run(&mut cargo("deny --workspace --all-features --locked check advisories")),

@@ -12,7 +12,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use pulldown_cmark::{Event, Parser, Tag};
 
-use crate::run::{cargo, program, read, root, run, succeeds, target_folder};
+use crate::run::{program, read, root, run, target_folder};
+use crate::tool;
 
 /// Chapters: headings of the list, and documents below them.
 const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
@@ -77,18 +78,14 @@ const FIRST: &str = "README.md";
 
 /// Builds the site in `target/site`.
 pub(crate) fn docs() -> Result<ExitCode> {
-    let mdbook = "mdbook";
-    if !succeeds(&mut program(mdbook, ["--version"])) {
-        eprintln!("mdbook is not installed; building it once, which takes some minutes");
-        run(&mut cargo("install --locked mdbook --no-default-features --features search"))?;
-    }
+    tool::command("mdbook", "mdbook --no-default-features --features search")?;
     let target = target_folder()?;
     let (book, site) = (target.join("book"), target.join("site"));
     for folder in [&book, &site] {
         let _ = fs::remove_dir_all(folder);
     }
     let pages = write_book(&book)?;
-    run(program(mdbook, ["build", "--dest-dir"]).arg(&site).arg(&book))?;
+    run(program("mdbook", ["build", "--dest-dir"]).arg(&site).arg(&book))?;
     let links = check_site(&site)?;
     println!("{} pages, {links} links within them, in {}", pages, site.display());
     Ok(ExitCode::SUCCESS)

@@ -5,14 +5,16 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 
 use crate::run::{cargo, everything, run};
-use crate::{aarch64, deny, documents, first_lines, layers, modules, package};
+use crate::{
+    aarch64, deny, documents, features, first_lines, interfaces, layers, modules, package,
+};
 
 type Check = fn() -> Result<()>;
 
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 11] = [
+    let checks: [(&str, Check); 13] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("modules", modules::check),
@@ -25,6 +27,8 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
             package::check()?;
             package::pack().map(drop)
         }),
+        ("features", features::check),
+        ("interfaces", interfaces::check),
         ("clippy for aarch64", aarch64::clippy),
         ("documentation", || {
             let what = everything()?;

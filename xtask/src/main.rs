@@ -22,8 +22,10 @@ mod debian;
 mod deny;
 mod docs;
 mod documents;
+mod features;
 mod first_lines;
 mod fresh;
+mod interfaces;
 mod kmod;
 mod layers;
 mod lint;
@@ -38,6 +40,7 @@ mod run;
 mod ship;
 mod stress;
 mod test;
+mod tool;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about)]
@@ -120,7 +123,7 @@ enum Chore {
         #[arg(long, value_name = "DIR")]
         prefix: PathBuf,
         /// Built by this profile: `release` is quick to build, and slower
-        #[arg(long, value_name = "PROFILE", default_value = "dist")]
+        #[arg(long, value_name = "PROFILE", default_value = ship::install::PROFILE)]
         profile: String,
     },
     /// Packs the crates that are published, builds them outside of the workspace, and runs the
@@ -129,6 +132,9 @@ enum Chore {
         /// Runs the tests of these crates there, too
         #[arg(value_name = "CRATE")]
         tests: Vec<String>,
+        /// Fails where a maintainer has yet to fill in a name or an address
+        #[arg(long)]
+        release: bool,
     },
     /// Builds the programs and libkumiki and installs them with manual pages, completions,
     /// units and the modules' sources
@@ -240,7 +246,7 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Lab { tests, debug_kernel: true } => kmod::tested_on_debug_kernel(&tests),
         Chore::Lab { tests, .. } => test::test(Some(Part::Lab), &tests),
         Chore::Capi { prefix, profile } => capi::capi(&prefix, &profile),
-        Chore::Package { tests } => package::package(&tests),
+        Chore::Package { tests, release } => package::package(&tests, release),
         Chore::Install { prefix, libdir, staging } => {
             ship::install::install(&capi::Place { staging, prefix, libdir })
         }

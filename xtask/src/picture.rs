@@ -58,7 +58,7 @@ fn of_reference() -> Result<PathBuf> {
     let folder = root().join("crates/report/references");
     let files = fs::read_dir(&folder).with_context(|| format!("{}", folder.display()))?;
     let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
-    let name = names.filter_map(|file| file.strip_suffix(".json.gz").map(str::to_owned)).min();
+    let name = names.filter_map(|file| file.strip_suffix(".json.xz").map(str::to_owned)).min();
     let name = name.with_context(|| format!("{} has no reference", folder.display()))?;
     let page = target_folder()?.join("picture.html");
     let mut report = cargo("run --release --locked -- report --output");

@@ -89,7 +89,7 @@ pub(crate) fn announce(command: &Command) {
 }
 
 /// The crate whose features bring peers, which need libraries in C++.
-const PEERS: &str = "kumiki-bench";
+pub(crate) const PEERS: &str = "kumiki-bench";
 
 /// What cargo is told to check or test: the workspace with every feature but those that
 /// bring peers. Always the same words, or crates would be compiled once more.

@@ -4,6 +4,7 @@ mod list;
 mod remote;
 mod row;
 mod top;
+mod watch;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
@@ -50,6 +51,25 @@ enum ResourceCommand {
         /// What comes first
         #[arg(long, value_enum, default_value_t = Sort::Calls)]
         sort: Sort,
+    },
+    /// Print names of a place behind a NATS server as they come and go, until Ctrl-C
+    ///
+    /// A line each: + for one that has come, - for one that has gone; and what becomes of the place.
+    /// Exit status 1 if the place has ended.
+    Watch {
+        /// The place, e.g. hostb.core3
+        place: String,
+        /// Names as place/kind/unique, with *, ? and [a-c] within a part and ** across
+        #[arg(default_value = "**")]
+        pattern: String,
+        /// End after so many lines
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+        /// Print a line of JSON each
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        server: NatsArgs,
     },
     /// Make a resource at a place behind a NATS server
     Create {
@@ -132,6 +152,9 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
         }
         ResourceCommand::Top { which, every, count, sort } => {
             top::run(|| look(&which), every, count, sort).map(|()| Verdict::Fine)
+        }
+        ResourceCommand::Watch { place, pattern, count, json, server } => {
+            watch::run(&server.nats(), &place, &pattern, count, json)
         }
         ResourceCommand::Create { name, wishes, server } => {
             output::line(remote::create(&server.nats(), &name, &wishes)?).map(|()| Verdict::Fine)

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
+use crate::choose::Loads;
 use crate::error::{Error, Result};
 use crate::nats::{Link, Nats};
 use crate::part::{Part, Portable};
@@ -36,6 +37,7 @@ pub(crate) struct Inner {
     pub(crate) link: watch::Receiver<Link>,
     /// For who looks at a place's leases.
     pub(crate) name: String,
+    pub(crate) loads: Arc<Loads>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
 }
 
@@ -62,7 +64,8 @@ impl Client {
         let name =
             format!("{}-{}-{:08x}", crate::host_name(), std::process::id(), fastrand::u32(..));
         let (nats, link) = nats.connect(&name).await?;
-        let inner = Arc::new(Inner { nats, link, name, sessions: Mutex::default() });
+        let inner =
+            Arc::new(Inner { nats, link, name, loads: Arc::default(), sessions: Mutex::default() });
         tokio::spawn(renew(Arc::downgrade(&inner)));
         Ok(Client { inner, patience: PATIENCE })
     }

@@ -3,7 +3,7 @@
 //! it has not, or that nobody knows.
 //!
 //! ```text
-//!  client ── create · call · each · destroy · open · ls
+//!  client ── create · call · each · destroy · open · ls · watch
 //!    │        lease, serial, first unseen
 //!    ▼
 //!  nats-server            kumiki.place.hostb.core3       $SRV.PING|INFO|STATS
@@ -39,6 +39,8 @@
 
 mod allow;
 mod allow_file;
+mod changes;
+mod choose;
 mod client;
 mod discover;
 mod error;
@@ -53,9 +55,11 @@ mod serve;
 mod session;
 mod site;
 pub mod standard;
+mod watch;
 pub mod wire;
 
 pub use allow::Allow;
+pub use choose::Choice;
 pub use client::Client;
 pub use discover::Seen;
 pub use error::{Error, Result};
@@ -66,3 +70,4 @@ pub use part::{Part, Portable};
 pub use parts::Parts;
 pub use remote::Remote;
 pub use serve::{Served, Server, host_name};
+pub use watch::{News, Watch};

@@ -6,11 +6,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use async_nats::connection::State;
 use async_nats::service::ServiceExt;
 use async_nats::service::endpoint::Endpoint;
 use async_nats::{Client, RequestErrorKind};
@@ -24,6 +26,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::allow::Allow;
+use crate::changes::CHANGES;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::nats::Nats;
@@ -39,7 +42,8 @@ pub(crate) const BEAT: Duration = Duration::from_secs(2);
 const TAKEN: Duration = Duration::from_secs(2);
 /// For how long a client's lease holds after its last request, if nothing else is said.
 const HOLDS: Duration = Duration::from_secs(60);
-/// Between two looks whether threads of this process ask, of a thread that manages its place.
+/// Between two looks whether threads of this process ask, of a thread that manages its place, and
+/// whether names have changed, of one that is watched.
 const LOOK: Duration = Duration::from_millis(50);
 /// For how long a place that ends lets its last answers leave.
 const LAST: Duration = Duration::from_secs(2);
@@ -50,6 +54,12 @@ pub(crate) struct Beat {
     pub(crate) life: u64,
     /// For how long it has served, ms: no two machines' clocks are compared.
     pub(crate) age_ms: u64,
+    /// Number of the last message with changes of names.
+    #[serde(default)]
+    pub(crate) changes: u64,
+    /// Share of the time since the beat before for which it answered requests.
+    #[serde(default)]
+    pub(crate) busy_permille: u16,
 }
 
 /// An interface to be served.
@@ -139,6 +149,8 @@ impl Server {
                 holds: self.holds,
                 parts: self.parts.clone(),
                 allow: self.allow.clone(),
+                heard: Mutex::new(None),
+                told: AtomicU64::new(0),
             };
             let serving = start(site, &self, tell_end.clone())?;
             served.places.push(serving);
@@ -297,6 +309,7 @@ impl Post {
         let mut beat = every(BEAT);
         let mut leases = every((self.site.holds / 4).max(Duration::from_millis(10)));
         let mut look = every(LOOK);
+        let (mut busy, mut beaten) = (Duration::ZERO, Instant::now());
         loop {
             tokio::select! {
                 // Requests that never rest are to hold up none of the others.
@@ -305,17 +318,24 @@ impl Post {
                 Some(other) = self.beats.next() => self.compare(&other.payload)?,
                 _ = beat.tick() => {
                     let age_ms = self.since.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-                    let beat = Beat { life: self.site.life, age_ms };
+                    let busy_permille = share(busy, beaten.elapsed());
+                    (busy, beaten) = (Duration::ZERO, Instant::now());
+                    let (life, changes) = (self.site.life, self.site.told());
+                    let beat = Beat { life, age_ms, changes, busy_permille };
                     if let Ok(bytes) = serde_json::to_vec(&beat) {
                         let subject = format!("{BEATS}{}", self.site.name);
                         let _ = self.client.publish(subject, bytes.into()).await;
                     }
                 }
-                _ = look.tick(), if manager.is_some() => (),
+                _ = look.tick(), if manager.is_some() || self.site.is_watched() => {
+                    self.tell().await;
+                }
                 _ = leases.tick() => self.site.end_leases()?,
                 Some(request) = self.requests.next() => {
                     let limit = self.client.max_payload();
+                    let begin = Instant::now();
                     let reply = self.site.answer(&request.message.payload, limit);
+                    busy += begin.elapsed();
                     // Who does not hear it asks again.
                     let _ = request.respond(Ok(reply)).await;
                 }
@@ -331,16 +351,34 @@ impl Post {
         Ok(())
     }
 
+    /// Tells those who watch what has changed.
+    async fn tell(&self) {
+        let subject = format!("{CHANGES}{}", self.site.name);
+        while let Some(changes) = self.site.changes(self.client.max_payload()) {
+            // Without a connection it would wait for one, and with it whoever asks this place. What is
+            // not told is missed by its number.
+            if self.client.connection_state() == State::Connected {
+                let _ = self.client.publish(subject.clone(), changes).await;
+            }
+        }
+    }
+
     /// Hears a beat of this name: of two places the younger one ends.
     fn compare(&self, beat: &[u8]) -> Result<()> {
         // Anybody may send anything.
-        let Ok(Beat { life, age_ms }) = serde_json::from_slice(beat) else { return Ok(()) };
+        let Ok(Beat { life, age_ms, .. }) = serde_json::from_slice(beat) else { return Ok(()) };
         let age = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         if life != self.site.life && (age_ms, life) > (age, self.site.life) {
             return Err(Error::PlaceTaken { place: self.site.name.clone() });
         }
         Ok(())
     }
+}
+
+/// A share of a time, in thousandths.
+fn share(part: Duration, whole: Duration) -> u16 {
+    let permille = part.as_nanos() * 1000 / whole.as_nanos().max(1);
+    u16::try_from(permille.min(1000)).unwrap_or(1000)
 }
 
 /// Whether somebody answers at a subject.
@@ -380,6 +418,14 @@ mod tests {
         for bad in ["", "a..b", ".a", "a b", "a*", "a>", "a/b", &"a".repeat(201)] {
             assert!(check_host(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_share_is_of_a_whole() {
+        let share_of =
+            |part, whole| share(Duration::from_millis(part), Duration::from_millis(whole));
+        assert_eq!((share_of(1, 2000), share_of(500, 2000)), (0, 250));
+        assert_eq!((share_of(5, 0), share_of(3000, 2000)), (1000, 1000));
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! A place that answers: a request's operations, on the thread of the place's owner.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use kumiki_resource::{Id, Interface, Listed, Name, Pattern, Place, Rights};
 
 use crate::allow::Allow;
+use crate::changes::{Changes, HOLDS, Heard, Watching};
 use crate::lease::{Before, Lease, LeasePool};
 use crate::parts::{Parts, answer, refused};
 use crate::wire::{
@@ -31,9 +35,61 @@ pub(crate) struct Site {
     pub(crate) holds: Duration,
     pub(crate) parts: Parts,
     pub(crate) allow: Allow,
+    /// Changes of its names, while somebody watches, and the number of the last message with some.
+    pub(crate) heard: Mutex<Option<Heard>>,
+    pub(crate) told: AtomicU64,
 }
 
 impl Site {
+    fn heard(&self) -> MutexGuard<'_, Option<Heard>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anybody watches.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.heard().is_some()
+    }
+
+    /// Number of the last message with changes.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Relaxed)
+    }
+
+    /// The next message with changes, in `limit` bytes at most, if anything has changed.
+    pub(crate) fn changes(&self, limit: usize) -> Option<Bytes> {
+        let mut heard = self.heard();
+        let changes = heard.as_ref()?.take(limit, |name| self.renamed(name));
+        if heard.as_ref().is_some_and(Heard::is_over) {
+            *heard = None;
+        }
+        if changes.is_empty() {
+            return None;
+        }
+        let number = self.told.fetch_add(1, Relaxed) + 1;
+        wire::message(&Changes { life: self.life, number, changes }).ok()
+    }
+
+    /// A name of this process as others have it.
+    fn renamed(&self, name: &str) -> Option<String> {
+        Some(format!("{}{}", self.name, name.strip_prefix(&self.core)?))
+    }
+
+    /// Has changes told from now on, for a while.
+    fn watch(&self) -> Result<Watching, Refusal> {
+        let mut heard = self.heard();
+        match &mut *heard {
+            Some(heard) => heard.hold(),
+            none => {
+                let own = Pattern::new(&format!("{}/*/*", self.core));
+                let own = own.map_err(|error| refused(&error))?;
+                let changes = self.interface.watch_at(self.place, &own);
+                *none = Some(Heard::new(changes.map_err(|error| refused(&error))?));
+            }
+        }
+        let holds_ms = u64::try_from(HOLDS.as_millis()).unwrap_or(u64::MAX);
+        Ok(Watching { life: self.life, number: self.told(), holds_ms })
+    }
+
     /// Answers a message, in `limit` bytes at most.
     pub(crate) fn answer(&self, message: &[u8], limit: usize) -> Bytes {
         let request = match wire::parse::<Request>(message) {
@@ -153,6 +209,10 @@ impl Site {
                 let id = self.interface.lookup(&name).map_err(|error| refused(&error))?;
                 answer(&id.to_u64())
             }
+            Operation::Watch => {
+                self.lists()?;
+                answer(&self.watch()?)
+            }
             Operation::List { pattern } => {
                 self.lists()?;
                 answer(&self.list(pattern)?)
@@ -175,8 +235,7 @@ impl Site {
         let own = Pattern::new(&format!("{}/*/*", self.core)).map_err(|error| refused(&error))?;
         let listed = self.interface.ls_at(self.place, &own).map_err(|error| refused(&error))?;
         let renamed = listed.into_iter().filter_map(|mut one| {
-            let rest = one.name.strip_prefix(&self.core)?;
-            one.name = format!("{}{rest}", self.name);
+            one.name = self.renamed(&one.name)?;
             one.owner.clone_from(&self.name);
             pattern.matches(&one.name).then_some(one)
         });

@@ -100,6 +100,8 @@ pub enum Operation {
     },
     /// Asks for the kinds and program parts, as [`Offer`]s.
     Offers,
+    /// Asks that changes of names be told for a while, at a subject of their own.
+    Watch,
 }
 
 impl Operation {

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let results = read_results(Path::new("/dev/stdin"))?;
     let packed = pack(&results, &conditions)?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("references");
-    let path = folder.join(format!("{name}.json.gz"));
+    let path = folder.join(format!("{name}.json.xz"));
     std::fs::write(&path, &packed).map_err(|error| format!("{}: {error}", path.display()))?;
     eprintln!("{}: {} rows in {} bytes", path.display(), results.rows.len(), packed.len());
     Ok(())

@@ -505,6 +505,22 @@ impl Interface {
         Ok(changes)
     }
 
+    /// Names of one place that come and go from now on; until the receiver is dropped.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`]; [`Error::Manager`] if it does not answer.
+    pub fn watch_at(&self, place: Place, pattern: &Pattern) -> Result<Receiver<Change>> {
+        let (to, changes) = channel();
+        let pattern = pattern.clone();
+        match &self.inner.how {
+            How::PerCore(per_core) => {
+                send::run_at(per_core, place, move |core| core.watch(pattern, to))?;
+            }
+            How::Shared(core) => shared(core, place)?.watch(pattern, to)?,
+        }
+        Ok(changes)
+    }
+
     /// Makes the calling thread the manager of `place`, one of
     /// [`Builder::adopted`]: it serves in [`Manager::serve`], and whenever it waits for
     /// another place. It should run on that cpu; that is its own affair.

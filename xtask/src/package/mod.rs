@@ -14,14 +14,21 @@ use cargo_metadata::Package;
 use crate::readme;
 use crate::run::{cargo, metadata, program, read, root, run, target_folder};
 
+mod blanks;
 mod published;
 
 pub(crate) use published::check;
 pub(crate) use published::{PRIVATE, is_published};
 
-/// Packs, builds and uses the crates; with `tests` runs the tests of these, as packed.
-pub(crate) fn package(tests: &[String]) -> Result<ExitCode> {
+/// Packs, builds and uses the crates; with `tests` runs the tests of these, as packed. For a `release`
+/// nothing may be left for a maintainer to fill in.
+pub(crate) fn package(tests: &[String], release: bool) -> Result<ExitCode> {
     check()?;
+    let blanks = blanks::blanks()?;
+    for blank in &blanks {
+        eprintln!("a maintainer fills in before a release: {blank}");
+    }
+    ensure!(!release || blanks.is_empty(), "{} places are not filled in", blanks.len());
     run(&mut cargo("fetch --locked"))?;
     let packed = unpack()?;
     let cargo_there = |words: &str| {

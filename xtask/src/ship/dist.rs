@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use super::{install, size, wheel};
 use crate::capi::Place;
 use crate::debian;
-use crate::run::{cargo, program, read, root, run, succeeds, target_folder};
+use crate::run::{program, read, root, run, target_folder};
+use crate::tool;
 
 /// Makes all of it below `target/dist-files`.
 pub(crate) fn dist() -> Result<ExitCode> {
@@ -46,11 +47,8 @@ pub(crate) fn dist() -> Result<ExitCode> {
 /// The verb that programs are built by: their list of crates goes into them, by which a known fault of a
 /// crate is found in a program.
 fn verb() -> Result<&'static str> {
-    if !succeeds(&mut cargo("auditable --version")) {
-        eprintln!("cargo-auditable is not installed; building it once, which takes a minute");
-        run(&mut cargo("install --locked cargo-auditable"))?;
-    }
-    Ok("auditable build")
+    tool::subcommand("auditable", "cargo-auditable")?;
+    Ok("auditable rustc")
 }
 
 /// The time of the commit, or now where there is none.

@@ -66,6 +66,20 @@ pub(super) fn tried(wheel: &Path) -> Result<()> {
         tried += 1;
     }
     ensure!(tried > 0, "none of {PYTHONS:?} is here to try the wheel");
+    refused_on_musl(wheel)
+}
+
+/// Asks pip for an installation on another C library, which it refuses by the wheel's name.
+fn refused_on_musl(wheel: &Path) -> Result<()> {
+    let folder = tempfile::tempdir().context("a folder that stays empty")?;
+    let mut pip = program("python3", ["-m", "pip", "install", "--no-index", "--no-deps"]);
+    pip.args(["--only-binary=:all:", "--platform", "musllinux_1_2_x86_64", "--target"]);
+    let output = pip.arg(folder.path()).arg(wheel).output().context("running pip")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        !output.status.success() && said.contains("is not a supported wheel on this platform"),
+        "pip took the wheel for musl: {said}"
+    );
     Ok(())
 }
 

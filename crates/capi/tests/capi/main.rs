@@ -5,3 +5,4 @@ mod installed;
 mod panics;
 mod python;
 mod readme;
+mod versions;

@@ -10,7 +10,7 @@ use super::row::Row;
 use crate::output;
 
 /// Runs what asks places.
-fn asking<T>(server: &Nats, ask: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
+pub(super) fn asking<T>(server: &Nats, ask: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("starting input and output")?;
     runtime.block_on(async { ask(Client::connect(server).await?).await })

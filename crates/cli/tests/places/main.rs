@@ -91,9 +91,21 @@ fn a_place_behind_a_server_is_listed_and_answers_a_call() {
     refused(&["create", &format!("{place}/memory/m"), "1"], "not in this place's allow-list");
     refused(&["create", &hits, "1"], "exists already");
 
+    // In a process of its own, as a person watches while another works.
+    let mut watch = home.start(&[&["resource", "watch", &place, "**/counter/*"], &at[..]].concat());
+    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let heard = lines.next().unwrap();
+    assert!(heard.starts_with(&format!("  {place} is here")), "{heard}");
+    text(&["create", &format!("{place}/counter/more"), "1"]);
+    assert_eq!(lines.next().unwrap(), format!("+ {place}/counter/more"));
     text(&["delete", &hits]);
+    assert_eq!(lines.next().unwrap(), format!("- {hits}"));
     refused(&["call", &hits, "add", "1"], "no resource is called");
     assert_eq!(serving.end(), Some(0));
+    let heard = lines.next().unwrap();
+    assert!(heard.contains("is gone"), "{heard}");
+    assert_eq!(watch.wait().unwrap().code(), Some(1));
     kumiki(&["ls"]).assert().code(1);
 }
 

@@ -6,20 +6,23 @@
 //! it. An interpreter is the machine's own.
 
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use flate2::read::GzDecoder;
+
 use super::{Code, Image, file};
 use crate::error::{Error, Result};
 
 mod class;
 
-const STATIC_C: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/static_c"));
-const DYNAMIC_C: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic_c"));
-const RUST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rust"));
+const STATIC_C: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/static_c.gz"));
+const DYNAMIC_C: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dynamic_c.gz"));
+const RUST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rust.gz"));
 const PYTHON: &[u8] = include_bytes!("ordinary/ordinary.py");
 
 /// A kind of program.
@@ -104,9 +107,9 @@ impl Ordinary {
     /// fork or to exec.
     pub(crate) fn working(self, scratch: &Path) -> Result<Start> {
         let (path, arguments) = match self {
-            Ordinary::StaticC => (self.file(scratch, self.word(), STATIC_C)?, Vec::new()),
-            Ordinary::DynamicC => (self.file(scratch, self.word(), DYNAMIC_C)?, Vec::new()),
-            Ordinary::Rust => (self.file(scratch, self.word(), RUST)?, Vec::new()),
+            Ordinary::StaticC => (self.compiled(scratch, STATIC_C)?, Vec::new()),
+            Ordinary::DynamicC => (self.compiled(scratch, DYNAMIC_C)?, Vec::new()),
+            Ordinary::Rust => (self.compiled(scratch, RUST)?, Vec::new()),
             Ordinary::Python => {
                 let script = self.file(scratch, "ordinary.py", PYTHON)?;
                 (python()?, vec![script.into()])
@@ -116,16 +119,27 @@ impl Ordinary {
         Ok(Start { path, arguments })
     }
 
-    fn file(self, scratch: &Path, name: &str, content: &[u8]) -> Result<PathBuf> {
-        if content.is_empty() {
+    fn compiled(self, scratch: &Path, packed: &[u8]) -> Result<PathBuf> {
+        if packed.is_empty() {
             return Err(Error::unsupported(
                 format!("a program of kind {}", self.word()),
                 "it could not be compiled where this program was built; a static one needs libc.a \
                  (Debian: libc6-dev, Fedora: glibc-static)",
             ));
         }
+        self.file(scratch, self.word(), &unpacked(packed))
+    }
+
+    fn file(self, scratch: &Path, name: &str, content: &[u8]) -> Result<PathBuf> {
         file::make(scratch, name, content.len() as u64, |file| file.write_all(content))
     }
+}
+
+/// A program that `build.rs` has packed.
+fn unpacked(packed: &[u8]) -> Vec<u8> {
+    let mut program = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut program).expect("build.rs has packed it");
+    program
 }
 
 /// The interpreter itself: what PATH leads to may be a script that looks for it.
@@ -196,12 +210,12 @@ mod tests {
 
     #[test]
     fn programs_are_linked_as_they_are_called() {
-        assert!(is_dynamic(DYNAMIC_C));
-        assert!(is_dynamic(RUST));
+        assert!(is_dynamic(&unpacked(DYNAMIC_C)));
+        assert!(is_dynamic(&unpacked(RUST)));
         if STATIC_C.is_empty() {
             eprintln!("skipped: there was no libc.a");
             return;
         }
-        assert!(!is_dynamic(STATIC_C));
+        assert!(!is_dynamic(&unpacked(STATIC_C)));
     }
 }

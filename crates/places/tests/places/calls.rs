@@ -2,11 +2,11 @@
 
 use kumiki_places::standard::{Add, Counter, Get, Read, Stretch, Write, Written, parts};
 use kumiki_places::wire::Why;
-use kumiki_places::{Allow, Error, Nats, Server};
+use kumiki_places::{Allow, Choice, Error, Nats, Server};
 use kumiki_resource::{Memory, Name, Rights};
 
 use crate::nats::NatsServer;
-use crate::scene::{block_on, client, interface, machine, managed, server};
+use crate::scene::{PATIENCE, block_on, client, interface, machine, managed, server};
 
 fn refused(error: &Error) -> Why {
     match error {
@@ -202,5 +202,49 @@ fn places_are_found_by_nats_own_service_protocol() {
         drop(one);
         let seen = client.places().await.unwrap();
         assert_eq!(seen.len(), 1, "{seen:?}");
+    });
+}
+
+#[test]
+fn a_resource_is_made_at_whichever_place_or_the_least_loaded() {
+    let nats = NatsServer::start();
+    let (_a, _served_a, a) = machine(&nats.url(), "a");
+    let (_b, _served_b, b) = machine(&nats.url(), "b");
+    // One that allows nothing is passed over.
+    let its = interface(1);
+    let nothing = Server::new(Nats::at(nats.url()), "c").parts(parts()).allow(Allow::nothing());
+    let _served_c = nothing.serve(&its).unwrap();
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let busy = client.create::<Counter>(&a, None, 0).await.unwrap();
+        let mut places = client.choose("*.core*", Choice::Any).await.unwrap();
+        places.sort();
+        assert_eq!(places.len(), 3);
+        let end = tokio::time::Instant::now() + PATIENCE;
+        // Until a beat has told that a is busy.
+        loop {
+            for _ in 0..200 {
+                client.call::<Add>(&busy, 1).await.unwrap();
+            }
+            let order = client.choose("[ab].*", Choice::LeastLoaded).await.unwrap();
+            if order == [b.clone(), a.clone()] {
+                break;
+            }
+            assert!(tokio::time::Instant::now() < end, "{order:?}");
+        }
+        let made =
+            client.create_among::<Counter>("[abc].*", Choice::LeastLoaded, Some("x"), 1).await;
+        assert!([&*a, &*b].contains(&made.unwrap().place()));
+        let made = client.create_among::<Counter>("b.*", Choice::Any, Some("y"), 1).await.unwrap();
+        assert_eq!(made.place(), b);
+        let none = client.create_among::<Counter>("nobody.*", Choice::Any, None, 1).await;
+        assert!(matches!(none, Err(Error::Gone { .. })), "{none:?}");
+        let refused =
+            client.create_among::<Counter>("c.*", Choice::Any, None, 1).await.unwrap_err();
+        assert!(matches!(refused, Error::Refused { why: Why::NotAllowed, .. }), "{refused}");
+        // A name that is taken there is the caller's affair.
+        let taken =
+            client.create_among::<Counter>("b.*", Choice::Any, Some("y"), 1).await.unwrap_err();
+        assert!(matches!(taken, Error::Refused { why: Why::Taken, .. }), "{taken}");
     });
 }

@@ -6,3 +6,4 @@ mod faults;
 mod nats;
 mod once;
 mod scene;
+mod watch;

@@ -9,8 +9,8 @@ mod pack;
 use std::io::Read as _;
 use std::sync::OnceLock;
 
-use flate2::read::GzDecoder;
 use kumiki_measure::schema::Results;
+use lzma_rust2::XzReader;
 
 use crate::format::{count, number};
 
@@ -84,7 +84,7 @@ impl Reference {
     fn unpacked(&self) -> &Packed {
         self.packed.get_or_init(|| {
             let mut json = Vec::new();
-            GzDecoder::new(self.file)
+            XzReader::new(self.file, false)
                 .read_to_end(&mut json)
                 .and_then(|_| Ok(serde_json::from_slice(&json)?))
                 .expect("a test has unpacked each file that is compiled in")

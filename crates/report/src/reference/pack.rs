@@ -2,9 +2,8 @@
 
 use std::io;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use kumiki_measure::schema::{Results, Row, Visit};
+use lzma_rust2::{XzOptions, XzWriter};
 use serde::{Deserialize, Serialize};
 
 /// What a file of the folder `references` holds.
@@ -16,7 +15,7 @@ pub(super) struct Packed {
 }
 
 /// A reference is compiled into every program that shows results.
-const LARGEST_BYTES: usize = 600_000;
+const LARGEST_BYTES: usize = 450_000;
 
 /// How many samples of a visit are kept, the most that fits.
 const SAMPLES_A_VISIT: [usize; 6] = [256, 64, 32, 16, 8, 4];
@@ -39,7 +38,7 @@ pub fn pack(results: &Results, conditions: &str) -> io::Result<Vec<u8>> {
         let samples_a_visit = samples_a_visit.min(there);
         let results = thinned(results, samples_a_visit);
         let packed = Packed { conditions: conditions.to_owned(), samples_a_visit, results };
-        let mut file = GzEncoder::new(Vec::new(), Compression::best());
+        let mut file = XzWriter::new(Vec::new(), XzOptions::with_preset(6))?;
         serde_json::to_writer(&mut file, &packed)?;
         let file = file.finish()?;
         if file.len() <= LARGEST_BYTES {

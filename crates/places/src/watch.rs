@@ -1,0 +1,240 @@
+//! Hearing of a place's names as they come and go, and of the place itself.
+//!
+//! ```text
+//!   Here ──── Created, Destroyed ────▶ Missed (some were not heard: list anew)
+//!    ▲ ╲
+//!    │  ╲── nobody answers at its name any more ──▶ Gone
+//!    │  ╲── no beat, and no answer either ────────▶ Unheard
+//!    ╰───── it answers (again): list anew, and open anew if its life is another
+//! ```
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use async_nats::Subscriber;
+use futures_util::{FutureExt, StreamExt};
+use kumiki_resource::{Change, Id, Pattern};
+use tokio::time::{Instant, sleep_until};
+
+use crate::changes::{CHANGES, Changes, Watching};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::serve::{BEAT, BEATS, Beat};
+use crate::wire::{self, Operation, Why};
+
+/// A beat that is so late makes a watcher ask.
+const LATE: Duration = BEAT.saturating_add(Duration::from_secs(1));
+/// For how long a watcher that asks waits for an answer.
+const ANSWER: Duration = BEAT;
+
+/// News of a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The place answers, in this life. After another life, or after [`News::Unheard`], what was
+    /// known of its names is to be listed anew.
+    Here {
+        /// Number of the life.
+        life: u64,
+    },
+    /// A name has come or gone.
+    Changed(Change),
+    /// Changes were lost on their way: list anew.
+    Missed,
+    /// Nobody answers at the place's name: it has ended, and its resources with it.
+    Gone,
+    /// Neither a beat nor an answer has come: the place, or the way to it, is cut off. It may be
+    /// there.
+    Unheard,
+}
+
+/// State of the place, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Here(u64),
+    Gone,
+    Unheard,
+}
+
+/// A watch on a place's names, until it is dropped.
+pub struct Watch {
+    client: Client,
+    place: String,
+    pattern: Pattern,
+    changes: Subscriber,
+    beats: Subscriber,
+    state: State,
+    /// Number of the last message with changes that was heard.
+    number: u64,
+    /// When it is asked to tell its changes further on.
+    renew: Instant,
+    /// When it is asked whether it is there.
+    late: Instant,
+    heard: Instant,
+    news: VecDeque<News>,
+}
+
+impl Client {
+    /// Watches a place's names that match. News come from now on, [`News::Here`] first; what is
+    /// there already, [`ls`](Client::ls) tells. That a place has died is noticed within five
+    /// seconds.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`], [`Error::Unknown`].
+    pub async fn watch(&self, place: &str, pattern: &str) -> Result<Watch> {
+        let pattern = Pattern::new(pattern).map_err(|error| Error::Value {
+            what: "watching".to_owned(),
+            why: error.to_string(),
+        })?;
+        let changes = self.hear(format!("{CHANGES}{place}")).await?;
+        let beats = self.hear(format!("{BEATS}{place}")).await?;
+        let now = Instant::now();
+        let mut watch = Watch {
+            client: self.clone(),
+            place: place.to_owned(),
+            pattern,
+            changes,
+            beats,
+            state: State::Gone,
+            number: 0,
+            renew: now,
+            late: now,
+            heard: now,
+            news: VecDeque::new(),
+        };
+        let watching = watch.asked(self.clone()).await?;
+        watch.here(watching);
+        Ok(watch)
+    }
+
+    async fn hear(&self, subject: String) -> Result<Subscriber> {
+        let heard = self.inner.nats.subscribe(subject).await;
+        heard.map_err(|error| Error::Nats { what: "watching a place", why: error.to_string() })
+    }
+}
+
+impl Watch {
+    /// The next news. It may be dropped while it waits, and asked for again.
+    pub async fn next(&mut self) -> News {
+        loop {
+            if let Some(news) = self.news.pop_front() {
+                return news;
+            }
+            tokio::select! {
+                biased;
+                Some(message) = self.changes.next() => self.changed(&message.payload),
+                Some(beat) = self.beats.next() => self.beaten(&beat.payload),
+                () = sleep_until(self.renew.min(self.late)) => self.look().await,
+            }
+        }
+    }
+
+    /// Asks the place to tell its changes, and whether it is there.
+    async fn asked(&self, client: Client) -> Result<Watching> {
+        let answer = client.ask(&self.place, Operation::Watch).await?;
+        wire::read(&answer).map_err(|error| Error::Value {
+            what: format!("what {} has answered to who watches it", self.place),
+            why: error.to_string(),
+        })
+    }
+
+    async fn look(&mut self) {
+        // Dropped while it waits for the answer, this is asked again.
+        let asked = self.asked(self.client.within(ANSWER)).await;
+        let now = Instant::now();
+        match asked {
+            Ok(watching) => self.here(watching),
+            Err(Error::Gone { .. }) => self.away(State::Gone, News::Gone),
+            // It is there, and no more to be watched.
+            Err(Error::Refused { why: Why::NotAllowed, .. }) => self.away(State::Gone, News::Gone),
+            Err(_) if now.duration_since(self.heard) > LATE => {
+                self.away(State::Unheard, News::Unheard);
+            }
+            Err(_) => self.later(now + BEAT),
+        }
+    }
+
+    fn here(&mut self, watching: Watching) {
+        let before = self.state;
+        self.state = State::Here(watching.life);
+        if before != self.state {
+            self.number = watching.number;
+            self.news.push_back(News::Here { life: watching.life });
+        } else {
+            self.compare(watching.number);
+        }
+        let holds = Duration::from_millis(watching.holds_ms).max(BEAT);
+        self.later(Instant::now() + holds / 3);
+        self.hears();
+    }
+
+    fn away(&mut self, state: State, news: News) {
+        if self.state != state {
+            self.state = state;
+            self.news.push_back(news);
+        }
+        self.later(Instant::now() + BEAT);
+    }
+
+    /// It is asked at this time, whatever it is for.
+    fn later(&mut self, at: Instant) {
+        (self.renew, self.late) = (at, at);
+    }
+
+    /// It was heard of just now: whether it is there need not be asked until a beat is late.
+    fn hears(&mut self) {
+        self.heard = Instant::now();
+        self.late = self.heard + LATE;
+    }
+
+    fn changed(&mut self, message: &[u8]) {
+        // Anybody may send anything.
+        let Ok(changes) = wire::parse::<Changes>(message) else { return };
+        if self.state != State::Here(changes.life) {
+            self.late = Instant::now();
+            return;
+        }
+        self.hears();
+        // Told before the answer that this watch began with.
+        if changes.number <= self.number {
+            return;
+        }
+        if changes.number > self.number + 1 {
+            self.news.push_back(News::Missed);
+        }
+        self.number = changes.number;
+        for told in changes.changes {
+            if self.pattern.matches(&told.name) {
+                let (name, id) = (told.name, Id::from_u64(told.id));
+                self.news.push_back(News::Changed(Change { name, id, created: told.created }));
+            }
+        }
+    }
+
+    fn beaten(&mut self, beat: &[u8]) {
+        let Ok(beat) = serde_json::from_slice::<Beat>(beat) else { return };
+        if self.state != State::Here(beat.life) {
+            self.late = Instant::now();
+            return;
+        }
+        self.hears();
+        self.compare(beat.changes);
+    }
+
+    /// A message of this number was sent, so that it is here by now, or lost.
+    fn compare(&mut self, number: u64) {
+        while let Some(Some(message)) = self.changes.next().now_or_never() {
+            self.changed(&message.payload);
+        }
+        if number > self.number {
+            self.number = number;
+            self.news.push_back(News::Missed);
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("place", &self.place).field("state", &self.state).finish()
+    }
+}

@@ -1,0 +1,24 @@
+//! Programs of others that cargo installs, each built once where it is missing.
+
+use anyhow::Result;
+
+use crate::run::{cargo, program, run, succeeds};
+
+/// Has `cargo VERB` ready, which `cargo install` makes by these words.
+pub(crate) fn subcommand(verb: &str, install: &str) -> Result<()> {
+    let there = succeeds(&mut cargo(&format!("{verb} --version")));
+    installed(there, &format!("cargo-{verb}"), install)
+}
+
+/// Has a program ready that is no subcommand of cargo.
+pub(crate) fn command(name: &str, install: &str) -> Result<()> {
+    installed(succeeds(&mut program(name, ["--version"])), name, install)
+}
+
+fn installed(there: bool, name: &str, install: &str) -> Result<()> {
+    if there {
+        return Ok(());
+    }
+    eprintln!("{name} is not installed; building it once, which takes some minutes");
+    run(&mut cargo(&format!("install --locked {install}")))
+}
