@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kumiki_measure::bench::Row;
-use kumiki_node::{Ending, Node, Session};
+use kumiki_node::{Ending, KernelForm, Node, Session};
 
 use super::peer::{Peer, Place};
 use super::start::drop_caches;
@@ -78,7 +78,7 @@ fn prepare(disk: &Path, shared: &Path) -> Result<Node> {
     let devices = ["--net", CARDS[0], "--disk", &disk, "--vsock", "77"];
     run(&[&create[..], &devices[..]].concat())?;
     let node = Node::find(NODE)?;
-    node.start(false, LIMIT)?;
+    node.start(KernelForm::Vmlinux, LIMIT)?;
     // Where there is no virtiofsd the rest goes on.
     let _ = run(&[
         "kumiki",

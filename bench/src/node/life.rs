@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use kumiki_measure::bench::Row;
-use kumiki_node::{Cpus, Ending, MemorySource, Node, Session, Spec};
+use kumiki_node::{Cpus, Ending, KernelForm, MemorySource, Node, Session, Spec};
 
 use super::IMAGE;
 use crate::run::median_of;
@@ -67,7 +67,7 @@ impl Life {
             if once {
                 timed(&mut self.at_once, || at_once(&nodes))?;
             } else {
-                let start = |node: &Node| node.start(false, LIMIT).map(drop);
+                let start = |node: &Node| node.start(KernelForm::Vmlinux, LIMIT).map(drop);
                 timed(&mut self.in_turn, || nodes.iter().try_for_each(start))?;
             }
             for node in &nodes {
@@ -86,9 +86,9 @@ impl Life {
         let [first, others @ ..] = nodes else { return Ok(()) };
         wipe(nodes)?;
         for other in others {
-            other.start(false, LIMIT)?;
+            other.start(KernelForm::Vmlinux, LIMIT)?;
         }
-        timed(&mut self.idle, || first.start(false, LIMIT).map(drop))?;
+        timed(&mut self.idle, || first.start(KernelForm::Vmlinux, LIMIT).map(drop))?;
         first.stop(Duration::ZERO)?;
         first.wipe()?;
         for name in &NAMES[1..] {
@@ -96,7 +96,7 @@ impl Life {
             let (ending, ..) = Session::open(name)?.output(&words)?;
             ensure!(ending == Ending::Exited(0), "{BUSY} in {name}: {ending:?}");
         }
-        timed(&mut self.busy, || first.start(false, LIMIT).map(drop))?;
+        timed(&mut self.busy, || first.start(KernelForm::Vmlinux, LIMIT).map(drop))?;
         nodes.iter().try_for_each(|node| Ok(node.stop(Duration::ZERO)?))
     }
 }
@@ -121,7 +121,7 @@ fn wipe(nodes: &[Node]) -> Result<()> {
 
 fn at_once(nodes: &[Node]) -> kumiki_node::Result<()> {
     thread::scope(|scope| {
-        let start = |node: &Node| node.start(false, LIMIT).map(drop);
+        let start = |node: &Node| node.start(KernelForm::Vmlinux, LIMIT).map(drop);
         let starts: Vec<_> = nodes.iter().map(|node| scope.spawn(move || start(node))).collect();
         starts.into_iter().try_for_each(|start| start.join().expect("a start does not panic"))
     })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use kumiki_measure::bench::Row;
-use kumiki_node::{Files, Image, Node, Stages};
+use kumiki_node::{Files, Image, KernelForm, Node, Stages};
 
 use super::exec::Exec;
 use super::{IMAGE, NODE, run};
@@ -52,8 +52,8 @@ impl From {
         Ok(match self {
             From::Disk => node.start_from(files, None, LIMIT)?,
             From::First => node.start_from(files, Some(KEPT), LIMIT)?,
-            From::Resident => node.start(true, LIMIT)?,
-            From::ResidentElf => node.start(false, LIMIT)?,
+            From::Resident => node.start(KernelForm::BzImage, LIMIT)?,
+            From::ResidentElf => node.start(KernelForm::Vmlinux, LIMIT)?,
         })
     }
 }

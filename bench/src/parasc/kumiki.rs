@@ -79,7 +79,7 @@ impl Execute for Kumiki {
                 let placed = requests.iter().map(place);
                 tickets.extend(placed.map(|placed| placed.expect("as many slots as calls")));
                 self.engine.wake_up();
-                self.engine.wait(requests.len(), None);
+                self.engine.wait(requests.len());
                 for (ticket, result) in tickets.drain(..).zip(results) {
                     *result = self.engine.collect(ticket).expect("waited for");
                 }
@@ -99,7 +99,7 @@ impl Execute for Kumiki {
 impl Drop for Kumiki {
     fn drop(&mut self) {
         if !self.own.is_empty() {
-            self.engine.shut_down(Duration::ZERO);
+            self.engine.shut_down_timeout(Duration::ZERO);
         }
         self.own.drain(..).for_each(|thread| drop(thread.join()));
     }

@@ -130,7 +130,7 @@ pub unsafe extern "C" fn parasc_destroy(engine: *const Engine) -> c_int {
         // SAFETY: it is C's count, and C gives it up.
         let engine = unsafe { Arc::from_raw(engine) };
         // Others may hold it for a while: they are to let go.
-        engine.0.shut_down(Duration::ZERO);
+        engine.0.shut_down_timeout(Duration::ZERO);
         Ok(0)
     })
 }
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn parasc_destroy(engine: *const Engine) -> c_int {
 pub unsafe extern "C" fn parasc_terminate(engine: *const Engine) -> c_int {
     answer_all(|| {
         // SAFETY: the caller's promise.
-        unsafe { borrow(engine) }?.shut_down(Duration::ZERO);
+        unsafe { borrow(engine) }?.shut_down_timeout(Duration::ZERO);
         Ok(0)
     })
 }
@@ -216,8 +216,10 @@ pub unsafe extern "C" fn parasc_wait(
                  fewer, or have more slots (struct parasc_config)"
             )));
         }
-        let timeout = (timeout_ns != u64::MAX).then(|| Duration::from_nanos(timeout_ns));
-        let complete = held.0.wait(min_complete, timeout);
+        let complete = match timeout_ns {
+            u64::MAX => held.0.wait(min_complete),
+            timeout_ns => held.0.wait_timeout(min_complete, Duration::from_nanos(timeout_ns)),
+        };
         // At most twice 4096.
         Ok(c_int::try_from(complete).unwrap_or(c_int::MAX))
     })

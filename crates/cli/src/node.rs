@@ -14,7 +14,8 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::agent::Role;
 use kumiki_node::{
-    Cpus, Lent, MemorySource, Node, NodeInfo, ServiceState, Spec, Stages, State, Usage, is_node,
+    Cpus, KernelForm, Lent, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec, Stages,
+    Usage, is_node,
 };
 use kumiki_report::format;
 
@@ -313,15 +314,15 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                  for it: no --kernel, no --from, no --no-wait"
             );
             let name = &names[0];
-            let stages = Lent::find(name)?.start(how.bzimage, false, how.limit())?;
+            let stages = Lent::find(name)?.start(how.form(), how.limit())?;
             started(name, &stages, json)?;
         }
         NodeCommand::Restart { name, from, how } if is_node() => {
             ensure!(from.is_none(), "a node starts another one from its image: no --from");
-            let stages = Lent::find(&name)?.start(how.bzimage, true, how.limit())?;
+            let stages = Lent::find(&name)?.restart(how.form(), how.limit())?;
             started(&name, &stages, false)?;
         }
-        NodeCommand::Ls { json } if is_node() => lent(json)?,
+        NodeCommand::Ls { json } if is_node() => nodes_of(&Lent::list()?, json, None)?,
         NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
         NodeCommand::Start { names, from: Some(from), how, json, .. } => {
             let [name] = &names[..] else {
@@ -409,13 +410,17 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
 }
 
 impl Starting {
+    fn form(&self) -> KernelForm {
+        if self.bzimage { KernelForm::BzImage } else { KernelForm::Vmlinux }
+    }
+
     fn limit(&self) -> Duration {
         Duration::from_secs(self.timeout)
     }
 }
 
 fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
-    started(node.name(), &node.start(how.bzimage, how.limit())?, json)
+    started(node.name(), &node.start(how.form(), how.limit())?, json)
 }
 
 /// Starts nodes at the same time. Each is tried, and the first failure is the error; the
@@ -429,12 +434,12 @@ fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Res
     let one = |name: &String| -> Result<Option<Stages>> {
         let node = Node::find(name)?;
         if no_wait {
-            for problem in node.begin(how.bzimage)? {
+            for problem in node.begin(how.form())? {
                 output::talk(format_args!("node {name}: not served: {problem}"));
             }
             return Ok(None);
         }
-        let stages = node.start(how.bzimage, how.limit())?;
+        let stages = node.start(how.form(), how.limit())?;
         if !json {
             started(name, &stages, false)?;
         }
@@ -474,33 +479,21 @@ fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// In a node: those that it may start.
-fn lent(json: bool) -> Result<()> {
-    let known = Lent::names()?.into_iter();
-    let known: Vec<_> = known
-        .map(|name| {
-            // One that the host has taken back since is not there.
-            let word = Lent::find(&name).map_or("taken back", |lent| lent.word());
-            (name, word)
-        })
-        .collect();
-    if json {
-        return output::json(&known);
-    }
-    let mut table = output::Rows::new(&["node", "word"], 2);
-    for (name, word) in known {
-        table.add([name, word.to_owned()]);
-    }
-    table.print()
+fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
+    let host = || {
+        let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
+        [top::HOST.to_owned(), "up".to_owned(), "-".to_owned(), top::online(), bytes]
+    };
+    nodes_of(nodes, json, (!json).then(host))
 }
 
-fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
+/// The nodes, for people after a row of the host's if there is one.
+fn nodes_of(nodes: &[NodeInfo], json: bool, host: Option<[String; 5]>) -> Result<()> {
     if json {
         return output::json(&nodes);
     }
     let mut table = output::Rows::new(&["node", "state", "image", "cpus", "memory"], 4);
-    let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
-    table.add([top::HOST.to_owned(), "up".to_owned(), "-".to_owned(), top::online(), bytes]);
+    host.into_iter().for_each(|host| table.add(host));
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
         table.add([
@@ -538,12 +531,12 @@ fn kept(state: &str, service: &ServiceState) -> String {
 /// Where a node stands, in a word.
 pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
     match node.state {
-        State::Created => "created",
-        State::Lent => "lent",
-        State::Starting => "starting",
-        State::Ready => "ready",
-        State::Ended => node.word,
-        State::Stopped => "stopped",
+        NodeState::Created => "created",
+        NodeState::Lent => "lent",
+        NodeState::Starting => "starting",
+        NodeState::Ready => "ready",
+        NodeState::Ended => node.word,
+        NodeState::Stopped => "stopped",
     }
 }
 

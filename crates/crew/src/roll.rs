@@ -90,18 +90,18 @@ fn roll() -> Option<&'static Roll> {
 
 /// A place in the roll, until it is dropped.
 #[must_use = "dropped, it leaves the roll"]
-pub struct Entry {
+pub struct RollEntry {
     roll: Option<&'static Roll>,
     number: u64,
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for RollEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Entry").field(&self.number).finish()
+        f.debug_tuple("RollEntry").field(&self.number).finish()
     }
 }
 
-impl Entry {
+impl RollEntry {
     /// It is at this cpu now.
     pub fn moved(&self, cpu: usize) {
         let Some(roll) = self.roll.filter(|roll| roll.process.is_current()) else { return };
@@ -111,7 +111,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for RollEntry {
     fn drop(&mut self) {
         let Some(roll) = self.roll.filter(|roll| roll.process.is_current()) else { return };
         let mut known = roll.known();
@@ -129,7 +129,7 @@ pub fn enter(
     kind: &'static str,
     cpu: Option<usize>,
     look: impl Fn() -> Look + Send + Sync + 'static,
-) -> Entry {
+) -> RollEntry {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     let thread = std::thread::current();
@@ -140,7 +140,7 @@ pub fn enter(
         let known = Arc::new(Known { kind, number, cpu, owner, look: Box::new(look) });
         roll.known().push(known);
     }
-    Entry { roll, number }
+    RollEntry { roll, number }
 }
 
 /// All that there is, in the order in which it came.

@@ -16,7 +16,7 @@
 //! in reach. See `docs/design/node.md`.
 //!
 //! ```no_run
-//! use kumiki_node::{Cpus, MemorySource, Node, Spec};
+//! use kumiki_node::{Cpus, KernelForm, MemorySource, Node, Spec};
 //!
 //! let node = Node::create(&Spec {
 //!     name: "n1".into(),
@@ -28,7 +28,7 @@
 //!     devices: vec![],
 //!     init: None,
 //! })?;
-//! node.start(false, std::time::Duration::from_secs(60))?;
+//! node.start(KernelForm::Vmlinux, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
 //! ```
 
@@ -57,7 +57,7 @@ mod wire;
 pub use devices::interface::Address;
 pub use devices::nat;
 pub use devices::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Refusal, Result};
 pub use guest::agent;
 pub use guest::lent::{Lent, is_node};
 pub use host::record::Record;
@@ -66,9 +66,9 @@ pub use host::spec::{Cpus, MemorySource, Spec};
 pub use image::files::Files;
 pub use image::initramfs::Base;
 pub use image::root::RootOf;
-pub use image::{Image, ImageInfo, ImageKind};
+pub use image::{Image, ImageInfo, ImageKind, KernelForm};
 pub use kumiki_rootfs::Source;
-pub use listing::{NodeInfo, State};
+pub use listing::{NodeInfo, NodeState};
 pub use machine::{
     Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Rollout, RolloutState, Step,
 };

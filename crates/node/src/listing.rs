@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::host::device::Device;
 use crate::host::record::{self, Record};
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::service::{self, ServiceState};
 use crate::wire::window::{has_ended, meaning};
@@ -13,7 +13,7 @@ use crate::wire::window::{has_ended, meaning};
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum NodeState {
     /// Has resources and was never started.
     Created,
     /// Waits for another node to start it.
@@ -34,7 +34,7 @@ pub struct NodeInfo {
     /// Its name.
     pub name: String,
     /// Where it stands.
-    pub state: State,
+    pub state: NodeState,
     /// Its last word about itself.
     pub word: &'static str,
     /// A panic's text.
@@ -59,7 +59,7 @@ pub struct NodeInfo {
 
 /// All nodes.
 pub(crate) fn nodes() -> Result<Vec<NodeInfo>> {
-    sysfs::each(Kind::Node, |entry| Ok(look(entry)?.0))
+    sysfs::each(Holding::Node, |entry| Ok(look(entry)?.0))
 }
 
 /// A node with its record, where making it was not interrupted, and the sizes of its pieces.
@@ -67,14 +67,14 @@ pub(crate) type Recorded = (NodeInfo, Option<Record>, Vec<u64>);
 
 /// All nodes by their records.
 pub(crate) fn records() -> Result<Vec<Recorded>> {
-    sysfs::each(Kind::Node, |entry| {
+    sysfs::each(Holding::Node, |entry| {
         let (info, record) = look(entry)?;
         Ok((info, record, entry.pieces.iter().map(|piece| piece.bytes).collect()))
     })
 }
 
-fn look(entry: &sysfs::Entry) -> Result<(NodeInfo, Option<Record>)> {
-    let device = Device::read(Kind::Node, &entry.name)?;
+fn look(entry: &sysfs::Status) -> Result<(NodeInfo, Option<Record>)> {
+    let device = Device::read(Holding::Node, &entry.name)?;
     let (mut message, mut record, mut is_lent) = (None, None, false);
     if !entry.pieces.is_empty() {
         let window;
@@ -82,29 +82,38 @@ fn look(entry: &sysfs::Entry) -> Result<(NodeInfo, Option<Record>)> {
         is_lent = entry.state == "running" && window.is_lent();
         message = (meaning(entry.word) == "panic").then(|| window.message());
     }
+    Ok((described(entry, record.as_ref(), is_lent, message), record))
+}
+
+/// A node by its entry, and its record where making it was not interrupted.
+pub(crate) fn described(
+    entry: &sysfs::Status,
+    record: Option<&Record>,
+    is_lent: bool,
+    message: Option<String>,
+) -> NodeInfo {
     let state = match entry.state.as_str() {
-        "running" if has_ended(entry.word) => State::Ended,
-        "running" if entry.word == abi::WORD_READY => State::Ready,
-        "running" if is_lent && entry.word == abi::WORD_SILENT => State::Lent,
-        "running" => State::Starting,
-        "stopped" => State::Stopped,
-        _ => State::Created,
+        "running" if has_ended(entry.word) => NodeState::Ended,
+        "running" if entry.word == abi::WORD_READY => NodeState::Ready,
+        "running" if is_lent && entry.word == abi::WORD_SILENT => NodeState::Lent,
+        "running" => NodeState::Starting,
+        "stopped" => NodeState::Stopped,
+        _ => NodeState::Created,
     };
-    let info = NodeInfo {
+    NodeInfo {
         state,
         word: meaning(entry.word),
         message,
         cpus: entry.cpus.iter().map(|&(cpu, _)| cpu).collect(),
         bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
         memory: entry.pieces.iter().map(sysfs::range).collect(),
-        lent_to: record.as_ref().and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
-        command_line: record.as_ref().map(|record| record.command_line.clone()),
-        image: record.as_ref().map(|record| record.image.clone()),
+        lent_to: record.and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
+        command_line: record.map(|record| record.command_line.clone()),
+        image: record.map(|record| record.image.clone()),
         owner: entry.owner,
         service: service::state_of(&entry.name),
         name: entry.name.clone(),
-    };
-    Ok((info, record))
+    }
 }
 
 /// Which nodes start from which images, and whether another node starts them.
@@ -124,7 +133,7 @@ impl Users {
     pub(crate) fn running_of(&self, image: &str) -> Vec<String> {
         let runs = |node: &&NodeInfo| {
             node.image.as_deref() == Some(image)
-                && !matches!(node.state, State::Created | State::Stopped)
+                && !matches!(node.state, NodeState::Created | NodeState::Stopped)
         };
         self.0.iter().filter(runs).map(|node| node.name.clone()).collect()
     }

@@ -12,12 +12,12 @@ use crate::host::clocks::Clocks;
 use crate::host::grant::Grant;
 use crate::host::record::Record;
 use crate::host::spec::{Cpus, MemorySource, Spec};
-use crate::image::Image;
 use crate::image::load;
+use crate::image::{Image, KernelForm};
 use crate::memory::Memory;
 use crate::module::{abi, sysfs};
 use crate::wire::early::{self, StartId};
-use crate::wire::frame::{self, Kind, Program, Size};
+use crate::wire::frame::{self, FrameKind, Program, Size};
 use crate::wire::ring::Ring;
 use crate::wire::silence::silent;
 use crate::wire::stages::{Loading, Stages};
@@ -80,13 +80,13 @@ fn frames(ring: &Ring<'_>) {
         read += body.len();
         assert!(read <= abi::RING_BYTES && body.len() <= frame::BODY_LIMIT);
         match kind {
-            Kind::Exec => drop(serde_json::from_slice::<Program>(&body)),
-            Kind::Lend => drop(serde_json::from_slice::<Grant>(&body)),
-            Kind::Resize => drop(Size::of_body(&body)),
+            FrameKind::Exec => drop(serde_json::from_slice::<Program>(&body)),
+            FrameKind::Lend => drop(serde_json::from_slice::<Grant>(&body)),
+            FrameKind::Resize => drop(Size::of_body(&body)),
             _ => drop(frame::number(&body)),
         }
     }
-    let _ = frame::send(ring, Kind::Stdout, b"more");
+    let _ = frame::send(ring, FrameKind::Stdout, b"more");
 }
 
 /// An image whose header says this, and a node of 64 MiB that is to start from it.
@@ -94,7 +94,7 @@ pub fn image(json: &[u8]) {
     let memory = Memory::zeroed(abi::PIECE_UNIT);
     let Ok(image) = Image::with_header(memory, json) else { return };
     let first = Piece { address: 1 << 30, bytes: 64 << 20 };
-    let entry = sysfs::Entry {
+    let entry = sysfs::Status {
         name: "n1".into(),
         state: "created".into(),
         owner: 0,
@@ -114,8 +114,8 @@ pub fn image(json: &[u8]) {
         init: None,
     };
     let record = Record::new(&spec, vec![3, 2]);
-    for compressed in [false, true] {
-        let Ok(origin) = image.origin(compressed) else { continue };
+    for form in [KernelForm::Vmlinux, KernelForm::BzImage] {
+        let Ok(origin) = image.origin(form) else { continue };
         let Ok(plan) = load::plan(&entry, &record, &origin, CLOCKS, StartId::now()) else {
             continue;
         };

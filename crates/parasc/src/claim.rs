@@ -25,7 +25,7 @@ const HELD: u64 = 1 << 31;
 
 /// The chunk of an offer at which a thread has died.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Left {
+pub(crate) struct DeadChunk {
     /// Calls that it has claimed.
     pub(crate) chunk: Range<usize>,
     /// The one that it was at; those before are made.
@@ -38,7 +38,7 @@ pub(crate) enum At {
     /// A request that was in a queue.
     Task(Arc<dyn Task>),
     /// An offer in this lane, and the claimed part of it.
-    Offer(usize, Left),
+    Offer(usize, DeadChunk),
 }
 
 /// A processing thread's note. Only that thread writes it, and once it is dead whoever
@@ -115,11 +115,11 @@ impl Claim {
         }
         let lane = (low & !HELD).checked_sub(1)? as usize;
         if low & HELD == 0 {
-            return Some(At::Offer(lane, Left { chunk: 0..1, at: 0 }));
+            return Some(At::Offer(lane, DeadChunk { chunk: 0..1, at: 0 }));
         }
         let chunk = self.chunk.load(Relaxed);
         let field = |at: u32| (chunk >> (16 * at) & 0xffff) as usize;
-        let left = Left { chunk: field(0)..field(1), at: field(2) };
+        let left = DeadChunk { chunk: field(0)..field(1), at: field(2) };
         (!left.chunk.is_empty()).then_some(At::Offer(lane, left))
     }
 
@@ -173,7 +173,7 @@ mod tests {
             let word = claim.word();
             claim.set(lane);
             assert_ne!(claim.word(), word);
-            let single = Left { chunk: 0..1, at: 0 };
+            let single = DeadChunk { chunk: 0..1, at: 0 };
             assert!(
                 matches!(claim.take(), Some(At::Offer(at, left)) if (at, &left) == (lane, &single))
             );
@@ -194,7 +194,7 @@ mod tests {
         assert!(claim.is_set() && claim.lane().is_none() && claim.take().is_none());
         claim.hold(63);
         claim.advance(&(4000..4096), 4095);
-        let left = Left { chunk: 4000..4096, at: 4095 };
+        let left = DeadChunk { chunk: 4000..4096, at: 4095 };
         assert!(matches!(claim.take(), Some(At::Offer(63, found)) if found == left));
         assert!(!claim.is_set() && claim.take().is_none());
     }

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) core: Arc<Core>,
-    _entry: roll::Entry,
+    _entry: roll::RollEntry,
 }
 
 impl Engine {
@@ -138,7 +138,7 @@ impl Engine {
     /// std::thread::scope(|scope| {
     ///     (0..3).for_each(|_| drop(scope.spawn(|| engine.process())));
     ///     let synced = requester.run(&mut files.iter().map(Fsync::new).collect::<Vec<_>>());
-    ///     engine.shut_down(std::time::Duration::ZERO);
+    ///     engine.shut_down_timeout(std::time::Duration::ZERO);
     ///     assert!(synced?.iter().all(Result::is_ok));
     ///     Ok::<(), kumiki_parasc::Error>(())
     /// })?;
@@ -155,7 +155,7 @@ impl Engine {
         threads::process(&self.core);
     }
 
-    /// Ends the engine's threads and waits for them for at most `patience`.
+    /// Ends the engine's threads and waits for them for at most `timeout`.
     /// Returns whether all have ended: one that is inside a call cannot, and the one
     /// that supervises stays while another that may die is inside a call of a submitted
     /// or placed request. Threads of the program that [process](Self::process) requests
@@ -165,7 +165,7 @@ impl Engine {
     /// by hand get `-ECANCELED`. Requesters go on, and make all calls themselves.
     ///
     /// [`Error::ShutDown`]: crate::Error::ShutDown
-    pub fn shut_down(&self, patience: Duration) -> bool {
+    pub fn shut_down_timeout(&self, timeout: Duration) -> bool {
         let core = &self.core;
         core.area.terminate();
         if !core.process.is_current() {
@@ -176,7 +176,7 @@ impl Engine {
         // Partner: the fence in `send`.
         fence(SeqCst);
         cancel_all(core);
-        let deadline = after(patience);
+        let deadline = after(timeout);
         loop {
             // One that has died does not say so.
             core.repair();
@@ -212,6 +212,6 @@ fn look(core: Option<&Core>) -> Look {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shut_down(PATIENCE);
+        self.shut_down_timeout(PATIENCE);
     }
 }

@@ -50,7 +50,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use kumiki_sys::syscall::MAX_ARGS;
 
-use crate::claim::{Left, OWNER_DIED};
+use crate::claim::{DeadChunk, OWNER_DIED};
 use crate::execute::call;
 use crate::primitive::{AtomicI64, AtomicU64};
 use kumiki_calls::Request;
@@ -128,18 +128,18 @@ impl Calls {
 
 /// The word, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct OfferWord {
     made: usize,
     first: usize,
     last: usize,
     call: u16,
 }
 
-impl State {
+impl OfferWord {
     #[inline(always)]
     fn of(word: u64) -> Self {
         let field = |at: u32| word >> (16 * at) & MOST as u64;
-        State {
+        OfferWord {
             made: field(0) as usize,
             first: field(1) as usize,
             last: field(2) as usize,
@@ -149,7 +149,7 @@ impl State {
 
     #[inline(always)]
     fn word(self) -> u64 {
-        let State { made, first, last, call } = self;
+        let OfferWord { made, first, last, call } = self;
         made as u64 | (first as u64) << 16 | (last as u64) << 32 | u64::from(call) << 48
     }
 
@@ -226,8 +226,8 @@ pub(crate) const LAYOUT: &[(&str, usize)] = &[
 impl Line {
     /// The word, as it was a moment ago.
     #[inline(always)]
-    pub(crate) fn look(&self) -> State {
-        State::of(self.state.load(Relaxed))
+    pub(crate) fn look(&self) -> OfferWord {
+        OfferWord::of(self.state.load(Relaxed))
     }
 
     /// Offers so many calls. By the requesting thread, whose last offer is over.
@@ -237,7 +237,7 @@ impl Line {
         self.words[RESULTS].store(calls.results.expose_provenance() as u64, Relaxed);
         self.words[AT_ONCE].store(most as u64, Relaxed);
         // Release: partners are the swaps in `next` and `take`.
-        self.state.store(State { made: 0, first: 0, last: count, call: BATCH }.word(), Release);
+        self.state.store(OfferWord { made: 0, first: 0, last: count, call: BATCH }.word(), Release);
     }
 
     /// Appends call `at` of a batch, if the offer ends there, and says whether others waited
@@ -246,11 +246,11 @@ impl Line {
     pub(crate) fn append(&self, at: usize) -> Option<bool> {
         let mut word = self.state.load(Relaxed);
         loop {
-            let state = State::of(word);
+            let state = OfferWord::of(word);
             if state.last != at {
                 return None;
             }
-            let after = State { last: at + 1, ..state };
+            let after = OfferWord { last: at + 1, ..state };
             // Release: partner is the swap in `next`.
             match self.state.compare_exchange_weak(word, after.word(), Release, Relaxed) {
                 Ok(_) => return Some(state.has_work()),
@@ -260,8 +260,8 @@ impl Line {
     }
 
     /// Lets a batch go on at call `at`, if it is over as `seen` shows. By who may append there.
-    pub(crate) fn go_on(&self, seen: State, at: usize) -> bool {
-        let after = State { made: at, first: at, last: at, ..seen };
+    pub(crate) fn go_on(&self, seen: OfferWord, at: usize) -> bool {
+        let after = OfferWord { made: at, first: at, last: at, ..seen };
         let swap = || self.state.compare_exchange(seen.word(), after.word(), Relaxed, Relaxed);
         seen.is_over() && swap().is_ok()
     }
@@ -269,7 +269,7 @@ impl Line {
     /// How many calls are not said to be made.
     pub(crate) fn under_way(&self) -> usize {
         // Acquire: partner is the swap in `next`.
-        let state = State::of(self.state.load(Acquire));
+        let state = OfferWord::of(self.state.load(Acquire));
         state.last - state.made
     }
 
@@ -281,22 +281,22 @@ impl Line {
             let counts = at < usize::from(request.args_num);
             to.store(if counts { *from } else { 0 }, Relaxed);
         }
-        let state = State { made: 0, first: 0, last: 1, call: request.sysnum };
+        let state = OfferWord { made: 0, first: 0, last: 1, call: request.sysnum };
         // Release: partners are the swaps in `next` and `take`.
         self.state.store(state.word(), Release);
     }
 
     /// Claims the single call that `seen` shows: `true` for one caller only.
     #[inline(always)]
-    pub(crate) fn take(&self, seen: State) -> bool {
-        let after = State { first: seen.last, ..seen };
+    pub(crate) fn take(&self, seen: OfferWord) -> bool {
+        let after = OfferWord { first: seen.last, ..seen };
         // Acquire: partner is `open_one`.
         self.state.compare_exchange(seen.word(), after.word(), Acquire, Relaxed).is_ok()
     }
 
     /// The single call that the caller has claimed as `seen` shows.
     #[inline(always)]
-    pub(crate) fn taken(&self, seen: State) -> Request {
+    pub(crate) fn taken(&self, seen: OfferWord) -> Request {
         Request {
             sysnum: seen.call,
             args_num: MAX_ARGS as u16,
@@ -306,9 +306,9 @@ impl Line {
 
     /// Gives the result of the single call that the caller has claimed as `seen` shows.
     #[inline(always)]
-    pub(crate) fn finish(&self, seen: State, ret_val: i64) {
+    pub(crate) fn finish(&self, seen: OfferWord, ret_val: i64) {
         self.ret_val.store(ret_val, Relaxed);
-        let over = State { made: seen.last, first: seen.last, ..seen };
+        let over = OfferWord { made: seen.last, first: seen.last, ..seen };
         // Release: partner is `over`.
         self.state.store(over.word(), Release);
     }
@@ -320,7 +320,7 @@ impl Line {
     pub(crate) fn next(&self, made: usize, share: usize) -> Option<Range<usize>> {
         let mut word = self.state.load(Relaxed);
         loop {
-            let state = State::of(word);
+            let state = OfferWord::of(word);
             // While calls that were claimed are not said to be made, it is their batch's.
             let most = self.words[AT_ONCE].load(Relaxed) as usize;
             let chunk = if state.is_single() { 0 } else { state.chunk(share, most) };
@@ -328,7 +328,7 @@ impl Line {
             if made + chunk == 0 {
                 return None;
             }
-            let after = State { made: state.made + made, first, ..state };
+            let after = OfferWord { made: state.made + made, first, ..state };
             // Acquire: partner is `open`. Release: partner is `over`.
             match self.state.compare_exchange_weak(word, after.word(), AcqRel, Relaxed) {
                 Ok(_) => return (chunk > 0).then_some(state.first..first),
@@ -343,7 +343,7 @@ impl Line {
     pub(crate) fn last(&self, share: usize) -> Option<Range<usize>> {
         let mut word = self.state.load(Relaxed);
         loop {
-            let state = State::of(word);
+            let state = OfferWord::of(word);
             let most = match state.is_single() {
                 true => 1,
                 false => self.words[AT_ONCE].load(Relaxed) as usize,
@@ -353,7 +353,7 @@ impl Line {
                 return None;
             }
             let last = state.last - chunk;
-            let after = State { last, ..state }.word();
+            let after = OfferWord { last, ..state }.word();
             match self.state.compare_exchange_weak(word, after, Relaxed, Relaxed) {
                 Ok(_) => return Some(last..state.last),
                 Err(now) => word = now,
@@ -367,7 +367,7 @@ impl Line {
     pub(crate) fn over(&self) -> Option<usize> {
         // Acquire: partners are the swap in `next` and the store in `finish`; their results
         // are to be seen.
-        let state = State::of(self.state.load(Acquire));
+        let state = OfferWord::of(self.state.load(Acquire));
         state.is_over().then_some(state.made)
     }
 
@@ -403,7 +403,7 @@ impl Line {
     ///
     /// # Safety
     /// As for [`make_last`](Self::make_last), and the claimer of the chunk is dead.
-    pub(crate) unsafe fn repair(&self, left: &Left) {
+    pub(crate) unsafe fn repair(&self, left: &DeadChunk) {
         if self.look().is_single() {
             self.ret_val.store(OWNER_DIED, Relaxed);
         } else {
@@ -511,7 +511,7 @@ mod tests {
         let seen = line.look();
         assert!(line.take(seen) && line.over().is_none());
         // SAFETY: nobody is at it, and a single call has no memory.
-        unsafe { line.repair(&Left { chunk: 0..1, at: 0 }) };
+        unsafe { line.repair(&DeadChunk { chunk: 0..1, at: 0 }) };
         assert_eq!(line.result(), Some(OWNER_DIED));
         line.open(NOWHERE, MOST, 1);
         assert!(!line.look().is_single() && line.single().is_none() && !line.take(seen));

@@ -14,7 +14,7 @@ use crate::awaited::{self, Step};
 use crate::core::{Core, STEP};
 use crate::error::Error;
 use crate::job::Job;
-use crate::task::{Body, End, Task, contain};
+use crate::task::{Body, Task, TaskEnd, contain};
 use crate::threads::send;
 
 /// An operation whose call has been made.
@@ -89,7 +89,7 @@ impl<O: Job + Send + 'static> Pending<O> {
     /// Kernel's return value, if the call is over and was made.
     pub(crate) fn returned(&self) -> Option<i64> {
         match self.body.as_ref()?.base().ended() {
-            Some(End::Returned(ret_val)) => Some(ret_val),
+            Some(TaskEnd::Returned(ret_val)) => Some(ret_val),
             _ => None,
         }
     }
@@ -120,7 +120,7 @@ impl<O: Job + Send + 'static> Pending<O> {
         match &self.body {
             _ if self.is_done() => (),
             Some(body) if self.core.help && self.take_back() => body.make(&self.core.rules),
-            _ => self.wait_until(None),
+            _ => self.wait_deadline(None),
         }
     }
 
@@ -136,7 +136,7 @@ impl<O: Job + Send + 'static> Pending<O> {
         // A time that the clock cannot tell is never.
         match Instant::now().checked_add(timeout) {
             _ if self.is_done() => {}
-            deadline => self.wait_until(deadline),
+            deadline => self.wait_deadline(deadline),
         }
         if self.is_done() { Ok(self.end()) } else { Err(self) }
     }
@@ -157,7 +157,7 @@ impl<O: Job + Send + 'static> Pending<O> {
     }
 
     /// Waits in steps, since a thread that has the request may have died.
-    fn wait_until(&mut self, deadline: Option<Instant>) {
+    fn wait_deadline(&mut self, deadline: Option<Instant>) {
         let Some(body) = self.body.clone() else { return };
         if !self.core.process.is_current() {
             return self.forked();
@@ -171,7 +171,7 @@ impl<O: Job + Send + 'static> Pending<O> {
             match &mut waiter {
                 Some(waiter) => {
                     let ended = || base.ended().map(drop);
-                    let _ = waiter.wait_until(&base.bell, &base.state, until, ended);
+                    let _ = waiter.wait_deadline(&base.bell, &base.state, until, ended);
                 }
                 None => pause(Duration::from_millis(1)),
             }
@@ -199,7 +199,7 @@ impl<O: Job + Send + 'static> Pending<O> {
     fn end(&mut self) -> Outcome<O> {
         let body = self.body.take().expect("the end of a request is given away once");
         let ret_val = match body.base().ended() {
-            Some(End::Returned(ret_val)) => Some(ret_val),
+            Some(TaskEnd::Returned(ret_val)) => Some(ret_val),
             _ => None,
         };
         // SAFETY: it has ended, with this result, or has not been placed; in a

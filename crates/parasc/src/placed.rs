@@ -35,7 +35,7 @@ use kumiki_wait::EventCount;
 use crate::awaited::{self, Step};
 use crate::line::{Calls, Line};
 use crate::primitive::{AtomicUsize, Mutex, MutexGuard, fence, fence_after_swap, lock};
-use crate::task::{Base, End};
+use crate::task::{Base, TaskEnd};
 use kumiki_calls::Request;
 
 /// In place of a result. No call returns it: what is not an error is a number from 0, an
@@ -237,8 +237,8 @@ impl Placed {
                 Some(self.results[at].load(Acquire)).filter(|result| *result != OUTSTANDING)
             }
             Handed::Task(task) => task.ended().map(|end| match end {
-                End::Returned(ret_val) => ret_val,
-                End::Cancelled => CANCELLED,
+                TaskEnd::Returned(ret_val) => ret_val,
+                TaskEnd::Cancelled => CANCELLED,
             }),
         }
     }
@@ -360,7 +360,7 @@ mod tests {
             (0..REQUESTS).map(|_| placed.place(None, Request::default()).unwrap()).collect();
         assert!(placed.place(None, Request::default()).is_none());
         std::thread::scope(|scope| {
-            scope.spawn(|| tasks.iter().for_each(|place| task(place).end(End::Returned(7))));
+            scope.spawn(|| tasks.iter().for_each(|place| task(place).end(TaskEnd::Returned(7))));
             let long = Duration::from_secs(60);
             let results =
                 placed.wait(&line, REQUESTS, (None, long), false, || false, (|| (), || ()));

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 
 use kumiki_wait::Bell;
 
-use crate::claim::Left;
+use crate::claim::DeadChunk;
 use crate::line::Line;
 use crate::primitive::Mutex;
 
@@ -33,7 +33,7 @@ pub(crate) struct Side {
     /// Whether there is such a thread.
     pub(crate) leased: AtomicBool,
     /// Chunks of what it offers whose claimers have died: for it to repair.
-    pub(crate) left: Mutex<Vec<Left>>,
+    pub(crate) left: Mutex<Vec<DeadChunk>>,
 }
 
 impl Side {

@@ -25,7 +25,7 @@ use kumiki_calls::Request;
 
 /// How a request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum TaskEnd {
     /// Return value of the kernel, or in its place `-EOWNERDEAD`.
     Returned(i64),
     /// Nobody has executed it, and nobody will.
@@ -70,13 +70,13 @@ impl Base {
     }
 
     /// Ends the request. Once: by whoever has claimed it.
-    pub(crate) fn end(&self, end: End) {
+    pub(crate) fn end(&self, end: TaskEnd) {
         let state = match end {
-            End::Returned(ret_val) => {
+            TaskEnd::Returned(ret_val) => {
                 self.ret_val.store(ret_val, Relaxed);
                 RETURNED
             }
-            End::Cancelled => CANCELLED,
+            TaskEnd::Cancelled => CANCELLED,
         };
         // Release: partner is `ended`. The result, and what the call wrote.
         self.state.store(state, Release);
@@ -93,11 +93,11 @@ impl Base {
 
     /// How it has ended, if it has.
     #[inline]
-    pub(crate) fn ended(&self) -> Option<End> {
+    pub(crate) fn ended(&self) -> Option<TaskEnd> {
         // Acquire: partner is `end`.
         match self.state.load(Acquire) {
-            RETURNED => Some(End::Returned(self.ret_val.load(Relaxed))),
-            CANCELLED => Some(End::Cancelled),
+            RETURNED => Some(TaskEnd::Returned(self.ret_val.load(Relaxed))),
+            CANCELLED => Some(TaskEnd::Cancelled),
             _ => None,
         }
     }
@@ -144,7 +144,7 @@ pub(crate) trait Task: Send + Sync + fmt::Debug {
                 break denied.ret_val();
             }
         };
-        self.base().end(End::Returned(ret_val));
+        self.base().end(TaskEnd::Returned(ret_val));
     }
 }
 
@@ -238,7 +238,9 @@ impl<O: Job> Drop for Body<O> {
     /// the program's is dropped here: the last owner may be a processing thread.
     fn drop(&mut self) {
         let ended = self.base.ended();
-        if let (Some(operation), Some(End::Returned(ret_val))) = (self.operation.get_mut(), ended) {
+        if let (Some(operation), Some(TaskEnd::Returned(ret_val))) =
+            (self.operation.get_mut(), ended)
+        {
             // SAFETY: the result of its request, where it was made; nobody else
             // has taken it.
             contain(|| drop(unsafe { operation.complete(ret_val) }));

@@ -72,7 +72,7 @@ impl Engine {
         match by {
             Handed::Task(task) => send(core, task, serves),
             Handed::Line { waits } => {
-                // Partner: the fence in `Engine::shut_down`.
+                // Partner: the fence in `Engine::shut_down_timeout`.
                 fence_after_swap();
                 // Who was called for those before sees this one too.
                 announce(core, QUICK, !waits, serves);
@@ -142,17 +142,25 @@ impl Engine {
     }
 
     /// Waits until `min_complete` results of requests placed by hand are there to
-    /// be collected, or `timeout` is over; `None` is for ever. Returns how many
-    /// there are. More than [`open_slots`](Self::open_slots) are taken for as many. The
+    /// be collected. Returns how many there are. More than [`open_slots`](Self::open_slots) are taken for as many. The
     /// paper's `parasc_wait`.
     ///
-    /// Who waits for all that are placed, and for ever, makes calls that nobody has begun itself,
+    /// Who waits so for all that are placed makes calls that nobody has begun itself,
     /// as with a batch; one thread at a time. A signal's handler that ends this thread just as it
     /// takes one may leave that one without a result.
     ///
     /// After the engine has been shut down it waits for those requests only that
     /// are being executed; in a child of fork(2) it does not wait.
-    pub fn wait(&self, min_complete: usize, timeout: Option<Duration>) -> usize {
+    pub fn wait(&self, min_complete: usize) -> usize {
+        self.wait_long(min_complete, None)
+    }
+
+    /// The same, for at most `timeout`; makes no calls itself.
+    pub fn wait_timeout(&self, min_complete: usize, timeout: Duration) -> usize {
+        self.wait_long(min_complete, Some(timeout))
+    }
+
+    fn wait_long(&self, min_complete: usize, timeout: Option<Duration>) -> usize {
         let core = &self.core;
         // A time that the clock cannot tell is never.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -197,7 +205,7 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::queue::{QUICK, SLEEPING};
-    use crate::task::{Base, End};
+    use crate::task::{Base, TaskEnd};
 
     /// Runs `work` in a child of fork(2), where `work` ends with a true answer.
     fn in_a_child(work: impl FnOnce() -> bool) {
@@ -256,12 +264,12 @@ mod tests {
         let queue = &core.queues[QUICK];
         let task = queue.pop().unwrap();
         assert!(task.base().claim());
-        task.base().end(End::Returned(7));
+        task.base().end(TaskEnd::Returned(7));
         queue.push(Arc::new(Base::of(getpid())));
         // As another thread has it that the child has not.
         let locks = (queue.hold(), core.placed.hold(second.at));
         in_a_child(|| {
-            assert_eq!(engine.wait(2, None), 1);
+            assert_eq!(engine.wait(2), 1);
             assert_eq!(engine.collect(first), Ok(7));
             let own = place();
             engine.wake_up();
@@ -286,6 +294,6 @@ mod tests {
             core.crew.alive() == 0
         });
         engine.wake_up();
-        assert_eq!(engine.wait(2, Some(Duration::from_secs(60))), 2);
+        assert_eq!(engine.wait_timeout(2, Duration::from_secs(60)), 2);
     }
 }

@@ -72,8 +72,8 @@ impl Client {
 
     /// Limits for how long calls are tried: ten seconds, if nothing is said.
     #[must_use]
-    pub fn within(&self, patience: Duration) -> Client {
-        Client { inner: Arc::clone(&self.inner), patience }
+    pub fn with_timeout(&self, timeout: Duration) -> Client {
+        Client { inner: Arc::clone(&self.inner), patience: timeout }
     }
 
     pub(crate) fn session(&self, place: &str) -> Arc<Session> {

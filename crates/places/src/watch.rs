@@ -140,7 +140,7 @@ impl Watch {
 
     async fn look(&mut self) {
         // Dropped while it waits for the answer, this is asked again.
-        let asked = self.asked(self.client.within(ANSWER)).await;
+        let asked = self.asked(self.client.with_timeout(ANSWER)).await;
         let now = Instant::now();
         match asked {
             Ok(watching) => self.here(watching),

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use crate::error::{Error, Outcome, Result};
 use crate::id::{Id, KindId, Place, Serial};
-use crate::kind::{Entry, Kind};
+use crate::kind::{Kind, TableEntry};
 use crate::kinds::{KindTable, Kinds, Made};
 use crate::list::{Change, Listed, Pattern};
 use crate::name::{self, Name};
@@ -60,7 +60,7 @@ impl Core {
     fn insert<K: Kind>(&self, kind: KindId, named: Option<u64>, spec: K::Spec) -> Outcome<Id> {
         self.table::<K, _>(kind, "create", |table| -> Outcome<Id> {
             let value = K::create(spec, &mut table.pool)?;
-            match table.entries.insert(Entry { value, named, calls: 0 }) {
+            match table.entries.insert(TableEntry { value, named, calls: 0 }) {
                 Ok(serial) => Ok(Id::new(self.place, kind, serial)),
                 Err(entry) => {
                     entry.value.destroy(&mut table.pool);

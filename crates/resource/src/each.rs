@@ -17,7 +17,7 @@ use crate::rights::Rights;
 use crate::send;
 
 /// One owner's part of a batch: each operation with its number there.
-struct Part<I> {
+struct OwnersBatch<I> {
     place: Place,
     numbers: Vec<usize>,
     items: Vec<(Id, I)>,
@@ -63,7 +63,7 @@ impl Interface {
     {
         // Refusals in a word: each result is moved some times.
         let mut results: Vec<Option<Outcome<R>>> = Vec::new();
-        let mut parts: Vec<Part<I>> = Vec::new();
+        let mut parts: Vec<OwnersBatch<I>> = Vec::new();
         for (number, (handle, input)) in all.into_iter().enumerate() {
             let refused = handle.require(self.number(), Rights::USE).err();
             let item = (handle.id(), input);
@@ -74,7 +74,9 @@ impl Interface {
                         part.numbers.push(number);
                         part.items.push(item);
                     }
-                    None => parts.push(Part { place, numbers: vec![number], items: vec![item] }),
+                    None => {
+                        parts.push(OwnersBatch { place, numbers: vec![number], items: vec![item] })
+                    }
                 }
             }
             results.push(refused.map(|error| Err(error.into())));
@@ -86,7 +88,7 @@ impl Interface {
         };
         match self.how() {
             How::Shared(core) => {
-                for Part { place, numbers, items } in parts {
+                for OwnersBatch { place, numbers, items } in parts {
                     let with = |id, run: &mut dyn FnMut(&mut K, &mut K::Pool)| {
                         shared(core, place)?.with::<K, _>(id, run)
                     };
@@ -99,7 +101,7 @@ impl Interface {
                 parts.sort_by_key(|part| Some(part.place) == own);
                 let started: Vec<_> = parts
                     .into_iter()
-                    .map(|Part { place, numbers, mut items }| {
+                    .map(|OwnersBatch { place, numbers, mut items }| {
                         let f = f.clone();
                         // Memory of this thread's, which comes back to it: what one thread
                         // allocates and another frees costs both of them.

@@ -56,15 +56,15 @@ pub(crate) type Mine = Rc<RefCell<Caller>>;
 
 /// Tables that a manager's thread takes apart when it ends, and another one if it was killed.
 #[derive(Default)]
-pub(crate) struct Estate(Mutex<Option<Left>>);
+pub(crate) struct Estate(Mutex<Option<LeftTables>>);
 
-struct Left(Rc<Here>);
+struct LeftTables(Rc<Here>);
 
 // SAFETY: its manager's thread uses it, or, after that has died, one other.
-unsafe impl Send for Left {}
+unsafe impl Send for LeftTables {}
 
 impl Estate {
-    fn take(&self) -> Option<Left> {
+    fn take(&self) -> Option<LeftTables> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
 
@@ -73,7 +73,7 @@ impl Estate {
     /// # Safety
     /// The manager's thread has died.
     pub(crate) unsafe fn settle(&self) {
-        let Some(Left(here)) = self.take() else { return };
+        let Some(LeftTables(here)) = self.take() else { return };
         while Rc::strong_count(&here) > 1 {
             // SAFETY: a count of the thread's, which nobody will take down any more.
             unsafe { Rc::decrement_strong_count(Rc::as_ptr(&here)) };
@@ -98,7 +98,7 @@ impl Seated {
         drop(CALLERS.take());
         let here = Rc::new(Here { interface, core, server: RefCell::new(server) });
         HERE.set(Rc::as_ptr(&here));
-        let left = Left(Rc::clone(&here));
+        let left = LeftTables(Rc::clone(&here));
         *estate.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(left);
         Seated { here, estate }
     }

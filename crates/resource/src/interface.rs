@@ -562,7 +562,7 @@ impl fmt::Debug for Interface {
 pub struct Manager {
     seated: Seated,
     waiter: Waiter,
-    _entry: roll::Entry,
+    _entry: roll::RollEntry,
 }
 
 impl fmt::Debug for Manager {
@@ -581,10 +581,10 @@ impl Manager {
         (0..LINES).take_while(|_| server.round()).count() > 0
     }
 
-    /// Waits until something has come, until `until` at most, and serves it.
-    pub fn wait(&mut self, until: Instant) {
+    /// Waits until something has come, until `deadline` at most, and serves it.
+    pub fn wait_deadline(&mut self, deadline: Instant) {
         if let Some(mut server) = self.seated.here().idle() {
-            server.wait(&mut self.waiter, until);
+            server.wait_deadline(&mut self.waiter, deadline);
         }
         self.serve();
     }

@@ -53,7 +53,7 @@ pub struct About {
 }
 
 /// A resource in its table.
-pub(crate) struct Entry<K> {
+pub(crate) struct TableEntry<K> {
     pub(crate) value: K,
     /// The hash of its name, if it has one.
     pub(crate) named: Option<u64>,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::id::{KindId, Place, Serial};
-use crate::kind::{About, Entry, Kind};
+use crate::kind::{About, Kind, TableEntry};
 use crate::name::Name;
 use crate::shared_table::{AnyShared, SharedTable};
 use crate::table::Table;
@@ -13,7 +13,7 @@ use crate::word::Word;
 
 /// One place's table of one kind, with the pool.
 pub(crate) struct KindTable<K: Kind> {
-    pub(crate) entries: Table<Entry<K>>,
+    pub(crate) entries: Table<TableEntry<K>>,
     pub(crate) pool: K::Pool,
 }
 

@@ -108,5 +108,5 @@ pub use name::Name;
 pub use region::{Region, RegionPool, RegionSpec};
 pub use rights::Rights;
 pub use space::Space;
-pub use thread::{End, Stop, Thread, ThreadSpec};
+pub use thread::{Stop, Thread, ThreadEnd, ThreadSpec};
 pub use user_space::{Attach, UserSpace, UserSpacePool, UserSpaceSpec};

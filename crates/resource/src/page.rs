@@ -56,14 +56,14 @@ impl Drop for Leaving {
 
 /// Pools whose threads have ended: a list that grows by small blocks, since where pages are
 /// the program's [allocator](crate::PageAlloc) a larger one would come from here.
-static LEFT: Mutex<Option<Box<Left>>> = Mutex::new(None);
+static LEFT: Mutex<Option<Box<EndedPools>>> = Mutex::new(None);
 
-struct Left {
+struct EndedPools {
     pool: Frames,
-    next: Option<Box<Left>>,
+    next: Option<Box<EndedPools>>,
 }
 
-fn left() -> MutexGuard<'static, Option<Box<Left>>> {
+fn left() -> MutexGuard<'static, Option<Box<EndedPools>>> {
     LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn enter() -> Frames {
 /// Leaves a pool to the next one who needs one.
 pub(crate) fn leave(mut pool: Frames) {
     pool.put_all();
-    let mut first = Box::new(Left { pool, next: None });
+    let mut first = Box::new(EndedPools { pool, next: None });
     let mut list = left();
     first.next = list.take();
     *list = Some(first);

@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::error::Result;
 use crate::id::{SHARED, Serial};
-use crate::kind::{About, Entry, Kind};
+use crate::kind::{About, Kind, TableEntry};
 use crate::table::{Missing, missing};
 
 /// Places that are made at a time.
@@ -60,7 +60,7 @@ struct State<K> {
 }
 
 struct Kept<K> {
-    entry: Entry<K>,
+    entry: TableEntry<K>,
     /// The number of its pool.
     pool: usize,
 }
@@ -160,7 +160,7 @@ impl<K: Kind> SharedTable<K> {
         };
         match catch_unwind(AssertUnwindSafe(|| K::create(spec, pool))) {
             Ok(Ok(value)) => {
-                let entry = Entry { value, named: named(&name), calls: 0 };
+                let entry = TableEntry { value, named: named(&name), calls: 0 };
                 state.kept = Some(Kept { entry, pool: at });
                 made(&name);
                 Ok(serial)

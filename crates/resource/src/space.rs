@@ -125,7 +125,7 @@ impl Space {
         bytes: usize,
         page_bytes: usize,
         offset: Option<usize>,
-    ) -> Result<Part> {
+    ) -> Result<AddressRange> {
         for offset in self.home.1.try_iter() {
             self.used.remove(&offset);
         }
@@ -136,7 +136,7 @@ impl Space {
         };
         self.used.insert(offset, offset + size);
         let (addresses, home) = (Arc::clone(&self.addresses), self.home.0.clone());
-        Ok(Part { addresses, offset, bytes: size, home: Some(home) })
+        Ok(AddressRange { addresses, offset, bytes: size, home: Some(home) })
     }
 
     /// The first offset from `offset` on whose address is a multiple of `page_bytes`.
@@ -184,7 +184,7 @@ impl Space {
 
 /// A part of a space's addresses, kept until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct AddressRange {
     addresses: Arc<Addresses>,
     offset: usize,
     bytes: usize,
@@ -192,14 +192,14 @@ pub(crate) struct Part {
     home: Option<Sender<usize>>,
 }
 
-impl Drop for Part {
+impl Drop for AddressRange {
     fn drop(&mut self) {
         // A space that was destroyed has no use for it.
         self.home.iter().for_each(|home| _ = home.send(self.offset));
     }
 }
 
-impl Part {
+impl AddressRange {
     fn start(&self) -> NonNull<u8> {
         // SAFETY: a part lies within its addresses.
         unsafe { self.addresses.start.add(self.offset) }
@@ -226,7 +226,7 @@ impl Part {
 /// A region in its part of a space.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    part: Part,
+    part: AddressRange,
     backing: Arc<Backing>,
     write: bool,
 }

@@ -86,14 +86,14 @@ impl Shared {
 
 /// Waits for a thread's end, wherever it is taken to.
 #[derive(Clone, Debug)]
-pub struct End(Arc<Shared>);
+pub struct ThreadEnd(Arc<Shared>);
 
-impl End {
+impl ThreadEnd {
     /// Waits for at most `timeout`; whether the thread has ended.
     ///
     /// # Errors
     /// Its function has panicked.
-    pub fn wait(&self, timeout: Duration) -> Result<bool> {
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.0.state();
         loop {
@@ -170,8 +170,8 @@ impl Drop for Thread {
 
 impl Thread {
     /// By which its end is waited for, by any thread but the core's own.
-    pub fn end(&self) -> End {
-        End(Arc::clone(&self.shared))
+    pub fn end(&self) -> ThreadEnd {
+        ThreadEnd(Arc::clone(&self.shared))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::interface::Interface;
 use crate::kind::{About, Kind};
 use crate::page;
 use crate::region::{Backing, Region};
-use crate::space::{Attached, Part, Space};
+use crate::space::{AddressRange, Attached, Space};
 
 /// Memory at an address. Of up to 4 KiB it is a frame of its core, which needs no system
 /// call; a region [attached](Interface::attach) to a space is one, too.
@@ -44,7 +44,7 @@ pub struct UserSpaceSpec(Wanted);
 #[derive(Debug)]
 enum Wanted {
     Memory(usize),
-    Attached { region: Arc<Backing>, part: Part, write: bool },
+    Attached { region: Arc<Backing>, part: AddressRange, write: bool },
 }
 
 impl UserSpaceSpec {

@@ -32,7 +32,7 @@ pub(crate) fn start(
 }
 
 /// Shows the helper on `cpu` to observers, as the calling thread's.
-pub(crate) fn enter(cpu: usize, channel: &Arc<Channel>) -> roll::Entry {
+pub(crate) fn enter(cpu: usize, channel: &Arc<Channel>) -> roll::RollEntry {
     let channel = Arc::clone(channel);
     roll::enter("shadow", Some(cpu), move || {
         let (calls, state) = channel.glance();

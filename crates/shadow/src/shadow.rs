@@ -56,7 +56,7 @@ struct Helper {
     process: Process,
     /// Apart, so that what a fork needs lies together.
     pair: Box<Pair>,
-    entry: roll::Entry,
+    entry: roll::RollEntry,
 }
 
 impl Helper {
@@ -400,7 +400,7 @@ impl Shadow {
         let success = match (at, deadline) {
             (At::Ended(success), _) => success,
             (At::Helper, Some(deadline)) => {
-                waiter.wait_until(&channel.main, channel.word(), deadline, done)?
+                waiter.wait_deadline(&channel.main, channel.word(), deadline, done)?
             }
             (At::Helper, None) => {
                 let answer = spin(*late, done).or_else(|| {

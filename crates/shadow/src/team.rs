@@ -43,7 +43,7 @@ pub struct Team {
     pub(crate) deserted: Arc<AtomicBool>,
     counters: Counters,
     _bound: Option<Bound>,
-    _entry: Option<roll::Entry>,
+    _entry: Option<roll::RollEntry>,
 }
 
 impl Team {
@@ -83,7 +83,7 @@ impl Team {
     }
 
     /// Shows the team to observers; each helper shows itself.
-    fn enter(&self) -> roll::Entry {
+    fn enter(&self) -> roll::RollEntry {
         let (size, main) = (self.size(), self.info().next().map(|info| info.main_cpu));
         roll::enter("team", main, move || Look {
             state: format!("{size} threads"),

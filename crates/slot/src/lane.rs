@@ -86,7 +86,7 @@
 
 use kumiki_wait::barrier;
 
-use crate::line::{Line, Request, State, is, number, status};
+use crate::line::{Line, LineState, Request, is, number, status};
 use crate::primitive::{AtomicU64, Ordering};
 
 /// A word on a line that one side owns.
@@ -203,9 +203,11 @@ impl<const LINES: usize> Lane<LINES> {
         let now = self.line(n).status.load(Ordering::Relaxed);
         let begun = self.started.0.load(Ordering::Relaxed) >= number(now);
         let doing = match now {
-            now if is(now, State::Close) => "ended",
-            now if is(now, State::Processing) || is(now, State::Request) && begun => "running",
-            now if is(now, State::Request) => "called",
+            now if is(now, LineState::Close) => "ended",
+            now if is(now, LineState::Processing) || is(now, LineState::Request) && begun => {
+                "running"
+            }
+            now if is(now, LineState::Request) => "called",
             _ => "idle",
         };
         (number(now), doing)
@@ -214,13 +216,13 @@ impl<const LINES: usize> Lane<LINES> {
     /// Requester: hands request `n` over. The server's bell is to be rung then.
     #[inline(always)]
     pub fn submit(&self, n: u64) {
-        self.line(n).status.store(status(n, State::Request), Ordering::Release);
+        self.line(n).status.store(status(n, LineState::Request), Ordering::Release);
     }
 
     /// Requester: tells the server to end instead of request `n`. The server's bell is to
     /// be rung then.
     pub fn close(&self, n: u64) {
-        self.line(n).status.store(status(n, State::Close), Ordering::Release);
+        self.line(n).status.store(status(n, LineState::Close), Ordering::Release);
     }
 
     /// Server: what has come since the request before `next`, which is the last one that
@@ -262,13 +264,13 @@ impl<const LINES: usize> Lane<LINES> {
         if LINES > 1 && !(from..end).contains(&n) {
             return None;
         }
-        if is(now, State::Request) {
+        if is(now, LineState::Request) {
             return Some(Event::Request(n));
         }
-        if is(now, State::Taken) && n >= from {
+        if is(now, LineState::Taken) && n >= from {
             return Some(Event::Taken(n));
         }
-        is(now, State::Close).then_some(Event::Close)
+        is(now, LineState::Close).then_some(Event::Close)
     }
 
     /// Server: begins request `n`; `false` if the requester has taken it back.
@@ -286,8 +288,8 @@ impl<const LINES: usize> Lane<LINES> {
         self.line(n)
             .status
             .compare_exchange(
-                status(n, State::Request),
-                status(n, State::Processing),
+                status(n, LineState::Request),
+                status(n, LineState::Processing),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             )
@@ -298,7 +300,7 @@ impl<const LINES: usize> Lane<LINES> {
     /// the line. The requester's bell is to be rung then.
     #[inline(always)]
     pub fn complete(&self, n: u64, success: bool) {
-        let state = if success { State::Success } else { State::Error };
+        let state = if success { LineState::Success } else { LineState::Error };
         self.line(n).status.store(status(n, state), Ordering::Release);
     }
 
@@ -306,10 +308,10 @@ impl<const LINES: usize> Lane<LINES> {
     #[inline(always)]
     pub fn done(&self, n: u64) -> Option<bool> {
         let now = self.line(n).status.load(Ordering::Acquire);
-        if now == status(n, State::Success) {
+        if now == status(n, LineState::Success) {
             return Some(true);
         }
-        (now == status(n, State::Error)).then_some(false)
+        (now == status(n, LineState::Error)).then_some(false)
     }
 
     /// Requester: takes request `n` back; `true` if it is now this thread's, and was
@@ -335,8 +337,8 @@ impl<const LINES: usize> Lane<LINES> {
                 .line(n)
                 .status
                 .compare_exchange(
-                    status(n, State::Request),
-                    status(n, State::Taken),
+                    status(n, LineState::Request),
+                    status(n, LineState::Taken),
                     Ordering::Relaxed,
                     Ordering::Relaxed,
                 )

@@ -29,7 +29,7 @@ pub struct Request {
 /// Owners of a line, and what they may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum State {
+pub(crate) enum LineState {
     Free = 0,
     Request = 1,
     Processing = 2,
@@ -45,7 +45,7 @@ const STATE: u64 = (1 << STATE_BITS) - 1;
 
 /// The status of request `n` in this state.
 #[inline(always)]
-pub(crate) fn status(n: u64, state: State) -> u64 {
+pub(crate) fn status(n: u64, state: LineState) -> u64 {
     n << STATE_BITS | state as u64
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn number(status: u64) -> u64 {
 
 /// Whether a status says this state, of whatever request.
 #[inline(always)]
-pub(crate) fn is(status: u64, state: State) -> bool {
+pub(crate) fn is(status: u64, state: LineState) -> bool {
     status & STATE == state as u64
 }
 
@@ -80,7 +80,7 @@ const _: () = {
 impl Line {
     pub(crate) fn new() -> Self {
         Line {
-            status: AtomicU64::new(status(0, State::Free)),
+            status: AtomicU64::new(status(0, LineState::Free)),
             request: UnsafeCell::new(Request { run: None, words: [MaybeUninit::uninit(); WORDS] }),
         }
     }

@@ -117,9 +117,9 @@ impl Child {
     ///
     /// # Errors
     /// As [`Child::wait`] and [`Child::pidfd`].
-    pub fn wait_timeout(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    pub fn wait_timeout(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         drop(self.stdin.take());
-        let end = Instant::now().checked_add(patience);
+        let end = Instant::now().checked_add(timeout);
         while self.status.is_none() {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if let Some(status) = self.try_wait()? {

@@ -25,7 +25,7 @@ use crate::refusal::Refusal;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio};
-use crate::steps::{self, Caller, Said};
+use crate::steps::{self, Inherited, Said};
 use crate::tree::Cgroup;
 use crate::valgrind;
 use kumiki_spawn_wire::{EXECUTE, MAKE};
@@ -431,7 +431,7 @@ impl Command {
     /// By the calling thread, without a server.
     fn make_itself(&self, unsaid: &[Kind; 3], place: In) -> Result<Child, Refused> {
         let (ends, folder) = (self.ends(unsaid)?, OnceCell::new());
-        let caller = Caller {
+        let caller = Inherited {
             folder: &folder,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: Vec::new(),
@@ -449,7 +449,7 @@ impl Command {
         make: impl for<'w, 'a> FnOnce(&Write<'w, 'a>) -> Result<T, Refused>,
     ) -> Result<(T, [Option<File>; 3]), Refused> {
         let (ends, folder) = (self.ends(unsaid)?, OnceCell::new());
-        let caller = Caller {
+        let caller = Inherited {
             folder: &folder,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: self.others()?,
@@ -484,7 +484,7 @@ impl Command {
         Said { attributes, folder: self.folder.as_deref(), actions }
     }
 
-    fn write<'a>(&'a self, draft: &mut Draft<'a>, caller: &Caller<'a>) -> io::Result<()> {
+    fn write<'a>(&'a self, draft: &mut Draft<'a>, caller: &Inherited<'a>) -> io::Result<()> {
         self.environment.each(|variable| draft.variable(variable))?;
         self.args.iter().try_for_each(|arg| draft.arg(arg.as_bytes()))?;
         match &self.image {

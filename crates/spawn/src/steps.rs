@@ -116,7 +116,7 @@ pub(crate) struct Said<'a> {
 const INTO_CGROUP: u64 = 1 << 33;
 /// The caller's own that goes to its child if nothing else is said. A child that the caller makes
 /// itself has most of it without a step.
-pub(crate) struct Caller<'a> {
+pub(crate) struct Inherited<'a> {
     /// Opened when it has to be sent.
     pub(crate) folder: &'a OnceCell<OwnedFd>,
     pub(crate) standard: [Option<&'a Theirs<'a>>; 3],
@@ -127,7 +127,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) cpus: Option<CpuSet>,
 }
 
-impl<'a> Caller<'a> {
+impl<'a> Inherited<'a> {
     fn folder(&self) -> io::Result<BorrowedFd<'a>> {
         if let Some(folder) = self.folder.get() {
             return Ok(folder.as_fd());
@@ -150,7 +150,7 @@ pub(crate) fn here() -> io::Result<OwnedFd> {
 pub(crate) fn write<'a>(
     draft: &mut Draft<'a>,
     said: &Said<'a>,
-    caller: &Caller<'a>,
+    caller: &Inherited<'a>,
 ) -> io::Result<()> {
     let Said { attributes, folder, actions } = *said;
     draft.clone_flags = attributes.spaces().bits();
@@ -229,7 +229,7 @@ fn maps(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
 fn descriptors<'a>(
     draft: &mut Draft<'a>,
     attributes: &'a Attributes,
-    caller: &Caller<'a>,
+    caller: &Inherited<'a>,
     actions: &[Action],
 ) {
     let what = What::Descriptors.number(0);
@@ -313,7 +313,7 @@ fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes) {
     }
 }
 
-fn cpus(draft: &mut Draft<'_>, attributes: &Attributes, caller: &Caller<'_>) -> io::Result<()> {
+fn cpus(draft: &mut Draft<'_>, attributes: &Attributes, caller: &Inherited<'_>) -> io::Result<()> {
     if let Some(cpus) = attributes.cpus.as_ref().or(caller.cpus.as_ref()) {
         let words = cpus.words();
         let at = draft.words(words.iter().copied())?;

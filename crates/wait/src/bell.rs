@@ -140,7 +140,7 @@ pub struct Bell {
 
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum SleepEnd {
     /// Before it began.
     Awake,
     /// Nobody knows by what.
@@ -265,10 +265,10 @@ impl Bell {
         &self,
         deadline: Option<Instant>,
         ready: &mut impl FnMut() -> Option<T>,
-    ) -> Result<(T, End), TimedOut> {
+    ) -> Result<(T, SleepEnd), TimedOut> {
         let [mut step, longest] = STEPS;
         let mut fenced = !barrier::heavy_is_dear() || self.is_shared();
-        let mut end = End::Awake;
+        let mut end = SleepEnd::Awake;
         let _s5 = Leaving(&self.state);
         loop {
             // S1. A store would do, here and in S5. But that a waker's late
@@ -303,7 +303,7 @@ impl Bell {
                 let look = (!certain).then(|| Instant::now() + span);
                 let until = earlier(deadline, look);
                 // S4
-                end = End::Asleep;
+                end = SleepEnd::Asleep;
                 let timed_out = self.state.wait(ASLEEP, self.scope(), until);
                 if timed_out && until == deadline {
                     return ready().ok_or(TimedOut).map(|value| (value, end));
@@ -317,7 +317,7 @@ impl Bell {
                 }
                 // Acquire: partner is W4.
                 if self.state.load(Acquire) != ASLEEP {
-                    end = End::Rung { at: self.rung_at.load(Relaxed) };
+                    end = SleepEnd::Rung { at: self.rung_at.load(Relaxed) };
                     match ready() {
                         Some(value) => return Ok((value, end)),
                         // Who is rung without end does not come to the timer.
@@ -395,7 +395,7 @@ mod tests {
                 bell.ring();
                 Some(bell.state.load(Relaxed))
             });
-            assert_eq!((seen, bell.state.load(Relaxed)), (Ok((RUNG, End::Awake)), AWAKE));
+            assert_eq!((seen, bell.state.load(Relaxed)), (Ok((RUNG, SleepEnd::Awake)), AWAKE));
             bell.ring();
             assert_eq!(bell.state.load(Relaxed), AWAKE);
         }
@@ -405,7 +405,7 @@ mod tests {
     fn the_last_look_is_made_after_the_bell_is_set() {
         let bell = Bell::new();
         let seen = bell.sleep(None, &mut || Some(bell.is_asleep()));
-        assert_eq!(seen, Ok((true, End::Awake)));
+        assert_eq!(seen, Ok((true, SleepEnd::Awake)));
         assert!(!bell.is_asleep());
     }
 

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use crate::adapt::Adapt;
-use crate::bell::{Bell, End, earlier, passed};
+use crate::bell::{Bell, SleepEnd, earlier, passed};
 use crate::cost;
 use crate::doze::doze;
 use crate::error::{Error, TimedOut};
@@ -123,7 +123,7 @@ impl Waiter {
     /// # Errors
     /// [`TimedOut`], never before the deadline, and after one last poll of `ready`.
     #[inline]
-    pub fn wait_until<W: Sync, T>(
+    pub fn wait_deadline<W: Sync, T>(
         &mut self,
         bell: &Bell,
         word: &W,
@@ -226,16 +226,16 @@ impl Waiter {
         // Spares a sleep that would end at once.
         let outcome = match deadline {
             Some(deadline) if passed(deadline) => {
-                ready().map(|value| (value, End::Awake)).ok_or(TimedOut)
+                ready().map(|value| (value, SleepEnd::Awake)).ok_or(TimedOut)
             }
             _ => bell.sleep(deadline, ready),
         };
         let now = self.ticks.now();
         let total = now.wrapping_sub(start);
         match outcome {
-            Ok((_, End::Awake)) => self.adapt.spared(total),
-            Ok((_, End::Asleep)) => self.adapt.slept(total, None),
-            Ok((_, End::Rung { at })) => self.adapt.slept(total, self.ticks.since(at, now)),
+            Ok((_, SleepEnd::Awake)) => self.adapt.spared(total),
+            Ok((_, SleepEnd::Asleep)) => self.adapt.slept(total, None),
+            Ok((_, SleepEnd::Rung { at })) => self.adapt.slept(total, self.ticks.since(at, now)),
             Err(TimedOut) => self.adapt.missed(total),
         }
         self.counts.slept += u64::from(outcome.is_ok());
@@ -335,7 +335,7 @@ mod tests {
         for futex in [true, false] {
             let deadline = Instant::now() + LONGEST_DOZE / 2;
             let mut waiter = dozer(futex);
-            let outcome = waiter.wait_until(&Bell::new(), &0, deadline, || None::<()>);
+            let outcome = waiter.wait_deadline(&Bell::new(), &0, deadline, || None::<()>);
             assert_eq!((outcome, waiter.counts()), (Err(TimedOut), Counts::default()));
             assert!(Instant::now() >= deadline);
         }

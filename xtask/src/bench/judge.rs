@@ -140,7 +140,7 @@ impl Bound {
 }
 
 /// A promise of one figure; without it, a subject was not measured.
-pub(super) fn of(name: &str, figure: impl FnOnce() -> Option<(f64, Bound, &'static str)>) -> Must {
+pub(super) fn of<'u>(name: &str, figure: impl FnOnce() -> Option<(f64, Bound, &'u str)>) -> Must {
     let Some((figure, bound, unit)) = figure() else {
         return Must::unknown(name, NOT_MEASURED);
     };
@@ -152,12 +152,7 @@ pub(super) fn of(name: &str, figure: impl FnOnce() -> Option<(f64, Bound, &'stat
     }
 }
 
-/// A promise of every size: the worst counts, and none may be missing.
-pub(super) fn worst(name: &str, ratios: Vec<(usize, Option<f64>)>, bound: Bound) -> Must {
-    worst_at(name, ratios, bound).0
-}
-
-/// The same, with the size that was worst.
+/// Judges a promise of every size, of which none may be missing: the worst counts. Says which was.
 pub(super) fn worst_at(
     name: &str,
     ratios: Vec<(usize, Option<f64>)>,

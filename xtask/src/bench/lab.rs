@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use kumiki_lab::{Accelerator, Cache, Config, Machine, Talk, kbuild};
 use kumiki_measure::stats::describe;
 
-use super::judge::print_rows;
-use super::{Must, Outcome, Row};
+use super::judge::{Figures, print_rows};
+use super::{Must, Outcome, Row, promises};
 use crate::debian;
 use crate::run::{cargo, root, run, target_folder};
 
@@ -92,44 +92,21 @@ fn together(starts: Vec<Outcome>) -> Result<Outcome> {
     Ok(all)
 }
 
-/// Subjects whose ratio is to be at most so much, for getppid, pread and statx.
-const LIMITS: [(&str, &str, [f64; 3]); 3] = [
-    ("kumiki/kernel", "kumiki/user", [0.65, 0.93, 1.03]),
-    ("kumiki/kernel_helped", "kumiki/user_helped", [0.65, 0.92, 1.03]),
-    ("kumiki/kernel_alone", "loop", [0.75, 0.92, 1.0]),
-];
-const CASES: [&str; 3] = ["getppid", "pread", "statx"];
-
 fn musts(rows: &[Row]) -> Vec<Must> {
-    let mut musts = Vec::new();
-    for (subject, other, limits) in LIMITS {
-        for (case, limit) in CASES.into_iter().zip(limits) {
-            let name = format!("{case}: {subject} ÷ {other}");
-            musts.push(match ratio(rows, case, [subject, other]) {
-                Some(figure) => Must {
-                    name,
-                    figure: format!("{figure:.3}"),
-                    limit: format!("at most {limit}"),
-                    holds: figure <= limit,
-                },
-                None => Must::unknown(&name, "not measured"),
-            });
-        }
-    }
-    musts
-}
-
-/// The median of the starts' ratios: what is compared was measured in turns in each.
-fn ratio(rows: &[Row], case: &str, subjects: [&str; 2]) -> Option<f64> {
-    let [one, other] =
-        subjects.map(|subject| rows.iter().find(|row| row.case == case && row.subject == subject));
-    let ratios = one?.instances.iter().zip(&other?.instances).map(|(one, other)| one / other);
-    Some(describe::median_of(ratios))
+    promises::musts("lab", &Figures(rows), |_, _| None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Subjects with their limits ÷ another's, as the file has them, for each case.
+    const LIMITS: [(&str, &str, [f64; 3]); 3] = [
+        ("kumiki/kernel", "kumiki/user", [0.65, 0.93, 1.03]),
+        ("kumiki/kernel_helped", "kumiki/user_helped", [0.65, 0.92, 1.03]),
+        ("kumiki/kernel_alone", "loop", [0.75, 0.92, 1.0]),
+    ];
+    const CASES: [&str; 3] = ["getppid", "pread", "statx"];
 
     fn start(factor: f64) -> Outcome {
         let mut rows = Vec::new();

@@ -18,6 +18,7 @@ mod lab;
 mod measure;
 mod node;
 mod parasc;
+mod promises;
 mod resource;
 #[cfg(test)]
 mod sample;

@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use kumiki_lab::{Cache, Config, KernelName, Machine, Talk, borrowed, kbuild};
 
-use super::judge::{Bound, Figures, KUMIKI, of, print_rows};
-use super::{Must, Outcome};
+use super::judge::{Bound, Figures, of, print_rows};
+use super::{Must, Outcome, promises};
 use crate::debian::{self, Package};
 use crate::run::{cargo, program, root, run, target_folder};
 
@@ -114,47 +114,22 @@ fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
 /// The paper's: 35.55 of 146.14 ms.
 const LOAD_OF_DISK: f64 = 0.25;
 const LOAD_OF_BARE: f64 = 1.1;
-const START_OF_DISK: f64 = 0.5;
-const EXEC_OF_HOST: f64 = 3.0;
-/// Devices: beside two network namespaces of the host, and its own reads of a disk.
-const ECHO_OF_PAIR: f64 = 2.5;
-const STREAM_OF_PAIR: f64 = 0.5;
-const DISK_OF_HOST: f64 = 0.6;
 
 fn musts(figures: &Figures) -> Vec<Must> {
     let median = |case, subject| Some(figures.one(case, subject)?.median);
     let ratio = |case, subject, other| Some(median(case, subject)? / median(case, other)?);
-    vec![
-        // Either is enough: a bare copy of the same bytes cannot be undercut.
-        of("load, resident ÷ disk, or ÷ bare copy", || {
-            let of_disk = ratio("load", "resident", "disk")?;
-            let of_bare = ratio("load", "resident", "bare")?;
-            Some(if of_disk > LOAD_OF_DISK && of_bare <= LOAD_OF_BARE {
-                (of_bare, Bound::AtMost(LOAD_OF_BARE), "× bare")
-            } else {
-                (of_disk, Bound::AtMost(LOAD_OF_DISK), "×")
-            })
-        }),
-        of("start to user space, resident_elf ÷ disk", || {
-            let figure = ratio("start", "resident_elf", "disk")?;
-            Some((figure, Bound::AtMost(START_OF_DISK), "×"))
-        }),
-        of("exec of true in a node ÷ on the host", || {
-            Some((ratio("exec_true", KUMIKI, "host")?, Bound::AtMost(EXEC_OF_HOST), "×"))
-        }),
-        of("echo of one byte by TCP, a node ÷ a namespace of the host", || {
-            Some((ratio("ping", KUMIKI, "tap_pair")?, Bound::AtMost(ECHO_OF_PAIR), "×"))
-        }),
-        of("a stream by TCP to a node ÷ to a namespace", || {
-            Some((ratio("tcp_put", KUMIKI, "tap_pair")?, Bound::AtLeast(STREAM_OF_PAIR), "×"))
-        }),
-        of("a stream by TCP from a node ÷ from a namespace", || {
-            Some((ratio("tcp_get", KUMIKI, "tap_pair")?, Bound::AtLeast(STREAM_OF_PAIR), "×"))
-        }),
-        of("a disk read in order, in a node ÷ on the host, past its cache", || {
-            Some((ratio("blk_read", KUMIKI, "host")?, Bound::AtLeast(DISK_OF_HOST), "×"))
-        }),
-    ]
+    // Either is enough: a bare copy of the same bytes cannot be undercut.
+    let mut musts = vec![of("load, resident ÷ disk, or ÷ bare copy", || {
+        let of_disk = ratio("load", "resident", "disk")?;
+        let of_bare = ratio("load", "resident", "bare")?;
+        Some(if of_disk > LOAD_OF_DISK && of_bare <= LOAD_OF_BARE {
+            (of_bare, Bound::AtMost(LOAD_OF_BARE), "× bare")
+        } else {
+            (of_disk, Bound::AtMost(LOAD_OF_DISK), "×")
+        })
+    })];
+    musts.extend(promises::musts("node", figures, |_, _| None));
+    musts
 }
 
 #[cfg(test)]

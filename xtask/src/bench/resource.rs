@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits, measured, of, worst};
-use super::{Must, Outcome, Row};
+use super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits, measured, of};
+use super::{Must, Outcome, Row, promises};
 use crate::debian::{self, Package};
 
 mod process;
@@ -33,48 +33,12 @@ pub(super) fn resource(judge: bool, cases: &[String]) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The paper's two types.
-const SHARED: &str = "kumiki/shared";
-
-/// 4 KiB, median ÷ that of a peer at so many threads.
-const ALLOC: [(&str, f64, usize); 4] =
-    [("tcmalloc", 0.6, 1), ("tcmalloc", 0.6, 2), ("glibc", 0.1, 1), ("glibc", 0.1, 2)];
-
 fn musts(figures: &Figures) -> Vec<Must> {
-    let ratio = |case, n, peer| {
-        let at = |subject| match n {
-            Some(n) => figures.at(case, subject, n),
-            None => figures.one(case, subject),
-        };
-        Some(at(KUMIKI)?.median / at(peer)?.median)
-    };
-    let mut musts: Vec<Must> = ALLOC
-        .into_iter()
-        .map(|(peer, limit, n)| {
-            let threads = if n == 1 { "1 thread" } else { "2 threads" };
-            of(&format!("4 KiB, {threads}, ÷ {peer}"), || {
-                Some((ratio("alloc_4k", Some(n), peer)?, Bound::AtMost(limit), "×"))
-            })
-        })
-        .collect();
+    let mut musts = promises::musts("resource", figures, |_, _| None);
     musts.push(of("4 KiB, gain from 1 to 2 cores", || {
         let two = figures.at("alloc_4k", KUMIKI, 2)?;
         Some((gain(two)?, Bound::AtLeast(1.95), "×"))
     }));
-    musts.push(of("4 KiB, 256 at a time, ÷ tcmalloc", || {
-        Some((ratio("alloc_4k_batch", None, "tcmalloc")?, Bound::AtMost(1.0), "×"))
-    }));
-    musts.push(of("4 KiB, freed on another core, ÷ snmalloc", || {
-        Some((ratio("free_remote", None, "snmalloc")?, Bound::AtMost(0.5), "×"))
-    }));
-    for (case, name) in
-        [("memory_pair", "a frame with a name"), ("memory_paper", "memory as in the paper")]
-    {
-        musts.push(of(&format!("{name}, 2 cores, per core ÷ shared, throughput"), || {
-            let at = |subject| figures.at(case, subject, 2);
-            Some((at(SHARED)?.median / at(KUMIKI)?.median, Bound::AtLeast(1.0), "×"))
-        }));
-    }
     for (case, name) in [("memory_paper", "memory"), ("process_paper", "process")] {
         musts.push(of(
             &format!("{name} as in the paper, gain a core ÷ that of the plain way"),
@@ -82,14 +46,6 @@ fn musts(figures: &Figures) -> Vec<Must> {
                 let gain = |subject| more(figures.at(case, subject, 2)?);
                 Some((gain(KUMIKI)? / gain("plain_processes")?, Bound::AtLeast(0.95), "×"))
             },
-        ));
-    }
-    for (case, name, plain) in BUSY {
-        let ratios = figures.ratios(case, [KUMIKI, plain], |_| true);
-        musts.push(worst(
-            &format!("{name} beside busy processes, ÷ {plain}"),
-            ratios,
-            Bound::AtMost(1.1),
         ));
     }
     musts.push(of("memory kept after short threads, ÷ what lived", || {
@@ -102,31 +58,9 @@ fn musts(figures: &Figures) -> Vec<Must> {
         Some((call.median / floor, Bound::AtMost(1.1), "×"))
     }));
     musts.push(in_flight(figures));
-    for (peer, case) in [("crossbeam_channel", "core_call"), ("mutex_map", "core_each")] {
-        musts.push(of(&format!("a batch of 32 on another core, each, ÷ {peer}"), || {
-            let each = figures.at("core_each", KUMIKI, 32)?.median;
-            Some((each / figures.at(case, peer, 32)?.median, Bound::AtMost(0.5), "×"))
-        }));
-    }
     musts.push(of("local call through interface control, over a direct call", || {
         let local = figures.one("local_call", KUMIKI)?;
         Some((local.median - handler(figures)?, Bound::AtMost(5.0), "ns"))
-    }));
-    for (case, name) in [("local_call", "local call"), ("lookup", "lookup of a name")] {
-        musts.push(of(&format!("{name} ÷ an uncontended mutexed map"), || {
-            Some((ratio(case, None, "mutex_map")?, Bound::AtMost(1.2), "×"))
-        }));
-    }
-    for (case, name, limit) in [
-        ("place_call", "a call to another machine", 1.15),
-        ("place_batch", "256 calls to another machine together, each,", 0.2),
-    ] {
-        musts.push(of(&format!("{name} ÷ NATS' request and reply"), || {
-            Some((ratio(case, None, "nats")?, Bound::AtMost(limit), "×"))
-        }));
-    }
-    musts.push(of("lookup of a name", || {
-        Some((figures.one("lookup", KUMIKI)?.median, Bound::AtMost(60.0), "ns"))
     }));
     musts
 }
@@ -135,13 +69,6 @@ fn musts(figures: &Figures) -> Vec<Must> {
 fn handler(figures: &Figures) -> Option<f64> {
     Some(figures.one("local_call", "direct")?.median)
 }
-
-/// Cases beside busy processes, and the plain way there.
-const BUSY: [(&str, &str, &str); 3] = [
-    ("alloc_4k_busy", "4 KiB", "glibc"),
-    ("memory_pair_busy", "a frame with a name", SHARED),
-    ("core_call_busy", "a call between cores", "mutex_map"),
-];
 
 /// How often as much as one core each of two does, where samples are of both together.
 fn more(two: &Row) -> Option<f64> {
@@ -180,6 +107,9 @@ fn in_flight(figures: &Figures) -> Must {
 mod tests {
     use super::*;
     use crate::bench::sample;
+
+    /// The paper's two types.
+    const SHARED: &str = "kumiki/shared";
 
     fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
         let of_plain = vec![1.025_641, 1.0, 3.0];
@@ -264,7 +194,7 @@ mod tests {
             ("core_call", 1, 122.0, &["handler): 1.109 ×"]),
             ("core_call", 32, 51.0, &["2.373 × one at a time, 0.882 × two bare threads"]),
             ("core_each", 32, 51.0, &["crossbeam_channel: 0.510 ×", "mutex_map: 0.510 ×"]),
-            ("local_call", 9, 15.1, &["direct call: 5.100 ns", "uncontended mutexed map: 1.208 ×"]),
+            ("local_call", 9, 15.1, &["uncontended mutexed map: 1.208 ×", "direct call: 5.100 ns"]),
             ("lookup", 9, 61.0, &["uncontended mutexed map: 1.220 ×", "name: 61.000 ns"]),
             ("place_call", 9, 116.0, &["request and reply: 1.160 ×"]),
             ("place_batch", 256, 2.1, &["request and reply: 0.210 ×"]),

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use super::judge::{Bound, Figures, KUMIKI, measured, of, worst};
-use super::{Must, Outcome, Row};
+use super::judge::{Bound, Figures, KUMIKI, measured, of};
+use super::{Must, Outcome, Row, promises};
 use crate::debian::{self, Package};
 use crate::run::{cargo, run};
 
@@ -42,8 +42,7 @@ fn best_nginx<'a>(figures: &Figures<'a>) -> Option<&'a Row> {
 fn musts(figures: &Figures) -> Vec<Must> {
     let ratio =
         |case, peer| Some(figures.one(case, KUMIKI)?.median / figures.one(case, peer)?.median);
-    let ratios = |case, peer| figures.ratios(case, [KUMIKI, peer], |_| true);
-    vec![
+    let mut musts = vec![
         of("hot files' p99 with cold ones in the mix, ÷ best nginx", || {
             let best = best_nginx(figures)?;
             Some((figures.one(HOT, KUMIKI)?.median / best.median, Bound::AtMost(0.5), "×"))
@@ -51,31 +50,9 @@ fn musts(figures: &Figures) -> Vec<Must> {
         of("cold files a second beside them, ÷ the same nginx", || {
             Some((ratio(COLD, &best_nginx(figures)?.subject)?, Bound::AtLeast(1.3), "×"))
         }),
-        of("warm files: the server's cpu time, ÷ plain server", || {
-            Some((ratio("web_warm_cpu", "plain")?, Bound::AtMost(1.1), "×"))
-        }),
-        worst(
-            "a cached read, tried, ÷ plain",
-            ratios("submit_cached", "plain"),
-            Bound::AtMost(1.3),
-        ),
-        worst(
-            "read_at in tokio ÷ tokio::fs",
-            ratios("tokio_read_at", "tokio_fs"),
-            Bound::AtMost(0.35),
-        ),
-        worst("read_at in tokio ÷ plain", ratios("tokio_read_at", "plain"), Bound::AtMost(1.3)),
-        worst(
-            "20,000 cold ranges ÷ tokio's blocking threads",
-            ratios("tokio_ranges", "tokio_blocking"),
-            Bound::AtMost(0.5),
-        ),
-        worst(
-            "20,000 cold ranges ÷ io_uring",
-            ratios("tokio_ranges", "io_uring"),
-            Bound::AtMost(1.2),
-        ),
-    ]
+    ];
+    musts.extend(promises::musts("servers", figures, |_, _| None));
+    musts
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use super::judge::{Bound, COPY_LIMIT, Figures, KUMIKI, digits, measured, of, worst, worst_at};
-use super::{Must, Outcome};
+use super::judge::{COPY_LIMIT, Figures, KUMIKI, digits, measured};
+use super::{Must, Outcome, promises};
 use crate::debian::{self, Package};
 
 /// What the peers in C and C++ need to be built.
@@ -26,89 +26,12 @@ pub(super) fn shadow(judge: bool, cases: &[String]) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Peers with the factor by which a hot fork and join must be faster.
-const FASTER: [(&str, f64); 4] =
-    [("forkunion", 1.4), ("openmp_active", 3.0), ("rayon_join", 3.0), ("rayon_scope", 3.0)];
-
-/// Where a second thread must pay.
-const SUM_FASTER_FROM: usize = 16 << 10;
-/// The sizes of which the copy's factors are promised.
-const COPY_SIZES: std::ops::RangeInclusive<usize> = 1 << 20..=64 << 20;
-
-/// A case, who is never slower there, than whom: than the C library, wherever the bytes
-/// are, whether the helper sleeps or spins beside both, and from a process's first copy on.
-const NEVER_SLOWER: [(&str, &str, &str); 9] = [
-    ("copy_cold", KUMIKI, "libc"),
-    ("copy_cold", "kumiki/awake", "kumiki/memcpy"),
-    ("copy_unaligned", KUMIKI, "libc"),
-    ("copy_warm", KUMIKI, "libc"),
-    ("copy_stale_start", KUMIKI, "libc"),
-    ("copy_stale_half", KUMIKI, "libc"),
-    ("copy_stale_ends", KUMIKI, "libc"),
-    ("copy_fresh", KUMIKI, "libc"),
-    ("copy_first", KUMIKI, "libc"),
-];
-/// Loops beside one, two, four and eight processes that never sleep.
-const BUSY: [&str; 4] = ["nbody_busy1", "nbody_busy2", "nbody_busy4", "nbody_busy8"];
-
-/// Two runs of the C library's copy differ by as much.
-const NOISE: f64 = 0.05;
-
+/// Promises of `bench/promises.toml`; beside those of cold copies what two threads could do.
 fn musts(figures: &Figures) -> Vec<Must> {
-    let null = |subject| figures.one("fork_join_null", subject);
-    let mut musts = vec![
-        of("hot null fork+join, median ÷ raw round trip", || {
-            let kumiki = null(KUMIKI)?;
-            Some((kumiki.median / kumiki.limit?, Bound::AtMost(1.05), "×"))
-        }),
-        of("hot null fork+join, p99 ÷ p99 of the raw round trip", || {
-            Some((null(KUMIKI)?.p99 / null("raw")?.p99, Bound::AtMost(2.0), "×"))
-        }),
-    ];
-    musts.extend(FASTER.map(|(peer, factor)| {
-        of(&format!("hot null fork+join, faster than {peer}"), || {
-            Some((null(peer)?.median / null(KUMIKI)?.median, Bound::AtLeast(factor), "×"))
-        })
-    }));
-    musts.push(of("hot null fork+join, main not bound ÷ bound", || {
-        Some((null(KUMIKI)?.median / null("kumiki/bound")?.median, Bound::AtMost(1.05), "×"))
-    }));
-    musts.push(of("fork call alone, helper spinning", || {
-        Some((figures.one("fork_call", KUMIKI)?.median, Bound::AtMost(30.0), "ns"))
-    }));
-    musts.push(of("helper asleep (1 ms gap), join ÷ std park/unpark", || {
-        let gap = |subject| figures.at("fork_join_gap", subject, 1_000_000);
-        Some((gap(KUMIKI)?.median / gap("park")?.median, Bound::AtMost(1.0), "×"))
-    }));
-    musts.push(of("idle helper burns after its threshold", || {
-        Some((figures.one("idle_burn", KUMIKI)?.median, Bound::Below(0.001), "cpu"))
-    }));
-    let sum = |sizes: fn(usize) -> bool| figures.ratios("sum_f32", [KUMIKI, "sequential"], sizes);
-    musts.push(worst("f32 sum, any n, ÷ sequential", sum(|_| true), Bound::AtMost(1.02)));
-    let large = sum(|n| n >= SUM_FASTER_FROM);
-    musts.push(worst("f32 sum, from 16k elements, ÷ sequential", large, Bound::Below(1.0)));
-    musts.extend(BUSY.map(|case| {
-        of(&format!("{case}, a team ÷ one thread"), || {
-            let at = |subject| figures.at(case, subject, 128);
-            Some((at(KUMIKI)?.median / at("sequential")?.median, Bound::AtMost(1.1), "×"))
-        })
-    }));
-    for (peer, factor) in [("libc", 2.5), ("nontemporal_1t", 1.5)] {
-        let ratios = figures.ratios("copy_cold", [KUMIKI, peer], |n| COPY_SIZES.contains(&n));
-        let name = format!("cold copy, 1-64 MB, ÷ {peer}");
-        let (mut must, at) = worst_at(&name, ratios, Bound::AtLeast(factor));
-        if let Some(limit) = at.and_then(|n| copy_limit(figures, peer, n)) {
-            must.figure += &limit;
-        }
-        musts.push(must);
-    }
-    musts.extend(NEVER_SLOWER.map(|(case, subject, other)| {
-        let ratios = figures.ratios(case, [subject, other], |_| true);
-        let who = if subject == KUMIKI { String::new() } else { format!("{subject} ") };
-        let name = format!("{case}, any n, {who}÷ {other}");
-        worst(&name, ratios, Bound::AtLeast(1.0 - NOISE))
-    }));
-    musts
+    promises::musts("shadow", figures, |promise, n| match &promise.over {
+        Some(peer) if promise.name.starts_with("cold copy") => copy_limit(figures, peer, n),
+        _ => None,
+    })
 }
 
 /// What two threads could copy at that moment, beside the promise and without
@@ -149,7 +72,7 @@ mod tests {
             rows.push(row("sum_f32", "kumiki", n, kumiki));
             rows.push(row("sum_f32", "sequential", n, 100.0));
         }
-        for case in BUSY {
+        for case in ["nbody_busy1", "nbody_busy2", "nbody_busy4", "nbody_busy8"] {
             rows.push(row(case, "kumiki", 128, 110.0));
             rows.push(row(case, "sequential", 128, 100.0));
         }
@@ -162,11 +85,11 @@ mod tests {
             rows.push(row("copy_cold", "kumiki/memcpy", n, 10.0));
             rows.push(row("copy_cold", "nontemporal_1t", n, 15.0));
         }
-        for (case, subject, other) in
-            NEVER_SLOWER.into_iter().filter(|(case, ..)| *case != "copy_cold")
-        {
-            rows.push(row(case, other, 4096, 10.0));
-            rows.push(row(case, subject, 4096, 9.5));
+        let others =
+            ["unaligned", "warm", "stale_start", "stale_half", "stale_ends", "fresh", "first"];
+        for case in others.map(|what| format!("copy_{what}")) {
+            rows.push(row(&case, "libc", 4096, 10.0));
+            rows.push(row(&case, "kumiki", 4096, 9.5));
         }
         rows
     }

@@ -32,7 +32,7 @@ impl<F: AsFd, B: BufferMut> Getdents64<F, B> {
 
 /// One name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct DirectoryEntry<'a> {
     /// Number of the file within its file system; where another one is mounted,
     /// the number of the directory below it.
     pub ino: u64,
@@ -78,16 +78,16 @@ impl<'a> Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+    type Item = DirectoryEntry<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<DirectoryEntry<'a>> {
         let length = u16::from_ne_bytes(field(self.rest, offset::LENGTH)?);
         let (entry, rest) = self.rest.split_at_checked(usize::from(length))?;
         let name = CStr::from_bytes_until_nul(entry.get(offset::NAME..)?).ok()?;
         let [kind] = field(entry, offset::KIND)?;
         self.rest = rest;
-        Some(Entry {
+        Some(DirectoryEntry {
             ino: u64::from_ne_bytes(field(entry, offset::INO)?),
             next: i64::from_ne_bytes(field(entry, offset::NEXT)?),
             // The types of entries are those of modes, 12 bits lower (DT_TO_IF

@@ -74,7 +74,7 @@ pub use epoll::{EpollCreate1, EpollCtl, EpollWait};
 pub use event::{InotifyAddWatch, InotifyInit1, InotifyRmWatch, Poll};
 pub use file::{Close, Fadvise, Fallocate, Ftruncate, Lseek, Openat, Openat2, Truncate};
 pub use fstatat::Fstatat;
-pub use getdents::{Entries, Entry, Getdents64};
+pub use getdents::{DirectoryEntry, Entries, Getdents64};
 pub use io::{Pread, Pwrite, Read, Write};
 pub use lock::{Flock, LockKind, OfdGetlk, OfdSetlk, RangeLock};
 pub use memory::{Madvise, MemfdCreate, Mlock2, Mmap, Mprotect, Mremap, Msync, Munlock, Munmap};

@@ -275,7 +275,7 @@ pub unsafe extern "C" fn kumiki_resource_thread_wait(
         // SAFETY: the caller's promise.
         let handle = unsafe { Resource::borrow(resource) }?.of::<Thread>()?;
         let end = this.with(handle, |thread, ()| thread.end())?;
-        if end.wait(Duration::from_nanos(timeout_ns))? {
+        if end.wait_timeout(Duration::from_nanos(timeout_ns))? {
             return Ok(0);
         }
         let text = format!("the thread has not ended within {timeout_ns} ns; wait again");

@@ -83,7 +83,7 @@ pub unsafe extern "C" fn kumiki_resource_manager_wait(
         } else {
             Duration::from_nanos(timeout_ns)
         };
-        this.manager.wait(Instant::now() + timeout);
+        this.manager.wait_deadline(Instant::now() + timeout);
         Ok(0)
     })
 }

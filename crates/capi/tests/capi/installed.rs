@@ -60,7 +60,8 @@ fn r#static() -> Vec<String> {
 }
 
 /// The programs, each of `tests/capi/NAME.c`.
-const PROGRAMS: [&str; 5] = ["shadow", "shadow_refused", "parasc", "resource", "spawn"];
+const PROGRAMS: [&str; 7] =
+    ["shadow", "shadow_refused", "parasc", "parasc_ends", "parasc_refused", "resource", "spawn"];
 
 /// Compiles one of them into a program with `kind` in its name.
 fn compile(source: &str, kind: &str, compiler: &[&str], kumiki: &[String]) -> PathBuf {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use kumiki_node::{Node, NodeInfo, State, Usage};
+use kumiki_node::{Node, NodeInfo, NodeState, Usage};
 use kumiki_report::format;
 
 use crate::{output, screen};
@@ -36,7 +36,7 @@ impl Looks {
         self.ask(&nodes);
         let mut now = self.answers();
         now.insert(HOST.to_owned(), Usage::here()?);
-        let ready = nodes.iter().filter(|node| node.state == State::Ready).count();
+        let ready = nodes.iter().filter(|node| node.state == NodeState::Ready).count();
         let mut text = format!(
             "{}  {} nodes, {ready} ready\n\n",
             jiff::Zoned::now().strftime("%H:%M:%S"),
@@ -79,7 +79,7 @@ impl Looks {
     /// Asks those that can answer and were not asked yet, each in a thread: one may hang.
     fn ask(&mut self, nodes: &[NodeInfo]) {
         self.asked.retain(|name, _| nodes.iter().any(|node| node.name == *name));
-        for node in nodes.iter().filter(|node| node.state == State::Ready) {
+        for node in nodes.iter().filter(|node| node.state == NodeState::Ready) {
             let name = node.name.clone();
             self.asked.entry(name.clone()).or_insert_with(|| {
                 let (tell, told) = channel();

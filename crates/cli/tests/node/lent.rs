@@ -17,6 +17,10 @@ fn a_node_starts_another_one_from_the_resident_image() {
     host.ok("kumiki node lend n2 n1");
     let list = host.ok("kumiki node ls --json");
     assert!(list.contains(r#""lent_to":"n1""#) && list.contains(r#""state":"lent""#), "{list}");
+    // The node lists it as the host does.
+    let here = host.ok(&format!("{in_n1} ls --json"));
+    let fields = [r#""lent_to":"n1""#, r#""state":"lent""#, r#""image":"deb""#];
+    assert!(fields.iter().all(|field| here.contains(field)), "{here}");
     assert!(host.refused("kumiki node start n2").contains("node stop n2"));
     assert!(host.refused("kumiki image rm deb --force").contains("node stop n2"));
 

@@ -131,7 +131,7 @@ impl<C: Calls> Batches<C> {
 impl<C> Drop for Batches<C> {
     fn drop(&mut self) {
         if !self.own.is_empty() {
-            self.running.engine.shut_down(Duration::ZERO);
+            self.running.engine.shut_down_timeout(Duration::ZERO);
         }
         self.own.drain(..).for_each(|thread| drop(thread.join()));
     }

@@ -153,7 +153,9 @@ impl Workload for End {
         timed::one_by_one(iterations, || {
             let call = Call::new(&self.0)?;
             let late = || Error::Invalid(format!("a processing thread runs after {PATIENCE:?}"));
-            meter.time(|| call.running.engine.shut_down(PATIENCE).then_some(()).ok_or_else(late))
+            meter.time(|| {
+                call.running.engine.shut_down_timeout(PATIENCE).then_some(()).ok_or_else(late)
+            })
         })
     }
 
@@ -179,6 +181,6 @@ mod tests {
         let answers = call.running.requester.run(&mut call.call).unwrap();
         assert_ne!(answers, [i64::from(rustix::thread::gettid().as_raw_nonzero().get())]);
         assert_eq!(call.running.engine.threads(), 1);
-        assert!(call.running.engine.shut_down(PATIENCE));
+        assert!(call.running.engine.shut_down_timeout(PATIENCE));
     }
 }

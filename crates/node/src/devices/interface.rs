@@ -10,7 +10,7 @@ use rustix::ioctl::{Opcode, Setter, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketType, socket};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The most letters of a name, with a zero.
 const NAME_BYTES: usize = 16;
@@ -111,10 +111,13 @@ pub(crate) struct Interface {
 impl Interface {
     pub(crate) fn named(name: &str) -> Result<Self> {
         if name.is_empty() || name.len() >= NAME_BYTES || name.contains(['/', ' ']) {
-            return Err(Error::Refused(format!(
-                "{name:?}: an interface's name has 1 to {} letters, no space and no slash",
-                NAME_BYTES - 1
-            )));
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "{name:?}: an interface's name has 1 to {} letters, no space and no slash",
+                    NAME_BYTES - 1
+                ),
+            ));
         }
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)
             .map_err(|error| Error::os("a socket to set an interface up", error))?;
@@ -209,9 +212,12 @@ impl Interface {
             Err(Error::Os { source, .. }) if source.kind() == std::io::ErrorKind::ResourceBusy => {
                 Ok(())
             }
-            Err(Error::Os { source, .. }) => Err(Error::Refused(format!(
-                "{bridge} takes no port: {source}; make it a bridge (ip link add {bridge} type bridge)"
-            ))),
+            Err(Error::Os { source, .. }) => Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "{bridge} takes no port: {source}; make it a bridge (ip link add {bridge} type bridge)"
+                ),
+            )),
             joined => joined,
         }
     }

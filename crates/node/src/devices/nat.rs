@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::devices::interface::{Address, Interface};
-use crate::{Error, Result, runtime};
+use crate::{Error, ErrorKind, Result, runtime};
 
 /// The bridge.
 pub const BRIDGE: &str = "kumiki0";
@@ -70,11 +70,14 @@ pub fn down() -> Result<()> {
     let ports: Vec<_> =
         ports.flatten().map(|port| port.file_name().to_string_lossy().into_owned()).collect();
     if !ports.is_empty() {
-        return Err(Error::Refused(format!(
-            "{BRIDGE} is in use by {}: stop these nodes, or take their cards away (kumiki node \
+        return Err(Error::refused(
+            ErrorKind::Busy,
+            format!(
+                "{BRIDGE} is in use by {}: stop these nodes, or take their cards away (kumiki node \
              device rm)",
-            ports.join(", ")
-        )));
+                ports.join(", ")
+            ),
+        ));
     }
     if is_up() {
         let bridge = Interface::named(BRIDGE)?;
@@ -128,7 +131,7 @@ fn nft(script: &str) -> Result<()> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.lines().next().unwrap_or("it says nothing");
-    Err(Error::Refused(format!("nft ended with {}: {said}", output.status)))
+    Err(Error::refused(ErrorKind::Refused, format!("nft ended with {}: {said}", output.status)))
 }
 
 #[cfg(test)]

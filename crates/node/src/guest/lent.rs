@@ -21,15 +21,17 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::host::grant::Grant;
 use crate::host::record::{Record, window_of};
-use crate::image::Image;
 use crate::image::load;
+use crate::image::{Image, KernelForm};
+use crate::listing::{self, NodeInfo};
 use crate::memory::Memory;
+use crate::module::sysfs::{RUNNING, Status};
 use crate::module::{abi, doorbell, requests};
 use crate::wire::early::StartId;
 use crate::wire::silence::silent;
 use crate::wire::stages::{Loading, Stages, timed};
 use crate::wire::window::{Window, has_ended, meaning};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Where the agent keeps grants.
 const FOLDER: &str = "/run/kumiki/lent";
@@ -77,7 +79,7 @@ impl std::fmt::Debug for Lent {
 
 impl Lent {
     /// Names of all that the host has sent; it may have taken some back.
-    pub fn names() -> Result<Vec<String>> {
+    fn names() -> Result<Vec<String>> {
         let Ok(entries) = fs::read_dir(FOLDER) else { return Ok(Vec::new()) };
         let name = |entry: std::io::Result<fs::DirEntry>| {
             Ok(entry?.file_name().to_string_lossy().into_owned())
@@ -98,8 +100,9 @@ impl Lent {
         }
         let path = path(name);
         let file = File::open(&path).map_err(|error| Error::file(&path, error))?;
-        let grant: Grant = serde_json::from_reader(&file)
-            .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
+        let grant: Grant = serde_json::from_reader(&file).map_err(|error| {
+            Error::refused(ErrorKind::Damaged, format!("{}: {error}", path.display()))
+        })?;
         let memory = OpenOptions::new().read(true).write(true).open(MEMORY);
         let memory = memory.map_err(|error| Error::file(MEMORY, error))?;
         let first = grant.entry.pieces.first().ok_or_else(gone)?;
@@ -117,17 +120,44 @@ impl Lent {
                 .is_ok_and(|record: Record| record == self.grant.record)
     }
 
-    /// Its last word about itself.
-    pub fn word(&self) -> &'static str {
-        meaning(self.window.word())
+    /// All that this node may start now, as the host lists them.
+    pub fn list() -> Result<Vec<NodeInfo>> {
+        let all = Lent::names()?.into_iter().filter_map(|name| match Lent::find(&name) {
+            Ok(lent) => Some(Ok(lent.info())),
+            // The host has taken it back since.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => Some(Err(error)),
+        });
+        all.collect()
+    }
+
+    fn info(&self) -> NodeInfo {
+        let Grant { entry, record, .. } = &self.grant;
+        // To the host it runs, as long as it is lent.
+        let (state, word) = (RUNNING.into(), self.window.word());
+        let entry = Status { state, word, owner: 0, ..entry.clone() };
+        let message = (meaning(entry.word) == "panic").then(|| self.window.message());
+        listing::described(&entry, Some(record), true, message)
     }
 
     /// Copies the image into its memory, starts its first cpu and waits until
-    /// its agent answers. One that runs is refused, unless it is to start `again`.
-    pub fn start(&self, compressed: bool, again: bool, limit: Duration) -> Result<Stages> {
+    /// its agent answers. One that runs is refused.
+    pub fn start(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
+        self.begin(form, false, limit)
+    }
+
+    /// As [`start`](Self::start), also of one that runs, which ends without a word.
+    pub fn restart(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
+        self.begin(form, true, limit)
+    }
+
+    fn begin(&self, form: KernelForm, again: bool, limit: Duration) -> Result<Stages> {
         let name = &self.grant.entry.name;
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            Error::Refused(format!("node {name} is being started by another process here"))
+            Error::refused(
+                ErrorKind::Busy,
+                format!("node {name} is being started by another process here"),
+            )
         })?;
         // With the lock, what this node has begun was begun by a process that has died.
         let was = self.window.begin();
@@ -138,7 +168,7 @@ impl Lent {
             }
             return Err(not_lent(name));
         }
-        let started = self.load_and_start(compressed, again);
+        let started = self.load_and_start(form, again);
         self.window.settle();
         let (loaded, begin, execute) = started?;
         while self.window.word() != abi::WORD_READY {
@@ -154,17 +184,17 @@ impl Lent {
     /// The load phase, when the first interrupt was sent, and how long that took.
     fn load_and_start(
         &self,
-        compressed: bool,
+        form: KernelForm,
         again: bool,
     ) -> Result<(Loading, Instant, Duration)> {
         let Grant { entry, record, image, clocks } = &self.grant;
         let word = self.window.word();
         let runs = word != abi::WORD_SILENT && !has_ended(word);
         if runs && !again {
-            return Err(Error::Refused(format!(
-                "node {} runs already: kumiki node restart {0}",
-                entry.name
-            )));
+            return Err(Error::refused(
+                ErrorKind::Running,
+                format!("node {} runs already: kumiki node restart {0}", entry.name),
+            ));
         }
         let guest = OpenOptions::new().read(true).write(true).open(abi::GUEST_DEVICE);
         let guest = guest.map_err(|error| Error::file(abi::GUEST_DEVICE, error))?;
@@ -181,7 +211,7 @@ impl Lent {
         let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
         let mut loading = Loading::since(Instant::now());
         let image = Image::of(&record.image, map(image, false)?, image)?;
-        let origin = image.origin(compressed)?;
+        let origin = image.origin(form)?;
         let plan = timed(&mut loading.parts.plan_ms, || {
             load::plan(entry, record, &origin, *clocks, StartId::now())
         })?;
@@ -195,26 +225,29 @@ impl Lent {
 }
 
 fn not_lent(name: &str) -> Error {
-    Error::Refused(format!(
-        "node {name} is not lent to this node: kumiki node lend {name} NODE on the host, NODE \
+    Error::refused(
+        ErrorKind::NotFound,
+        format!(
+            "node {name} is not lent to this node: kumiki node lend {name} NODE on the host, NODE \
          being this one"
-    ))
+        ),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::host::clocks::Clocks;
-    use crate::module::sysfs;
+    use crate::listing::NodeState;
 
     /// A node of a file, as the host has lent it, and the grant.
     fn lent_to(starter: &str) -> Lent {
         let record: Record = serde_json::from_str(&record_of(starter)).unwrap();
-        let entry = sysfs::Entry {
+        let entry = Status {
             name: "n2".into(),
             state: "running".into(),
             owner: 0,
-            pieces: vec![],
+            pieces: vec![Piece { address: 1 << 30, bytes: 256 << 20 }],
             cpus: vec![],
             slice: 0,
             word: 0,
@@ -236,12 +269,26 @@ mod tests {
     }
 
     #[test]
+    fn a_lent_node_is_listed_as_the_host_lists_it() {
+        let info = lent_to("n1").info();
+        assert_eq!(
+            (&*info.name, info.state, info.image.as_deref()),
+            ("n2", NodeState::Lent, Some("deb"))
+        );
+        assert_eq!((info.lent_to.as_deref(), info.message), (Some("n1"), None));
+        assert_eq!(
+            (info.bytes, &info.memory[..]),
+            (256 << 20, &["0x40000000-0x50000000".to_owned()][..])
+        );
+    }
+
+    #[test]
     fn a_grant_ends_when_the_node_is_lent_to_another_one() {
         let lent = lent_to("n1");
         assert!(lent.is_granted());
         lent.window.set_record(record_of("n3").as_bytes());
         assert!(!lent.is_granted());
-        let start = || lent.start(false, true, Duration::ZERO).unwrap_err().to_string();
+        let start = || lent.restart(KernelForm::Vmlinux, Duration::ZERO).unwrap_err().to_string();
         assert!(start().contains("not lent to this node"));
         // Left as it was, whether the other one starts it or not.
         assert_eq!(lent.window.begin(), abi::LENT);

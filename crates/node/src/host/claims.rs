@@ -3,17 +3,17 @@
 use crate::devices::{Assigned, clash};
 use crate::host::device::Device;
 use crate::host::record;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::sysfs;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Refuses devices of a node that another node has, or that clash with each other.
 pub(crate) fn nobody_has(name: &str, devices: &[Assigned]) -> Result<()> {
     let refused = |device: &Assigned, what: String, other: &str| {
-        Error::Refused(format!(
-            "node {name}: {}: {what} is {other}'s already: choose another",
-            device.name
-        ))
+        Error::refused(
+            ErrorKind::Busy,
+            format!("node {name}: {}: {what} is {other}'s already: choose another", device.name),
+        )
     };
     for (n, device) in devices.iter().enumerate() {
         for other in &devices[..n] {
@@ -22,8 +22,8 @@ pub(crate) fn nobody_has(name: &str, devices: &[Assigned]) -> Result<()> {
             }
         }
     }
-    for entry in sysfs::all(Kind::Node)?.iter().filter(|entry| entry.name != name) {
-        let Ok(reader) = Device::read(Kind::Node, &entry.name) else { continue };
+    for entry in sysfs::all(Holding::Node)?.iter().filter(|entry| entry.name != name) {
+        let Ok(reader) = Device::read(Holding::Node, &entry.name) else { continue };
         let Ok((_, Some(record))) = record::window(&reader, entry, false) else { continue };
         for device in devices {
             for other in &record.devices {

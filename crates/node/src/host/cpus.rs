@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io;
 use std::path::PathBuf;
 
 use crate::host::spec::Cpus;
 use crate::memory::cpu_list::{parse, text};
 use crate::memory::numa;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::sysfs;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const ROOT: &str = "/sys/devices/system/cpu";
 
@@ -39,7 +39,7 @@ pub(crate) fn free() -> Result<Vec<u32>> {
 
 /// Cpus that nodes have, and whose each is.
 pub(crate) fn held() -> Result<BTreeMap<u32, String>> {
-    let nodes = sysfs::all(Kind::Node)?.into_iter();
+    let nodes = sysfs::all(Holding::Node)?.into_iter();
     let cpus = nodes.flat_map(|node| {
         let name = node.name;
         node.cpus.into_iter().map(move |(cpu, _)| (cpu, name.clone()))
@@ -92,21 +92,27 @@ fn choose_from(
         Cpus::Count(count) if (1..=free.len()).contains(count) => {
             Ok(numa::together(free, *count, nodes))
         }
-        Cpus::Count(count) => Err(Error::Refused(format!(
-            "{count} cpus for a node: the host has {} online that it could give (cpu 0 stays \
+        Cpus::Count(count) => Err(Error::refused(
+            ErrorKind::NoCpu,
+            format!(
+                "{count} cpus for a node: the host has {} online that it could give (cpu 0 stays \
              its own{}); ask for 1 to {0}, or delete another node",
-            free.len(),
-            and_holders(held)
-        ))),
+                free.len(),
+                and_holders(held)
+            ),
+        )),
         Cpus::These(cpus) => match cpus.iter().find(|cpu| !free.contains(cpu)) {
             None => Ok(cpus.clone()),
-            Some(cpu) => Err(Error::Refused(format!(
-                "cpu {cpu} cannot be given to a node: cpu 0 stays the host's, and another one \
+            Some(cpu) => Err(Error::refused(
+                ErrorKind::NoCpu,
+                format!(
+                    "cpu {cpu} cannot be given to a node: cpu 0 stays the host's, and another one \
                  must be on line, no node's, and of an APIC id up to {LAST_APIC_ID}; free are \
                  {}{}",
-                text(free),
-                and_holders(held)
-            ))),
+                    text(free),
+                    and_holders(held)
+                ),
+            )),
         },
     }
 }
@@ -116,7 +122,7 @@ pub(crate) fn set_online(cpu: u32, online: bool) -> Result<()> {
     let path = path(&format!("cpu{cpu}/online"));
     let now = match fs::read_to_string(&path) {
         // The machine has lost it.
-        Err(error) if error.kind() == ErrorKind::NotFound && online => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && online => return Ok(()),
         now => now.map_err(|error| Error::file(&path, error))?,
     };
     if (now.trim() == "1") == online {
@@ -149,7 +155,11 @@ mod tests {
         assert_eq!(choose_from(&[3, 2, 1], &Cpus::Count(2)).unwrap(), [3, 2]);
         let these = Cpus::These(vec![1, 3]);
         assert_eq!(choose_from(&[3, 2, 1], &these).unwrap(), [1, 3]);
-        let refused = |wanted| choose_from(&[1], wanted).unwrap_err().to_string();
+        let refused = |wanted| {
+            let error = choose_from(&[1], wanted).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NoCpu);
+            error.to_string()
+        };
         assert!(refused(&Cpus::Count(2)).contains("1 online"));
         assert!(refused(&Cpus::Count(0)).contains("1 online"));
         assert!(

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 
 use crate::memory::Memory;
 use crate::memory::blocks::{Lock, Notes};
-use crate::module::kind::{Kind, padded};
+use crate::module::holding::{Holding, padded};
 use crate::module::{abi, doorbell, requests, sysfs};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How long a release waits for others to leave.
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
@@ -21,53 +21,46 @@ pub(crate) const HOST_KEEPS_BYTES: u64 = 64 << 20;
 
 pub(crate) struct Device {
     file: File,
-    kind: Kind,
+    kind: Holding,
     name: String,
 }
 
 impl Device {
     /// Makes a node or an image; this descriptor owns it. Returns its low slice.
-    pub(crate) fn create(kind: Kind, name: &str) -> Result<(Self, u64)> {
+    pub(crate) fn create(kind: Holding, name: &str) -> Result<(Self, u64)> {
         let mut wanted =
             abi::Create { name: padded(kind, name)?, kind: kind.number(), ..Default::default() };
         let file = requests::open(true)?;
-        let noun = kind.noun();
         let lock = Lock::take()?;
         // Memory that is still off line for nobody.
         lock.sweep();
-        requests::create(&file, &mut wanted).map_err(|error| match error {
-            Errno::EXIST => exists(kind, name),
-            Errno::NOSPC => Error::Refused(format!(
-                "node {name}: no 32 KiB below 1 MiB are left; delete another node (kumiki node ls)"
-            )),
-            error => Error::os(format!("making {noun} {name}"), error),
-        })?;
+        requests::create(&file, &mut wanted).map_err(|error| not_created(kind, name, error))?;
         let device = Device { file, kind, name: name.to_owned() };
         Ok((device, wanted.slice))
     }
 
     /// Takes over what exists and nobody owns now.
-    pub(crate) fn own(kind: Kind, name: &str) -> Result<Self> {
+    pub(crate) fn own(kind: Holding, name: &str) -> Result<Self> {
         Self::attach(kind, name, abi::OWN).map(|(device, _)| device)
     }
 
     /// For reading.
-    pub(crate) fn read(kind: Kind, name: &str) -> Result<Self> {
+    pub(crate) fn read(kind: Holding, name: &str) -> Result<Self> {
         Self::attach(kind, name, abi::READ).map(|(device, _)| device)
     }
 
     /// For a talk with a running node; returns its channel.
     pub(crate) fn talk(name: &str) -> Result<(Self, usize)> {
-        let (device, channel) = Self::attach(Kind::Node, name, abi::TALK)?;
+        let (device, channel) = Self::attach(Holding::Node, name, abi::TALK)?;
         Ok((device, channel as usize))
     }
 
     /// As one that is a running node's devices.
     pub(crate) fn serve(name: &str) -> Result<Self> {
-        Self::attach(Kind::Node, name, abi::SERVE).map(|(device, _)| device)
+        Self::attach(Holding::Node, name, abi::SERVE).map(|(device, _)| device)
     }
 
-    fn attach(kind: Kind, name: &str, mode: u32) -> Result<(Self, u32)> {
+    fn attach(kind: Holding, name: &str, mode: u32) -> Result<(Self, u32)> {
         let mut wanted = abi::Attach {
             name: padded(kind, name)?,
             kind: kind.number(),
@@ -76,29 +69,8 @@ impl Device {
         };
         // What may be read only must not even be open for writing.
         let file = requests::open(mode != abi::READ)?;
-        let noun = kind.noun();
-        requests::attach(&file, &mut wanted).map_err(|error| match (error, mode) {
-            (Errno::NOENT, _) => {
-                Error::Refused(format!("there is no {noun} {name}: see kumiki {noun} ls"))
-            }
-            (Errno::BUSY, abi::TALK) => Error::Refused(format!(
-                "all {} channels of node {name} are in use: end another exec",
-                abi::CHANNELS
-            )),
-            (Errno::BUSY, _) => {
-                // It may be gone by now, or only read.
-                let owner = sysfs::one(kind, name).ok().filter(|entry| entry.owner != 0);
-                let process = owner.map(|entry| format!(" (process {})", entry.owner));
-                Error::Refused(format!(
-                    "{noun} {name} is in use by another kumiki{}: wait for it, or end it",
-                    process.unwrap_or_default()
-                ))
-            }
-            (Errno::NOTCONN, _) => {
-                Error::Refused(format!("node {name} does not run: kumiki node start {name}"))
-            }
-            (error, _) => Error::os(format!("attaching to {noun} {name}"), error),
-        })?;
+        requests::attach(&file, &mut wanted)
+            .map_err(|error| not_attached(kind, name, mode, error))?;
         Ok((Device { file, kind, name: name.to_owned() }, wanted.channel))
     }
 
@@ -117,7 +89,7 @@ impl Device {
         let mut wanted =
             abi::Memory { bytes: piece.bytes, numa_node: 0, reserved: 0, address: piece.address };
         requests::memory(&self.file, &mut wanted).map_err(|error| match error {
-            Errno::BUSY => Error::Refused(format!(
+            Errno::BUSY => Error::refused(ErrorKind::NoMemory, format!(
                 "memory at {:#x}, {} bytes: this machine's kernel or another node uses some of it, \
                  or it is no RAM",
                 piece.address, piece.bytes
@@ -128,17 +100,23 @@ impl Device {
 
     fn no_memory(&self, doing: &str, error: Errno) -> Error {
         match error {
-            Errno::NOSPC => Error::Refused(format!(
-                "{} has {} pieces of memory already, which is the most: ask for less, or for \
+            Errno::NOSPC => Error::refused(
+                ErrorKind::Full,
+                format!(
+                    "{} has {} pieces of memory already, which is the most: ask for less, or for \
                  fewer and larger pieces",
-                self.title(),
-                abi::PIECES
-            )),
-            Errno::NODEV => Error::Refused(format!(
-                "{}: a NUMA node that this machine's kernel names is not on line: try again, or \
+                    self.title(),
+                    abi::PIECES
+                ),
+            ),
+            Errno::NODEV => Error::refused(
+                ErrorKind::NoMemory,
+                format!(
+                    "{}: a NUMA node that this machine's kernel names is not on line: try again, or \
                  choose other cpus",
-                self.title()
-            )),
+                    self.title()
+                ),
+            ),
             error => self.failed(&format!("{doing} memory for"), error),
         }
     }
@@ -150,22 +128,30 @@ impl Device {
     /// One more cpu, which must be offline; returns its APIC id.
     pub(crate) fn cpu(&self, cpu: u32) -> Result<u32> {
         let mut wanted = abi::Cpu { cpu, apic_id: 0 };
-        requests::cpu(&self.file, &mut wanted).map_err(|error| match error {
-            Errno::BUSY => Error::Refused(format!(
-                "cpu {cpu} is in use, by the host or by another node: choose another"
-            )),
-            Errno::OPNOTSUPP => Error::Refused(format!(
-                "cpu {cpu} has an APIC id above 254, which a node's kernel is not told yet: \
-                 choose another"
-            )),
-            error => self.failed(&format!("taking cpu {cpu} for"), error),
-        })?;
+        requests::cpu(&self.file, &mut wanted).map_err(|error| self.no_cpu(cpu, error))?;
         Ok(wanted.apic_id)
+    }
+
+    fn no_cpu(&self, cpu: u32, error: Errno) -> Error {
+        match error {
+            Errno::BUSY => Error::refused(
+                ErrorKind::NoCpu,
+                format!("cpu {cpu} is in use, by the host or by another node: choose another"),
+            ),
+            Errno::OPNOTSUPP => Error::refused(
+                ErrorKind::NoCpu,
+                format!(
+                    "cpu {cpu} has an APIC id above 254, which a node's kernel is not told yet: \
+                 choose another"
+                ),
+            ),
+            error => self.failed(&format!("taking cpu {cpu} for"), error),
+        }
     }
 
     /// Makes this one more name for a sealed image.
     pub(crate) fn link(&self, image: &str) -> Result<()> {
-        let mut wanted = abi::Link { name: padded(Kind::Image, image)? };
+        let mut wanted = abi::Link { name: padded(Holding::Image, image)? };
         requests::link(&self.file, &mut wanted)
             .map_err(|error| self.failed("naming one more", error))
     }
@@ -183,12 +169,15 @@ impl Device {
                     std::thread::sleep(LEAVING_LIMIT / 100);
                 }
                 Err(Errno::BUSY) => {
-                    return Err(Error::Refused(format!(
-                        "the devices of {}'s last run are still served: end kumiki node serve {}, \
+                    return Err(Error::refused(
+                        ErrorKind::Busy,
+                        format!(
+                            "the devices of {}'s last run are still served: end kumiki node serve {}, \
                          and virtiofsd if it has a folder",
-                        self.title(),
-                        self.name
-                    )));
+                            self.title(),
+                            self.name
+                        ),
+                    ));
                 }
                 outcome => return outcome.map_err(|error| self.not_arrived("starting", error)),
             }
@@ -215,11 +204,14 @@ impl Device {
             return self.failed(doing, error);
         }
         let (title, name) = (self.title(), &self.name);
-        Error::Refused(format!(
-            "{doing} {title}: an interrupt to a cpu of it was not seen to arrive within 1 ms, so \
+        Error::refused(
+            ErrorKind::Lost,
+            format!(
+                "{doing} {title}: an interrupt to a cpu of it was not seen to arrive within 1 ms, so \
              that cpu may run or not, and is kept from the host: kumiki node kill {name} tries \
              to stop it again"
-        ))
+            ),
+        )
     }
 
     /// Gives everything back, once those who still look at it have gone: clients
@@ -240,11 +232,14 @@ impl Device {
                     std::thread::sleep(LEAVING_LIMIT / 100);
                 }
                 Err(Errno::BUSY) => {
-                    return Err(Error::Refused(format!(
-                        "{} {} is in use: stop it first, and end what reads it",
-                        self.kind.noun(),
-                        self.name
-                    )));
+                    return Err(Error::refused(
+                        ErrorKind::Busy,
+                        format!(
+                            "{} {} is in use: stop it first, and end what reads it",
+                            self.kind.noun(),
+                            self.name
+                        ),
+                    ));
                 }
                 outcome => {
                     outcome.map_err(|error| self.failed("releasing", error))?;
@@ -275,20 +270,72 @@ impl Device {
 
     fn failed(&self, doing: &str, error: Errno) -> Error {
         if error == Errno::ALREADY {
-            return Error::Refused(format!(
-                "{} was started or stopped by another kumiki meanwhile: see kumiki {} ls",
-                self.title(),
-                self.kind.noun()
-            ));
+            return Error::refused(
+                ErrorKind::Busy,
+                format!(
+                    "{} was started or stopped by another kumiki meanwhile: see kumiki {} ls",
+                    self.title(),
+                    self.kind.noun()
+                ),
+            );
         }
         Error::os(format!("{doing} {}", self.title()), error)
     }
 }
 
-/// That a name is taken.
-pub(crate) fn exists(kind: Kind, name: &str) -> Error {
+/// Refusal of a new node or image.
+fn not_created(kind: Holding, name: &str, error: Errno) -> Error {
+    match error {
+        Errno::EXIST => exists(kind, name),
+        Errno::NOSPC => Error::refused(
+            ErrorKind::NoMemory,
+            format!(
+                "node {name}: no 32 KiB below 1 MiB are left; delete another node (kumiki node ls)"
+            ),
+        ),
+        error => Error::os(format!("making {} {name}", kind.noun()), error),
+    }
+}
+
+/// Refusal of an attachment.
+fn not_attached(kind: Holding, name: &str, mode: u32, error: Errno) -> Error {
     let noun = kind.noun();
-    Error::Refused(format!("{noun} {name} exists: choose another name, or remove it first"))
+    match (error, mode) {
+        (Errno::NOENT, _) => Error::refused(
+            ErrorKind::NotFound,
+            format!("there is no {noun} {name}: see kumiki {noun} ls"),
+        ),
+        (Errno::BUSY, abi::TALK) => Error::refused(
+            ErrorKind::Busy,
+            format!("all {} channels of node {name} are in use: end another exec", abi::CHANNELS),
+        ),
+        (Errno::BUSY, _) => {
+            // It may be gone by now, or only read.
+            let owner = sysfs::one(kind, name).ok().filter(|entry| entry.owner != 0);
+            let process = owner.map(|entry| format!(" (process {})", entry.owner));
+            Error::refused(
+                ErrorKind::Busy,
+                format!(
+                    "{noun} {name} is in use by another kumiki{}: wait for it, or end it",
+                    process.unwrap_or_default()
+                ),
+            )
+        }
+        (Errno::NOTCONN, _) => Error::refused(
+            ErrorKind::NotRunning,
+            format!("node {name} does not run: kumiki node start {name}"),
+        ),
+        (error, _) => Error::os(format!("attaching to {noun} {name}"), error),
+    }
+}
+
+/// That a name is taken.
+pub(crate) fn exists(kind: Holding, name: &str) -> Error {
+    let noun = kind.noun();
+    Error::refused(
+        ErrorKind::Exists,
+        format!("{noun} {name} exists: choose another name, or remove it first"),
+    )
 }
 
 /// Memory that the host's kernel takes for available without swapping.
@@ -297,6 +344,42 @@ pub(crate) fn available_bytes() -> Result<u64> {
     let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map(|kib| kib << 10)
-        .ok_or_else(|| Error::Refused(format!("{path} has no MemAvailable: Linux 3.14 is needed")))
+    kib.map(|kib| kib << 10).ok_or_else(|| {
+        Error::refused(
+            ErrorKind::Unsupported,
+            format!("{path} has no MemAvailable: Linux 3.14 is needed"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_of_the_module_has_a_kind() {
+        let file = File::open("/dev/null").unwrap();
+        let device = Device { file, kind: Holding::Node, name: "n1".into() };
+        let attached = |mode, error| not_attached(Holding::Node, "n1", mode, error);
+        let rows = [
+            (ErrorKind::Exists, not_created(Holding::Node, "n1", Errno::EXIST)),
+            (ErrorKind::NoMemory, not_created(Holding::Node, "n1", Errno::NOSPC)),
+            (ErrorKind::System, not_created(Holding::Image, "i1", Errno::NOMEM)),
+            (ErrorKind::NotFound, attached(abi::OWN, Errno::NOENT)),
+            (ErrorKind::Busy, attached(abi::TALK, Errno::BUSY)),
+            (ErrorKind::NotRunning, attached(abi::TALK, Errno::NOTCONN)),
+            (ErrorKind::System, attached(abi::READ, Errno::PERM)),
+            (ErrorKind::NoCpu, device.no_cpu(1, Errno::BUSY)),
+            (ErrorKind::NoCpu, device.no_cpu(1, Errno::OPNOTSUPP)),
+            (ErrorKind::Full, device.no_memory("taking", Errno::NOSPC)),
+            (ErrorKind::NoMemory, device.no_memory("taking", Errno::NODEV)),
+            (ErrorKind::Busy, device.failed("sealing", Errno::ALREADY)),
+            (ErrorKind::Lost, device.not_arrived("stopping", Errno::IO)),
+            // It is not the module's device.
+            (ErrorKind::System, device.lend().unwrap_err()),
+        ];
+        for (kind, error) in rows {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
 }

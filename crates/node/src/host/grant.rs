@@ -10,7 +10,7 @@ use crate::module::sysfs;
 /// Everything that starting another node takes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
-    pub(crate) entry: sysfs::Entry,
+    pub(crate) entry: sysfs::Status,
     pub(crate) record: Record,
     /// Where its image is.
     pub(crate) image: Vec<Piece>,

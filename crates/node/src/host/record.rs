@@ -8,7 +8,7 @@ use crate::host::device::Device;
 use crate::host::spec::Spec;
 use crate::module::{abi, sysfs};
 use crate::wire::window::Window;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Parts that a node was made of; kept in its own memory, so that whoever finds the
 /// node finds this.
@@ -60,17 +60,21 @@ impl Record {
 
     /// As it is kept in the window.
     pub(crate) fn to_json(&self) -> Result<Vec<u8>> {
-        let json = serde_json::to_vec(self).map_err(|error| Error::Refused(error.to_string()))?;
+        let json = serde_json::to_vec(self)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         if json.len() >= abi::RECORD_BYTES {
-            return Err(Error::Refused(format!(
-                "node {}: a command line of {} bytes and {} devices are {} bytes to keep, of {} at \
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "node {}: a command line of {} bytes and {} devices are {} bytes to keep, of {} at \
                  most: give it shorter paths, or fewer devices",
-                self.name,
-                self.command_line.len(),
-                self.devices.len(),
-                json.len(),
-                abi::RECORD_BYTES - 1
-            )));
+                    self.name,
+                    self.command_line.len(),
+                    self.devices.len(),
+                    json.len(),
+                    abi::RECORD_BYTES - 1
+                ),
+            ));
         }
         Ok(json)
     }
@@ -84,7 +88,7 @@ pub(crate) fn window_of(first: &Piece) -> Piece {
 /// A node's window, mapped, and the record in it if there is a whole one.
 pub(crate) fn window(
     device: &Device,
-    entry: &sysfs::Entry,
+    entry: &sysfs::Status,
     writable: bool,
 ) -> Result<(Window, Option<Record>)> {
     let first = entry.pieces.first().ok_or_else(|| incomplete(&entry.name))?;
@@ -97,8 +101,11 @@ pub(crate) fn window(
 
 /// That a node cannot do anything but go.
 pub(crate) fn incomplete(name: &str) -> Error {
-    Error::Refused(format!(
-        "node {name} is not complete: its making was interrupted; kumiki node delete {name}, and \
+    Error::refused(
+        ErrorKind::Damaged,
+        format!(
+            "node {name} is not complete: its making was interrupted; kumiki node delete {name}, and \
          make it again"
-    ))
+        ),
+    )
 }

@@ -6,9 +6,9 @@ use kumiki_boot::Piece;
 use crate::host::device::{Device, HOST_KEEPS_BYTES, available_bytes};
 use crate::host::spec::MemorySource;
 use crate::memory::{blocks, numa};
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Adds pieces, or says why there are not enough.
 type Way = fn(&Device, u64, u64, &[u32], &mut Vec<Piece>) -> Result<()>;
@@ -44,16 +44,19 @@ pub(crate) fn pieces(
     if taken.iter().map(|piece| piece.bytes).sum::<u64>() >= bytes {
         return Ok(taken);
     }
-    Err(Error::Refused(format!("{}: {}", device.title(), reasons.join("; "))))
+    Err(Error::refused(ErrorKind::NoMemory, format!("{}: {}", device.title(), reasons.join("; "))))
 }
 
 fn leaves_enough(bytes: u64) -> Result<()> {
     let available = available_bytes()?;
     if bytes.saturating_add(HOST_KEEPS_BYTES) > available {
-        return Err(Error::Refused(format!(
-            "{bytes} bytes of memory are not free: the host has {available} available and \
+        return Err(Error::refused(
+            ErrorKind::NoMemory,
+            format!(
+                "{bytes} bytes of memory are not free: the host has {available} available and \
              keeps {HOST_KEEPS_BYTES}; ask for less, or delete a node or an image"
-        )));
+            ),
+        ));
     }
     Ok(())
 }
@@ -82,11 +85,14 @@ fn contiguous(
         let least = if taken.is_empty() { first_bytes } else { abi::PIECE_UNIT };
         size = if smaller >= least || size <= least { smaller } else { least };
         if size < least || taken.len() == abi::PIECES {
-            return Err(Error::Refused(format!(
-                "{left} of {bytes} bytes of memory are not free in contiguous pieces (of at \
+            return Err(Error::refused(
+                ErrorKind::NoMemory,
+                format!(
+                    "{left} of {bytes} bytes of memory are not free in contiguous pieces (of at \
                  least {least}){}: free some (echo 1 > /proc/sys/vm/drop_caches), or ask for less",
-                numa::restriction(numa_nodes)
-            )));
+                    numa::restriction(numa_nodes)
+                ),
+            ));
         }
     }
     Ok(())
@@ -142,10 +148,13 @@ fn set_aside(
     if left == 0 {
         return Ok(());
     }
-    Err(Error::Refused(format!(
-        "{left} of {bytes} bytes were not kept from this machine's kernel: start it with \
+    Err(Error::refused(
+        ErrorKind::NoMemory,
+        format!(
+            "{left} of {bytes} bytes were not kept from this machine's kernel: start it with \
          memmap=SIZE$ADDRESS or mem=SIZE{refusals}"
-    )))
+        ),
+    ))
 }
 
 /// Memory taken from the host that is no node's yet. It stays when this value goes:
@@ -161,7 +170,7 @@ impl std::fmt::Debug for Reservation {
 impl Reservation {
     /// Takes so much.
     pub fn take(name: &str, bytes: u64, source: MemorySource) -> Result<Self> {
-        let (device, _) = Device::create(Kind::Image, name)?;
+        let (device, _) = Device::create(Holding::Image, name)?;
         match pieces(&device, bytes, abi::PIECE_UNIT, source, &numa::with_memory()) {
             Ok(_) => Ok(Reservation(device)),
             Err(error) => {
@@ -179,7 +188,7 @@ impl Reservation {
 
 /// Memory of all nodes and images.
 fn held() -> Result<Vec<Piece>> {
-    let all = [sysfs::all(Kind::Node)?, sysfs::all(Kind::Image)?].concat();
+    let all = [sysfs::all(Holding::Node)?, sysfs::all(Holding::Image)?].concat();
     Ok(all.into_iter().flat_map(|entry| entry.pieces).collect())
 }
 
@@ -214,5 +223,11 @@ mod tests {
         assert_eq!(free(&[piece(90, 20), piece(190, 20)]), [piece(110, 80)]);
         assert_eq!(free(&[piece(100, 100)]), []);
         assert_eq!(free(&[piece(300, 100), piece(0, 100)]), [piece(100, 100)]);
+    }
+
+    #[test]
+    fn more_than_the_host_has_is_refused_as_memory() {
+        assert_eq!(leaves_enough(u64::MAX).unwrap_err().kind(), ErrorKind::NoMemory);
+        leaves_enough(0).unwrap();
     }
 }

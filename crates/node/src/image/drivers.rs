@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use kumiki_boot::Initramfs;
 
 use crate::image::module_file::{modinfo, module};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Where they lie in a node: a module a file, and a list of them for each kind of device.
 pub(crate) const FOLDER: &str = "/lib/kumiki/devices";
@@ -35,13 +35,19 @@ const ROOT_MODULES: [&str; 5] = ["libnvdimm", "nd_e820", "nd_pmem", "erofs", "ov
 /// Puts into a node's initramfs what it needs for its root.
 pub(crate) fn add_of_root(initramfs: &mut Initramfs, release: Option<&str>) -> Result<()> {
     let release = release.ok_or_else(|| {
-        Error::Refused("the kernel does not say its release, and a root needs its modules".into())
+        Error::refused(
+            ErrorKind::Invalid,
+            "the kernel does not say its release, and a root needs its modules",
+        )
     })?;
     let kernel = KernelModules::of(release).ok_or_else(|| {
-        Error::Refused(format!(
-            "a root needs modules of the node's kernel, and there are none in \
+        Error::refused(
+            ErrorKind::NotFound,
+            format!(
+                "a root needs modules of the node's kernel, and there are none in \
              /lib/modules/{release}: install linux-image-{release}, or bring them there"
-        ))
+            ),
+        )
     })?;
     initramfs.folder(FOLDER)?;
     add_list(initramfs, (ROOT, &ROOT_MODULES), &kernel, release, &mut BTreeSet::new())
@@ -68,7 +74,10 @@ fn add_from(
 ) -> Result<()> {
     let (name, bytes) = module(ours, Some(release))?;
     if name != TRANSPORT_MODULE {
-        return Err(Error::Refused(format!("{}: it is the module {name}", ours.display())));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{}: it is the module {name}", ours.display()),
+        ));
     }
     initramfs.folder(FOLDER)?;
     initramfs.file(&file_of(TRANSPORT_MODULE), 0o644, &bytes)?;
@@ -154,7 +163,7 @@ impl KernelModules {
             return Ok(());
         }
         let path = self.files.get(name).ok_or_else(|| {
-            Error::Refused(format!(
+            Error::refused(ErrorKind::NotFound, format!(
                 "kernel {release} has no module {name} in /lib/modules, and another one needs it"
             ))
         })?;

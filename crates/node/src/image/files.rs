@@ -7,7 +7,7 @@ use kumiki_boot::Kernel;
 
 use crate::image::origin::{Bytes, Origin};
 use crate::image::shipped::Shipped;
-use crate::image::{Image, ImageInfo, content_hash};
+use crate::image::{Image, ImageInfo, KernelForm, content_hash};
 use crate::wire::stages::{LoadParts, timed};
 use crate::{Error, Result};
 
@@ -65,9 +65,10 @@ impl Read {
 impl Image {
     /// Writes its kernel, as it is shipped, and its initramfs to files.
     pub fn save(&self, files: &Files) -> Result<()> {
-        for (path, part) in
-            [(&files.kernel, self.kernel(true)?.1), (&files.initramfs, self.initramfs())]
-        {
+        for (path, part) in [
+            (&files.kernel, self.kernel(KernelForm::BzImage)?.1),
+            (&files.initramfs, self.initramfs()),
+        ] {
             let mut bytes = vec![0; part.bytes as usize];
             self.memory().read(part.at as usize, &mut bytes);
             fs::write(path, bytes).map_err(|error| Error::file(path, error))?;
@@ -76,14 +77,14 @@ impl Image {
     }
 
     /// To start from it with its kernel in one of its forms.
-    pub(crate) fn origin(&self, compressed: bool) -> Result<Origin<'_>> {
-        let (kernel, part) = self.kernel(compressed)?;
+    pub(crate) fn origin(&self, form: KernelForm) -> Result<Origin<'_>> {
+        let (kernel, part) = self.kernel(form)?;
         Ok(Origin {
             kernel,
             kernel_bytes: Bytes::Resident(self.memory(), part),
             initramfs: Bytes::Resident(self.memory(), self.initramfs()),
             unpacked_bytes: self.unpacked_bytes(),
-            checks_bsp_bit: self.kernel(false)?.0.checks_bsp_bit() == Some(true),
+            checks_bsp_bit: self.kernel(KernelForm::Vmlinux)?.0.checks_bsp_bit() == Some(true),
             root: self.root(),
         })
     }

@@ -9,17 +9,17 @@ use crate::host::device::{self, Device};
 use crate::image::initramfs::Base;
 use crate::image::module_file;
 use crate::image::needs::Needs;
-use crate::image::origin::{Bytes, Origin, Part};
+use crate::image::origin::{Bytes, Extent, Origin};
 use crate::image::root::{Made, Unpacked};
 use crate::image::shipped::Shipped;
 use crate::image::{
     HEADER_BYTES, Header, Image, ImageInfo, ImageKind, PAGE_BYTES, content_hash, fill, link,
     same_content, whole,
 };
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, requests, sysfs};
 use crate::wire::stages::{LoadParts, timed};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Parts of an image to be, read and not yet uncompressed.
 pub(crate) struct Ingredients {
@@ -85,7 +85,8 @@ impl Ingredients {
                 if header.bzimage.is_some() { header.bzimage_bytes } else { header.kernel_bytes };
             own.bytes == kernel && header.initramfs.bytes == self.initramfs.len() as u64
         };
-        for entry in sysfs::all(Kind::Image)?.into_iter().filter(|entry| entry.state == "sealed") {
+        for entry in sysfs::all(Holding::Image)?.into_iter().filter(|entry| entry.state == "sealed")
+        {
             let header = whole(&entry)?.filter(same_lengths);
             if header.is_some_and(|header| header.sha256 == self.sha256()) {
                 return Ok(Some(entry.name));
@@ -142,7 +143,7 @@ impl Ingredients {
         let root = self.root.map(Unpacked::made).transpose()?;
         let mut at = HEADER_BYTES;
         let mut place = |bytes: &[u8]| {
-            let part = Part { at, bytes: bytes.len() as u64 };
+            let part = Extent { at, bytes: bytes.len() as u64 };
             at = (at + part.bytes).next_multiple_of(PAGE_BYTES);
             part
         };
@@ -162,14 +163,17 @@ impl Ingredients {
         header.root = root.as_ref().map(|root| root.part(at));
         let total = at + root.as_ref().map_or(0, |root| root.bytes);
         let total = total.next_multiple_of(abi::PIECE_UNIT);
-        let json =
-            serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
+        let json = serde_json::to_vec(&header)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         if json.len() as u64 + 16 > HEADER_BYTES {
-            return Err(Error::Refused(format!(
-                "the kernel's description has {} bytes; at most {} fit: it has too many segments",
-                json.len(),
-                HEADER_BYTES - 16
-            )));
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "the kernel's description has {} bytes; at most {} fit: it has too many segments",
+                    json.len(),
+                    HEADER_BYTES - 16
+                ),
+            ));
         }
         Ok(Prepared {
             header,
@@ -228,7 +232,7 @@ impl Prepared {
         if let Some(known) = same_content(&header.sha256)? {
             return link(name, &known);
         }
-        let (device, _) = Device::create(Kind::Image, name)?;
+        let (device, _) = Device::create(Holding::Image, name)?;
         let filled = fill(
             &device,
             self.total,
@@ -265,8 +269,8 @@ impl Image {
     /// Puts a kernel and what belongs into its initramfs into memory.
     pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
         requests::probe()?;
-        if sysfs::all(Kind::Image)?.iter().any(|image| image.name == name) {
-            return Err(device::exists(Kind::Image, name));
+        if sysfs::all(Holding::Image)?.iter().any(|image| image.name == name) {
+            return Err(device::exists(Holding::Image, name));
         }
         let ingredients = Ingredients::read(kernel_file, base)?;
         // Before the longest step.

@@ -8,7 +8,7 @@ use crate::image::drivers;
 use crate::image::module_file::{modinfo, module, read};
 use crate::image::root::{self, RootOf};
 use crate::wire::AGENT;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Path of the agent's module in a node.
 pub(crate) const GUEST_MODULE: &str = "/lib/kumiki/osnode-guest.ko";
@@ -102,8 +102,12 @@ impl Base {
     }
 
     fn accept(&self, config: &KernelConfig, kernel_file: &Path, place: &str) -> Result<()> {
-        let refused =
-            |error| Error::Refused(format!("{}, by {place}: {error}", kernel_file.display()));
+        let refused = |error| {
+            Error::refused(
+                ErrorKind::Invalid,
+                format!("{}, by {place}: {error}", kernel_file.display()),
+            )
+        };
         config.check(None).map_err(refused)?;
         for path in self.initrd.iter().chain(&self.overlay) {
             let packed = packing(&read(path)?).map_err(|error| of(path, &error))?;
@@ -125,12 +129,15 @@ impl Base {
         let mut places =
             folders.iter().flatten().flat_map(|folder| names.iter().map(|name| folder.join(name)));
         places.find(|path| path.exists()).ok_or_else(|| {
-            Error::Refused(format!(
-                "no osnode-guest.ko for kernel {} in /lib/modules: without it a restart of the \
+            Error::refused(
+                ErrorKind::NotFound,
+                format!(
+                    "no osnode-guest.ko for kernel {} in /lib/modules: without it a restart of the \
                  node restarts the machine; build kernel/osnode for that kernel (DKMS does) or \
                  give the file with --guest-module",
-                release.unwrap_or("(it does not say its release)")
-            ))
+                    release.unwrap_or("(it does not say its release)")
+                ),
+            )
         })
     }
 }
@@ -141,13 +148,13 @@ fn archive(initramfs: &mut Initramfs, path: &Path) -> Result<()> {
 
 /// Refusal of a file, by its fault.
 fn of(path: &Path, error: &kumiki_boot::Error) -> Error {
-    Error::Refused(format!("{}: {error}", path.display()))
+    Error::refused(ErrorKind::Invalid, format!("{}: {error}", path.display()))
 }
 
 fn of_file(path: &Path) -> Result<KernelConfig> {
     let text = String::from_utf8_lossy(&read(path)?).into_owned();
     KernelConfig::parse(&text)
-        .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))
+        .map_err(|error| Error::refused(ErrorKind::Invalid, format!("{}: {error}", path.display())))
 }
 
 /// Where distributions put a kernel's configuration: beside it, or with its modules.
@@ -164,10 +171,10 @@ fn config_places(kernel_file: &Path, release: &str) -> Vec<PathBuf> {
 /// A static busybox with a link for each of its programs.
 fn busybox(initramfs: &mut Initramfs) -> Result<()> {
     let path = BUSYBOX.map(Path::new).into_iter().find(|path| path.exists()).ok_or_else(|| {
-        Error::Refused(
+        Error::refused(
+            ErrorKind::NotFound,
             "no static busybox at /bin/busybox for the node's programs: install busybox-static, \
-             or give an initrd with --initrd"
-                .into(),
+             or give an initrd with --initrd",
         )
     })?;
     initramfs.busybox(path)?;
@@ -179,10 +186,10 @@ fn busybox(initramfs: &mut Initramfs) -> Result<()> {
 fn guest_module(path: &Path, release: Option<&str>) -> Result<Vec<u8>> {
     let (name, bytes) = module(path, release)?;
     if name != "osnode_guest" {
-        return Err(Error::Refused(format!(
-            "{}: it is the module {name}: osnode_guest is needed",
-            path.display()
-        )));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{}: it is the module {name}: osnode_guest is needed", path.display()),
+        ));
     }
     Ok(bytes)
 }
@@ -197,10 +204,13 @@ fn modules(paths: &[PathBuf], release: Option<&str>) -> Result<Vec<(String, Vec<
             |needed: &str| modules.iter().any(|(name, _)| *name == needed.replace('-', "_"));
         let missing = depends.split(',').find(|needed| !needed.is_empty() && !is_there(needed));
         if let Some(needed) = missing {
-            return Err(Error::Refused(format!(
-                "{}: the module {name} needs {needed}: give that one's file before it",
-                path.display()
-            )));
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "{}: the module {name} needs {needed}: give that one's file before it",
+                    path.display()
+                ),
+            ));
         }
         modules.push((name, bytes));
     }

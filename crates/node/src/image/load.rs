@@ -10,11 +10,11 @@ use crate::module::{abi, sysfs};
 use crate::wire::AGENT;
 use crate::wire::early::StartId;
 use crate::wire::stages::{LoadParts, timed};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Works a start out: what goes where.
 pub(crate) fn plan(
-    entry: &sysfs::Entry,
+    entry: &sysfs::Status,
     record: &Record,
     origin: &Origin<'_>,
     clocks: Clocks,
@@ -33,8 +33,12 @@ pub(crate) fn plan(
         line.word(&record.command_line);
     }
     let ids = entry.cpus.iter().map(|&(_, id)| {
-        u8::try_from(id)
-            .map_err(|_| Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits")))
+        u8::try_from(id).map_err(|_| {
+            Error::refused(
+                ErrorKind::NoCpu,
+                format!("APIC id {id}: a node's kernel is told 8 bits"),
+            )
+        })
     });
     let cpus = ids.collect::<Result<Vec<u8>>>()?;
     // One cpu is used in any case.
@@ -49,7 +53,7 @@ pub(crate) fn plan(
 /// Makes the plan's writes through mappings of a node's memory.
 pub(crate) fn load(
     map: impl Fn(Piece) -> Result<Memory>,
-    entry: &sysfs::Entry,
+    entry: &sysfs::Status,
     plan: &Plan,
     origin: &Origin<'_>,
     parts: &mut LoadParts,
@@ -58,17 +62,23 @@ pub(crate) fn load(
     let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
     let maps = [(first, map(first)?), (slice, map(slice)?)];
     let damaged = || {
-        Error::Refused(format!(
-            "the kernel of node {}'s image is damaged, its parts being beyond its end: something \
+        Error::refused(
+            ErrorKind::Damaged,
+            format!(
+                "the kernel of node {}'s image is damaged, its parts being beyond its end: something \
              wrote to its memory; kumiki image verify says more",
-            entry.name
-        ))
+                entry.name
+            ),
+        )
     };
     for write in &plan.writes {
         let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
         let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));
         let (piece, memory) = found.ok_or_else(|| {
-            Error::Refused(format!("a write to {:#x}, which is not the node's", write.address))
+            Error::refused(
+                ErrorKind::Damaged,
+                format!("a write to {:#x}, which is not the node's", write.address),
+            )
         })?;
         let at = (write.address - piece.address) as usize;
         match &write.source {

@@ -28,15 +28,15 @@ use crate::host::reservation;
 use crate::host::spec::MemorySource;
 use crate::image::hash::hex;
 use crate::image::needs::Needs;
-use crate::image::origin::Part;
+use crate::image::origin::Extent;
 use crate::image::root::{Made, RootPart};
 use crate::image::snapshot::Snapshot;
 use crate::memory::Memory;
 use crate::memory::numa;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::wire::stages::timed;
-use crate::{Error, Result, listing};
+use crate::{Error, ErrorKind, Result, listing};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -49,11 +49,11 @@ pub(crate) struct Header {
     /// Of the kernel's file, of a bare vmlinux its trimmed bytes, and the initramfs.
     pub(crate) sha256: String,
     pub(crate) kernel: Kernel,
-    pub(crate) kernel_bytes: Part,
+    pub(crate) kernel_bytes: Extent,
     /// The same kernel as it is shipped.
     pub(crate) bzimage: Option<Kernel>,
-    pub(crate) bzimage_bytes: Part,
-    pub(crate) initramfs: Part,
+    pub(crate) bzimage_bytes: Extent,
+    pub(crate) initramfs: Extent,
     /// Memory that its files take once they are unpacked; 0 if nobody has looked.
     #[serde(default)]
     pub(crate) unpacked_bytes: u64,
@@ -81,6 +81,16 @@ impl std::fmt::Debug for Image {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Image").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// Form of the kernel that a start copies into a node's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelForm {
+    /// Uncompressed, as it runs.
+    #[default]
+    Vmlinux,
+    /// As it is shipped: it decompresses itself first, the paper's way.
+    BzImage,
 }
 
 /// Kind of an image.
@@ -134,17 +144,20 @@ impl Header {
 impl Image {
     /// Maps an image.
     pub fn open(name: &str) -> Result<Self> {
-        let device = Device::read(Kind::Image, name)?;
-        let entry = sysfs::one(Kind::Image, name)?;
+        let device = Device::read(Holding::Image, name)?;
+        let entry = sysfs::one(Holding::Image, name)?;
         if entry.state != "sealed" {
             return Err(incomplete(name));
         }
         let memory = device.map(&entry.pieces, false)?;
         if snapshot::is_one(&memory) {
-            return Err(Error::Refused(format!(
-                "image {name} is a snapshot, which has no kernel for other nodes: kumiki node \
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "image {name} is a snapshot, which has no kernel for other nodes: kumiki node \
                  start NODE --from {name}"
-            )));
+                ),
+            ));
         }
         let mut image = Image::of(name, memory, &entry.pieces)?;
         image._device = Some(device);
@@ -165,10 +178,10 @@ impl Image {
     /// All images.
     pub fn list() -> Result<Vec<ImageInfo>> {
         let users = listing::users()?;
-        let all = sysfs::all(Kind::Image)?;
-        let first = |entry: &sysfs::Entry| entry.pieces.first().map(|piece| piece.address);
-        let nodes = sysfs::all(Kind::Node)?;
-        let describe = |entry: &sysfs::Entry| {
+        let all = sysfs::all(Holding::Image)?;
+        let first = |entry: &sysfs::Status| entry.pieces.first().map(|piece| piece.address);
+        let nodes = sysfs::all(Holding::Node)?;
+        let describe = |entry: &sysfs::Status| {
             let is_sealed = entry.state == "sealed";
             let contents = if is_sealed { Some(contents(entry)?) } else { None };
             let others = all.iter().filter(|other| {
@@ -196,7 +209,7 @@ impl Image {
                     info.kind = ImageKind::Snapshot;
                     if let Some(header) = header {
                         info.sha256 = Some(snapshot::identity(&header));
-                        let suits = |node: &&sysfs::Entry| header.has_place_of(node);
+                        let suits = |node: &&sysfs::Status| header.has_place_of(node);
                         info.nodes =
                             nodes.iter().filter(suits).map(|node| node.name.clone()).collect();
                         (info.of, info.release) = (Some(header.node), header.release);
@@ -208,14 +221,14 @@ impl Image {
             }
             Ok(info)
         };
-        sysfs::each(Kind::Image, describe)
+        sysfs::each(Holding::Image, describe)
     }
 
     /// Gives its memory back, unless it has another name. One that nodes start
     /// from is refused without `force`: they run on, having copies, but do not
     /// start again before there is an image of this name.
     pub fn remove(name: &str, force: bool) -> Result<()> {
-        let device = Device::own(Kind::Image, name)?;
+        let device = Device::own(Holding::Image, name)?;
         device.release_if(|| unused(name, force))
     }
 
@@ -223,7 +236,7 @@ impl Image {
     /// Each is tried; `told` hears of what has gone, and the first failure is returned.
     pub fn evict(mut told: impl FnMut(&ImageInfo)) -> Result<()> {
         let being_made = |image: &ImageInfo| {
-            image.state != "sealed" && Device::own(Kind::Image, &image.name).is_err()
+            image.state != "sealed" && Device::own(Holding::Image, &image.name).is_err()
         };
         let mut failure = None;
         for image in Image::list()? {
@@ -239,9 +252,9 @@ impl Image {
 
     /// The same as [`verify`](Self::verify) of an image of either kind.
     pub fn check(name: &str) -> Result<Option<&'static str>> {
-        let entry = sysfs::one(Kind::Image, name)?;
+        let entry = sysfs::one(Holding::Image, name)?;
         let is_snapshot = entry.state == "sealed" && {
-            let device = Device::read(Kind::Image, name)?;
+            let device = Device::read(Holding::Image, name)?;
             snapshot::is_one(&device.map(&entry.pieces, false)?)
         };
         if is_snapshot { Snapshot::open(name)?.verify() } else { Image::open(name)?.verify() }
@@ -253,7 +266,8 @@ impl Image {
     pub fn verify(&self) -> Result<Option<&'static str>> {
         let header = &self.header;
         let is_bare = header.bzimage.is_none();
-        let file = self.read(self.kernel(!is_bare)?.1);
+        let form = if is_bare { KernelForm::Vmlinux } else { KernelForm::BzImage };
+        let file = self.read(self.kernel(form)?.1);
         let mut hash = Sha256::new();
         hash.update(&file);
         hash.update(self.read(header.initramfs));
@@ -276,7 +290,7 @@ impl Image {
         Ok((!same).then_some("its uncompressed kernel"))
     }
 
-    fn read(&self, part: Part) -> Vec<u8> {
+    fn read(&self, part: Extent) -> Vec<u8> {
         let mut bytes = vec![0; part.bytes as usize];
         self.memory.read(part.at as usize, &mut bytes);
         bytes
@@ -298,12 +312,15 @@ impl Image {
     }
 
     /// The kernel in one of its forms, and its bytes.
-    pub(crate) fn kernel(&self, compressed: bool) -> Result<(&Kernel, Part)> {
-        if !compressed {
+    pub(crate) fn kernel(&self, form: KernelForm) -> Result<(&Kernel, Extent)> {
+        if form == KernelForm::Vmlinux {
             return Ok((&self.header.kernel, self.header.kernel_bytes));
         }
         let bzimage = self.header.bzimage.as_ref().ok_or_else(|| {
-            Error::Refused(format!("image {} was made of a vmlinux and has no bzImage", self.name))
+            Error::refused(
+                ErrorKind::Invalid,
+                format!("image {} was made of a vmlinux and has no bzImage", self.name),
+            )
         })?;
         Ok((bzimage, self.header.bzimage_bytes))
     }
@@ -313,7 +330,7 @@ impl Image {
         self.root
     }
 
-    pub(crate) fn initramfs(&self) -> Part {
+    pub(crate) fn initramfs(&self) -> Extent {
         self.header.initramfs
     }
 
@@ -335,44 +352,56 @@ impl Image {
 /// Whether an image may go.
 fn unused(name: &str, force: bool) -> Result<()> {
     let users = listing::users()?;
-    let entry = sysfs::one(Kind::Image, name)?;
+    let entry = sysfs::one(Holding::Image, name)?;
     let has_root = entry.state == "sealed"
         && whole(&entry).is_ok_and(|header| header.is_some_and(|header| header.root.is_some()));
     let running = users.running_of(name).join(", ");
     if has_root && !running.is_empty() {
-        return Err(Error::Refused(format!(
-            "image {name} is the root of {running}, which has no copy of it: kumiki node stop \
+        return Err(Error::refused(
+            ErrorKind::Running,
+            format!(
+                "image {name} is the root of {running}, which has no copy of it: kumiki node stop \
              {running} first"
-        )));
+            ),
+        ));
     }
     let of_root = has_root.then(|| snapshots_on(&entry)).transpose()?.unwrap_or_default();
     if !of_root.is_empty() {
         let of_root = of_root.join(", ");
-        return Err(Error::Refused(format!(
-            "image {name} is the root of snapshot {of_root}, which has no copy of it: kumiki image \
+        return Err(Error::refused(
+            ErrorKind::Busy,
+            format!(
+                "image {name} is the root of snapshot {of_root}, which has no copy of it: kumiki image \
              rm {of_root} first"
-        )));
+            ),
+        ));
     }
     let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
     if !lent.is_empty() {
-        return Err(Error::Refused(format!(
-            "image {name} is what another node starts {lent} from at any time: kumiki node \
+        return Err(Error::refused(
+            ErrorKind::Busy,
+            format!(
+                "image {name} is what another node starts {lent} from at any time: kumiki node \
              stop {lent} takes that back"
-        )));
+            ),
+        ));
     }
     if !nodes.is_empty() && !force {
-        return Err(Error::Refused(format!(
-            "image {name} is in use by {nodes}: delete that first, or remove the image with \
+        return Err(Error::refused(
+            ErrorKind::Busy,
+            format!(
+                "image {name} is in use by {nodes}: delete that first, or remove the image with \
              --force; a node that runs goes on, and starts again once there is an image of \
              this name"
-        )));
+            ),
+        ));
     }
     Ok(())
 }
 
 /// Snapshots of nodes whose root is in an image's memory.
-fn snapshots_on(image: &sysfs::Entry) -> Result<Vec<String>> {
-    let found = sysfs::each(Kind::Image, |entry| {
+fn snapshots_on(image: &sysfs::Status) -> Result<Vec<String>> {
+    let found = sysfs::each(Holding::Image, |entry| {
         let root = match contents(entry)? {
             Contents::Snapshot(Some(header)) => header.root,
             _ => None,
@@ -393,11 +422,11 @@ enum Contents {
     Damaged,
 }
 
-fn contents(entry: &sysfs::Entry) -> Result<Contents> {
+fn contents(entry: &sysfs::Status) -> Result<Contents> {
     if entry.state != "sealed" {
         return Ok(Contents::Damaged);
     }
-    let device = Device::read(Kind::Image, &entry.name)?;
+    let device = Device::read(Holding::Image, &entry.name)?;
     let memory = device.map(&entry.pieces, false)?;
     if snapshot::is_one(&memory) {
         return Ok(Contents::Snapshot(snapshot::header(&entry.name, &memory).ok()));
@@ -406,8 +435,8 @@ fn contents(entry: &sysfs::Entry) -> Result<Contents> {
 }
 
 /// A sealed image's header, unless it is damaged.
-pub(crate) fn whole(entry: &sysfs::Entry) -> Result<Option<Header>> {
-    let device = Device::read(Kind::Image, &entry.name)?;
+pub(crate) fn whole(entry: &sysfs::Status) -> Result<Option<Header>> {
+    let device = Device::read(Holding::Image, &entry.name)?;
     Ok(header(&entry.name, &device.map(&entry.pieces, false)?).ok())
 }
 
@@ -419,19 +448,24 @@ pub(crate) fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
 
 /// One more name for an image, which takes no memory.
 pub(crate) fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
-    let (device, _) = Device::create(Kind::Image, name)?;
+    let (device, _) = Device::create(Holding::Image, name)?;
     if let Err(error) = device.link(&known.name) {
         // It would only be in the way; its own error matters more than this one's.
         let _ = device.release();
         return Err(error);
     }
     let made = Image::list()?.into_iter().find(|image| image.name == name);
-    made.ok_or_else(|| Error::Refused(format!("image {name} was removed meanwhile: add it again")))
+    made.ok_or_else(|| {
+        Error::refused(
+            ErrorKind::NotFound,
+            format!("image {name} was removed meanwhile: add it again"),
+        )
+    })
 }
 
 /// Memory of all images, each piece once.
 fn used_bytes() -> Result<u64> {
-    let images = sysfs::all(Kind::Image)?;
+    let images = sysfs::all(Holding::Image)?;
     let mut pieces: Vec<Piece> = images.into_iter().flat_map(|image| image.pieces).collect();
     pieces.sort_unstable_by_key(|piece| piece.address);
     pieces.dedup();
@@ -443,12 +477,15 @@ fn within_limit(bytes: u64) -> Result<()> {
     let (used, limit) = (used_bytes()?, sysfs::image_limit_bytes()?);
     match limit.filter(|limit| used.saturating_add(bytes) > *limit) {
         None => Ok(()),
-        Some(limit) => Err(Error::Refused(format!(
-            "{bytes} bytes for an image beside the {used} that images have already are more than \
+        Some(limit) => Err(Error::refused(
+            ErrorKind::NoMemory,
+            format!(
+                "{bytes} bytes for an image beside the {used} that images have already are more than \
              the limit of {limit}: remove some (kumiki image ls, kumiki image evict), or raise it \
              ({}, MiB)",
-            sysfs::IMAGE_LIMIT
-        ))),
+                sysfs::IMAGE_LIMIT
+            ),
+        )),
     }
 }
 
@@ -518,15 +555,19 @@ pub(crate) fn sealed<T>(
 
 /// That an image cannot do anything but go.
 pub(crate) fn incomplete(name: &str) -> Error {
-    Error::Refused(format!(
-        "image {name} is not complete: its making was interrupted; kumiki image rm {name}"
-    ))
+    Error::refused(
+        ErrorKind::Damaged,
+        format!("image {name} is not complete: its making was interrupted; kumiki image rm {name}"),
+    )
 }
 
 fn damaged(name: &str, why: &str) -> Error {
-    Error::Refused(format!(
-        "image {name} is damaged ({why}): something wrote to its memory; kumiki image rm {name}"
-    ))
+    Error::refused(
+        ErrorKind::Damaged,
+        format!(
+            "image {name} is damaged ({why}): something wrote to its memory; kumiki image rm {name}"
+        ),
+    )
 }
 
 fn header(name: &str, memory: &Memory) -> Result<Header> {
@@ -574,13 +615,14 @@ mod tests {
         /// A node may have written there.
         #[test]
         fn a_damaged_header_is_an_error(length: u64, short in 0_u64..64, text in ".*") {
-            prop_assert!(header("x", &memory(length, text.as_bytes())).is_err());
-            prop_assert!(header("x", &memory(short, text.as_bytes())).is_err());
+            let kind = |length| header("x", &memory(length, text.as_bytes())).unwrap_err().kind();
+            prop_assert_eq!(kind(length), ErrorKind::Damaged);
+            prop_assert_eq!(kind(short), ErrorKind::Damaged);
         }
 
         #[test]
         fn a_part_beyond_the_memory_is_an_error(at: u64, bytes: u64) {
-            let part = |at, bytes| Part { at, bytes };
+            let part = |at, bytes| Extent { at, bytes };
             let kernel = Kernel {
                 form: kumiki_boot::Form::BzImage {
                     protected_at: 0, file_bytes: 0, init_bytes: 0, alignment: 0,

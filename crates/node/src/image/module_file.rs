@@ -7,12 +7,13 @@ use std::path::Path;
 use kumiki_boot::Compression;
 
 use crate::host::device;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A module's name and its file, uncompressed: whether a node's kernel could do that is
 /// its own affair. One of another kernel would not be loaded.
 pub(crate) fn module(path: &Path, release: Option<&str>) -> Result<(String, Vec<u8>)> {
-    let refused = |why: String| Error::Refused(format!("{}: {why}", path.display()));
+    let refused =
+        |why: String| Error::refused(ErrorKind::Invalid, format!("{}: {why}", path.display()));
     let bytes = read(path)?;
     let compression =
         Compression::of(&bytes).map_err(|_| refused("it is no kernel module".into()))?;
@@ -46,11 +47,14 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
         if bytes <= available / 2 {
             return Ok(());
         }
-        Err(Error::Refused(format!(
-            "{}: its {bytes} bytes are read, and then kept in the image: too large for the \
+        Err(Error::refused(
+            ErrorKind::NoMemory,
+            format!(
+                "{}: its {bytes} bytes are read, and then kept in the image: too large for the \
              {available} bytes of memory that are available",
-            path.display()
-        )))
+                path.display()
+            ),
+        ))
     };
     let file = File::open(path).map_err(failed)?;
     within(file.metadata().map_err(failed)?.len())?;

@@ -8,7 +8,7 @@ use crate::memory::Memory;
 
 /// Bytes within an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct Extent {
     pub(crate) at: u64,
     pub(crate) bytes: u64,
 }
@@ -35,7 +35,7 @@ impl Origin<'_> {
 }
 
 pub(crate) enum Bytes<'a> {
-    Resident(&'a Memory, Part),
+    Resident(&'a Memory, Extent),
     Read(&'a [u8]),
 }
 

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use crate::host::device;
 use crate::image::hash::hex;
-use crate::image::origin::Part;
+use crate::image::origin::Extent;
 use crate::memory::Memory;
 use crate::module::abi;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// In a node: the program that its root is for, as JSON. It says that there is a root, too.
 pub(crate) const PROGRAM: &str = "/lib/kumiki/root.json";
@@ -37,7 +37,7 @@ pub struct RootOf {
 pub(crate) struct RootPart {
     /// The file system, from a multiple of 2 MiB on.
     #[serde(flatten)]
-    pub(crate) part: Part,
+    pub(crate) part: Extent,
     /// Hash of the archives that it was made of.
     pub(crate) identity: String,
     /// Hash of the file system's bytes.
@@ -72,7 +72,7 @@ fn refused(error: kumiki_rootfs::Error) -> Error {
         kumiki_rootfs::Error::Unsupported { feature, needs } => {
             Error::Unsupported { feature, needs }
         }
-        other => Error::Refused(other.to_string()),
+        other => Error::refused(ErrorKind::Invalid, other.to_string()),
     }
 }
 
@@ -139,7 +139,8 @@ fn place() -> PathBuf {
 }
 
 fn program_json(program: &Program) -> Result<Vec<u8>> {
-    serde_json::to_vec(program).map_err(|error| Error::Refused(error.to_string()))
+    serde_json::to_vec(program)
+        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))
 }
 
 /// A file system that only has to be copied into memory that stays.
@@ -154,7 +155,7 @@ pub(crate) struct Made {
 impl Made {
     pub(crate) fn part(&self, at: u64) -> RootPart {
         RootPart {
-            part: Part { at, bytes: self.bytes },
+            part: Extent { at, bytes: self.bytes },
             identity: self.identity.clone(),
             sha256: self.sha256.clone(),
         }
@@ -185,7 +186,7 @@ fn chunks(file: &mut File, mut hand_on: impl FnMut(&[u8], u64)) -> io::Result<u6
 }
 
 /// The hash of a root in memory.
-pub(crate) fn sha256(memory: &Memory, part: Part) -> String {
+pub(crate) fn sha256(memory: &Memory, part: Extent) -> String {
     let mut hash = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut at = 0;
@@ -208,7 +209,7 @@ mod tests {
         let pieces =
             [(4, 4), (64, 8)].map(|(at, bytes)| Piece { address: at * MIB, bytes: bytes * MIB });
         let at = |at: u64, bytes: u64| {
-            let part = Part { at, bytes };
+            let part = Extent { at, bytes };
             RootPart { part, identity: String::new(), sha256: String::new() }.piece(&pieces)
         };
         assert_eq!(at(4 * MIB, 1), Some(Piece { address: 64 * MIB, bytes: 2 * MIB }));

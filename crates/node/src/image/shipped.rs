@@ -6,12 +6,12 @@ use std::time::Instant;
 use kumiki_boot::Kernel;
 
 use crate::host::device::Device;
-use crate::image::origin::Part;
+use crate::image::origin::Extent;
 use crate::image::{HEADER_BYTES, Header, ImageInfo, ImageKind, PAGE_BYTES, fill, same_content};
 use crate::module::abi;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::wire::stages::LoadParts;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A kernel in the form that it is shipped in, to be kept so and in no other form.
 pub(crate) struct Shipped<'a> {
@@ -32,7 +32,7 @@ impl Shipped<'_> {
         parts: &mut LoadParts,
     ) -> Result<ImageInfo> {
         let begin = Instant::now();
-        let kernel_bytes = Part { at: HEADER_BYTES, bytes: self.file.len() as u64 };
+        let kernel_bytes = Extent { at: HEADER_BYTES, bytes: self.file.len() as u64 };
         let at = (kernel_bytes.at + kernel_bytes.bytes).next_multiple_of(PAGE_BYTES);
         let header = Header {
             version: 1,
@@ -41,15 +41,15 @@ impl Shipped<'_> {
             kernel_bytes,
             bzimage: Some(self.kernel.clone()),
             bzimage_bytes: kernel_bytes,
-            initramfs: Part { at, bytes: self.initramfs.len() as u64 },
+            initramfs: Extent { at, bytes: self.initramfs.len() as u64 },
             unpacked_bytes: self.unpacked_bytes,
             config: self.config,
             root: None,
         };
-        let json =
-            serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
+        let json = serde_json::to_vec(&header)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         let total = (at + header.initramfs.bytes).next_multiple_of(abi::PIECE_UNIT);
-        let (device, _) = match Device::create(Kind::Image, name) {
+        let (device, _) = match Device::create(Holding::Image, name) {
             Ok(device) => device,
             Err(error) => {
                 let same = same_content(&header.sha256)?.filter(|image| image.name == name);

@@ -11,11 +11,11 @@ use super::file::{Machine, NodeWanted};
 use super::plan::{Offer, Step, plan};
 use super::rollout::Note;
 use super::situation::{Free, Situation};
-use crate::image::Image;
 use crate::image::ingredients::{Ingredients, Prepared};
+use crate::image::{Image, KernelForm};
 use crate::node::Node;
 use crate::service::{Held, Service, address};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How long a node that is replaced may take to switch itself off.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -148,7 +148,7 @@ fn carry_out(
     let mut done: Vec<&Step> = Vec::new();
     for group in steps.chunk_by(at_once) {
         let outcomes = if stop.load(Ordering::Relaxed) {
-            vec![Err(Error::Refused("interrupted".into()))]
+            vec![Err(Error::refused(ErrorKind::Interrupted, "interrupted"))]
         } else {
             hands.make(group)
         };
@@ -216,8 +216,10 @@ fn start(
 ) -> Result<()> {
     let node = Node::find(name)?;
     let outcome = match node.start_kept(from, limit) {
-        // It was not begun.
-        Err(error @ Error::Refused(_)) => return Err(error),
+        // It was not begun, but where a cpu may run or not.
+        Err(Error::Refused(refusal)) if refusal.kind() != ErrorKind::Lost => {
+            return Err(refusal.into());
+        }
         Err(error) => Err(error),
         Ok(_) => service.map_or(Ok(()), |service| {
             service.begins(name, address(name, &node.assigned()?), limit)
@@ -257,7 +259,7 @@ impl Hands for OfNow {
             Step::Create(spec) => Node::find(&spec.name)?.delete(),
             Step::Remove { before, runs, .. } => {
                 let node = Node::create(before)?;
-                if *runs { node.start(false, self.limit).map(drop) } else { Ok(()) }
+                if *runs { node.start(KernelForm::Vmlinux, self.limit).map(drop) } else { Ok(()) }
             }
             Step::Start { node, .. } => Node::find(node)?.stop(Duration::ZERO),
         }
@@ -283,7 +285,7 @@ mod tests {
             let one = |step: &Step| {
                 self.calls += 1;
                 if self.calls == self.fails_at + 1 {
-                    return Err(Error::Refused("no more".into()));
+                    return Err(Error::refused(ErrorKind::Busy, "no more"));
                 }
                 self.made.push(step.to_string());
                 Ok(())
@@ -295,7 +297,7 @@ mod tests {
             // Only ever the last one that stands.
             assert_eq!(self.made.pop().as_deref(), Some(step.to_string().as_str()));
             match self.keeps {
-                Some(at) if at == self.made.len() => Err(Error::Refused("held".into())),
+                Some(at) if at == self.made.len() => Err(Error::refused(ErrorKind::Busy, "held")),
                 _ => Ok(()),
             }
         }

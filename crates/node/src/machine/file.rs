@@ -14,7 +14,7 @@ use crate::devices::{DeviceSpec, Disk, Net, Share};
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::image::initramfs::Base;
 use crate::image::root::RootOf;
-use crate::module::kind::{Kind, padded};
+use crate::module::holding::{Holding, padded};
 use crate::service::Service;
 use crate::{Error, Result};
 
@@ -79,7 +79,7 @@ impl Source {
     }
 
     /// An error at a key of an entry, or at the entry where the key is missing.
-    pub(super) fn fault(&self, kind: Kind, name: &str, at: &Places, fault: &Fault) -> Error {
+    pub(super) fn fault(&self, kind: Holding, name: &str, at: &Places, fault: &Fault) -> Error {
         let place = at.keys.get(fault.key).copied().unwrap_or(at.entry);
         let (noun, key) = (kind.noun(), fault.key);
         self.wrong(place, format!("{noun}.{name}.{key}: {}", fault.problem))
@@ -200,11 +200,11 @@ impl Machine {
     }
 
     pub(super) fn node_fault(&self, node: &NodeWanted, fault: &Fault) -> Error {
-        self.source.fault(Kind::Node, &node.spec.name, &node.at, fault)
+        self.source.fault(Holding::Node, &node.spec.name, &node.at, fault)
     }
 
     pub(super) fn image_fault(&self, image: &ImageWanted, fault: &Fault) -> Error {
-        self.source.fault(Kind::Image, &image.name, &image.at, fault)
+        self.source.fault(Holding::Image, &image.name, &image.at, fault)
     }
 }
 
@@ -235,7 +235,7 @@ fn image(source: &Source, name: String, table: Spanned<ImageTable>) -> Result<Im
             RootOf { source, words: table.entrypoint }
         }),
     };
-    named(source, Kind::Image, &name, at.entry)?;
+    named(source, Holding::Image, &name, at.entry)?;
     Ok(ImageWanted { name, kernel, base, at })
 }
 
@@ -254,7 +254,7 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
         at.keys.extend(list.first().map(|first| (key, first.span().start)));
     }
     at.keys.extend(table.vsock.iter().map(|vsock| ("vsock", vsock.span().start)));
-    named(source, Kind::Node, &name, at.entry)?;
+    named(source, Holding::Node, &name, at.entry)?;
     let spec = || -> Result<(Spec, (bool, Option<String>), Option<Service>), Fault> {
         let start = table.start.map_or(Ok((true, None)), |value| start(value.get_ref()))?;
         let health = table.health.as_ref().map(|health| health.get_ref().as_str());
@@ -285,11 +285,11 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     };
     match spec() {
         Ok((spec, (start, from), service)) => Ok(NodeWanted { spec, start, from, service, at }),
-        Err(fault) => Err(source.fault(Kind::Node, &name, &at, &fault)),
+        Err(fault) => Err(source.fault(Holding::Node, &name, &at, &fault)),
     }
 }
 
-fn named(source: &Source, kind: Kind, name: &str, at: usize) -> Result<()> {
+fn named(source: &Source, kind: Holding, name: &str, at: usize) -> Result<()> {
     padded(kind, name).map(drop).map_err(|error| source.wrong(at, error.to_string()))
 }
 
@@ -297,7 +297,7 @@ fn named(source: &Source, kind: Kind, name: &str, at: usize) -> Result<()> {
 fn start(value: &Value) -> Result<(bool, Option<String>), Fault> {
     let from = |table: &toml::Table| {
         let from = table.get("from")?.as_str()?.to_owned();
-        (table.len() == 1 && padded(Kind::Image, &from).is_ok()).then_some((true, Some(from)))
+        (table.len() == 1 && padded(Holding::Image, &from).is_ok()).then_some((true, Some(from)))
     };
     let known = match value {
         Value::Boolean(start) => Some((*start, None)),

@@ -10,7 +10,7 @@ use super::plan::{Offer, Step, plan};
 use super::situation::{Existing, Free, Resident, Situation};
 use crate::host::spec::{Cpus, MemorySource};
 use crate::image::needs::Needs;
-use crate::listing::State;
+use crate::listing::NodeState;
 use crate::{Error, Result};
 
 pub(super) const MIB: u64 = 1 << 20;
@@ -50,7 +50,7 @@ pub(super) fn planned(machine: &Machine, begin: Situation) -> Result<Situation> 
     let end = plan(machine, &offers, &begin, Changes::Refuse)?.iter().fold(begin, after);
     assert_eq!(plan(machine, &offers, &end, Changes::Refuse)?, []);
     for node in &machine.nodes {
-        let is_ready = end.nodes[&node.spec.name].state == State::Ready;
+        let is_ready = end.nodes[&node.spec.name].state == NodeState::Ready;
         assert_eq!(is_ready, node.start);
     }
     let given: Vec<u32> = end.nodes.values().flat_map(|node| node.cpus.clone()).collect();
@@ -102,7 +102,7 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
             }
             assert!(situation.images.contains_key(&spec.image));
             let node = Existing {
-                state: State::Created,
+                state: NodeState::Created,
                 cpus: cpus.clone(),
                 bytes: spec.bytes(),
                 pieces: spec.memory_bytes.clone(),
@@ -120,8 +120,11 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
         }
         Step::Start { node, .. } => {
             let node = situation.nodes.get_mut(node).expect("a node that exists");
-            assert!(matches!(node.state, State::Created | State::Stopped | State::Ended));
-            node.state = State::Ready;
+            assert!(matches!(
+                node.state,
+                NodeState::Created | NodeState::Stopped | NodeState::Ended
+            ));
+            node.state = NodeState::Ready;
         }
     }
     let free = &mut situation.free.memory_bytes;

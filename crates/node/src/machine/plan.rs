@@ -11,7 +11,7 @@ use super::situation::Situation;
 use crate::Result;
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::image::needs::Needs;
-use crate::listing::State;
+use crate::listing::NodeState;
 use crate::memory::cpu_list;
 
 /// One thing to do.
@@ -156,7 +156,7 @@ pub(super) fn plan(
                 true
             }
             None => situation.nodes.get(name).is_some_and(|node| {
-                matches!(node.state, State::Created | State::Stopped | State::Ended)
+                matches!(node.state, NodeState::Created | NodeState::Stopped | NodeState::Ended)
             }),
         };
         if rests {
@@ -320,7 +320,7 @@ start = false
         let steps = plan(&machine, &offers(), &begin, Changes::Refuse).unwrap();
         let mut there = steps.iter().fold(begin, after);
         assert_eq!(plan(&machine, &offers(), &there, Changes::Refuse).unwrap(), []);
-        there.nodes.get_mut("a").unwrap().state = State::Ended;
+        there.nodes.get_mut("a").unwrap().state = NodeState::Ended;
         let steps = plan(&machine, &offers(), &there, Changes::Refuse).unwrap();
         assert_eq!(steps, [Step::Start { node: "a".into(), from: None }]);
         let warm = parse(&TWO.replace("start = false", "start = { from = \"warm\" }")).unwrap();
@@ -480,7 +480,7 @@ start = false
                     prop_assert!(with_line);
                 }
                 Ok(end) => {
-                    let running = end.nodes.values().filter(|node| node.state == State::Ready);
+                    let running = end.nodes.values().filter(|node| node.state == NodeState::Ready);
                     prop_assert_eq!(running.count(), nodes.iter().filter(|node| node.2).count());
                 }
             }

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Step;
-use crate::{Error, Result, runtime};
+use crate::{Error, ErrorKind, Result, runtime};
 
 const FILE: &str = "rollout.json";
 
@@ -58,7 +58,8 @@ impl Rollout {
             read => read.map_err(|error| Error::file(&path, error))?,
         };
         let mut rollout: Self = serde_json::from_slice(&bytes).map_err(|error| {
-            Error::Refused(format!("{}: {error}: remove it and apply again", path.display()))
+            let text = format!("{}: {error}: remove it and apply again", path.display());
+            Error::refused(ErrorKind::Damaged, text)
         })?;
         let lives = fs::exists(format!("/proc/{}", rollout.process)).unwrap_or(true);
         if rollout.state == RolloutState::Running && !lives {
@@ -125,8 +126,8 @@ impl Note {
     fn keep(&self) -> Result<()> {
         let path = runtime::file(FILE)?;
         let new = path.with_extension("new");
-        let json =
-            serde_json::to_vec(&self.0).map_err(|error| Error::Refused(error.to_string()))?;
+        let json = serde_json::to_vec(&self.0)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         fs::write(&new, json)
             .and_then(|()| fs::rename(&new, &path))
             .map_err(|error| Error::file(path, error))
@@ -134,19 +135,21 @@ impl Note {
 
     /// The file that was applied last, and what stood in it before.
     pub(super) fn before() -> Result<(PathBuf, String)> {
-        let refused = |text: String| Error::Refused(text);
         let last = Rollout::last()?;
         let last = last.ok_or_else(|| {
-            refused("no file was applied since this machine was started: kumiki node apply".into())
+            Error::refused(
+                ErrorKind::NotFound,
+                "no file was applied since this machine was started: kumiki node apply",
+            )
         })?;
         if last.state == RolloutState::Running {
-            return Err(refused(format!(
-                "{} is being applied: kumiki node rollout status",
-                last.file.display()
-            )));
+            let text =
+                format!("{} is being applied: kumiki node rollout status", last.file.display());
+            return Err(Error::refused(ErrorKind::Busy, text));
         }
         let former = last.former().cloned().ok_or_else(|| {
-            refused(format!("{} was applied in one form only", last.file.display()))
+            let text = format!("{} was applied in one form only", last.file.display());
+            Error::refused(ErrorKind::NotFound, text)
         })?;
         Ok((last.file, former))
     }

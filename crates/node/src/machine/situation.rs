@@ -10,7 +10,7 @@ use crate::host::spec::{Cpus, MemorySource, Spec};
 use crate::host::{cpus, device};
 use crate::image::needs::Needs;
 use crate::image::{Image, ImageKind};
-use crate::listing::State;
+use crate::listing::NodeState;
 use crate::memory::numa;
 use crate::module::{requests, sysfs};
 use crate::{Result, listing};
@@ -92,7 +92,7 @@ pub(super) struct Resident {
 /// A node that exists.
 #[derive(Clone, Debug)]
 pub(super) struct Existing {
-    pub(super) state: State,
+    pub(super) state: NodeState,
     pub(super) cpus: Vec<u32>,
     pub(super) bytes: u64,
     /// Sizes of its pieces of memory.
@@ -106,7 +106,7 @@ pub(super) struct Existing {
 impl Existing {
     /// Whether it was started, whatever has become of it.
     pub(super) fn was_started(&self) -> bool {
-        !matches!(self.state, State::Created | State::Stopped)
+        !matches!(self.state, NodeState::Created | NodeState::Stopped)
     }
 
     /// Specification by which it would be made again; none if making it was interrupted.

@@ -6,7 +6,7 @@
 //! also after a kill, brings them back on line.
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,12 +17,11 @@ use kumiki_boot::Piece;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::memory::numa;
-use crate::module::kind::Kind;
+use crate::memory::numa::{self, BLOCKS};
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
-const ROOT: &str = "/sys/devices/system/memory";
 const FIRMWARE: &str = "/sys/firmware/memmap";
 const NOTES: &str = "/run/kumiki-osnode";
 
@@ -66,9 +65,9 @@ impl Lock {
 }
 
 /// Whose notes a file of this name holds.
-fn holding_of(file: &str) -> Option<(Kind, &str)> {
+fn holding_of(file: &str) -> Option<(Holding, &str)> {
     let (noun, name) = file.strip_suffix(".blocks")?.split_once('-')?;
-    let kind = [Kind::Node, Kind::Image].into_iter().find(|kind| kind.noun() == noun)?;
+    let kind = [Holding::Node, Holding::Image].into_iter().find(|kind| kind.noun() == noun)?;
     Some((kind, name))
 }
 
@@ -76,7 +75,7 @@ fn holding_of(file: &str) -> Option<(Kind, &str)> {
 pub(crate) struct Notes(PathBuf);
 
 impl Notes {
-    pub(crate) fn of(kind: Kind, name: &str) -> Self {
+    pub(crate) fn of(kind: Holding, name: &str) -> Self {
         Notes(Path::new(NOTES).join(format!("{}-{name}.blocks", kind.noun())))
     }
 
@@ -93,7 +92,7 @@ impl Notes {
                     return fs::write(&self.0, text);
                 }
                 match fs::remove_file(&self.0) {
-                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                     removed => removed,
                 }
             })
@@ -152,12 +151,15 @@ impl Notes {
         let found = blocks.len() as u64 * size;
         blocks.iter().try_for_each(|&block| set_online(block))?;
         note(&[])?;
-        Err(Error::Refused(format!(
-            "{found} of {bytes} bytes of memory could be taken off line within {LIMIT:?}{}: \
+        Err(Error::refused(
+            ErrorKind::NoMemory,
+            format!(
+                "{found} of {bytes} bytes of memory could be taken off line within {LIMIT:?}{}: \
              start this machine with movablecore=SIZE, which keeps memory for that, or with \
              memmap=SIZE$ADDRESS",
-            numa::restriction(numa_nodes)
-        )))
+                numa::restriction(numa_nodes)
+            ),
+        ))
     }
 }
 
@@ -197,26 +199,27 @@ fn chosen(
 }
 
 fn block_bytes() -> Result<u64> {
-    let path = Path::new(ROOT).join("block_size_bytes");
+    let path = Path::new(BLOCKS).join("block_size_bytes");
     let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Error::Unsupported {
+        io::ErrorKind::NotFound => Error::Unsupported {
             feature: "taking memory off line".into(),
             needs: "a kernel with CONFIG_MEMORY_HOTPLUG".into(),
         },
         _ => Error::file(&path, error),
     })?;
-    u64::from_str_radix(text.trim(), 16)
-        .map_err(|error| Error::Refused(format!("{}: {text:?}: {error}", path.display())))
+    u64::from_str_radix(text.trim(), 16).map_err(|error| {
+        Error::refused(ErrorKind::Unsupported, format!("{}: {text:?}: {error}", path.display()))
+    })
 }
 
 fn state(block: u64) -> PathBuf {
-    Path::new(ROOT).join(format!("memory{block}/state"))
+    Path::new(BLOCKS).join(format!("memory{block}/state"))
 }
 
 /// Blocks on line, the likeliest to go first: those kept for movable pages, then from
 /// the top, where the kernel itself is not.
 fn candidates() -> Result<Vec<u64>> {
-    let entries = fs::read_dir(ROOT).map_err(|error| Error::file(ROOT, error))?;
+    let entries = fs::read_dir(BLOCKS).map_err(|error| Error::file(BLOCKS, error))?;
     let mut blocks = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -270,11 +273,14 @@ fn set_online(block: u64) -> Result<()> {
             // Somebody who has just been killed asked for it.
             "going-offline" if begin.elapsed() < BLOCK_LIMIT => thread::sleep(LOOK),
             "going-offline" => {
-                return Err(Error::Refused(format!(
-                    "memory block {block} is still being taken off line after {BLOCK_LIMIT:?} \
+                return Err(Error::refused(
+                    ErrorKind::Busy,
+                    format!(
+                        "memory block {block} is still being taken off line after {BLOCK_LIMIT:?} \
                      ({}): end who does that, then try again",
-                    path.display()
-                )));
+                        path.display()
+                    ),
+                ));
             }
             _ => return Ok(()),
         }
@@ -388,7 +394,7 @@ mod tests {
 
     #[test]
     fn notes_tell_whose_they_are_and_go_twice() {
-        for (kind, name) in [(Kind::Node, "n-1.blocks"), (Kind::Image, "a.b")] {
+        for (kind, name) in [(Holding::Node, "n-1.blocks"), (Holding::Image, "a.b")] {
             let notes = Notes::of(kind, name);
             let file = notes.0.file_name().unwrap().to_str().unwrap();
             assert_eq!(holding_of(file), Some((kind, name)));

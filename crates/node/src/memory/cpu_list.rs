@@ -1,10 +1,15 @@
 //! Lists of numbers, of cpus or NUMA nodes, as the kernel writes them.
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A list as the kernel writes it, e.g. `0-3,6`.
 pub(crate) fn parse(list: &str) -> Result<Vec<u32>> {
-    let wrong = || Error::Refused(format!("{list:?} is no list of cpus, such as 2,3 or 4-7"));
+    let wrong = || {
+        Error::refused(
+            ErrorKind::Invalid,
+            format!("{list:?} is no list of cpus, such as 2,3 or 4-7"),
+        )
+    };
     let mut cpus = Vec::new();
     for range in list.trim().split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -6,7 +6,7 @@ use std::fs;
 use crate::memory::cpu_list;
 
 const ROOT: &str = "/sys/devices/system/node";
-const BLOCKS: &str = "/sys/devices/system/memory";
+pub(super) const BLOCKS: &str = "/sys/devices/system/memory";
 
 /// The NUMA node of each cpu that is on line; empty where the kernel knows of none.
 pub(crate) fn of_cpus() -> BTreeMap<u32, u32> {

@@ -3,6 +3,6 @@
 
 pub(crate) mod abi;
 pub(crate) mod doorbell;
-pub(crate) mod kind;
+pub(crate) mod holding;
 pub(crate) mod requests;
 pub(crate) mod sysfs;

@@ -1,24 +1,26 @@
 //! The module's files in sysfs.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use kumiki_boot::Piece;
 use serde::{Deserialize, Serialize};
 
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::requests;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const ROOT: &str = "/sys/class/misc/kumiki-osnode";
+/// State of a node that was started and not stopped, or that another one may start.
+pub(crate) const RUNNING: &str = "running";
 
 /// The module's parameter, which may be written at any time.
 pub(crate) const IMAGE_LIMIT: &str = "/sys/module/osnode/parameters/image_limit_mb";
 
 /// A node or image by its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+pub(crate) struct Status {
     pub(crate) name: String,
     pub(crate) state: String,
     /// Process that owns it; 0 if none does.
@@ -31,8 +33,34 @@ pub(crate) struct Entry {
     pub(crate) word: u32,
 }
 
+impl Status {
+    /// Whether it is a node that runs, or that another one may start.
+    pub(crate) fn runs(&self) -> bool {
+        self.state == RUNNING
+    }
+
+    /// Refuses a node that runs, with the way to one that does not.
+    pub(crate) fn must_rest(&self, but: &str, way: &str) -> Result<()> {
+        if !self.runs() {
+            return Ok(());
+        }
+        let name = &self.name;
+        let text = format!("node {name} {but}: kumiki node stop {name}{way}");
+        Err(Error::refused(ErrorKind::Running, text))
+    }
+
+    /// Refuses a node that does not run.
+    pub(crate) fn must_run(&self) -> Result<()> {
+        if self.runs() {
+            return Ok(());
+        }
+        let text = format!("node {} does not run", self.name);
+        Err(Error::refused(ErrorKind::NotRunning, text))
+    }
+}
+
 /// All of a kind, by name.
-pub(crate) fn all(kind: Kind) -> Result<Vec<Entry>> {
+pub(crate) fn all(kind: Holding) -> Result<Vec<Status>> {
     let names = names(kind)?;
     names.iter().filter_map(|name| unless_gone(kind, name, one(kind, name))).collect()
 }
@@ -45,22 +73,22 @@ pub fn low_slices() -> Result<u64> {
 }
 
 /// Fact to be known of each of a kind.
-pub(crate) fn each<T>(kind: Kind, look: impl Fn(&Entry) -> Result<T>) -> Result<Vec<T>> {
+pub(crate) fn each<T>(kind: Holding, look: impl Fn(&Status) -> Result<T>) -> Result<Vec<T>> {
     let entries = all(kind)?;
     entries.iter().filter_map(|entry| unless_gone(kind, &entry.name, look(entry))).collect()
 }
 
 /// Outcome of a look; `None` if it failed because the node or image is there no more.
-fn unless_gone<T>(kind: Kind, name: &str, seen: Result<T>) -> Option<Result<T>> {
+fn unless_gone<T>(kind: Holding, name: &str, seen: Result<T>) -> Option<Result<T>> {
     (seen.is_ok() || exists(kind, name)).then_some(seen)
 }
 
 /// Whether there is one of this name.
-pub(crate) fn exists(kind: Kind, name: &str) -> bool {
+pub(crate) fn exists(kind: Holding, name: &str) -> bool {
     folder(kind).join(name).is_dir()
 }
 
-fn names(kind: Kind) -> Result<Vec<String>> {
+fn names(kind: Holding) -> Result<Vec<String>> {
     let folder = folder(kind);
     let mut names = match fs::read_dir(&folder) {
         Ok(entries) => entries
@@ -68,7 +96,7 @@ fn names(kind: Kind) -> Result<Vec<String>> {
             .collect::<Result<Vec<_>, std::io::Error>>()
             .map_err(|error| Error::file(&folder, error))?,
         // Says which of the two, the module or the permission, is missing.
-        Err(error) if error.kind() == ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
             requests::probe()?;
             return Err(Error::file(&folder, error));
         }
@@ -79,12 +107,15 @@ fn names(kind: Kind) -> Result<Vec<String>> {
 }
 
 /// One by its name.
-pub(crate) fn one(kind: Kind, name: &str) -> Result<Entry> {
+pub(crate) fn one(kind: Holding, name: &str) -> Result<Status> {
     let folder = folder(kind).join(name);
     if !exists(kind, name) {
         requests::probe()?;
         let noun = kind.noun();
-        return Err(Error::Refused(format!("there is no {noun} {name}: see kumiki {noun} ls")));
+        return Err(Error::refused(
+            ErrorKind::NotFound,
+            format!("there is no {noun} {name}: see kumiki {noun} ls"),
+        ));
     }
     entry(name, &folder)
 }
@@ -102,17 +133,17 @@ pub(crate) fn image_limit_bytes() -> Result<Option<u64>> {
     Ok((mib > 0).then_some(mib << 20))
 }
 
-fn folder(kind: Kind) -> PathBuf {
+fn folder(kind: Holding) -> PathBuf {
     Path::new(ROOT).join(match kind {
-        Kind::Node => "nodes",
-        Kind::Image => "images",
+        Holding::Node => "nodes",
+        Holding::Image => "images",
     })
 }
 
-fn entry(name: &str, folder: &Path) -> Result<Entry> {
+fn entry(name: &str, folder: &Path) -> Result<Status> {
     let memory = folder.join("memory");
     let pieces = pairs(&memory)?.into_iter().map(|(address, bytes)| Piece { address, bytes });
-    let mut entry = Entry {
+    let mut entry = Status {
         name: name.to_owned(),
         state: text(&folder.join("state"))?.trim().to_owned(),
         owner: number(folder, text(&folder.join("owner"))?.trim())? as u32,
@@ -154,10 +185,13 @@ fn number(path: &Path, text: &str) -> Result<u64> {
         None => text.parse(),
     };
     parsed.map_err(|_| {
-        Error::Refused(format!(
-            "{} holds {text:?} where a number was expected: the module is of another version",
-            path.display()
-        ))
+        Error::refused(
+            ErrorKind::Unsupported,
+            format!(
+                "{} holds {text:?} where a number was expected: the module is of another version",
+                path.display()
+            ),
+        )
     })
 }
 
@@ -167,11 +201,32 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_passed_over_and_other_failures_are_told() {
-        let failed = || Err::<(), _>(Error::Refused("no".into()));
-        assert!(unless_gone(Kind::Node, "no-such-node", failed()).is_none());
+        let failed = || Err::<(), _>(Error::refused(ErrorKind::Busy, "no"));
+        assert!(unless_gone(Holding::Node, "no-such-node", failed()).is_none());
         // The folder itself, which is there as long as any.
-        assert!(unless_gone(Kind::Node, "/", failed()).is_some_and(|seen| seen.is_err()));
-        assert!(unless_gone(Kind::Node, "no-such-node", Ok(())).is_some_and(|seen| seen.is_ok()));
+        assert!(unless_gone(Holding::Node, "/", failed()).is_some_and(|seen| seen.is_err()));
+        assert!(
+            unless_gone(Holding::Node, "no-such-node", Ok(())).is_some_and(|seen| seen.is_ok())
+        );
+    }
+
+    #[test]
+    fn a_node_runs_or_rests() {
+        let entry = |state: &str| Status {
+            name: "n1".into(),
+            state: state.into(),
+            owner: 0,
+            pieces: vec![],
+            cpus: vec![],
+            slice: 0,
+            word: 0,
+        };
+        let (runs, rests) = (entry("running"), entry("stopped"));
+        let refused = runs.must_rest("runs already", "").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Running);
+        assert_eq!(refused.to_string(), "node n1 runs already: kumiki node stop n1");
+        assert_eq!(rests.must_run().unwrap_err().kind(), ErrorKind::NotRunning);
+        assert!(runs.must_run().is_ok() && rests.must_rest("runs", "").is_ok());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::PollFlags;
 
-use crate::wire::frame::{CHUNK_BYTES, Kind, Size, send};
+use crate::wire::frame::{CHUNK_BYTES, FrameKind, Size, send};
 use crate::wire::window::Channel;
 use crate::{Error, Result};
 
@@ -98,7 +98,7 @@ impl<'a> Input<'a> {
             self.take(bytes);
         }
         let Some(bytes) = &self.pending else { return Ok(false) };
-        let kind = if bytes.is_empty() { Kind::StdinEnd } else { Kind::Stdin };
+        let kind = if bytes.is_empty() { FrameKind::StdinEnd } else { FrameKind::Stdin };
         if !send(&channel.to_node, kind, bytes)? {
             return Ok(false);
         }
@@ -135,7 +135,7 @@ mod tests {
     use crate::wire::frame::receive;
     use crate::wire::window::Window;
 
-    fn sent(typed: &[u8], may_leave: bool) -> (Vec<(Kind, Vec<u8>)>, bool) {
+    fn sent(typed: &[u8], may_leave: bool) -> (Vec<(FrameKind, Vec<u8>)>, bool) {
         let window = Window::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES));
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         rustix::io::write(&writer, typed).unwrap();
@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn a_key_leaves_a_console_and_is_input_elsewhere() {
-        let end = (Kind::StdinEnd, Vec::new());
+        let end = (FrameKind::StdinEnd, Vec::new());
         let (frames, left) = sent(b"ab\x1dcd", false);
-        assert_eq!((frames, left), (vec![(Kind::Stdin, b"ab\x1dcd".to_vec()), end], false));
+        assert_eq!((frames, left), (vec![(FrameKind::Stdin, b"ab\x1dcd".to_vec()), end], false));
         let (frames, left) = sent(b"ab\x1dcd", true);
-        assert_eq!((frames, left), (vec![(Kind::Stdin, b"ab".to_vec())], true));
+        assert_eq!((frames, left), (vec![(FrameKind::Stdin, b"ab".to_vec())], true));
         assert_eq!(sent(b"\x1d", true), (vec![], true));
     }
 }

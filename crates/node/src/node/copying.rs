@@ -11,7 +11,7 @@ use crate::node::client::{Client, Ending};
 use crate::node::session::Session;
 use crate::wire::AGENT;
 use crate::wire::frame::Program;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Of a file that is not whole yet.
 const PART: &str = ".part";
@@ -72,10 +72,13 @@ fn complete(path: &Path, have: u64, want: u64) -> Result<()> {
     if have == want {
         return Ok(());
     }
-    Err(Error::Refused(format!(
-        "{}: {have} of {want} bytes came: the file has changed, or its sender has ended",
-        path.display()
-    )))
+    Err(Error::refused(
+        ErrorKind::Interrupted,
+        format!(
+            "{}: {have} of {want} bytes came: the file has changed, or its sender has ended",
+            path.display()
+        ),
+    ))
 }
 
 /// In the node: a file goes to standard output, behind a line with its mode and size.
@@ -84,7 +87,10 @@ pub fn give(source: &Path) -> Result<()> {
     let mut file = File::open(source).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
     if !about.is_file() {
-        return Err(Error::Refused(format!("{}: it is no file", source.display())));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{}: it is no file", source.display()),
+        ));
     }
     let mut out = io::stdout().lock();
     writeln!(out, "{:o} {}", about.permissions().mode(), about.len()).map_err(failed)?;
@@ -102,7 +108,7 @@ fn run(node: &str, words: &[String], input: Option<&File>, out: &mut dyn Write) 
         _ => {
             let said = String::from_utf8_lossy(&said.0);
             let said = said.trim().trim_start_matches("kumiki: ");
-            Err(Error::Refused(format!("node {node}: {said}")))
+            Err(Error::refused(ErrorKind::Refused, format!("node {node}: {said}")))
         }
     }
 }
@@ -113,10 +119,10 @@ pub fn into_node(node: &str, source: &Path, target: &str) -> Result<()> {
     let file = File::open(source).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
     if !about.is_file() {
-        return Err(Error::Refused(format!(
-            "{}: it is no file; a folder is shared by --share",
-            source.display()
-        )));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{}: it is no file; a folder is shared by --share", source.display()),
+        ));
     }
     let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (mode, bytes) = (about.permissions().mode(), about.len());
@@ -238,7 +244,9 @@ mod tests {
             file.write_all(b"new").unwrap();
             complete(&path, 3, 4)
         });
-        assert!(failed.unwrap_err().to_string().contains("3 of 4 bytes came"));
+        let failed = failed.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Interrupted);
+        assert!(failed.to_string().contains("3 of 4 bytes came"));
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         whole(&path, None, |file| {

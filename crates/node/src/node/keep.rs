@@ -12,12 +12,12 @@ use crate::host::record::{self, incomplete};
 use crate::image::snapshot::pages::{Places, Run};
 use crate::image::snapshot::{Header, copy_pages, hash_of, layout, write_head};
 use crate::image::{self, Image};
-use crate::module::kind::{Kind, padded};
+use crate::module::holding::{Holding, padded};
 use crate::module::{abi, sysfs};
 use crate::node::session::Session;
 use crate::wire::asleep::Asleep;
 use crate::wire::window::has_ended;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A node that was kept.
 #[derive(Clone, Debug, Serialize)]
@@ -45,47 +45,56 @@ impl Node {
     /// [`start_snapshot`](Node::start_snapshot) starts it as often as one likes. The node is
     /// stopped then. If its memory cannot be kept it goes on.
     pub fn keep(&self, name: &str) -> Result<Kept> {
-        padded(Kind::Image, name)?;
-        if sysfs::exists(Kind::Image, name) {
-            return Err(device::exists(Kind::Image, name));
+        padded(Holding::Image, name)?;
+        if sysfs::exists(Holding::Image, name) {
+            return Err(device::exists(Holding::Image, name));
         }
-        let device = Device::own(Kind::Node, &self.name)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let device = Device::own(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         if entry.state != "running" || entry.word != abi::WORD_READY {
             let word = if entry.state != "running" || has_ended(entry.word) {
                 "does not run"
             } else {
                 "is not ready yet"
             };
-            return Err(Error::Refused(format!(
-                "node {} {word}: what is kept is a node that answers; kumiki node ls",
-                self.name
-            )));
+            return Err(Error::refused(
+                ErrorKind::NotRunning,
+                format!(
+                    "node {} {word}: what is kept is a node that answers; kumiki node ls",
+                    self.name
+                ),
+            ));
         }
         let (window, record) = record::window(&device, &entry, true)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         if window.is_lent() {
-            return Err(Error::Refused(format!(
-                "node {} is lent, and its starter's: kumiki node stop {0} takes it back",
-                self.name
-            )));
+            return Err(Error::refused(
+                ErrorKind::Running,
+                format!(
+                    "node {} is lent, and its starter's: kumiki node stop {0} takes it back",
+                    self.name
+                ),
+            ));
         }
         let share =
             record.devices.iter().find(|device| matches!(device.device, DeviceSpec::Share(_)));
         if let Some(share) = share {
-            return Err(Error::Refused(format!(
-                "node {} has the folder {share}, whose driver does not sleep: kumiki node device \
+            return Err(Error::refused(
+                ErrorKind::Unsupported,
+                format!(
+                    "node {} has the folder {share}, whose driver does not sleep: kumiki node device \
                  rm {0} {share}",
-                self.name,
-                share = share.name
-            )));
+                    self.name,
+                    share = share.name
+                ),
+            ));
         }
         let begin = Instant::now();
         Session::open(&self.name)?.sleep()?;
         let asleep_ms = ms_since(begin);
         // Nothing of it executes or waits for a write from here on.
         self.end(&device)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         let asleep = window.asleep();
         let stopped =
             Stopped { node: Node { name: self.name.clone() }, device, entry, window, record };
@@ -94,7 +103,7 @@ impl Node {
                 Ok(()) => "the node goes on".to_owned(),
                 Err(wake) => format!("the node does not go on: {wake}"),
             };
-            Error::Refused(format!("{error}; {left}"))
+            Error::refused(error.kind(), format!("{error}; {left}"))
         })
     }
 }
@@ -115,7 +124,7 @@ impl Stopped {
         let memory = self.device.map(places.pieces(), false)?;
         let runs = places.runs(&memory, &asleep.free);
         let (table, pages, total) = layout(&runs);
-        let (device, _) = Device::create(Kind::Image, name)?;
+        let (device, _) = Device::create(Holding::Image, name)?;
         let mut hash_ms = 0.0;
         let filled = image::sealed(&device, total, abi::PIECE_UNIT, |into| {
             copy_pages(into, &memory, &places, &runs);

@@ -20,23 +20,23 @@ use crate::host::grant::Grant;
 use crate::host::record::{self, Record, incomplete, window_of};
 use crate::host::spec::{Fault, MemorySource, Spec};
 use crate::host::{claims, cpus, reservation};
-use crate::image::Image;
 use crate::image::files::Files;
 use crate::image::ingredients::Ingredients;
 use crate::image::initramfs::Base;
 use crate::image::load;
 use crate::image::origin::Origin;
+use crate::image::{Image, KernelForm};
 use crate::listing::NodeInfo;
 use crate::memory::Memory;
 use crate::memory::numa;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, doorbell, sysfs};
 use crate::node::session::{LOG_LOOK, Session};
 use crate::wire::early::{Early, PANIC, StartId};
 use crate::wire::silence::{panicked, silent};
 use crate::wire::stages::{LoadParts, Loading, Stages, timed};
 use crate::wire::window::{Window, has_ended};
-use crate::{Error, Result, listing, serve};
+use crate::{Error, ErrorKind, Result, listing, serve};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -58,8 +58,12 @@ impl Node {
     /// contiguous piece if there is one. Undone if a step fails.
     pub fn create(spec: &Spec) -> Result<Self> {
         let name = &spec.name;
-        let refused =
-            |fault: Fault| Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem));
+        let refused = |fault: Fault| {
+            Error::refused(
+                ErrorKind::Invalid,
+                format!("node {name}: {}: {}", fault.key, fault.problem),
+            )
+        };
         spec.check().map_err(refused)?;
         let image = Image::open(&spec.image)?;
         let needs = image.needs();
@@ -68,7 +72,7 @@ impl Node {
         // One too long is refused here.
         record.to_json()?;
         claims::nobody_has(name, &record.devices)?;
-        let (device, _) = Device::create(Kind::Node, name)?;
+        let (device, _) = Device::create(Holding::Node, name)?;
         if let Err(error) = furnish(
             &device,
             &record,
@@ -77,9 +81,12 @@ impl Node {
         ) {
             return Err(match give_back(&device, &record.cpus) {
                 Ok(()) => error,
-                Err(left) => Error::Refused(format!(
-                    "{error}; and this could not be undone: {left}: kumiki node delete {name}"
-                )),
+                Err(left) => Error::refused(
+                    error.kind(),
+                    format!(
+                        "{error}; and this could not be undone: {left}: kumiki node delete {name}"
+                    ),
+                ),
             });
         }
         Ok(Node { name: name.clone() })
@@ -87,27 +94,26 @@ impl Node {
 
     /// A node that exists.
     pub fn find(name: &str) -> Result<Self> {
-        sysfs::one(Kind::Node, name)?;
+        sysfs::one(Holding::Node, name)?;
         Ok(Node { name: name.to_owned() })
     }
 
     /// Copies the image into the node's memory, starts its first cpu and waits
-    /// until the agent answers. A `compressed` kernel is the file as it is
-    /// shipped, which decompresses itself first: the paper's way.
-    pub fn start(&self, compressed: bool, limit: Duration) -> Result<Stages> {
+    /// until the agent answers.
+    pub fn start(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
         let stopped = self.stopped()?;
         let begin = Instant::now();
         let image = Image::open(&stopped.record.image)?;
-        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit, |_| Ok(()))
+        stopped.start(&image.origin(form)?, Loading::since(begin), limit, |_| Ok(()))
     }
 
     /// The same without the wait: whether it becomes ready is seen in [`Node::list`]. Returns
     /// what of its devices is not served, and why.
-    pub fn begin(&self, compressed: bool) -> Result<Vec<String>> {
+    pub fn begin(&self, form: KernelForm) -> Result<Vec<String>> {
         let loading = Loading::since(Instant::now());
         let stopped = self.stopped()?;
         let image = Image::open(&stopped.record.image)?;
-        let begun = stopped.begin(&image.origin(compressed)?, loading, StartId::now())?;
+        let begun = stopped.begin(&image.origin(form)?, loading, StartId::now())?;
         Ok(begun.problems)
     }
 
@@ -135,8 +141,9 @@ impl Node {
         limit: Duration,
     ) -> Result<(Stages, String)> {
         if base.root.is_some() {
-            return Err(Error::Refused(
-                "a root is seen where it stays: kumiki image add makes an image with one".into(),
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                "a root is seen where it stays: kumiki image add makes an image with one",
             ));
         }
         let stopped = self.stopped()?;
@@ -145,7 +152,10 @@ impl Node {
             timed(&mut loading.parts.read_kernel_ms, || Ingredients::read(kernel, base))?;
         if let Some(name) = ingredients.resident()? {
             let image = Image::open(&name)?;
-            return Ok((stopped.start(&image.origin(false)?, loading, limit, |_| Ok(()))?, name));
+            return Ok((
+                stopped.start(&image.origin(KernelForm::Vmlinux)?, loading, limit, |_| Ok(()))?,
+                name,
+            ));
         }
         if let Some(origin) = ingredients.as_shipped().filter(|_| stopped.has_one_cpu().is_ok()) {
             let stages = stopped.start(&origin, loading, limit, |parts| {
@@ -176,14 +186,9 @@ impl Node {
 
     /// With all that a start needs of it.
     fn stopped(&self) -> Result<Stopped> {
-        let device = Device::own(Kind::Node, &self.name)?;
+        let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
-        if entry.state == "running" {
-            return Err(Error::Refused(format!(
-                "node {} runs already: kumiki node stop {0}",
-                self.name
-            )));
-        }
+        entry.must_rest("runs already", "")?;
         let (window, record) = record::window(&device, &entry, true)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         if entry.cpus.len() != record.cpus.len() {
@@ -194,25 +199,23 @@ impl Node {
 
     /// The node, of which one that has ended by itself is stopped first: it is of no more
     /// use to anybody. One that is lent is its starter's.
-    fn at_rest(&self, device: &Device) -> Result<sysfs::Entry> {
-        let entry = sysfs::one(Kind::Node, &self.name)?;
-        if entry.state != "running"
+    fn at_rest(&self, device: &Device) -> Result<sysfs::Status> {
+        let entry = sysfs::one(Holding::Node, &self.name)?;
+        if !entry.runs()
             || !has_ended(entry.word)
             || record::window(device, &entry, false)?.0.is_lent()
         {
             return Ok(entry);
         }
         self.end(device)?;
-        sysfs::one(Kind::Node, &self.name)
+        sysfs::one(Holding::Node, &self.name)
     }
 
     /// Asks the node to switch itself off, then stops its cpus, which is all
     /// that happens if `limit` is zero or the node does not answer.
     pub fn stop(&self, limit: Duration) -> Result<()> {
-        let entry = sysfs::one(Kind::Node, &self.name)?;
-        if entry.state != "running" {
-            return Err(Error::Refused(format!("node {} does not run", self.name)));
-        }
+        let entry = sysfs::one(Holding::Node, &self.name)?;
+        entry.must_run()?;
         if entry.word == abi::WORD_READY
             && !limit.is_zero()
             && let Ok(session) = Session::open(&self.name)
@@ -220,7 +223,7 @@ impl Node {
             // A node that does not do as asked is stopped all the same.
             let _ = session.shut_down(limit);
         }
-        self.end(&Device::own(Kind::Node, &self.name)?)
+        self.end(&Device::own(Holding::Node, &self.name)?)
     }
 
     /// Stops its cpus. While another node starts it, that is waited for; should
@@ -228,19 +231,22 @@ impl Node {
     fn end(&self, device: &Device) -> Result<()> {
         let begin = Instant::now();
         while !device.stop()? {
-            let entry = sysfs::one(Kind::Node, &self.name)?;
+            let entry = sysfs::one(Holding::Node, &self.name)?;
             let (window, record) = record::window(device, &entry, true)?;
             let starter = record.and_then(|record| record.lent_to).unwrap_or_default();
             // One that says that it has ended may still have a cpu that writes.
-            let goes_on = |node: &sysfs::Entry| node.name == starter && node.state == "running";
-            if !sysfs::all(Kind::Node)?.iter().any(goes_on) {
+            let goes_on = |node: &sysfs::Status| node.name == starter && node.runs();
+            if !sysfs::all(Holding::Node)?.iter().any(goes_on) {
                 window.settle();
             } else if begin.elapsed() >= STARTER_LIMIT {
-                return Err(Error::Refused(format!(
-                    "node {} is being started by node {starter}, which does not come to an end: \
+                return Err(Error::refused(
+                    ErrorKind::Busy,
+                    format!(
+                        "node {} is being started by node {starter}, which does not come to an end: \
                      kumiki node stop {starter}, then try again",
-                    self.name
-                )));
+                        self.name
+                    ),
+                ));
             } else {
                 thread::sleep(LOG_LOOK);
             }
@@ -253,26 +259,24 @@ impl Node {
     /// with [`stop`](Self::stop).
     pub fn lend(&self, starter: &str) -> Result<()> {
         if starter == self.name {
-            return Err(Error::Refused(format!("node {starter} cannot start itself")));
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!("node {starter} cannot start itself"),
+            ));
         }
         let session = Session::open(starter)?;
-        let device = Device::own(Kind::Node, &self.name)?;
+        let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
-        if entry.state == "running" {
-            return Err(Error::Refused(format!(
-                "node {} runs or is lent already: kumiki node stop {0}",
-                self.name
-            )));
-        }
+        entry.must_rest("runs or is lent already", "")?;
         let mut record =
             record::window(&device, &entry, false)?.1.ok_or_else(|| incomplete(&self.name))?;
         record.lent_to = Some(starter.to_owned());
         let image = Image::open(&record.image)?;
         let clocks = Clocks::of_host()?;
         // What would be refused there is refused here.
-        load::plan(&entry, &record, &image.origin(false)?, clocks, StartId::now())?;
+        load::plan(&entry, &record, &image.origin(KernelForm::Vmlinux)?, clocks, StartId::now())?;
         self.set_record(&device, &entry, &record)?;
-        let image = sysfs::one(Kind::Image, &record.image)?.pieces;
+        let image = sysfs::one(Holding::Image, &record.image)?.pieces;
         device.lend()?;
         let handed = session.hand_over(&Grant { entry, record, image, clocks });
         if handed.is_err() {
@@ -285,7 +289,7 @@ impl Node {
     pub(crate) fn set_record(
         &self,
         device: &Device,
-        entry: &sysfs::Entry,
+        entry: &sysfs::Status,
         record: &Record,
     ) -> Result<()> {
         record::window(device, entry, true)?.0.set_record(&record.to_json()?);
@@ -294,14 +298,9 @@ impl Node {
 
     /// Gives cpus and memory back to the host, also of a node that has ended by itself.
     pub fn delete(self) -> Result<()> {
-        let device = Device::own(Kind::Node, &self.name)?;
+        let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
-        if entry.state == "running" {
-            return Err(Error::Refused(format!(
-                "node {} runs: kumiki node stop {0}, or delete it with --force",
-                self.name
-            )));
-        }
+        entry.must_rest("runs", ", or delete it with --force")?;
         let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
         let mut kept = None;
         if !entry.pieces.is_empty() {
@@ -328,13 +327,13 @@ impl Node {
 
     /// Whether it was started and not stopped.
     pub fn is_running(&self) -> Result<bool> {
-        Ok(sysfs::one(Kind::Node, &self.name)?.state == "running")
+        Ok(sysfs::one(Holding::Node, &self.name)?.runs())
     }
 
     /// The kernel's log as far as the window holds it.
     pub fn log(&self) -> Result<Vec<u8>> {
-        let device = Device::read(Kind::Node, &self.name)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let device = Device::read(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         if entry.state == "created" {
             return Ok(Vec::new());
         }
@@ -346,13 +345,13 @@ impl Node {
         let mut seen = 0;
         loop {
             // One look at a time, so that nobody who deletes the node waits for this.
-            let device = Device::read(Kind::Node, &self.name)?;
-            let entry = sysfs::one(Kind::Node, &self.name)?;
+            let device = Device::read(Holding::Node, &self.name)?;
+            let entry = sysfs::one(Holding::Node, &self.name)?;
             if entry.state == "created" {
                 return Ok(());
             }
             // Before its last lines are looked at: they are there then.
-            let goes_on = entry.state == "running" && !has_ended(entry.word);
+            let goes_on = entry.runs() && !has_ended(entry.word);
             let lines = record::window(&device, &entry, false)?.0.log_since(&mut seen);
             pass(&lines).map_err(|error| Error::os("passing the node's log on", error))?;
             if !goes_on {
@@ -406,7 +405,7 @@ fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
 /// record may name cpus that another node has got meanwhile.
 fn bring_on_line(cpus: &[u32]) -> Result<()> {
     let mut failure = None;
-    for cpu in unheld(cpus, &sysfs::all(Kind::Node)?) {
+    for cpu in unheld(cpus, &sysfs::all(Holding::Node)?) {
         if let Err(error) = cpus::set_online(cpu, true) {
             failure.get_or_insert(error);
         }
@@ -414,7 +413,7 @@ fn bring_on_line(cpus: &[u32]) -> Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
-fn unheld(cpus: &[u32], nodes: &[sysfs::Entry]) -> Vec<u32> {
+fn unheld(cpus: &[u32], nodes: &[sysfs::Status]) -> Vec<u32> {
     let held: Vec<u32> = nodes.iter().flat_map(|node| &node.cpus).map(|&(cpu, _)| cpu).collect();
     cpus.iter().copied().filter(|cpu| !held.contains(cpu)).collect()
 }
@@ -423,7 +422,7 @@ fn unheld(cpus: &[u32], nodes: &[sysfs::Entry]) -> Vec<u32> {
 struct Stopped {
     node: Node,
     device: Device,
-    entry: sysfs::Entry,
+    entry: sysfs::Status,
     window: Window,
     record: Record,
 }
@@ -451,11 +450,14 @@ impl Stopped {
         if self.record.cpus.len() == 1 {
             return Ok(());
         }
-        Err(Error::Refused(format!(
-            "node {} has several cpus: what its kernel wants to be told of them is seen in an \
+        Err(Error::refused(
+            ErrorKind::Unsupported,
+            format!(
+                "node {} has several cpus: what its kernel wants to be told of them is seen in an \
              image only; kumiki node start {0}",
-            self.node.name
-        )))
+                self.node.name
+            ),
+        ))
     }
 
     /// Loads, and starts the first cpu and what serves its devices.
@@ -464,7 +466,10 @@ impl Stopped {
         let have: Vec<u64> = self.entry.pieces.iter().map(|piece| piece.bytes).collect();
         // It may be another image than the one that the node was made for.
         origin.needs().check(&self.record.image, &have).map_err(|fault| {
-            Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
+            Error::refused(
+                ErrorKind::Invalid,
+                format!("node {name}: {}: {}", fault.key, fault.problem),
+            )
         })?;
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
@@ -507,10 +512,13 @@ impl Stopped {
         let kept = meanwhile(&mut begun.loaded.parts);
         let stages = self.until_ready(begun, id, limit)?;
         kept.map(|()| stages).map_err(|error| {
-            Error::Refused(format!(
-                "node {} is ready, and what it was started from could not be kept: {error}",
-                self.node.name
-            ))
+            Error::refused(
+                error.kind(),
+                format!(
+                    "node {} is ready, and what it was started from could not be kept: {error}",
+                    self.node.name
+                ),
+            )
         })
     }
 
@@ -547,7 +555,7 @@ mod tests {
 
     #[test]
     fn cpus_that_another_node_has_got_are_not_brought_on_line() {
-        let node = |cpus: &[(u32, u32)]| sysfs::Entry {
+        let node = |cpus: &[(u32, u32)]| sysfs::Status {
             name: "n2".into(),
             state: "running".into(),
             owner: 0,

@@ -6,11 +6,11 @@ use crate::devices::{Assigned, DeviceSpec, assign};
 use crate::host::claims::nobody_has;
 use crate::host::device::Device;
 use crate::host::record::{self, Record, incomplete};
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::node::Node;
 use crate::serve::{self, Control};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A node's device, as it is listed.
 #[derive(Debug, Serialize)]
@@ -34,13 +34,16 @@ impl Node {
     pub fn add_device(&self, spec: DeviceSpec) -> Result<String> {
         let (device, entry, mut record) = self.owned()?;
         let added = assign(&record.devices, spec).ok_or_else(|| {
-            Error::Refused(format!("node {} has {} devices already", self.name, abi::SLOTS))
+            Error::refused(
+                ErrorKind::Full,
+                format!("node {} has {} devices already", self.name, abi::SLOTS),
+            )
         })?;
         nobody_has(&self.name, &[record.devices.clone(), vec![added.clone()]].concat())?;
         record.devices.push(added.clone());
         self.set_record(&device, &entry, &record)?;
         drop(device);
-        if entry.state != "running" {
+        if !entry.runs() {
             return Ok(added.name);
         }
         match self.serve_one(&added) {
@@ -60,40 +63,40 @@ impl Node {
         let problems = serve::spawn(&self.name)?;
         let of_this = format!("{}: ", added.name);
         let problem = problems.iter().find_map(|line| line.strip_prefix(&of_this));
-        problem.map_or(Ok(()), |problem| Err(Error::Refused(problem.to_owned())))
+        problem
+            .map_or(Ok(()), |problem| Err(Error::refused(ErrorKind::Refused, problem.to_owned())))
     }
 
     /// Takes a device away, at once if it runs.
     pub fn remove_device(&self, name: &str) -> Result<()> {
-        let record = self.forget(name)?;
-        if record && sysfs::one(Kind::Node, &self.name)?.state == "running" {
+        if self.forget(name)?.runs() {
             serve::ask(&self.name, &Control::Remove(name.to_owned()))?;
         }
         Ok(())
     }
 
-    /// Takes it out of the record; whether it was there.
-    fn forget(&self, name: &str) -> Result<bool> {
+    /// Takes it out of the record.
+    fn forget(&self, name: &str) -> Result<sysfs::Status> {
         let (device, entry, mut record) = self.owned()?;
         let before = record.devices.len();
         record.devices.retain(|device| device.name != name);
         if record.devices.len() == before {
-            return Err(Error::Refused(format!(
-                "node {} has no device {name}: see kumiki node device ls {0}",
-                self.name
-            )));
+            return Err(Error::refused(
+                ErrorKind::NotFound,
+                format!("node {} has no device {name}: see kumiki node device ls {0}", self.name),
+            ));
         }
         self.set_record(&device, &entry, &record)?;
-        Ok(true)
+        Ok(entry)
     }
 
     /// Its devices.
     pub fn devices(&self) -> Result<Vec<DeviceInfo>> {
-        let device = Device::read(Kind::Node, &self.name)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let device = Device::read(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         let record = record::window(&device, &entry, false)?.1;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
-        let runs = entry.state == "running";
+        let runs = entry.runs();
         let served = if runs { serve::ask(&self.name, &Control::List)? } else { None };
         let of = |device: &Assigned| {
             let served =
@@ -117,15 +120,15 @@ impl Node {
 
     /// Its devices as they are recorded.
     pub(crate) fn assigned(&self) -> Result<Vec<Assigned>> {
-        let device = Device::read(Kind::Node, &self.name)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+        let device = Device::read(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         let record = record::window(&device, &entry, false)?.1;
         record.map(|record| record.devices).ok_or_else(|| incomplete(&self.name))
     }
 
-    fn owned(&self) -> Result<(Device, sysfs::Entry, Record)> {
-        let device = Device::own(Kind::Node, &self.name)?;
-        let entry = sysfs::one(Kind::Node, &self.name)?;
+    fn owned(&self) -> Result<(Device, sysfs::Status, Record)> {
+        let device = Device::own(Holding::Node, &self.name)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         let record = record::window(&device, &entry, false)?.1;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         Ok((device, entry, record))

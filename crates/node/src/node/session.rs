@@ -9,12 +9,12 @@ use rustix::event::PollFlags;
 use crate::host::device::Device;
 use crate::host::grant::Grant;
 use crate::host::record::window_of;
-use crate::module::kind::Kind as Holding;
+use crate::module::holding::Holding;
 use crate::module::{abi, doorbell, sysfs};
 use crate::node::client::{Client, Ending, Input, Order, Orders};
-use crate::wire::frame::{CHUNK_BYTES, Kind, Program, number, receive, send};
+use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, number, receive, send};
 use crate::wire::window::{Channel, Window, has_ended, meaning};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Spin so long for an answer before sleeping: a short program's takes less
 /// than being woken does.
@@ -60,7 +60,10 @@ impl Session {
         let (device, channel) = Device::talk(node)?;
         let entry = sysfs::one(Holding::Node, node)?;
         let first = entry.pieces.first().ok_or_else(|| {
-            Error::Refused(format!("node {node} has no memory: kumiki node delete {node}"))
+            Error::refused(
+                ErrorKind::Damaged,
+                format!("node {node} has no memory: kumiki node delete {node}"),
+            )
         })?;
         let window = Window::new(device.map(&[window_of(first)], true)?);
         let session = Session { name: node.to_owned(), device, channel, window };
@@ -92,9 +95,9 @@ impl Session {
         client: &mut Client<'_>,
         mut log: Option<u64>,
     ) -> Result<Ending> {
-        let body =
-            serde_json::to_vec(program).map_err(|error| Error::Refused(error.to_string()))?;
-        self.send(Kind::Exec, &body)?;
+        let body = serde_json::to_vec(program)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+        self.send(FrameKind::Exec, &body)?;
         let channel = self.channel();
         let mut input = Input::new(client.input, log.is_some());
         let mut waiting = None;
@@ -108,14 +111,17 @@ impl Session {
             let full = channel.to_host.free()? < 2 * CHUNK_BYTES;
             while let Some((kind, body)) = receive(&channel.to_host)? {
                 match kind {
-                    Kind::Started => {}
-                    Kind::Stdout => pass(client.out, &body)?,
-                    Kind::Stderr => pass(client.err, &body)?,
-                    Kind::Exited => return Ok(Ending::Exited(number(&body)?)),
-                    Kind::Signalled => return Ok(Ending::Signalled(number(&body)?)),
-                    Kind::Failed => {
+                    FrameKind::Started => {}
+                    FrameKind::Stdout => pass(client.out, &body)?,
+                    FrameKind::Stderr => pass(client.err, &body)?,
+                    FrameKind::Exited => return Ok(Ending::Exited(number(&body)?)),
+                    FrameKind::Signalled => return Ok(Ending::Signalled(number(&body)?)),
+                    FrameKind::Failed => {
                         let reason = String::from_utf8_lossy(&body).into_owned();
-                        return Err(Error::Refused(format!("node {}: {reason}", self.name)));
+                        return Err(Error::refused(
+                            ErrorKind::Refused,
+                            format!("node {}: {reason}", self.name),
+                        ));
                     }
                     other => return Err(Error::Protocol(format!("{other:?} from the node"))),
                 }
@@ -151,7 +157,7 @@ impl Session {
             match order {
                 Order::Signal(number) => channel.signal(number),
                 Order::Resize(size) => {
-                    if !send(&channel.to_node, Kind::Resize, &size.to_body())? {
+                    if !send(&channel.to_node, FrameKind::Resize, &size.to_body())? {
                         return Ok(told);
                     }
                 }
@@ -185,14 +191,14 @@ impl Session {
 
     /// Asks the node to switch itself off and waits until it has.
     pub(crate) fn shut_down(&self, limit: Duration) -> Result<()> {
-        self.send(Kind::Shutdown, &[])?;
+        self.send(FrameKind::Shutdown, &[])?;
         let begin = Instant::now();
         while !has_ended(self.window.word()) {
             if begin.elapsed() >= limit {
-                return Err(Error::Refused(format!(
-                    "node {} did not switch itself off within {limit:?}",
-                    self.name
-                )));
+                return Err(Error::refused(
+                    ErrorKind::TimedOut,
+                    format!("node {} did not switch itself off within {limit:?}", self.name),
+                ));
             }
             doorbell::wait(self.device.bell(), &[], LOOK_AGAIN.min(limit))
                 .map_err(|error| Error::os("waiting for the node", error))?;
@@ -203,7 +209,7 @@ impl Session {
     /// Has the node's kernel sleep, so that its memory can be kept, and waits until it does.
     pub(crate) fn sleep(&self) -> Result<()> {
         let mut seen = self.window.log_head();
-        self.send(Kind::Keep, &[])?;
+        self.send(FrameKind::Keep, &[])?;
         let begin = Instant::now();
         loop {
             match self.window.word() {
@@ -214,18 +220,24 @@ impl Session {
             if let Some((_, reason)) = receive(&self.channel().to_host)? {
                 let reason = String::from_utf8_lossy(&reason).into_owned();
                 let log = self.window.log_since(&mut seen);
-                return Err(Error::Refused(format!(
-                    "node {} goes on: {reason}{}",
-                    self.name,
-                    awake(&String::from_utf8_lossy(&log))
-                )));
+                return Err(Error::refused(
+                    ErrorKind::Refused,
+                    format!(
+                        "node {} goes on: {reason}{}",
+                        self.name,
+                        awake(&String::from_utf8_lossy(&log))
+                    ),
+                ));
             }
             if begin.elapsed() >= SLEEP_LIMIT {
-                return Err(Error::Refused(format!(
-                    "node {} is not asleep after {SLEEP_LIMIT:?}: see its log (kumiki node logs \
+                return Err(Error::refused(
+                    ErrorKind::TimedOut,
+                    format!(
+                        "node {} is not asleep after {SLEEP_LIMIT:?}: see its log (kumiki node logs \
                      {0})",
-                    self.name
-                )));
+                        self.name
+                    ),
+                ));
             }
             self.wait(None, None, LOOK_AGAIN)?;
         }
@@ -233,21 +245,25 @@ impl Session {
 
     /// Has the node keep what it needs to start another one.
     pub(crate) fn hand_over(&self, grant: &Grant) -> Result<()> {
-        let body = serde_json::to_vec(grant).map_err(|error| Error::Refused(error.to_string()))?;
-        self.send(Kind::Lend, &body)?;
+        let body = serde_json::to_vec(grant)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+        self.send(FrameKind::Lend, &body)?;
         let begin = Instant::now();
         loop {
             match receive(&self.channel().to_host)? {
-                Some((Kind::Exited, _)) => return Ok(()),
+                Some((FrameKind::Exited, _)) => return Ok(()),
                 Some((_, reason)) => {
                     let reason = String::from_utf8_lossy(&reason).into_owned();
-                    return Err(Error::Refused(format!("node {}: {reason}", self.name)));
+                    return Err(Error::refused(
+                        ErrorKind::Refused,
+                        format!("node {}: {reason}", self.name),
+                    ));
                 }
                 None if begin.elapsed() >= ANSWER_LIMIT => {
-                    return Err(Error::Refused(format!(
-                        "node {} did not answer within {ANSWER_LIMIT:?}",
-                        self.name
-                    )));
+                    return Err(Error::refused(
+                        ErrorKind::TimedOut,
+                        format!("node {} did not answer within {ANSWER_LIMIT:?}", self.name),
+                    ));
                 }
                 None => {
                     self.alive()?;
@@ -258,7 +274,7 @@ impl Session {
     }
 
     /// A first frame, for which an empty ring has room.
-    fn send(&self, kind: Kind, body: &[u8]) -> Result<()> {
+    fn send(&self, kind: FrameKind, body: &[u8]) -> Result<()> {
         if !send(&self.channel().to_node, kind, body)? {
             return Err(Error::Protocol("no room in a new channel".into()));
         }
@@ -268,19 +284,21 @@ impl Session {
     fn alive(&self) -> Result<()> {
         let word = self.window.word();
         if has_ended(word) {
-            return Err(Error::Refused(format!(
-                "node {} has ended ({}): kumiki node logs {0}",
-                self.name,
-                meaning(word)
-            )));
+            return Err(Error::refused(
+                ErrorKind::Lost,
+                format!("node {} has ended ({}): kumiki node logs {0}", self.name, meaning(word)),
+            ));
         }
         // This process may have slept over a stop and a start.
         if self.channel().state() != abi::CHANNEL_OPEN {
-            return Err(Error::Refused(format!(
-                "node {} was stopped and started again, or its agent has given this program up: \
+            return Err(Error::refused(
+                ErrorKind::Lost,
+                format!(
+                    "node {} was stopped and started again, or its agent has given this program up: \
                  kumiki node logs {0}",
-                self.name
-            )));
+                    self.name
+                ),
+            ));
         }
         Ok(())
     }

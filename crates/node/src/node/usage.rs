@@ -5,7 +5,7 @@ use std::fs;
 use crate::node::client::{Client, Ending};
 use crate::node::session::Session;
 use crate::wire::frame::Program;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const STAT: &str = "/proc/stat";
 const MEMORY: &str = "/proc/meminfo";
@@ -79,7 +79,8 @@ impl Usage {
 }
 
 fn unknown(of: &str) -> Error {
-    Error::Refused(format!("{of} does not say what its cpus and memory are used for"))
+    let text = format!("{of} does not say what its cpus and memory are used for");
+    Error::refused(ErrorKind::Unsupported, text)
 }
 
 /// Output as far as it is of use.

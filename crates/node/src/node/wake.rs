@@ -7,16 +7,16 @@ use kumiki_boot::{Partition, Plan, Source};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{Node, Stopped};
-use crate::image::Image;
 use crate::image::snapshot::Snapshot;
 use crate::image::snapshot::pages::Places;
+use crate::image::{Image, KernelForm};
 use crate::memory::Memory;
 use crate::module::abi;
 use crate::wire::asleep::{Asleep, Waking};
 use crate::wire::early::StartId;
 use crate::wire::stages::{Loading, Stages, timed};
 use crate::wire::time_stamp;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const TABLE_BYTES: u64 = 4096;
 /// How long a node that was to be kept, and was not, may take to go on.
@@ -45,7 +45,7 @@ impl Node {
     pub(crate) fn start_kept(&self, from: Option<&str>, limit: Duration) -> Result<Stages> {
         match from {
             Some(from) if self.may_start(from) => self.start_snapshot(from, limit),
-            _ => self.start(false, limit),
+            _ => self.start(KernelForm::Vmlinux, limit),
         }
     }
 
@@ -81,7 +81,7 @@ impl Stopped {
         let partition = Partition::new(self.entry.slice, self.entry.pieces.clone())?;
         let at = places.offset(tables, TABLE_BYTES).filter(|at| at % TABLE_BYTES as usize == 0);
         let at = at.ok_or_else(|| {
-            Error::Refused(format!(
+            Error::refused(ErrorKind::Damaged, format!(
                 "the kernel of node {name} says that its page table is at {tables:#x}, which is no \
                  page of its memory: its osnode-guest.ko is damaged"
             ))
@@ -122,18 +122,24 @@ impl Stopped {
             Err(error) => return Err(error),
         };
         if header.image_sha256.as_deref() != Some(image.sha256()) {
-            return Err(Error::Refused(format!(
-                "snapshot {name} has the kernel and the module of image {}, and node {} is made of \
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "snapshot {name} has the kernel and the module of image {}, and node {} is made of \
                  image {own}, which has others: start the node from that, and keep it again",
-                header.image, self.node.name
-            )));
+                    header.image, self.node.name
+                ),
+            ));
         }
         if header.root != image.root() {
-            return Err(Error::Refused(format!(
-                "the root that the kernel of snapshot {name} sees is not where image {own} has it \
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "the root that the kernel of snapshot {name} sees is not where image {own} has it \
                  by now: start node {} from the image, and keep it again",
-                self.node.name
-            )));
+                    self.node.name
+                ),
+            ));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::bus::{Doorbell, QueueWords};
 use crate::module::abi;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// An eventfd's descriptor.
 pub(super) fn fd(event: &EventFd) -> BorrowedFd<'_> {
@@ -100,7 +100,8 @@ pub(crate) fn checked(
     if words.size == 0 {
         return Ok(None);
     }
-    let refused = |what: String| Error::Refused(format!("queue {number}: {what}"));
+    let refused =
+        |what: String| Error::refused(ErrorKind::Protocol, format!("queue {number}: {what}"));
     if words.size > limit.into() || !words.size.is_power_of_two() {
         return Err(refused(format!(
             "{} entries: a power of two up to {limit} is expected",

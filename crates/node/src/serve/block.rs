@@ -17,7 +17,7 @@ use super::backend::{
     fd,
 };
 use super::transfer::{Buffers, Medium, Way};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const ID: u32 = 2;
 /// Entries of the queue, and by that buffers of a request: a MiB of single pages is one, not
@@ -102,7 +102,7 @@ impl Backend for Block {
     fn start(&mut self, accepted: u64, rings: Vec<Ring>) -> Result<()> {
         self.stop()?;
         let Some(ring) = rings.into_iter().next() else {
-            return Err(Error::Refused("a disk without a queue".into()));
+            return Err(Error::refused(ErrorKind::Protocol, "a disk without a queue"));
         };
         let mut queue = queue(&ring, accepted)?;
         let end = EventFd::new(EFD_NONBLOCK).map_err(|error| Error::os("an eventfd", error))?;
@@ -131,7 +131,9 @@ impl Backend for Block {
 
 /// The crate's queue for a ring.
 pub(super) fn queue(ring: &Ring, accepted: u64) -> Result<Queue> {
-    let refused = |error: virtio_queue::Error| Error::Refused(format!("a queue: {error}"));
+    let refused = |error: virtio_queue::Error| {
+        Error::refused(ErrorKind::Protocol, format!("a queue: {error}"))
+    };
     let mut queue = Queue::new(ring.limit).map_err(refused)?;
     queue.try_set_size(ring.size).map_err(refused)?;
     let half = |address: u64| (Some(address as u32), Some((address >> 32) as u32));

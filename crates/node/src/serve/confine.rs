@@ -7,7 +7,7 @@ use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter_all_threads,
 };
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// `nobody`: all that is needed was opened before.
 const NOBODY: u32 = 65534;
@@ -96,7 +96,9 @@ pub(super) fn calls() -> Result<()> {
 }
 
 fn apply(calls: &[i64], then: SeccompAction, otherwise: SeccompAction) -> Result<()> {
-    let refused = |error: &dyn std::fmt::Display| Error::Refused(format!("seccomp: {error}"));
+    let refused = |error: &dyn std::fmt::Display| {
+        Error::refused(ErrorKind::Unsupported, format!("seccomp: {error}"))
+    };
     let rules = calls.iter().map(|&call| (call, Vec::new())).collect();
     let filter = SeccompFilter::new(rules, otherwise, then, TargetArch::x86_64);
     let filter = filter.map_err(|error| refused(&error))?;

@@ -39,7 +39,7 @@ pub use worker::work;
 
 pub(crate) use supervisor::{Control, ask};
 
-use crate::{Error, Result, runtime};
+use crate::{Error, ErrorKind, Result, runtime};
 
 /// Lines that one serving process writes to the log.
 const LINES: u32 = 1000;
@@ -99,9 +99,10 @@ fn begun(mut server: Child, log: &Path) -> Result<Vec<String>> {
         let status = server.wait().map_err(|error| Error::os("a node's server", error))?;
         let log = fs::read_to_string(log).unwrap_or_default();
         let last = log.lines().last().unwrap_or_default();
-        return Err(Error::Refused(format!(
-            "the server of the node's devices has ended ({status}): {last}"
-        )));
+        return Err(Error::refused(
+            ErrorKind::Lost,
+            format!("the server of the node's devices has ended ({status}): {last}"),
+        ));
     }
     Ok(problems)
 }
@@ -119,7 +120,9 @@ mod tests {
             let mut command = Command::new("sh");
             begun(command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap(), &log)
         };
-        let failed = said("exec >&-; sleep 0.1; exit 2").unwrap_err().to_string();
+        let failed = said("exec >&-; sleep 0.1; exit 2").unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Lost);
+        let failed = failed.to_string();
         assert!(failed.contains("has ended (exit status: 2): no such node"), "{failed}");
         assert_eq!(said("echo 'net0: no TAP'; echo begun; exec >&-").unwrap(), ["net0: no TAP"]);
     }

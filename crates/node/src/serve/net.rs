@@ -17,7 +17,7 @@ use super::backend::{
 };
 use super::block::{NOT_AT_ALL, queue, went_on};
 use super::tap::{self, Link};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const QUEUE_SIZE: u16 = 256;
 const RECEIVE: u16 = 0;
@@ -113,7 +113,10 @@ impl Mover {
             *side = Some((queue, ring));
         }
         let (Some(receive), Some(transmit)) = (receive, transmit) else {
-            return Err(Error::Refused("a network card without both of its queues".into()));
+            return Err(Error::refused(
+                ErrorKind::Protocol,
+                "a network card without both of its queues",
+            ));
         };
         let merges = accepted & tap::F_MRG_RXBUF != 0;
         let (frame, outgoing) = (vec![0; FRAME_BYTES], vec![0; FRAME_BYTES]);

@@ -19,7 +19,7 @@ use super::tap::{self, Link};
 use crate::devices::interface::Interface;
 use crate::devices::nat;
 use crate::devices::{Assigned, DeviceSpec, Disk, Net, mac_bytes};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const VHOST_NET: &str = "/dev/vhost-net";
 const VHOST_VSOCK: &str = "/dev/vhost-vsock";
@@ -93,9 +93,12 @@ impl Kept {
             }
             if let Some(bridge) = &net.bridge {
                 if bridge == nat::BRIDGE && !nat::is_up() {
-                    return Err(Error::Refused(format!(
-                        "there is no network for nodes ({bridge}): kumiki node net up makes it"
-                    )));
+                    return Err(Error::refused(
+                        ErrorKind::NotFound,
+                        format!(
+                            "there is no network for nodes ({bridge}): kumiki node net up makes it"
+                        ),
+                    ));
                 }
                 interface.join(bridge)?;
             }
@@ -128,10 +131,13 @@ impl Kept {
             let shared = FlockOperation::NonBlockingLockShared;
             let alone = FlockOperation::NonBlockingLockExclusive;
             flock(&file, if disk.read_only { shared } else { alone }).map_err(|error| {
-                Error::Refused(format!(
-                    "{}: {error}: another node or program has it and would write it, too",
-                    disk.file.display()
-                ))
+                Error::refused(
+                    ErrorKind::Busy,
+                    format!(
+                        "{}: {error}: another node or program has it and would write it, too",
+                        disk.file.display()
+                    ),
+                )
             })?;
             place.insert(file);
         }
@@ -155,10 +161,13 @@ fn past_the_cache(disk: &Disk) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(!disk.read_only).custom_flags(flags);
     options.open(&disk.file).map_err(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => Error::Refused(format!(
-            "{}: its file system reads nothing past the page cache: leave `direct` out",
-            disk.file.display()
-        )),
+        Some(libc::EINVAL) => Error::refused(
+            ErrorKind::Unsupported,
+            format!(
+                "{}: its file system reads nothing past the page cache: leave `direct` out",
+                disk.file.display()
+            ),
+        ),
         _ => Error::file(&disk.file, error),
     })
 }

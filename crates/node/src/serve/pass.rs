@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::tap::Link;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Refusal, Result};
 
 /// A message with all of its words.
 const MESSAGE_BYTES: usize = 16 << 10;
@@ -48,8 +48,8 @@ pub(crate) enum Passed {
     Entropy,
 }
 
-/// Outcome of an order; the error's text.
-pub(crate) type Answer = std::result::Result<(), String>;
+/// Outcome of an order.
+pub(crate) type Answer = std::result::Result<(), Refusal>;
 
 /// Two ends; each message arrives whole, or not at all.
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
@@ -67,9 +67,13 @@ pub(crate) fn limit(socket: &OwnedFd, limit: Duration) -> Result<()> {
 
 /// Sends one message.
 pub(crate) fn send<T: Serialize>(to: &OwnedFd, message: &T, fds: &[BorrowedFd<'_>]) -> Result<()> {
-    let json = serde_json::to_vec(message).map_err(|error| Error::Refused(error.to_string()))?;
+    let json = serde_json::to_vec(message)
+        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
     if json.len() > MESSAGE_BYTES || fds.len() > FDS {
-        return Err(Error::Refused(format!("a message of {} bytes is too long", json.len())));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("a message of {} bytes is too long", json.len()),
+        ));
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -92,7 +96,7 @@ pub(crate) fn receive<T: DeserializeOwned>(from: impl AsFd) -> Result<Option<(T,
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             Err(rustix::io::Errno::AGAIN) => {
-                return Err(Error::Refused("no answer came in time".into()));
+                return Err(Error::refused(ErrorKind::TimedOut, "no answer came in time"));
             }
             received => break received.map_err(|error| Error::os("receiving a message", error))?,
         }
@@ -107,7 +111,8 @@ pub(crate) fn receive<T: DeserializeOwned>(from: impl AsFd) -> Result<Option<(T,
         }
     }
     let message = serde_json::from_slice(&bytes[..received.bytes]);
-    let message = message.map_err(|error| Error::Refused(format!("a message: {error}")))?;
+    let message = message
+        .map_err(|error| Error::refused(ErrorKind::Protocol, format!("a message: {error}")))?;
     Ok(Some((message, files)))
 }
 
@@ -116,13 +121,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_error_comes_with_its_kind() {
+        let (ours, theirs) = pair().unwrap();
+        let gone = std::fs::read("/no/such/file").map_err(|error| Error::file("f", error));
+        send(&theirs, &gone.map(drop).map_err(Refusal::from), &[]).unwrap();
+        let (answer, _) = receive::<Answer>(&ours).unwrap().unwrap();
+        let error = answer.map_err(Error::from).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().starts_with("f: No such file"), "{error}");
+    }
+
+    #[test]
     fn who_says_nothing_is_waited_for_so_long_and_no_longer() {
         let (ours, theirs) = pair().unwrap();
         limit(&ours, Duration::from_millis(20)).unwrap();
-        let error = receive::<Answer>(&ours).unwrap_err().to_string();
-        assert!(error.contains("no answer came in time"), "{error}");
+        let error = receive::<Answer>(&ours).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
         send(&theirs, &Answer::Ok(()), &[]).unwrap();
         assert!(matches!(receive::<Answer>(&ours).unwrap(), Some((Ok(()), _))));
+        send(&theirs, &"nothing that answers", &[]).unwrap();
+        assert_eq!(receive::<Answer>(&ours).unwrap_err().kind(), ErrorKind::Protocol);
         drop(theirs);
         assert!(receive::<Answer>(&ours).unwrap().is_none());
     }

@@ -10,7 +10,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::backend::{Backend, Description, F_EVENT_IDX, F_VERSION_1, Interrupt, NodeMemory, Ring};
 use super::block::{queue, wait, went_on};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const ID: u32 = 4;
 const QUEUE_SIZE: u16 = 8;
@@ -44,7 +44,7 @@ impl Backend for Entropy {
     fn start(&mut self, accepted: u64, rings: Vec<Ring>) -> Result<()> {
         self.stop()?;
         let Some(ring) = rings.into_iter().next() else {
-            return Err(Error::Refused("a source of entropy without a queue".into()));
+            return Err(Error::refused(ErrorKind::Protocol, "a source of entropy without a queue"));
         };
         let mut queue = queue(&ring, accepted)?;
         let end = EventFd::new(EFD_NONBLOCK).map_err(|error| Error::os("an eventfd", error))?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::user::TAG_BYTES;
 use crate::devices::{Assigned, Share};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Where distributions put it. Not `/usr/lib/qemu/virtiofsd`, QEMU's former one in C: it
 /// maps a memory's descriptor from its beginning, which this one's has not.
@@ -43,7 +43,10 @@ impl Drop for Daemon {
 pub(super) fn start(node: &str, device: &Assigned, share: &Share) -> Result<(Daemon, File)> {
     debug_assert!(device.name.len() < TAG_BYTES);
     if !share.folder.is_dir() {
-        return Err(Error::Refused(format!("{} is no folder", share.folder.display())));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{} is no folder", share.folder.display()),
+        ));
     }
     let program = PLACES.iter().map(Path::new).find(|path| path.exists()).ok_or_else(|| {
         Error::Unsupported {
@@ -76,9 +79,12 @@ fn connect(socket: &PathBuf, daemon: &mut Daemon) -> Result<UnixStream> {
         match UnixStream::connect(socket) {
             Ok(stream) => return Ok(stream),
             Err(error) if daemon.has_ended() || begin.elapsed() > START_LIMIT => {
-                return Err(Error::Refused(format!(
-                    "virtiofsd did not begin to listen: {error}; its words are in the server's log"
-                )));
+                return Err(Error::refused(
+                    ErrorKind::Lost,
+                    format!(
+                        "virtiofsd did not begin to listen: {error}; its words are in the server's log"
+                    ),
+                ));
             }
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }

@@ -20,9 +20,9 @@ use super::pass::{Answer, Order, limit, pair, receive, send};
 use crate::devices::Assigned;
 use crate::host::device::Device;
 use crate::host::record;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Refusal, Result};
 
 /// A server that dies so often within so long is not started again.
 const DEATHS: usize = 5;
@@ -53,7 +53,7 @@ pub struct Served {
     pub problem: Option<String>,
 }
 
-pub(crate) type Reply = std::result::Result<Vec<Served>, String>;
+pub(crate) type Reply = std::result::Result<Vec<Served>, Refusal>;
 
 struct Supervisor {
     name: String,
@@ -70,7 +70,7 @@ struct Supervisor {
 /// output: problems, a line each, `begun` when all that can be served is, and its end.
 pub fn serve(name: &str) -> Result<()> {
     let device = Device::serve(name)?;
-    let entry = sysfs::one(Kind::Node, name)?;
+    let entry = sysfs::one(Holding::Node, name)?;
     let record = record::window(&device, &entry, false)?.1;
     let record = record.ok_or_else(|| record::incomplete(name))?;
     let requests = listening(name)?;
@@ -146,7 +146,7 @@ impl Supervisor {
         });
         match answer? {
             Some((answer, _)) => Ok(answer),
-            None => Err(Error::Refused("the serving process has ended".into())),
+            None => Err(Error::refused(ErrorKind::Lost, "the serving process has ended")),
         }
     }
 
@@ -179,12 +179,15 @@ impl Supervisor {
                     deaths.retain(|death| death.elapsed() < DEATHS_WITHIN);
                     deaths.push(Instant::now());
                     if deaths.len() >= DEATHS {
-                        return Err(Error::Refused(format!(
-                            "the devices of node {} have stopped: the serving process has died \
+                        return Err(Error::refused(
+                            ErrorKind::Lost,
+                            format!(
+                                "the devices of node {} have stopped: the serving process has died \
                              {DEATHS} times within {DEATHS_WITHIN:?}; kumiki node serve {0} tries \
                              again",
-                            self.name
-                        )));
+                                self.name
+                            ),
+                        ));
                     }
                     (self.worker, self.orders) = worker()?;
                     if let Err(error) = self.begin() {
@@ -223,8 +226,8 @@ impl Supervisor {
         let Ok(Some((control, _))) = receive::<Control>(&client) else { return };
         let reply: Reply = match control {
             Control::List => Ok(self.problems.clone()),
-            Control::Add(device) => self.add(device).map_err(|error| error.to_string()),
-            Control::Remove(name) => self.remove(&name).map_err(|error| error.to_string()),
+            Control::Add(device) => self.add(device).map_err(Refusal::from),
+            Control::Remove(name) => self.remove(&name).map_err(Refusal::from),
         };
         // A client that has gone has nothing to be told.
         let _ = send(&client, &reply, &[]);
@@ -242,7 +245,9 @@ impl Supervisor {
 
     fn remove(&mut self, name: &str) -> Result<Vec<Served>> {
         let at = self.devices.iter().position(|device| device.name == name);
-        let at = at.ok_or_else(|| Error::Refused(format!("no device {name} is served")))?;
+        let at = at.ok_or_else(|| {
+            Error::refused(ErrorKind::NotFound, format!("no device {name} is served"))
+        })?;
         let device = self.devices.remove(at);
         self.problems.retain(|served| served.name != name);
         // A process that has died is followed by one that is not told of this device.
@@ -271,7 +276,7 @@ fn new_socket() -> Result<OwnedFd> {
 /// Where requests come; one server a node.
 fn listening(name: &str) -> Result<OwnedFd> {
     if connected(name)?.is_some() {
-        return Err(Error::Refused(format!("node {name} is served already")));
+        return Err(Error::refused(ErrorKind::Running, format!("node {name} is served already")));
     }
     // Of one that was killed.
     let _ = fs::remove_file(super::place(name)?);
@@ -295,6 +300,8 @@ pub(crate) fn ask(name: &str, control: &Control) -> Result<Option<Vec<Served>>> 
     send(&socket, control, &[])?;
     match receive::<Reply>(&socket)? {
         Some((reply, _)) => reply.map(Some).map_err(Error::Refused),
-        None => Err(Error::Refused(format!("the server of node {name} has ended"))),
+        None => {
+            Err(Error::refused(ErrorKind::Lost, format!("the server of node {name} has ended")))
+        }
     }
 }

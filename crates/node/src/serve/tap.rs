@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl, opcode};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Virtio's number of a network card.
 pub(crate) const ID: u32 = 1;
@@ -109,8 +109,8 @@ pub(crate) fn open(name: &str) -> Result<File> {
     let setter = unsafe { Setter::<SETIFF, Request>::new(request) };
     // SAFETY: as above.
     unsafe { ioctl(&file, setter) }.map_err(|error| match error {
-        Errno::BUSY => Error::Refused(format!("TAP {name} is in use: another node or machine has it")),
-        Errno::INVAL => Error::Refused(format!(
+        Errno::BUSY => Error::refused(ErrorKind::Busy, format!("TAP {name} is in use: another node or machine has it")),
+        Errno::INVAL => Error::refused(ErrorKind::Invalid, format!(
             "{name} is no TAP that one queue can have: choose another name, or one made by ip tuntap add {name} mode tap"
         )),
         error => Error::os(format!("opening TAP {name}"), error),

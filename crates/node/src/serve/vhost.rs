@@ -20,7 +20,7 @@ use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring,
 };
 use super::tap::{self, Link};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Entries of a queue: as many as vhost-net handles well.
 const QUEUE_SIZE: u16 = 256;
@@ -63,7 +63,7 @@ fn answered(returned: i32) -> vhost::Result<()> {
 }
 
 fn failed(doing: &str) -> impl FnOnce(vhost::Error) -> Error {
-    move |error| Error::Refused(format!("{doing}: {error}"))
+    move |error| Error::refused(ErrorKind::System, format!("{doing}: {error}"))
 }
 
 /// Description, for a vhost backend, of a node's memory.
@@ -188,9 +188,10 @@ impl KernelVsock {
         let set =
             answered(unsafe { ioctl_with_ref(&kernel, VHOST_VSOCK_SET_GUEST_CID(), &number) });
         set.map_err(|error| {
-            Error::Refused(format!(
-                "CID {cid}: {error}; another machine or node has it: choose another"
-            ))
+            Error::refused(
+                ErrorKind::Busy,
+                format!("CID {cid}: {error}; another machine or node has it: choose another"),
+            )
         })?;
         Ok(KernelVsock { kernel, cid, running: false })
     }

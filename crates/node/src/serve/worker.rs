@@ -29,7 +29,7 @@ use crate::host::record::window_of;
 use crate::memory::Memory;
 use crate::module::abi;
 use crate::wire::window::has_ended;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Refusal, Result};
 
 /// How long a sleep may last, should a doorbell get lost.
 const LOOK_AGAIN: rustix::event::Timespec =
@@ -57,7 +57,7 @@ pub fn work() -> Result<()> {
     confine::privileges()?;
     let first = receive::<Order>(&orders)?;
     let Some((Order::Node { name, pieces }, files)) = first else {
-        return Err(Error::Refused("kumiki node start starts this program".into()));
+        return Err(Error::refused(ErrorKind::Invalid, "kumiki node start starts this program"));
     };
     let mut worker = Worker::new(&name, &pieces, files)?;
     confine::calls()?;
@@ -71,7 +71,8 @@ impl Worker {
         let pieces: Vec<_> =
             pieces.iter().map(|&(address, bytes)| Piece { address, bytes }).collect();
         let device = files.into_iter().next();
-        let device = device.ok_or_else(|| Error::Refused("no descriptor of the module".into()))?;
+        let device = device
+            .ok_or_else(|| Error::refused(ErrorKind::Protocol, "no descriptor of the module"))?;
         let device = Arc::new(device);
         let first = *pieces.first().ok_or_else(|| crate::host::record::incomplete(name))?;
         let window = Memory::map(device.as_fd(), &[window_of(&first)], true)?;
@@ -110,8 +111,7 @@ impl Worker {
                     BELL => self.rung()?,
                     ORDERS => match receive::<Order>(orders)? {
                         Some((order, files)) => {
-                            let answer: Answer =
-                                self.obey(order, files).map_err(|error| error.to_string());
+                            let answer: Answer = self.obey(order, files).map_err(Refusal::from);
                             send(orders, &answer, &[])?;
                         }
                         None => return Ok(()),
@@ -158,10 +158,15 @@ impl Worker {
 
     fn obey(&mut self, order: Order, files: Vec<File>) -> Result<()> {
         match order {
-            Order::Node { .. } => Err(Error::Refused("one node is served already".into())),
+            Order::Node { .. } => {
+                Err(Error::refused(ErrorKind::Protocol, "one node is served already"))
+            }
             Order::Withdraw { slot } => {
                 if slot >= abi::SLOTS {
-                    return Err(Error::Refused(format!("there is no slot {slot}")));
+                    return Err(Error::refused(
+                        ErrorKind::Protocol,
+                        format!("there is no slot {slot}"),
+                    ));
                 }
                 match self.slots.remove(&slot) {
                     Some(mut slot) => {
@@ -177,7 +182,10 @@ impl Worker {
             }
             Order::Serve { slot: number, name, device, resume } => {
                 if number >= abi::SLOTS || self.slots.contains_key(&number) {
-                    return Err(Error::Refused(format!("slot {number} is taken")));
+                    return Err(Error::refused(
+                        ErrorKind::Protocol,
+                        format!("slot {number} is taken"),
+                    ));
                 }
                 let backend = self.backend(device, files)?;
                 self.add(number, &name, backend, resume)
@@ -209,8 +217,11 @@ impl Worker {
     fn backend(&self, device: Passed, files: Vec<File>) -> Result<Box<dyn Backend>> {
         let memory = Arc::clone(&self.memory);
         let mut files = files.into_iter();
-        let mut file =
-            || files.next().ok_or_else(|| Error::Refused("a descriptor is missing for it".into()));
+        let mut file = || {
+            files.next().ok_or_else(|| {
+                Error::refused(ErrorKind::Protocol, "a descriptor is missing for it")
+            })
+        };
         Ok(match device {
             Passed::Net { link, in_kernel: true } => {
                 let (tap, vhost) = (file()?, file()?);
@@ -238,8 +249,9 @@ fn memory_of(device: &Arc<File>, mut pieces: Vec<Piece>) -> Result<NodeMemory> {
         let offset = FileOffset::from_arc(Arc::clone(device), piece.address);
         (GuestAddress(piece.address), piece.bytes as usize, Some(offset))
     });
-    NodeMemory::from_ranges_with_files(ranges.collect::<Vec<_>>())
-        .map_err(|error| Error::Refused(format!("mapping the node's memory: {error}")))
+    NodeMemory::from_ranges_with_files(ranges.collect::<Vec<_>>()).map_err(|error| {
+        Error::refused(ErrorKind::System, format!("mapping the node's memory: {error}"))
+    })
 }
 
 #[cfg(test)]

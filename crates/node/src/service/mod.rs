@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::devices::{Addressing, Assigned, DeviceSpec};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 pub(crate) use health::Health;
 pub(crate) use held::{Held, is_held};
@@ -48,9 +48,10 @@ impl Service {
             match health.ask(node, at) {
                 Ok(()) => return Ok(()),
                 Err(why) if begin.elapsed() >= limit => {
-                    return Err(Error::Refused(format!(
+                    let text = format!(
                         "node {node} is ready and not healthy ({health}) within {limit:?}: {why}"
-                    )));
+                    );
+                    return Err(Error::refused(ErrorKind::TimedOut, text));
                 }
                 Err(_) => std::thread::sleep(ASK),
             }

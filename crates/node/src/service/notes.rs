@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result, runtime};
+use crate::{Error, ErrorKind, Result, runtime};
 
 /// How a node is kept up, as of now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,8 @@ pub(crate) fn state_of(node: &str) -> Option<ServiceState> {
 pub(crate) fn keep(node: &str, state: &ServiceState) -> Result<()> {
     let path = runtime::file(&name_of(node))?;
     let new = path.with_extension("service.new");
-    let json = serde_json::to_vec(state).map_err(|error| Error::Refused(error.to_string()))?;
+    let json = serde_json::to_vec(state)
+        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
     fs::write(&new, json).and_then(|()| fs::rename(&new, &path)).map_err(|e| Error::file(path, e))
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use crate::service::ServiceState;
-use crate::{Error, Result, runtime};
+use crate::{Error, ErrorKind, Result, runtime};
 
 const SOCKET: &str = "metrics.sock";
 /// A client may not read.
@@ -45,10 +45,13 @@ pub(super) fn serve(
     let path = runtime::file(SOCKET)?;
     let failed = |error| Error::file(&path, error);
     if std::os::unix::net::UnixStream::connect(&path).is_ok() {
-        return Err(Error::Refused(format!(
-            "{}: another kumiki node watch serves it: one keeps all services",
-            path.display()
-        )));
+        return Err(Error::refused(
+            ErrorKind::Running,
+            format!(
+                "{}: another kumiki node watch serves it: one keeps all services",
+                path.display()
+            ),
+        ));
     }
     // Of one that was killed.
     let _ = fs::remove_file(&path);

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::backoff::Backoff;
 use super::metrics;
-use crate::listing::State;
+use crate::listing::NodeState;
 use crate::machine::Machine;
 use crate::node::Node;
 use crate::service::{Service, ServiceState, address, forget, is_held, keep};
-use crate::{Error, Result, listing};
+use crate::{Error, ErrorKind, Result, listing};
 
 /// Between two looks at a node.
 const EVERY: Duration = Duration::from_secs(1);
@@ -43,10 +43,10 @@ pub fn watch(
         .filter_map(|node| Some((node.spec.name.clone(), node.from.clone(), node.service.clone()?)))
         .collect();
     if services.is_empty() {
-        return Err(Error::Refused(format!(
-            "{}: no node has `restart = true`: there is nothing to watch",
-            file.display()
-        )));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{}: no node has `restart = true`: there is nothing to watch", file.display()),
+        ));
     }
     for (name, ..) in &services {
         Node::find(name)?;
@@ -126,15 +126,15 @@ impl Kept {
             return self.say("waiting", Some("there is no node of this name".into()));
         };
         match node.state {
-            State::Ready => self.up(stop, told),
+            NodeState::Ready => self.up(stop, told),
             // By hand, or by another command: it is waited for.
-            State::Starting | State::Lent => self.say("starting", None),
-            State::Ended => {
+            NodeState::Starting | NodeState::Lent => self.say("starting", None),
+            NodeState::Ended => {
                 let why =
                     node.message.map_or(node.word.to_owned(), |text| format!("panic: {text}"));
                 self.again(&format!("it has ended: {why}"), stop, told);
             }
-            State::Stopped | State::Created => self.again("it does not run", stop, told),
+            NodeState::Stopped | NodeState::Created => self.again("it does not run", stop, told),
         }
     }
 

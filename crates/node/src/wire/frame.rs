@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::module::abi;
 use crate::wire::ring::Ring;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a body; a frame must leave room for others in a ring.
 pub(crate) const BODY_LIMIT: usize = 0xc000;
@@ -22,7 +22,7 @@ const HEADER_BYTES: usize = 8;
 /// A kind of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// A [`Program`] to run, as JSON.
     Exec = 1,
     /// Bytes for its standard input.
@@ -51,20 +51,20 @@ pub(crate) enum Kind {
     Failed = 21,
 }
 
-const KINDS: [Kind; 13] = [
-    Kind::Exec,
-    Kind::Stdin,
-    Kind::StdinEnd,
-    Kind::Shutdown,
-    Kind::Resize,
-    Kind::Lend,
-    Kind::Keep,
-    Kind::Started,
-    Kind::Stdout,
-    Kind::Stderr,
-    Kind::Exited,
-    Kind::Signalled,
-    Kind::Failed,
+const KINDS: [FrameKind; 13] = [
+    FrameKind::Exec,
+    FrameKind::Stdin,
+    FrameKind::StdinEnd,
+    FrameKind::Shutdown,
+    FrameKind::Resize,
+    FrameKind::Lend,
+    FrameKind::Keep,
+    FrameKind::Started,
+    FrameKind::Stdout,
+    FrameKind::Stderr,
+    FrameKind::Exited,
+    FrameKind::Signalled,
+    FrameKind::Failed,
 ];
 
 /// A program for a node to run.
@@ -105,17 +105,17 @@ impl Size {
 }
 
 /// Writes a frame; whether there was room.
-pub(crate) fn send(ring: &Ring<'_>, kind: Kind, body: &[u8]) -> Result<bool> {
+pub(crate) fn send(ring: &Ring<'_>, kind: FrameKind, body: &[u8]) -> Result<bool> {
     if body.len() > BODY_LIMIT {
         let what = match kind {
-            Kind::Exec => "command line and environment",
-            Kind::Lend => "description of the node to be lent",
+            FrameKind::Exec => "command line and environment",
+            FrameKind::Lend => "description of the node to be lent",
             _ => "one frame",
         };
-        return Err(Error::Refused(format!(
-            "{} bytes of {what}; a node takes at most {BODY_LIMIT}",
-            body.len()
-        )));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!("{} bytes of {what}; a node takes at most {BODY_LIMIT}", body.len()),
+        ));
     }
     let mut header = [0; HEADER_BYTES];
     header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
@@ -124,7 +124,7 @@ pub(crate) fn send(ring: &Ring<'_>, kind: Kind, body: &[u8]) -> Result<bool> {
 }
 
 /// Takes a frame, if a whole one is there.
-pub(crate) fn receive(ring: &Ring<'_>) -> Result<Option<(Kind, Vec<u8>)>> {
+pub(crate) fn receive(ring: &Ring<'_>) -> Result<Option<(FrameKind, Vec<u8>)>> {
     let available = ring.available()?;
     if available < HEADER_BYTES {
         return Ok(None);
@@ -174,14 +174,14 @@ mod tests {
     fn frames_arrive_in_order_and_a_full_ring_takes_none() {
         let window = window();
         let ring = Ring::new(&window, 0, 0x1000);
-        assert!(send(&ring, Kind::Stdout, &[7; BODY_LIMIT]).unwrap());
-        assert!(!send(&ring, Kind::Stdout, &[8; BODY_LIMIT]).unwrap());
-        assert!(send(&ring, Kind::Exited, &3u32.to_le_bytes()).unwrap());
-        assert_eq!(receive(&ring).unwrap(), Some((Kind::Stdout, vec![7; BODY_LIMIT])));
+        assert!(send(&ring, FrameKind::Stdout, &[7; BODY_LIMIT]).unwrap());
+        assert!(!send(&ring, FrameKind::Stdout, &[8; BODY_LIMIT]).unwrap());
+        assert!(send(&ring, FrameKind::Exited, &3u32.to_le_bytes()).unwrap());
+        assert_eq!(receive(&ring).unwrap(), Some((FrameKind::Stdout, vec![7; BODY_LIMIT])));
         let (kind, body) = receive(&ring).unwrap().unwrap();
-        assert_eq!((kind, number(&body).unwrap()), (Kind::Exited, 3));
+        assert_eq!((kind, number(&body).unwrap()), (FrameKind::Exited, 3));
         assert_eq!(receive(&ring).unwrap(), None);
-        assert!(send(&ring, Kind::Exec, &vec![0; BODY_LIMIT + 1]).is_err());
+        assert!(send(&ring, FrameKind::Exec, &vec![0; BODY_LIMIT + 1]).is_err());
         assert!(number(b"abc").is_err());
     }
 

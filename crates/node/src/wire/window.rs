@@ -226,7 +226,7 @@ impl Channel<'_> {
         self.state.store(abi::CHANNEL_FREE, Ordering::Release);
     }
 
-    pub(crate) fn send_to_host(&self, kind: frame::Kind, body: &[u8]) -> Result<bool> {
+    pub(crate) fn send_to_host(&self, kind: frame::FrameKind, body: &[u8]) -> Result<bool> {
         frame::send(&self.to_host, kind, body)
     }
 }

@@ -165,7 +165,11 @@ impl<'a> ByHand<'a> {
         let wanted = self.random.usize(..=outstanding);
         let a_while = Duration::from_micros(self.random.u64(..500));
         let timeout = self.random.bool().then_some(a_while);
-        let found = self.round.engine.wait(wanted, timeout);
+        let engine = &self.round.engine;
+        let found = match timeout {
+            Some(timeout) => engine.wait_timeout(wanted, timeout),
+            None => engine.wait(wanted),
+        };
         if found > outstanding || found < wanted && timeout.is_none() {
             return Err(format!("waited for {wanted} of {outstanding} results, found {found}"));
         }
@@ -175,7 +179,7 @@ impl<'a> ByHand<'a> {
 
 impl Drop for ByHand<'_> {
     fn drop(&mut self) {
-        self.round.engine.shut_down(PATIENCE);
+        self.round.engine.shut_down_timeout(PATIENCE);
         self.end_processors();
     }
 }

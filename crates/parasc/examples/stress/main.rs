@@ -169,7 +169,7 @@ fn watch(scene: &Scene, deck: &mut Deck, ended: impl Fn() -> bool) -> Result<(),
         }
         if begin.elapsed() >= current.life && !scene.is_over() {
             // While the others work with it.
-            if !current.engine.shut_down(PATIENCE) {
+            if !current.engine.shut_down_timeout(PATIENCE) {
                 return Err(format!("{} threads do not end", current.engine.threads()));
             }
             let next = deck.draw(&scene.counts.drawn)?;

@@ -36,7 +36,7 @@ const fn ioc(direction: u32, number: u32, bytes: usize) -> u32 {
 /// `struct parasc_calls`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-struct Part {
+struct KernelCalls {
     requests: u64,
     results: u64,
     first: u32,
@@ -55,7 +55,7 @@ struct Proc {
     share: u32,
     recalls: u32,
     line: u32,
-    calls: Part,
+    calls: KernelCalls,
     made: u32,
     reserved: u32,
 }
@@ -67,7 +67,7 @@ struct Wait {
     area: u64,
     line: u32,
     share: u32,
-    calls: Part,
+    calls: KernelCalls,
 }
 
 /// For comparison with the header (`tests.rs`).
@@ -98,7 +98,7 @@ const SERVED: i64 = 5;
 
 /// Why a thread that serves has come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum Return {
     /// Nothing has come for as long as it was to look; whether it has made calls before.
     Idle { served: bool },
     /// It has been called back, or has something else to see to.
@@ -207,7 +207,7 @@ impl Inside {
             // What is left may be the thread's own part, or claimed in the line.
             // SAFETY: the caller's promise; handed back to this thread.
             unsafe { make_part(wait.calls) };
-            wait.calls = Part::default();
+            wait.calls = KernelCalls::default();
             ended = self.ioctl(IOC_WAIT, &mut wait);
         }
         if ended == 0 {
@@ -239,9 +239,9 @@ impl Inside {
         share: usize,
         recalls: u32,
         spin: Duration,
-    ) -> Left {
+    ) -> Return {
         if self.is_refused() {
-            return Left::Refused;
+            return Return::Refused;
         }
         let spin_ns = spin.as_nanos() as u64;
         let mut proc = Proc {
@@ -255,11 +255,11 @@ impl Inside {
             ..Proc::default()
         };
         match self.ioctl(IOC_PROC, &mut proc) {
-            0 => Left::Idle { served: false },
-            SERVED => Left::Idle { served: true },
-            TOLD | AGAIN => Left::Called,
-            OVER => Left::Over(proc.line as usize),
-            CALLS => Left::Calls {
+            0 => Return::Idle { served: false },
+            SERVED => Return::Idle { served: true },
+            TOLD | AGAIN => Return::Called,
+            OVER => Return::Over(proc.line as usize),
+            CALLS => Return::Calls {
                 lane: proc.line as usize,
                 first: proc.calls.first as usize,
                 last: proc.calls.last as usize,
@@ -267,7 +267,7 @@ impl Inside {
             },
             _ => {
                 self.refused.store(true, Relaxed);
-                Left::Refused
+                Return::Refused
             }
         }
     }
@@ -277,8 +277,8 @@ fn address(area: &Area) -> u64 {
     (&raw const *area).expose_provenance() as u64
 }
 
-fn part(requests: &[Request], results: &mut [i64]) -> Part {
-    Part {
+fn part(requests: &[Request], results: &mut [i64]) -> KernelCalls {
+    KernelCalls {
         requests: requests.as_ptr().expose_provenance() as u64,
         results: results.as_mut_ptr().expose_provenance() as u64,
         first: 0,
@@ -290,7 +290,7 @@ fn part(requests: &[Request], results: &mut [i64]) -> Part {
 ///
 /// # Safety
 /// As for [`plain`].
-unsafe fn make_part(part: Part) {
+unsafe fn make_part(part: KernelCalls) {
     let calls = Calls {
         requests: std::ptr::with_exposed_provenance(part.requests as usize),
         results: std::ptr::with_exposed_provenance_mut(part.results as usize),

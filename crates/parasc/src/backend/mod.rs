@@ -16,7 +16,7 @@ mod inside;
 pub use availability::{Availability, availability};
 #[cfg(all(test, not(loom)))]
 pub(crate) use inside::LAYOUT;
-pub(crate) use inside::{Inside, Left};
+pub(crate) use inside::{Inside, Return};
 pub(crate) use kumiki_ring::{Lack, OwnRing};
 
 pub use crate::choice::Backend;

@@ -20,13 +20,13 @@ use crate::primitive::{AtomicUsize, Mutex, lock};
 
 /// One of the program's processing threads; outlives the thread.
 #[derive(Debug, Default)]
-pub(crate) struct Caller {
+pub(crate) struct ProgramThread {
     pub(crate) claim: Claim,
     pub(crate) bell: Doorbell,
     pub(crate) life: Life,
 }
 
-impl Caller {
+impl ProgramThread {
     fn is_idle(&self) -> bool {
         !self.claim.is_set()
     }
@@ -35,7 +35,7 @@ impl Caller {
 /// The program's processing threads in one engine.
 #[derive(Debug, Default)]
 pub(crate) struct Callers {
-    list: Mutex<Vec<Arc<Caller>>>,
+    list: Mutex<Vec<Arc<ProgramThread>>>,
     count: AtomicUsize,
     /// How often one has come or gone.
     changes: AtomicUsize,
@@ -61,32 +61,32 @@ impl Callers {
     }
 
     /// Registers the calling thread as one, until [`leave`](Self::leave).
-    pub(crate) fn enter(&self) -> Arc<Caller> {
-        let caller = Arc::new(Caller::default());
+    pub(crate) fn enter(&self) -> Arc<ProgramThread> {
+        let caller = Arc::new(ProgramThread::default());
         caller.life.begin();
         self.change(|list| list.push(Arc::clone(&caller)));
         caller
     }
 
     /// By the thread that has entered.
-    pub(crate) fn leave(&self, caller: &Arc<Caller>) {
+    pub(crate) fn leave(&self, caller: &Arc<ProgramThread>) {
         caller.life.end();
         self.forget(caller);
     }
 
     /// Takes one off the list that has left or died.
-    pub(crate) fn forget(&self, caller: &Arc<Caller>) {
+    pub(crate) fn forget(&self, caller: &Arc<ProgramThread>) {
         self.change(|list| list.retain(|other| !Arc::ptr_eq(other, caller)));
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Caller>>)) {
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<ProgramThread>>)) {
         let mut list = lock(&self.list);
         change(&mut list);
         self.count.store(list.len(), SeqCst);
         self.changes.fetch_add(1, SeqCst);
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Caller>> {
+    pub(crate) fn all(&self) -> Vec<Arc<ProgramThread>> {
         if self.any() { lock(&self.list).clone() } else { Vec::new() }
     }
 

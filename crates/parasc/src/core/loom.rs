@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
-use super::post::{Entry, Post};
+use super::post::{Post, PostState};
 use super::reserve::Reserve;
 
 fn model(scene: impl Fn() + Sync + Send + 'static) {
@@ -22,7 +22,7 @@ fn a_post_that_is_left_loses_no_request() {
     model(|| {
         let scene = Arc::new((Post::default(), AtomicU32::new(0)));
         // The thread is there.
-        assert_eq!(scene.0.enter(), Entry::Vacant);
+        assert_eq!(scene.0.enter(), PostState::Vacant);
         let retiring = thread::spawn({
             let scene = Arc::clone(&scene);
             move || {
@@ -33,11 +33,11 @@ fn a_post_that_is_left_loses_no_request() {
             }
         });
         scene.1.store(1, Relaxed);
-        let started = scene.0.enter() == Entry::Vacant;
+        let started = scene.0.enter() == PostState::Vacant;
         let stayed = retiring.join().unwrap();
         assert!(started || stayed, "nobody serves the request");
         // Two threads at one post would be as bad.
-        assert!(!(started && stayed && scene.0.enter() == Entry::Vacant));
+        assert!(!(started && stayed && scene.0.enter() == PostState::Vacant));
     });
 }
 

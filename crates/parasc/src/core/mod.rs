@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub(crate) use callers::{Caller, Callers};
+pub(crate) use callers::{Callers, ProgramThread};
 pub(crate) use crew::{Crew, Unwinding};
 pub(crate) use doorbell::Doorbell;
 pub(crate) use pool::Pool;
-pub(crate) use post::Entry;
-pub(crate) use seat::Seat;
+pub(crate) use post::PostState;
+pub(crate) use seat::CpuSeat;
 pub(crate) use watch::Watch;
 
 use kumiki_sys::cpuset::CpuSet;
@@ -77,7 +77,7 @@ pub(crate) struct Core {
     /// On so many cpus its threads and those of the program may run.
     pub(crate) parallel: usize,
     /// A processing thread for each cpu, in rising order of cpus.
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) seats: Vec<CpuSeat>,
     /// Processing threads for calls that sleep.
     pub(crate) pool: Pool,
     /// Processing threads of the program.
@@ -125,7 +125,7 @@ impl Core {
             area,
             sides: (0..config.requesters).map(|_| Side::default()).collect(),
             rules,
-            seats: cpus.iter().map(Seat::new).collect(),
+            seats: cpus.iter().map(CpuSeat::new).collect(),
             cpus,
             parallel,
             pool: Pool::new(config.threads),

@@ -28,7 +28,7 @@ pub(crate) struct Post(AtomicU32);
 
 /// State of a post, as found by who wants a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum PostState {
     /// Nobody: the post is the finder's, to start a thread for it.
     Vacant,
     /// A thread, perhaps asleep.
@@ -58,7 +58,7 @@ impl Post {
     }
 
     /// Looks who is there, after a request has been published.
-    pub(crate) fn enter(&self) -> Entry {
+    pub(crate) fn enter(&self) -> PostState {
         // Partner: the heavy fence in `retire`.
         barrier::light();
         let found = match self.0.load(Relaxed) {
@@ -66,9 +66,9 @@ impl Post {
             other => Some(other),
         };
         match found {
-            None => Entry::Vacant,
-            Some(TAKEN) => Entry::Taken,
-            Some(_) => Entry::Closed,
+            None => PostState::Vacant,
+            Some(TAKEN) => PostState::Taken,
+            Some(_) => PostState::Closed,
         }
     }
 

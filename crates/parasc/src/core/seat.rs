@@ -10,7 +10,7 @@ use super::{Berth, Doorbell};
 /// One cpu's place.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct Seat {
+pub(crate) struct CpuSeat {
     /// Where its thread sleeps.
     pub(crate) bell: Doorbell,
     pub(crate) cpu: usize,
@@ -19,9 +19,9 @@ pub(crate) struct Seat {
     pub(crate) berth: Berth,
 }
 
-impl Seat {
+impl CpuSeat {
     pub(crate) fn new(cpu: usize) -> Self {
-        Seat { bell: Doorbell::default(), cpu, post: Post::default(), berth: Berth::default() }
+        CpuSeat { bell: Doorbell::default(), cpu, post: Post::default(), berth: Berth::default() }
     }
 
     /// Whether a thread is awake here, and sees a request soon.
@@ -33,15 +33,15 @@ impl Seat {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Entry;
+    use super::super::PostState;
     use super::*;
 
     #[test]
     fn a_thread_is_hot_once_it_looks() {
-        let seat = Seat::new(0);
+        let seat = CpuSeat::new(0);
         assert!(!seat.is_hot());
         // As if a thread had been started, and had not run yet.
-        assert_eq!(seat.post.enter(), Entry::Vacant);
+        assert_eq!(seat.post.enter(), PostState::Vacant);
         seat.bell.note_call();
         assert!(!seat.is_hot());
         assert!(seat.bell.looks() && !seat.bell.looks());

@@ -3,8 +3,8 @@
 
 use super::helpers::Helpers;
 use super::{
-    Choice, EXPECTED, End, KEPT, MOVED, Means, PART, Prior, REPEATED_TICKS, SLEEPS, Sample, WEIGHT,
-    Way,
+    BatchEnd, Choice, EXPECTED, KEPT, MOVED, Means, PART, Prior, REPEATED_TICKS, SLEEPS, Sample,
+    WEIGHT, Way,
 };
 
 /// Mean time of a call, ticks.
@@ -34,12 +34,12 @@ impl Mean {
 
 /// Calls of one way in a probe, and what they took.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct WayCosts {
     calls: f32,
     ticks: f32,
 }
 
-impl Part {
+impl WayCosts {
     fn add(&mut self, calls: usize, ticks: f32) {
         self.calls += calls as f32;
         self.ticks += ticks;
@@ -50,15 +50,15 @@ impl Part {
     }
 
     fn kept(self, part: f32) -> Self {
-        Part { calls: self.calls * part, ticks: self.ticks * part }
+        WayCosts { calls: self.calls * part, ticks: self.ticks * part }
     }
 }
 
 /// A comparison of plain calls with their rival.
 #[derive(Clone, Copy, Debug, Default)]
 struct Probe {
-    plain: Part,
-    rival: Part,
+    plain: WayCosts,
+    rival: WayCosts,
     /// Calls made for it, of both ways, also those that do not count.
     made: [f32; 2],
     /// It is the turn of plain calls.
@@ -73,7 +73,7 @@ struct Probe {
 
 /// One key's costs.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct KeyCosts {
     /// Means of plain calls, and of their rival.
     means: [Mean; 2],
     /// Ticks of a call of the last measured batch.
@@ -89,7 +89,7 @@ pub(super) struct Entry {
     probe: Option<Probe>,
     /// Shared calls, those before a probe a little less, and how long the requesting thread
     /// waited for others at the end of their batches: some wait long, and a probe sees few.
-    waits: Part,
+    waits: WayCosts,
     /// How long it did in the last one.
     waited: f32,
     /// Ticks that batches of this key took …
@@ -104,14 +104,14 @@ pub(super) struct Entry {
     pub(super) repeats: u32,
 }
 
-impl Entry {
+impl KeyCosts {
     /// Makes the entry of a call of which nothing is known.
     pub(super) fn new(prior: Prior) -> Self {
         let (rival, known) = match prior {
             Prior::Sleeps => (Way::Pool, PART as usize),
             _ => (Way::Shared, 0),
         };
-        let mut entry = Entry {
+        let mut entry = KeyCosts {
             means: [Mean::default(); 2],
             last: 0.0,
             known,
@@ -119,7 +119,7 @@ impl Entry {
             favour: 0.0,
             gain: 0.0,
             probe: None,
-            waits: Part::default(),
+            waits: WayCosts::default(),
             waited: 0.0,
             spent: 0.0,
             due: 0.0,
@@ -133,9 +133,9 @@ impl Entry {
 
     /// Makes it from that of batches of another size, or beside other work or not.
     pub(super) fn anew(&self) -> Self {
-        Entry {
+        KeyCosts {
             probe: None,
-            waits: Part::default(),
+            waits: WayCosts::default(),
             spent: 0.0,
             due: 0.0,
             doublings: 0,
@@ -149,7 +149,7 @@ impl Entry {
         (self.rival, self.means[1], self.probe) = (rival, Mean::default(), None);
         (self.favour, self.gain) = (-EXPECTED.ln(), -EXPECTED.ln());
         (self.due, self.doublings) = (self.spent, 0);
-        (self.waits, self.waited) = (Part::default(), 0.0);
+        (self.waits, self.waited) = (WayCosts::default(), 0.0);
     }
 
     #[inline]
@@ -368,7 +368,7 @@ impl Entry {
     /// Returns ticks of a plain call, and how many the batch has saved at most, as far as is known;
     /// one that nobody helped with asks next time.
     #[inline]
-    pub(super) fn shared(&mut self, end: End) -> (f32, f32) {
+    pub(super) fn shared(&mut self, end: BatchEnd) -> (f32, f32) {
         if end.helped == 0 {
             self.repeats = 0;
         }

@@ -1,7 +1,7 @@
 //! What a requesting thread knows of its helpers, whatever the calls: whether somebody
 //! comes, when a wake has paid for itself, and whether sharing costs more than it saves.
 
-use super::{End, Means, PART, SLEEPS};
+use super::{BatchEnd, Means, PART, SLEEPS};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Helpers {
@@ -70,7 +70,7 @@ impl Helpers {
     #[inline]
     pub(super) fn shared(
         &mut self,
-        end: End,
+        end: BatchEnd,
         (plain, most): (f32, f32),
         means: Means,
         now: impl Fn() -> u64,

@@ -27,7 +27,7 @@ mod sleep;
 use std::collections::HashMap;
 
 pub(crate) use duration::Durations;
-use entry::Entry;
+use entry::KeyCosts;
 use helpers::Helpers;
 pub(crate) use key::{Around, Key, Prior, survey};
 pub(crate) use sleep::sleep_ticks;
@@ -136,7 +136,7 @@ pub(crate) struct Sample {
 
 /// How a shared batch ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub(crate) struct BatchEnd {
     pub(crate) calls: usize,
     /// Calls that other threads have made.
     pub(crate) helped: usize,
@@ -150,7 +150,7 @@ pub(crate) struct End {
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
     index: HashMap<Key, usize>,
-    entries: Vec<Entry>,
+    entries: Vec<KeyCosts>,
     last: Option<(Key, usize)>,
     helpers: Helpers,
 }
@@ -180,7 +180,7 @@ impl Costs {
 
     /// Notes how a shared batch ended, measured or not.
     #[inline]
-    pub(crate) fn shared(&mut self, key: Key, end: End, means: Means, now: impl Fn() -> u64) {
+    pub(crate) fn shared(&mut self, key: Key, end: BatchEnd, means: Means, now: impl Fn() -> u64) {
         let each = self.known(key).shared(end);
         if let Some(lost) = self.helpers.shared(end, each, means, now) {
             self.known(key).lost(lost, means);
@@ -221,7 +221,7 @@ impl Costs {
 
     /// Entry of a key that was chosen for just now.
     #[inline]
-    fn known(&mut self, key: Key) -> &mut Entry {
+    fn known(&mut self, key: Key) -> &mut KeyCosts {
         let at = self.at(key, Prior::Scales);
         &mut self.entries[at]
     }
@@ -244,7 +244,7 @@ impl Costs {
         let alike = self.index.iter().filter_map(|(other, at)| Some((key.distance(*other)?, *at)));
         let entry = match alike.min() {
             Some((_, at)) => self.entries[at].anew(),
-            None => Entry::new(prior),
+            None => KeyCosts::new(prior),
         };
         self.entries.push(entry);
         self.index.insert(key, self.entries.len() - 1);

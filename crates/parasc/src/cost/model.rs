@@ -188,7 +188,7 @@ impl World {
         }
         let now = self.now;
         if choice.way == Way::Shared {
-            let end = End { calls, helped, waited, woke: choice.wake };
+            let end = BatchEnd { calls, helped, waited, woke: choice.wake };
             self.costs.shared(key, end, means, || now);
         }
         if choice.measure {

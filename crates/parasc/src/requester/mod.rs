@@ -20,7 +20,7 @@ use self::writeback::Begun;
 
 use crate::area::REQUESTERS;
 use crate::backend::OwnRing;
-use crate::core::{Caller, Core};
+use crate::core::{Core, ProgramThread};
 use crate::cost::{Costs, Means, sleep_ticks};
 use crate::error::{Error, Result};
 use crate::execute::{Rules, call};
@@ -65,7 +65,7 @@ pub struct Requester {
     /// Seats on other cpus, the nearest first.
     near: Vec<usize>,
     /// Threads of the program that serve …
-    own: Vec<Arc<Caller>>,
+    own: Vec<Arc<ProgramThread>>,
     /// … when so many changes had been made to their list.
     own_changes: usize,
     /// How long one call handed over takes, and not to disturb it, ticks.

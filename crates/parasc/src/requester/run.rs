@@ -11,7 +11,7 @@ use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
 use crate::awaited::{self, Step};
 use crate::core::{Core, RARE, STEP};
-use crate::cost::{Around, End, Key, PART, Prior, Sample, Way, survey};
+use crate::cost::{Around, BatchEnd, Key, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{self, call};
@@ -259,7 +259,7 @@ impl Requester {
                 let help = unsafe { self.offer(requests, results, terms, meanwhile) }?;
                 helped = help.calls;
                 let (calls, waited, woke) = (requests.len(), help.waited, choice.wake);
-                self.costs.shared(key, End { calls, helped, waited, woke }, means, now);
+                self.costs.shared(key, BatchEnd { calls, helped, waited, woke }, means, now);
             }
             Way::Pool => {
                 let threads = 1 + self.core.pool.threads() + self.own.len();
@@ -365,7 +365,7 @@ impl Requester {
                 // Others may come while the first one sleeps in its call.
                 let sleeps = core.durations.is_long(&offered[0]);
                 core.callers.call(if sleeps { offered.len() } else { 1 });
-                left = Some(Left { seat });
+                left = Some(Heir { seat });
             }
         }
         // In a child of fork(2) the offer stays as it was.
@@ -399,7 +399,7 @@ impl Requester {
 
 /// To whom something is left that its requesting thread makes nothing of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Left {
+pub(super) struct Heir {
     /// The thread of this seat, besides those of the program.
     pub(super) seat: Option<usize>,
 }
@@ -414,13 +414,13 @@ pub(super) unsafe fn finish(
     waiter: &mut Waiter,
     core: &Arc<Core>,
     lane: usize,
-    left: Option<Left>,
+    left: Option<Heir>,
 ) -> usize {
     let (line, side) = (core.area.line(lane), &core.sides[lane]);
     // How far it was begun, if some of it was not.
     let waits = || line.look().has_work().then(|| line.claimed());
     let gone = || {
-        left.is_some_and(|Left { seat }| {
+        left.is_some_and(|Heir { seat }| {
             let runs = seat.is_some_and(|at| core.seats[at].post.is_taken());
             let served = runs || core.callers.any();
             waits().is_some() && (!served || core.area.is_terminated())
@@ -438,7 +438,7 @@ pub(super) unsafe fn finish(
         if core.inside.is_some() {
             core.area.sleeps(lane, true);
         }
-        let ended = waiter.wait_until(&side.bell, line.word(), Instant::now() + patience, ready);
+        let ended = waiter.wait_deadline(&side.bell, line.word(), Instant::now() + patience, ready);
         if core.inside.is_some() {
             core.area.sleeps(lane, false);
         }

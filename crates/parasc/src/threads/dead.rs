@@ -8,7 +8,7 @@ use crate::area::PLACED;
 use crate::claim::{At, Claim, OWNER_DIED};
 use crate::core::Core;
 use crate::primitive::lock;
-use crate::task::End;
+use crate::task::TaskEnd;
 
 impl Core {
     /// Whether a thread of the engine's own is at a request, and may die of that.
@@ -62,7 +62,7 @@ impl Core {
     pub(super) fn answer(&self, claim: &Claim) {
         match claim.take() {
             None => (),
-            Some(At::Task(task)) => task.base().end(End::Returned(OWNER_DIED)),
+            Some(At::Task(task)) => task.base().end(TaskEnd::Returned(OWNER_DIED)),
             Some(At::Offer(PLACED, left)) => {
                 // SAFETY: one call, whose claimer is dead; the line's calls stay.
                 unsafe { self.area.line(PLACED).repair(&left) };

@@ -13,7 +13,7 @@ use std::time::Duration;
 use kumiki_sys::clock::Clock;
 
 use super::hand::{Hand, mortally};
-use crate::backend::{Inside, Left};
+use crate::backend::{Inside, Return};
 use crate::core::Core;
 use crate::execute::call;
 
@@ -35,16 +35,16 @@ pub(super) fn serve(
         // SAFETY: a call is offered only by who vouches for it (`Requester::run_raw`).
         let left = unsafe { inside.serve(&core.area, core.share().min(4096), recalls, spin()) };
         match left {
-            Left::Idle { served: some } => return served | some,
+            Return::Idle { served: some } => return served | some,
             // The program's thread may have been called back for its own sake.
-            Left::Called if hand.signals.is_some() => return served,
-            Left::Called => (),
-            Left::Refused => return served,
-            Left::Over(lane) => {
+            Return::Called if hand.signals.is_some() => return served,
+            Return::Called => (),
+            Return::Refused => return served,
+            Return::Over(lane) => {
                 served = true;
                 core.sides[lane].made(core.area.line(lane));
             }
-            Left::Calls { lane, first, last, made } => {
+            Return::Calls { lane, first, last, made } => {
                 served = true;
                 make(core, hand, lane, first..last, made);
             }

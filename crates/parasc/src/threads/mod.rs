@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::queue::QUICK;
-    use crate::task::{Base, End, Task};
+    use crate::task::{Base, Task, TaskEnd};
 
     /// A task that breaks the thread that is to end it, or none.
     #[derive(Debug)]
@@ -175,7 +175,7 @@ mod tests {
             until(|| core.crew.alive() == 0);
             let task = put(&core, false, call);
             until(|| task.base().ended().is_some());
-            assert_eq!(task.base().ended(), Some(End::Returned(-i64::from(libc::ENOSYS))));
+            assert_eq!(task.base().ended(), Some(TaskEnd::Returned(-i64::from(libc::ENOSYS))));
         }
     }
 

@@ -11,7 +11,7 @@ use super::hand::Hand;
 use super::processor::{bits, serve_lane};
 use super::queue::serve;
 use super::{alert, inside, serve_what_waits, spinning};
-use crate::core::{Caller, Core, STEP};
+use crate::core::{Core, ProgramThread, STEP};
 use crate::cost::sleep_ticks;
 use crate::queue::{QUEUES, Queue};
 
@@ -59,7 +59,7 @@ pub(crate) fn process(core: &Arc<Core>) {
         rests = serving.signals.lifted(|| {
             cancel.point();
             // In steps, to see a cancellation.
-            waiter.wait_until(&caller.bell, word, Instant::now() + STEP, ready).is_err()
+            waiter.wait_deadline(&caller.bell, word, Instant::now() + STEP, ready).is_err()
         });
     }
 }
@@ -73,7 +73,7 @@ fn has_work(core: &Core) -> bool {
 /// blocked but at a call and while it waits: it leaves nothing half done.
 #[derive(Debug)]
 struct Serving<'a> {
-    caller: Arc<Caller>,
+    caller: Arc<ProgramThread>,
     core: &'a Arc<Core>,
     /// Lifted last of all.
     signals: Blocked,

@@ -10,9 +10,9 @@ use super::inside;
 use super::placed::make_placed;
 use super::queue;
 use crate::area::PLACED;
-use crate::core::{Core, Seat};
+use crate::core::{Core, CpuSeat};
 use crate::execute::call;
-use crate::line::State;
+use crate::line::OfferWord;
 use crate::primitive::after;
 use crate::queue::QUICK;
 
@@ -35,7 +35,7 @@ enum Event {
 
 /// Serves requests for calls that are soon over, until the termination flag is
 /// set or there was nothing to do for long.
-pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &mut Hand<'_>) {
+pub(crate) fn serve(core: &Arc<Core>, seat: &CpuSeat, waiter: &mut Waiter, hand: &mut Hand<'_>) {
     let area = &core.area;
     let word = area.line(0).word();
     // Moved on when it has come, not after each request: reading the kernel's
@@ -63,7 +63,7 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
             }
             event.or_else(|| called.then_some(Event::Called))
         };
-        let served = match waiter.wait_until(&seat.bell, word, retire, ready) {
+        let served = match waiter.wait_deadline(&seat.bell, word, retire, ready) {
             Ok(Event::Offer(lane)) => {
                 serve_lane(core, lane, hand);
                 lane
@@ -219,7 +219,7 @@ fn make_batch(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
 
 /// Makes the single call of a lane that `seen` shows, if nobody else does.
 #[inline(always)]
-fn make_one(core: &Arc<Core>, lane: usize, seen: State, hand: &Hand<'_>) {
+fn make_one(core: &Arc<Core>, lane: usize, seen: OfferWord, hand: &Hand<'_>) {
     let line = core.area.line(lane);
     hand.claim.set(lane);
     let taken = line.take(seen);

@@ -14,7 +14,7 @@ use crate::cost::PART;
 use crate::execute::call;
 use crate::primitive::fence;
 use crate::queue::QUICK;
-use crate::task::{End, Task};
+use crate::task::{Task, TaskEnd};
 use kumiki_calls::Request;
 
 /// Requests of a queue before the lanes are looked at again.
@@ -81,7 +81,7 @@ fn execute(
         }
     };
     if let Some(task) = hand.claim.clear_task() {
-        task.base().end(End::Returned(ret_val));
+        task.base().end(TaskEnd::Returned(ret_val));
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn send(core: &Arc<Core>, task: Arc<dyn Task>, serves: bool) {
     }
     let queue = core.queue_of(task.base());
     core.queues[queue].push(task);
-    // Partner: the fence in `Engine::shut_down`.
+    // Partner: the fence in `Engine::shut_down_timeout`.
     fence(SeqCst);
     announce(core, queue, true, serves);
 }
@@ -133,7 +133,7 @@ pub(crate) fn cancel_all(core: &Core) {
     for queue in &core.queues {
         while let Some(task) = queue.pop() {
             if task.base().claim() {
-                task.base().end(End::Cancelled);
+                task.base().end(TaskEnd::Cancelled);
             }
         }
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::core::{Entry, Unwinding};
+use crate::core::{PostState, Unwinding};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Threshold, Waiter, barrier};
 
 use super::hand::Hand;
 use super::{processor, serve_what_waits, spinning, start};
-use crate::core::{Core, Seat};
+use crate::core::{Core, CpuSeat};
 use crate::queue::QUICK;
 
 /// Makes sure that the thread of seat `index` sees what has been published before: wakes
@@ -17,7 +17,7 @@ use crate::queue::QUICK;
 pub(crate) fn wake(core: &Arc<Core>, index: usize) -> bool {
     let seat = &core.seats[index];
     match seat.post.enter() {
-        Entry::Vacant => {
+        PostState::Vacant => {
             seat.bell.note_call();
             let name = format!("parasc-{}", seat.cpu);
             let run = move |core: &Arc<Core>| serve(core, &core.seats[index]);
@@ -28,25 +28,25 @@ pub(crate) fn wake(core: &Arc<Core>, index: usize) -> bool {
             }
             started
         }
-        Entry::Taken => {
+        PostState::Taken => {
             seat.bell.call();
             if core.inside.is_some() && core.queues[QUICK].any() {
                 core.area.recall();
             }
             true
         }
-        Entry::Closed => false,
+        PostState::Closed => false,
     }
 }
 
 /// Its thread has died: another one may come.
-pub(super) fn clear(core: &Arc<Core>, seat: &Seat) {
+pub(super) fn clear(core: &Arc<Core>, seat: &CpuSeat) {
     drop(seat.berth.claim.take());
     abandon(core, seat, false);
 }
 
 /// By the thread, which cannot stay here: others have counted on it.
-fn abandon(core: &Arc<Core>, seat: &Seat, closes: bool) {
+fn abandon(core: &Arc<Core>, seat: &CpuSeat, closes: bool) {
     leave(core, seat, closes);
     // Partner: the light fence in `Post::enter`.
     barrier::heavy();
@@ -54,13 +54,13 @@ fn abandon(core: &Arc<Core>, seat: &Seat, closes: bool) {
 }
 
 /// There is no thread here after all.
-fn leave(core: &Core, seat: &Seat, closes: bool) {
+fn leave(core: &Core, seat: &CpuSeat, closes: bool) {
     seat.post.leave(closes);
     core.alert_requesters();
 }
 
 /// The thread of a seat.
-fn serve(core: &Arc<Core>, seat: &Seat) {
+fn serve(core: &Arc<Core>, seat: &CpuSeat) {
     let _left = Unwinding(|| clear(core, seat));
     let Ok(_bound) = affinity::bind(seat.cpu) else {
         return abandon(core, seat, true);

@@ -63,7 +63,7 @@ pub(super) fn serve(core: &Arc<Core>) {
         };
         let ended = || area.is_terminated().then_some(());
         if let Some(step) = step {
-            let _ = waiter.wait_until(&watch.bell, watch.word(), Instant::now() + step, ended);
+            let _ = waiter.wait_deadline(&watch.bell, watch.word(), Instant::now() + step, ended);
             continue;
         }
         watch.calm();
@@ -74,7 +74,7 @@ pub(super) fn serve(core: &Arc<Core>) {
         let alerted = || watch.word().load(SeqCst) != 0;
         let called = || (area.is_terminated() || alerted()).then_some(());
         let retire = after(core.retire);
-        let late = waiter.wait_until(&watch.bell, watch.word(), retire, called).is_err();
+        let late = waiter.wait_deadline(&watch.bell, watch.word(), retire, called).is_err();
         if late && watch.leave(alerted) {
             return;
         }
@@ -104,7 +104,7 @@ fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
             // A thread that ends a request rings.
             Some(waiter) => {
                 let until = Instant::now() + STEP;
-                let _ = waiter.wait_until(&watch.bell, watch.word(), until, over);
+                let _ = waiter.wait_deadline(&watch.bell, watch.word(), until, over);
             }
             None => pause(STEP),
         }

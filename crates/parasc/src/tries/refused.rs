@@ -45,7 +45,7 @@ impl Group {
 pub(crate) type Place = (Group, u64);
 
 #[derive(Debug)]
-struct Entry {
+struct DeviceCall {
     place: Place,
     /// When it is asked again.
     again: Instant,
@@ -57,7 +57,7 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Refused {
     count: AtomicUsize,
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<DeviceCall>>,
 }
 
 pub(super) static REFUSED: Refused =
@@ -111,7 +111,7 @@ impl Refused {
         if entries.len() == MOST {
             entries.remove(0);
         }
-        entries.push(Entry { place, again: now + FIRST, pause: FIRST });
+        entries.push(DeviceCall { place, again: now + FIRST, pause: FIRST });
         self.count.store(entries.len(), Relaxed);
     }
 

@@ -101,7 +101,7 @@ fn a_line_that_is_down_is_waited_for_and_then_said() {
         let client = client(&line.url()).await;
         let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
         line.down();
-        let hasty = client.within(Duration::from_millis(300));
+        let hasty = client.with_timeout(Duration::from_millis(300));
         // The client learns of it when it next looks at the line: until then calls leave, as far
         // as it knows.
         let end = Instant::now() + PATIENCE;

@@ -45,7 +45,7 @@ pub(crate) fn server(url: &str, host: &str) -> Server {
 }
 
 pub(crate) async fn client(url: &str) -> Client {
-    Client::connect(&Nats::at(url)).await.unwrap().within(PATIENCE)
+    Client::connect(&Nats::at(url)).await.unwrap().with_timeout(PATIENCE)
 }
 
 /// Runs a test's asynchronous part.

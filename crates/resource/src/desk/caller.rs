@@ -294,7 +294,7 @@ impl Caller {
                 None => (fate.is_over() || has_work(&server)).then_some(None),
             };
             let outcome = if may_sleep {
-                waiter.wait_until(&seat.bell, seat.lane.word(n), until, ready)
+                waiter.wait_deadline(&seat.bell, seat.lane.word(n), until, ready)
             } else {
                 pause(PAUSE);
                 ready().ok_or(TimedOut)

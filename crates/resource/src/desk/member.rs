@@ -27,7 +27,7 @@ pub(crate) struct Member {
     door: Door,
     process: Process,
     thread: Option<JoinHandle<()>>,
-    _entry: roll::Entry,
+    _entry: roll::RollEntry,
 }
 
 impl Member {
@@ -87,7 +87,7 @@ impl Drop for Member {
 }
 
 /// Enters who serves at a desk on `cpu`.
-pub(crate) fn enter_roll(cpu: usize, door: &Door) -> roll::Entry {
+pub(crate) fn enter_roll(cpu: usize, door: &Door) -> roll::RollEntry {
     let door = door.clone();
     roll::enter("server", Some(cpu), move || Look {
         state: if door.is_gone() { "gone" } else { "serving" }.to_owned(),

@@ -114,12 +114,13 @@ impl Serving {
         self.end();
     }
 
-    /// Waits until something is to be served, or `until`; `false` if the desk was closed:
+    /// Waits until something is to be served, or `deadline`; `false` if the desk was closed:
     /// then [`end`](Self::end) is due. For threads that do something else between
     /// [rounds](Self::round).
-    pub fn wait(&mut self, waiter: &mut Waiter, until: Instant) -> bool {
+    pub fn wait_deadline(&mut self, waiter: &mut Waiter, deadline: Instant) -> bool {
         let ready = || (self.has_work() || self.post.desk.fate.is_closing()).then_some(());
-        let _ = waiter.wait_until(&self.post.desk.bell, &self.post.desk.changes, until, ready);
+        let _ =
+            waiter.wait_deadline(&self.post.desk.bell, &self.post.desk.changes, deadline, ready);
         !self.post.desk.fate.is_closing()
     }
 

@@ -237,7 +237,7 @@ fn what_is_sent_on_may_come_back_to_a_manager_that_waits() {
             let count = interface.with(&counter, |counter, _| counter.value).unwrap();
             ended.fetch_add(1, Ordering::Relaxed);
             while ended.load(Ordering::Relaxed) < 2 {
-                manager.wait(Instant::now() + Duration::from_millis(1));
+                manager.wait_deadline(Instant::now() + Duration::from_millis(1));
             }
             count
         }

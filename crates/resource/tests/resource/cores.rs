@@ -153,7 +153,7 @@ fn threads_of_the_program_manage_and_call_each_other() {
                 // The other may still need this one.
                 ended.fetch_add(1, Ordering::Relaxed);
                 while ended.load(Ordering::Relaxed) < 2 {
-                    manager.wait(Instant::now() + Duration::from_millis(1));
+                    manager.wait_deadline(Instant::now() + Duration::from_millis(1));
                 }
                 sum
             }

@@ -258,18 +258,18 @@ fn a_thread_runs_on_its_core_and_is_asked_to_stop() {
         });
         let thread = interface.create::<Thread>(place, Some("worker"), spec).unwrap();
         let end = interface.with(&thread, |thread, ()| thread.end()).unwrap();
-        assert!(!end.wait(Duration::from_millis(5)).unwrap());
+        assert!(!end.wait_timeout(Duration::from_millis(5)).unwrap());
         let listed = interface.ls(&Pattern::new("*/thread/worker").unwrap()).unwrap();
         assert_eq!((&*listed[0].about.state, listed[0].about.bytes), ("running", 2 << 20));
         interface.destroy(thread).unwrap();
-        assert!(end.wait(patience).unwrap());
+        assert!(end.wait_timeout(patience).unwrap());
         assert_eq!(ran.load(Ordering::Relaxed), u32::from(place.0));
     }
     let place = interface.places()[0];
     let panics = ThreadSpec::new(|_| panic!("on purpose"));
     let thread = interface.create::<Thread>(place, None, panics).unwrap();
     let end = interface.with(&thread, |thread, ()| thread.end()).unwrap();
-    let panicked = end.wait(patience).unwrap_err();
+    let panicked = end.wait_timeout(patience).unwrap_err();
     assert!(panicked.to_string().contains("panicked: on purpose"), "{panicked}");
     let huge = ThreadSpec::new(|_| ()).stack_bytes(1 << 50);
     let none = interface.create::<Thread>(place, None, huge).unwrap_err();

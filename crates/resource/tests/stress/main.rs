@@ -100,7 +100,7 @@ fn round(of: Type, operations: u64, rng: &mut Rng) -> Outcome {
                     while done.load(Ordering::Acquire) > 0 {
                         let soon = Instant::now() + Duration::from_millis(1);
                         match &mut manager {
-                            Some(manager) => manager.wait(soon),
+                            Some(manager) => manager.wait_deadline(soon),
                             None => thread::sleep(Duration::from_millis(1)),
                         }
                     }

@@ -418,7 +418,7 @@ impl<'a> Worker<'a> {
             Other::Thread(handle) => {
                 let end = self.interface.with(&handle, |thread, ()| thread.end());
                 if let Some(end) = self.answered(handle.id().place(), end) {
-                    assert!(end.unwrap().wait(Duration::from_secs(60)).unwrap());
+                    assert!(end.unwrap().wait_timeout(Duration::from_secs(60)).unwrap());
                 }
                 self.end(handle)
             }

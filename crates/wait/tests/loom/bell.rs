@@ -160,7 +160,7 @@ fn a_wait_that_timed_out_loses_nothing_for_the_next() {
             move || door.publish(1)
         });
         let mut waiter = sleeper();
-        let first = waiter.wait_until(&door.bell, &door.word, Instant::now(), door.at_least(1));
+        let first = waiter.wait_deadline(&door.bell, &door.word, Instant::now(), door.at_least(1));
         assert!(matches!(first, Ok(1) | Err(TimedOut)));
         assert_eq!(waiter.wait(&door.bell, &door.word, door.at_least(1)), 1);
         waker.join().unwrap();

@@ -261,7 +261,7 @@ fn where_membarrier_is_forbidden_later_no_wake_is_lost() {
         let (bell, word) = (Bell::new(), AtomicU32::new(0));
         let (begin, span) = (Instant::now(), Duration::from_millis(20));
         let never = || None::<()>;
-        assert!(sleeper().wait_until(&bell, &word, begin + span, never).is_err());
+        assert!(sleeper().wait_deadline(&bell, &word, begin + span, never).is_err());
         assert!(begin.elapsed() >= span);
     });
 }
@@ -285,7 +285,7 @@ fn where_sleeping_by_the_clock_is_forbidden_a_sleep_is_measured_and_waits_end() 
                 let (bell, word) = (Bell::new(), AtomicU32::new(0));
                 let mut waiter = Waiter::new(policy).unwrap();
                 let never = || None::<()>;
-                assert!(waiter.wait_until(&bell, &word, begin + span, never).is_err());
+                assert!(waiter.wait_deadline(&bell, &word, begin + span, never).is_err());
                 assert!(begin.elapsed() >= span);
             };
             waits(&cost);
@@ -344,7 +344,7 @@ fn the_filter_of_the_test_above_does_kill() {
         let (bell, word) = (Bell::new(), AtomicU32::new(0));
         // Far enough not to pass before the sleep, and reached if nothing kills.
         let later = Instant::now() + Duration::from_secs(5);
-        let _ = sleeper().wait_until(&bell, &word, later, || None::<()>);
+        let _ = sleeper().wait_deadline(&bell, &word, later, || None::<()>);
     };
     let child = fork(scene);
     assert!(!ends_well(child));

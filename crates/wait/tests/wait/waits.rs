@@ -26,7 +26,7 @@ impl Door {
 
     fn wait_for(&self, waiter: &mut Waiter, least: u32, span: Duration) -> Result<u32, TimedOut> {
         let deadline = Instant::now() + span;
-        waiter.wait_until(&self.bell, &self.word, deadline, || self.is(least))
+        waiter.wait_deadline(&self.bell, &self.word, deadline, || self.is(least))
     }
 
     fn is(&self, least: u32) -> Option<u32> {
@@ -61,7 +61,7 @@ fn what_is_ready_is_taken_at_once_and_uncounted() {
         let mut waiter = waiter(threshold);
         assert_eq!(door.wait(&mut waiter, 1), 3);
         let past = Instant::now();
-        assert_eq!(waiter.wait_until(&door.bell, &door.word, past, || door.is(3)), Ok(3));
+        assert_eq!(waiter.wait_deadline(&door.bell, &door.word, past, || door.is(3)), Ok(3));
         assert_eq!(waiter.counts(), Counts::default());
     }
 }

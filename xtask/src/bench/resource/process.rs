@@ -1,13 +1,9 @@
-//! What processes promise.
+//! Promises of processes: those of the file, and those of which one figure of two is enough.
 
-use super::super::Must;
-use super::super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits, of};
-use super::SHARED;
+use super::super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits};
+use super::super::{Must, promises};
 
-/// Children made by a spawn server, which does the work that else is the caller's.
-const SERVER: &str = "kumiki/server";
-/// MiB of a small parent and of a large one.
-const SMALL: usize = 1;
+/// MiB of a large parent.
 const LARGE: usize = 8192;
 
 /// Of posix_spawn's time, or of that of a process that does nothing else.
@@ -20,23 +16,14 @@ const SERVERS_OF_BARE: f64 = 0.95;
 pub(super) fn musts(figures: &Figures) -> Vec<Must> {
     let at = |case, subject, n| Some(figures.at(case, subject, n)?.median);
     let large = |subject| at("spawn", subject, LARGE);
-    vec![
-        of("spawn from 8 GiB ÷ from 1 MiB", || {
-            let ratio = large(KUMIKI)? / at("spawn", KUMIKI, SMALL)?;
-            Some((ratio, Bound::AtMost(1.1), "×"))
-        }),
-        of("fork and exec from 8 GiB ÷ spawn", || {
-            Some((large("fork_exec")? / large(KUMIKI)?, Bound::AtLeast(3000.0), "×"))
-        }),
+    let mut musts = promises::musts("process", figures, |_, _| None);
+    musts.extend([
         either(
             "spawn from 8 GiB",
             || Some((large(KUMIKI)? / large("posix_spawn")?, large(KUMIKI)? / large("bare")?)),
             ("posix_spawn", Bound::AtMost(OF_POSIX_SPAWN)),
             ("bare", Bound::AtMost(OF_BARE)),
         ),
-        of("spawn from 8 GiB by a server, the caller's processor time", || {
-            Some((at("spawn_call", SERVER, LARGE)? / 1e3, Bound::AtMost(4.0), "µs"))
-        }),
         either(
             "two spawn servers, throughput",
             || {
@@ -47,16 +34,8 @@ pub(super) fn musts(figures: &Figures) -> Vec<Must> {
             ("one", Bound::AtLeast(SERVERS_OF_ONE)),
             ("two bare processes", Bound::AtLeast(SERVERS_OF_BARE)),
         ),
-        of("process resource, 2 cores, per core ÷ shared, throughput", || {
-            let of_cores = |subject| at("process_pair", subject, 2);
-            Some((of_cores(SHARED)? / of_cores(KUMIKI)?, Bound::AtLeast(1.0), "×"))
-        }),
-        of("kumiki.Popen from Python of 8 GiB ÷ subprocess with preexec_fn", || {
-            let of_python = |subject| at("python_spawn", subject, LARGE);
-            let ratio = of_python(KUMIKI)? / of_python("subprocess")?;
-            Some((ratio, Bound::AtMost(0.01), "×"))
-        }),
-    ]
+    ]);
+    musts
 }
 
 /// Two figures of which one has to hold, and both are told.
@@ -80,6 +59,13 @@ fn either(
 mod tests {
     use super::*;
     use crate::bench::Row;
+
+    /// The paper's shared type.
+    const SHARED: &str = "kumiki/shared";
+    /// Children made by a spawn server, which does the work that else is the caller's.
+    const SERVER: &str = "kumiki/server";
+    /// MiB of a small parent.
+    const SMALL: usize = 1;
 
     fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
         Row {

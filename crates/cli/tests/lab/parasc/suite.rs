@@ -135,7 +135,7 @@ fn submitted_calls_end(engine: Engine) {
             assert_eq!(pending.wait().unwrap().output, Ok(4));
         }
     }
-    assert!(engine.shut_down(Duration::from_secs(20)), "threads have not ended");
+    assert!(engine.shut_down_timeout(Duration::from_secs(20)), "threads have not ended");
 }
 
 fn threads_of_the_program_serve(backend: Backend) {
@@ -153,7 +153,7 @@ fn threads_of_the_program_serve(backend: Backend) {
                     .all(|result| *result == i64::from(rustix::process::getuid().as_raw()))
             );
         }
-        engine.shut_down(Duration::ZERO);
+        engine.shut_down_timeout(Duration::ZERO);
     });
 }
 

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use super::load;
 use crate::image::drivers::{FOLDER, file_of};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Loads the modules of a list, those that are not there.
 pub(super) fn load_list(list: &str) -> Result<()> {
     let names = fs::read_to_string(Path::new(FOLDER).join(list)).map_err(|_| {
-        Error::Refused(format!(
+        Error::refused(ErrorKind::NotFound, format!(
             "no drivers for {list} in this image: kumiki image add needs osnode-virtio.ko beside \
              osnode-guest.ko, and this kernel's modules in /lib/modules"
         ))

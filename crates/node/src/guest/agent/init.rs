@@ -23,7 +23,7 @@ use super::{PATH, log, root};
 use crate::devices::{Assigned, DeviceSpec};
 use crate::host::record::Record;
 use crate::image::drivers::TRANSPORT;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Init of a whole system, by the file hierarchy's standard.
 const USUAL: &str = "/sbin/init";
@@ -80,7 +80,10 @@ pub(super) fn root_for(record: &Record, has_root: bool) -> Result<Option<&'stati
             break block;
         }
         if begin.elapsed() > DISK_LIMIT {
-            return Err(Error::Refused(format!("{} does not come within 30 s", disk.name)));
+            return Err(Error::refused(
+                ErrorKind::TimedOut,
+                format!("{} does not come within 30 s", disk.name),
+            ));
         }
         thread::sleep(LOOK);
     };
@@ -102,10 +105,10 @@ pub(super) fn root_for(record: &Record, has_root: bool) -> Result<Option<&'stati
         }
         let _ = unmount(ROOT_AT, UnmountFlags::empty());
     }
-    Err(Error::Refused(format!(
-        "{}: neither it nor a partition of it is an ext4 with {init}",
-        disk.name
-    )))
+    Err(Error::refused(
+        ErrorKind::NotFound,
+        format!("{}: neither it nor a partition of it is an ext4 with {init}", disk.name),
+    ))
 }
 
 /// The block device of this serial number.

@@ -14,7 +14,7 @@ use kumiki_rootfs::Program;
 use super::{PATH, ending, log, open, root, shared, users};
 use crate::image::root::PROGRAM;
 use crate::module::abi;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Between looks whether the node is ready.
 const LOOK: Duration = Duration::from_millis(5);
@@ -29,7 +29,7 @@ pub(super) fn program() -> Result<Option<Program>> {
         Err(error) => return Err(Error::file(PROGRAM, error)),
     };
     let program: Program = serde_json::from_slice(&text)
-        .map_err(|error| Error::Refused(format!("{PROGRAM}: {error}")))?;
+        .map_err(|error| Error::refused(ErrorKind::Damaged, format!("{PROGRAM}: {error}")))?;
     Ok(Some(program).filter(|program| !program.words.is_empty()))
 }
 

@@ -37,7 +37,7 @@ use crate::memory::Memory;
 use crate::module::{abi, doorbell};
 use crate::wire::window::Window;
 use crate::wire::{AGENT, time_stamp};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use sleep::Talks;
 
 /// How long a sleep may last, should a doorbell get lost.
@@ -190,11 +190,14 @@ fn serve() -> Result<()> {
     let bell = open()?;
     let window = Arc::new(shared(&bell)?);
     if !window.is_one() {
-        return Err(Error::Refused(format!(
-            "{} gives memory that no host's module has made a window: the node was not started \
+        return Err(Error::refused(
+            ErrorKind::Protocol,
+            format!(
+                "{} gives memory that no host's module has made a window: the node was not started \
              by kumiki node start",
-            abi::GUEST_DEVICE
-        )));
+                abi::GUEST_DEVICE
+            ),
+        ));
     }
     devices::Devices::begin(&window).follow(Arc::clone(&window));
     introduce(&window, &bell)?;

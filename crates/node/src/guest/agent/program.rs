@@ -17,7 +17,7 @@ use super::sleep::{self, Talks, Turn};
 use super::streams::{Streams, would_block};
 use crate::guest::lent;
 use crate::module::{abi, doorbell};
-use crate::wire::frame::{CHUNK_BYTES, Kind, Program, Size, receive};
+use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, Size, receive};
 use crate::wire::window::{Channel, Window};
 use crate::{Error, Result};
 
@@ -40,7 +40,7 @@ pub(super) fn serve(window: &Window, turn: Turn, talks: &Talks) -> Result<()> {
         && talk.is_open()
     {
         // The client may be gone, which is then the smaller trouble.
-        let _ = talk.send(Kind::Failed, error.to_string().as_bytes());
+        let _ = talk.send(FrameKind::Failed, error.to_string().as_bytes());
     }
     while talk.is_open() {
         talk.wait(&[])?;
@@ -70,7 +70,7 @@ impl Talk<'_> {
     }
 
     /// Sends a frame, when there is room; whether somebody is there to read it.
-    fn send(&self, kind: Kind, body: &[u8]) -> Result<bool> {
+    fn send(&self, kind: FrameKind, body: &[u8]) -> Result<bool> {
         while self.is_open() {
             if self.channel.send_to_host(kind, body)? {
                 super::ring(self.bell)?;
@@ -85,15 +85,15 @@ impl Talk<'_> {
         while self.is_open() {
             match receive(&self.channel.to_node)? {
                 None => self.wait(&[])?,
-                Some((Kind::Exec, body)) => return self.run(&body).map(|()| Wish::Done),
-                Some((Kind::Lend, body)) => {
+                Some((FrameKind::Exec, body)) => return self.run(&body).map(|()| Wish::Done),
+                Some((FrameKind::Lend, body)) => {
                     lent::keep(&body)?;
-                    return self.send(Kind::Exited, &0u32.to_le_bytes()).map(|_| Wish::Done);
+                    return self.send(FrameKind::Exited, &0u32.to_le_bytes()).map(|_| Wish::Done);
                 }
-                Some((Kind::Shutdown, _)) => {
+                Some((FrameKind::Shutdown, _)) => {
                     return super::ending::ask_for_power_off().map(|()| Wish::Done);
                 }
-                Some((Kind::Keep, _)) => return Ok(Wish::Keep),
+                Some((FrameKind::Keep, _)) => return Ok(Wish::Keep),
                 Some((other, _)) => {
                     return Err(Error::Protocol(format!("{other:?} at the beginning")));
                 }
@@ -120,7 +120,7 @@ impl Talk<'_> {
         // Until its end is told.
         let _telling = Telling::begin();
         let (child, streams) = Streams::spawn(&mut command, program.terminal)?;
-        self.send(Kind::Started, &child.id().to_le_bytes())?;
+        self.send(FrameKind::Started, &child.id().to_le_bytes())?;
         let mut running = Running::new(child, streams)?;
         let status = self.attend(&mut running);
         // Whatever happened, nothing of it stays behind unattended.
@@ -133,8 +133,8 @@ impl Talk<'_> {
             }
         };
         let (kind, number) = match (status.code(), status.signal()) {
-            (Some(code), _) => (Kind::Exited, code),
-            (None, signal) => (Kind::Signalled, signal.unwrap_or(0)),
+            (Some(code), _) => (FrameKind::Exited, code),
+            (None, signal) => (FrameKind::Signalled, signal.unwrap_or(0)),
         };
         self.send(kind, &(number as u32).to_le_bytes())?;
         Ok(())
@@ -177,15 +177,15 @@ impl Talk<'_> {
         while running.streams.pending.is_empty() {
             match receive(&self.channel.to_node)? {
                 None => return Ok(()),
-                Some((Kind::Stdin, bytes)) => {
+                Some((FrameKind::Stdin, bytes)) => {
                     if running.streams.input.is_some() {
                         running.streams.pending = bytes;
                     }
                     // Room for more.
                     super::ring(self.bell)?;
                 }
-                Some((Kind::StdinEnd, _)) => running.streams.end_input(),
-                Some((Kind::Resize, body)) => running.streams.resize(Size::of_body(&body)?),
+                Some((FrameKind::StdinEnd, _)) => running.streams.end_input(),
+                Some((FrameKind::Resize, body)) => running.streams.resize(Size::of_body(&body)?),
                 Some((other, _)) => {
                     return Err(Error::Protocol(format!("{other:?} while a program runs")));
                 }
@@ -199,9 +199,10 @@ impl Talk<'_> {
     /// was anything.
     fn pass_output(&self, running: &mut Running) -> Result<bool> {
         let mut passed = false;
-        for kind in [Kind::Stdout, Kind::Stderr] {
+        for kind in [FrameKind::Stdout, FrameKind::Stderr] {
             let streams = &mut running.streams;
-            let stream = if kind == Kind::Stdout { &mut streams.out } else { &mut streams.err };
+            let stream =
+                if kind == FrameKind::Stdout { &mut streams.out } else { &mut streams.err };
             let Some(file) = stream else { continue };
             let mut bytes = vec![0; CHUNK_BYTES];
             match file.read(&mut bytes) {

@@ -27,7 +27,7 @@ use super::log;
 use super::users::Who;
 use crate::image::drivers::ROOT;
 use crate::image::root::PROGRAM;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const IMAGE: &str = "/kumiki/image";
 const OWN: &str = "/kumiki/own";
@@ -96,9 +96,12 @@ pub(super) fn begin() -> Result<bool> {
     let begin = Instant::now();
     while !Path::new(DEVICE).exists() {
         if begin.elapsed() > DEVICE_LIMIT {
-            return Err(Error::Refused(format!(
-                "{DEVICE} does not come: the kernel has not taken its root's memory for a device"
-            )));
+            return Err(Error::refused(
+                ErrorKind::TimedOut,
+                format!(
+                    "{DEVICE} does not come: the kernel has not taken its root's memory for a device"
+                ),
+            ));
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -149,11 +152,12 @@ pub(super) fn enter(command: &mut Command, folder: &str, who: Option<Who>) -> Re
     let found = fs::metadata(within(Path::new(folder)));
     match found {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => return Err(Error::Refused(format!("{folder} is no folder"))),
+        Ok(_) => return Err(Error::refused(ErrorKind::Invalid, format!("{folder} is no folder"))),
         Err(error) => return Err(Error::file(folder, error)),
     }
     let root = place();
-    let folder = CString::new(folder).map_err(|_| Error::Refused("a folder with a zero".into()))?;
+    let folder = CString::new(folder)
+        .map_err(|_| Error::refused(ErrorKind::Invalid, "a folder with a zero"))?;
     let step = move || -> std::io::Result<()> {
         if let Some(root) = root {
             chroot(root)?;

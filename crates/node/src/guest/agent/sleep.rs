@@ -18,7 +18,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::root;
 use crate::module::{abi, requests};
 use crate::wire::window::Window;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// The time stamp counter with the rate that the host has given, before it is measured.
@@ -104,11 +104,18 @@ impl Talks {
         });
         let others = others.count();
         if others > 0 {
-            return Err(Error::Refused(format!(
-                "{others} other {} by a channel of it: end them (kumiki node exec, console, cp, \
+            return Err(Error::refused(
+                ErrorKind::Busy,
+                format!(
+                    "{others} other {} by a channel of it: end them (kumiki node exec, console, cp, \
                  top), or detach what is to go on (setsid, with its output elsewhere)",
-                if others == 1 { "client talks to the node" } else { "clients talk to the node" }
-            )));
+                    if others == 1 {
+                        "client talks to the node"
+                    } else {
+                        "clients talk to the node"
+                    }
+                ),
+            ));
         }
         state.asleep = true;
         Ok(())
@@ -132,17 +139,28 @@ pub(super) fn sleep(window: &Window, bell: &File, talks: &Talks, turn: Turn) -> 
     clock_is_measured(Path::new(CLOCK))?;
     talks.silence(window, turn)?;
     let slept = requests::guest_sleep(bell).map_err(|error| {
-        Error::Refused(match error {
-            Errno::BUSY => "a task or a device of it does not sleep".to_owned(),
-            Errno::AGAIN => "its kernel was woken before it slept (is /sys/power/pm_test not \
+        let kind = match error {
+            Errno::BUSY => ErrorKind::Busy,
+            Errno::AGAIN => ErrorKind::Interrupted,
+            Errno::OPNOTSUPP => ErrorKind::Unsupported,
+            _ => ErrorKind::System,
+        };
+        Error::refused(
+            kind,
+            match error {
+                Errno::BUSY => "a task or a device of it does not sleep".to_owned(),
+                Errno::AGAIN => "its kernel was woken before it slept (is /sys/power/pm_test not \
                              none there?)"
-                .to_owned(),
-            Errno::OPNOTSUPP => "its kernel cannot be kept: it was built without CONFIG_SUSPEND, \
+                    .to_owned(),
+                Errno::OPNOTSUPP => {
+                    "its kernel cannot be kept: it was built without CONFIG_SUSPEND, \
                                  or has page tables of five levels (no5lvl in the node's --append \
                                  is the way out), or lacks what its log names"
-                .to_owned(),
-            error => format!("a device of it does not sleep: {error}"),
-        })
+                        .to_owned()
+                }
+                error => format!("a device of it does not sleep: {error}"),
+            },
+        )
     });
     talks.resume(slept.is_ok());
     slept?;
@@ -157,18 +175,24 @@ fn may_sleep(mounts: &str) -> Result<()> {
         let words: Vec<&str> = line.split(' ').collect();
         let [source, place, kind, options, ..] = words[..] else { continue };
         if kind == "virtiofs" {
-            return Err(Error::Refused(format!(
-                "folder {source} is mounted at {place}, and its driver does not sleep: kumiki node \
+            return Err(Error::refused(
+                ErrorKind::Unsupported,
+                format!(
+                    "folder {source} is mounted at {place}, and its driver does not sleep: kumiki node \
                  device rm takes it away"
-            )));
+                ),
+            ));
         }
         let writable = options.split(',').any(|option| option == "rw");
         if source.starts_with("/dev/vd") && writable {
-            return Err(Error::Refused(format!(
-                "disk {source} is mounted at {place} for writing: what is kept of it would be \
+            return Err(Error::refused(
+                ErrorKind::Busy,
+                format!(
+                    "disk {source} is mounted at {place} for writing: what is kept of it would be \
                  written over what is on the disk when the node starts from that; unmount it, or \
                  mount it read only"
-            )));
+                ),
+            ));
         }
     }
     Ok(())
@@ -179,10 +203,13 @@ fn clock_is_measured(clock: &Path) -> Result<()> {
     let begin = Instant::now();
     while fs::read_to_string(clock).is_ok_and(|name| name.trim() == EARLY_CLOCK) {
         if begin.elapsed() > CLOCK_LIMIT {
-            return Err(Error::Refused(format!(
-                "its kernel has not measured its time stamp counter after {CLOCK_LIMIT:?}: try \
+            return Err(Error::refused(
+                ErrorKind::TimedOut,
+                format!(
+                    "its kernel has not measured its time stamp counter after {CLOCK_LIMIT:?}: try \
                  again later"
-            )));
+                ),
+            ));
         }
         thread::sleep(LOOK);
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::Gid;
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// As whom a program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,10 @@ pub(super) fn who(root: &Path, text: &str) -> Result<Who> {
 fn find(passwd: &str, group: &str, text: &str) -> Result<Who> {
     let (user, of) = text.split_once(':').map_or((text, None), |(user, of)| (user, Some(of)));
     let unknown = |what: &str, name: &str| {
-        Error::Refused(format!("the image's program runs as {what} {name}, whom its /etc lacks"))
+        Error::refused(
+            ErrorKind::NotFound,
+            format!("the image's program runs as {what} {name}, whom its /etc lacks"),
+        )
     };
     // NAME:x:UID:GID:…
     let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();

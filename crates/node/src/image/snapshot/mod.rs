@@ -22,12 +22,12 @@ use crate::devices::Assigned;
 use crate::host::device::Device;
 use crate::host::record::Record;
 use crate::image::hash::hex;
-use crate::image::origin::Part;
+use crate::image::origin::Extent;
 use crate::image::{incomplete, root};
 use crate::memory::Memory;
-use crate::module::kind::Kind;
+use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use pages::{PAGE_BYTES, Places, RUN_BYTES, Run};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kumiksnp");
@@ -57,15 +57,15 @@ pub(crate) struct Header {
     /// Where its kernel goes on, and its first page table.
     pub(crate) wake: u64,
     pub(crate) tables: u64,
-    pub(crate) runs: Part,
+    pub(crate) runs: Extent,
     pub(crate) runs_sha256: String,
-    pub(crate) pages: Part,
+    pub(crate) pages: Extent,
     pub(crate) pages_sha256: String,
 }
 
 impl Header {
     /// Whether a node has the place that it was taken of.
-    pub(crate) fn has_place_of(&self, node: &sysfs::Entry) -> bool {
+    pub(crate) fn has_place_of(&self, node: &sysfs::Status) -> bool {
         let apic_ids = node.cpus.iter().map(|&(_, id)| id);
         node.slice == self.slice
             && node.pieces == self.pieces
@@ -83,10 +83,10 @@ pub(crate) struct Snapshot {
 }
 
 /// Place of each part behind the head, and the length of all.
-pub(crate) fn layout(runs: &[Run]) -> (Part, Part, u64) {
-    let table = Part { at: HEAD_BYTES, bytes: (runs.len() * RUN_BYTES) as u64 };
+pub(crate) fn layout(runs: &[Run]) -> (Extent, Extent, u64) {
+    let table = Extent { at: HEAD_BYTES, bytes: (runs.len() * RUN_BYTES) as u64 };
     let kept = runs.iter().filter(|run| !run.zeros).map(Run::bytes).sum();
-    let pages = Part { at: (table.at + table.bytes).next_multiple_of(PAGE_BYTES), bytes: kept };
+    let pages = Extent { at: (table.at + table.bytes).next_multiple_of(PAGE_BYTES), bytes: kept };
     (table, pages, (pages.at + pages.bytes).next_multiple_of(abi::PIECE_UNIT))
 }
 
@@ -106,15 +106,19 @@ pub(crate) fn copy_pages(into: &Memory, from: &Memory, places: &Places, runs: &[
 
 /// Writes the head, last: the hashes are of what stands behind it.
 pub(crate) fn write_head(into: &Memory, header: &Header) -> Result<()> {
-    let json = serde_json::to_vec(header).map_err(|error| Error::Refused(error.to_string()))?;
+    let json = serde_json::to_vec(header)
+        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
     if (JSON_AT + json.len()) as u64 > HEAD_BYTES {
-        return Err(Error::Refused(format!(
-            "the description of a snapshot of node {} has {} bytes; at most {} fit: give the node \
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!(
+                "the description of a snapshot of node {} has {} bytes; at most {} fit: give the node \
              fewer devices, or shorter paths",
-            header.node,
-            json.len(),
-            HEAD_BYTES as usize - JSON_AT
-        )));
+                header.node,
+                json.len(),
+                HEAD_BYTES as usize - JSON_AT
+            ),
+        ));
     }
     into.u64(0).store(MAGIC, Ordering::Relaxed);
     into.u64(8).store(json.len() as u64, Ordering::Relaxed);
@@ -124,7 +128,7 @@ pub(crate) fn write_head(into: &Memory, header: &Header) -> Result<()> {
 }
 
 /// Hash of a part, as the header has it.
-pub(crate) fn hash_of(memory: &Memory, part: Part) -> String {
+pub(crate) fn hash_of(memory: &Memory, part: Extent) -> String {
     root::sha256(memory, part)
 }
 
@@ -134,17 +138,20 @@ pub(crate) fn is_one(memory: &Memory) -> bool {
 }
 
 fn damaged(name: &str, what: &str) -> Error {
-    Error::Refused(format!(
-        "snapshot {name} is damaged ({what}): something wrote to its memory; kumiki image rm \
+    Error::refused(
+        ErrorKind::Damaged,
+        format!(
+            "snapshot {name} is damaged ({what}): something wrote to its memory; kumiki image rm \
          {name}, and keep the node again"
-    ))
+        ),
+    )
 }
 
 impl Snapshot {
     /// Maps one.
     pub(crate) fn open(name: &str) -> Result<Self> {
-        let device = Device::read(Kind::Image, name)?;
-        let entry = sysfs::one(Kind::Image, name)?;
+        let device = Device::read(Holding::Image, name)?;
+        let entry = sysfs::one(Holding::Image, name)?;
         if entry.state != "sealed" {
             return Err(incomplete(name));
         }
@@ -155,10 +162,13 @@ impl Snapshot {
     /// In memory that is mapped already.
     pub(crate) fn of(name: &str, memory: Memory, device: Option<Device>) -> Result<Self> {
         if !is_one(&memory) {
-            return Err(Error::Refused(format!(
-                "image {name} is no snapshot: kumiki node keep NODE {name} makes one under another \
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "image {name} is no snapshot: kumiki node keep NODE {name} makes one under another \
                  name; kumiki image ls shows which are"
-            )));
+                ),
+            ));
         }
         let header = header(name, &memory)?;
         Ok(Snapshot { name: name.to_owned(), header, memory, _device: device })
@@ -216,14 +226,17 @@ impl Snapshot {
     }
 
     /// Refuses a node that it was not taken of, by what differs.
-    pub(crate) fn suits(&self, entry: &sysfs::Entry, record: &Record) -> Result<()> {
+    pub(crate) fn suits(&self, entry: &sysfs::Status, record: &Record) -> Result<()> {
         let header = &self.header;
         let other = |what: &str, has: String, wants: String| {
-            Err(Error::Refused(format!(
-                "snapshot {} was taken of a node with {what} {wants}, and node {} has {has}: a \
+            Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "snapshot {} was taken of a node with {what} {wants}, and node {} has {has}: a \
                  snapshot is started where it was taken of, and nowhere else",
-                self.name, entry.name
-            )))
+                    self.name, entry.name
+                ),
+            ))
         };
         let ranges =
             |pieces: &[Piece]| pieces.iter().map(sysfs::range).collect::<Vec<_>>().join(", ");
@@ -262,13 +275,16 @@ impl Snapshot {
             return other("the devices", has, wants);
         }
         if header.abi != abi::VERSION {
-            return Err(Error::Refused(format!(
-                "snapshot {} has osnode-guest.ko of version {}, and this kumiki is of {}: start \
+            return Err(Error::refused(
+                ErrorKind::Unsupported,
+                format!(
+                    "snapshot {} has osnode-guest.ko of version {}, and this kumiki is of {}: start \
                  the node from its image, and keep it again",
-                self.name,
-                header.abi,
-                abi::VERSION
-            )));
+                    self.name,
+                    header.abi,
+                    abi::VERSION
+                ),
+            ));
         }
         Ok(())
     }
@@ -409,7 +425,7 @@ mod tests {
     fn a_node_that_it_was_not_taken_of_is_refused_by_what_differs() {
         let (image, ..) = made();
         let snapshot = Snapshot::of("warm", image, None).unwrap();
-        let entry = sysfs::Entry {
+        let entry = sysfs::Status {
             name: "n2".into(),
             state: "stopped".into(),
             owner: 0,
@@ -425,10 +441,13 @@ mod tests {
         snapshot.suits(&entry, &record).unwrap();
         let piece = Piece { address: 3 << 30, ..entry.pieces[0] };
         for (other, says) in [
-            (sysfs::Entry { slice: 0x4_0000, ..entry.clone() }, "its slice below 1 MiB at 0x30000"),
-            (sysfs::Entry { pieces: vec![piece], ..entry.clone() }, "memory at 0x40000000-"),
             (
-                sysfs::Entry { cpus: vec![(2, 2)], ..entry.clone() },
+                sysfs::Status { slice: 0x4_0000, ..entry.clone() },
+                "its slice below 1 MiB at 0x30000",
+            ),
+            (sysfs::Status { pieces: vec![piece], ..entry.clone() }, "memory at 0x40000000-"),
+            (
+                sysfs::Status { cpus: vec![(2, 2)], ..entry.clone() },
                 "the APIC ids [3], and node n2 has [2]",
             ),
         ] {

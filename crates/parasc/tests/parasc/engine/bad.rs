@@ -72,7 +72,7 @@ fn no_thread_can_be_had() {
                 assert_eq!(run(&mut requester, &[sleep; 20]), [0; 20]);
             }
             assert_eq!(engine.threads(), 0);
-            assert!(engine.shut_down(std::time::Duration::ZERO));
+            assert!(engine.shut_down_timeout(std::time::Duration::ZERO));
         }
     });
 }

@@ -47,7 +47,7 @@ fn forks(config: Config) {
                 }
                 // What the parent's threads are is not ours to tell.
                 good &= engine.threads() == 0;
-                good &= engine.shut_down(super::PATIENCE);
+                good &= engine.shut_down_timeout(super::PATIENCE);
                 good
             });
             // The parent does not notice.

@@ -37,7 +37,7 @@ fn a_requester_outlives_its_engine() {
         let engine = engine(Config::default());
         let mut requester = engine.requester().unwrap();
         warm_up(&engine, &mut requester);
-        assert!(engine.shut_down(PATIENCE));
+        assert!(engine.shut_down_timeout(PATIENCE));
         assert_eq!(engine.threads(), 0);
         parents(&mut requester, 1000);
         // Nor does the engine start threads again.
@@ -168,7 +168,7 @@ fn threads_that_never_retire() {
         let sleep = Request::new(libc::SYS_nanosleep, [&raw const time as u64, 0]);
         assert_eq!(run(&mut requester, &[sleep; 20]), [0; 20]);
         assert!(engine.threads() > 0);
-        assert!(engine.shut_down(Duration::MAX));
+        assert!(engine.shut_down_timeout(Duration::MAX));
         assert_eq!(engine.threads(), 0);
     });
 }

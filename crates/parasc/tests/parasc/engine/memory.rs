@@ -89,7 +89,7 @@ fn group(engine: &Engine, requester: &mut Requester, executor: &Runtime) -> usiz
     // SAFETY: the counter and the numbers are there until all have been collected.
     let tickets = (24..GROUP).map(|at| unsafe { engine.place(add(&counter, at)) }.unwrap());
     let tickets: Vec<_> = tickets.collect();
-    assert_eq!(engine.wait(tickets.len(), Some(PATIENCE)), tickets.len());
+    assert_eq!(engine.wait_timeout(tickets.len(), PATIENCE), tickets.len());
     tickets.into_iter().for_each(|ticket| assert_eq!(engine.collect(ticket), Ok(8)));
 
     let mut found = [0; 8];
@@ -172,7 +172,7 @@ fn goes_on(config: Config) {
     }
     until("a thread starts again", || has_a_thread(&engine));
     group(&engine, &mut requester, &executor);
-    assert!(engine.shut_down(PATIENCE));
+    assert!(engine.shut_down_timeout(PATIENCE));
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn beside<T>(engine: &Engine, threads: usize, work: impl FnOnce() -> T) -> T {
             named.spawn_scoped(scope, || engine.process()).unwrap();
         }
         let done = work();
-        engine.shut_down(std::time::Duration::ZERO);
+        engine.shut_down_timeout(std::time::Duration::ZERO);
         done
     })
 }

@@ -22,11 +22,11 @@ fn placed_waited_for_collected() {
         // SAFETY: takes no argument.
         let tickets: Vec<_> =
             (0..50).map(|_| unsafe { engine.place(getppid()) }.unwrap()).collect();
-        assert_eq!(engine.wait(50, None), 50);
+        assert_eq!(engine.wait(50), 50);
         for ticket in tickets {
             assert_eq!(engine.collect(ticket), Ok(ppid()));
         }
-        assert_eq!(engine.wait(0, None), 0);
+        assert_eq!(engine.wait(0), 0);
     }
 }
 
@@ -37,10 +37,10 @@ fn threads_of_the_program_serve_until_the_end() {
         // Nobody is there to serve it yet.
         // SAFETY: takes no argument.
         let ticket = unsafe { engine.place(getppid()) }.unwrap();
-        assert_eq!(engine.wait(1, Some(Duration::from_millis(10))), 0);
+        assert_eq!(engine.wait_timeout(1, Duration::from_millis(10)), 0);
         let ticket = engine.collect(ticket).unwrap_err();
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| engine.process())).collect();
-        assert_eq!(engine.wait(1, None), 1);
+        assert_eq!(engine.wait(1), 1);
         assert_eq!(engine.collect(ticket), Ok(ppid()));
         for _ in 0..50 {
             // SAFETY: as above.
@@ -51,7 +51,7 @@ fn threads_of_the_program_serve_until_the_end() {
         }
         assert_eq!(engine.threads(), 1, "only the supervising one");
         assert!(threads.iter().all(|thread| !thread.is_finished()));
-        engine.shut_down(Duration::from_secs(60));
+        engine.shut_down_timeout(Duration::from_secs(60));
     });
     // Over at once then.
     engine.process();
@@ -65,7 +65,7 @@ fn a_full_lane_says_so() {
     let (first, _second) = (place().unwrap(), place().unwrap());
     let error = place().unwrap_err();
     assert!(matches!(error, Error::Full { slots: 2, most: 4096 }), "{error}");
-    engine.shut_down(Duration::ZERO);
+    engine.shut_down_timeout(Duration::ZERO);
     assert_eq!(engine.collect(first), Ok(-i64::from(libc::ECANCELED)));
     assert!(matches!(place(), Err(Error::ShutDown)));
 }
@@ -78,9 +78,9 @@ fn more_results_than_slots_are_not_waited_for() {
         // SAFETY: takes no argument.
         let tickets = [(); 2].map(|()| unsafe { engine.place(getppid()) }.unwrap());
         scope.spawn(|| engine.process());
-        assert_eq!(engine.wait(usize::MAX, None), 2);
+        assert_eq!(engine.wait(usize::MAX), 2);
         assert_eq!(tickets.map(|ticket| engine.collect(ticket)), [Ok(ppid()), Ok(ppid())]);
-        engine.shut_down(Duration::ZERO);
+        engine.shut_down_timeout(Duration::ZERO);
     });
 }
 
@@ -103,7 +103,7 @@ fn a_wake_up_in_vain_does_no_harm() {
     // SAFETY: takes no argument.
     let ticket = unsafe { engine.place(getppid()) }.unwrap();
     engine.wake_up();
-    engine.wait(1, None);
+    engine.wait(1);
     assert_eq!(engine.collect(ticket), Ok(ppid()));
 }
 
@@ -145,7 +145,7 @@ trait WaitAll {
 
 impl WaitAll for Engine {
     fn wait_all(&self, count: usize) {
-        assert_eq!(self.wait(count, Some(Duration::from_secs(60))), count);
+        assert_eq!(self.wait_timeout(count, Duration::from_secs(60)), count);
     }
 }
 
@@ -194,7 +194,7 @@ fn slots_are_used_again_around_one_that_is_not_collected() {
         let mut tickets: Vec<_> = offsets.iter().map(|offset| place(*offset)).collect();
         match round % 3 {
             0 => {
-                assert_eq!(engine.wait(count as usize + 1, None) as u64, count + 1)
+                assert_eq!(engine.wait(count as usize + 1) as u64, count + 1)
             }
             1 => engine.wait_all(count as usize + 1),
             _ => engine.wake_up(),
@@ -212,7 +212,7 @@ fn slots_are_used_again_around_one_that_is_not_collected() {
         }
     }
     assert_eq!(engine.collect(kept), Ok(7));
-    assert_eq!(engine.wait(0, None), 0);
+    assert_eq!(engine.wait(0), 0);
 }
 
 /// Several place, wait and collect at the same time, beside threads of the program.
@@ -238,7 +238,7 @@ fn each_thread_collects_its_own() {
                                         Ok(result) => break result,
                                         Err(back) => ticket = back,
                                     }
-                                    engine.wait(usize::MAX, Some(Duration::from_micros(100)));
+                                    engine.wait_timeout(usize::MAX, Duration::from_micros(100));
                                 };
                                 assert_eq!(result as u64, offset(at));
                             }
@@ -247,8 +247,8 @@ fn each_thread_collects_its_own() {
                 })
                 .collect();
             placing.into_iter().for_each(|thread| thread.join().unwrap());
-            assert_eq!(engine.wait(0, None), 0);
-            engine.shut_down(Duration::from_secs(60));
+            assert_eq!(engine.wait(0), 0);
+            engine.shut_down_timeout(Duration::from_secs(60));
         });
     }
 }
@@ -277,7 +277,7 @@ fn one_that_blocks_holds_up_no_other() {
     others.into_iter().for_each(|ticket| assert_eq!(engine.collect(ticket), Ok(1)));
     let blocked = blocked.map(|ticket| engine.collect(ticket).unwrap_err());
     std::io::Write::write_all(&mut &writer, b"abc").unwrap();
-    assert_eq!(engine.wait(3, None), 3);
+    assert_eq!(engine.wait(3), 3);
     blocked.into_iter().for_each(|ticket| assert_eq!(engine.collect(ticket), Ok(1)));
     bytes[1..4].sort_unstable();
     assert_eq!((&bytes[1..4], &bytes[4..60]), (&b"abc"[..], &[0; 56][..]));

@@ -24,7 +24,7 @@ fn serving(engine: &Engine) -> Thread {
     let thread = start(engine);
     // SAFETY: takes no argument.
     let ticket = unsafe { engine.place(getppid()) }.unwrap();
-    assert_eq!(engine.wait(1, Some(Duration::from_secs(60))), 1);
+    assert_eq!(engine.wait_timeout(1, Duration::from_secs(60)), 1);
     assert_eq!(engine.collect(ticket), Ok(ppid()));
     // It still has to take its note of that away.
     nap();
@@ -47,9 +47,9 @@ fn a_request_in_the_hands_of_a_dead_thread_is_answered() {
     let second = start(&engine);
     // SAFETY: takes no argument.
     let ticket = unsafe { engine.place(getppid()) }.unwrap();
-    assert_eq!(engine.wait(1, Some(Duration::from_secs(60))), 1);
+    assert_eq!(engine.wait_timeout(1, Duration::from_secs(60)), 1);
     assert_eq!(engine.collect(ticket), Ok(ppid()));
-    engine.shut_down(Duration::from_secs(60));
+    engine.shut_down_timeout(Duration::from_secs(60));
     second.join();
 }
 
@@ -59,7 +59,7 @@ fn one_whose_engine_has_been_shut_down_is_answered_too() {
         let engine = bare(true);
         let thread = serving(&engine);
         let (pending, _writer) = read_under_way(&engine);
-        assert!(!engine.shut_down(Duration::ZERO), "somebody sees to the request");
+        assert!(!engine.shut_down_timeout(Duration::ZERO), "somebody sees to the request");
         thread.kill();
         let (tell, told) = std::sync::mpsc::channel();
         thread::spawn(move || {
@@ -70,7 +70,7 @@ fn one_whose_engine_has_been_shut_down_is_answered_too() {
         });
         let output = told.recv_timeout(Duration::from_secs(60)).expect("it is answered");
         assert_eq!(output.unwrap_err().raw_os_error(), libc::EOWNERDEAD);
-        assert!(engine.shut_down(Duration::from_secs(60)));
+        assert!(engine.shut_down_timeout(Duration::from_secs(60)));
     }
 }
 
@@ -97,7 +97,7 @@ fn a_future_that_nobody_waits_for_is_answered_too() {
     let ticket = unsafe { engine.place(sleep) }.unwrap();
     until_made(&sleep);
     thread.kill();
-    assert_eq!(engine.wait(1, Some(Duration::from_secs(60))), 1);
+    assert_eq!(engine.wait_timeout(1, Duration::from_secs(60)), 1);
     assert_eq!(engine.collect(ticket), Ok(OWNER_DIED));
 }
 
@@ -114,7 +114,7 @@ fn one_placed_by_hand_is_answered_and_those_after_it_are_made() {
     let place = |request| unsafe { engine.place(request) }.unwrap();
     for _ in 0..50 {
         let ticket = place(none);
-        assert_eq!(engine.wait(1, Some(Duration::from_secs(60))), 1);
+        assert_eq!(engine.wait_timeout(1, Duration::from_secs(60)), 1);
         assert_eq!(engine.collect(ticket), Ok(0));
     }
     let (mut read, _writer) = read_of_pipe();
@@ -126,11 +126,11 @@ fn one_placed_by_hand_is_answered_and_those_after_it_are_made() {
     thread.kill();
     // The supervising thread may make them, too.
     let second = start(&engine);
-    assert_eq!(engine.wait(21, Some(Duration::from_secs(60))), 21);
+    assert_eq!(engine.wait_timeout(21, Duration::from_secs(60)), 21);
     for (at, ticket) in tickets.into_iter().enumerate() {
         assert_eq!(engine.collect(ticket), Ok(if at == 0 { OWNER_DIED } else { 0 }), "{at}");
     }
-    engine.shut_down(Duration::from_secs(60));
+    engine.shut_down_timeout(Duration::from_secs(60));
     second.join();
 }
 
@@ -228,6 +228,6 @@ fn a_signal_that_is_handled_interrupts_the_call() {
     thread.signal(libc::SIGUSR2);
     let output = pending.wait_timeout(Duration::from_secs(60)).unwrap().unwrap().output;
     assert_eq!(output.unwrap_err().raw_os_error(), libc::EINTR);
-    engine.shut_down(Duration::from_secs(60));
+    engine.shut_down_timeout(Duration::from_secs(60));
     thread.join();
 }

@@ -22,7 +22,7 @@ fn requests_in_flight_end_with_the_engine() {
         reads.push((engine.submit(read), writer));
     }
     thread::sleep(Duration::from_millis(50));
-    engine.shut_down(Duration::from_millis(10));
+    engine.shut_down_timeout(Duration::from_millis(10));
     let (mut done, mut not_executed) = (0, 0);
     for (pending, writer) in reads {
         if pending.is_done() {
@@ -38,7 +38,7 @@ fn requests_in_flight_end_with_the_engine() {
     // Two threads of the pool may have been inside a call, and one a cpu.
     let cpus = thread::available_parallelism().unwrap().get();
     assert!(done <= 2 + cpus && done + not_executed == 20, "{done}");
-    assert!(engine.shut_down(Duration::from_secs(60)));
+    assert!(engine.shut_down_timeout(Duration::from_secs(60)));
     // SAFETY: takes no argument.
     let late = unsafe { engine.submit_raw(getppid()) };
     assert!(matches!(late.wait().unwrap_err().error, Error::ShutDown));
@@ -67,7 +67,7 @@ fn submitting_and_shutting_down_at_once_loses_nothing() {
                     })
                 })
                 .collect();
-            engine.shut_down(Duration::ZERO);
+            engine.shut_down_timeout(Duration::ZERO);
             for pending in submitters.into_iter().flat_map(|thread| thread.join().unwrap()) {
                 match pending.wait_timeout(Duration::from_secs(60)).expect("it ends") {
                     Ok(completed) => assert_eq!(completed.output, ppid()),
@@ -95,7 +95,7 @@ fn a_requester_in_the_middle_of_a_batch_finishes_it() {
                 }
             });
             thread::sleep(Duration::from_millis(2));
-            engine.shut_down(Duration::from_secs(60));
+            engine.shut_down_timeout(Duration::from_secs(60));
         });
     }
 }
@@ -127,7 +127,7 @@ fn a_waker_may_drop_other_requests() {
         for pending in &mut woken {
             assert!(Pin::new(pending).poll(&mut Context::from_waker(&waker)).is_pending());
         }
-        engine.shut_down(Duration::ZERO);
+        engine.shut_down_timeout(Duration::ZERO);
         assert!(woken.iter().any(Pending::is_done) && drops.0.lock().unwrap().is_empty());
         // The end of their files.
         drop(writers);

@@ -135,7 +135,7 @@ fn deadly() -> Request {
 
 /// Nothing may be left that is waited for.
 fn shuts_down(engine: &Engine) {
-    assert!(engine.shut_down(Duration::from_secs(10)), "a thread is missing");
+    assert!(engine.shut_down_timeout(Duration::from_secs(10)), "a thread is missing");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn what_is_left_to_a_thread_that_dies_at_it_is_answered() {
         assert_eq!(pending.wait().unwrap().output, DIED);
         // SAFETY: as above.
         let ticket = unsafe { engine.place(deadly()) }.unwrap();
-        assert_eq!(engine.wait(1, Some(Duration::from_secs(10))), 1);
+        assert_eq!(engine.wait_timeout(1, Duration::from_secs(10)), 1);
         assert_eq!(engine.collect(ticket), Ok(DIED));
         // There are others by now.
         // SAFETY: as above.

@@ -149,7 +149,7 @@ fn by_hand(engine: &Engine, over: &AtomicBool, counts: &Counts) {
             }
         }
         while !tickets.is_empty() {
-            assert!(engine.wait(1, Some(LONG)) > 0, "{} never end", tickets.len());
+            assert!(engine.wait_timeout(1, LONG) > 0, "{} never end", tickets.len());
             for (at, ticket) in std::mem::take(&mut tickets) {
                 match engine.collect(ticket) {
                     Ok(result) => group.tell(at, result),
@@ -192,7 +192,7 @@ fn nobody_notices_deaths(config: Config) {
         .for_each(|thread| thread.kill());
         println!("not made, made, perhaps made: {:?}", counts.told);
         assert!(counts.told[..2].iter().all(|count| count.load(Relaxed) > 0));
-        assert!(engine.shut_down(LONG));
+        assert!(engine.shut_down_timeout(LONG));
         tell.send(()).unwrap();
     });
     told.recv_timeout(4 * LONG).expect("it ends, and all is right");

@@ -88,7 +88,7 @@ fn an_operation_whose_drop_panics_ends_no_thread_of_the_pool() {
         assert_eq!(still_serves(&engine, sleep), 0);
         assert_eq!(still_serves(&engine, getppid()), ppid());
     }
-    assert!(engine.shut_down(LONG));
+    assert!(engine.shut_down_timeout(LONG));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn an_operation_whose_drop_panics_ends_no_thread_of_a_seat() {
         tell.send(results).unwrap();
     });
     assert_eq!(told.recv_timeout(LONG).expect("it ends"), [ppid(); 20]);
-    assert!(engine.shut_down(LONG));
+    assert!(engine.shut_down_timeout(LONG));
 }
 
 #[test]
@@ -130,5 +130,5 @@ fn a_waker_that_panics_ends_no_thread() {
     release(writer);
     assert_eq!(pending.wait_timeout(LONG).unwrap().unwrap().output, Ok(2));
     assert_eq!(still_serves(&engine, getppid()), ppid());
-    assert!(engine.shut_down(LONG));
+    assert!(engine.shut_down_timeout(LONG));
 }

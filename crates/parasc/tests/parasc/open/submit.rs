@@ -76,7 +76,7 @@ fn a_close_that_is_not_made_leaves_nothing_open() {
     let list = AllowList::none().allow("getppid").unwrap();
     let strict = Engine::new(&Config { allow: Some(list), ..Config::default() }).unwrap();
     let over = engine();
-    over.shut_down(Duration::from_secs(60));
+    over.shut_down_timeout(Duration::from_secs(60));
     for engine in [&strict, &over] {
         let (reader, mut writer) = std::io::pipe().unwrap();
         drop(engine.submit(Close::new(reader)));

@@ -114,7 +114,7 @@ fn the_call_that_fails_is_named_and_nothing_stays_open() {
         // Given up at any point.
         drop(engine.submit(OpenRead::new(CWD, c"/etc/passwd").keep()));
     }
-    assert!(engine.shut_down(Duration::from_secs(20)));
+    assert!(engine.shut_down_timeout(Duration::from_secs(20)));
     // Others of this program come and go.
     let after = std::fs::read_dir("/proc/self/fd").unwrap().count();
     assert!(after < before + 50, "{before} {after}");

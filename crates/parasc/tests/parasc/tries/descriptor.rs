@@ -76,7 +76,7 @@ fn an_engine_that_ends_tells_of_all_that_was_left() {
         let read = Read::new(reader.try_clone().unwrap(), vec![0; 1].into_boxed_slice());
         completions.add(engine.attempt(read));
     }
-    engine.shut_down(Duration::ZERO);
+    engine.shut_down_timeout(Duration::ZERO);
     let (mut made, mut failed) = (0, 0);
     drop(pipes);
     while !completions.is_empty() {

@@ -32,7 +32,7 @@
 //! to itself ([`STOCK`] batches, and the hand); what more it has it puts onto its own
 //! `returned`, and so does a pool that is left with all that it has. A thread's pool that has
 //! nothing left takes the stack of any home before it asks the system: all homes are in one
-//! list ([`HOMES`]), which only grows. What it takes of others it hands out as its own; freed,
+//! list (`home`), which only grows. What it takes of others it hands out as its own; freed,
 //! each frame goes to the home that its chunk names. A place's pool asks the system at once,
 //! which gives memory of its node to who touches it first.
 //!
@@ -43,41 +43,29 @@
 //! A frame that is taken and given at once goes by `last` alone: a position that is moved
 //! back and forth in memory costs the processor two stores forwarded to loads, this one.
 
+mod batch;
+mod home;
+mod out;
+
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kumiki_sys::shm::{Anon, Huge, Populate};
 
 use crate::error::Result;
+use batch::{Batch, LISTED, STOCK};
+use home::{Chunk, Home, chunk_of, home_of};
+use out::{Out, WAYS, way_of};
 
 /// Bytes of a frame.
 pub(crate) const FRAME: usize = 4096;
 /// Bytes of a chunk.
 const CHUNK: usize = 2 << 20;
-/// Frames that a batch lists beside itself: what eight cache lines hold.
-const LISTED: usize = 62;
-/// Batches of free frames that a pool keeps to itself beside its hand: 4 MiB.
-const STOCK: usize = (4 << 20) / ((LISTED + 1) * FRAME);
-/// Batches on their way at a time, each to another home: a thread that frees what came from
-/// several in turns sends none away half empty.
-const WAYS: usize = 4;
 /// Addresses that a hand holds; one less are used, so that a full one is told from an
 /// empty one by the position alone.
 const HAND: usize = FRAME / size_of::<*mut u8>();
-
-/// The part of a pool that others reach. It is never freed: any thread may still hold a frame.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Home {
-    returned: AtomicPtr<Batch>,
-    /// The one that was made before it.
-    next: Option<&'static Home>,
-}
-
-/// The newest home, from which all are found.
-static HOMES: AtomicPtr<Home> = AtomicPtr::new(ptr::null_mut());
 
 /// Chunks of all pools.
 static CHUNKS: AtomicUsize = AtomicUsize::new(0);
@@ -85,145 +73,6 @@ static CHUNKS: AtomicUsize = AtomicUsize::new(0);
 /// Memory that all pools of this process have from the system, bytes.
 pub(crate) fn all_bytes() -> usize {
     CHUNKS.load(Ordering::Relaxed) * CHUNK
-}
-
-impl Home {
-    /// A new one, in the list.
-    fn new() -> &'static Home {
-        let home = Box::leak(Box::new(Home { returned: AtomicPtr::default(), next: None }));
-        let mut newest = HOMES.load(Ordering::Acquire);
-        loop {
-            // SAFETY: null, or a home, which is never freed and changes no more.
-            home.next = unsafe { newest.as_ref() };
-            // Release: partners are the loads here and in `all`, for whom the home is whole.
-            let entered =
-                HOMES.compare_exchange_weak(newest, home, Ordering::Release, Ordering::Acquire);
-            match entered {
-                Ok(_) => return home,
-                Err(now) => newest = now,
-            }
-        }
-    }
-
-    fn all() -> impl Iterator<Item = &'static Home> {
-        // SAFETY: null, or a home, which is never freed and changes no more.
-        let newest = unsafe { HOMES.load(Ordering::Acquire).as_ref() };
-        std::iter::successors(newest, |home| home.next)
-    }
-
-    /// Puts a batch that is the caller's onto the stack.
-    fn put(&self, batch: *mut Batch) {
-        let mut head = self.returned.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: the caller's until the exchange succeeds.
-            let next = unsafe { &raw mut (*batch).next };
-            // SAFETY: as above.
-            unsafe { next.write(head) };
-            // Release: partner is the swap in `fetch`.
-            let push = self.returned.compare_exchange_weak(
-                head,
-                batch,
-                Ordering::Release,
-                Ordering::Relaxed,
-            );
-            match push {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    /// Puts a chain of batches that is the caller's onto the stack, without a walk to its end:
-    /// under what has come meanwhile, which is little.
-    fn put_chain(&self, mut first: *mut Batch) {
-        while !first.is_null() {
-            let none = ptr::null_mut();
-            // Release: partner is the swap in `fetch`.
-            let put =
-                self.returned.compare_exchange(none, first, Ordering::Release, Ordering::Relaxed);
-            if put.is_ok() {
-                return;
-            }
-            let more = self.fetch();
-            if let Some(last) = last_of(more) {
-                // SAFETY: fetched, so this thread's.
-                unsafe { (*last.as_ptr()).next = first };
-                first = more;
-            }
-        }
-    }
-
-    /// Takes the whole stack.
-    fn fetch(&self) -> *mut Batch {
-        // Looked at before: most are empty, and their lines stay where they are.
-        if self.returned.load(Ordering::Relaxed).is_null() {
-            return ptr::null_mut();
-        }
-        // Acquire: partners are the exchanges in `put` and `put_chain`.
-        self.returned.swap(ptr::null_mut(), Ordering::Acquire)
-    }
-
-    /// Takes some batches; the others stay, since whoever needs a frame may not need many.
-    fn fetch_some(&self) -> *mut Batch {
-        let first = self.fetch();
-        let mut last = NonNull::new(first);
-        for _ in 1..STOCK {
-            // SAFETY: fetched, so this thread's.
-            last = last.and_then(|batch| NonNull::new(unsafe { batch.as_ref() }.next));
-        }
-        if let Some(mut last) = last {
-            // SAFETY: as above.
-            let last = unsafe { last.as_mut() };
-            self.put_chain(std::mem::replace(&mut last.next, ptr::null_mut()));
-        }
-        first
-    }
-}
-
-/// A chunk's header, in its first frame.
-struct Chunk {
-    home: &'static Home,
-}
-
-/// Where in the first frame: not at its start, where the lines of all frames' first words
-/// would push it out of the cache.
-const HEADER: usize = 33 * 64;
-
-/// A frame that lists others.
-struct Batch {
-    next: *mut Batch,
-    count: usize,
-    frames: [*mut u8; LISTED],
-}
-
-const _: () = assert!(size_of::<Batch>() <= 8 * 64);
-
-/// The last batch of a chain of the caller's.
-fn last_of(first: *mut Batch) -> Option<NonNull<Batch>> {
-    // SAFETY: batches of a chain that is the caller's.
-    let next = |batch: &NonNull<Batch>| NonNull::new(unsafe { batch.as_ref() }.next);
-    std::iter::successors(NonNull::new(first), next).last()
-}
-
-/// A batch on its way, or null, and where to.
-#[derive(Clone, Copy, Debug)]
-struct Out {
-    batch: *mut Batch,
-    home: *const Home,
-}
-
-impl Out {
-    const NONE: Out = Out { batch: ptr::null_mut(), home: ptr::null() };
-
-    fn send(&mut self) {
-        let batch = std::mem::replace(&mut self.batch, ptr::null_mut());
-        // SAFETY: null, or a home, which is never freed.
-        if let Some(home) = unsafe { self.home.as_ref() }
-            && !batch.is_null()
-        {
-            home.put(batch);
-        }
-    }
 }
 
 /// A pool of frames, one thread's at a time.
@@ -527,186 +376,5 @@ impl Frames {
     }
 }
 
-/// Which way batches to this home go: homes are some lines long, and lie anywhere.
-fn way_of(home: &'static Home) -> usize {
-    let line = ptr::from_ref(home).addr() / align_of::<Home>();
-    (line ^ (line / WAYS) ^ (line / (WAYS * WAYS))) % WAYS
-}
-
-/// The header of this frame's chunk.
-#[inline(always)]
-fn chunk_of(frame: *mut u8) -> *mut Chunk {
-    frame.map_addr(|at| at & !(CHUNK - 1) | HEADER).cast()
-}
-
-/// Whose a frame is.
-///
-/// # Safety
-/// It is a frame of some pool.
-#[inline(always)]
-unsafe fn home_of(frame: NonNull<u8>) -> &'static Home {
-    // SAFETY: each frame lies in a chunk, whose first frame never changes.
-    unsafe { (*chunk_of(frame.as_ptr())).home }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::sync::mpsc;
-    use std::thread;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// A pool of which no other takes anything: tests run beside each other.
-    fn alone() -> Frames {
-        let home = Home { returned: AtomicPtr::default(), next: None };
-        Frames::of(Box::leak(Box::new(home)))
-    }
-
-    /// A frame that may go to another thread.
-    struct Sent(NonNull<u8>);
-    // SAFETY: a frame is its user's, whichever thread that is.
-    unsafe impl Send for Sent {}
-
-    fn fill(frame: NonNull<u8>, byte: u8) {
-        // SAFETY: a frame that was taken.
-        unsafe { frame.write_bytes(byte, FRAME) };
-    }
-
-    fn holds(frame: NonNull<u8>, byte: u8) -> bool {
-        // SAFETY: as above, and filled.
-        unsafe { std::slice::from_raw_parts(frame.as_ptr(), FRAME) }.iter().all(|b| *b == byte)
-    }
-
-    proptest! {
-        // Pools keep what they have had: few of them.
-        #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
-        #[test]
-        fn no_frame_has_two_users(steps in prop::collection::vec((any::<bool>(), 0..2_usize, any::<u16>()), 1..1000)) {
-            let mut pools = [Frames::new(), Frames::new()];
-            let mut used: Vec<(NonNull<u8>, u8)> = Vec::new();
-            for (at, (take, pool, pick)) in steps.into_iter().enumerate() {
-                let byte = at as u8;
-                if take || used.is_empty() {
-                    let frame = pools[pool].take().unwrap();
-                    prop_assert!(used.iter().all(|(other, _)| *other != frame));
-                    prop_assert_eq!(frame.as_ptr().addr() % FRAME, 0);
-                    fill(frame, byte);
-                    used.push((frame, byte));
-                } else {
-                    let (frame, byte) = used.swap_remove(pick as usize % used.len());
-                    prop_assert!(holds(frame, byte));
-                    // SAFETY: taken above, and used no more.
-                    unsafe { pools[pool].give(frame) };
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn more_frames_than_a_hand_holds_are_kept_and_used_again() {
-        let mut pool = alone();
-        let many = 2 * HAND + 7;
-        let round = |pool: &mut Frames| {
-            let frames: Vec<_> = (0..many).map(|_| pool.take_own().unwrap()).collect();
-            let addresses: BTreeSet<_> = frames.iter().map(|f| f.as_ptr().addr()).collect();
-            for frame in frames {
-                // SAFETY: taken above, and used no more.
-                unsafe { pool.give(frame) };
-            }
-            addresses
-        };
-        let first = round(&mut pool);
-        assert_eq!(first.len(), many);
-        let bytes = pool.bytes();
-        for _ in 0..3 {
-            assert!(round(&mut pool) == first);
-        }
-        assert_eq!(pool.bytes(), bytes);
-    }
-
-    #[test]
-    fn what_others_have_free_is_taken_before_more_is_asked_for() {
-        // Other tests' pools may take all that is free meanwhile, though not each time.
-        assert!((0..20).any(|_| a_pool_takes_of_what_another_has_free()));
-    }
-
-    /// Whether a pool that would have to grow took what another one had put.
-    fn a_pool_takes_of_what_another_has_free() -> bool {
-        let [mut first, mut second] = [Frames::new(), Frames::new()];
-        let frames: Vec<_> = (0..4 * HAND).map(|_| first.take().unwrap()).collect();
-        let all: BTreeSet<_> = frames.iter().map(|frame| frame.as_ptr().addr()).collect();
-        for frame in frames {
-            // SAFETY: taken above, and used no more.
-            unsafe { first.give(frame) };
-        }
-        first.put_all();
-        // A place's pool takes nothing elsewhere.
-        let own = second.take_own().unwrap();
-        assert_eq!(second.bytes(), CHUNK);
-        let more: Vec<_> = (0..CHUNK / FRAME - 2).map(|_| second.take_own().unwrap()).collect();
-        assert!(more.iter().chain([&own]).all(|frame| !all.contains(&frame.as_ptr().addr())));
-        assert_eq!(second.bytes(), CHUNK);
-        // From here on it would have to grow.
-        let of_first = second.take().unwrap();
-        let has_grown = second.bytes() > CHUNK;
-        // SAFETY: taken above, and used no more.
-        unsafe { second.give(of_first) };
-        second.put_all();
-        !has_grown
-    }
-
-    #[test]
-    fn many_threads_take_each_other_s_and_no_frame_has_two_users() {
-        let threads: Vec<_> = (0..4_u8)
-            .map(|n| {
-                thread::spawn(move || {
-                    let mut pool = Frames::new();
-                    for round in 0..20 {
-                        let count = if (round + n).is_multiple_of(4) { 3 * HAND } else { 10 };
-                        let frames: Vec<_> = (0..count).map(|_| pool.take().unwrap()).collect();
-                        frames.iter().for_each(|frame| fill(*frame, n));
-                        thread::yield_now();
-                        assert!(frames.iter().all(|frame| holds(*frame, n)));
-                        for frame in frames {
-                            // SAFETY: taken above, and used no more.
-                            unsafe { pool.give(frame) };
-                        }
-                        pool.put_all();
-                    }
-                })
-            })
-            .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-    }
-
-    #[test]
-    fn frames_freed_elsewhere_come_home_and_are_used_again() {
-        let mut pool = alone();
-        let (send, receive) = mpsc::channel::<Vec<Sent>>();
-        let (done, is_done) = mpsc::channel();
-        let other = thread::spawn(move || {
-            let mut pool = Frames::new();
-            for frames in receive {
-                for Sent(frame) in frames {
-                    // SAFETY: sent here to be freed.
-                    unsafe { pool.give(frame) };
-                }
-                pool.send();
-                done.send(()).unwrap();
-            }
-        });
-        let mut ever = BTreeSet::new();
-        for _ in 0..100 {
-            let frames: Vec<_> = (0..100).map(|_| Sent(pool.take_own().unwrap())).collect();
-            ever.extend(frames.iter().map(|Sent(frame)| frame.as_ptr().addr()));
-            send.send(frames).unwrap();
-            is_done.recv().unwrap();
-        }
-        drop(send);
-        other.join().unwrap();
-        assert_eq!((ever.len(), pool.bytes()), (100, CHUNK));
-    }
-}
+mod tests;
