@@ -94,8 +94,11 @@ fn damaged(host: &Host) {
         host.ok(&format!("kumiki node exec n1 -- sh -c 'devmem {at} 8 $(($(devmem {at} 8) ^ 1))'"));
     };
     // The first page behind the table.
-    for (at, what) in [(1 << 20, "its copy of the node's pages"), (64 << 10, "its table of pages"), (60, "its header")]
-    {
+    for (at, what) in [
+        (1 << 20, "its copy of the node's pages"),
+        (64 << 10, "its table of pages"),
+        (60, "its header"),
+    ] {
         flip(at);
         let output = host.run("kumiki image verify warm");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
