@@ -222,7 +222,7 @@ impl Snapshot {
     pub(crate) fn verify(&self) -> Result<Option<&'static str>> {
         self.runs()?;
         let same = hash_of(&self.memory, self.header.pages) == self.header.pages_sha256;
-        Ok((!same).then_some("its pages"))
+        Ok((!same).then_some("its copy of the node's pages"))
     }
 
     /// Refuses a node that it was not taken of, by what differs.
@@ -310,7 +310,7 @@ pub(crate) fn header(name: &str, memory: &Memory) -> Result<Header> {
             return Err(damaged("a part beyond its memory"));
         }
     }
-    if header.runs.bytes % RUN_BYTES as u64 != 0 || header.pieces.is_empty() {
+    if !header.runs.bytes.is_multiple_of(RUN_BYTES as u64) || header.pieces.is_empty() {
         return Err(damaged("a part of another length"));
     }
     Ok(header)
@@ -411,8 +411,8 @@ mod tests {
             (JSON_AT + 200, "the hash of its header"),
             (header.runs.at as usize, "the hash of its table of pages"),
             ((header.runs.at + header.runs.bytes) as usize - 1, "the hash of its table of pages"),
-            (header.pages.at as usize, "its pages"),
-            ((header.pages.at + header.pages.bytes) as usize - 1, "its pages"),
+            (header.pages.at as usize, "its copy of the node's pages"),
+            ((header.pages.at + header.pages.bytes) as usize - 1, "its copy of the node's pages"),
         ] {
             for bit in [1, 0x80] {
                 let said = says(at, bit);
