@@ -3,9 +3,8 @@
 //! request that waits.
 
 use std::sync::Arc as StdArc;
-use std::sync::atomic::AtomicI64;
 use std::sync::atomic::AtomicUsize as Count;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use kumiki_wait::{Policy, Sleep, Threshold, Waiter};
 use loom::cell::UnsafeCell;
