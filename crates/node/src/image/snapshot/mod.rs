@@ -31,7 +31,7 @@ use crate::{Error, ErrorKind, Result};
 use pages::{PAGE_BYTES, Places, RUN_BYTES, Run};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kumiksnp");
-/// Of magic, length, hash and JSON.
+/// Length of magic, length, hash and JSON.
 pub(crate) const HEAD_BYTES: u64 = 64 << 10;
 const JSON_AT: usize = 16 + 32;
 
