@@ -39,7 +39,7 @@ const JSON_AT: usize = 16 + 32;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) version: u32,
-    /// Of the window between node and host.
+    /// Version of the window between node and host.
     pub(crate) abi: u32,
     /// The node that it was taken of.
     pub(crate) node: String,
@@ -330,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a node of 8 pages beside its window, of which three are filled and two free.
+    /// Snapshot of a node of 8 pages beside its window, of which three are filled and two free.
     fn made() -> (Memory, Memory, Header) {
         let first = Piece { address: 1 << 30, bytes: 8 * PAGE_BYTES + WINDOW_BYTES };
         let places = Places::of(0x3_0000, &[first]);
