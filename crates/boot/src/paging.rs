@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const TABLE_BYTES: u64 = 4096;
-/// Of a first page table; the upper one is the kernel's.
+/// Half of a first page table; the upper one is the kernel's.
 pub(crate) const HALF_BYTES: usize = 2048;
 const GIB: u64 = 1 << 30;
 const LARGE_PAGE_BYTES: u64 = 2 << 20;

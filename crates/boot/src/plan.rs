@@ -150,7 +150,7 @@ impl Plan {
     }
 }
 
-/// What leads from the SIPI to a kernel.
+/// Way from the SIPI to a kernel.
 pub(crate) struct WayIn<'a> {
     pub(crate) entry: u64,
     pub(crate) boot_params: u64,

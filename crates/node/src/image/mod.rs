@@ -250,7 +250,7 @@ impl Image {
         failure.map_or(Ok(()), Err)
     }
 
-    /// The same as [`verify`](Self::verify) of an image of either kind.
+    /// Does as [`verify`](Self::verify), of an image of either kind.
     pub fn check(name: &str) -> Result<Option<&'static str>> {
         let entry = sysfs::one(Holding::Image, name)?;
         let is_snapshot = entry.state == "sealed" && {
@@ -301,7 +301,7 @@ impl Image {
         &self.name
     }
 
-    /// Of kernel and initramfs.
+    /// Hash of kernel and initramfs.
     pub(crate) fn sha256(&self) -> &str {
         &self.header.sha256
     }

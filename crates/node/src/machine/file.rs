@@ -255,8 +255,9 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     }
     at.keys.extend(table.vsock.iter().map(|vsock| ("vsock", vsock.span().start)));
     named(source, Holding::Node, &name, at.entry)?;
-    let spec = || -> Result<(Spec, (bool, Option<String>), Option<Service>), Fault> {
-        let start = table.start.map_or(Ok((true, None)), |value| start(value.get_ref()))?;
+    let begin = table.start.map_or(Ok((true, None)), |value| start(value.get_ref()));
+    let (start, from) = begin.map_err(|fault| source.fault(Holding::Node, &name, &at, &fault))?;
+    let spec = || -> Result<(Spec, Option<Service>), Fault> {
         let health = table.health.as_ref().map(|health| health.get_ref().as_str());
         let service = Service::of(table.restart, health);
         let service = service.map_err(|problem| Fault::new("health", problem))?;
@@ -281,10 +282,10 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
                            address=, is missing; exec:LINE needs none";
             return Err(Fault::new("health", problem));
         }
-        Ok((spec, start, service))
+        Ok((spec, service))
     };
     match spec() {
-        Ok((spec, (start, from), service)) => Ok(NodeWanted { spec, start, from, service, at }),
+        Ok((spec, service)) => Ok(NodeWanted { spec, start, from, service, at }),
         Err(fault) => Err(source.fault(Holding::Node, &name, &at, &fault)),
     }
 }

@@ -26,7 +26,7 @@ pub struct Kept {
     pub image: String,
     /// Memory that it takes.
     pub bytes: u64,
-    /// Of that the node's pages.
+    /// Part of that: the node's pages.
     pub kept_bytes: u64,
     /// Pages of the node that are all zeros, of which nothing else is kept.
     pub zero_bytes: u64,

@@ -313,7 +313,7 @@ impl Drop for Session {
     }
 }
 
-/// What a log says of tasks and devices that do not sleep.
+/// Lines of a log on tasks and devices that do not sleep.
 fn awake(log: &str) -> String {
     let telling = log.lines().filter(|line| AWAKE.iter().any(|word| line.contains(word)));
     let lines: Vec<&str> = telling.take(AWAKE_LINES).collect();

@@ -16,7 +16,7 @@ pub(crate) struct Asleep {
     pub(crate) free: Vec<(u64, u64)>,
 }
 
-/// What a node that wakes up is told.
+/// Facts for a node that wakes up.
 pub(crate) struct Waking<'a> {
     /// Bytes that the start's two pages in the slice cover.
     pub(crate) covered: &'a [u8; abi::COVERED_BYTES],

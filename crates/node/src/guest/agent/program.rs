@@ -48,7 +48,7 @@ pub(super) fn serve(window: &Window, turn: Turn, talks: &Talks) -> Result<()> {
     outcome
 }
 
-/// What is left of a client's wish.
+/// Rest of a client's wish.
 enum Wish {
     Done,
     Keep,

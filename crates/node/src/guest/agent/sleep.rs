@@ -216,7 +216,7 @@ fn clock_is_measured(clock: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What two copies must not share, as far as it is in files and can be made anew. The kernel's
+/// Makes anew what two copies must not share, as far as it is in files and can be made anew. The kernel's
 /// random numbers are other ones already.
 fn renew() {
     let random = |bytes: &mut [u8]| getrandom(bytes, GetRandomFlags::empty()).is_ok();
@@ -238,7 +238,7 @@ fn renew() {
     }
 }
 
-/// What the kernel has read of disks may be written by others since.
+/// Forgets what the kernel has read of disks: others may have written since.
 fn forget_disks() {
     for entry in fs::read_dir(BLOCKS).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -31,7 +31,7 @@ use crate::{Error, ErrorKind, Result};
 use pages::{PAGE_BYTES, Places, RUN_BYTES, Run};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kumiksnp");
-/// Of magic, length, hash and JSON.
+/// Length of magic, length, hash and JSON.
 pub(crate) const HEAD_BYTES: u64 = 64 << 10;
 const JSON_AT: usize = 16 + 32;
 
@@ -39,7 +39,7 @@ const JSON_AT: usize = 16 + 32;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) version: u32,
-    /// Of the window between node and host.
+    /// Version of the window between node and host.
     pub(crate) abi: u32,
     /// The node that it was taken of.
     pub(crate) node: String,
@@ -222,7 +222,7 @@ impl Snapshot {
     pub(crate) fn verify(&self) -> Result<Option<&'static str>> {
         self.runs()?;
         let same = hash_of(&self.memory, self.header.pages) == self.header.pages_sha256;
-        Ok((!same).then_some("its pages"))
+        Ok((!same).then_some("its copy of the node's pages"))
     }
 
     /// Refuses a node that it was not taken of, by what differs.
@@ -310,7 +310,7 @@ pub(crate) fn header(name: &str, memory: &Memory) -> Result<Header> {
             return Err(damaged("a part beyond its memory"));
         }
     }
-    if header.runs.bytes % RUN_BYTES as u64 != 0 || header.pieces.is_empty() {
+    if !header.runs.bytes.is_multiple_of(RUN_BYTES as u64) || header.pieces.is_empty() {
         return Err(damaged("a part of another length"));
     }
     Ok(header)
@@ -330,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a node of 8 pages beside its window, of which three are filled and two free.
+    /// Snapshot of a node of 8 pages beside its window, of which three are filled and two free.
     fn made() -> (Memory, Memory, Header) {
         let first = Piece { address: 1 << 30, bytes: 8 * PAGE_BYTES + WINDOW_BYTES };
         let places = Places::of(0x3_0000, &[first]);
@@ -411,8 +411,8 @@ mod tests {
             (JSON_AT + 200, "the hash of its header"),
             (header.runs.at as usize, "the hash of its table of pages"),
             ((header.runs.at + header.runs.bytes) as usize - 1, "the hash of its table of pages"),
-            (header.pages.at as usize, "its pages"),
-            ((header.pages.at + header.pages.bytes) as usize - 1, "its pages"),
+            (header.pages.at as usize, "its copy of the node's pages"),
+            ((header.pages.at + header.pages.bytes) as usize - 1, "its copy of the node's pages"),
         ] {
             for bit in [1, 0x80] {
                 let said = says(at, bit);
