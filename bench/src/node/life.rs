@@ -43,7 +43,7 @@ struct Life {
     busy: Samples,
 }
 
-/// Who starts how, in an order that changes from round to round.
+/// Way to start all nodes; the order of ways changes from round to round.
 #[derive(Clone, Copy)]
 struct Way {
     at_once: bool,

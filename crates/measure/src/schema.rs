@@ -169,8 +169,8 @@ pub struct Visit {
     /// the visit, nanoseconds: boost, heat and neighbours move it.
     #[serde(default)]
     pub cycle_ns: [Option<f64>; 2],
-    /// The same just before the samples that the visit's quiet cost is of, their median: a
-    /// clock may jump many times in a visit.
+    /// Time of one cycle just before the samples that the visit's quiet cost is of, their
+    /// median: a clock may jump many times in a visit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_cycle_ns: Option<f64>,
     /// What else went on.
@@ -321,7 +321,7 @@ pub struct Skipped {
 pub struct Skips<'a> {
     /// Dotted name.
     pub case: &'a str,
-    /// What is missing and what to do.
+    /// Reason, and what to do.
     pub reason: &'a str,
     /// Parameters of each.
     pub params: Vec<&'a Params>,

@@ -155,7 +155,7 @@ impl Engine {
         self.wait_long(min_complete, None)
     }
 
-    /// The same, for at most `timeout`; makes no calls itself.
+    /// Waits as [`wait`](Self::wait) does, for at most `timeout`; makes no calls itself.
     pub fn wait_timeout(&self, min_complete: usize, timeout: Duration) -> usize {
         self.wait_long(min_complete, Some(timeout))
     }

@@ -44,7 +44,7 @@ pub(crate) struct Told {
     pub(crate) created: bool,
 }
 
-/// What a place hears of itself while it is watched.
+/// Changes that a place hears of itself while it is watched.
 #[derive(Debug)]
 pub(crate) struct Heard {
     changes: Receiver<Change>,
@@ -65,7 +65,7 @@ impl Heard {
         Instant::now() > self.until
     }
 
-    /// What has changed and fits into `limit` bytes, as `renamed` for others.
+    /// Changes that fit into `limit` bytes, as `renamed` for others.
     pub(crate) fn take(&self, limit: usize, renamed: impl Fn(&str) -> Option<String>) -> Vec<Told> {
         let mut room = limit;
         let mut told = Vec::new();

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use crate::choose::Loads;
 use crate::error::{Error, Result};
+use crate::loads::Loads;
 use crate::nats::{Link, Nats};
 use crate::part::{Part, Portable};
 use crate::remote::Remote;

@@ -33,7 +33,7 @@ pub fn core_cycle_ns(clock: &Clock) -> f64 {
     shortest(clock, CHAINS, TURNS)
 }
 
-/// The same in 4 µs, between others' operations: an interrupt may be in it.
+/// Time of one core cycle now, nanoseconds. Takes about 4 µs, in which an interrupt may fall.
 pub fn core_cycle_in_passing_ns(clock: &Clock) -> f64 {
     shortest(clock, FEW_CHAINS, FEW_TURNS)
 }
