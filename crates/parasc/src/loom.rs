@@ -3,17 +3,21 @@
 //! request that waits.
 
 use std::sync::Arc as StdArc;
+use std::sync::atomic::AtomicI64;
 use std::sync::atomic::AtomicUsize as Count;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use kumiki_wait::{Policy, Sleep, Threshold, Waiter};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
+use crate::awaited::{self, Step};
+use crate::claim::{At, Claim, OWNER_DIED};
 use crate::core::Pool;
 use crate::line::{Calls, Line, OfferWord};
 use crate::placed::{Handed, Look, Place, Placed};
+use crate::primitive::lock;
 use crate::queue::Queue;
 use crate::side::Side;
 use crate::task::{Base, Task, TaskEnd};
@@ -205,6 +209,121 @@ fn of_two_that_see_a_single_call_one_makes_it_and_wakes_who_sleeps() {
         });
         assert_eq!(offered.executed[0].load(Relaxed), 1);
     });
+}
+
+/// An offer, and a processing thread that dies at what it has claimed of it.
+struct Mortal {
+    line: Line,
+    side: Side,
+    claim: Claim,
+    /// It has died, and nobody has found it yet.
+    died: loom::sync::atomic::AtomicBool,
+    requests: Vec<Request>,
+    results: Vec<AtomicI64>,
+}
+
+impl Mortal {
+    fn new(calls: usize) -> Arc<Self> {
+        Arc::new(Mortal {
+            line: Line::default(),
+            side: Side::default(),
+            claim: Claim::default(),
+            died: loom::sync::atomic::AtomicBool::new(false),
+            requests: vec![Request::new(libc::SYS_getpid, []); calls],
+            results: (0..calls).map(|_| AtomicI64::new(i64::MIN)).collect(),
+        })
+    }
+
+    fn offer(&self, single: bool) {
+        match single {
+            true => self.line.open_one(&self.requests[0]),
+            false => {
+                let results = self.results.as_ptr().cast_mut().cast();
+                let calls = Calls { requests: self.requests.as_ptr(), results };
+                self.line.open(calls, self.requests.len(), 2);
+            }
+        }
+    }
+
+    /// As a processing thread that notes what it claims, and is killed at the first call of it.
+    fn die(&self) {
+        let seen = self.line.look();
+        if seen.is_single() {
+            self.claim.set(0);
+            if !(seen.has_work() && self.line.take(seen)) {
+                return self.claim.clear();
+            }
+        } else {
+            self.claim.hold(0);
+            let Some(chunk) = self.line.next(0, 2) else { return self.claim.clear() };
+            self.claim.advance(&chunk, chunk.start);
+        }
+        // Release: partner is `reap`.
+        self.died.swap(true, Release);
+    }
+
+    /// As `Core::repair`: one caller finds it dead.
+    fn reap(&self) {
+        if self.died.swap(false, AcqRel)
+            && let Some(At::Offer(0, left)) = self.claim.take()
+        {
+            lock(&self.side.left).push(left);
+        }
+    }
+
+    /// As the requesting thread, a step of whose wait lasts until one more of `others` is gone;
+    /// how many calls were theirs.
+    fn finish(&self, others: &mut Vec<thread::JoinHandle<()>>) -> usize {
+        let once = || match self.line.over() {
+            Some(calls) => Step::Ended(calls),
+            None => {
+                others.pop().expect("all are gone and nobody has repaired it").join().unwrap();
+                Step::Late
+            }
+        };
+        let mend = || {
+            let dead = std::mem::take(&mut *lock(&self.side.left));
+            // SAFETY: the offer is not over, its claimer is dead, and getpid may be made.
+            dead.iter().for_each(|left| unsafe { self.line.repair(left) });
+            None
+        };
+        awaited::wait(once, || self.reap(), mend)
+    }
+}
+
+/// Whoever finds the dead thread, what it was at is answered once, and the rest of what it had
+/// claimed is made, by the requesting thread, which waits no longer.
+fn is_repaired(calls: usize, single: bool) {
+    bounded(2, move || {
+        let scene = Mortal::new(calls);
+        scene.offer(single);
+        let beside = |work: fn(&Mortal)| {
+            let scene = Arc::clone(&scene);
+            thread::spawn(move || work(&scene))
+        };
+        let mut others = vec![beside(Mortal::reap), beside(Mortal::die)];
+        // SAFETY: getpid may be made.
+        unsafe { scene.line.make_last(2) };
+        let claimed = scene.finish(&mut others);
+        let single = scene.line.result().filter(|_| single);
+        let results = scene.results.iter().map(|result| result.load(Relaxed));
+        let results: Vec<i64> = single.map_or_else(|| results.collect(), |one| vec![one]);
+        let died = results.iter().filter(|&&result| result == OWNER_DIED).count();
+        assert_eq!(died, claimed.min(1), "{results:?}");
+        let made = results.iter().filter(|&&result| result > 0).count();
+        assert_eq!(made + died, calls, "{results:?}");
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+#[test]
+fn of_a_batch_at_which_a_thread_died_each_call_is_answered_once() {
+    is_repaired(3, false);
+}
+
+#[test]
+fn a_single_call_at_which_a_thread_died_is_answered_once() {
+    is_repaired(1, true);
 }
 
 #[test]
