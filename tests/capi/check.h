@@ -14,7 +14,7 @@ static int failures;
 /* A call that must fail so, with a text. */
 #define REFUSED(call, error) refused((call), (error), #call, __LINE__)
 
-static int check(int holds, const char *text, int line)
+static inline int check(int holds, const char *text, int line)
 {
 	if (!holds) {
 		fprintf(stderr, "%s:%d: does not hold: %s\n", __BASE_FILE__, line, text);
@@ -23,7 +23,7 @@ static int check(int holds, const char *text, int line)
 	return holds;
 }
 
-static void refused(int got, int error, const char *text, int line)
+static inline void refused(int got, int error, const char *text, int line)
 {
 	if (got != -error || strlen(kumiki_last_error()) < 20) {
 		fprintf(stderr, "%s:%d: %s: %d (\"%s\") instead of %d and a text\n",
