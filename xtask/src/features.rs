@@ -1,4 +1,4 @@
-//! `cargo hack`: each crate by itself, with its features alone and in pairs.
+//! cargo-hack: each crate by itself, with its features alone and in pairs.
 
 use anyhow::Result;
 

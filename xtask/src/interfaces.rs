@@ -1,4 +1,4 @@
-//! `cargo semver-checks`: what the last release promised is still there, or the version says so.
+//! cargo-semver-checks: what the last release promised is still there, or the version says so.
 
 use anyhow::Result;
 use cargo_metadata::{Package, TargetKind};

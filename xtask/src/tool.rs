@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::run::{cargo, program, run, succeeds};
 
-/// Has `cargo VERB` ready, which `cargo install` makes by these words.
+/// Has cargo's word `verb` ready, which `cargo install` makes by these words.
 pub(crate) fn subcommand(verb: &str, install: &str) -> Result<()> {
     let there = succeeds(&mut cargo(&format!("{verb} --version")));
     installed(there, &format!("cargo-{verb}"), install)
