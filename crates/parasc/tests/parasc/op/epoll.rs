@@ -1,5 +1,7 @@
 use std::io::{self, Write};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use kumiki_parasc::op::{EpollCreate1, EpollCtl, EpollWait, Errno};
@@ -20,7 +22,7 @@ fn a_list_tells_which_files_have_something() {
     let list = list();
     assert_eq!(fcntl_getfd(&list), Ok(FdFlags::CLOEXEC));
     let (quiet, _writer) = io::pipe().unwrap();
-    let (reader, mut writer) = io::pipe().unwrap();
+    let (reader, mut writer) = UnixStream::pair().unwrap();
     let add =
         |file: OwnedFd, data| completed(EpollCtl::add(list.clone(), Arc::new(file), IN, data));
     assert_eq!(add(quiet.try_clone().unwrap().into(), 1).output, Ok(()));
@@ -43,7 +45,8 @@ fn a_list_tells_which_files_have_something() {
 
     // Other data, and an event that is told without asking.
     assert_eq!(execute(&mut EpollCtl::modify(&list, &reader, IN, 2)), Ok(()));
-    drop(writer);
+    // Also while a child of another test still has that end.
+    writer.shutdown(Shutdown::Both).unwrap();
     assert_eq!(execute(&mut wait), Ok(1));
     assert!(wait.events().eq([(2, IN | EventFlags::HUP)]));
     assert_eq!(execute(&mut EpollCtl::delete(&list, &reader)), Ok(()));

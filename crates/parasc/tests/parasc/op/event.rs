@@ -1,5 +1,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use kumiki_parasc::op::{
@@ -15,15 +17,16 @@ use super::{execute, name};
 
 #[test]
 fn poll_tells_which_pipe_has_something() {
-    let (quiet, _writer) = io::pipe().unwrap();
-    let (reader, mut writer) = io::pipe().unwrap();
+    let (quiet, _writer) = UnixStream::pair().unwrap();
+    let (reader, mut writer) = UnixStream::pair().unwrap();
     let mut poll = Poll::new([(&quiet, PollFlags::IN), (&reader, PollFlags::IN)], 0);
     assert_eq!(execute(&mut poll), Ok(0));
     writer.write_all(b"x").unwrap();
     assert_eq!(execute(&mut poll), Ok(1));
     let events: Vec<PollFlags> = poll.events().map(|(_, events)| events).collect();
     assert_eq!(events, [PollFlags::empty(), PollFlags::IN]);
-    drop(writer);
+    // Also while a child of another test still has that end.
+    writer.shutdown(Shutdown::Both).unwrap();
     assert_eq!(execute(&mut poll), Ok(1));
     let (_, events) = poll.events().last().unwrap();
     assert_eq!(events, PollFlags::IN | PollFlags::HUP);
