@@ -39,6 +39,7 @@
 
 mod allow;
 mod allow_file;
+mod blocked;
 mod changes;
 mod choose;
 mod client;
@@ -60,6 +61,7 @@ mod watch;
 pub mod wire;
 
 pub use allow::Allow;
+pub use blocked::MOST_BLOCKED;
 pub use client::Client;
 pub use discover::Seen;
 pub use error::{Error, Result};
@@ -67,7 +69,7 @@ pub use json::{from_json, to_json};
 pub use lease::{Lease, LeasePool, MOST_BYTES, MOST_LEASES, MOST_RECORDS};
 pub use loads::Choice;
 pub use nats::Nats;
-pub use part::{Part, Portable};
+pub use part::{Block, Part, Portable, Run, Work};
 pub use parts::Parts;
 pub use remote::Remote;
 pub use serve::{Served, Server, host_name};
