@@ -5,8 +5,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Args, Subcommand};
-use kumiki_places::{Allow, Lease, Nats, Server, host_name, standard};
+use clap::{Args, Subcommand, ValueEnum};
+use kumiki_places::run::Process;
+use kumiki_places::{Allow, Choice, Client, Lease, Nats, Server, host_name, standard};
 use kumiki_resource::{Interface, Memory};
 use kumiki_sys::affinity;
 
@@ -25,7 +26,7 @@ pub(crate) struct PlaceArgs {
 enum PlaceCommand {
     /// Serve this machine's cores as places HOST.core0, HOST.core1, … until Ctrl-C
     ///
-    /// Kinds are counter and memory. A place allows nothing until its allow-list says so:
+    /// Kinds are counter, memory and process. A place allows nothing until its allow-list says so:
     ///
     ///   list = true
     ///   [kind.counter]
@@ -33,7 +34,8 @@ enum PlaceCommand {
     ///   destroy = true
     ///   parts = ["add", "get"]
     ///
-    /// A mistake in it is refused with its line and column. Who may reach the places at all is
+    /// Who may create a process may do whatever the user may who serves the place: `kumiki run` needs
+    /// that, and parts = ["*"]. A mistake in the list is refused with its line and column. Who may reach the places at all is
     /// for the accounts of the NATS server.
     #[command(verbatim_doc_comment)]
     Serve {
@@ -78,6 +80,34 @@ struct Credentials {
     creds: Option<PathBuf>,
 }
 
+/// Ways to choose one of several places.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Choose {
+    /// Any of them
+    Any,
+    /// The one that answers calls for the smallest share of its time
+    LeastLoaded,
+}
+
+impl Choose {
+    pub(crate) fn choice(self) -> Choice {
+        match self {
+            Choose::Any => Choice::Any,
+            Choose::LeastLoaded => Choice::LeastLoaded,
+        }
+    }
+}
+
+/// Runs what asks places.
+pub(crate) fn asking<T>(server: &Nats, ask: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("starting input and output")?;
+    let outcome = runtime.block_on(async { ask(Client::connect(server).await?).await });
+    // A thread of it may wait for whoever reads what this process writes.
+    runtime.shutdown_background();
+    outcome
+}
+
 impl NatsArgs {
     pub(crate) fn nats(&self) -> Nats {
         self.credentials.at(&self.url)
@@ -108,7 +138,11 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     };
     let (tell, told) = channel();
     interrupt::each(move |signal| _ = tell.send(signal))?;
-    let builder = Interface::builder().kind::<standard::Counter>().kind::<Memory>().kind::<Lease>();
+    let builder = Interface::builder()
+        .kind::<standard::Counter>()
+        .kind::<Memory>()
+        .kind::<Process>()
+        .kind::<Lease>();
     let cpus = match cpus {
         Some(cpus) => cpus,
         None => affinity::current()?.iter().collect(),

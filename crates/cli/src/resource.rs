@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use kumiki_resource::Name;
 
 use self::row::Row;
-use crate::place::{MaybeNats, NatsArgs};
+use crate::place::{Choose, MaybeNats, NatsArgs};
 use crate::{Verdict, output};
 
 #[derive(Debug, Args)]
@@ -71,10 +71,16 @@ enum ResourceCommand {
         #[command(flatten)]
         server: NatsArgs,
     },
-    /// Make a resource at a place behind a NATS server
+    /// Make a resource at a place behind a NATS server, and print its id
+    ///
+    /// With --choose, the name's place is a pattern, such as 'hostb.*/counter/hits', and what is printed
+    /// is the place that was chosen and the id.
     Create {
         /// Its name, e.g. hostb.core3/counter/hits
-        name: Name,
+        name: String,
+        /// Make it at one of several places
+        #[arg(long, value_enum)]
+        choose: Option<Choose>,
         /// The kind's wishes, in JSON
         #[arg(default_value = "null", value_name = "JSON")]
         wishes: String,
@@ -156,8 +162,10 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
         ResourceCommand::Watch { place, pattern, count, json, server } => {
             watch::run(&server.nats(), &place, &pattern, count, json)
         }
-        ResourceCommand::Create { name, wishes, server } => {
-            output::line(remote::create(&server.nats(), &name, &wishes)?).map(|()| Verdict::Fine)
+        ResourceCommand::Create { name, choose, wishes, server } => {
+            let (place, id) = remote::create(&server.nats(), &name, choose, &wishes)?;
+            let line = if choose.is_some() { format!("{place} {id}") } else { id };
+            output::line(line).map(|()| Verdict::Fine)
         }
         ResourceCommand::Call { name, part, input, server } => {
             let given = remote::call(&server.nats(), &name, &part, &input)?;

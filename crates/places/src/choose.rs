@@ -16,7 +16,6 @@ use crate::loads::Choice;
 use crate::part::Portable;
 use crate::remote::Remote;
 use crate::serve::{BEAT, BEATS};
-use crate::wire::Why;
 
 impl Client {
     /// Makes a resource at one of the places that match, `*.core*` or `hostb.*`; one that does not
@@ -41,7 +40,7 @@ impl Client {
         let mut last = Error::Gone { place: places.to_owned() };
         for place in self.choose(places, choice).await? {
             match self.create::<K>(&place, unique, spec.clone()).await {
-                Err(error) if was_not_made(&error) => last = error,
+                Err(error) if error.is_passed_over() => last = error,
                 outcome => return outcome,
             }
         }
@@ -72,16 +71,6 @@ impl Client {
         let since = *loads.since.get().expect("it was set above");
         sleep_until(since + BEAT + BEAT / 4).await;
         Ok(loads.ordered(&matches, choice, Instant::now()))
-    }
-}
-
-/// Whether it is certain that nothing was made there, and another place may be asked.
-fn was_not_made(error: &Error) -> bool {
-    let passed = [Why::NotAllowed, Why::NoPart, Why::OtherVersion];
-    match error {
-        Error::Gone { .. } | Error::NotSent { .. } => true,
-        Error::Refused { why, .. } => passed.contains(why),
-        _ => false,
     }
 }
 

@@ -53,6 +53,8 @@ mod once;
 mod part;
 mod parts;
 mod remote;
+#[cfg(feature = "run")]
+pub mod run;
 mod serve;
 mod session;
 mod site;

@@ -147,13 +147,16 @@ impl Run for Write {
     }
 }
 
-/// All of these.
+/// All of these, and with the feature `run` processes.
 pub fn parts() -> Parts {
-    Parts::new()
+    let parts = Parts::new()
         .kind::<Counter>()
         .part::<Add>()
         .part::<Get>()
         .kind::<Memory>()
         .part::<Read>()
-        .part::<Write>()
+        .part::<Write>();
+    #[cfg(feature = "run")]
+    let parts = crate::run::add_to(parts);
+    parts
 }

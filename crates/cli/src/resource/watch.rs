@@ -4,7 +4,7 @@ use anyhow::Result;
 use kumiki_places::{Nats, News};
 use serde_json::{Value, json};
 
-use super::remote::asking;
+use crate::place::asking;
 use crate::{Verdict, output};
 
 /// Prints news of a place, `count` lines if it is given; negative if the place ends.

@@ -6,5 +6,6 @@ mod faults;
 #[path = "../nats/mod.rs"]
 mod nats;
 mod once;
+mod processes;
 mod scene;
 mod watch;
