@@ -26,6 +26,9 @@ pub(crate) struct PlaceArgs {
 enum PlaceCommand {
     /// Serve this machine's cores as places HOST.core0, HOST.core1, … until Ctrl-C
     ///
+    /// Without --nats they are there for other processes of this user on this machine alone, which may list
+    /// their names if no allow-list is given.
+    ///
     /// Kinds are counter, memory and process. A place allows nothing until its allow-list says so:
     ///
     ///   list = true
@@ -40,8 +43,8 @@ enum PlaceCommand {
     #[command(verbatim_doc_comment)]
     Serve {
         #[command(flatten)]
-        server: NatsArgs,
-        /// What may be asked for from afar [default: nothing]
+        server: MaybeNats,
+        /// What may be asked for from afar [default: nothing; without --nats, names]
         #[arg(long, value_name = "FILE")]
         allow: Option<PathBuf>,
         /// This machine's name in those of its places [default: the host's]
@@ -98,11 +101,20 @@ impl Choose {
     }
 }
 
-/// Runs what asks places.
-pub(crate) fn asking<T>(server: &Nats, ask: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
+/// Runs what asks places, of this machine's processes if no server is said.
+pub(crate) fn asking<T>(
+    server: Option<&Nats>,
+    ask: impl AsyncFnOnce(Client) -> Result<T>,
+) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("starting input and output")?;
-    let outcome = runtime.block_on(async { ask(Client::connect(server).await?).await });
+    let outcome = runtime.block_on(async {
+        let client = match server {
+            Some(server) => Client::connect(server).await?,
+            None => Client::here(),
+        };
+        ask(client).await
+    });
     // A thread of it may wait for whoever reads what this process writes.
     runtime.shutdown_background();
     outcome
@@ -132,8 +144,9 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     let allow = match allow {
         Some(path) => Allow::read(&path, &parts)?,
         None => {
-            output::talk("nothing is allowed: give an allow-list by --allow FILE");
-            Allow::nothing()
+            let names = if server.nats().is_some() { "nothing is" } else { "only listing is" };
+            output::talk(format_args!("{names} allowed: give an allow-list by --allow FILE"));
+            if server.nats().is_some() { Allow::nothing() } else { Allow::listing() }
         }
     };
     let (tell, told) = channel();
@@ -151,7 +164,11 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
         bail!("--cpus names no cpu");
     }
     let interface = builder.cores([]).adopted(cpus).per_core()?;
-    let server = Server::new(server.nats(), host.unwrap_or_else(host_name));
+    let host = host.unwrap_or_else(host_name);
+    let server = match server.nats() {
+        Some(nats) => Server::new(nats, host),
+        None => Server::here(host),
+    };
     let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
     // Also for `kumiki resource ls` on this machine; a second server of one user goes without.
     let _published = interface.publish();

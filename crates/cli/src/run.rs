@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
-use crate::place::{Choose, NatsArgs, asking};
+use crate::place::{Choose, MaybeNats, asking};
 use crate::{Verdict, interrupt};
 
 /// Signals that end a program unless it handles them.
@@ -44,7 +44,7 @@ pub(crate) struct RunArgs {
     #[arg(short = 'w', long, alias = "workdir", value_name = "FOLDER")]
     cwd: Option<String>,
     #[command(flatten)]
-    server: NatsArgs,
+    server: MaybeNats,
     /// Program and arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     words: Vec<String>,
@@ -63,7 +63,7 @@ pub(crate) fn run(args: RunArgs) -> Result<Verdict> {
     };
     // Before it starts: none that comes meanwhile ends this process alone.
     let signals = signals()?;
-    asking(&args.server.nats(), async |client| {
+    asking(args.server.nats().as_ref(), async |client| {
         let client = client.with_timeout(PATIENCE);
         // For who looks: whose it is.
         let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.subsec_nanos());

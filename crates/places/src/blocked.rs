@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use async_nats::service::Request;
+use bytes::Bytes;
 use kumiki_resource::Id;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
@@ -68,27 +68,33 @@ impl Threads {
     }
 }
 
-/// Requests that wait for operations that block.
-#[derive(Default)]
-pub(crate) struct Waiting {
-    by: HashMap<Awaited, Vec<Waits>>,
+/// Requests that wait for operations that block; `R` is a reply's way back.
+pub(crate) struct Waiting<R> {
+    by: HashMap<Awaited, Vec<Waits<R>>>,
     count: usize,
     bytes: usize,
 }
 
-pub(crate) struct Waits {
-    pub(crate) request: Request,
+pub(crate) struct Waits<R> {
+    pub(crate) payload: Bytes,
+    pub(crate) to: R,
     /// Its first serial: the same request that was sent again has it, too.
     pub(crate) first: u64,
 }
 
-impl Waiting {
+impl<R> Default for Waiting<R> {
+    fn default() -> Self {
+        Waiting { by: HashMap::new(), count: 0, bytes: 0 }
+    }
+}
+
+impl<R> Waiting<R> {
     /// Keeps a request until that operation has ended, if there is room for it.
-    pub(crate) fn add(&mut self, of: Awaited, waits: Waits) {
-        let bytes = waits.request.message.payload.len();
+    pub(crate) fn add(&mut self, of: Awaited, waits: Waits<R>) {
+        let bytes = waits.payload.len();
         let same = self.by.entry(of).or_default();
         if let Some(former) = same.iter_mut().find(|former| former.first == waits.first) {
-            self.bytes = self.bytes + bytes - former.request.message.payload.len();
+            self.bytes = self.bytes + bytes - former.payload.len();
             *former = waits;
         } else if self.count < MOST_WAITING && self.bytes + bytes <= MOST_WAITING_BYTES {
             self.count += 1;
@@ -98,15 +104,15 @@ impl Waiting {
     }
 
     /// Requests that have waited for this one.
-    pub(crate) fn take(&mut self, of: Awaited) -> Vec<Waits> {
+    pub(crate) fn take(&mut self, of: Awaited) -> Vec<Waits<R>> {
         let taken = self.by.remove(&of).unwrap_or_default();
         self.count -= taken.len();
-        self.bytes -= taken.iter().map(|waits| waits.request.message.payload.len()).sum::<usize>();
+        self.bytes -= taken.iter().map(|waits| waits.payload.len()).sum::<usize>();
         taken
     }
 
     /// All of them.
-    pub(crate) fn take_all(&mut self) -> Vec<Waits> {
+    pub(crate) fn take_all(&mut self) -> Vec<Waits<R>> {
         std::mem::take(self).by.into_values().flatten().collect()
     }
 }

@@ -10,12 +10,13 @@ use futures_util::StreamExt;
 use kumiki_resource::Pattern;
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::{Client, Inner};
+use crate::client::{Client, Inner, Way};
 use crate::error::{Error, Result};
 use crate::loads::Choice;
 use crate::part::Portable;
 use crate::remote::Remote;
 use crate::serve::{BEAT, BEATS};
+use crate::sockets;
 
 impl Client {
     /// Makes a resource at one of the places that match, `*.core*` or `hostb.*`; one that does not
@@ -47,7 +48,8 @@ impl Client {
         Err(last)
     }
 
-    /// Places that answer and match, the one first that is to be taken first.
+    /// Places that answer and match, the one first that is to be taken first. Of this machine's own places
+    /// ([`Client::here`]) any comes first.
     ///
     /// # Errors
     /// [`Error::Value`] if the pattern is none; [`Error::Nats`] if nothing can be heard.
@@ -56,9 +58,16 @@ impl Client {
             what: "choosing".to_owned(),
             why: error.to_string(),
         })?;
+        if let Way::Here = self.inner.way {
+            // All are of one machine, and do not tell how busy they are.
+            let mut places: Vec<String> = sockets::names(&sockets::folder()?)?;
+            places.retain(|place| matches.matches(place));
+            fastrand::shuffle(&mut places);
+            return Ok(places);
+        }
         let loads = Arc::clone(&self.inner.loads);
         if loads.since.get().is_none() {
-            let beats = self.inner.nats.subscribe(format!("{BEATS}>")).await;
+            let beats = self.inner.nats("hearing of places")?.subscribe(format!("{BEATS}>")).await;
             let beats = beats.map_err(|error| Error::Nats {
                 what: "hearing of places",
                 why: error.to_string(),

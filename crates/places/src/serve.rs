@@ -30,6 +30,7 @@ use crate::allow::Allow;
 use crate::blocked::{Ended, MOST_BLOCKED, Threads, Waiting, Waits};
 use crate::changes::CHANGES;
 use crate::error::{Error, Result};
+use crate::here::Desk;
 use crate::lease::Lease;
 use crate::nats::Nats;
 use crate::parts::Parts;
@@ -46,7 +47,7 @@ const TAKEN: Duration = Duration::from_secs(2);
 const HOLDS: Duration = Duration::from_secs(60);
 /// Between two looks whether threads of this process ask, of a thread that manages its place, and
 /// whether names have changed, of one that is watched.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// For how long a place that ends lets its last answers leave.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -67,7 +68,8 @@ pub(crate) struct Beat {
 /// An interface to be served.
 #[derive(Debug)]
 pub struct Server {
-    nats: Nats,
+    /// None: for this machine's processes.
+    nats: Option<Nats>,
     host: String,
     parts: Parts,
     allow: Allow,
@@ -92,7 +94,16 @@ impl Server {
     /// [told](Self::allow).
     pub fn new(nats: Nats, host: impl Into<String>) -> Server {
         let (parts, allow) = (Parts::new(), Allow::nothing());
-        Server { nats, host: host.into(), parts, allow, holds: HOLDS, manages: false }
+        let (nats, host) = (Some(nats), host.into());
+        Server { nats, host, parts, allow, holds: HOLDS, manages: false }
+    }
+
+    /// Places called `name.core0`, `name.core1`, … for other processes of this user on this machine, at
+    /// sockets; `Client::here` calls them. It lets them list names, and nothing else until it is
+    /// [told](Self::allow).
+    pub fn here(name: impl Into<String>) -> Server {
+        let (parts, allow) = (Parts::new(), Allow::listing());
+        Server { nats: None, host: name.into(), parts, allow, holds: HOLDS, manages: false }
     }
 
     /// Kinds and parts that exist.
@@ -131,7 +142,7 @@ impl Server {
     /// answer.
     ///
     /// # Errors
-    /// [`Error::Host`]; [`Error::Connect`]; [`Error::PlaceTaken`]; an interface without the kind
+    /// [`Error::Host`]; [`Error::Connect`], or of a socket; [`Error::PlaceTaken`]; an interface without the kind
     /// [`Lease`]; no thread to be had.
     pub fn serve(self, interface: &Interface) -> Result<Served> {
         check_host(&self.host)?;
@@ -235,7 +246,11 @@ fn start(
         runtime.block_on(async move {
             let opened = async {
                 let manager = manages.then(|| manager(&site)).transpose()?;
-                Ok((Post::open(site, blocked, &nats, &host).await?, manager))
+                let begun = match &nats {
+                    Some(nats) => Begun::Post(Post::open(site, blocked, nats, &host).await?),
+                    None => Begun::Desk(Desk::open(site, blocked)?),
+                };
+                Ok((begun, manager))
             };
             let (begun, manager) = match opened.await {
                 Ok(opened) => opened,
@@ -244,7 +259,11 @@ fn start(
             if tell.send(Ok(())).is_err() {
                 return;
             }
-            if let Err(error) = begun.serve(manager, stopped).await {
+            let served = match begun {
+                Begun::Post(post) => post.serve(manager, stopped).await,
+                Begun::Desk(desk) => desk.serve(manager, stopped).await,
+            };
+            if let Err(error) = served {
                 tell_end.send_replace(Some(Arc::new(error)));
             }
         });
@@ -262,6 +281,12 @@ fn start(
     outcome.map(|()| serving)
 }
 
+/// A place that is open: behind a NATS server, or at a socket.
+enum Begun {
+    Post(Post),
+    Desk(Desk),
+}
+
 /// Makes the calling thread the manager of a place, on its cpu.
 fn manager(site: &Site) -> Result<Manager> {
     affinity::set(&[usize::from(site.place.0)].into_iter().collect())
@@ -275,7 +300,7 @@ struct Post {
     client: Client,
     requests: Endpoint,
     blocked: UnboundedReceiver<Ended>,
-    waiting: Waiting,
+    waiting: Waiting<service::Request>,
     beats: async_nats::Subscriber,
     service: async_nats::service::Service,
     since: Instant,
@@ -334,7 +359,7 @@ impl Post {
             ticks
         };
         let mut beat = every(BEAT);
-        let mut leases = every((self.site.holds / 4).max(Duration::from_millis(10)));
+        let mut leases = every(self.site.lease_check());
         let mut look = every(LOOK);
         let (mut busy, mut beaten) = (Duration::ZERO, Instant::now());
         loop {
@@ -362,8 +387,8 @@ impl Post {
                     let begin = Instant::now();
                     let of = ended.of;
                     self.site.ended(ended)?;
-                    for Waits { request, .. } in self.waiting.take(of) {
-                        self.answer(request, true).await;
+                    for Waits { to, .. } in self.waiting.take(of) {
+                        self.answer(to, true).await;
                     }
                     busy += begin.elapsed();
                 }
@@ -376,9 +401,8 @@ impl Post {
                 manager.serve();
             }
         }
-        for Waits { request, .. } in self.waiting.take_all() {
-            let reply = self.site.give_up(&request.message.payload);
-            let _ = request.respond(Ok(reply)).await;
+        for Waits { payload, to, .. } in self.waiting.take_all() {
+            let _ = to.respond(Ok(self.site.give_up(&payload))).await;
         }
         let _ = self.service.stop().await;
         // What was answered leaves; a server that is not there keeps nobody.
@@ -395,7 +419,10 @@ impl Post {
         match answered {
             // Who does not hear it asks again.
             Answered::Reply(reply) => _ = request.respond(Ok(reply)).await,
-            Answered::Waits { of, first } => self.waiting.add(of, Waits { request, first }),
+            Answered::Waits { of, first } => {
+                let payload = request.message.payload.clone();
+                self.waiting.add(of, Waits { payload, to: request, first });
+            }
         }
         took
     }

@@ -320,6 +320,11 @@ impl Site {
         }
     }
 
+    /// Between two looks whether leases have ended.
+    pub(crate) fn lease_check(&self) -> Duration {
+        (self.holds / 4).max(Duration::from_millis(10))
+    }
+
     /// Destroys the leases of clients that nothing was heard of.
     pub(crate) fn end_leases(&self) -> kumiki_resource::Result<()> {
         self.interface.run(self.place, || -> kumiki_resource::Result<()> {

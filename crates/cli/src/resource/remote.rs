@@ -15,7 +15,7 @@ use crate::place::{Choose, asking};
 /// over.
 pub(super) fn look(server: &Nats, pattern: &str) -> Result<Vec<Row>> {
     let matches = Pattern::new(pattern)?;
-    asking(server, async |client| {
+    asking(Some(server), async |client| {
         let mut rows = Vec::new();
         let places = client.places().await?;
         // All at the same time: one that does not answer holds up no other.
@@ -67,7 +67,7 @@ pub(super) fn look(server: &Nats, pattern: &str) -> Result<Vec<Row>> {
 /// Makes a resource, and gives its place and its id as text. With `choose`, the name's place is a pattern
 /// of those to choose from; one that does not allow it, or is gone, is passed over.
 pub(super) fn create(
-    server: &Nats,
+    server: Option<&Nats>,
     name: &str,
     choose: Option<Choose>,
     wishes: &str,
@@ -106,7 +106,7 @@ async fn made(client: &Client, name: &Name, spec: Bytes) -> Result<(String, Stri
 }
 
 /// Calls a program part of a resource, and gives what it gives.
-pub(super) fn call(server: &Nats, name: &Name, part: &str, input: &str) -> Result<Value> {
+pub(super) fn call(server: Option<&Nats>, name: &Name, part: &str, input: &str) -> Result<Value> {
     let input = from_json(&json(input)?)?;
     asking(server, async |client| {
         let (id, version) =
@@ -118,7 +118,7 @@ pub(super) fn call(server: &Nats, name: &Name, part: &str, input: &str) -> Resul
 }
 
 /// Destroys a resource.
-pub(super) fn delete(server: &Nats, name: &Name) -> Result<()> {
+pub(super) fn delete(server: Option<&Nats>, name: &Name) -> Result<()> {
     asking(server, async |client| {
         let (id, kind) = (open(&client, name).await?, name.kind().to_owned());
         client.ask(name.place(), Operation::Destroy { id, kind }).await?;

@@ -15,7 +15,7 @@ pub(super) fn run(
     count: Option<u64>,
     json: bool,
 ) -> Result<Verdict> {
-    asking(server, async |client| {
+    asking(Some(server), async |client| {
         let mut watch = client.watch(place, pattern).await?;
         let mut printed = 0;
         while count.is_none_or(|most| printed < most) {

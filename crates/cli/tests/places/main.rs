@@ -169,7 +169,8 @@ fn a_command_runs_at_a_place_with_its_streams_and_its_exit_status() {
     assert!(output.stdout.ends_with(b"xvalue\n/\n"));
 
     // Where the place is chosen, too, and where it cannot start.
-    let chosen = runs.command(&["hostb.*", "--choose", "least-loaded"], &["true"]).output().unwrap();
+    let chosen =
+        runs.command(&["hostb.*", "--choose", "least-loaded"], &["true"]).output().unwrap();
     assert_eq!(chosen.status.code(), Some(0), "{chosen:?}");
     let refused = runs.command(&[&*runs.place], &["/nowhere/program"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
@@ -208,4 +209,43 @@ fn a_signal_to_kumiki_run_is_the_commands_and_its_end_by_one_is_told() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(!output.stderr.is_empty());
+}
+
+#[test]
+fn a_process_of_this_machine_is_a_place_without_any_server() {
+    let home = Home::new();
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap().to_string();
+    let rules = "list = true\n[kind.counter]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n\
+                 [kind.process]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n";
+    let allow = home.write("allow", rules).to_str().unwrap().to_owned();
+    std::fs::create_dir(home.path("run")).unwrap();
+    let here = |args: &[&str]| {
+        let mut command = home.kumiki(args);
+        command.env("XDG_RUNTIME_DIR", home.path("run"));
+        command
+    };
+    let text = |args: &[&str]| {
+        String::from_utf8(here(args).assert().success().get_output().stdout.clone()).unwrap()
+    };
+    let start = || {
+        let args = ["place", "serve", "--host", "web", "--cpus", &cpu, "--allow", &allow];
+        let mut command = home.start(&args);
+        command.env("XDG_RUNTIME_DIR", home.path("run")).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, format!("serving web.core{cpu}\n"));
+        Serving(child)
+    };
+    let mut serving = start();
+    let hits = format!("web.core{cpu}/counter/hits");
+    text(&["resource", "create", &hits, "41"]);
+    assert_eq!(text(&["resource", "call", &hits, "add", "1"]), "42\n");
+    let chosen = text(&["resource", "create", "web.*/counter/more", "1", "--choose", "any"]);
+    assert!(chosen.starts_with(&format!("web.core{cpu} 0x")), "{chosen}");
+    assert_eq!(text(&["run", &format!("web.core{cpu}"), "--", "echo", "hello"]), "hello\n");
+    text(&["resource", "delete", &hits]);
+    assert_eq!(serving.end(), Some(0));
+    let gone = here(&["resource", "call", &hits, "add"]).assert().code(2).get_output().clone();
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("nobody answers"), "{gone:?}");
 }

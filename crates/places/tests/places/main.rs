@@ -3,6 +3,7 @@
 mod blocking;
 mod calls;
 mod faults;
+mod here;
 #[path = "../nats/mod.rs"]
 mod nats;
 mod once;
