@@ -244,7 +244,9 @@ fn start(
             let opened = async {
                 let manager = manages.then(|| manager(&site)).transpose()?;
                 let begun = match &nats {
-                    Some(nats) => Begun::Post(Post::open(site, blocked, nats, &host).await?),
+                    Some(nats) => {
+                        Begun::Post(Box::new(Post::open(site, blocked, nats, &host).await?))
+                    }
                     None => Begun::Desk(Desk::open(site, blocked)?),
                 };
                 Ok((begun, manager))
@@ -280,7 +282,7 @@ fn start(
 
 /// A place that is open: behind a NATS server, or at a socket.
 enum Begun {
-    Post(Post),
+    Post(Box<Post>),
     Desk(Desk),
 }
 
