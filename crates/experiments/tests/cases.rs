@@ -1,6 +1,5 @@
 //! Every case of the catalogue runs, and leaves the process as it found it.
 
-#[path = "../../measure/tests/leaves_nothing/mod.rs"]
 mod leaves_nothing;
 
 use kumiki_experiments::catalogue;

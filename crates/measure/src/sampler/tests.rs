@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::meter::Sample;
 use crate::schema::{CpuTime, Unit};
 
-#[path = "../../../wait/tests/filter/mod.rs"]
+#[path = "../../tests/filter/mod.rs"]
 mod filter;
 use filter::{REFUSE, filter};
 

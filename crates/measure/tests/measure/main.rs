@@ -1,7 +1,7 @@
 //! Cases that run, and results that are kept.
 
 mod cases;
-#[path = "../../../sys/tests/child/mod.rs"]
+#[path = "../child/mod.rs"]
 mod child;
 #[path = "../leaves_nothing/mod.rs"]
 mod leaves_nothing;

@@ -259,7 +259,7 @@ mod tests {
     /// The header is C; what stands there as a number has to stand here.
     #[test]
     fn numbers_are_those_of_the_header() {
-        let header = include_str!("../../../../kernel/uapi/osnode.h");
+        let header = source("uapi/osnode.h");
         let defined = |name: &str| {
             let line = header.lines().find(|line| line.starts_with(&format!("#define {name} ")));
             let value = line.unwrap().split_whitespace().nth(2).unwrap();
