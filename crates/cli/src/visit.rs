@@ -27,7 +27,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     let _ = std::fs::write("/proc/self/comm", "kumiki");
     let sizes: Vec<u64> = words.filter_map(|word| word.to_str()?.parse().ok()).collect();
     let sizes = (!sizes.is_empty()).then_some(sizes);
-    let cases = kumiki_measure::cases::catalogue(&Choice { level: Some(Level::Full), sizes });
+    let cases = kumiki_cases::catalogue(&Choice { level: Some(Level::Full), sizes });
     match answer(&cases) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

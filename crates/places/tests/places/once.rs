@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kumiki_places::{Allow, Error, Lease, Nats, Part, Parts, Portable, Remote, Server};
+use kumiki_places::{Allow, Error, Lease, Nats, Part, Parts, Portable, Remote, Run, Server};
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Interface, Name, Place};
 
@@ -50,7 +50,9 @@ impl Part for Note {
     const NAME: &'static str = "note";
     type In = u64;
     type Out = u8;
+}
 
+impl Run for Note {
     fn run(ledger: &mut Ledger, (): &mut (), call: u64) -> u8 {
         let mut count = [0];
         // Beyond its end the file has none.
