@@ -78,6 +78,7 @@ union argument {
 	struct osnode_memory memory;
 	struct osnode_cpu cpu;
 	struct osnode_link link;
+	struct osnode_pci pci;
 	u32 version;
 };
 
@@ -103,6 +104,8 @@ static int perform(struct handle *handle, unsigned int request, union argument *
 		return error ?: memory_add(holding, &argument->memory);
 	case OSNODE_IOC_CPU:
 		return error ?: cpu_claim(holding, &argument->cpu);
+	case OSNODE_IOC_PCI:
+		return error ?: pci_take(holding, &argument->pci);
 	case OSNODE_IOC_SEAL:
 		return error ?: holding_seal(holding);
 	case OSNODE_IOC_LINK:
@@ -198,8 +201,14 @@ static int __init osnode_init(void)
 			misc_deregister(&device);
 	}
 	mutex_unlock(&osnode_lock);
+	if (error)
+		goto bell;
+	error = pci_begin();
 	if (!error)
 		return 0;
+	tree_exit();
+	misc_deregister(&device);
+bell:
 	bell_exit();
 cpu:
 	cpus_exit();
@@ -212,6 +221,7 @@ memory:
 static void __exit osnode_exit(void)
 {
 	holdings_free();
+	pci_end();
 	tree_exit();
 	misc_deregister(&device);
 	bell_exit();

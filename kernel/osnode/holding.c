@@ -211,6 +211,9 @@ int holding_start(struct holding *holding, bool lend)
 	/* It would write what the last kernel asked for into the next one. */
 	if (holding->servers)
 		return -EBUSY;
+	/* Another node that stops it does not silence them. */
+	if (lend && pci_has(holding))
+		return -EOPNOTSUPP;
 	/* Memory that was kept from this kernel is not in its direct map. */
 	window = holding->window ?:
 		 memremap(window_address(holding), OSNODE_WINDOW_BYTES, MEMREMAP_WB);
@@ -261,9 +264,11 @@ int holding_stop(struct holding *holding)
 	/* Another node is writing to its memory, and about to start it. */
 	if (cmpxchg(&window->lent, OSNODE_LENT, OSNODE_NOT_LENT) == OSNODE_STARTING)
 		return -EBUSY;
+	pci_silence(holding, false);
 	error = cpu_stop(holding);
 	if (error)
 		return error; /* a cpu may still run */
+	pci_silence(holding, true);
 	holding->state = STOPPED;
 	pci_by_memory(is_any_running());
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
@@ -282,6 +287,7 @@ static void give_back(struct holding *holding)
 	list_del_rcu(&holding->list);
 	/* A cpu in a bell may still look at its window. */
 	synchronize_rcu();
+	pci_let_go(holding);
 	cpu_free(holding);
 	memory_free(holding);
 	kobject_put(&holding->kobj);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The host's way to PCI configuration space. Ports 0xcf8 and 0xcfc are one pair of
+ * PCI: functions that nodes have, and the host's way to configuration space. Ports 0xcf8 and 0xcfc are one pair of
  * registers for the whole machine, address and data, and each node's kernel reads by them
  * up to three times before it knows pci=off: between the host's write of an address and its
  * access to the data, that would go elsewhere. So while nodes run the host takes the other
@@ -9,7 +9,8 @@
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/printk.h>
+#include <linux/pci.h>
+#include <linux/slab.h>
 #include <asm/pci_x86.h>
 
 #include "osnode.h"
@@ -36,4 +37,180 @@ void pci_by_memory(bool yes)
 {
 	if (by_memory)
 		WRITE_ONCE(*current_way, yes ? by_memory : by_ports);
+}
+
+/*
+ * A function that is bound to this module by its driver_override: some node's, or waiting to be.
+ * Its own lock: a driver's core holds the device's lock when it calls us, and osnode_lock may be
+ * held when a node's functions are silenced.
+ */
+struct function {
+	struct list_head list;
+	struct pci_dev *device;
+	struct pci_saved_state *fresh; /* its configuration as it was taken */
+	struct holding *holding;
+};
+
+static DEFINE_MUTEX(functions_lock);
+static LIST_HEAD(functions);
+
+/* No DMA and no interrupt of it from here on, whatever was under way; its memory is as it was. */
+static int reset(struct function *function)
+{
+	struct pci_dev *device = function->device;
+	int error;
+
+	pci_clear_master(device);
+	pci_wait_for_pending_transaction(device);
+	/* A node may have put it to sleep, which this kernel has not seen. */
+	device->current_state = PCI_UNKNOWN;
+	pci_set_power_state(device, PCI_D0);
+	pci_cfg_access_lock(device);
+	error = __pci_reset_function_locked(device);
+	pci_cfg_access_unlock(device);
+	if (pci_load_saved_state(device, function->fresh) == 0)
+		pci_restore_state(device);
+	pci_clear_master(device);
+	if (error)
+		pci_err(device, "cannot be reset: %d\n", error);
+	return error;
+}
+
+/* Alone on its bus, whose memory of configuration a node is shown, and with its own interrupts. */
+static bool may_be_given(struct pci_dev *device)
+{
+	return device->hdr_type == PCI_HEADER_TYPE_NORMAL && !pci_is_root_bus(device->bus) &&
+	       list_is_singular(&device->bus->devices) && by_memory &&
+	       (device->msi_cap || device->msix_cap);
+}
+
+static int function_probe(struct pci_dev *device, const struct pci_device_id *id)
+{
+	struct function *function;
+	int error;
+
+	if (!may_be_given(device))
+		return -EOPNOTSUPP;
+	function = kzalloc(sizeof(*function), GFP_KERNEL);
+	if (!function)
+		return -ENOMEM;
+	function->device = device;
+	/* The bridges above it as well. */
+	error = pci_enable_device(device);
+	if (error)
+		goto free;
+	pci_clear_master(device);
+	pci_save_state(device);
+	function->fresh = pci_store_saved_state(device);
+	error = function->fresh ? reset(function) : -ENOMEM;
+	if (error)
+		goto disable;
+	pci_set_drvdata(device, function);
+	mutex_lock(&functions_lock);
+	list_add(&function->list, &functions);
+	mutex_unlock(&functions_lock);
+	return 0;
+disable:
+	pci_disable_device(device);
+free:
+	kfree(function->fresh);
+	kfree(function);
+	return error;
+}
+
+/* Also of one that a running node has: it goes on without. */
+static void function_remove(struct pci_dev *device)
+{
+	struct function *function = pci_get_drvdata(device);
+
+	mutex_lock(&functions_lock);
+	list_del(&function->list);
+	reset(function);
+	mutex_unlock(&functions_lock);
+	pci_disable_device(device);
+	kfree(function->fresh);
+	kfree(function);
+}
+
+static struct pci_driver driver = {
+	.name = "kumiki-osnode",
+	.probe = function_probe,
+	.remove = function_remove,
+	/* Nobody maps memory for it by the host's IOMMU. */
+	.driver_managed_dma = true,
+};
+
+int pci_take(struct holding *holding, struct osnode_pci *wanted)
+{
+	struct function *function;
+	int error = -ENODEV;
+
+	if (holding->kind != OSNODE_NODE || wanted->reserved || wanted->give_back > 1)
+		return -EINVAL;
+	if (holding->state == RUNNING)
+		return -EBUSY;
+	mutex_lock(&functions_lock);
+	list_for_each_entry(function, &functions, list) {
+		if (pci_domain_nr(function->device->bus) != wanted->segment ||
+		    pci_dev_id(function->device) != wanted->function)
+			continue;
+		error = function->holding && function->holding != holding ? -EBUSY : 0;
+		if (!error)
+			function->holding = wanted->give_back ? NULL : holding;
+	}
+	mutex_unlock(&functions_lock);
+	return error;
+}
+
+bool pci_has(struct holding *holding)
+{
+	struct function *function;
+	bool has = false;
+
+	mutex_lock(&functions_lock);
+	list_for_each_entry(function, &functions, list)
+		has |= function->holding == holding;
+	mutex_unlock(&functions_lock);
+	return has;
+}
+
+/*
+ * Before a node's cpus are stopped: no function of it writes or interrupts any more, for a cpu
+ * that waits for a SIPI must get no interrupt. And after that, when none of them can undo it.
+ */
+void pci_silence(struct holding *holding, bool is_stopped)
+{
+	struct function *function;
+
+	mutex_lock(&functions_lock);
+	list_for_each_entry(function, &functions, list) {
+		if (function->holding != holding)
+			continue;
+		if (is_stopped)
+			reset(function);
+		else
+			pci_clear_master(function->device);
+	}
+	mutex_unlock(&functions_lock);
+}
+
+void pci_let_go(struct holding *holding)
+{
+	struct function *function;
+
+	mutex_lock(&functions_lock);
+	list_for_each_entry(function, &functions, list)
+		if (function->holding == holding)
+			function->holding = NULL;
+	mutex_unlock(&functions_lock);
+}
+
+int pci_begin(void)
+{
+	return pci_register_driver(&driver);
+}
+
+void pci_end(void)
+{
+	pci_unregister_driver(&driver);
 }

@@ -60,6 +60,7 @@ pub use devices::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
 pub use error::{Error, ErrorKind, Refusal, Result};
 pub use guest::agent;
 pub use guest::lent::{Lent, is_node};
+pub use host::pci::Function;
 pub use host::record::Record;
 pub use host::reservation::Reservation;
 pub use host::spec::{Cpus, MemorySource, Spec};

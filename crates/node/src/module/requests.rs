@@ -73,6 +73,7 @@ requests! {
     memory IOC_MEMORY abi::Memory;
     cpu IOC_CPU abi::Cpu;
     link IOC_LINK abi::Link;
+    pci IOC_PCI abi::Pci;
     -
     seal IOC_SEAL;
     start IOC_START;

@@ -8,9 +8,10 @@ use serde::Serialize;
 use super::{Node, Stopped};
 use crate::devices::DeviceSpec;
 use crate::host::device::{self, Device};
+use crate::host::identity::Identity;
 use crate::host::record::{self, incomplete};
 use crate::image::snapshot::pages::{Places, Run};
-use crate::image::snapshot::{Header, copy_pages, hash_of, layout, write_head};
+use crate::image::snapshot::{Header, VERSION, copy_pages, hash_of, layout, write_head};
 use crate::image::{self, Image};
 use crate::module::holding::{Holding, padded};
 use crate::module::{abi, sysfs};
@@ -76,6 +77,17 @@ impl Node {
                 ),
             ));
         }
+        if let Some(function) = record.pci.first() {
+            return Err(Error::refused(
+                ErrorKind::Unsupported,
+                format!(
+                    "node {} has PCI function {function}, which is reset when the node is stopped, and \
+                     its driver would wake up to another device: kumiki node device rm {0} \
+                     pci:{function}",
+                    self.name
+                ),
+            ));
+        }
         let share =
             record.devices.iter().find(|device| matches!(device.device, DeviceSpec::Share(_)));
         if let Some(share) = share {
@@ -130,7 +142,8 @@ impl Stopped {
             copy_pages(into, &memory, &places, &runs);
             let begin = Instant::now();
             let header = Header {
-                version: 1,
+                version: VERSION,
+                machine: Identity::of_host(),
                 abi: abi::VERSION,
                 node: record.name.clone(),
                 image: record.image.clone(),

@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 pub mod copying;
+mod functions;
 pub(crate) mod keep;
 pub(crate) mod plugging;
 pub(crate) mod session;
@@ -270,6 +271,16 @@ impl Node {
         entry.must_rest("runs or is lent already", "")?;
         let mut record =
             record::window(&device, &entry, false)?.1.ok_or_else(|| incomplete(&self.name))?;
+        if let Some(function) = record.pci.first() {
+            return Err(Error::refused(
+                ErrorKind::Unsupported,
+                format!(
+                    "node {} has PCI function {function}, which only its host can keep from writing \
+                     when the node is stopped: it cannot be lent",
+                    self.name
+                ),
+            ));
+        }
         record.lent_to = Some(starter.to_owned());
         let image = Image::open(&record.image)?;
         let clocks = Clocks::of_host()?;
@@ -317,7 +328,8 @@ impl Node {
             if let Some(record) = &kept {
                 let _ = self.set_record(&device, &entry, record);
             }
-        })
+        })?;
+        kept.map_or(Ok(()), |record| functions::all_back(&record.pci))
     }
 
     /// Its name.
@@ -471,6 +483,8 @@ impl Stopped {
                 format!("node {name}: {}: {}", fault.key, fault.problem),
             )
         })?;
+        // They may have been given back by hand.
+        self.record.pci.iter().try_for_each(|&function| self.device.pci(function, false))?;
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
             load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)

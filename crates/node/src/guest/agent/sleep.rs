@@ -25,6 +25,7 @@ const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocks
 const EARLY_CLOCK: &str = "tsc-early";
 /// How long that is waited for: it takes the kernel a second or two.
 const CLOCK_LIMIT: Duration = Duration::from_secs(10);
+const CACHES: &str = "/proc/sys/vm/drop_caches";
 const LOOK: Duration = Duration::from_millis(20);
 const BLOCKS: &str = "/sys/block";
 /// `BLKFLSBUF`, linux/fs.h.
@@ -138,6 +139,8 @@ pub(super) fn sleep(window: &Window, bell: &File, talks: &Talks, turn: Turn) -> 
     may_sleep(&fs::read_to_string("/proc/self/mounts").unwrap_or_default())?;
     clock_is_measured(Path::new(CLOCK))?;
     talks.silence(window, turn)?;
+    // What it has read of disks is forgotten when it wakes: that need not be kept.
+    let _ = fs::write(CACHES, "3");
     let slept = requests::guest_sleep(bell).map_err(|error| {
         let kind = match error {
             Errno::BUSY => ErrorKind::Busy,
