@@ -93,12 +93,11 @@ void holdings_rung(void);
 
 void pci_init(void);
 void pci_by_memory(bool yes);
-int pci_begin(void);
-void pci_end(void);
 int pci_take(struct holding *holding, struct osnode_pci *wanted);
-bool pci_has(struct holding *holding);
-void pci_silence(struct holding *holding, bool is_stopped);
-void pci_let_go(struct holding *holding);
+/* Bus mastering ends; with it what was under way; and whose it is. */
+enum pci_what { PCI_SILENCE, PCI_RESET, PCI_LET_GO };
+void pci_each(struct holding *holding, enum pci_what what);
+extern struct pci_driver pci_functions;
 
 int tree_init(struct kobject *parent);
 void tree_exit(void);

@@ -10,7 +10,6 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/pci.h>
-#include <linux/slab.h>
 #include <asm/pci_x86.h>
 
 #include "osnode.h"
@@ -61,61 +60,41 @@ static int reset(struct function *function)
 	int error;
 
 	pci_clear_master(device);
-	pci_wait_for_pending_transaction(device);
 	/* A node may have put it to sleep, which this kernel has not seen. */
 	device->current_state = PCI_UNKNOWN;
 	pci_set_power_state(device, PCI_D0);
-	pci_cfg_access_lock(device);
+	/* Waits for what is under way. */
 	error = __pci_reset_function_locked(device);
-	pci_cfg_access_unlock(device);
-	if (pci_load_saved_state(device, function->fresh) == 0)
-		pci_restore_state(device);
-	pci_clear_master(device);
-	if (error)
-		pci_err(device, "cannot be reset: %d\n", error);
+	/* That has no bus master. */
+	pci_load_saved_state(device, function->fresh);
+	pci_restore_state(device);
 	return error;
-}
-
-/* Alone on its bus, whose memory of configuration a node is shown, and with its own interrupts. */
-static bool may_be_given(struct pci_dev *device)
-{
-	return device->hdr_type == PCI_HEADER_TYPE_NORMAL && !pci_is_root_bus(device->bus) &&
-	       list_is_singular(&device->bus->devices) && by_memory &&
-	       (device->msi_cap || device->msix_cap);
 }
 
 static int function_probe(struct pci_dev *device, const struct pci_device_id *id)
 {
-	struct function *function;
-	int error;
+	struct function *function = devm_kzalloc(&device->dev, sizeof(*function), GFP_KERNEL);
 
-	if (!may_be_given(device))
+	/* Alone on its bus, whose configuration a node is shown, and with interrupts of its own. */
+	if (device->hdr_type || pci_is_root_bus(device->bus) || !by_memory ||
+	    !list_is_singular(&device->bus->devices) || !(device->msi_cap || device->msix_cap))
 		return -EOPNOTSUPP;
-	function = kzalloc(sizeof(*function), GFP_KERNEL);
-	if (!function)
+	/* The bridges above it as well. */
+	if (!function || pcim_enable_device(device))
 		return -ENOMEM;
 	function->device = device;
-	/* The bridges above it as well. */
-	error = pci_enable_device(device);
-	if (error)
-		goto free;
 	pci_clear_master(device);
 	pci_save_state(device);
 	function->fresh = pci_store_saved_state(device);
-	error = function->fresh ? reset(function) : -ENOMEM;
-	if (error)
-		goto disable;
+	if (!function->fresh || reset(function)) {
+		kfree(function->fresh);
+		return -EIO;
+	}
 	pci_set_drvdata(device, function);
 	mutex_lock(&functions_lock);
 	list_add(&function->list, &functions);
 	mutex_unlock(&functions_lock);
 	return 0;
-disable:
-	pci_disable_device(device);
-free:
-	kfree(function->fresh);
-	kfree(function);
-	return error;
 }
 
 /* Also of one that a running node has: it goes on without. */
@@ -127,12 +106,10 @@ static void function_remove(struct pci_dev *device)
 	list_del(&function->list);
 	reset(function);
 	mutex_unlock(&functions_lock);
-	pci_disable_device(device);
 	kfree(function->fresh);
-	kfree(function);
 }
 
-static struct pci_driver driver = {
+struct pci_driver pci_functions = {
 	.name = "kumiki-osnode",
 	.probe = function_probe,
 	.remove = function_remove,
@@ -145,8 +122,6 @@ int pci_take(struct holding *holding, struct osnode_pci *wanted)
 	struct function *function;
 	int error = -ENODEV;
 
-	if (holding->kind != OSNODE_NODE || wanted->reserved || wanted->give_back > 1)
-		return -EINVAL;
 	if (holding->state == RUNNING)
 		return -EBUSY;
 	mutex_lock(&functions_lock);
@@ -162,23 +137,7 @@ int pci_take(struct holding *holding, struct osnode_pci *wanted)
 	return error;
 }
 
-bool pci_has(struct holding *holding)
-{
-	struct function *function;
-	bool has = false;
-
-	mutex_lock(&functions_lock);
-	list_for_each_entry(function, &functions, list)
-		has |= function->holding == holding;
-	mutex_unlock(&functions_lock);
-	return has;
-}
-
-/*
- * Before a node's cpus are stopped: no function of it writes or interrupts any more, for a cpu
- * that waits for a SIPI must get no interrupt. And after that, when none of them can undo it.
- */
-void pci_silence(struct holding *holding, bool is_stopped)
+void pci_each(struct holding *holding, enum pci_what what)
 {
 	struct function *function;
 
@@ -186,31 +145,11 @@ void pci_silence(struct holding *holding, bool is_stopped)
 	list_for_each_entry(function, &functions, list) {
 		if (function->holding != holding)
 			continue;
-		if (is_stopped)
-			reset(function);
-		else
-			pci_clear_master(function->device);
+		if (what == PCI_RESET && reset(function))
+			pci_err(function->device, "was not reset\n");
+		pci_clear_master(function->device);
+		if (what == PCI_LET_GO)
+			function->holding = NULL;
 	}
 	mutex_unlock(&functions_lock);
-}
-
-void pci_let_go(struct holding *holding)
-{
-	struct function *function;
-
-	mutex_lock(&functions_lock);
-	list_for_each_entry(function, &functions, list)
-		if (function->holding == holding)
-			function->holding = NULL;
-	mutex_unlock(&functions_lock);
-}
-
-int pci_begin(void)
-{
-	return pci_register_driver(&driver);
-}
-
-void pci_end(void)
-{
-	pci_unregister_driver(&driver);
 }

@@ -83,9 +83,9 @@ struct osnode_pci {
 #define OSNODE_IOC_RELEASE _IO(OSNODE_IOC_TYPE, 8) /* -EBUSY: runs, mapped, or attached to */
 #define OSNODE_IOC_BELL _IO(OSNODE_IOC_TYPE, 9) /* interrupts the other side */
 #define OSNODE_IOC_LINK _IOW(OSNODE_IOC_TYPE, 10, struct osnode_link)
-/* As START; another node sends INIT and SIPI. -EOPNOTSUPP: it has a PCI function */
-#define OSNODE_IOC_LEND _IO(OSNODE_IOC_TYPE, 11)
+#define OSNODE_IOC_LEND _IO(OSNODE_IOC_TYPE, 11) /* as START; another node sends INIT and SIPI */
 #define OSNODE_IOC_PCI _IOW(OSNODE_IOC_TYPE, 15, struct osnode_pci)
+#define OSNODE_IOC_CPUS_BACK _IO(OSNODE_IOC_TYPE, 16) /* to the host, online; -EBUSY: runs */
 
 /*
  * Doorbells: read(2) of 8 bytes waits for one and gives how many since the last, a __u64;

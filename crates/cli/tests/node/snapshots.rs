@@ -176,6 +176,42 @@ fn a_service_that_ends_is_back_from_its_snapshot() {
     host.leave();
 }
 
+/// Nobody asks for it: its cpu is the host's. The first frame, or command, wakes it.
+#[test]
+fn an_idle_node_sleeps_and_wakes_for_who_asks() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok("kumiki node create n1 --memory 256M --image deb \
+             --net auto,address=10.77.0.2/24,host=10.77.0.1/24; \
+             kumiki node start n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
+    host.ok(LEAVE);
+    host.ok("kumiki node idle n1 --after 3s 2> said & echo $! > idle.pid");
+    let until = |what: &str, times: usize| {
+        host.ok(&format!(
+            "for n in $(seq 240); do test $(grep -c 'n1: {what}' said) -ge {times} && exit; \
+             sleep 0.25; done; cat said; exit 1"
+        ))
+    };
+    until("asleep", 1);
+    let said = host.refused("kumiki node idle n1");
+    assert!(said.contains("kumiki node idle n1 runs already"), "{said}");
+    // Nobody's greetings wake it.
+    host.ok("sleep 2; kumiki node ls | grep -q idle; ! grep -q awake said");
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), crate::ALL_CPUS);
+    // One packet, which waits for the node.
+    host.ok("ping -c 1 -W 30 10.77.0.2");
+    until("awake", 1);
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-2\n");
+    until("asleep", 2);
+    assert_eq!(host.ok(HAS), "before\n");
+    until("awake", 2);
+    until("asleep", 3);
+    // Nobody looks after it any more: a command wakes it itself.
+    host.ok("kill $(cat idle.pid); while kill -0 $(cat idle.pid) 2> /dev/null; do sleep 0.1; done");
+    assert_eq!(host.ok(HAS), "before\n");
+    host.ok("ping -c 1 -w 30 10.77.0.2; cat said; kumiki node delete n1 --force");
+    host.leave();
+}
+
 /// On Debian 13, with two cpus, and all devices whose drivers sleep.
 #[test]
 #[ignore = "two minutes: run it by name after a change to sleep.c, or to what a node's devices do asleep"]

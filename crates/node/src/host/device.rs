@@ -181,6 +181,12 @@ impl Device {
         })
     }
 
+    /// Gives the cpus of a node that does not run back to the host, which has them on line then.
+    pub(crate) fn cpus_back(&self) -> Result<()> {
+        requests::cpus_back(&self.file)
+            .map_err(|error| self.failed("giving back the cpus of", error))
+    }
+
     pub(crate) fn seal(&self) -> Result<()> {
         requests::seal(&self.file).map_err(|error| self.failed("sealing", error))
     }

@@ -37,6 +37,9 @@ pub struct Record {
     /// The snapshot that it was last started from, if it was one.
     #[serde(default)]
     pub started_from: Option<String>,
+    /// It sleeps in its own memory, its cpus with the host, until somebody asks for it.
+    #[serde(default)]
+    pub idle: bool,
     /// PCI functions that it has for its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pci: Vec<Function>,
@@ -59,6 +62,7 @@ impl Record {
             devices,
             init: spec.init.clone(),
             started_from: None,
+            idle: false,
             pci: Vec::new(),
         }
     }

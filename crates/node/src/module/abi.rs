@@ -83,6 +83,7 @@ pub(crate) const IOC_BELL: Opcode = opcode::none(TYPE, 9);
 pub(crate) const IOC_LINK: Opcode = opcode::write::<Link>(TYPE, 10);
 pub(crate) const IOC_LEND: Opcode = opcode::none(TYPE, 11);
 pub(crate) const IOC_PCI: Opcode = opcode::write::<Pci>(TYPE, 15);
+pub(crate) const IOC_CPUS_BACK: Opcode = opcode::none(TYPE, 16);
 pub(crate) const GUEST_IOC_INIT: Opcode = opcode::none(TYPE, 12);
 pub(crate) const GUEST_IOC_START: Opcode = opcode::none(TYPE, 13);
 pub(crate) const GUEST_IOC_SLEEP: Opcode = opcode::none(TYPE, 14);

@@ -81,6 +81,7 @@ requests! {
     stop IOC_STOP;
     release IOC_RELEASE;
     bell IOC_BELL;
+    cpus_back IOC_CPUS_BACK;
     guest_sleep GUEST_IOC_SLEEP;
 }
 

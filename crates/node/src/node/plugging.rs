@@ -60,7 +60,7 @@ impl Node {
             return Ok(());
         }
         // A node that had none so far has no server.
-        let problems = serve::spawn(&self.name)?;
+        let problems = serve::spawn(&self.name, &[])?;
         let of_this = format!("{}: ", added.name);
         let problem = problems.iter().find_map(|line| line.strip_prefix(&of_this));
         problem
