@@ -31,6 +31,9 @@ pub(crate) enum Part {
     /// The papers' experiments, and the tests of the parts that place threads on cpus, on
     /// emulated machines of 8 and 16 cpus; only when it is named, an hour
     Cpus,
+    /// Tests that the others leave out because they take minutes: nodes' snapshots, folders, systems, a
+    /// soak of half an hour; only when it is named, an hour
+    Long,
     /// The packages that `cargo xtask deb` has made, installed, used, upgraded and purged in a Debian 12 and a
     /// 13 as new; only when it is named, root only, a quarter of an hour
     Deb,
@@ -39,7 +42,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Those that run when no part is named: not `Peers` and `Cpus`, which take long.
+    /// Those that run when no part is named: not `Peers`, `Cpus`, `Long` and `Deb`, which take long.
     pub(crate) const ALL: [Part; 7] =
         [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
 
@@ -49,7 +52,7 @@ impl Part {
             Part::Workspace => debian::WORKSPACE,
             Part::Page => debian::PAGE,
             Part::Capi => debian::CAPI,
-            Part::Lab | Part::Cpus => debian::LAB,
+            Part::Lab | Part::Cpus | Part::Long => debian::LAB,
             Part::Peers => debian::PEERS,
             // Cross says by itself what is not to be had, and goes on without.
             _ => &[],
@@ -58,7 +61,7 @@ impl Part {
 
     /// Whether its tests are programs that a build of the workspace makes.
     pub(crate) fn has_programs(self) -> bool {
-        use Part::{Capi, Cpus, Fast, Lab, Page, Peers, Workspace};
-        matches!(self, Fast | Workspace | Page | Capi | Lab | Peers | Cpus)
+        use Part::{Capi, Cpus, Fast, Lab, Long, Page, Peers, Workspace};
+        matches!(self, Fast | Workspace | Page | Capi | Lab | Peers | Cpus | Long)
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use anyhow::{Result, anyhow, bail};
+use kumiki_cases::check;
 use kumiki_measure::case::{Case, Choice, Level};
-use kumiki_measure::cases::check;
 
 use crate::args::Select;
 
@@ -34,7 +34,7 @@ pub(crate) fn cases(select: &Select, level: Level) -> Result<Vec<Case>> {
 
 /// The operating system's own cases, then the papers' experiments.
 fn catalogue(choice: &Choice) -> Vec<Case> {
-    let mut cases = kumiki_measure::cases::catalogue(choice);
+    let mut cases = kumiki_cases::catalogue(choice);
     cases.extend(kumiki_experiments::catalogue(choice));
     cases
 }

@@ -24,7 +24,7 @@ pub(crate) fn apart(sizes: Option<&[u64]>) -> Result<Apart> {
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     let sizes: Vec<u64> = words.filter_map(|word| word.to_str()?.parse().ok()).collect();
     let sizes = (!sizes.is_empty()).then_some(sizes);
-    let cases = kumiki_measure::cases::catalogue(&Choice { level: Some(Level::Full), sizes });
+    let cases = kumiki_cases::catalogue(&Choice { level: Some(Level::Full), sizes });
     match answer(&cases) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

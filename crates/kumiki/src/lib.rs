@@ -56,12 +56,12 @@
 //! ```
 //!
 //! # What things cost
-//! The cases by which the command `kumiki measure` measures ([`measure`]):
+//! The cases by which the command `kumiki measure` measures ([`cases`], [`measure`]):
 //!
 //! ```
 //! # #[cfg(feature = "measure")] {
+//! use kumiki::cases::catalogue;
 //! use kumiki::measure::case::{Choice, Level};
-//! use kumiki::measure::cases::catalogue;
 //!
 //! let quick = catalogue(&Choice { level: Some(Level::Quick), ..Choice::default() });
 //! let entry: Vec<_> = quick.iter().filter(|case| case.name.starts_with("entry.")).collect();
@@ -78,6 +78,9 @@
     allow(rustdoc::broken_intra_doc_links)
 )]
 
+#[cfg(feature = "measure")]
+#[doc(inline)]
+pub use kumiki_cases as cases;
 #[cfg(feature = "copy")]
 #[doc(inline)]
 pub use kumiki_copy as copy;

@@ -3,4 +3,4 @@
 /// A cache line of its own, and the neighbour that the processor fetches with it.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-pub(crate) struct CacheLine<T>(pub(crate) T);
+pub struct CacheLine<T>(pub T);

@@ -88,6 +88,6 @@ impl Error {
 }
 
 /// The calling thread's `errno`, which takes no memory.
-pub(crate) fn last_errno() -> Errno {
+pub fn last_errno() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

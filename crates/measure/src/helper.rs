@@ -10,7 +10,7 @@ use kumiki_sys::cpuset::CpuSet;
 use crate::error::{Error, Result};
 
 /// What helper and measuring thread share, and how the helper does its part.
-pub(crate) trait Part: Send + Sync + 'static {
+pub trait Part: Send + Sync + 'static {
     /// The helper's side: until told to stop.
     fn help(&self);
 
@@ -20,7 +20,7 @@ pub(crate) trait Part: Send + Sync + 'static {
 
 /// The helper thread, as its owner sees it. Stopped and joined on drop.
 #[derive(Debug)]
-pub(crate) struct Helper<P: Part> {
+pub struct Helper<P: Part> {
     part: Arc<P>,
     thread: Option<JoinHandle<()>>,
 }
@@ -31,7 +31,7 @@ impl<P: Part> Helper<P> {
     ///
     /// # Errors
     /// No thread can be made, or not be bound to `cpu`.
-    pub(crate) fn start(cpu: usize, part: P) -> Result<Self> {
+    pub fn start(cpu: usize, part: P) -> Result<Self> {
         let part = Arc::new(part);
         let (ready, bound) = sync_channel(1);
         let its = Arc::clone(&part);
@@ -55,18 +55,18 @@ impl<P: Part> Helper<P> {
     }
 
     /// Shared memory.
-    pub(crate) fn part(&self) -> &P {
+    pub fn part(&self) -> &P {
         &self.part
     }
 
     /// The thread, while it has not been joined.
     #[cfg(test)]
-    pub(crate) fn thread(&self) -> Option<&JoinHandle<()>> {
+    pub fn thread(&self) -> Option<&JoinHandle<()>> {
         self.thread.as_ref()
     }
 
     /// Stops the helper and waits for its end.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.part.stop();
             // It has nothing to say; a panic there has been printed.

@@ -14,21 +14,20 @@
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
-    "kumiki-measure needs x86-64: it starts programs of its own in that processor's \
-     code. For aarch64 kumiki-sys and kumiki-wait alone compile. (What else is \
-     reported follows from this.)"
+    "kumiki-measure needs x86-64: it counts the cycles of that processor's cores. For \
+     aarch64 kumiki-sys and kumiki-wait alone compile. (What else is reported follows \
+     from this.)"
 );
 
 mod activity;
 pub mod bench;
-mod cache_line;
+pub mod cache_line;
 pub mod case;
-pub mod cases;
 mod check;
 pub mod compare;
 pub mod error;
 pub mod file;
-mod helper;
+pub mod helper;
 pub mod label;
 pub mod machine;
 pub mod meter;
@@ -36,7 +35,6 @@ pub mod moves;
 mod neighbours;
 pub mod others;
 mod peak;
-mod program;
 pub mod round_trip;
 pub mod sampler;
 pub mod schema;
@@ -45,6 +43,5 @@ pub mod stopwatch;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod summary;
-pub mod ways;
 
 pub use error::{Error, Result};

@@ -42,7 +42,7 @@ pub struct Counts {
 
 impl Counts {
     /// Each count by what `of` says of its field.
-    pub(crate) fn each(of: impl Fn(fn(&libc::rusage) -> libc::c_long) -> u64) -> Self {
+    pub fn each(of: impl Fn(fn(&libc::rusage) -> libc::c_long) -> u64) -> Self {
         Counts {
             minor_faults: of(|u| u.ru_minflt),
             major_faults: of(|u| u.ru_majflt),
@@ -111,7 +111,7 @@ fn processor_time() -> CpuTime {
 }
 
 /// `getrusage(2)` of this process (`RUSAGE_SELF`) or its children.
-pub(crate) fn usage(who: libc::c_int) -> libc::rusage {
+pub fn usage(who: libc::c_int) -> libc::rusage {
     // SAFETY: all-zero bytes are a valid `rusage`, a struct of integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is writable and of the size the kernel writes. The call
@@ -121,7 +121,7 @@ pub(crate) fn usage(who: libc::c_int) -> libc::rusage {
 }
 
 /// Nanoseconds of a time of `struct rusage`.
-pub(crate) fn ns(t: libc::timeval) -> f64 {
+pub fn ns(t: libc::timeval) -> f64 {
     t.tv_sec as f64 * 1e9 + t.tv_usec as f64 * 1e3
 }
 

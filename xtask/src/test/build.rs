@@ -14,6 +14,10 @@ use super::cpus;
 use super::job::Job;
 use crate::part::Part;
 
+/// Ignored for another reason than its length: it is for a machine of the lab, which a test of the
+/// same program starts.
+const FOR_A_MACHINE: &str = "in_a_machine";
+
 /// Builds the programs of these parts; those that take long are first.
 pub(super) fn programs(parts: &[Part]) -> Result<Vec<Job>> {
     let metadata = metadata()?;
@@ -22,6 +26,9 @@ pub(super) fn programs(parts: &[Part]) -> Result<Vec<Job>> {
         let Some(built) = Built::of(&metadata, artifact)? else { continue };
         if built.many_cpus {
             many_cpus.push(built.executable.clone());
+        }
+        if parts.contains(&Part::Long) {
+            programs.extend(long_job(&built)?);
         }
         programs.extend(job(built, parts)?);
     }
@@ -36,7 +43,7 @@ pub(super) fn programs(parts: &[Part]) -> Result<Vec<Job>> {
 /// Words that choose the targets: everything if most of it is wanted, or one package's.
 fn wanted(metadata: &Metadata, parts: &[Part]) -> Result<String> {
     let everything = everything()?;
-    if parts.iter().any(|part| matches!(part, Part::Fast | Part::Workspace)) {
+    if parts.iter().any(|part| matches!(part, Part::Fast | Part::Workspace | Part::Long)) {
         return Ok(everything);
     }
     // With the features of everything, so that nothing is built twice.
@@ -123,6 +130,24 @@ fn job(built: Built<'_>, parts: &[Part]) -> Result<Option<(bool, Job)>> {
         command.env("KUMIKI_LAB", "required");
     }
     Ok(Some((long, Job { name: format!("{} {name}", package.name), command, alone })))
+}
+
+/// The job that runs a program's ignored tests, if it has any.
+fn long_job(built: &Built<'_>) -> Result<Option<(bool, Job)>> {
+    if !matches!(built.part, Part::Workspace | Part::Lab) {
+        return Ok(None);
+    }
+    let words = ["--ignored", "--skip", FOR_A_MACHINE];
+    let mut list = program(&built.executable.to_string_lossy(), words);
+    let list = list.args(["--list", "--format", "terse"]).output()?;
+    if !list.stdout.ends_with(b": test\n") {
+        return Ok(None);
+    }
+    let mut command = program(&built.executable.to_string_lossy(), words);
+    as_cargo_runs(&mut command, built.package)?;
+    command.env("KUMIKI_LAB", "required");
+    let name = format!("{} {}, long ones", built.package.name, built.name);
+    Ok(Some((true, Job { name, command, alone: true })))
 }
 
 /// Folder and variables of a test that cargo runs.

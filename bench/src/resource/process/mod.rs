@@ -43,7 +43,7 @@ pub(crate) fn serve(subject: &str, argument: &Path, pair: Pair) -> Result<()> {
 pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
     let asked = |name: &str| only.is_empty() || only.contains(&name);
     let folder = tempfile::tempdir().context("making a folder for the program")?;
-    let program = kumiki_measure::ways::smallest_program(folder.path())?;
+    let program = kumiki_cases::ways::smallest_program(folder.path())?;
     let bench = Bench { program, pair };
     let mut rows = Vec::new();
     let parents = ["spawn", "spawn_cpu", "spawn_call"].map(asked);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use kumiki_measure::ways::{Resident, Target, clone3, command, fork_exec, posix_spawn, vfork};
+use kumiki_cases::ways::{Resident, Target, clone3, command, fork_exec, posix_spawn, vfork};
 use kumiki_spawn::{Child, Command, SpawnServer};
 use rustix::time::{ClockId, clock_gettime};
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use kumiki_measure::ways::{Target, clone3, posix_spawn};
+use kumiki_cases::ways::{Target, clone3, posix_spawn};
 use kumiki_resource::{Interface, Place};
 use kumiki_spawn::{Command, Process, SpawnServer};
 use kumiki_sys::affinity;

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
+use kumiki_cases::ways::{self, Resident, Target};
 use kumiki_measure::case::{Case, Level, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
-use kumiki_measure::ways::{self, Resident, Target};
 use kumiki_measure::{Error, Result};
 use kumiki_spawn::{Command, SpawnServer};
 

@@ -9,14 +9,10 @@ use kumiki_sys::clock::Clock;
 use proptest::prelude::*;
 
 use super::*;
-use crate::case::{Choice, Level, Workload};
+use crate::case::Workload;
 use crate::error::Error;
 use crate::meter::Sample;
 use crate::schema::{CpuTime, Unit};
-
-#[path = "../../../wait/tests/filter/mod.rs"]
-mod filter;
-use filter::{REFUSE, filter};
 
 /// Says that an operation takes `ns` and the harness's share of it `overhead_ns`.
 struct Made {
@@ -144,30 +140,6 @@ fn visit_of(change: impl Fn(Case) -> Case, made: impl Fn() -> Made + 'static) ->
 
 fn short(visit: &Visit) -> bool {
     visit.disturbances.iter().any(|words| words.contains("short for the clock"))
-}
-
-#[test]
-fn where_sleeping_by_the_clock_is_forbidden_only_what_measures_it_is_skipped() {
-    // The filter is this thread's alone.
-    let filtered = std::thread::spawn(|| {
-        filter(&[libc::SYS_clock_nanosleep, libc::SYS_nanosleep], REFUSE);
-        let choice = Choice { level: Some(Level::Quick), ..Choice::default() };
-        let cases = crate::cases::catalogue(&choice).into_iter();
-        let names = ["thread.nanosleep", "process.fork", "thread.yield"];
-        let cases: Vec<_> = cases.filter(|case| names.contains(&case.name)).collect();
-        let folder = tempfile::tempdir().unwrap();
-        let place = Place { scratch: folder.path().to_owned(), ..place() };
-        let settings = Settings { passes_at_most: 1, ..settings() };
-        let mut log = Log::default();
-        Clock::calibrate(Duration::from_millis(1));
-        let outcome = run_at(&place, &cases, &settings, &AtomicBool::new(false), &mut log);
-        assert!(outcome.unwrap().complete);
-        assert!(log.times("process.fork") > 0, "{:?}", log.skips);
-        let forbidden = ("thread.nanosleep", "sleep 100000 ns: Operation not permitted");
-        let skips = |skip: &(&str, String)| skip.0 == forbidden.0 && skip.1.contains(forbidden.1);
-        assert!(log.skips.iter().any(skips), "{:?}", log.skips);
-    });
-    filtered.join().unwrap();
 }
 
 #[test]
@@ -415,21 +387,6 @@ fn each_visit_has_a_set_up_of_its_own() {
     };
     run(&["a", "b"].map(case), &Settings { passes_at_most: 2, ..settings() });
     assert_eq!(*notes.borrow(), ["set up", "undone"].repeat(4));
-}
-
-#[test]
-fn without_a_second_cpu_what_needs_one_says_so() {
-    let mut cases = crate::cases::catalogue(&Choice { level: Some(Level::Quick), sizes: None });
-    cases.retain(|case| case.two_cpus);
-    let all: Vec<_> = cases.iter().map(|case| case.name).collect();
-    assert!(!all.is_empty());
-    let (outcome, log) = run(&cases, &settings());
-    assert!(outcome.complete && log.visits.is_empty());
-    let (skipped, reasons): (Vec<_>, Vec<_>) = log.skips.into_iter().unzip();
-    assert_eq!(skipped, all);
-    for why in reasons {
-        assert!(why.contains("a second cpu is not available: allow at least two cpus"), "{why}");
-    }
 }
 
 #[test]

@@ -1,9 +1,4 @@
-//! Cases that run, and results that are kept.
+//! Results that are kept.
 
-mod cases;
-#[path = "../../../sys/tests/child/mod.rs"]
-mod child;
-#[path = "../leaves_nothing/mod.rs"]
-mod leaves_nothing;
 #[cfg(feature = "store")]
 mod store_survives;

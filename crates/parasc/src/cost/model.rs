@@ -47,7 +47,7 @@ struct World {
     busy: Option<(u32, u64)>,
     batches: u32,
     spent: Spent,
-    /// What was found of batches of a call and a size.
+    /// Surveys of batches, by call and size.
     surveyed: HashMap<(i64, usize), (Key, Prior)>,
 }
 

@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use kumiki_cases::ways;
 use kumiki_measure::case::{Case, Level, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
-use kumiki_measure::{Error, Result, ways};
+use kumiki_measure::{Error, Result};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 

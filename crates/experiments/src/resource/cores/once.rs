@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use kumiki_cases::ways::{Target, posix_spawn};
 use kumiki_measure::Result;
-use kumiki_measure::ways::{Target, posix_spawn};
 use kumiki_resource::{
     Attach, Handle, Interface, Manager, Memory, Region, RegionSpec, Space, UserSpace,
 };
@@ -155,5 +155,5 @@ impl Plain {
 /// # Errors
 /// The folder cannot be written.
 pub fn program(folder: &Path) -> Result<PathBuf> {
-    kumiki_measure::ways::program(folder, [1000, 220, 8])
+    kumiki_cases::ways::program(folder, [1000, 220, 8])
 }

@@ -1,0 +1,10 @@
+//! Cases that run, and what becomes of those that cannot.
+
+mod all;
+#[path = "../../../sys/tests/child/mod.rs"]
+mod child;
+#[path = "../../../wait/tests/filter/mod.rs"]
+mod filter;
+#[path = "../leaves_nothing/mod.rs"]
+mod leaves_nothing;
+mod skipped;
