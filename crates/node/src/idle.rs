@@ -31,6 +31,8 @@ const LOOK: Duration = Duration::from_millis(500);
 const BUSY: f64 = 0.1;
 /// How long a command waits for a node that wakes: its devices have five seconds of it.
 const WAKE_LIMIT: Duration = Duration::from_secs(60);
+/// How long a command may take to say what it wants.
+const CLIENT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Where commands ask for a node that sleeps.
 fn place(name: &str) -> Result<std::path::PathBuf> {
@@ -68,13 +70,11 @@ pub fn idle(
         if is_asleep(name)? {
             quiet = None;
             let taps = taps(&node)?;
-            if !asked(&taps, &commands, stop)? {
-                break;
-            }
+            let Some(first) = asked(&taps, &commands, stop)? else { break };
             wakes::detach(&taps)?;
             let begin = Instant::now();
             let woken = node.wake(taps);
-            answer(&commands, &woken);
+            answer(first, &commands, &woken);
             woken?;
             told("awake", begin.elapsed());
             continue;
@@ -179,33 +179,50 @@ fn taps(node: &Node) -> Result<Vec<(usize, File)>> {
     Ok(taps)
 }
 
-/// Waits for a frame or a command; `false` at the end.
-fn asked(taps: &[(usize, File)], commands: &OwnedFd, stop: &AtomicBool) -> Result<bool> {
+/// Waits for a frame or a command, which then waits for the answer; `None` at the end.
+fn asked(
+    taps: &[(usize, File)],
+    commands: &OwnedFd,
+    stop: &AtomicBool,
+) -> Result<Option<Vec<OwnedFd>>> {
     let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
     while !stop.load(Ordering::Relaxed) {
-        let mut fds: Vec<_> = taps.iter().map(|(_, tap)| PollFd::new(tap, PollFlags::IN)).collect();
-        fds.push(PollFd::new(commands, PollFlags::IN));
+        let mut fds = vec![PollFd::new(commands, PollFlags::IN)];
+        fds.extend(taps.iter().map(|(_, tap)| PollFd::new(tap, PollFlags::IN)));
         match poll(&mut fds, Some(&look)) {
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(Error::os("waiting for who asks for a node", error)),
             Ok(_) => {}
         }
-        if fds.iter().any(|fd| fd.revents().contains(PollFlags::IN)) {
-            return Ok(true);
+        let is_there = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
+        if fds[1..].iter().any(is_there) {
+            return Ok(Some(Vec::new()));
+        }
+        if is_there(&fds[0])
+            && let Some(client) = client(commands)
+        {
+            return Ok(Some(vec![client]));
         }
     }
-    Ok(false)
+    Ok(None)
+}
+
+/// The next command that wants the node, and does not merely look whether somebody is here.
+fn client(commands: &OwnedFd) -> Option<OwnedFd> {
+    let client = accept_with(commands, SocketFlags::CLOEXEC).ok()?;
+    limit(&client, CLIENT_LIMIT).ok()?;
+    receive::<()>(&client).ok()?.map(|_| client)
 }
 
 /// Tells each command that waits.
-fn answer(commands: &OwnedFd, woken: &Result<()>) {
+fn answer(first: Vec<OwnedFd>, commands: &OwnedFd, woken: &Result<()>) {
     let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-    loop {
+    let is_more = || {
         let mut fds = [PollFd::from_borrowed_fd(commands.as_fd(), PollFlags::IN)];
-        if !matches!(poll(&mut fds, Some(&none)), Ok(1)) {
-            return;
-        }
-        let Ok(client) = accept_with(commands, SocketFlags::CLOEXEC) else { return };
+        matches!(poll(&mut fds, Some(&none)), Ok(1))
+    };
+    let others = std::iter::from_fn(|| is_more().then(|| client(commands)));
+    for client in first.into_iter().chain(others.flatten()) {
         let answer: Answer = match woken {
             Ok(()) => Ok(()),
             Err(error) => Err(Refusal::from(Error::refused(error.kind(), error.to_string()))),
