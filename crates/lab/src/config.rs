@@ -43,7 +43,7 @@ pub enum Accelerator {
     Kvm,
     /// QEMU's emulation.
     Tcg,
-    /// The same, all cpus in turns in one thread: a machine whose devices come and go in the map
+    /// QEMU's emulation, all cpus in turns in one thread: a machine whose devices come and go in the map
     /// of its memory while other cpus use theirs loses accesses, or ends, in QEMU 7.2 otherwise.
     OneThread,
 }

@@ -102,7 +102,7 @@ pub fn idle(
     Ok(())
 }
 
-/// What changes when somebody uses a node: frames at its cards, and talks.
+/// Signs of somebody who uses a node: frames at its cards, and talks.
 #[derive(Debug, PartialEq, Eq)]
 struct Sign {
     frames: u64,

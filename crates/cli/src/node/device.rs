@@ -68,8 +68,7 @@ enum Command {
         /// lets go of it, and the node's kernel drives it from its next start on
         #[arg(long, value_name = "ADDRESS")]
         pci: Vec<Function>,
-        /// Of a PCI function: what it writes is not confined to the node's memory, and that is
-        /// accepted
+        /// Accept that what a PCI function writes is not confined to the node's memory
         #[arg(long)]
         dma_unconfined: bool,
         #[command(flatten)]

@@ -11,7 +11,7 @@ const DISK_BYTES: u64 = 64 << 20;
 /// Address of what is alone behind the first port.
 const NVME: &str = "0000:01:00.0";
 const CARD: &str = "0000:02:00.0";
-/// What a node needs for a disk of that kind with a file system.
+/// Drivers for a disk of that kind with a file system.
 const DRIVERS: [&str; 3] = ["nvme", "crc32c_generic", "ext4"];
 
 /// A host with an NVMe and a card, each behind a port of its own, and the image `nvme` with drivers

@@ -50,7 +50,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Of the first processor in the kernel's list.
+/// Describes the first processor of the kernel's list.
 fn cpu(list: &str) -> String {
     let first = list.split("\n\n").next().unwrap_or_default();
     let value = |key: &str| {

@@ -12,14 +12,14 @@ const HEADER_TYPE: usize = 0x0e;
 const CAPABILITIES: usize = 0x34;
 const MSI: u8 = 0x05;
 const MSI_X: u8 = 0x11;
-/// Of a bridge.
+/// Numbers of the buses behind a bridge.
 const SECONDARY: usize = 0x19;
 const SUBORDINATE: usize = 0x1a;
 
 /// The first 256 bytes.
 pub(crate) struct Config(Vec<u8>);
 
-/// What a bridge hands on.
+/// Addresses that a bridge hands on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Windows {
     /// First and last port, if any.
@@ -29,7 +29,7 @@ pub(crate) struct Windows {
 }
 
 impl Config {
-    /// Of the function whose folder this is.
+    /// Reads that of the function whose folder this is.
     pub(crate) fn of(folder: &Path) -> Result<Self> {
         let path = folder.join("config");
         let mut bytes = fs::read(&path).map_err(|error| Error::file(path, error))?;

@@ -33,7 +33,7 @@ use crate::{Error, ErrorKind, Result};
 use pages::{PAGE_BYTES, Places, RUN_BYTES, Run};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kumiksnp");
-/// Of the header.
+/// Version of the header.
 pub(crate) const VERSION: u32 = 2;
 /// Length of magic, length, hash and JSON.
 pub(crate) const HEAD_BYTES: u64 = 64 << 10;
