@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::percent::percent;
 use crate::size::size;
-use crate::{image, lab, node, place, resource};
+use crate::{image, lab, node, place, resource, run};
 
 /// Measure what the operating system costs on this machine.
 ///
@@ -67,6 +67,13 @@ pub(crate) enum Command {
     Resource(resource::Resource),
     /// Serve this machine's cores as places that other machines call
     Place(place::PlaceArgs),
+    /// Run a command at a place, with this process's streams and signals
+    ///
+    /// Standard input, output and error are the command's, signals INT, TERM, HUP, QUIT, USR1, USR2 and
+    /// CONT are passed to its process group, and its exit status is this one's (128 and the signal's number
+    /// if one has ended it). A second signal that would end it ends it at once, by KILL. It has no
+    /// terminal. A command whose `kumiki run` is not heard of for a minute is ended, too.
+    Run(run::RunArgs),
     /// Print the man page (roff)
     Man(Man),
     /// Print a shell completion script

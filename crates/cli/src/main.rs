@@ -23,6 +23,7 @@ mod place;
 mod report;
 mod resource;
 mod results;
+mod run;
 mod screen;
 mod select;
 mod session;
@@ -89,6 +90,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Node(args) => node::run(args),
         Command::Resource(args) => resource::run(args),
         Command::Place(args) => place::run(args),
+        Command::Run(args) => run::run(args),
         Command::Man(args) => docs::man(args),
         Command::Completions(args) => docs::completions(args),
     }

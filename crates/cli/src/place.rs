@@ -5,8 +5,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Args, Subcommand};
-use kumiki_places::{Allow, Lease, Nats, Server, host_name, standard};
+use clap::{Args, Subcommand, ValueEnum};
+use kumiki_places::run::Process;
+use kumiki_places::{Allow, Choice, Client, Lease, Nats, Server, host_name, standard};
 use kumiki_resource::{Interface, Memory};
 use kumiki_sys::affinity;
 
@@ -25,7 +26,10 @@ pub(crate) struct PlaceArgs {
 enum PlaceCommand {
     /// Serve this machine's cores as places HOST.core0, HOST.core1, … until Ctrl-C
     ///
-    /// Kinds are counter and memory. A place allows nothing until its allow-list says so:
+    /// Without --nats they are there for other processes of this user on this machine alone, which may list
+    /// their names if no allow-list is given.
+    ///
+    /// Kinds are counter, memory and process. A place allows nothing until its allow-list says so:
     ///
     ///   list = true
     ///   [kind.counter]
@@ -33,13 +37,14 @@ enum PlaceCommand {
     ///   destroy = true
     ///   parts = ["add", "get"]
     ///
-    /// A mistake in it is refused with its line and column. Who may reach the places at all is
+    /// Who may create a process may do whatever the user may who serves the place: `kumiki run` needs
+    /// that, and parts = ["*"]. A mistake in the list is refused with its line and column. Who may reach the places at all is
     /// for the accounts of the NATS server.
     #[command(verbatim_doc_comment)]
     Serve {
         #[command(flatten)]
-        server: NatsArgs,
-        /// What may be asked for from afar [default: nothing]
+        server: MaybeNats,
+        /// What may be asked for from afar [default: nothing; without --nats, names]
         #[arg(long, value_name = "FILE")]
         allow: Option<PathBuf>,
         /// This machine's name in those of its places [default: the host's]
@@ -78,6 +83,43 @@ struct Credentials {
     creds: Option<PathBuf>,
 }
 
+/// Ways to choose one of several places.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Choose {
+    /// Any of them
+    Any,
+    /// The one that answers calls for the smallest share of its time
+    LeastLoaded,
+}
+
+impl Choose {
+    pub(crate) fn choice(self) -> Choice {
+        match self {
+            Choose::Any => Choice::Any,
+            Choose::LeastLoaded => Choice::LeastLoaded,
+        }
+    }
+}
+
+/// Runs what asks places, of this machine's processes if no server is said.
+pub(crate) fn asking<T>(
+    server: Option<&Nats>,
+    ask: impl AsyncFnOnce(Client) -> Result<T>,
+) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("starting input and output")?;
+    let outcome = runtime.block_on(async {
+        let client = match server {
+            Some(server) => Client::connect(server).await?,
+            None => Client::here(),
+        };
+        ask(client).await
+    });
+    // A thread of it may wait for whoever reads what this process writes.
+    runtime.shutdown_background();
+    outcome
+}
+
 impl NatsArgs {
     pub(crate) fn nats(&self) -> Nats {
         self.credentials.at(&self.url)
@@ -102,13 +144,18 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     let allow = match allow {
         Some(path) => Allow::read(&path, &parts)?,
         None => {
-            output::talk("nothing is allowed: give an allow-list by --allow FILE");
-            Allow::nothing()
+            let names = if server.nats().is_some() { "nothing is" } else { "only listing is" };
+            output::talk(format_args!("{names} allowed: give an allow-list by --allow FILE"));
+            if server.nats().is_some() { Allow::nothing() } else { Allow::listing() }
         }
     };
     let (tell, told) = channel();
     interrupt::each(move |signal| _ = tell.send(signal))?;
-    let builder = Interface::builder().kind::<standard::Counter>().kind::<Memory>().kind::<Lease>();
+    let builder = Interface::builder()
+        .kind::<standard::Counter>()
+        .kind::<Memory>()
+        .kind::<Process>()
+        .kind::<Lease>();
     let cpus = match cpus {
         Some(cpus) => cpus,
         None => affinity::current()?.iter().collect(),
@@ -117,7 +164,11 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
         bail!("--cpus names no cpu");
     }
     let interface = builder.cores([]).adopted(cpus).per_core()?;
-    let server = Server::new(server.nats(), host.unwrap_or_else(host_name));
+    let host = host.unwrap_or_else(host_name);
+    let server = match server.nats() {
+        Some(nats) => Server::new(nats, host),
+        None => Server::here(host),
+    };
     let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
     // Also for `kumiki resource ls` on this machine; a second server of one user goes without.
     let _published = interface.publish();

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use kumiki_resource::Name;
 
 use self::row::Row;
-use crate::place::{MaybeNats, NatsArgs};
+use crate::place::{Choose, MaybeNats, NatsArgs};
 use crate::{Verdict, output};
 
 #[derive(Debug, Args)]
@@ -71,17 +71,25 @@ enum ResourceCommand {
         #[command(flatten)]
         server: NatsArgs,
     },
-    /// Make a resource at a place behind a NATS server
+    /// Make a resource at a place of another process, or machine, and print its id
+    ///
+    /// Without --nats the place is one of a process of this user on this machine (`kumiki place serve`).
+    ///
+    /// With --choose, the name's place is a pattern, such as 'hostb.*/counter/hits', and what is printed
+    /// is the place that was chosen and the id.
     Create {
         /// Its name, e.g. hostb.core3/counter/hits
-        name: Name,
+        name: String,
+        /// Make it at one of several places
+        #[arg(long, value_enum)]
+        choose: Option<Choose>,
         /// The kind's wishes, in JSON
         #[arg(default_value = "null", value_name = "JSON")]
         wishes: String,
         #[command(flatten)]
-        server: NatsArgs,
+        server: MaybeNats,
     },
-    /// Call a program part of a resource behind a NATS server, and print what it gives
+    /// Call a program part of a resource of another process, or machine, and print what it gives
     ///
     /// It runs once, or the error says that it has not, or that nobody knows.
     Call {
@@ -93,14 +101,14 @@ enum ResourceCommand {
         #[arg(default_value = "null", value_name = "JSON", allow_negative_numbers = true)]
         input: String,
         #[command(flatten)]
-        server: NatsArgs,
+        server: MaybeNats,
     },
-    /// Destroy a resource behind a NATS server
+    /// Destroy a resource of another process, or machine
     Delete {
         /// Its name, e.g. hostb.core3/counter/hits
         name: Name,
         #[command(flatten)]
-        server: NatsArgs,
+        server: MaybeNats,
     },
 }
 
@@ -156,15 +164,17 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
         ResourceCommand::Watch { place, pattern, count, json, server } => {
             watch::run(&server.nats(), &place, &pattern, count, json)
         }
-        ResourceCommand::Create { name, wishes, server } => {
-            output::line(remote::create(&server.nats(), &name, &wishes)?).map(|()| Verdict::Fine)
+        ResourceCommand::Create { name, choose, wishes, server } => {
+            let (place, id) = remote::create(server.nats().as_ref(), &name, choose, &wishes)?;
+            let line = if choose.is_some() { format!("{place} {id}") } else { id };
+            output::line(line).map(|()| Verdict::Fine)
         }
         ResourceCommand::Call { name, part, input, server } => {
-            let given = remote::call(&server.nats(), &name, &part, &input)?;
+            let given = remote::call(server.nats().as_ref(), &name, &part, &input)?;
             output::json(&given).map(|()| Verdict::Fine)
         }
         ResourceCommand::Delete { name, server } => {
-            remote::delete(&server.nats(), &name).map(|()| Verdict::Fine)
+            remote::delete(server.nats().as_ref(), &name).map(|()| Verdict::Fine)
         }
     }
 }

@@ -36,6 +36,12 @@ impl Allow {
         Allow::default()
     }
 
+    /// Names may be listed and opened, and nothing else: as for this user's other processes, if nothing is
+    /// said.
+    pub fn listing() -> Allow {
+        Allow { list: true, ..Allow::default() }
+    }
+
     /// All that the place has: where NATS' accounts let only the right ones in.
     pub fn everything() -> Allow {
         Allow { everything: true, ..Allow::default() }

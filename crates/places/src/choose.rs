@@ -10,13 +10,13 @@ use futures_util::StreamExt;
 use kumiki_resource::Pattern;
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::{Client, Inner};
+use crate::client::{Client, Inner, Way};
 use crate::error::{Error, Result};
 use crate::loads::Choice;
 use crate::part::Portable;
 use crate::remote::Remote;
 use crate::serve::{BEAT, BEATS};
-use crate::wire::Why;
+use crate::sockets;
 
 impl Client {
     /// Makes a resource at one of the places that match, `*.core*` or `hostb.*`; one that does not
@@ -41,14 +41,15 @@ impl Client {
         let mut last = Error::Gone { place: places.to_owned() };
         for place in self.choose(places, choice).await? {
             match self.create::<K>(&place, unique, spec.clone()).await {
-                Err(error) if was_not_made(&error) => last = error,
+                Err(error) if error.is_passed_over() => last = error,
                 outcome => return outcome,
             }
         }
         Err(last)
     }
 
-    /// Places that answer and match, the one first that is to be taken first.
+    /// Places that answer and match, the one first that is to be taken first. Of this machine's own places
+    /// ([`Client::here`]) any comes first.
     ///
     /// # Errors
     /// [`Error::Value`] if the pattern is none; [`Error::Nats`] if nothing can be heard.
@@ -57,9 +58,16 @@ impl Client {
             what: "choosing".to_owned(),
             why: error.to_string(),
         })?;
+        if let Way::Here = self.inner.way {
+            // All are of one machine, and do not tell how busy they are.
+            let mut places: Vec<String> = sockets::names(&sockets::folder()?)?;
+            places.retain(|place| matches.matches(place));
+            fastrand::shuffle(&mut places);
+            return Ok(places);
+        }
         let loads = Arc::clone(&self.inner.loads);
         if loads.since.get().is_none() {
-            let beats = self.inner.nats.subscribe(format!("{BEATS}>")).await;
+            let beats = self.inner.nats("hearing of places")?.subscribe(format!("{BEATS}>")).await;
             let beats = beats.map_err(|error| Error::Nats {
                 what: "hearing of places",
                 why: error.to_string(),
@@ -72,16 +80,6 @@ impl Client {
         let since = *loads.since.get().expect("it was set above");
         sleep_until(since + BEAT + BEAT / 4).await;
         Ok(loads.ordered(&matches, choice, Instant::now()))
-    }
-}
-
-/// Whether it is certain that nothing was made there, and another place may be asked.
-fn was_not_made(error: &Error) -> bool {
-    let passed = [Why::NotAllowed, Why::NoPart, Why::OtherVersion];
-    match error {
-        Error::Gone { .. } | Error::NotSent { .. } => true,
-        Error::Refused { why, .. } => passed.contains(why),
-        _ => false,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::nats::{Link, Nats};
 use crate::part::{Part, Portable};
 use crate::remote::Remote;
 use crate::session::Session;
+use crate::sockets::LIMIT;
 use crate::wire::{self, Offer, Operation, Outcome, Why};
 
 /// For how long a call is tried, if nothing else is said.
@@ -33,12 +34,21 @@ pub struct Client {
 }
 
 pub(crate) struct Inner {
-    pub(crate) nats: async_nats::Client,
-    pub(crate) link: watch::Receiver<Link>,
+    pub(crate) way: Way,
     /// For who looks at a place's leases.
     pub(crate) name: String,
     pub(crate) loads: Arc<Loads>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+/// Ways to places.
+pub(crate) enum Way {
+    Nats {
+        nats: async_nats::Client,
+        link: watch::Receiver<Link>,
+    },
+    /// Sockets of this machine's processes.
+    Here,
 }
 
 /// One place's share of a batch, and where the answers go.
@@ -61,13 +71,23 @@ impl Client {
     /// # Errors
     /// [`Error::Connect`]; credentials that cannot be read.
     pub async fn connect(nats: &Nats) -> Result<Client> {
-        let name =
-            format!("{}-{}-{:08x}", crate::host_name(), std::process::id(), fastrand::u32(..));
+        let name = client_name();
         let (nats, link) = nats.connect(&name).await?;
-        let inner =
-            Arc::new(Inner { nats, link, name, loads: Arc::default(), sessions: Mutex::default() });
+        Ok(Client::by(Way::Nats { nats, link }, name))
+    }
+
+    /// A client of places of this user's other processes on this machine ([`Server::here`](
+    /// crate::Server::here)), in a tokio runtime. Their calls are the same; a place that ends or is killed is
+    /// known at once.
+    pub fn here() -> Client {
+        Client::by(Way::Here, client_name())
+    }
+
+    fn by(way: Way, name: String) -> Client {
+        let inner = Inner { way, name, loads: Arc::default(), sessions: Mutex::default() };
+        let inner = Arc::new(inner);
         tokio::spawn(renew(Arc::downgrade(&inner)));
-        Ok(Client { inner, patience: PATIENCE })
+        Client { inner, patience: PATIENCE }
     }
 
     /// Limits for how long calls are tried: ten seconds, if nothing is said.
@@ -215,6 +235,11 @@ impl Client {
         self.ask_with_life(place, 0, operation).await.map(|(_, answer)| answer)
     }
 
+    /// Number of the life of a place.
+    pub(crate) async fn life(&self, place: &str) -> Result<u64> {
+        Ok(self.ask_with_life(place, 0, Operation::Offers).await?.0)
+    }
+
     async fn ask_with_life(
         &self,
         place: &str,
@@ -250,7 +275,7 @@ impl Client {
 
     /// Operations by messages that have room for them.
     fn chunks(&self, operations: Vec<Operation>) -> Vec<Vec<Operation>> {
-        let most = self.inner.nats.max_payload() / 2;
+        let most = self.inner.limit() / 2;
         let mut chunks: Vec<Vec<Operation>> = Vec::new();
         let mut room = 0_usize;
         for operation in operations {
@@ -272,6 +297,32 @@ impl Client {
             room = room.saturating_sub(bytes);
         }
         chunks
+    }
+}
+
+/// For who looks at a place's leases.
+fn client_name() -> String {
+    format!("{}-{}-{:08x}", crate::host_name(), std::process::id(), fastrand::u32(..))
+}
+
+impl Inner {
+    /// The connection to a NATS server, for what is done with one alone.
+    pub(crate) fn nats(&self, what: &'static str) -> Result<&async_nats::Client> {
+        match &self.way {
+            Way::Nats { nats, .. } => Ok(nats),
+            Way::Here => {
+                let why = "this client is of this machine's places, without a NATS server";
+                Err(Error::Nats { what, why: why.to_owned() })
+            }
+        }
+    }
+
+    /// Bytes of a message, at most.
+    pub(crate) fn limit(&self) -> usize {
+        match &self.way {
+            Way::Nats { nats, .. } => nats.max_payload(),
+            Way::Here => LIMIT,
+        }
     }
 }
 

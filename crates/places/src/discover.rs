@@ -7,8 +7,9 @@ use futures_util::StreamExt;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use crate::client::Client;
+use crate::client::{Client, Way};
 use crate::error::{Error, Result};
+use crate::sockets;
 use crate::wire::SERVICE;
 
 /// For how long all answers are waited for.
@@ -25,7 +26,7 @@ pub struct Seen {
     pub place: String,
     /// Number of its life.
     pub life: u64,
-    /// Kumiki's version there.
+    /// Kumiki's version there; none of a place of this machine, which does not tell.
     pub version: String,
     /// Requests so far.
     pub requests: u64,
@@ -65,6 +66,9 @@ impl Client {
     /// # Errors
     /// [`Error::Nats`] if nothing can be asked.
     pub async fn places(&self) -> Result<Vec<Seen>> {
+        if let Way::Here = self.inner.way {
+            return self.places_here().await;
+        }
         let (infos, stats) = tokio::join!(self.gather("INFO"), self.gather("STATS"));
         let stats = stats?;
         let seen = infos?.into_iter().filter_map(|info| {
@@ -83,10 +87,20 @@ impl Client {
         Ok(seen)
     }
 
+    /// Places of this machine's processes: those whose sockets somebody answers at.
+    async fn places_here(&self) -> Result<Vec<Seen>> {
+        let names = sockets::names(&sockets::folder()?)?;
+        let asked = names.into_iter().map(async |place| {
+            let life = self.with_timeout(LONGEST).life(&place).await.ok()?;
+            Some(Seen { place, life, version: String::new(), requests: 0, busy_ns: 0 })
+        });
+        Ok(futures_util::future::join_all(asked).await.into_iter().flatten().collect())
+    }
+
     /// Asks all, and waits until nobody answers any more.
     async fn gather(&self, verb: &str) -> Result<Vec<Answer>> {
         let failed = |why: String| Error::Nats { what: "asking which places there are", why };
-        let nats = &self.inner.nats;
+        let nats = self.inner.nats("asking which places there are")?;
         let inbox = nats.new_inbox();
         let mut answers =
             nats.subscribe(inbox.clone()).await.map_err(|error| failed(error.to_string()))?;

@@ -134,5 +134,17 @@ pub enum Error {
     Resource(#[from] kumiki_resource::Error),
 }
 
+impl Error {
+    /// Whether it is certain that the place has done nothing, and another one may be asked.
+    pub fn is_passed_over(&self) -> bool {
+        let passed = [Why::NotAllowed, Why::NoPart, Why::OtherVersion];
+        match self {
+            Error::Gone { .. } | Error::NotSent { .. } => true,
+            Error::Refused { why, .. } => passed.contains(why),
+            _ => false,
+        }
+    }
+}
+
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -5,7 +5,7 @@
 //! and the first serial whose answer the client has not seen; the server keeps the answer of
 //! each request from there on, and gives that instead of running a repeated one again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kumiki_resource::kind::{About, Kind};
@@ -32,6 +32,8 @@ pub struct Lease {
     /// The client has seen all answers before this one.
     first: u64,
     records: BTreeMap<u64, Outcome>,
+    /// Operations that have begun and block, each on a thread of its own.
+    running: BTreeSet<u64>,
     bytes: usize,
     seen: Instant,
 }
@@ -50,6 +52,8 @@ pub(crate) enum Before {
     New,
     /// It has run: its answer.
     Ran(Outcome),
+    /// It has begun, and blocks.
+    Runs,
     /// It is not to run.
     Refused(Refusal),
 }
@@ -72,8 +76,8 @@ impl Kind for Lease {
             return Err(Error::Kind { kind: Self::NAME, text });
         }
         pool.leases += 1;
-        let records = BTreeMap::new();
-        Ok(Lease { key, first: 1, records, bytes: 0, seen: Instant::now() })
+        let (records, running) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Lease { key, first: 1, records, running, bytes: 0, seen: Instant::now() })
     }
 
     fn destroy(self, pool: &mut LeasePool) {
@@ -115,6 +119,9 @@ impl Lease {
         if let Some(answer) = self.records.get(&serial) {
             return Before::Ran(answer.clone());
         }
+        if self.running.contains(&serial) {
+            return Before::Runs;
+        }
         if serial < self.first {
             let text = format!("operation {serial}: its client has given it up; it does not run");
             return Before::Refused(Refusal::new(Why::Forgotten, text));
@@ -123,7 +130,7 @@ impl Lease {
             let text = format!("{what}: take answers first, or ask for less at a time");
             Before::Refused(Refusal::new(Why::Full, text))
         };
-        if self.records.len() >= MOST_RECORDS {
+        if self.records.len() + self.running.len() >= MOST_RECORDS {
             return full(format!("{MOST_RECORDS} answers are kept for this client, the limit"));
         }
         if pool.bytes >= MOST_BYTES {
@@ -132,6 +139,18 @@ impl Lease {
             ));
         }
         Before::New
+    }
+
+    /// Notes an operation that has begun, and blocks.
+    pub(crate) fn runs(&mut self, serial: u64) {
+        self.running.insert(serial);
+    }
+
+    /// Keeps the answer of an operation that has blocked, if its client has not given it up meanwhile.
+    pub(crate) fn ended(&mut self, serial: u64, answer: Outcome, pool: &mut LeasePool) {
+        if self.running.remove(&serial) && serial >= self.first {
+            self.keep(serial, answer, pool);
+        }
     }
 
     /// Keeps the answer of an operation that has just run.
@@ -183,6 +202,20 @@ mod tests {
         assert_eq!(pool.bytes, RECORD + 3);
         lease.destroy(&mut pool);
         assert_eq!((pool.leases, pool.bytes), (0, 0));
+    }
+
+    #[test]
+    fn what_blocks_runs_once_and_is_kept_unless_it_was_given_up() {
+        let mut pool = LeasePool::default();
+        let mut lease = Lease::create(7, &mut pool).unwrap();
+        lease.runs(1);
+        lease.runs(2);
+        assert_eq!(lease.before(1, &pool), Before::Runs);
+        lease.ended(1, answer("a"), &mut pool);
+        assert_eq!(lease.before(1, &pool), Before::Ran(answer("a")));
+        lease.begin(7, 3, &mut pool);
+        lease.ended(2, answer("b"), &mut pool);
+        assert_eq!(pool.bytes, 0, "nobody will ask for it");
     }
 
     #[test]

@@ -39,27 +39,34 @@
 
 mod allow;
 mod allow_file;
+mod blocked;
 mod changes;
 mod choose;
 mod client;
 mod discover;
 mod error;
+mod here;
 mod json;
 mod lease;
 mod loads;
 mod nats;
+mod near;
 mod once;
 mod part;
 mod parts;
 mod remote;
+#[cfg(feature = "run")]
+pub mod run;
 mod serve;
 mod session;
 mod site;
+mod sockets;
 pub mod standard;
 mod watch;
 pub mod wire;
 
 pub use allow::Allow;
+pub use blocked::MOST_BLOCKED;
 pub use client::Client;
 pub use discover::Seen;
 pub use error::{Error, Result};
@@ -67,7 +74,7 @@ pub use json::{from_json, to_json};
 pub use lease::{Lease, LeasePool, MOST_BYTES, MOST_LEASES, MOST_RECORDS};
 pub use loads::Choice;
 pub use nats::Nats;
-pub use part::{Part, Portable};
+pub use part::{Block, Part, Portable, Run, Work};
 pub use parts::Parts;
 pub use remote::Remote;
 pub use serve::{Served, Server, host_name};

@@ -32,8 +32,9 @@ use async_nats::RequestErrorKind;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::client::Inner;
+use crate::client::{Inner, Way};
 use crate::error::Error;
+use crate::near::Sent;
 use crate::session::{Held, Session};
 use crate::wire::{self, Asked, Granted, Operation, Outcome, Reply, Why};
 
@@ -134,7 +135,7 @@ impl Inner {
             };
             bound = Some(lease);
             let bytes = self.message(session, lease, life, &left[..count])?;
-            let limit = self.nats.max_payload();
+            let limit = self.limit();
             if bytes.len() > limit {
                 return Err(Failure::TooLarge { bytes: bytes.len(), limit });
             }
@@ -191,7 +192,8 @@ impl Inner {
                 }
                 Tried::Nobody if !again => return Err(Failure::Gone),
                 Tried::Nobody => {
-                    if Instant::now() + RETURN > deadline {
+                    // Where it was at a socket, nobody comes back who knows of it.
+                    if self.is_here() || Instant::now() + RETURN > deadline {
                         return Err(unknown("it has gone before it answered"));
                     }
                     tokio::time::sleep(RETURN).await;
@@ -206,7 +208,9 @@ impl Inner {
 
     /// Waits until there is a connection.
     async fn wait_for_link(&self, sent: bool, deadline: Instant) -> Result<(), Failure> {
-        let mut link = self.link.clone();
+        // A socket is connected when it is needed.
+        let Way::Nats { link, .. } = &self.way else { return Ok(()) };
+        let mut link = link.clone();
         let up = timeout_at(deadline, link.wait_for(|link| link.up)).await;
         match up {
             Ok(Ok(_)) => Ok(()),
@@ -292,10 +296,13 @@ impl Inner {
         bytes: Bytes,
         until: Instant,
     ) -> Result<Tried, Failure> {
-        let mut link = self.link.clone();
+        let Way::Nats { nats, link } = &self.way else {
+            return self.send_here(session, &bytes, until).await;
+        };
+        let mut link = link.clone();
         let made = link.borrow_and_update().made;
         let request = async_nats::Request::new().payload(bytes).timeout(None);
-        let answer = self.nats.send_request(session.subject.to_string(), request);
+        let answer = nats.send_request(session.subject.to_string(), request);
         tokio::select! {
             answer = answer => match answer {
                 Ok(message) => match wire::parse::<Reply>(&message.payload) {
@@ -313,6 +320,35 @@ impl Inner {
             // Made anew, not just lost: until then nothing can be asked.
             _ = link.wait_for(|link| link.up && link.made != made) => Ok(Tried::Silent),
             () = sleep_until(until) => Ok(Tried::Silent),
+        }
+    }
+}
+
+impl Inner {
+    fn is_here(&self) -> bool {
+        matches!(self.way, Way::Here)
+    }
+
+    /// Sends a message to a place's socket, and waits for its answer until `until`, or the place has gone.
+    async fn send_here(
+        &self,
+        session: &Session,
+        bytes: &[u8],
+        until: Instant,
+    ) -> Result<Tried, Failure> {
+        let connection = session.near().await;
+        let connection = connection.map_err(|error| Failure::NotSent(error.to_string()))?;
+        let Some(near) = connection else { return Ok(Tried::Nobody) };
+        match timeout_at(until, near.ask(bytes)).await {
+            Ok(Sent::Answered(message)) => match wire::parse::<Reply>(&message) {
+                Ok(reply) => Ok(Tried::Answered(reply)),
+                Err(why) => Err(Failure::Unknown(why)),
+            },
+            // It has gone: a new connection tells whether another one is there.
+            Ok(Sent::Not) if session.near().await.is_ok_and(|near| near.is_none()) => {
+                Ok(Tried::Nobody)
+            }
+            Ok(Sent::Not | Sent::Lost) | Err(_) => Ok(Tried::Silent),
         }
     }
 }

@@ -5,10 +5,11 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kumiki_resource::kind::Kind;
-use kumiki_resource::{Error, Id, Interface, Place, Rights};
+use kumiki_resource::{Error, Handle, Id, Interface, Place, Rights};
 
 use crate::allow::Allow;
-use crate::part::{Part, Portable};
+use crate::blocked::{MOST_BLOCKED, Rest};
+use crate::part::{Block, Part, Portable, Run};
 use crate::wire::{self, Offer, Operation, Outcome, Refusal, Why};
 
 /// Kinds that can be made and program parts that can be called from afar.
@@ -30,7 +31,14 @@ struct Made {
 #[derive(Clone, Copy)]
 struct Called {
     version: u32,
-    call: fn(&Interface, Id, &[u8]) -> Outcome,
+    blocks: bool,
+    call: fn(&Interface, Id, &[u8]) -> Result<Begun, Refusal>,
+}
+
+/// An operation that has run, or its part that may block.
+pub(crate) enum Begun {
+    Ran(Outcome),
+    Blocks(Rest),
 }
 
 impl fmt::Debug for Parts {
@@ -65,16 +73,32 @@ impl Parts {
 
     /// Adds a program part.
     #[must_use]
-    pub fn part<P: Part>(mut self) -> Parts {
-        let kind = <P::Kind as Kind>::NAME;
-        let call = |interface: &Interface, id, input: &[u8]| {
-            let input = wire::read::<P::In>(input)
-                .map_err(|error| bad(<P::Kind as Kind>::NAME, P::NAME, &error))?;
-            let handle = interface.of_id::<P::Kind>(id).map_err(|error| refused(&error))?;
+    pub fn part<P: Run>(self) -> Parts {
+        self.called::<P>(false, |interface, id, input| {
+            let (handle, input) = taken::<P>(interface, id, input)?;
             let output = interface.with(&handle, |resource, pool| P::run(resource, pool, input));
-            answer(&output.map_err(|error| refused(&error))?)
-        };
-        self.parts.insert((kind, P::NAME), Called { version: P::VERSION, call });
+            Ok(Begun::Ran(answer(&output.map_err(|error| refused(&error))?)))
+        })
+    }
+
+    /// Adds a program part that may block.
+    #[must_use]
+    pub fn blocking<P: Block>(self) -> Parts {
+        self.called::<P>(true, |interface, id, input| {
+            let (handle, input) = taken::<P>(interface, id, input)?;
+            let work = interface.with(&handle, |resource, pool| P::begin(resource, pool, input));
+            let work = work.map_err(|error| refused(&error))?;
+            Ok(Begun::Blocks(Box::new(move || caught(|| answer(&work())))))
+        })
+    }
+
+    fn called<P: Part>(
+        mut self,
+        blocks: bool,
+        call: fn(&Interface, Id, &[u8]) -> Result<Begun, Refusal>,
+    ) -> Parts {
+        let of = (<P::Kind as Kind>::NAME, P::NAME);
+        self.parts.insert(of, Called { version: P::VERSION, blocks, call });
         self
     }
 
@@ -107,39 +131,43 @@ impl Parts {
         kinds.chain(parts).collect()
     }
 
-    /// Runs an operation that has an effect, on the thread of `place`'s owner.
+    /// Runs an operation that has an effect, or begins it, on the thread of `place`'s owner.
     pub(crate) fn run(
         &self,
         allow: &Allow,
         interface: &Interface,
         place: Place,
         operation: &Operation,
-    ) -> Outcome {
+        may_block: bool,
+    ) -> Begun {
         let run = || match operation {
             Operation::Create { kind, version, unique, spec } => {
                 let made = self.made(kind)?;
                 require(allow.creates(kind), kind, "create")?;
                 same(made.version, *version, kind)?;
-                (made.create)(interface, place, unique.as_deref(), spec)
+                Ok(Begun::Ran((made.create)(interface, place, unique.as_deref(), spec)))
             }
             Operation::Destroy { id, kind } => {
                 let made = self.made(kind)?;
                 require(allow.destroys(kind), kind, "destroy")?;
-                (made.destroy)(interface, at(place, *id)?)
+                Ok(Begun::Ran((made.destroy)(interface, at(place, *id)?)))
             }
             Operation::Call { id, kind, part, version, input } => {
                 let called = self.parts.get(&(kind.as_str(), part.as_str()));
                 let called = called.ok_or_else(|| self.no_part(kind, part))?;
                 require(allow.calls(kind, part), kind, part)?;
                 same(called.version, *version, &format!("{kind}.{part}"))?;
+                if called.blocks && !may_block {
+                    let text = format!(
+                        "{MOST_BLOCKED} operations block at this place, which is the limit: ask later"
+                    );
+                    return Err(Refusal::new(Why::Full, text));
+                }
                 (called.call)(interface, at(place, *id)?, input)
             }
             _ => Err(Refusal::new(Why::Unreadable, "an operation that has no effect")),
         };
-        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
-            let text = kumiki_resource::Panic::new(payload).to_string();
-            Err(Refusal::new(Why::Panicked, text))
-        })
+        caught(run).unwrap_or_else(|refusal| Begun::Ran(Err(refusal)))
     }
 
     fn made(&self, kind: &str) -> Result<&Made, Refusal> {
@@ -160,6 +188,26 @@ impl Parts {
         let text = format!("kind {kind} has no program part {part} here: there are {known}");
         Refusal::new(Why::NoPart, text)
     }
+}
+
+/// Runs it; a panic of it becomes a refusal.
+fn caught<T>(run: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
+        let text = kumiki_resource::Panic::new(payload).to_string();
+        Err(Refusal::new(Why::Panicked, text))
+    })
+}
+
+/// The resource and the input of a call.
+fn taken<P: Part>(
+    interface: &Interface,
+    id: Id,
+    input: &[u8],
+) -> Result<(Handle<P::Kind>, P::In), Refusal> {
+    let input = wire::read::<P::In>(input)
+        .map_err(|error| bad(<P::Kind as Kind>::NAME, P::NAME, &error))?;
+    let handle = interface.of_id::<P::Kind>(id).map_err(|error| refused(&error))?;
+    Ok((handle, input))
 }
 
 /// An id that a client has sent, if it is of this place.

@@ -13,25 +13,28 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
-use async_nats::service::ServiceExt;
 use async_nats::service::endpoint::Endpoint;
+use async_nats::service::{self, ServiceExt};
 use async_nats::{Client, RequestErrorKind};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use kumiki_resource::{Interface, Manager, Name};
 use kumiki_sys::affinity;
 use serde::{Deserialize, Serialize};
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::allow::Allow;
+use crate::blocked::{Ended, MOST_BLOCKED, Threads, Waiting, Waits};
 use crate::changes::CHANGES;
 use crate::error::{Error, Result};
+use crate::here::Desk;
 use crate::lease::Lease;
 use crate::nats::Nats;
 use crate::parts::Parts;
-use crate::site::Site;
+use crate::site::{Answered, LOOK, Site};
 use crate::wire::{self, Operation, Request, SERVICE, SUBJECT};
 
 /// Prefix of a place's name in the subject of its beats.
@@ -42,9 +45,6 @@ pub(crate) const BEAT: Duration = Duration::from_secs(2);
 const TAKEN: Duration = Duration::from_secs(2);
 /// For how long a client's lease holds after its last request, if nothing else is said.
 const HOLDS: Duration = Duration::from_secs(60);
-/// Between two looks whether threads of this process ask, of a thread that manages its place, and
-/// whether names have changed, of one that is watched.
-const LOOK: Duration = Duration::from_millis(50);
 /// For how long a place that ends lets its last answers leave.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -65,7 +65,8 @@ pub(crate) struct Beat {
 /// An interface to be served.
 #[derive(Debug)]
 pub struct Server {
-    nats: Nats,
+    /// None: for this machine's processes.
+    nats: Option<Nats>,
     host: String,
     parts: Parts,
     allow: Allow,
@@ -90,7 +91,16 @@ impl Server {
     /// [told](Self::allow).
     pub fn new(nats: Nats, host: impl Into<String>) -> Server {
         let (parts, allow) = (Parts::new(), Allow::nothing());
-        Server { nats, host: host.into(), parts, allow, holds: HOLDS, manages: false }
+        let (nats, host) = (Some(nats), host.into());
+        Server { nats, host, parts, allow, holds: HOLDS, manages: false }
+    }
+
+    /// Places called `name.core0`, `name.core1`, … for other processes of this user on this machine, at
+    /// sockets; `Client::here` calls them. It lets them list names, and nothing else until it is
+    /// [told](Self::allow).
+    pub fn here(name: impl Into<String>) -> Server {
+        let (parts, allow) = (Parts::new(), Allow::listing());
+        Server { nats: None, host: name.into(), parts, allow, holds: HOLDS, manages: false }
     }
 
     /// Kinds and parts that exist.
@@ -129,7 +139,7 @@ impl Server {
     /// answer.
     ///
     /// # Errors
-    /// [`Error::Host`]; [`Error::Connect`]; [`Error::PlaceTaken`]; an interface without the kind
+    /// [`Error::Host`]; [`Error::Connect`], or of a socket; [`Error::PlaceTaken`]; an interface without the kind
     /// [`Lease`]; no thread to be had.
     pub fn serve(self, interface: &Interface) -> Result<Served> {
         check_host(&self.host)?;
@@ -140,6 +150,8 @@ impl Server {
         for place in interface.places() {
             let core = interface.place_name(place)?;
             let name = format!("{}.{core}", self.host);
+            let runtime = runtime(place.0)?;
+            let (tell, blocked) = unbounded_channel();
             let site = Site {
                 interface: interface.clone(),
                 place,
@@ -149,10 +161,11 @@ impl Server {
                 holds: self.holds,
                 parts: self.parts.clone(),
                 allow: self.allow.clone(),
+                threads: Threads::new(runtime.handle().clone(), tell),
                 heard: Mutex::new(None),
                 told: AtomicU64::new(0),
             };
-            let serving = start(site, &self, tell_end.clone())?;
+            let serving = start(site, runtime, blocked, &self, tell_end.clone())?;
             served.places.push(serving);
         }
         Ok(served)
@@ -200,14 +213,26 @@ fn check_host(host: &str) -> Result<()> {
     Ok(())
 }
 
+/// A place's input and output, and threads for what blocks there.
+fn runtime(number: u16) -> Result<Runtime> {
+    let mut runtime = runtime::Builder::new_current_thread();
+    runtime
+        .enable_all()
+        .thread_name(format!("kumiki-part-{number}"))
+        // A connection that is made anew looks its server's name up on such a thread.
+        .max_blocking_threads(MOST_BLOCKED + 2);
+    let what = "starting a place's input and output".to_owned();
+    runtime.build().map_err(|source| Error::Io { what, source })
+}
+
 fn start(
     site: Site,
+    runtime: Runtime,
+    blocked: UnboundedReceiver<Ended>,
     server: &Server,
     tell_end: watch::Sender<Option<Arc<Error>>>,
 ) -> Result<Serving> {
     let io = |what| move |source| Error::Io { what, source };
-    let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(io("starting a place's input and output".to_owned()))?;
     let (nats, host, name) = (server.nats.clone(), server.host.clone(), site.name.clone());
     let manages = server.manages;
     let (stop, stopped) = oneshot::channel();
@@ -218,7 +243,11 @@ fn start(
         runtime.block_on(async move {
             let opened = async {
                 let manager = manages.then(|| manager(&site)).transpose()?;
-                Ok((Post::open(site, &nats, &host).await?, manager))
+                let begun = match &nats {
+                    Some(nats) => Begun::Post(Post::open(site, blocked, nats, &host).await?),
+                    None => Begun::Desk(Desk::open(site, blocked)?),
+                };
+                Ok((begun, manager))
             };
             let (begun, manager) = match opened.await {
                 Ok(opened) => opened,
@@ -227,10 +256,16 @@ fn start(
             if tell.send(Ok(())).is_err() {
                 return;
             }
-            if let Err(error) = begun.serve(manager, stopped).await {
+            let served = match begun {
+                Begun::Post(post) => post.serve(manager, stopped).await,
+                Begun::Desk(desk) => desk.serve(manager, stopped).await,
+            };
+            if let Err(error) = served {
                 tell_end.send_replace(Some(Arc::new(error)));
             }
         });
+        // What blocks goes on, and nobody hears what it gives.
+        runtime.shutdown_background();
     };
     let thread = kumiki_crew::with_signals_blocked(|| {
         Builder::new().name(format!("kumiki-at-{number}")).spawn(work)
@@ -241,6 +276,12 @@ fn start(
         Err(Error::Nats { what: "starting a place", why: "its thread has ended".to_owned() })
     });
     outcome.map(|()| serving)
+}
+
+/// A place that is open: behind a NATS server, or at a socket.
+enum Begun {
+    Post(Post),
+    Desk(Desk),
 }
 
 /// Makes the calling thread the manager of a place, on its cpu.
@@ -255,13 +296,20 @@ struct Post {
     site: Site,
     client: Client,
     requests: Endpoint,
+    blocked: UnboundedReceiver<Ended>,
+    waiting: Waiting<service::Request>,
     beats: async_nats::Subscriber,
     service: async_nats::service::Service,
     since: Instant,
 }
 
 impl Post {
-    async fn open(site: Site, nats: &Nats, host: &str) -> Result<Post> {
+    async fn open(
+        site: Site,
+        blocked: UnboundedReceiver<Ended>,
+        nats: &Nats,
+        host: &str,
+    ) -> Result<Post> {
         let failed =
             |what| move |why: async_nats::Error| Error::Nats { what, why: why.to_string() };
         let (client, _) = nats.connect(&site.name).await?;
@@ -292,7 +340,8 @@ impl Post {
         let beats = client.subscribe(format!("{BEATS}{}", site.name)).await;
         let beats = beats.map_err(|error| failed("hearing a place's beats")(error.into()))?;
         client.flush().await.map_err(|error| failed("opening a place")(error.into()))?;
-        Ok(Post { site, client, requests, beats, service, since: Instant::now() })
+        let (waiting, since) = (Waiting::default(), Instant::now());
+        Ok(Post { site, client, requests, blocked, waiting, beats, service, since })
     }
 
     /// Serves until it is stopped.
@@ -307,7 +356,7 @@ impl Post {
             ticks
         };
         let mut beat = every(BEAT);
-        let mut leases = every((self.site.holds / 4).max(Duration::from_millis(10)));
+        let mut leases = every(self.site.lease_check());
         let mut look = every(LOOK);
         let (mut busy, mut beaten) = (Duration::ZERO, Instant::now());
         loop {
@@ -331,13 +380,17 @@ impl Post {
                     self.tell().await;
                 }
                 _ = leases.tick() => self.site.end_leases()?,
-                Some(request) = self.requests.next() => {
-                    let limit = self.client.max_payload();
+                Some(ended) = self.blocked.recv() => {
                     let begin = Instant::now();
-                    let reply = self.site.answer(&request.message.payload, limit);
+                    let of = ended.of;
+                    self.site.ended(ended)?;
+                    for Waits { to, .. } in self.waiting.take(of) {
+                        self.answer(to, true).await;
+                    }
                     busy += begin.elapsed();
-                    // Who does not hear it asks again.
-                    let _ = request.respond(Ok(reply)).await;
+                }
+                Some(request) = self.requests.next() => {
+                    busy += self.answer(request, false).await;
                 }
                 else => break,
             }
@@ -345,10 +398,30 @@ impl Post {
                 manager.serve();
             }
         }
+        for Waits { payload, to, .. } in self.waiting.take_all() {
+            let _ = to.respond(Ok(self.site.give_up(&payload))).await;
+        }
         let _ = self.service.stop().await;
         // What was answered leaves; a server that is not there keeps nobody.
         let _ = tokio::time::timeout(LAST, self.client.flush()).await;
         Ok(())
+    }
+
+    /// Answers a request, or keeps it until what it waits for has ended; gives the time that it took.
+    async fn answer(&mut self, request: service::Request, has_waited: bool) -> Duration {
+        let begin = Instant::now();
+        let limit = self.client.max_payload();
+        let answered = self.site.answer(&request.message.payload, limit, has_waited);
+        let took = begin.elapsed();
+        match answered {
+            // Who does not hear it asks again.
+            Answered::Reply(reply) => _ = request.respond(Ok(reply)).await,
+            Answered::Waits { of, first } => {
+                let payload = request.message.payload.clone();
+                self.waiting.add(of, Waits { payload, to: request, first });
+            }
+        }
+        took
     }
 
     /// Tells those who watch what has changed.

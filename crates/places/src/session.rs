@@ -4,16 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::error::Result;
+use crate::near::Near;
 use crate::wire::{Granted, SUBJECT};
 
 /// Client's view of one place.
-#[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) place: Arc<str>,
     pub(crate) subject: Arc<str>,
     state: Mutex<State>,
     /// Held while a lease is asked for: one is enough.
     pub(crate) greeting: tokio::sync::Mutex<()>,
+    /// The connection to a place at a socket.
+    near: tokio::sync::Mutex<Option<Arc<Near>>>,
 }
 
 #[derive(Debug)]
@@ -35,7 +38,6 @@ pub(crate) struct Held {
 }
 
 /// Serials of a request that is under way.
-#[derive(Debug)]
 pub(crate) struct Ticket {
     session: Arc<Session>,
     first: u64,
@@ -50,11 +52,22 @@ impl Session {
             subject: format!("{SUBJECT}{place}").into(),
             state: Mutex::new(state),
             greeting: tokio::sync::Mutex::new(()),
+            near: tokio::sync::Mutex::new(None),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection to the place's socket, made anew if it has ended; none if nobody is there.
+    pub(crate) async fn near(&self) -> Result<Option<Arc<Near>>> {
+        let mut near = self.near.lock().await;
+        if let Some(near) = near.as_ref().filter(|near| !near.has_ended()) {
+            return Ok(Some(Arc::clone(near)));
+        }
+        *near = Near::connect(&self.place).await?.map(Arc::new);
+        Ok(near.clone())
     }
 
     pub(crate) fn lease(&self) -> Option<Held> {

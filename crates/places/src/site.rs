@@ -6,16 +6,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kumiki_resource::{Id, Interface, Listed, Name, Pattern, Place, Rights};
+use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place, Rights};
 
 use crate::allow::Allow;
+use crate::blocked::{Awaited, Ended, Threads};
 use crate::changes::{Changes, HOLDS, Heard, Watching};
 use crate::lease::{Before, Lease, LeasePool};
-use crate::parts::{Parts, answer, refused};
+use crate::parts::{Begun, Parts, answer, refused};
 use crate::wire::{
     self, Granted, MOST_OPERATIONS, Operation, Outcome, Refusal, Reply, Request, Why,
 };
 
+/// Between two looks whether threads of this process ask, of a thread that manages its place, and
+/// whether names have changed, of one that is watched.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of a reply beside its answers, at most.
 const REPLY: usize = 64;
 /// Bytes of an answer beside what it holds, at most.
@@ -35,10 +39,25 @@ pub(crate) struct Site {
     pub(crate) holds: Duration,
     pub(crate) parts: Parts,
     pub(crate) allow: Allow,
+    /// For operations that block.
+    pub(crate) threads: Threads,
     /// Changes of its names, while somebody watches, and the number of the last message with some.
     pub(crate) heard: Mutex<Option<Heard>>,
     pub(crate) told: AtomicU64,
 }
+
+/// Reply to a message, or the operation that it waits for.
+pub(crate) enum Answered {
+    Reply(Bytes),
+    Waits {
+        of: Awaited,
+        /// The request's first serial.
+        first: u64,
+    },
+}
+
+/// An operation's outcome, or that it blocks.
+type Now = std::result::Result<Outcome, Awaited>;
 
 impl Site {
     fn heard(&self) -> MutexGuard<'_, Option<Heard>> {
@@ -90,11 +109,12 @@ impl Site {
         Ok(Watching { life: self.life, number: self.told(), holds_ms })
     }
 
-    /// Answers a message, in `limit` bytes at most.
-    pub(crate) fn answer(&self, message: &[u8], limit: usize) -> Bytes {
+    /// Answers a message, in `limit` bytes at most. Of one that `has_waited`, operations have begun.
+    pub(crate) fn answer(&self, message: &[u8], limit: usize, has_waited: bool) -> Answered {
+        let reply = |answers| Answered::Reply(self.written(answers));
         let request = match wire::parse::<Request>(message) {
             Ok(request) => request,
-            Err(text) => return self.written(vec![Err(Refusal::new(Why::Unreadable, text))]),
+            Err(text) => return reply(vec![Err(Refusal::new(Why::Unreadable, text))]),
         };
         let count = request.operations.len();
         if count > MOST_OPERATIONS {
@@ -102,11 +122,34 @@ impl Site {
                 "{count} operations in one request are more than {MOST_OPERATIONS}: send less at \
                  a time"
             );
-            return self.written(vec![Err(Refusal::new(Why::Unreadable, text))]);
+            return reply(vec![Err(Refusal::new(Why::Unreadable, text))]);
         }
-        let run = self.interface.run(self.place, || self.run(&request, limit));
-        let answers = run.unwrap_or_else(|error| vec![Err(refused(&error)); count.max(1)]);
-        self.written(answers)
+        let run = self.interface.run(self.place, || self.run(&request, limit, has_waited));
+        match run.unwrap_or_else(|error| Ok(vec![Err(refused(&error)); count.max(1)])) {
+            Ok(answers) => reply(answers),
+            Err(of) => {
+                let first = request.operations.first().map_or(0, |(serial, _)| *serial);
+                Answered::Waits { of, first }
+            }
+        }
+    }
+
+    /// Refuses all of a message of which operations have begun, as the place ends.
+    pub(crate) fn give_up(&self, message: &[u8]) -> Bytes {
+        let count = wire::parse::<Request>(message).map_or(1, |request| request.operations.len());
+        let text = format!("{} has ended while it ran", self.name);
+        self.written(vec![Err(Refusal::new(Why::Died, text)); count])
+    }
+
+    /// Keeps the answer of an operation that has blocked.
+    pub(crate) fn ended(&self, ended: Ended) -> kumiki_resource::Result<()> {
+        let Ended { of: Awaited { lease, serial }, outcome } = ended;
+        self.interface.run(self.place, || {
+            // Its client has gone, and its lease with it.
+            let Ok(lease) = self.interface.of_id::<Lease>(lease) else { return };
+            let keep = |lease: &mut Lease, pool: &mut LeasePool| lease.ended(serial, outcome, pool);
+            let _ = self.interface.with(&lease, keep);
+        })
     }
 
     fn written(&self, answers: Vec<Outcome>) -> Bytes {
@@ -114,10 +157,15 @@ impl Site {
         wire::message(&reply).unwrap_or_else(|_| Bytes::from_static(&[wire::VERSION]))
     }
 
-    /// Runs the operations, on the owner's thread. One whose client is not known to have a
-    /// lease is at least answered.
-    fn run(&self, request: &Request, limit: usize) -> Vec<Outcome> {
-        let all = |refusal: Refusal| vec![Err(refusal); request.operations.len().max(1)];
+    /// Runs the operations, on the owner's thread, or tells the first one that blocks. One whose client
+    /// is not known to have a lease is at least answered.
+    fn run(
+        &self,
+        request: &Request,
+        limit: usize,
+        has_waited: bool,
+    ) -> std::result::Result<Vec<Outcome>, Awaited> {
+        let all = |refusal: Refusal| Ok(vec![Err(refusal); request.operations.len().max(1)]);
         if request.life != 0 && request.life != self.life {
             return all(Refusal::new(
                 Why::OtherLife,
@@ -128,6 +176,10 @@ impl Site {
             0 => None,
             lease => match self.begin(Id::from_u64(lease), request) {
                 Ok(lease) => Some(lease),
+                Err(_) if has_waited => {
+                    let text = "its client's lease has ended while it ran";
+                    return all(Refusal::new(Why::Died, text));
+                }
                 Err(refusal) => return all(refusal),
             },
         };
@@ -135,23 +187,22 @@ impl Site {
         let mut room = limit.saturating_sub(REPLY + ANSWER * request.operations.len());
         let one = |(serial, operation): &(u64, Operation)| {
             let outcome = match (&lease, operation.has_effect()) {
-                (_, false) => self.look(operation),
+                (_, false) => Ok(self.look(operation)),
                 (Some(lease), true) => self.once(lease, *serial, operation, limit),
                 (None, true) => {
-                    Err(Refusal::new(Why::NoLease, "an operation that has an effect needs a lease"))
+                    let text = "an operation that has an effect needs a lease";
+                    Ok(Err(Refusal::new(Why::NoLease, text)))
                 }
             };
-            self.fitted(outcome, &mut room, limit)
+            outcome.map(|outcome| self.fitted(outcome, &mut room, limit))
         };
-        request.operations.iter().map(one).collect()
+        // All begin before one is waited for.
+        let outcomes: Vec<_> = request.operations.iter().map(one).collect();
+        outcomes.into_iter().collect()
     }
 
     /// Finds the client's lease, and notes that it lives.
-    fn begin(
-        &self,
-        lease: Id,
-        request: &Request,
-    ) -> Result<kumiki_resource::Handle<Lease>, Refusal> {
+    fn begin(&self, lease: Id, request: &Request) -> Result<Handle<Lease>, Refusal> {
         let none = || {
             let text = format!("{} has no such lease: it has ended", self.name);
             Refusal::new(Why::NoLease, text)
@@ -166,26 +217,40 @@ impl Site {
     }
 
     /// Runs an operation, or gives the answer that it gave before.
-    fn once(
-        &self,
-        lease: &kumiki_resource::Handle<Lease>,
-        serial: u64,
-        operation: &Operation,
-        limit: usize,
-    ) -> Outcome {
+    fn once(&self, lease: &Handle<Lease>, serial: u64, operation: &Operation, limit: usize) -> Now {
         let before = |lease: &mut Lease, pool: &mut LeasePool| lease.before(serial, pool);
-        match self.interface.with(lease, before).map_err(|error| refused(&error))? {
-            Before::Ran(outcome) => outcome,
-            Before::Refused(refusal) => Err(refusal),
-            Before::New => {
-                let run = self.parts.run(&self.allow, &self.interface, self.place, operation);
-                let outcome = run.and_then(|answer| too_large(answer, limit));
-                let kept = outcome.clone();
-                let keep = |lease: &mut Lease, pool: &mut LeasePool| lease.keep(serial, kept, pool);
-                self.interface.with(lease, keep).map_err(|error| refused(&error))?;
-                outcome
-            }
+        let before = match self.interface.with(lease, before) {
+            Ok(before) => before,
+            Err(error) => return Ok(Err(refused(&error))),
+        };
+        let of = Awaited { lease: lease.id(), serial };
+        match before {
+            Before::Ran(outcome) => Ok(outcome),
+            Before::Runs => Err(of),
+            Before::Refused(refusal) => Ok(Err(refusal)),
+            Before::New => match self.begun(operation) {
+                Begun::Ran(run) => {
+                    let outcome = run.and_then(|answer| too_large(answer, limit));
+                    let kept = outcome.clone();
+                    let keep =
+                        |lease: &mut Lease, pool: &mut LeasePool| lease.keep(serial, kept, pool);
+                    let kept = self.interface.with(lease, keep);
+                    Ok(kept.map_err(|error| refused(&error)).and(outcome))
+                }
+                Begun::Blocks(rest) => {
+                    // It was found a moment ago, by the same thread.
+                    let _ = self.interface.with(lease, |lease, _| lease.runs(serial));
+                    let rest = move || rest().and_then(|answer| too_large(answer, limit));
+                    self.threads.start(of, Box::new(rest));
+                    Err(of)
+                }
+            },
         }
+    }
+
+    fn begun(&self, operation: &Operation) -> Begun {
+        let may_block = self.threads.have_room();
+        self.parts.run(&self.allow, &self.interface, self.place, operation, may_block)
     }
 
     /// Answers an operation that changes nothing that others see.
@@ -256,6 +321,11 @@ impl Site {
             }
             None => Err(Refusal::new(Why::AskAgain, "")),
         }
+    }
+
+    /// Between two looks whether leases have ended.
+    pub(crate) fn lease_check(&self) -> Duration {
+        (self.holds / 4).max(Duration::from_millis(10))
     }
 
     /// Destroys the leases of clients that nothing was heard of.

@@ -5,7 +5,7 @@ use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Memory, MemoryPool, Place, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::part::{Part, Portable};
+use crate::part::{Part, Portable, Run};
 use crate::parts::Parts;
 
 /// A number that somebody counts with.
@@ -46,7 +46,9 @@ impl Part for Add {
     const NAME: &'static str = "add";
     type In = i64;
     type Out = i64;
+}
 
+impl Run for Add {
     fn run(counter: &mut Counter, (): &mut (), more: i64) -> i64 {
         counter.0 = counter.0.wrapping_add(more);
         counter.0
@@ -62,7 +64,9 @@ impl Part for Get {
     const NAME: &'static str = "get";
     type In = ();
     type Out = i64;
+}
 
+impl Run for Get {
     fn run(counter: &mut Counter, (): &mut (), (): ()) -> i64 {
         counter.0
     }
@@ -110,7 +114,9 @@ impl Part for Read {
     const NAME: &'static str = "read";
     type In = Stretch;
     type Out = Result<Bytes, String>;
+}
 
+impl Run for Read {
     fn run(memory: &mut Memory, _: &mut MemoryPool, input: Stretch) -> Self::Out {
         let Stretch { frame, at, bytes } = input;
         let wrong = beyond(memory, frame, at, bytes);
@@ -129,7 +135,9 @@ impl Part for Write {
     const NAME: &'static str = "write";
     type In = Written;
     type Out = Result<(), String>;
+}
 
+impl Run for Write {
     fn run(memory: &mut Memory, _: &mut MemoryPool, input: Written) -> Self::Out {
         let Written { frame, at, bytes } = input;
         let wrong = beyond(memory, frame, at, bytes.len());
@@ -139,13 +147,16 @@ impl Part for Write {
     }
 }
 
-/// All of these.
+/// All of these, and with the feature `run` processes.
 pub fn parts() -> Parts {
-    Parts::new()
+    let parts = Parts::new()
         .kind::<Counter>()
         .part::<Add>()
         .part::<Get>()
         .kind::<Memory>()
         .part::<Read>()
-        .part::<Write>()
+        .part::<Write>();
+    #[cfg(feature = "run")]
+    let parts = crate::run::add_to(parts);
+    parts
 }

@@ -108,7 +108,7 @@ impl Client {
     }
 
     async fn hear(&self, subject: String) -> Result<Subscriber> {
-        let heard = self.inner.nats.subscribe(subject).await;
+        let heard = self.inner.nats("watching a place")?.subscribe(subject).await;
         heard.map_err(|error| Error::Nats { what: "watching a place", why: error.to_string() })
     }
 }

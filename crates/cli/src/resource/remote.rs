@@ -1,6 +1,7 @@
 //! Resources of places behind a NATS server: listed, made, called, destroyed.
 
 use anyhow::{Context, Result, anyhow};
+use bytes::Bytes;
 use kumiki_places::wire::Operation;
 use kumiki_places::{Client, Nats, from_json, to_json};
 use kumiki_resource::{Name, Pattern};
@@ -8,19 +9,13 @@ use serde_json::Value;
 
 use super::row::Row;
 use crate::output;
-
-/// Runs what asks places.
-pub(super) fn asking<T>(server: &Nats, ask: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("starting input and output")?;
-    runtime.block_on(async { ask(Client::connect(server).await?).await })
-}
+use crate::place::{Choose, asking};
 
 /// Places and their resources whose names match. A place that does not answer is said and passed
 /// over.
 pub(super) fn look(server: &Nats, pattern: &str) -> Result<Vec<Row>> {
     let matches = Pattern::new(pattern)?;
-    asking(server, async |client| {
+    asking(Some(server), async |client| {
         let mut rows = Vec::new();
         let places = client.places().await?;
         // All at the same time: one that does not answer holds up no other.
@@ -69,21 +64,49 @@ pub(super) fn look(server: &Nats, pattern: &str) -> Result<Vec<Row>> {
     })
 }
 
-/// Makes a resource, and gives its id as text.
-pub(super) fn create(server: &Nats, name: &Name, wishes: &str) -> Result<String> {
+/// Makes a resource, and gives its place and its id as text. With `choose`, the name's place is a pattern
+/// of those to choose from; one that does not allow it, or is gone, is passed over.
+pub(super) fn create(
+    server: Option<&Nats>,
+    name: &str,
+    choose: Option<Choose>,
+    wishes: &str,
+) -> Result<(String, String)> {
     let spec = from_json(&json(wishes)?)?;
-    let (kind, unique) = (name.kind().to_owned(), Some(name.unique().to_owned()));
     asking(server, async |client| {
-        let version = version(&client, name, None).await?;
-        let operation = Operation::Create { kind, version, unique, spec };
-        let answer = client.ask(name.place(), operation).await?;
-        let id = to_json(&answer)?.as_u64().context("the place gives no id")?;
-        Ok(kumiki_resource::Id::from_u64(id).to_string())
+        let Some(choose) = choose else {
+            let name: Name = name.parse()?;
+            return made(&client, &name, spec).await;
+        };
+        let (places, rest) = name.split_once('/').context("a name is place/kind/unique")?;
+        let mut last = anyhow!("no place matches {places}");
+        for place in client.choose(places, choose.choice()).await? {
+            let name: Name = format!("{place}/{rest}").parse()?;
+            match made(&client, &name, spec.clone()).await {
+                Err(error) if is_passed(&error) => last = error,
+                outcome => return outcome,
+            }
+        }
+        Err(last)
     })
 }
 
+/// Whether nothing was made at a place, which may be passed over.
+fn is_passed(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<kumiki_places::Error>().is_some_and(kumiki_places::Error::is_passed_over)
+}
+
+async fn made(client: &Client, name: &Name, spec: Bytes) -> Result<(String, String)> {
+    let (kind, unique) = (name.kind().to_owned(), Some(name.unique().to_owned()));
+    let version = version(client, name, None).await?;
+    let operation = Operation::Create { kind, version, unique, spec };
+    let answer = client.ask(name.place(), operation).await?;
+    let id = to_json(&answer)?.as_u64().context("the place gives no id")?;
+    Ok((name.place().to_owned(), kumiki_resource::Id::from_u64(id).to_string()))
+}
+
 /// Calls a program part of a resource, and gives what it gives.
-pub(super) fn call(server: &Nats, name: &Name, part: &str, input: &str) -> Result<Value> {
+pub(super) fn call(server: Option<&Nats>, name: &Name, part: &str, input: &str) -> Result<Value> {
     let input = from_json(&json(input)?)?;
     asking(server, async |client| {
         let (id, version) =
@@ -95,7 +118,7 @@ pub(super) fn call(server: &Nats, name: &Name, part: &str, input: &str) -> Resul
 }
 
 /// Destroys a resource.
-pub(super) fn delete(server: &Nats, name: &Name) -> Result<()> {
+pub(super) fn delete(server: Option<&Nats>, name: &Name) -> Result<()> {
     asking(server, async |client| {
         let (id, kind) = (open(&client, name).await?, name.kind().to_owned());
         client.ask(name.place(), Operation::Destroy { id, kind }).await?;

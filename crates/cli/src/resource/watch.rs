@@ -4,7 +4,7 @@ use anyhow::Result;
 use kumiki_places::{Nats, News};
 use serde_json::{Value, json};
 
-use super::remote::asking;
+use crate::place::asking;
 use crate::{Verdict, output};
 
 /// Prints news of a place, `count` lines if it is given; negative if the place ends.
@@ -15,7 +15,7 @@ pub(super) fn run(
     count: Option<u64>,
     json: bool,
 ) -> Result<Verdict> {
-    asking(server, async |client| {
+    asking(Some(server), async |client| {
         let mut watch = client.watch(place, pattern).await?;
         let mut printed = 0;
         while count.is_none_or(|most| printed < most) {

@@ -123,3 +123,129 @@ fn a_mistake_in_an_allow_list_is_told_before_anything_is_served() {
     let said = String::from_utf8(absent.get_output().stderr.clone()).unwrap();
     assert!(said.contains("connecting to NATS at nats://127.0.0.1:1"), "{said}");
 }
+
+/// A server, a place behind it that runs processes, and a home.
+struct Runs {
+    home: Home,
+    nats: NatsServer,
+    place: String,
+    serving: Serving,
+}
+
+impl Runs {
+    fn start() -> Runs {
+        let (home, nats) = (Home::new(), NatsServer::start());
+        let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap().to_string();
+        let rules = "list = true\n[kind.process]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n";
+        let allow = home.write("allow", rules);
+        let (url, allow) = (nats.url(), allow.to_str().unwrap().to_owned());
+        let args = ["--nats", &url, "--cpus", &cpu, "--allow", &allow];
+        let serving = Serving::start(&home, &args);
+        Runs { home, nats, place: format!("hostb.core{cpu}"), serving }
+    }
+
+    /// `kumiki run`, to be started.
+    fn command(&self, more: &[&str], words: &[&str]) -> std::process::Command {
+        let url = self.nats.url();
+        let args = [&["run", "--nats", &url], more, &["--"], words].concat();
+        let mut command = self.home.start(&args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+#[test]
+fn a_command_runs_at_a_place_with_its_streams_and_its_exit_status() {
+    use std::io::Write;
+    let runs = Runs::start();
+    let text = "cat; echo to err >&2; echo $WORD; pwd; exit 3";
+    let more = ["-e", "WORD=value", "-w", "/", &*runs.place];
+    let mut child = runs.command(&more, &["sh", "-c", text]).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&[b'x'; 200_000]).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), err.as_str()), (Some(3), "to err\n"));
+    assert_eq!(output.stdout.len(), 200_000 + "value\n/\n".len());
+    assert!(output.stdout.ends_with(b"xvalue\n/\n"));
+
+    // Where the place is chosen, too, and where it cannot start.
+    let chosen =
+        runs.command(&["hostb.*", "--choose", "least-loaded"], &["true"]).output().unwrap();
+    assert_eq!(chosen.status.code(), Some(0), "{chosen:?}");
+    let refused = runs.command(&[&*runs.place], &["/nowhere/program"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("No such file"), "{refused:?}");
+    let nobody = runs.command(&["hosta.core0"], &["true"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("nobody answers"), "{nobody:?}");
+}
+
+#[test]
+fn a_signal_to_kumiki_run_is_the_commands_and_its_end_by_one_is_told() {
+    let mut runs = Runs::start();
+    let text = "trap 'echo heard; exit 5' INT; echo ready; while :; do sleep 0.05; done";
+    let signal = |child: &Child, signal| {
+        let pid = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    };
+    let mut child = runs.command(&[&*runs.place], &["sh", "-c", text]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "ready");
+    signal(&child, rustix::process::Signal::INT);
+    assert_eq!(lines.next().unwrap(), "heard");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+
+    let text = "echo ready; exec sleep 1000";
+    let mut child = runs.command(&[&*runs.place], &["sh", "-c", text]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "ready");
+    signal(&child, rustix::process::Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+
+    // Its place ends: nobody knows how the command has.
+    let mut child = runs.command(&[&*runs.place], &["sh", "-c", text]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "ready");
+    assert_eq!(runs.serving.end(), Some(0));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!output.stderr.is_empty());
+}
+
+#[test]
+fn a_process_of_this_machine_is_a_place_without_any_server() {
+    let home = Home::new();
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap().to_string();
+    let rules = "list = true\n[kind.counter]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n\
+                 [kind.process]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n";
+    let allow = home.write("allow", rules).to_str().unwrap().to_owned();
+    std::fs::create_dir(home.path("run")).unwrap();
+    let here = |args: &[&str]| {
+        let mut command = home.kumiki(args);
+        command.env("XDG_RUNTIME_DIR", home.path("run"));
+        command
+    };
+    let text = |args: &[&str]| {
+        String::from_utf8(here(args).assert().success().get_output().stdout.clone()).unwrap()
+    };
+    let start = || {
+        let args = ["place", "serve", "--host", "web", "--cpus", &cpu, "--allow", &allow];
+        let mut command = home.start(&args);
+        command.env("XDG_RUNTIME_DIR", home.path("run")).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, format!("serving web.core{cpu}\n"));
+        Serving(child)
+    };
+    let mut serving = start();
+    let hits = format!("web.core{cpu}/counter/hits");
+    text(&["resource", "create", &hits, "41"]);
+    assert_eq!(text(&["resource", "call", &hits, "add", "1"]), "42\n");
+    let chosen = text(&["resource", "create", "web.*/counter/more", "1", "--choose", "any"]);
+    assert!(chosen.starts_with(&format!("web.core{cpu} 0x")), "{chosen}");
+    assert_eq!(text(&["run", &format!("web.core{cpu}"), "--", "echo", "hello"]), "hello\n");
+    text(&["resource", "delete", &hits]);
+    assert_eq!(serving.end(), Some(0));
+    let gone = here(&["resource", "call", &hits, "add"]).assert().code(2).get_output().clone();
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("nobody answers"), "{gone:?}");
+}

@@ -1,9 +1,12 @@
 //! Places behind a real NATS server: each test starts one of its own.
 
+mod blocking;
 mod calls;
 mod faults;
+mod here;
 #[path = "../nats/mod.rs"]
 mod nats;
 mod once;
+mod processes;
 mod scene;
 mod watch;

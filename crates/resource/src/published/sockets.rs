@@ -67,8 +67,12 @@ pub(super) fn path_of(folder: &Path, process: u32) -> PathBuf {
     folder.join(format!("{process}.sock"))
 }
 
-/// The folder of sockets, which nobody else can write to; made if need be.
-pub(super) fn folder() -> Result<PathBuf> {
+/// The folder of sockets, which nobody else can write to; made if need be. Other parts that have sockets
+/// of a user's processes have them there, too.
+///
+/// # Errors
+/// It cannot be made, or others can write to it.
+pub fn folder() -> Result<PathBuf> {
     let user = rustix::process::getuid().as_raw();
     let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(runtime) if !runtime.is_empty() => PathBuf::from(runtime).join("kumiki"),

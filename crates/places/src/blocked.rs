@@ -1,0 +1,120 @@
+//! Operations that block, each on a thread of its own, and requests that wait for them.
+//!
+//! A request with an operation that blocks has no reply until that has ended: the place keeps its message,
+//! and answers it again as if it had come anew. By then the answer is kept with the client's lease, as
+//! that of any operation. A client that asks again meanwhile takes the place of its own former message.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::Bytes;
+use kumiki_resource::Id;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::wire::Outcome;
+
+/// Operations of one place that block at a time, at most.
+pub const MOST_BLOCKED: usize = 256;
+/// Messages that wait for them, at most; who sends more is not answered, and asks again.
+const MOST_WAITING: usize = 4 * MOST_BLOCKED;
+/// Bytes of those messages, at most.
+const MOST_WAITING_BYTES: usize = 16 << 20;
+
+/// An operation that is waited for: a lease's serial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Awaited {
+    pub(crate) lease: Id,
+    pub(crate) serial: u64,
+}
+
+/// An operation that has blocked, and its answer.
+pub(crate) struct Ended {
+    pub(crate) of: Awaited,
+    pub(crate) outcome: Outcome,
+}
+
+/// The blocking rest of an operation, on whichever thread.
+pub(crate) type Rest = Box<dyn FnOnce() -> Outcome + Send>;
+
+/// Threads of one place's operations that block.
+pub(crate) struct Threads {
+    runtime: Handle,
+    busy: Arc<AtomicUsize>,
+    tell: UnboundedSender<Ended>,
+}
+
+impl Threads {
+    pub(crate) fn new(runtime: Handle, tell: UnboundedSender<Ended>) -> Threads {
+        Threads { runtime, busy: Arc::default(), tell }
+    }
+
+    /// Whether there is room for one more. The owner alone starts some, so that it stays true for it.
+    pub(crate) fn have_room(&self) -> bool {
+        self.busy.load(Relaxed) < MOST_BLOCKED
+    }
+
+    /// Runs the rest of an operation. The thread is a child of the calling one, and so on its cpu.
+    pub(crate) fn start(&self, of: Awaited, rest: Rest) {
+        self.busy.fetch_add(1, Relaxed);
+        let (busy, tell) = (Arc::clone(&self.busy), self.tell.clone());
+        // Nobody waits for it: it tells.
+        drop(self.runtime.spawn_blocking(move || {
+            let outcome = rest();
+            busy.fetch_sub(1, Relaxed);
+            // A place that has ended hears it no more.
+            let _ = tell.send(Ended { of, outcome });
+        }));
+    }
+}
+
+/// Requests that wait for operations that block; `R` is a reply's way back.
+pub(crate) struct Waiting<R> {
+    by: HashMap<Awaited, Vec<Waits<R>>>,
+    count: usize,
+    bytes: usize,
+}
+
+pub(crate) struct Waits<R> {
+    pub(crate) payload: Bytes,
+    pub(crate) to: R,
+    /// Its first serial: the same request that was sent again has it, too.
+    pub(crate) first: u64,
+}
+
+impl<R> Default for Waiting<R> {
+    fn default() -> Self {
+        Waiting { by: HashMap::new(), count: 0, bytes: 0 }
+    }
+}
+
+impl<R> Waiting<R> {
+    /// Keeps a request until that operation has ended, if there is room for it.
+    pub(crate) fn add(&mut self, of: Awaited, waits: Waits<R>) {
+        let bytes = waits.payload.len();
+        let same = self.by.entry(of).or_default();
+        if let Some(former) = same.iter_mut().find(|former| former.first == waits.first) {
+            self.bytes = self.bytes + bytes - former.payload.len();
+            *former = waits;
+        } else if self.count < MOST_WAITING && self.bytes + bytes <= MOST_WAITING_BYTES {
+            self.count += 1;
+            self.bytes += bytes;
+            same.push(waits);
+        }
+    }
+
+    /// Requests that have waited for this one.
+    pub(crate) fn take(&mut self, of: Awaited) -> Vec<Waits<R>> {
+        let taken = self.by.remove(&of).unwrap_or_default();
+        self.count -= taken.len();
+        self.bytes -= taken.iter().map(|waits| waits.payload.len()).sum::<usize>();
+        taken
+    }
+
+    /// All of them.
+    pub(crate) fn take_all(&mut self) -> Vec<Waits<R>> {
+        std::mem::take(self).by.into_values().flatten().collect()
+    }
+}

@@ -1,0 +1,92 @@
+//! Places of this machine's processes at sockets of their user: where those are, and frames.
+//!
+//! A place `web.core1` has the socket `web.core1.place` in the folder of
+//! [`published`](kumiki_resource::published), which nobody else can write to, and beside it a file whose lock
+//! its process holds as long as it serves. A frame is a number of the client's choice (8 bytes), a length
+//! (4 bytes), both little-endian, and a message ([`wire`](crate::wire)); a reply has its request's number.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use kumiki_resource::Name;
+use kumiki_resource::published;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+use crate::error::{Error, Result};
+
+/// Bytes of a message, at most: as a NATS server has it if nothing else is said.
+pub(crate) const LIMIT: usize = 1 << 20;
+/// End of a socket's file name.
+const PLACE: &str = ".place";
+
+/// The folder of sockets.
+pub(crate) fn folder() -> Result<PathBuf> {
+    Ok(published::folder()?)
+}
+
+/// Where a place's socket is, and the file that its process holds locked.
+pub(crate) fn paths(folder: &Path, place: &str) -> (PathBuf, PathBuf) {
+    (folder.join(format!("{place}{PLACE}")), folder.join(format!("{place}.lock")))
+}
+
+/// Whether it can be a place's name, and so a file's.
+pub(crate) fn is_name(place: &str) -> bool {
+    !place.starts_with('.') && Name::new(place, "lease", "a").is_ok()
+}
+
+/// Names of places that have sockets; whether somebody answers there is another question.
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>> {
+    let failed = |source| Error::Io { what: format!("reading {}", folder.display()), source };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let place = name.to_str().and_then(|name| name.strip_suffix(PLACE));
+        names.extend(place.filter(|place| is_name(place)).map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Whether the other end is of this user, or of root.
+pub(crate) fn is_trusted(stream: &UnixStream) -> bool {
+    let own = rustix::process::getuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+}
+
+/// Reads a frame; none at the stream's end.
+pub(crate) async fn read(
+    from: &mut (impl AsyncReadExt + Unpin),
+) -> io::Result<Option<(u64, Bytes)>> {
+    let number = match from.read_u64_le().await {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        number => number?,
+    };
+    let bytes = from.read_u32_le().await? as usize;
+    if bytes > LIMIT {
+        let text = format!("a message of {bytes} bytes, of {LIMIT} at most");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    // As much memory as comes, not as is said.
+    let mut message = Vec::new();
+    if from.take(bytes as u64).read_to_end(&mut message).await? < bytes {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(Some((number, message.into())))
+}
+
+/// Writes a frame.
+pub(crate) async fn write(
+    to: &mut (impl AsyncWriteExt + Unpin),
+    number: u64,
+    message: &[u8],
+) -> io::Result<()> {
+    let bytes = u32::try_from(message.len()).ok().filter(|bytes| *bytes as usize <= LIMIT);
+    let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut frame = Vec::with_capacity(12 + message.len());
+    frame.extend_from_slice(&number.to_le_bytes());
+    frame.extend_from_slice(&bytes.to_le_bytes());
+    frame.extend_from_slice(message);
+    to.write_all(&frame).await
+}

@@ -1,0 +1,219 @@
+//! Program parts that block: their place serves others meanwhile, and each runs once.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use kumiki_places::standard::{Add, Counter, Get, parts};
+use kumiki_places::wire::Why;
+use kumiki_places::{Allow, Block, Error, Lease, MOST_BLOCKED, Nats, Part, Served, Server, Work};
+use kumiki_resource::{Interface, Memory};
+
+use crate::nats::{Line, NatsServer};
+use crate::scene::{PATIENCE, block_on, client, machine};
+
+/// Gates by number, and how often each was gone through: a gate is closed until it is opened.
+struct Gates {
+    open: Mutex<Vec<u64>>,
+    through: Mutex<Vec<u64>>,
+    changed: Condvar,
+}
+
+static GATES: Gates = Gates {
+    open: Mutex::new(Vec::new()),
+    through: Mutex::new(Vec::new()),
+    changed: Condvar::new(),
+};
+
+impl Gates {
+    fn open(&self, gates: impl IntoIterator<Item = u64>) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).extend(gates);
+        self.changed.notify_all();
+    }
+
+    fn pass(&self, gate: u64) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let shut = |open: &mut Vec<u64>| !open.contains(&gate);
+        let (_open, waited) = self.changed.wait_timeout_while(open, PATIENCE, shut).unwrap();
+        assert!(!waited.timed_out(), "nobody has opened gate {gate}");
+        self.through.lock().unwrap().push(gate);
+    }
+
+    fn times(&self, gate: u64) -> usize {
+        self.through.lock().unwrap().iter().filter(|one| **one == gate).count()
+    }
+}
+
+/// Waits until a gate is open, and gives what the counter was when it began.
+struct Pass;
+
+impl Part for Pass {
+    type Kind = Counter;
+    const NAME: &'static str = "pass";
+    type In = u64;
+    type Out = i64;
+}
+
+impl Block for Pass {
+    fn begin(counter: &mut Counter, (): &mut (), gate: u64) -> Work<i64> {
+        counter.0 += 1;
+        let value = counter.0;
+        Box::new(move || {
+            GATES.pass(gate);
+            assert!(gate != u64::MAX, "a gate that leads nowhere");
+            value
+        })
+    }
+}
+
+/// A machine with that part.
+fn gated(url: &str, hold: Duration) -> (Interface, Served, String) {
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    let builder = Interface::builder().kind::<Counter>().kind::<Memory>().kind::<Lease>();
+    let interface = builder.cores([]).adopted([cpu]).per_core().unwrap();
+    let server = Server::new(Nats::at(url), "g").parts(parts().blocking::<Pass>());
+    let served = server.allow(Allow::everything()).leases(hold).managing().serve(&interface);
+    let served = served.unwrap();
+    let place = served.names()[0].to_owned();
+    (interface, served, place)
+}
+
+#[test]
+fn a_part_that_blocks_holds_up_nobody() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = gated(&nats.url(), PATIENCE);
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let others = async {
+            // Until all three have begun, which nothing but the counter tells.
+            while client.call::<Get>(&counter, ()).await.unwrap() < 3 {}
+            assert_eq!(client.call::<Add>(&counter, 10).await.unwrap(), 13);
+            assert_eq!(GATES.times(1) + GATES.times(2) + GATES.times(3), 0);
+            GATES.open([1, 2, 3]);
+        };
+        let batch = client.each::<Pass>([(&counter, 1), (&counter, 2)]);
+        let (one, both, ()) = tokio::join!(client.call::<Pass>(&counter, 3), batch, others);
+        let mut values: Vec<_> = both.into_iter().map(Result::unwrap).collect();
+        assert!(values[0] < values[1], "they begin in their order");
+        values.push(one.unwrap());
+        values.sort_unstable();
+        assert_eq!(values, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn a_part_that_blocks_for_longer_than_a_request_is_waited_for_runs_once() {
+    let nats = NatsServer::start();
+    let line = Line::to(&nats);
+    let (_interface, _served, place) = gated(&nats.url(), PATIENCE);
+    block_on(async {
+        let client = client(&line.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let later = async {
+            // Longer than the client's patience for one message, with the line cut in between.
+            for _ in 0..3 {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                line.cut();
+            }
+            GATES.open([10]);
+        };
+        let (value, ()) = tokio::join!(client.call::<Pass>(&counter, 10), later);
+        assert_eq!(value.unwrap(), 1);
+        assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 1, "it began once");
+        assert_eq!(GATES.times(10), 1);
+    });
+}
+
+#[test]
+fn a_part_that_blocks_and_panics_is_told_to_its_caller() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = gated(&nats.url(), PATIENCE);
+    GATES.open([u64::MAX]);
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let error = client.call::<Pass>(&counter, u64::MAX).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::Panicked, .. }), "{error}");
+        assert!(error.to_string().contains("leads nowhere"), "{error}");
+        assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 1, "it serves on");
+    });
+}
+
+#[test]
+fn a_lease_that_ends_during_a_call_leaves_it_unknown_and_it_does_not_run_again() {
+    let nats = NatsServer::start();
+    let line = Line::to(&nats);
+    // So short that the client, which renews it every few seconds, is too late.
+    let (interface, _served, place) = gated(&nats.url(), Duration::from_millis(200));
+    block_on(async {
+        let client = client(&line.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let ends = async {
+            let pattern = kumiki_resource::Pattern::new("*/lease/*").unwrap();
+            let end = Instant::now() + PATIENCE;
+            while interface.ls(&pattern).unwrap().iter().any(|lease| lease.named) {
+                assert!(Instant::now() < end, "its lease does not end");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            GATES.open([20]);
+        };
+        let (outcome, ()) = tokio::join!(client.call::<Pass>(&counter, 20), ends);
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, Error::Unknown { .. }), "{error}");
+        assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 1, "it began once");
+        assert_eq!(GATES.times(20), 1);
+    });
+}
+
+#[test]
+fn parts_that_block_have_a_limit_and_it_is_told() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = gated(&nats.url(), PATIENCE);
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let most = MOST_BLOCKED as u64;
+        let all = client.each::<Pass>((100..100 + most).map(|gate| (&counter, gate)));
+        let beyond = async {
+            while client.call::<Get>(&counter, ()).await.unwrap() < most as i64 {}
+            let error = client.call::<Pass>(&counter, 99).await.unwrap_err();
+            assert!(matches!(error, Error::Refused { why: Why::Full, .. }), "{error}");
+            GATES.open(100..100 + most);
+        };
+        let (all, ()) = tokio::join!(all, beyond);
+        assert!(all.into_iter().all(|one| one.is_ok()));
+        assert_eq!(GATES.times(99), 0, "it did not run");
+    });
+}
+
+#[test]
+fn a_place_that_ends_tells_those_whose_calls_block() {
+    let nats = NatsServer::start();
+    let (_interface, served, place) = gated(&nats.url(), PATIENCE);
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let ends = async {
+            while client.call::<Get>(&counter, ()).await.unwrap() < 1 {}
+            tokio::task::spawn_blocking(|| drop(served)).await.unwrap();
+        };
+        let begin = Instant::now();
+        let (outcome, ()) = tokio::join!(client.call::<Pass>(&counter, 30), ends);
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, Error::Unknown { .. }), "{error}");
+        assert!(begin.elapsed() < PATIENCE / 2, "it waited for its patience");
+        GATES.open([30]);
+    });
+}
+
+#[test]
+fn an_ordinary_place_refuses_a_part_that_it_does_not_have() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let error = client.call::<Pass>(&counter, 1).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::NoPart, .. }), "{error}");
+    });
+}
