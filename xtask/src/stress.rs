@@ -33,6 +33,9 @@ pub(crate) enum Name {
         #[arg(default_value_t = 10_000_000)]
         operations: u64,
     },
+    /// Calls of places on other machines while the line is cut ten times and their place killed ten times:
+    /// is one lost, or does one have its effect twice? 10^5 of them
+    Places,
     /// Processes made by spawn servers that are killed meanwhile: is one lost, or run twice,
     /// or something left behind?
     Spawn {
@@ -83,6 +86,9 @@ pub(crate) fn stress(name: Name) -> Result<ExitCode> {
         Name::Resource { .. } => {
             "test --package kumiki-resource --test stress -- --nocapture".to_owned()
         }
+        Name::Places => "test --package kumiki-places --test places -- --ignored --nocapture \
+                         a_hundred_thousand"
+            .to_owned(),
         Name::Spawn { .. } => "test --package kumiki-spawn --test stress -- --nocapture".to_owned(),
     };
     let (verb, rest) = words.split_once(' ').expect("a verb comes first");

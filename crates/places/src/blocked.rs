@@ -14,7 +14,6 @@ use kumiki_resource::Id;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::parts::Rest;
 use crate::wire::Outcome;
 
 /// Operations of one place that block at a time, at most.
@@ -36,6 +35,9 @@ pub(crate) struct Ended {
     pub(crate) of: Awaited,
     pub(crate) outcome: Outcome,
 }
+
+/// The blocking rest of an operation, on whichever thread.
+pub(crate) type Rest = Box<dyn FnOnce() -> Outcome + Send>;
 
 /// Threads of one place's operations that block.
 pub(crate) struct Threads {

@@ -17,8 +17,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::blocked::{Ended, Waiting, Waits};
 use crate::error::{Error, Result};
-use crate::serve::LOOK;
-use crate::site::{Answered, Site};
+use crate::site::{Answered, LOOK, Site};
 use crate::sockets::{self, LIMIT};
 
 /// Clients of one place at a time, at most; more wait to be let in.
@@ -43,7 +42,7 @@ pub(crate) struct Desk {
     _lock: File,
 }
 
-/// What all clients' tasks share.
+/// State that all clients' tasks share.
 struct Here {
     site: Site,
     waiting: Mutex<Waiting<Back>>,

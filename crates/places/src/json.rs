@@ -1,4 +1,4 @@
-//! What program parts take and give, for people: JSON that says the same as the MessagePack.
+//! JSON for people, of what program parts take and give: it says the same as the MessagePack.
 
 use std::fmt;
 

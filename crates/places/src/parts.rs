@@ -8,7 +8,7 @@ use kumiki_resource::kind::Kind;
 use kumiki_resource::{Error, Handle, Id, Interface, Place, Rights};
 
 use crate::allow::Allow;
-use crate::blocked::MOST_BLOCKED;
+use crate::blocked::{MOST_BLOCKED, Rest};
 use crate::part::{Block, Part, Portable, Run};
 use crate::wire::{self, Offer, Operation, Outcome, Refusal, Why};
 
@@ -34,9 +34,6 @@ struct Called {
     blocks: bool,
     call: fn(&Interface, Id, &[u8]) -> Result<Begun, Refusal>,
 }
-
-/// The blocking rest of an operation, on whichever thread.
-pub(crate) type Rest = Box<dyn FnOnce() -> Outcome + Send>;
 
 /// An operation that has run, or its part that may block.
 pub(crate) enum Begun {
@@ -193,7 +190,7 @@ impl Parts {
     }
 }
 
-/// What `run` gives; a panic of it as a refusal.
+/// Runs it; a panic of it becomes a refusal.
 fn caught<T>(run: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
         let text = kumiki_resource::Panic::new(payload).to_string();

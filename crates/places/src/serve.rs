@@ -34,7 +34,7 @@ use crate::here::Desk;
 use crate::lease::Lease;
 use crate::nats::Nats;
 use crate::parts::Parts;
-use crate::site::{Answered, Site};
+use crate::site::{Answered, LOOK, Site};
 use crate::wire::{self, Operation, Request, SERVICE, SUBJECT};
 
 /// Prefix of a place's name in the subject of its beats.
@@ -45,9 +45,6 @@ pub(crate) const BEAT: Duration = Duration::from_secs(2);
 const TAKEN: Duration = Duration::from_secs(2);
 /// For how long a client's lease holds after its last request, if nothing else is said.
 const HOLDS: Duration = Duration::from_secs(60);
-/// Between two looks whether threads of this process ask, of a thread that manages its place, and
-/// whether names have changed, of one that is watched.
-pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// For how long a place that ends lets its last answers leave.
 const LAST: Duration = Duration::from_secs(2);
 

@@ -17,6 +17,9 @@ use crate::wire::{
     self, Granted, MOST_OPERATIONS, Operation, Outcome, Refusal, Reply, Request, Why,
 };
 
+/// Between two looks whether threads of this process ask, of a thread that manages its place, and
+/// whether names have changed, of one that is watched.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of a reply beside its answers, at most.
 const REPLY: usize = 64;
 /// Bytes of an answer beside what it holds, at most.

@@ -287,3 +287,156 @@ fn a_lease_ends_with_its_client_and_is_renewed_by_one_that_lives() {
         assert_eq!(watcher.call::<Add>(&counter, 1).await.unwrap(), 1);
     });
 }
+
+/// Threads and descriptors of this process.
+fn held() -> (usize, usize) {
+    let count = |folder| std::fs::read_dir(folder).unwrap().count();
+    (count("/proc/self/task"), count("/proc/self/fd"))
+}
+
+const ALONE: &str = "KUMIKI_TEST_ALONE";
+
+/// In a process of its own: threads and descriptors of other tests come and go.
+#[test]
+fn ten_thousand_clients_of_which_half_vanish_leave_nothing() {
+    if std::env::var_os(ALONE).is_some() {
+        return vanish();
+    }
+    let name = "faults::ten_thousand_clients_of_which_half_vanish_leave_nothing";
+    let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn vanish() {
+    const CLIENTS: usize = 10_000;
+    let nats = NatsServer::start();
+    let interface = interface(1);
+    let server = server(&nats.url(), "m").leases(Duration::from_secs(2));
+    let served = server.serve(&interface).unwrap();
+    let place = served.names()[0].to_owned();
+    block_on(async {
+        // One connection for all: a client is its lease.
+        let all = async_nats::connect(nats.url()).await.unwrap();
+        let subject = format!("kumiki.place.{place}");
+        let ask = async |lease, key, operations| {
+            let request = Request { life: 0, lease, key, first: 1, operations };
+            let mut bytes = vec![wire::VERSION];
+            bytes.extend(rmp_serde::to_vec(&request).unwrap());
+            let request = async_nats::Request::new().payload(bytes.into()).timeout(Some(PATIENCE));
+            let reply = all.send_request(subject.clone(), request).await.unwrap();
+            wire::parse::<Reply>(&reply.payload).unwrap().answers
+        };
+        let hello = async |key: u64| {
+            let hello = Operation::Hello { key, client: format!("client-{key}") };
+            let answers = ask(0, 0, vec![(0, hello)]).await;
+            let answer = answers[0].as_ref().unwrap();
+            let granted: wire::Granted = rmp_serde::from_slice(answer).unwrap();
+            // An answer that is kept for it.
+            let spec = Bytes::from_static(&[7]);
+            let (kind, version, unique) = ("counter".to_owned(), 1, None);
+            let create = Operation::Create { kind, version, unique, spec };
+            ask(granted.lease, key, vec![(1, create)]).await[0].as_ref().unwrap();
+            (granted.lease, key)
+        };
+        hello(u64::MAX).await;
+        let before = held();
+        let mut clients = Vec::new();
+        for from in (1..=CLIENTS as u64).step_by(500) {
+            let some = (from..from + 500).map(&hello);
+            clients.extend(futures_util::future::join_all(some).await);
+        }
+        let leases = || {
+            let pattern = kumiki_resource::Pattern::new("*/lease/*").unwrap();
+            let listed = interface.ls(&pattern).unwrap();
+            (listed.len(), listed.iter().map(|lease| lease.about.bytes).sum::<u64>())
+        };
+        let (_, bytes) = leases();
+        assert!(bytes <= 128 * CLIENTS as u64, "{bytes} bytes of answers");
+        // Half of them go on until the others' leases have gone.
+        let (living, _) = clients.split_at(CLIENTS / 2);
+        let end = Instant::now() + PATIENCE;
+        while leases().0 > CLIENTS / 2 {
+            assert!(Instant::now() < end, "{} leases stay", leases().0);
+            for some in living.chunks(500) {
+                let renewed = some.iter().map(|(lease, key)| ask(*lease, *key, vec![]));
+                futures_util::future::join_all(renewed).await;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        while leases().0 > 0 {
+            assert!(Instant::now() < end, "{} leases stay", leases().0);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(leases().1, 0);
+        let after = held();
+        assert!(after.0 <= before.0 && after.1 <= before.1, "{before:?}, then {after:?}");
+    });
+}
+
+/// Holds its owner's thread until a file is there, and notes that it has run.
+struct Hold;
+
+impl kumiki_places::Part for Hold {
+    type Kind = Counter;
+    const NAME: &'static str = "hold";
+    type In = String;
+    type Out = i64;
+}
+
+impl kumiki_places::Run for Hold {
+    fn run(counter: &mut Counter, (): &mut (), path: String) -> i64 {
+        counter.0 += 1;
+        let end = Instant::now() + PATIENCE;
+        while !std::path::Path::new(&path).exists() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        counter.0
+    }
+}
+
+#[test]
+fn a_place_that_its_server_cuts_as_a_slow_consumer_comes_back_and_answers_once() {
+    use std::io::{Read, Write};
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    // A monitor's port that is free.
+    let monitor = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = format!("max_pending: 2MB\nwrite_deadline: \"200ms\"\nhttp: \"{monitor}\"\n");
+    std::fs::write(path("config"), text).unwrap();
+    let nats = NatsServer::start_with(&["-c", &path("config")]);
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    let builder = kumiki_resource::Interface::builder().kind::<Counter>();
+    let interface =
+        builder.kind::<kumiki_places::Lease>().cores([]).adopted([cpu]).per_core().unwrap();
+    let parts = kumiki_places::standard::parts().part::<Hold>();
+    // The thread that hears requests is held, so that it does not read.
+    let served = server(&nats.url(), "m").parts(parts).managing().serve(&interface).unwrap();
+    let place = served.names()[0].to_owned();
+    let slow_consumers = || {
+        let mut stream = std::net::TcpStream::connect(monitor).unwrap();
+        stream.write_all(b"GET /varz HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str::<serde_json::Value>(body).unwrap()["slow_consumers"].as_u64().unwrap()
+    };
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let flood = async {
+            let stranger = async_nats::connect(nats.url()).await.unwrap();
+            let end = Instant::now() + PATIENCE;
+            while slow_consumers() == 0 {
+                assert!(Instant::now() < end, "its server does not cut it");
+                let noise = Bytes::from(vec![0; 500_000]);
+                stranger.publish(format!("kumiki.place.{place}"), noise).await.unwrap();
+                stranger.flush().await.unwrap();
+            }
+            std::fs::write(path("go"), "").unwrap();
+        };
+        let (held, ()) = tokio::join!(client.call::<Hold>(&counter, path("go")), flood);
+        assert_eq!(held.unwrap(), 1);
+        assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 1, "it has run once");
+    });
+}

@@ -210,7 +210,7 @@ fn ten_thousand_calls_run_once_or_not_at_all_or_nobody_knows() {
 }
 
 #[test]
-#[ignore = "a minute; by name after a change to the protocol"]
+#[ignore = "a minute: `cargo xtask stress places`, after a change to the protocol"]
 fn a_hundred_thousand_calls_run_once_or_not_at_all_or_nobody_knows() {
     calls(100_000, 10);
 }
