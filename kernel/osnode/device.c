@@ -7,6 +7,7 @@
 #include <linux/memory.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/pci.h>
 #include <linux/security.h>
 #include <linux/slab.h>
 
@@ -78,6 +79,7 @@ union argument {
 	struct osnode_memory memory;
 	struct osnode_cpu cpu;
 	struct osnode_link link;
+	struct osnode_pci pci;
 	u32 version;
 };
 
@@ -103,6 +105,10 @@ static int perform(struct handle *handle, unsigned int request, union argument *
 		return error ?: memory_add(holding, &argument->memory);
 	case OSNODE_IOC_CPU:
 		return error ?: cpu_claim(holding, &argument->cpu);
+	case OSNODE_IOC_PCI:
+		return error ?: pci_take(holding, &argument->pci);
+	case OSNODE_IOC_CPUS_BACK:
+		return error ?: holding->state == RUNNING ? -EBUSY : (cpu_free(holding), 0);
 	case OSNODE_IOC_SEAL:
 		return error ?: holding_seal(holding);
 	case OSNODE_IOC_LINK:
@@ -186,9 +192,12 @@ static int __init osnode_init(void)
 	error = cpus_init();
 	if (error)
 		goto memory;
-	error = bell_init();
+	error = pci_register_driver(&pci_functions);
 	if (error)
 		goto cpu;
+	error = bell_init();
+	if (error)
+		goto pci;
 	/* Requests need the tree. */
 	mutex_lock(&osnode_lock);
 	error = misc_register(&device);
@@ -201,6 +210,8 @@ static int __init osnode_init(void)
 	if (!error)
 		return 0;
 	bell_exit();
+pci:
+	pci_unregister_driver(&pci_functions);
 cpu:
 	cpus_exit();
 memory:
@@ -212,6 +223,7 @@ memory:
 static void __exit osnode_exit(void)
 {
 	holdings_free();
+	pci_unregister_driver(&pci_functions);
 	tree_exit();
 	misc_deregister(&device);
 	bell_exit();

@@ -12,6 +12,7 @@
 
 DEFINE_MUTEX(osnode_lock);
 LIST_HEAD(holdings);
+static unsigned int running; /* of all: how many */
 
 static struct holding *find(const char *name, enum osnode_kind kind)
 {
@@ -233,20 +234,10 @@ int holding_start(struct holding *holding, bool lend)
 		window->apic_ids[n] = cpu_apic_id(holding->cpu[n]);
 	window->stamp_sipi = rdtsc_ordered();
 	cpu_keep_broadcasts_off(holding);
-	pci_by_memory(true);
+	pci_by_memory(++running);
 	/* Also if an interrupt is not seen to arrive: the cpu may run all the same. */
 	holding->state = RUNNING;
 	return lend ? 0 : cpu_start(holding);
-}
-
-static bool is_any_running(void)
-{
-	struct holding *holding;
-
-	list_for_each_entry(holding, &holdings, list)
-		if (holding->state == RUNNING)
-			return true;
-	return false;
 }
 
 int holding_stop(struct holding *holding)
@@ -254,18 +245,20 @@ int holding_stop(struct holding *holding)
 	struct osnode_window *window = holding->window;
 	int error;
 
-	if (holding->kind != OSNODE_NODE)
-		return -EINVAL;
 	if (holding->state != RUNNING)
-		return -EALREADY;
+		return holding->kind == OSNODE_NODE ? -EALREADY : -EINVAL;
 	/* Another node is writing to its memory, and about to start it. */
 	if (cmpxchg(&window->lent, OSNODE_LENT, OSNODE_NOT_LENT) == OSNODE_STARTING)
 		return -EBUSY;
+	/* First: a cpu that waits for a SIPI must get no interrupt. */
+	pci_each(holding, PCI_SILENCE);
 	error = cpu_stop(holding);
 	if (error)
 		return error; /* a cpu may still run */
+	/* None of them can undo it now, and its memory is still its own. */
+	pci_each(holding, PCI_RESET);
 	holding->state = STOPPED;
-	pci_by_memory(is_any_running());
+	pci_by_memory(--running);
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
 	if (READ_ONCE(window->state) < OSNODE_HALTED)
 		WRITE_ONCE(window->state, OSNODE_STOPPED);
@@ -282,6 +275,7 @@ static void give_back(struct holding *holding)
 	list_del_rcu(&holding->list);
 	/* A cpu in a bell may still look at its window. */
 	synchronize_rcu();
+	pci_each(holding, PCI_LET_GO);
 	cpu_free(holding);
 	memory_free(holding);
 	kobject_put(&holding->kobj);

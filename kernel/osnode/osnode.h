@@ -93,6 +93,11 @@ void holdings_rung(void);
 
 void pci_init(void);
 void pci_by_memory(bool yes);
+int pci_take(struct holding *holding, struct osnode_pci *wanted);
+/* Bus mastering ends; with it what was under way; and whose it is. */
+enum pci_what { PCI_SILENCE, PCI_RESET, PCI_LET_GO };
+void pci_each(struct holding *holding, enum pci_what what);
+extern struct pci_driver pci_functions;
 
 int tree_init(struct kobject *parent);
 void tree_exit(void);

@@ -60,6 +60,16 @@ struct osnode_cpu { __u32 cpu, apic_id; };
 /* An image that has no memory yet: one more name for the sealed one of this name. */
 struct osnode_link { __u8 name[OSNODE_NAME_BYTES]; };
 
+/*
+ * A PCI function that is bound to the driver kumiki-osnode, for a node that does not run; again:
+ * still its own. -ENODEV: it is not bound; -EBUSY: another node's. It is reset at each STOP, and
+ * RELEASE lets go of it.
+ */
+struct osnode_pci {
+	__u32 segment, function; /* bus in bits 8 to 15, then 5 bits of device, 3 of function */
+	__u32 give_back, reserved; /* give_back: 1, or 0 to take it */
+};
+
 #define OSNODE_IOC_TYPE 0xbe
 #define OSNODE_IOC_VERSION _IOR(OSNODE_IOC_TYPE, 0, __u32) /* never changes */
 #define OSNODE_IOC_CREATE _IOWR(OSNODE_IOC_TYPE, 1, struct osnode_create)
@@ -74,6 +84,8 @@ struct osnode_link { __u8 name[OSNODE_NAME_BYTES]; };
 #define OSNODE_IOC_BELL _IO(OSNODE_IOC_TYPE, 9) /* interrupts the other side */
 #define OSNODE_IOC_LINK _IOW(OSNODE_IOC_TYPE, 10, struct osnode_link)
 #define OSNODE_IOC_LEND _IO(OSNODE_IOC_TYPE, 11) /* as START; another node sends INIT and SIPI */
+#define OSNODE_IOC_PCI _IOW(OSNODE_IOC_TYPE, 15, struct osnode_pci)
+#define OSNODE_IOC_CPUS_BACK _IO(OSNODE_IOC_TYPE, 16) /* to the host, online; -EBUSY: runs */
 
 /*
  * Doorbells: read(2) of 8 bytes waits for one and gives how many since the last, a __u64;

@@ -47,6 +47,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
             ("Devices of nodes", "docs/design/node-devices.md"),
             ("Services of nodes", "docs/design/node-services.md"),
             ("Snapshots of nodes", "docs/design/node-snapshots.md"),
+            ("PCI functions of nodes", "docs/design/node-pci.md"),
         ],
     ),
     (

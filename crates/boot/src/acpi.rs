@@ -1,9 +1,12 @@
 //! The ACPI tables by which a node's kernel sees its cpus and nothing else.
 //!
-//! RSDP → XSDT → FADT (→ an empty DSDT) and MADT. Each flag keeps the node off
+//! RSDP → XSDT → FADT (→ a DSDT, empty but for PCI buses that it has) and MADT. Each flag keeps the node off
 //! something that is the host's; see `docs/design/node.md`.
 
 use acpi_tables::Aml;
+use acpi_tables::aml::{
+    AddressSpace as Range, AddressSpaceCacheable, Device, EISAName, Name, ResourceTemplate, Scope,
+};
 use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::gas::{AccessSize, AddressSpace, GAS};
 use acpi_tables::madt::{
@@ -48,6 +51,84 @@ pub struct Acpi {
     /// a kernel knows how long it really counted its local APIC's timer; without, one whose
     /// cpu stood still meanwhile gets a wrong rate, or goes on without any timer.
     pub pm_timer: Option<u16>,
+    /// PCI buses that it has, with all that is on them.
+    pub pci: Vec<PciBus>,
+}
+
+/// A PCI bus, as the bridge above it has it: a node's kernel moves nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PciBus {
+    /// The machine's number of the segment, and of the bus.
+    pub segment: u16,
+    /// The bus's number.
+    pub number: u8,
+    /// Where the machine has the segment's configuration in memory: that of bus 0.
+    pub ecam: u64,
+    /// First and last port of the bridge's window, if it has one.
+    pub ports: Option<(u16, u16)>,
+    /// First and last byte of its windows in memory, and whether reads have no effects there.
+    pub memory: Vec<(u64, u64, bool)>,
+}
+
+/// Length of a bus's configuration in memory.
+const ECAM_BUS_BYTES: u64 = 1 << 20;
+
+impl PciBus {
+    /// A host bridge, and the memory of its bus's configuration, without which a kernel does not
+    /// use that: the n-th of them.
+    fn to_aml(&self, n: usize) -> Vec<u8> {
+        let (number, bus) = (n as u8, u16::from(self.number));
+        let numbers = Range::new_bus_number(bus, bus);
+        let ports = self.ports.map(|(first, last)| Range::new_io(first, last, None));
+        let memory: Vec<_> = self
+            .memory
+            .iter()
+            .map(|&(first, last, prefetchable)| {
+                let kind = if prefetchable {
+                    AddressSpaceCacheable::PreFetchable
+                } else {
+                    AddressSpaceCacheable::NotCacheable
+                };
+                Range::new_memory(kind, true, first, last, None)
+            })
+            .collect();
+        let mut windows: Vec<&dyn Aml> = vec![&numbers];
+        windows.extend(ports.iter().map(|range| range as &dyn Aml));
+        windows.extend(memory.iter().map(|range| range as &dyn Aml));
+        let windows = ResourceTemplate::new(windows);
+        let own = self.ecam + ECAM_BUS_BYTES * u64::from(self.number);
+        let own = Range::new_memory(
+            AddressSpaceCacheable::NotCacheable,
+            true,
+            own,
+            own + ECAM_BUS_BYTES - 1,
+            None,
+        );
+        let own = ResourceTemplate::new(vec![&own]);
+        let (express, pci, board) =
+            (EISAName::new("PNP0A08"), EISAName::new("PNP0A03"), EISAName::new("PNP0C02"));
+        let name = |name: &str, value: &dyn Aml| Name::new(name.into(), value);
+        let names = [
+            name("_HID", &express),
+            name("_CID", &pci),
+            name("_UID", &number),
+            name("_SEG", &self.segment),
+            name("_BBN", &self.number),
+            name("_CRS", &windows),
+            // In place of the table MCFG.
+            name("_CBA", &self.ecam),
+        ];
+        let bridge = Device::new(
+            format!("PC{n:02X}").as_str().into(),
+            names.iter().map(|name| name as &dyn Aml).collect(),
+        );
+        let names = [name("_HID", &board), name("_UID", &number), name("_CRS", &own)];
+        let reserved = Device::new(
+            format!("MB{n:02X}").as_str().into(),
+            names.iter().map(|name| name as &dyn Aml).collect(),
+        );
+        [bytes(&bridge), bytes(&reserved)].concat()
+    }
 }
 
 /// The port of the power management timer in a machine's FADT, if it has one.
@@ -75,7 +156,11 @@ impl Tables<'_> {
     /// The bytes, RSDP first.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         // Lengths do not depend on addresses: lay out, then fill in.
-        let empty_dsdt = Sdt::new(*b"DSDT", 36, 2, OEM, OEM_TABLE, OEM_REVISION);
+        let mut dsdt = Sdt::new(*b"DSDT", 36, 2, OEM, OEM_TABLE, OEM_REVISION);
+        if !self.acpi.pci.is_empty() {
+            let buses = self.acpi.pci.iter().enumerate().map(|(n, bus)| bus.to_aml(n));
+            dsdt.append_slice(&Scope::raw("_SB_".into(), buses.flatten().collect()));
+        }
         let madt = bytes(&self.madt());
         let mut at = self.at;
         let mut place = |length: usize| {
@@ -86,7 +171,7 @@ impl Tables<'_> {
         let rsdp_at = place(Rsdp::len());
         let xsdt_at = place(36 + 2 * 8);
         let fadt_at = place(acpi_tables::fadt::FADT::len());
-        let dsdt_at = place(empty_dsdt.len());
+        let dsdt_at = place(dsdt.len());
         let madt_at = place(madt.len());
 
         let mut xsdt = XSDT::new(OEM, OEM_TABLE, OEM_REVISION);
@@ -100,7 +185,7 @@ impl Tables<'_> {
         put(rsdp_at, &bytes(&Rsdp::new(OEM, xsdt_at)));
         put(xsdt_at, &bytes(&xsdt));
         put(fadt_at, &bytes(&self.fadt(dsdt_at).finalize()));
-        put(dsdt_at, empty_dsdt.as_slice());
+        put(dsdt_at, dsdt.as_slice());
         put(madt_at, &madt);
         out
     }
@@ -175,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_reader_finds_every_table_from_the_rsdp() {
-        let all = tables(&Acpi { cpus: vec![3, 2], foreign: None, pm_timer: None });
+        let all = tables(&Acpi { cpus: vec![3, 2], foreign: None, pm_timer: None, pci: vec![] });
         assert_eq!(&all[..8], b"RSD PTR ");
         assert_eq!((sum(&all[..20]), sum(&all[..36]), all[15]), (0, 0, 2));
         let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
@@ -196,10 +281,46 @@ mod tests {
 
     #[test]
     fn a_foreign_cpu_comes_first() {
-        let all = tables(&Acpi { cpus: vec![1, 2], foreign: Some(0xfe), pm_timer: Some(0x608) });
+        let all = tables(&Acpi {
+            cpus: vec![1, 2],
+            foreign: Some(0xfe),
+            pm_timer: Some(0x608),
+            pci: vec![],
+        });
         let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
         let madt = table(&all, u64_le(xsdt, 44).unwrap(), b"APIC");
         assert_eq!([madt[47], madt[55], madt[63]], [0xfe, 1, 2]);
+    }
+
+    #[test]
+    fn a_bus_is_told_with_its_windows_and_its_configuration() {
+        let bus = PciBus {
+            segment: 0,
+            number: 1,
+            ecam: 0xb000_0000,
+            ports: Some((0x1000, 0x1fff)),
+            memory: vec![(0xfe00_0000, 0xfe1f_ffff, false), (0x8_0000_0000, 0x8_001f_ffff, true)],
+        };
+        let other = PciBus { number: 2, ports: None, memory: vec![], ..bus.clone() };
+        let acpi = Acpi { cpus: vec![1], foreign: None, pm_timer: None, pci: vec![bus, other] };
+        let all = tables(&acpi);
+        let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
+        let fadt = table(&all, u64_le(xsdt, 36).unwrap(), b"FACP");
+        let dsdt = table(&all, u64_le(fadt, 140).unwrap(), b"DSDT");
+        let has = |bytes: &[u8]| memchr::memmem::find_iter(dsdt, bytes).count();
+        for name in [b"PC00", b"PC01", b"MB00", b"MB01"] {
+            assert_eq!(has(name), 1, "{}", String::from_utf8_lossy(name));
+        }
+        // A word's range: granularity, first, last, no translation, length.
+        assert_eq!(has(&[0, 0, 0, 0x10, 0xff, 0x1f, 0, 0, 0, 0x10]), 1);
+        let ranges = [(0xfe00_0000, 0x20_0000), (0xb010_0000, 1 << 20), (0xb020_0000, 1 << 20)];
+        for (first, length) in ranges {
+            let words = [0_u64, first, first + length - 1, 0, length];
+            assert_eq!(has(&words.map(u64::to_le_bytes).concat()), 1, "{first:#x}");
+        }
+        // The n-th bus is bus n + 1 of the machine.
+        assert_eq!((has(b"\x08_BBN\x01"), has(b"\x08_BBN\x0a\x02")), (1, 1));
+        assert_eq!(has(b"\x08_CBA\x0c\0\0\0\xb0"), 2);
     }
 
     #[test]
@@ -224,7 +345,8 @@ mod tests {
         host[X_PM_TIMER + 6] = 1;
         assert_eq!(pm_timer(&host), None);
 
-        let all = tables(&Acpi { cpus: vec![1], foreign: None, pm_timer: Some(0x608) });
+        let all =
+            tables(&Acpi { cpus: vec![1], foreign: None, pm_timer: Some(0x608), pci: vec![] });
         let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
         let mut fadt = table(&all, u64_le(xsdt, 36).unwrap(), b"FACP").to_vec();
         assert_eq!((u32_le(&fadt, 76), fadt[91]), (Some(0x608), 4));

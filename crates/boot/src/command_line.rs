@@ -34,6 +34,16 @@ impl CommandLine {
         line
     }
 
+    /// For a node that has PCI functions: its kernel reaches them by memory, and never tries the
+    /// ports of configuration, which are one pair for the whole machine.
+    pub fn with_pci(mut self) -> Self {
+        let words = ["pci=noearly,norom", "reserve=0xcf8,8"].map(str::to_owned);
+        let at = self.words.iter().position(|word| word == "pci=off");
+        let at = at.map_or(0..0, |at| at..at + 1);
+        self.words.splice(at, words);
+        self
+    }
+
     /// Adds a word, or several.
     pub fn word(&mut self, word: impl Into<String>) {
         self.words.push(word.into());
@@ -78,6 +88,13 @@ mod tests {
         assert!(text.starts_with("nr_cpus=2 tsc_early_khz=2600000 "), "{text}");
         assert!(text.ends_with(" rdinit=/bin/kumiki node agent quiet"), "{text}");
         assert_eq!(line.to_bytes(text.len()).unwrap().last(), Some(&0));
+    }
+
+    #[test]
+    fn a_node_with_functions_finds_them_by_memory_alone() {
+        let line = CommandLine::of_node(1, 1).with_pci().to_string();
+        assert!(line.contains(" pci=noearly,norom reserve=0xcf8,8 tsc=reliable "), "{line}");
+        assert!(!line.contains("pci=off"));
     }
 
     #[test]

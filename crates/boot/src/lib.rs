@@ -53,8 +53,9 @@ mod plan;
 mod program;
 mod trampoline;
 mod wake;
+pub mod zstd;
 
-pub use acpi::{Acpi, pm_timer};
+pub use acpi::{Acpi, PciBus, pm_timer};
 pub use archive::packing;
 pub use bzimage::BzImage;
 pub use command_line::CommandLine;

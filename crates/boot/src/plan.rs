@@ -212,7 +212,12 @@ mod tests {
 
     fn plan(pieces: Vec<Piece>, kernel: &Kernel, initramfs: u64) -> Result<Plan> {
         let partition = Partition::new(0x3_0000, pieces)?;
-        let acpi = Acpi { cpus: (1..=200).collect(), foreign: Some(0xfe), pm_timer: Some(0x608) };
+        let acpi = Acpi {
+            cpus: (1..=200).collect(),
+            foreign: Some(0xfe),
+            pm_timer: Some(0x608),
+            pci: vec![],
+        };
         let line = CommandLine::of_node(1, 2_000_000);
         Plan::new(&partition, kernel, initramfs, &line, &acpi, (8, 0x40))
     }

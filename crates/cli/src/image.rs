@@ -53,6 +53,13 @@ enum ImageCommand {
     },
     /// Remove all images that no node starts from
     Evict,
+    /// Write a snapshot into a file, compressed
+    ///
+    /// It is started only where it was kept: on the same machine, in the same memory, on the same
+    /// cpus. The file has all that was in the node's memory.
+    Save { name: String, file: PathBuf },
+    /// Put a snapshot from a file, which `save` made, back into memory
+    Load { name: String, file: PathBuf },
     /// Compare an image's memory, or a snapshot's, with the hash taken when it was made
     Verify { name: String },
 }
@@ -115,6 +122,18 @@ pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
             let evicted = Image::evict(|image| gone.push(image.name.clone()));
             gone.into_iter().try_for_each(output::line)?;
             evicted?;
+        }
+        ImageCommand::Save { name, file } => {
+            let bytes = Image::save_snapshot(&name, &file)?;
+            output::talk(format_args!(
+                "snapshot {name}: {} in {}",
+                format::bytes(bytes),
+                file.display()
+            ));
+        }
+        ImageCommand::Load { name, file } => {
+            let bytes = Image::load_snapshot(&name, &file)?;
+            output::talk(format_args!("snapshot {name}: {} of memory", format::bytes(bytes)));
         }
         ImageCommand::Verify { name } => {
             if let Some(what) = Image::check(&name)? {

@@ -164,8 +164,8 @@ fn carry_out(apply: Apply, args: &How) -> Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Keeps services up until a signal comes.
-pub(crate) fn watch(file: &Path) -> Result<()> {
+/// Becomes true by a signal; a second one ends the program.
+fn stop() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
     interrupt::each(move |signal| {
@@ -173,6 +173,20 @@ pub(crate) fn watch(file: &Path) -> Result<()> {
             std::process::exit(signal.exit_status().into());
         }
     })?;
+    Ok(stop)
+}
+
+/// Has a node sleep whenever nobody uses it, until a signal comes.
+pub(crate) fn idle(name: &str, after: Duration) -> Result<()> {
+    let stop = stop()?;
+    Ok(kumiki_node::idle(name, after, &stop, |what, took| {
+        output::talk(format_args!("node {name}: {what}, {:.0} ms", took.as_secs_f64() * 1e3));
+    })?)
+}
+
+/// Keeps services up until a signal comes.
+pub(crate) fn watch(file: &Path) -> Result<()> {
+    let stop = stop()?;
     Ok(kumiki_node::watch(file, &stop, |node, what| {
         output::talk(format_args!("node {node}: {what}"));
     })?)

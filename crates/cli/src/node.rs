@@ -137,6 +137,18 @@ enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Put a node to sleep whenever nobody has asked for it for a while, until Ctrl-C
+    ///
+    /// Its kernel sleeps in its own memory, and its cpus go back to this machine. A frame for its
+    /// address, or a command such as `kumiki node exec`, wakes it. Frames at its cards, talks by
+    /// commands, and a tenth of its processors' time say that somebody uses it. What sleeps when
+    /// this ends is woken by commands alone.
+    Idle {
+        name: String,
+        /// So long, e.g. 5m or 30s
+        #[arg(long, value_parser = duration, default_value = "5m", value_name = "TIME")]
+        after: Duration,
+    },
     /// Leave starting a node to another node
     ///
     /// `kumiki node start NAME` there copies the image and starts the cpus, as
@@ -219,6 +231,9 @@ enum NodeCommand {
         /// The process that has nothing but what standard input brings
         #[arg(long, hide = true)]
         worker: bool,
+        /// TAPs come by standard input
+        #[arg(long, hide = true)]
+        taps: bool,
     },
     /// What runs in a node
     #[command(hide = true)]
@@ -369,6 +384,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 ));
             }
         }
+        NodeCommand::Idle { name, after } => machine::idle(&name, after)?,
         NodeCommand::Exec(exec) => return exec::exec(exec),
         NodeCommand::Console { name } => return exec::console(&name),
         NodeCommand::Logs { name, follow: true } => {
@@ -394,8 +410,8 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::File { what } => what.run()?,
         NodeCommand::Vsock(args) => args.run()?,
         NodeCommand::Serve { worker: true, .. } => kumiki_node::serve::work()?,
-        NodeCommand::Serve { name, .. } => {
-            kumiki_node::serve::serve(&name.unwrap_or_default())?;
+        NodeCommand::Serve { name, taps, .. } => {
+            kumiki_node::serve::serve(&name.unwrap_or_default(), taps)?;
         }
         NodeCommand::Agent { window, keeps, watches, .. } => {
             let role = match (keeps, watches) {
@@ -537,7 +553,19 @@ pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
         NodeState::Ready => "ready",
         NodeState::Ended => node.word,
         NodeState::Stopped => "stopped",
+        NodeState::Idle => "idle",
     }
+}
+
+/// A number of seconds or minutes.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, seconds) = match text.strip_suffix('m') {
+        Some(number) => (number, 60),
+        None => (text.strip_suffix('s').unwrap_or(text), 1),
+    };
+    let number = number.parse::<u64>().ok().filter(|&number| (1..=1_000_000).contains(&number));
+    let number = number.ok_or("a time from 1s on is expected, such as 30s or 5m")?;
+    Ok(Duration::from_secs(number * seconds))
 }
 
 fn address(text: &str) -> Result<u64, String> {

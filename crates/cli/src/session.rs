@@ -65,7 +65,7 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<Measured> {
     let interrupt = Interrupt::watch(scratch.path())?;
     let mut recorder = Recorder { store, id, bar: bar(), told: HashSet::new() };
     let stop = interrupt.stop();
-    let apart = visit::apart(select.sizes.sizes.as_deref())?;
+    let apart = visit::apart(select.sizes.sizes.as_deref());
     let apart = Some(&apart);
     let sampler = Sampler { place: &place, settings: &settings, meter: &meter, stop, apart };
     let outcome = sampler.run(&cases, &mut recorder);

@@ -1,6 +1,6 @@
 //! Every case of the catalogue runs, and leaves the process as it found it.
 
-#[path = "../../cases/tests/leaves_nothing/mod.rs"]
+#[path = "leaves_nothing/mod.rs"]
 mod leaves_nothing;
 
 use kumiki_experiments::catalogue;

@@ -43,6 +43,9 @@ pub enum Accelerator {
     Kvm,
     /// QEMU's emulation.
     Tcg,
+    /// QEMU's emulation, all cpus in turns in one thread: a machine whose devices come and go in the map
+    /// of its memory while other cpus use theirs loses accesses, or ends, in QEMU 7.2 otherwise.
+    OneThread,
 }
 
 /// The least memory that a stock kernel starts in with our initramfs, in bytes.

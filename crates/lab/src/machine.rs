@@ -93,7 +93,7 @@ impl Machine {
                 Machine::start(cache, plain, Talk::nowhere()).is_ok()
             }),
             Accelerator::Kvm => true,
-            Accelerator::Tcg => false,
+            Accelerator::Tcg | Accelerator::OneThread => false,
         };
         let mut times = Times { prepare: begin.elapsed(), kvm, ..Times::default() };
         loop {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::agent::{DEBUG_EXIT, PORT};
-use crate::config::Config;
+use crate::config::{Accelerator, Config};
 use crate::error::{Error, Result};
 use crate::tied::{SETPRIV, tied};
 
@@ -60,7 +60,12 @@ pub(crate) fn arguments(config: &Config, kvm: bool, files: &Files<'_>) -> Vec<Os
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |line: &str| words.extend(line.split(' ').map(OsString::from));
     add("-nodefaults -no-user-config -display none -monitor none -no-reboot");
-    add(&format!("-machine q35 -accel {} -cpu max", if kvm { "kvm" } else { "tcg" }));
+    let accelerator = match config.accelerator {
+        _ if kvm => "kvm",
+        Accelerator::OneThread => "tcg,thread=single",
+        _ => "tcg",
+    };
+    add(&format!("-machine q35 -accel {accelerator} -cpu max"));
     add(&format!("-smp {} -m {}M", config.cpus, config.memory_bytes >> 20));
     add(&format!("-device isa-debug-exit,iobase={DEBUG_EXIT:#x},iosize=4"));
     add("-chardev stdio,id=lab,signal=off -device virtio-serial-pci");

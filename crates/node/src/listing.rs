@@ -26,6 +26,8 @@ pub enum NodeState {
     Ended,
     /// Was stopped.
     Stopped,
+    /// Sleeps until somebody asks for it, its cpus with the host.
+    Idle,
 }
 
 /// A node as it is listed.
@@ -97,6 +99,7 @@ pub(crate) fn described(
         "running" if entry.word == abi::WORD_READY => NodeState::Ready,
         "running" if is_lent && entry.word == abi::WORD_SILENT => NodeState::Lent,
         "running" => NodeState::Starting,
+        "stopped" if record.is_some_and(|record| record.idle) => NodeState::Idle,
         "stopped" => NodeState::Stopped,
         _ => NodeState::Created,
     };

@@ -15,6 +15,7 @@ use crate::readme;
 use crate::run::{cargo, metadata, program, read, root, run, target_folder};
 
 mod blanks;
+mod leaving;
 mod published;
 
 pub(crate) use published::check;

@@ -9,6 +9,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{DependencyKind, Metadata, Package, TargetKind};
 
+use super::leaving;
 use crate::run::metadata;
 
 /// The crates of the workspace that are nobody's but ours.
@@ -40,6 +41,7 @@ pub(crate) fn check() -> Result<()> {
                 faults.push(format!("{file}: its page shows no program that runs (```)"));
             }
         }
+        faults.extend(leaving::faults(package)?);
         let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
         for name in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
             if !folder.join(name).exists() {

@@ -12,13 +12,14 @@ use crate::run::{program, root, run};
 
 /// Steps in that Debian, each with what it shows. `$V` is the version, packages are in `/debs`
 /// and newer ones in `/newer`.
-const STEPS: [(&str, &str); 6] = [
+const STEPS: [(&str, &str); 7] = [
     (
+        // A kernel without headers is what the folder stands for.
         "installed; modules wait for headers and say so",
-        "apt-get update && \
+        "apt-get update && mkdir -p /lib/modules/$(uname -r) && \
          apt-get install --yes --no-install-recommends /debs/*.deb >/tmp/said 2>&1 \
-         || { cat /tmp/said; exit 1; }; cat /tmp/said; \
-         dkms status | grep kumiki",
+         || { cat /tmp/said; exit 1; }; cat /tmp/said; rm -r /lib/modules/$(uname -r) && \
+         grep -iE 'headers .*(installed|found)' /tmp/said && dkms status | grep kumiki",
     ),
     (
         "used, from the shell, C and Python",
@@ -32,6 +33,16 @@ const STEPS: [(&str, &str); 6] = [
          { dkms status -k $kernel | grep -q installed || dkms install kumiki/$V -k $kernel; } && \
          for module in osnode osnode-guest osnode-virtio parasc; do \
          find /lib/modules/$kernel/updates -name \"$module.ko*\" | grep . || exit 1; done",
+    ),
+    (
+        // The lab is the packaged command, which is purged while it serves the machine.
+        "upgraded and purged in a machine of the lab whose node goes on, and so does the lab",
+        "apt-get install --yes --no-install-recommends busybox-static qemu-system-x86 >/dev/null && \
+         kumiki lab run --nodes --cpus 4 --memory 3G --module 9p --module 9pnet_virtio \
+         --qemu=-virtfs \
+         --qemu=local,path=/,mount_tag=system,security_model=passthrough,multidevs=remap \
+         --in /node.sh -- sh node.sh $V && [ ! -e /usr/bin/kumiki ] && \
+         apt-get install --yes --no-install-recommends --allow-downgrades /debs/*.deb >/dev/null",
     ),
     (
         "upgraded and purged under a spawn server, which goes on",
@@ -56,6 +67,8 @@ const STEPS: [(&str, &str); 6] = [
     ("installed again", "apt-get install --yes --no-install-recommends /debs/kumiki_*.deb"),
 ];
 
+const NODE: &str = include_str!("node.sh");
+
 /// Tries the packages of `cargo xtask deb` in this release, or in each.
 pub(crate) fn test(release: Option<Release>) -> Result<ExitCode> {
     let packages = deb::packages()?;
@@ -73,6 +86,7 @@ pub(crate) fn test(release: Option<Release>) -> Result<ExitCode> {
         }
         let smoke = root().join("debian/tests/smoke");
         fs::copy(smoke, clean.folder().join("smoke")).context("lending debian/tests/smoke")?;
+        fs::write(clean.folder().join("node.sh"), NODE).context("lending node.sh")?;
         let steps = STEPS.map(|(what, line)| {
             (what.to_owned(), format!("export DEBIAN_FRONTEND=noninteractive V={version}; {line}"))
         });

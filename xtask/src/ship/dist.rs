@@ -3,14 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
 use super::{install, size, wheel};
 use crate::capi::Place;
 use crate::debian;
-use crate::run::{program, read, root, run, target_folder};
+use crate::run::{program, read, root, run, succeeds, target_folder};
 use crate::tool;
 
 /// Makes all of it below `target/dist-files`.
@@ -59,20 +59,70 @@ fn commit_time() -> Result<String> {
     }
 }
 
-/// Runs what is in the tarball from a folder that nobody may write to.
+/// Runs a program with a folder that is a read-only file system to it, which holds for root, too.
+const READ_ONLY: &str = r#"
+set -eu
+mount --bind "$1" "$1"
+mount -o remount,bind,ro "$1"
+shift
+exec "$@"
+"#;
+
+/// Runs what is in the tarball from a place that nobody may write to.
 fn unpacked(tarball: &Path, name: &str) -> Result<()> {
     let folder = tempfile::tempdir().context("a folder to unpack the tarball in")?;
-    run(program("tar", ["-xf"]).arg(tarball).arg("-C").arg(folder.path()))?;
-    run(program("chmod", ["-R", "a-w"]).arg(folder.path()))?;
-    let at = |below: &str| folder.path().join(name).join(below).to_string_lossy().into_owned();
-    let said = read(&mut program(&at("bin/kumiki"), ["--version"]))?;
-    print!("{said}");
-    read(&mut program(&at("bin/kumiki-du"), ["-s", &at("bin")]))?;
+    let folder = folder.path();
+    run(program("tar", ["-xf"]).arg(tarball).arg("-C").arg(folder))?;
+    let tree = folder.join(name);
+    let at = |below: &str| tree.join(below).to_string_lossy().into_owned();
+    let words = ["--mount", "--map-root-user", "sh", "-c", READ_ONLY, "sh"];
+    let there = |words_there: &[&str]| {
+        let mut there = program("unshare", words);
+        there.arg(&tree).args(words_there).current_dir(folder).env("HOME", folder);
+        there
+    };
+    anyhow::ensure!(
+        !succeeds(&mut there(&["touch", &at("bin/kumiki")])),
+        "what is in {} can be written to, which nothing is tried with then",
+        tree.display()
+    );
+    print!("{}", read(&mut there(&[&at("bin/kumiki"), "--version"]))?);
+    let measure = ["measure", "entry.getppid", "--quick", "--time", "1"];
+    print!("{}", read(there(&[&at("bin/kumiki")]).args(measure))?);
+    read(&mut there(&[&at("bin/kumiki-du"), "-s", &at("bin")]))?;
+    linked(&at, folder, &there)
+}
+
+/// Builds a program in C with the library in that place, and runs it.
+fn linked(
+    at: &dyn Fn(&str) -> String,
+    folder: &Path,
+    there: &dyn Fn(&[&str]) -> Command,
+) -> Result<()> {
     let pkg_config = ["--define-prefix", "--libs", "--cflags", &at("lib/pkgconfig/kumiki.pc")];
     let words = read(&mut program("pkg-config", pkg_config))?;
     anyhow::ensure!(words.contains(&at("lib")), "pkg-config says {words}");
-    run(program("chmod", ["-R", "u+w"]).arg(folder.path()))
+    fs::write(folder.join("user.c"), USER).context("writing a program in C")?;
+    let mut cc = there(&["cc", "-o", "user", "user.c"]);
+    run(cc.args(words.split_whitespace()))?;
+    run(there(&["./user"]).env("LD_LIBRARY_PATH", at("lib")))
 }
+
+const USER: &str = r#"
+#include <kumiki/spawn.h>
+#include <stddef.h>
+#include <sys/wait.h>
+
+int main(void)
+{
+    pid_t child;
+    int status;
+    char *argv[] = { "true", NULL }, *envp[] = { NULL };
+    if (kumiki_spawn_start_server() != 0 || kumiki_spawnp(&child, "true", NULL, NULL, argv, envp))
+        return 1;
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}
+"#;
 
 /// `SHA256SUMS`, as `sha256sum --check` reads it.
 fn sums(folder: &Path, files: &[&PathBuf]) -> Result<()> {

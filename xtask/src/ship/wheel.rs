@@ -7,8 +7,21 @@ use anyhow::{Context, Result, ensure};
 
 use crate::run::{program, read, root, run, succeeds};
 
-/// Pythons that it is tried with, where they are.
-const PYTHONS: [&str; 4] = ["python3.11", "python3.12", "python3.13", "python3.14"];
+/// Versions of Python that it is tried with, where they are.
+const PYTHONS: [&str; 5] = ["3.11", "3.12", "3.13", "3.14", "3.15"];
+
+/// What is done with it: a child of posix_spawn's kind, one by the server, and one of asyncio.
+const SCRIPT: &str = "
+import asyncio, sys
+import kumiki, kumiki.aio
+assert 'site-packages' in kumiki.__file__
+assert kumiki.run(['sh', '-c', 'umask; exit 3'], umask=0o77, capture_output=True).stdout == b'0077\\n'
+async def aside():
+    child = await kumiki.aio.create_subprocess_exec('cat', stdin=-1, stdout=-1)
+    return (await child.communicate(b'aside'))[0]
+assert asyncio.run(aside()) == b'aside'
+print(sys.version.split()[0], kumiki.check_output(['echo', 'fine']))
+";
 
 /// Makes the wheel around a library that was built before.
 pub(super) fn wheel(library: &Path, folder: &Path) -> Result<PathBuf> {
@@ -50,16 +63,13 @@ fn platform([major, minor]: &[u32; 2]) -> String {
 
 /// Installs the wheel into an environment of its own for each Python that is here.
 pub(super) fn tried(wheel: &Path) -> Result<()> {
-    let there = PYTHONS.iter().filter(|python| succeeds(&mut program(python, ["--version"])));
     let mut tried = 0;
-    for python in there {
+    for python in PYTHONS.iter().filter_map(|version| python(version)) {
         let folder = tempfile::tempdir().context("a folder for an environment of Python's")?;
-        run(program(python, ["-m", "venv"]).arg(folder.path()))?;
+        run(program(&python, ["-m", "venv"]).arg(folder.path()))?;
         let inside = folder.path().join("bin/python").to_string_lossy().into_owned();
         run(program(&inside, ["-m", "pip", "install", "--quiet", "--no-index"]).arg(wheel))?;
-        let script = "import kumiki, sys; assert 'site-packages' in kumiki.__file__; \
-                      print(sys.version.split()[0], kumiki.check_output(['echo', 'fine']))";
-        let mut run = program(&inside, ["-c", script]);
+        let mut run = program(&inside, ["-c", SCRIPT]);
         let said = read(run.env_remove("PYTHONPATH").env_remove("KUMIKI_LIBRARY"))?;
         ensure!(said.contains("b'fine\\n'"), "{python}: {said}");
         print!("{said}");
@@ -67,6 +77,16 @@ pub(super) fn tried(wheel: &Path) -> Result<()> {
     }
     ensure!(tried > 0, "none of {PYTHONS:?} is here to try the wheel");
     refused_on_musl(wheel)
+}
+
+/// A Python of this version: the system's, or one that pyenv keeps.
+fn python(version: &str) -> Option<String> {
+    let name = format!("python{version}");
+    if succeeds(&mut program(&name, ["--version"])) {
+        return Some(name);
+    }
+    let kept = read(&mut program("pyenv", ["prefix", version])).ok()?;
+    Some(format!("{}/bin/{name}", kept.trim()))
 }
 
 /// Asks pip for an installation on another C library, which it refuses by the wheel's name.

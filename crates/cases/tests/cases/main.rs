@@ -1,9 +1,9 @@
 //! Cases that run, and what becomes of those that cannot.
 
 mod all;
-#[path = "../../../sys/tests/child/mod.rs"]
+#[path = "../child/mod.rs"]
 mod child;
-#[path = "../../../wait/tests/filter/mod.rs"]
+#[path = "../filter/mod.rs"]
 mod filter;
 #[path = "../leaves_nothing/mod.rs"]
 mod leaves_nothing;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Subcommand};
-use kumiki_node::{DeviceSpec, Disk, Net, Node, Share, agent, copying, nat, vsock};
+use kumiki_node::{DeviceSpec, Disk, Function, Net, Node, Share, agent, copying, nat, vsock};
 
 use crate::output;
 
@@ -60,10 +60,17 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Give a node more devices, at once if it runs, and at each start
-    #[command(group = ArgGroup::new("device").args(["net", "disk", "share", "vsock", "rng"])
+    #[command(group = ArgGroup::new("device").args(["net", "disk", "share", "vsock", "rng", "pci"])
         .required(true).multiple(true))]
     Add {
         node: String,
+        /// A PCI function of this machine, alone behind its port and with MSI: its driver here
+        /// lets go of it, and the node's kernel drives it from its next start on
+        #[arg(long, value_name = "ADDRESS")]
+        pci: Vec<Function>,
+        /// Accept that what a PCI function writes is not confined to the node's memory
+        #[arg(long)]
+        dma_unconfined: bool,
         #[command(flatten)]
         devices: Devices,
     },
@@ -84,14 +91,27 @@ enum Command {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     match args.command {
-        Command::Add { node, devices } => {
+        Command::Add { node, pci, dma_unconfined, devices } => {
             let node = Node::find(&node)?;
+            for function in pci {
+                node.add_function(function, dma_unconfined)?;
+                output::line(format_args!("pci:{function}"))?;
+            }
             for device in devices.specs() {
                 output::line(node.add_device(device)?)?;
             }
             Ok(())
         }
-        Command::Rm { node, device } => Ok(Node::find(&node)?.remove_device(&device)?),
+        Command::Rm { node, device } => {
+            let node = Node::find(&node)?;
+            match device.strip_prefix("pci:") {
+                Some(function) => {
+                    let function = function.parse().map_err(anyhow::Error::msg)?;
+                    Ok(node.remove_function(function)?)
+                }
+                None => Ok(node.remove_device(&device)?),
+            }
+        }
         Command::Ls { node, json } => {
             let devices = Node::find(&node)?.devices()?;
             if json {

@@ -39,6 +39,22 @@ fn json_has_every_field_of_the_schema() {
     }
 }
 
+/// As an upgrade or a removal of the package does; some cases are visited in new processes.
+#[test]
+fn a_program_that_is_removed_meanwhile_measures_to_the_end() {
+    let home = Home::new();
+    let program = home.path("kumiki");
+    fs::copy(env!("CARGO_BIN_EXE_kumiki"), &program).unwrap();
+    let words = ["measure", "memory.mmap_munmap", "--quick", "--time", "1", "--json"];
+    let mut command = home.run_by(program.to_str().unwrap(), &words);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    fs::remove_file(&program).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", output.status);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(!result["rows"].as_array().unwrap().is_empty(), "{result}");
+}
+
 #[test]
 fn a_sweep_of_fork_has_slopes() {
     let home = Home::new();

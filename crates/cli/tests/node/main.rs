@@ -6,6 +6,7 @@ mod cloud;
 mod controllers;
 mod devices;
 mod faults;
+mod functions;
 mod images;
 mod lent;
 mod machine;

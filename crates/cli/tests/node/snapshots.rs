@@ -70,6 +70,39 @@ fn refused_while_it_runs(host: &Host) {
     assert!(!host.ok("kumiki image ls").contains("warm"));
 }
 
+/// A snapshot is the same after it has been in a file, and one that is not as it was is none.
+#[test]
+#[ignore = "two minutes, most of them for compressing: run it by name after a change to snapshots' files"]
+fn a_snapshot_goes_through_a_file() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok("kumiki node create n1 --memory 256M --image deb; kumiki node start n1 --timeout 120");
+    host.ok(LEAVE);
+    host.ok("kumiki node keep n1 warm; kumiki image save warm warm.zst; kumiki image rm warm");
+    let said = host.refused("kumiki node start n1 --from warm");
+    assert!(said.contains("there is no image warm"), "{said}");
+    host.ok("size=$(stat -c %s warm.zst); head -c $((size / 2)) warm.zst > half; \
+             (head -c $((size / 3)) warm.zst; printf kumiki; tail -c +$((size / 3 + 7)) warm.zst) > other");
+    for file in ["half", "other"] {
+        let said = host.refused(&format!("kumiki image load warm {file}"));
+        assert!(said.contains(&format!("{file} is damaged")), "{said}");
+        assert!(!host.ok("kumiki image ls").contains("warm"));
+    }
+    let said = host.refused("kumiki image load warm osnode.ko");
+    assert!(said.contains("osnode.ko is no file of a snapshot"), "{said}");
+    let said = host.refused("kumiki image save deb deb.zst");
+    assert!(said.contains("image deb is no snapshot"), "{said}");
+    host.ok("kumiki image load warm warm.zst; rm warm.zst half other");
+    let said = host.refused("kumiki image load warm half");
+    assert!(said.contains("image warm exists"), "{said}");
+    host.ok("kumiki node restart n1 --from warm --timeout 60");
+    assert_eq!(host.ok(HAS), "before\n");
+    // One that runs, and maybe does not answer.
+    host.ok("kumiki node exec n1 -- rm /tmp/said; kumiki node restart n1 --from warm");
+    assert_eq!(host.ok(HAS), "before\n");
+    host.ok("kumiki node delete n1 --force; kumiki image rm warm");
+    host.leave();
+}
+
 /// By what differs.
 fn refused_elsewhere(host: &Host) {
     let said = host.refused("kumiki node start n1 --from deb");
@@ -112,6 +145,73 @@ fn damaged(host: &Host) {
     host.ok("kumiki node kill n1");
     let said = host.refused("kumiki node start n1 --from warm");
     assert!(said.contains("snapshot warm is damaged (the hash of its header)"), "{said}");
+}
+
+/// A service that a file says is kept up: it goes on where it was kept, and not where its image
+/// begins.
+#[test]
+#[ignore = "over a minute: run it by name after a change to start = { from = … } or to watch"]
+fn a_service_that_ends_is_back_from_its_snapshot() {
+    const FILE: &str = "[image.deb]\nkernel = \"/boot/vmlinux\"\n\
+                        guest_module = \"osnode-guest.ko\"\n\
+                        [node.n1]\nimage = \"deb\"\nmemory = \"256M\"\nrestart = true\n\
+                        start = { from = \"warm\" }\n";
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok(&format!("printf '{}' > m.toml", FILE.replace('\n', "\\n")));
+    // There is none yet.
+    let steps = host.ok("kumiki node apply m.toml --timeout 120 --json");
+    assert!(steps.contains(r#"{"step":"start","node":"n1","from":"warm"}"#), "{steps}");
+    host.ok(LEAVE);
+    host.ok("kumiki node keep n1 warm; kumiki node apply m.toml --timeout 60");
+    assert_eq!(host.ok(HAS), "before\n");
+    host.ok("kumiki node watch m.toml 2> watched & echo $! > watch.pid");
+    host.run("kumiki node exec n1 -- sh -c 'rm /tmp/said; echo c > /proc/sysrq-trigger'");
+    let is_back = "for i in $(seq 60); do kumiki node exec n1 -- cat /tmp/said && exit; sleep 1; \
+                   done; cat watched; exit 1";
+    assert_eq!(host.ok(&format!("({is_back}) 2> /dev/null")), "before\n");
+    let said = host.ok("cat watched");
+    assert!(said.contains("it has ended: panic"), "{said}");
+    host.ok("kill $(cat watch.pid)");
+    // Another image: none of the snapshot's, which does not keep the node from starting.
+    host.ok("kumiki node delete n1 --force; kumiki image rm warm");
+    host.leave();
+}
+
+/// Nobody asks for it: its cpu is the host's. The first frame, or command, wakes it.
+#[test]
+#[ignore = "two minutes: run it by name after a change to idle nodes, TAPs or sleep.c"]
+fn an_idle_node_sleeps_and_wakes_for_who_asks() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok("kumiki node create n1 --memory 256M --image deb \
+             --net auto,address=10.77.0.2/24,host=10.77.0.1/24; \
+             kumiki node start n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
+    host.ok(LEAVE);
+    host.ok("kumiki node idle n1 --after 3s 2> said & echo $! > idle.pid");
+    let until = |what: &str, times: usize| {
+        host.ok(&format!(
+            "for n in $(seq 240); do test $(grep -c 'n1: {what}' said) -ge {times} && exit; \
+             sleep 0.25; done; cat said; exit 1"
+        ))
+    };
+    until("asleep", 1);
+    let said = host.refused("kumiki node idle n1");
+    assert!(said.contains("kumiki node idle n1 runs already"), "{said}");
+    // Nobody's greetings wake it.
+    host.ok("sleep 2; kumiki node ls | grep -q idle; ! grep -q awake said");
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), crate::ALL_CPUS);
+    // One packet, which waits for the node.
+    host.ok("ping -c 1 -W 30 10.77.0.2");
+    until("awake", 1);
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-2\n");
+    until("asleep", 2);
+    assert_eq!(host.ok(HAS), "before\n");
+    until("awake", 2);
+    until("asleep", 3);
+    // Nobody looks after it any more: a command wakes it itself.
+    host.ok("kill $(cat idle.pid); while kill -0 $(cat idle.pid) 2> /dev/null; do sleep 0.1; done");
+    assert_eq!(host.ok(HAS), "before\n");
+    host.ok("ping -c 1 -w 30 10.77.0.2; cat said; kumiki node delete n1 --force");
+    host.leave();
 }
 
 /// On Debian 13, with two cpus, and all devices whose drivers sleep.

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "tests of other subjects use the rest")]
 #[path = "../cli/common.rs"]
 mod common;
-#[path = "../../../places/tests/nats/mod.rs"]
+#[path = "../nats/mod.rs"]
 mod nats;
 
 use std::io::{BufRead, BufReader};

@@ -1,8 +1,7 @@
 //! What a copy promises.
 
-#[path = "../../../sys/tests/child/mod.rs"]
+#[path = "../child/mod.rs"]
 mod child;
-#[path = "../../../shadow/tests/shadow/common.rs"]
 mod common;
 mod earned;
 mod methods;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kumiki_boot::Piece;
 use rustix::io::Errno;
 
+use crate::host::pci::Function;
 use crate::memory::Memory;
 use crate::memory::blocks::{Lock, Notes};
 use crate::module::holding::{Holding, padded};
@@ -154,6 +155,36 @@ impl Device {
         let mut wanted = abi::Link { name: padded(Holding::Image, image)? };
         requests::link(&self.file, &mut wanted)
             .map_err(|error| self.failed("naming one more", error))
+    }
+
+    /// Has this node own a function that is bound to the module's driver, or no longer.
+    pub(crate) fn pci(&self, function: Function, give_back: bool) -> Result<()> {
+        let (segment, number) = function.numbers();
+        let mut wanted = abi::Pci {
+            segment,
+            function: number,
+            give_back: give_back.into(),
+            ..Default::default()
+        };
+        requests::pci(&self.file, &mut wanted).map_err(|error| {
+            let (kind, why) = match error {
+                Errno::NODEV => (
+                    ErrorKind::NotFound,
+                    "is not bound to osnode.ko: it was given back \
+                     or has gone",
+                ),
+                Errno::BUSY => (ErrorKind::Busy, "is another node's, or the node runs"),
+                Errno::NOTTY => (ErrorKind::Unsupported, "needs the osnode.ko of this kumiki"),
+                error => return self.failed(&format!("giving PCI function {function} to"), error),
+            };
+            Error::refused(kind, format!("{}: PCI function {function} {why}", self.title()))
+        })
+    }
+
+    /// Gives the cpus of a node that does not run back to the host, which has them on line then.
+    pub(crate) fn cpus_back(&self) -> Result<()> {
+        requests::cpus_back(&self.file)
+            .map_err(|error| self.failed("giving back the cpus of", error))
     }
 
     pub(crate) fn seal(&self) -> Result<()> {

@@ -6,6 +6,8 @@ pub(crate) mod clocks;
 pub(crate) mod cpus;
 pub(crate) mod device;
 pub(crate) mod grant;
+pub(crate) mod identity;
+pub(crate) mod pci;
 pub(crate) mod record;
 pub(crate) mod reservation;
 pub(crate) mod spec;

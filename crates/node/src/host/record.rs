@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::devices::{self, Assigned};
 use crate::host::device::Device;
+use crate::host::pci::Function;
 use crate::host::spec::Spec;
 use crate::module::{abi, sysfs};
 use crate::wire::window::Window;
@@ -36,6 +37,12 @@ pub struct Record {
     /// The snapshot that it was last started from, if it was one.
     #[serde(default)]
     pub started_from: Option<String>,
+    /// It sleeps in its own memory, its cpus with the host, until somebody asks for it.
+    #[serde(default)]
+    pub idle: bool,
+    /// PCI functions that it has for its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pci: Vec<Function>,
 }
 
 impl Record {
@@ -55,6 +62,8 @@ impl Record {
             devices,
             init: spec.init.clone(),
             started_from: None,
+            idle: false,
+            pci: Vec::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A node's start: worked out, and written into its memory.
 
-use kumiki_boot::{Acpi, CommandLine, Partition, Piece, Plan, SLICE_BYTES, Source};
+use kumiki_boot::{Acpi, CommandLine, Partition, PciBus, Piece, Plan, SLICE_BYTES, Source};
 
 use crate::host::clocks::Clocks;
 use crate::host::record::Record;
@@ -26,6 +26,9 @@ pub(crate) fn plan(
     }
     let window = partition.window().address;
     let mut line = CommandLine::of_node(entry.cpus.len(), clocks.tsc_khz);
+    if !record.pci.is_empty() {
+        line = line.with_pci();
+    }
     // Early: a log has no more than the first thousand letters of a line.
     line.word(start.word());
     line.init(AGENT, &["node", "agent", "--window", &format!("{window:#x}")]);
@@ -46,7 +49,9 @@ pub(crate) fn plan(
         .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
         .flatten();
     let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
-    let acpi = Acpi { cpus, foreign, pm_timer: clocks.pm_timer };
+    let pci: Vec<PciBus> =
+        record.pci.iter().map(|function| function.bus_of_node()).collect::<Result<_>>()?;
+    let acpi = Acpi { cpus, foreign, pm_timer: clocks.pm_timer, pci };
     Ok(Plan::new(&partition, origin.kernel, origin.initramfs.length(), &line, &acpi, places)?)
 }
 

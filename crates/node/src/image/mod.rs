@@ -17,6 +17,7 @@ pub(crate) mod root;
 pub(crate) mod shipped;
 pub(crate) mod snapshot;
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use kumiki_boot::{Kernel, Piece};
@@ -258,6 +259,17 @@ impl Image {
             snapshot::is_one(&device.map(&entry.pieces, false)?)
         };
         if is_snapshot { Snapshot::open(name)?.verify() } else { Image::open(name)?.verify() }
+    }
+
+    /// Writes a snapshot into a file, compressed; returns the file's length, bytes.
+    pub fn save_snapshot(name: &str, path: &Path) -> Result<u64> {
+        snapshot::file::save(name, path)
+    }
+
+    /// Puts a snapshot from a file into memory; returns how much it takes, bytes. It is started on
+    /// the machine, in the memory and on the cpus that it was kept on.
+    pub fn load_snapshot(name: &str, path: &Path) -> Result<u64> {
+        snapshot::file::load(name, path)
     }
 
     /// Compares what is in memory with the hash that was taken when the image

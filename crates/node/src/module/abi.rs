@@ -60,6 +60,15 @@ pub(crate) struct Link {
     pub(crate) name: [u8; NAME_BYTES],
 }
 
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Pci {
+    pub(crate) segment: u32,
+    pub(crate) function: u32,
+    pub(crate) give_back: u32,
+    pub(crate) reserved: u32,
+}
+
 const TYPE: u8 = 0xbe;
 pub(crate) const IOC_VERSION: Opcode = opcode::read::<u32>(TYPE, 0);
 pub(crate) const IOC_CREATE: Opcode = opcode::read_write::<Create>(TYPE, 1);
@@ -73,6 +82,8 @@ pub(crate) const IOC_RELEASE: Opcode = opcode::none(TYPE, 8);
 pub(crate) const IOC_BELL: Opcode = opcode::none(TYPE, 9);
 pub(crate) const IOC_LINK: Opcode = opcode::write::<Link>(TYPE, 10);
 pub(crate) const IOC_LEND: Opcode = opcode::none(TYPE, 11);
+pub(crate) const IOC_PCI: Opcode = opcode::write::<Pci>(TYPE, 15);
+pub(crate) const IOC_CPUS_BACK: Opcode = opcode::none(TYPE, 16);
 pub(crate) const GUEST_IOC_INIT: Opcode = opcode::none(TYPE, 12);
 pub(crate) const GUEST_IOC_START: Opcode = opcode::none(TYPE, 13);
 pub(crate) const GUEST_IOC_SLEEP: Opcode = opcode::none(TYPE, 14);
@@ -180,6 +191,7 @@ const _: () = {
     assert!(size_of::<Memory>() == 24 && offset_of!(Memory, address) == 16);
     assert!(size_of::<Cpu>() == 8);
     assert!(size_of::<Link>() == 32);
+    assert!(size_of::<Pci>() == 16);
     assert!(CHANNELS_AT + CHANNELS * CHANNEL_BYTES == RECORD_AT);
     assert!(LOG_AT + LOG_BYTES <= SLEEP_AT);
     assert!(SLEEP_COVERED + COVERED_BYTES == FREE_AT - SLEEP_AT);
@@ -228,7 +240,7 @@ mod tests {
         let headers = ["osnode.h", "bell.h", "ipi.h", "symbols.h"].map(str::to_owned);
         let files = own.chain(headers).map(|file| source(&format!("osnode/{file}")));
         let lines: usize = files.map(|text| lines_of_code(&text)).sum();
-        assert!((500..=1200).contains(&lines), "osnode.ko has {lines} lines of code");
+        assert!((500..=1300).contains(&lines), "osnode.ko has {lines} lines of code");
         let devices = lines_of_code(&source("osnode/virtio.c"));
         assert!((200..=350).contains(&devices), "osnode-virtio.ko has {devices} lines of code");
     }
@@ -259,7 +271,7 @@ mod tests {
     /// The header is C; what stands there as a number has to stand here.
     #[test]
     fn numbers_are_those_of_the_header() {
-        let header = include_str!("../../../../kernel/uapi/osnode.h");
+        let header = source("uapi/osnode.h");
         let defined = |name: &str| {
             let line = header.lines().find(|line| line.starts_with(&format!("#define {name} ")));
             let value = line.unwrap().split_whitespace().nth(2).unwrap();

@@ -73,6 +73,7 @@ requests! {
     memory IOC_MEMORY abi::Memory;
     cpu IOC_CPU abi::Cpu;
     link IOC_LINK abi::Link;
+    pci IOC_PCI abi::Pci;
     -
     seal IOC_SEAL;
     start IOC_START;
@@ -80,6 +81,7 @@ requests! {
     stop IOC_STOP;
     release IOC_RELEASE;
     bell IOC_BELL;
+    cpus_back IOC_CPUS_BACK;
     guest_sleep GUEST_IOC_SLEEP;
 }
 

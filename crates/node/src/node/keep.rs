@@ -8,15 +8,16 @@ use serde::Serialize;
 use super::{Node, Stopped};
 use crate::devices::DeviceSpec;
 use crate::host::device::{self, Device};
-use crate::host::record::{self, incomplete};
+use crate::host::identity::Identity;
+use crate::host::record::{self, Record, incomplete};
 use crate::image::snapshot::pages::{Places, Run};
-use crate::image::snapshot::{Header, copy_pages, hash_of, layout, write_head};
+use crate::image::snapshot::{Header, VERSION, copy_pages, hash_of, layout, write_head};
 use crate::image::{self, Image};
 use crate::module::holding::{Holding, padded};
 use crate::module::{abi, sysfs};
 use crate::node::session::Session;
 use crate::wire::asleep::Asleep;
-use crate::wire::window::has_ended;
+use crate::wire::window::{Window, has_ended};
 use crate::{Error, ErrorKind, Result};
 
 /// A node that was kept.
@@ -49,6 +50,27 @@ impl Node {
         if sysfs::exists(Holding::Image, name) {
             return Err(device::exists(Holding::Image, name));
         }
+        let (device, window, record) = self.that_may_sleep()?;
+        let begin = Instant::now();
+        Session::open(&self.name)?.sleep(false)?;
+        let asleep_ms = ms_since(begin);
+        // Nothing of it executes or waits for a write from here on.
+        self.end(&device)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
+        let asleep = window.asleep();
+        let node = Node { name: self.name.clone() };
+        let stopped = Stopped { node, device, entry, window, record, taps: Vec::new() };
+        stopped.copied(name, &asleep).map(|kept| Kept { asleep_ms, ..kept }).map_err(|error| {
+            let left = match stopped.wake_here(&asleep) {
+                Ok(()) => "the node goes on".to_owned(),
+                Err(wake) => format!("the node does not go on: {wake}"),
+            };
+            Error::refused(error.kind(), format!("{error}; {left}"))
+        })
+    }
+
+    /// Refuses a node that cannot sleep, as far as its host sees that.
+    pub(super) fn that_may_sleep(&self) -> Result<(Device, Window, Record)> {
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
         if entry.state != "running" || entry.word != abi::WORD_READY {
@@ -76,6 +98,17 @@ impl Node {
                 ),
             ));
         }
+        if let Some(function) = record.pci.first() {
+            return Err(Error::refused(
+                ErrorKind::Unsupported,
+                format!(
+                    "node {} has PCI function {function}, which is reset when the node is stopped, and \
+                     its driver would wake up to another device: kumiki node device rm {0} \
+                     pci:{function}",
+                    self.name
+                ),
+            ));
+        }
         let share =
             record.devices.iter().find(|device| matches!(device.device, DeviceSpec::Share(_)));
         if let Some(share) = share {
@@ -89,22 +122,7 @@ impl Node {
                 ),
             ));
         }
-        let begin = Instant::now();
-        Session::open(&self.name)?.sleep()?;
-        let asleep_ms = ms_since(begin);
-        // Nothing of it executes or waits for a write from here on.
-        self.end(&device)?;
-        let entry = sysfs::one(Holding::Node, &self.name)?;
-        let asleep = window.asleep();
-        let stopped =
-            Stopped { node: Node { name: self.name.clone() }, device, entry, window, record };
-        stopped.copied(name, &asleep).map(|kept| Kept { asleep_ms, ..kept }).map_err(|error| {
-            let left = match stopped.wake_here(&asleep) {
-                Ok(()) => "the node goes on".to_owned(),
-                Err(wake) => format!("the node does not go on: {wake}"),
-            };
-            Error::refused(error.kind(), format!("{error}; {left}"))
-        })
+        Ok((device, window, record))
     }
 }
 
@@ -130,7 +148,8 @@ impl Stopped {
             copy_pages(into, &memory, &places, &runs);
             let begin = Instant::now();
             let header = Header {
-                version: 1,
+                version: VERSION,
+                machine: Identity::of_host(),
                 abi: abi::VERSION,
                 node: record.name.clone(),
                 image: record.image.clone(),

@@ -2,12 +2,15 @@
 
 pub(crate) mod client;
 pub mod copying;
+pub(crate) mod doze;
+mod functions;
 pub(crate) mod keep;
 pub(crate) mod plugging;
 pub(crate) mod session;
 pub(crate) mod usage;
 mod wake;
 
+use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -191,10 +194,12 @@ impl Node {
         entry.must_rest("runs already", "")?;
         let (window, record) = record::window(&device, &entry, true)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
+        let entry = doze::with_cpus(&device, entry, &record)?;
         if entry.cpus.len() != record.cpus.len() {
             return Err(incomplete(&self.name));
         }
-        Ok(Stopped { node: Node { name: self.name.clone() }, device, entry, window, record })
+        let node = Node { name: self.name.clone() };
+        Ok(Stopped { node, device, entry, window, record, taps: Vec::new() })
     }
 
     /// The node, of which one that has ended by itself is stopped first: it is of no more
@@ -270,6 +275,16 @@ impl Node {
         entry.must_rest("runs or is lent already", "")?;
         let mut record =
             record::window(&device, &entry, false)?.1.ok_or_else(|| incomplete(&self.name))?;
+        if let Some(function) = record.pci.first() {
+            return Err(Error::refused(
+                ErrorKind::Unsupported,
+                format!(
+                    "node {} has PCI function {function}, which only its host can keep from writing \
+                     when the node is stopped: it cannot be lent",
+                    self.name
+                ),
+            ));
+        }
         record.lent_to = Some(starter.to_owned());
         let image = Image::open(&record.image)?;
         let clocks = Clocks::of_host()?;
@@ -317,7 +332,8 @@ impl Node {
             if let Some(record) = &kept {
                 let _ = self.set_record(&device, &entry, record);
             }
-        })
+        })?;
+        kept.map_or(Ok(()), |record| functions::all_back(&record.pci))
     }
 
     /// Its name.
@@ -425,6 +441,8 @@ struct Stopped {
     entry: sysfs::Status,
     window: Window,
     record: Record,
+    /// TAPs of its cards that are open already, by the cards' slots.
+    taps: Vec<(usize, File)>,
 }
 
 /// A node whose first cpu was started.
@@ -471,6 +489,8 @@ impl Stopped {
                 format!("node {name}: {}: {}", fault.key, fault.problem),
             )
         })?;
+        // They may have been given back by hand.
+        self.record.pci.iter().try_for_each(|&function| self.device.pci(function, false))?;
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
             load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)
@@ -482,9 +502,10 @@ impl Stopped {
     /// Starts the first cpu of a node whose memory is ready, and what serves its devices. `from`
     /// is the snapshot that is in that memory, if it is one.
     fn launch(&self, loading: Loading, from: Option<&str>) -> Result<Begun> {
-        if self.record.started_from.as_deref() != from {
+        if self.record.started_from.as_deref() != from || self.record.idle {
             let mut record = self.record.clone();
             record.started_from = from.map(str::to_owned);
+            record.idle = false;
             self.window.set_record(&record.to_json()?);
         }
         let loaded = loading.done();
@@ -494,7 +515,8 @@ impl Stopped {
         let problems = if self.record.devices.is_empty() {
             Vec::new()
         } else {
-            serve::spawn(&self.node.name).unwrap_or_else(|error| vec![error.to_string()])
+            serve::spawn(&self.node.name, &self.taps)
+                .unwrap_or_else(|error| vec![error.to_string()])
         };
         Ok(Begun { loaded, begin, execute, problems })
     }

@@ -17,13 +17,13 @@ use crate::{Error, ErrorKind, Result};
 pub struct DeviceInfo {
     /// Its name in the node's commands.
     pub name: String,
-    /// `net`, `disk`, `share`, `vsock` or `rng`.
+    /// `net`, `disk`, `share`, `vsock`, `rng` or `pci`.
     pub kind: &'static str,
     /// The thing of the host that it is.
     pub what: String,
     /// A card's hardware address.
     pub mac: Option<String>,
-    /// `served`, `not served`, or `stopped` with its node.
+    /// `served`, `not served`, `stopped` with its node, or of a PCI function `its own`.
     pub state: &'static str,
     /// Why it is not served, if its server says.
     pub problem: Option<String>,
@@ -60,7 +60,7 @@ impl Node {
             return Ok(());
         }
         // A node that had none so far has no server.
-        let problems = serve::spawn(&self.name)?;
+        let problems = serve::spawn(&self.name, &[])?;
         let of_this = format!("{}: ", added.name);
         let problem = problems.iter().find_map(|line| line.strip_prefix(&of_this));
         problem
@@ -115,7 +115,15 @@ impl Node {
                 problem,
             }
         };
-        Ok(record.devices.iter().map(of).collect())
+        let functions = record.pci.iter().map(|function| DeviceInfo {
+            name: format!("pci:{function}"),
+            kind: "pci",
+            what: function.to_string(),
+            mac: None,
+            state: if runs { "its own" } else { "stopped" },
+            problem: None,
+        });
+        Ok(record.devices.iter().map(of).chain(functions).collect())
     }
 
     /// Its devices as they are recorded.

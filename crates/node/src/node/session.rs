@@ -12,7 +12,8 @@ use crate::host::record::window_of;
 use crate::module::holding::Holding;
 use crate::module::{abi, doorbell, sysfs};
 use crate::node::client::{Client, Ending, Input, Order, Orders};
-use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, number, receive, send};
+use crate::node::doze::wake_if_idle;
+use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, STAYS, number, receive, send};
 use crate::wire::window::{Channel, Window, has_ended, meaning};
 use crate::{Error, ErrorKind, Result};
 
@@ -55,8 +56,9 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Claims a channel of a node.
+    /// Claims a channel of a node, which is woken if it sleeps because nobody asked for it.
     pub fn open(node: &str) -> Result<Self> {
+        wake_if_idle(node)?;
         let (device, channel) = Device::talk(node)?;
         let entry = sysfs::one(Holding::Node, node)?;
         let first = entry.pieces.first().ok_or_else(|| {
@@ -207,9 +209,10 @@ impl Session {
     }
 
     /// Has the node's kernel sleep, so that its memory can be kept, and waits until it does.
-    pub(crate) fn sleep(&self) -> Result<()> {
+    /// With `stays` nobody else starts a copy, and nothing is made anew when it wakes.
+    pub(crate) fn sleep(&self, stays: bool) -> Result<()> {
         let mut seen = self.window.log_head();
-        self.send(FrameKind::Keep, &[])?;
+        self.send(FrameKind::Keep, if stays { &STAYS } else { &[] })?;
         let begin = Instant::now();
         loop {
             match self.window.word() {

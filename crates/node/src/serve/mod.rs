@@ -11,11 +11,12 @@ mod backend;
 mod block;
 mod bus;
 mod confine;
+pub(crate) mod knock;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod made_up;
 mod net;
-mod open;
-mod pass;
+pub(crate) mod open;
+pub(crate) mod pass;
 mod rng;
 mod share;
 mod slot;
@@ -24,11 +25,13 @@ mod tap;
 mod transfer;
 mod user;
 mod vhost;
+pub(crate) mod wakes;
 mod worker;
 
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -76,12 +79,19 @@ pub(crate) fn this_program() -> Command {
 }
 
 /// Starts a node's server, which outlives this process, and waits until all that can be
-/// served is. Returns what cannot, and why.
-pub(crate) fn spawn(name: &str) -> Result<Vec<String>> {
+/// served is. Returns what cannot, and why. It goes on with these TAPs, by their cards' slots.
+pub(crate) fn spawn(name: &str, taps: &[(usize, File)]) -> Result<Vec<String>> {
     let log = place(name)?.with_extension("log");
     let file = File::create(&log).map_err(|error| Error::file(&log, error))?;
     let mut command = this_program();
     command.args(["node", "serve", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+    if !taps.is_empty() {
+        let (ours, theirs) = pass::pair()?;
+        command.arg("--taps").stdin(theirs);
+        for (slot, tap) in taps {
+            pass::send(&ours, slot, &[tap.as_fd()])?;
+        }
+    }
     let server =
         command.process_group(0).spawn().map_err(|error| Error::file("/proc/self/exe", error))?;
     begun(server, &log)

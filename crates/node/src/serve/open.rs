@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
 
 use super::block::NOT_AT_ALL;
-use super::pass::Passed;
+use super::pass::{Passed, receive};
 use super::share::{self, Daemon};
 use super::tap::{self, Link};
 use crate::devices::interface::Interface;
@@ -41,6 +41,20 @@ pub(crate) struct Opened {
 }
 
 impl Kept {
+    /// TAPs that another process has had, by their cards' slots.
+    pub(crate) fn handed(from: impl AsFd) -> Result<Self> {
+        let mut kept = Kept::default();
+        while let Some((slot, files)) = receive::<usize>(&from)? {
+            kept.files.extend(files.into_iter().map(|file| (slot, file)));
+        }
+        Ok(kept)
+    }
+
+    /// Lets go of a TAP, or of a disk with its lock.
+    pub(crate) fn take(&mut self, slot: usize) -> Option<File> {
+        self.files.remove(&slot)
+    }
+
     /// Opens what a device needs; what is kept already is used again.
     pub(crate) fn open(&mut self, node: &str, device: &Assigned) -> Result<Opened> {
         match &device.device {

@@ -9,12 +9,10 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    socket_with,
-};
+use rustix::net::{SocketFlags, accept_with};
 use serde::{Deserialize, Serialize};
 
+use super::knock::{connected, listening};
 use super::open::Kept;
 use super::pass::{Answer, Order, limit, pair, receive, send};
 use crate::devices::Assigned;
@@ -67,13 +65,17 @@ struct Supervisor {
 }
 
 /// Serves a running node's devices until it ends. Who waits for them reads standard
-/// output: problems, a line each, `begun` when all that can be served is, and its end.
-pub fn serve(name: &str) -> Result<()> {
+/// output: problems, a line each, `begun` when all that can be served is, and its end. With `taps`
+/// those of its cards come by standard input.
+pub fn serve(name: &str, taps: bool) -> Result<()> {
+    let kept = if taps { Kept::handed(std::io::stdin())? } else { Kept::default() };
     let device = Device::serve(name)?;
     let entry = sysfs::one(Holding::Node, name)?;
     let record = record::window(&device, &entry, false)?.1;
     let record = record.ok_or_else(|| record::incomplete(name))?;
-    let requests = listening(name)?;
+    let requests = listening(&super::place(name)?)?.ok_or_else(|| {
+        Error::refused(ErrorKind::Running, format!("node {name} is served already"))
+    })?;
     let pieces = entry.pieces.iter().map(|piece| (piece.address, piece.bytes)).collect();
     let (worker, orders) = worker()?;
     let mut supervisor = Supervisor {
@@ -81,7 +83,7 @@ pub fn serve(name: &str) -> Result<()> {
         device,
         pieces,
         devices: record.devices,
-        kept: Kept::default(),
+        kept,
         problems: Vec::new(),
         worker,
         orders,
@@ -264,38 +266,9 @@ impl Drop for Supervisor {
     }
 }
 
-fn address(name: &str) -> Result<SocketAddrUnix> {
-    SocketAddrUnix::new(super::place(name)?).map_err(|error| Error::os("a server's socket", error))
-}
-
-fn new_socket() -> Result<OwnedFd> {
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|error| Error::os("a socket", error))
-}
-
-/// Where requests come; one server a node.
-fn listening(name: &str) -> Result<OwnedFd> {
-    if connected(name)?.is_some() {
-        return Err(Error::refused(ErrorKind::Running, format!("node {name} is served already")));
-    }
-    // Of one that was killed.
-    let _ = fs::remove_file(super::place(name)?);
-    let socket = new_socket()?;
-    let failed = |error| Error::os(format!("listening for requests for node {name}"), error);
-    bind(&socket, &address(name)?).map_err(failed)?;
-    listen(&socket, 8).map_err(failed)?;
-    Ok(socket)
-}
-
-/// A connection to a node's server; `None` if there is none.
-fn connected(name: &str) -> Result<Option<OwnedFd>> {
-    let socket = new_socket()?;
-    Ok(connect(&socket, &address(name)?).ok().map(|()| socket))
-}
-
 /// Asks a node's server; `None` if there is none.
 pub(crate) fn ask(name: &str, control: &Control) -> Result<Option<Vec<Served>>> {
-    let Some(socket) = connected(name)? else { return Ok(None) };
+    let Some(socket) = connected(&super::place(name)?)? else { return Ok(None) };
     limit(&socket, ANSWER_LIMIT)?;
     send(&socket, control, &[])?;
     match receive::<Reply>(&socket)? {

@@ -127,6 +127,8 @@ impl Kept {
         };
         match node.state {
             NodeState::Ready => self.up(stop, told),
+            // Whoever asks for it wakes it.
+            NodeState::Idle => self.say("up", None),
             // By hand, or by another command: it is waited for.
             NodeState::Starting | NodeState::Lent => self.say("starting", None),
             NodeState::Ended => {

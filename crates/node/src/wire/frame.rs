@@ -14,6 +14,9 @@ use crate::{Error, ErrorKind, Result};
 /// Bytes of a body; a frame must leave room for others in a ring.
 pub(crate) const BODY_LIMIT: usize = 0xc000;
 
+/// Body of `Keep` for a node that wakes in its own memory; of one that is copied there is none.
+pub(crate) const STAYS: [u8; 1] = [1];
+
 /// A frame of output, so that two fit.
 pub(crate) const CHUNK_BYTES: usize = 0x4000;
 

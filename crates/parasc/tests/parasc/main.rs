@@ -3,7 +3,7 @@
 mod allocations;
 mod backend;
 mod calling_thread;
-#[path = "../../../sys/tests/child/mod.rs"]
+#[path = "../child/mod.rs"]
 mod child;
 mod engine;
 mod op;

@@ -6,7 +6,7 @@ use std::thread;
 
 use kumiki_resource::{PageAlloc, page};
 
-#[path = "../../../sys/tests/child/mod.rs"]
+#[path = "../child/mod.rs"]
 mod child;
 
 #[global_allocator]

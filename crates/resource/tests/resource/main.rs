@@ -1,7 +1,7 @@
 //! Resources as a program uses them, per core and shared.
 
 mod calls;
-#[path = "../../../sys/tests/child/mod.rs"]
+#[path = "../child/mod.rs"]
 mod child;
 mod cores;
 mod desk;

@@ -1,7 +1,7 @@
 //! Which cpus shadows and teams take: a program of its own, in which one test runs at a
 //! time, as what is taken is known to the whole process.
 
-#[path = "../../../sys/tests/child/mod.rs"]
+#[path = "../child/mod.rs"]
 mod child;
 #[path = "../shadow/common.rs"]
 mod common;

@@ -1,10 +1,10 @@
 //! What a shadow promises.
 
 mod bad_input;
-#[path = "../../../sys/tests/child/mod.rs"]
+#[path = "../child/mod.rs"]
 mod child;
 mod common;
-#[path = "../../../wait/tests/filter/mod.rs"]
+#[path = "../filter/mod.rs"]
 mod filter;
 mod fork;
 mod line;

@@ -12,12 +12,12 @@ macro_rules! alone {
 
 mod actions;
 mod by_server;
-#[path = "../../../sys/tests/child/mod.rs"]
+#[path = "../child/mod.rs"]
 mod child;
 mod descriptors;
 mod faults;
 mod features;
-#[path = "../../../wait/tests/filter/mod.rs"]
+#[path = "../filter/mod.rs"]
 mod filter;
 mod itself;
 mod kept;

@@ -17,7 +17,7 @@ use super::sleep::{self, Talks, Turn};
 use super::streams::{Streams, would_block};
 use crate::guest::lent;
 use crate::module::{abi, doorbell};
-use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, Size, receive};
+use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, STAYS, Size, receive};
 use crate::wire::window::{Channel, Window};
 use crate::{Error, Result};
 
@@ -30,7 +30,7 @@ pub(super) fn serve(window: &Window, turn: Turn, talks: &Talks) -> Result<()> {
     let outcome = match talk.first_frame() {
         Ok(Wish::Done) => Ok(()),
         // It is somebody else's channel when the node has slept.
-        Ok(Wish::Keep) => match sleep::sleep(window, &bell, talks, turn) {
+        Ok(Wish::Keep { stays }) => match sleep::sleep(window, &bell, (talks, turn), stays) {
             Ok(()) => return Ok(()),
             Err(error) => Err(error),
         },
@@ -51,7 +51,7 @@ pub(super) fn serve(window: &Window, turn: Turn, talks: &Talks) -> Result<()> {
 /// Rest of a client's wish.
 enum Wish {
     Done,
-    Keep,
+    Keep { stays: bool },
 }
 
 struct Talk<'a> {
@@ -93,7 +93,7 @@ impl Talk<'_> {
                 Some((FrameKind::Shutdown, _)) => {
                     return super::ending::ask_for_power_off().map(|()| Wish::Done);
                 }
-                Some((FrameKind::Keep, _)) => return Ok(Wish::Keep),
+                Some((FrameKind::Keep, body)) => return Ok(Wish::Keep { stays: body == STAYS }),
                 Some((other, _)) => {
                     return Err(Error::Protocol(format!("{other:?} at the beginning")));
                 }

@@ -25,6 +25,7 @@ const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocks
 const EARLY_CLOCK: &str = "tsc-early";
 /// How long that is waited for: it takes the kernel a second or two.
 const CLOCK_LIMIT: Duration = Duration::from_secs(10);
+const CACHES: &str = "/proc/sys/vm/drop_caches";
 const LOOK: Duration = Duration::from_millis(20);
 const BLOCKS: &str = "/sys/block";
 /// `BLKFLSBUF`, linux/fs.h.
@@ -134,10 +135,20 @@ impl Talks {
 
 /// Sleeps, and returns when the node has woken up, maybe as a copy. The channel by which the host
 /// asks is not this talk's afterwards.
-pub(super) fn sleep(window: &Window, bell: &File, talks: &Talks, turn: Turn) -> Result<()> {
-    may_sleep(&fs::read_to_string("/proc/self/mounts").unwrap_or_default())?;
+/// One that `stays` wakes where it is, as what it was: what it has mounted is as it left it.
+pub(super) fn sleep(
+    window: &Window,
+    bell: &File,
+    (talks, turn): (&Talks, Turn),
+    stays: bool,
+) -> Result<()> {
+    may_sleep(&fs::read_to_string("/proc/self/mounts").unwrap_or_default(), stays)?;
     clock_is_measured(Path::new(CLOCK))?;
     talks.silence(window, turn)?;
+    // What it has read of disks is forgotten when it wakes: that need not be kept.
+    if !stays {
+        let _ = fs::write(CACHES, "3");
+    }
     let slept = requests::guest_sleep(bell).map_err(|error| {
         let kind = match error {
             Errno::BUSY => ErrorKind::Busy,
@@ -164,13 +175,16 @@ pub(super) fn sleep(window: &Window, bell: &File, talks: &Talks, turn: Turn) -> 
     });
     talks.resume(slept.is_ok());
     slept?;
-    renew();
+    if !stays {
+        renew();
+    }
+    renew_leases();
     super::introduce(window, bell)
 }
 
 /// Refuses what would not be the same when a copy wakes up: folders, whose driver does not
 /// sleep, and disks that programs have written by then.
-fn may_sleep(mounts: &str) -> Result<()> {
+fn may_sleep(mounts: &str, stays: bool) -> Result<()> {
     for line in mounts.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let [source, place, kind, options, ..] = words[..] else { continue };
@@ -184,7 +198,7 @@ fn may_sleep(mounts: &str) -> Result<()> {
             ));
         }
         let writable = options.split(',').any(|option| option == "rw");
-        if source.starts_with("/dev/vd") && writable {
+        if source.starts_with("/dev/vd") && writable && !stays {
             return Err(Error::refused(
                 ErrorKind::Busy,
                 format!(
@@ -232,6 +246,9 @@ fn renew() {
         let _ = fs::write(&seed, bytes);
     }
     forget_disks();
+}
+
+fn renew_leases() {
     // An address that was lent may be somebody else's by now.
     for client in named("udhcpc") {
         let _ = kill_process(client, Signal::USR1);
@@ -315,13 +332,16 @@ mod tests {
 
     #[test]
     fn what_would_not_be_the_same_is_refused_by_name() {
-        let refused = |mounts: &str| may_sleep(mounts).unwrap_err().to_string();
+        let refused = |mounts: &str| may_sleep(mounts, false).unwrap_err().to_string();
         let said = refused("none / rootfs rw 0 0\nshare0 /mnt/shared virtiofs rw,relatime 0 0\n");
         assert!(said.contains("folder share0 is mounted at /mnt/shared"), "{said}");
         let said = refused("/dev/vda1 /data ext4 rw,relatime 0 0\n");
         assert!(said.contains("disk /dev/vda1 is mounted at /data"), "{said}");
-        may_sleep("/dev/vda /data ext4 ro,relatime 0 0\n/dev/pmem0 /kumiki/image erofs ro 0 0\n")
-            .unwrap();
+        let mounts = "/dev/vda /data ext4 ro,relatime 0 0\n/dev/pmem0 /kumiki/image erofs ro 0 0\n";
+        may_sleep(mounts, false).unwrap();
+        // One that wakes where it is finds its disk as it left it.
+        may_sleep("/dev/vda1 /data ext4 rw,relatime 0 0\n", true).unwrap();
+        assert!(may_sleep("share0 /mnt/shared virtiofs rw 0 0\n", true).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! Everything in it is physical addresses of the partition that it was taken of: it is started
 //! there, or not at all.
 
+pub(crate) mod file;
 pub(crate) mod pages;
 
 use std::sync::atomic::Ordering;
@@ -20,6 +21,7 @@ use sha2::{Digest, Sha256};
 
 use crate::devices::Assigned;
 use crate::host::device::Device;
+use crate::host::identity::Identity;
 use crate::host::record::Record;
 use crate::image::hash::hex;
 use crate::image::origin::Extent;
@@ -31,6 +33,8 @@ use crate::{Error, ErrorKind, Result};
 use pages::{PAGE_BYTES, Places, RUN_BYTES, Run};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kumiksnp");
+/// Version of the header.
+pub(crate) const VERSION: u32 = 2;
 /// Length of magic, length, hash and JSON.
 pub(crate) const HEAD_BYTES: u64 = 64 << 10;
 const JSON_AT: usize = 16 + 32;
@@ -39,6 +43,8 @@ const JSON_AT: usize = 16 + 32;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) version: u32,
+    /// The machine that it was taken on.
+    pub(crate) machine: Identity,
     /// Version of the window between node and host.
     pub(crate) abi: u32,
     /// The node that it was taken of.
@@ -292,26 +298,30 @@ impl Snapshot {
 
 /// The header, if it is as it was written.
 pub(crate) fn header(name: &str, memory: &Memory) -> Result<Header> {
-    let damaged = |what: &str| damaged(name, what);
-    let length = memory.u64(8).load(Ordering::Relaxed);
-    if length > HEAD_BYTES - JSON_AT as u64 {
-        return Err(damaged("the length of its header"));
+    let mut head = vec![0; HEAD_BYTES as usize];
+    memory.read(0, &mut head);
+    read_head(&head, memory.bytes() as u64).map_err(|what| damaged(name, &what))
+}
+
+/// The header in a head, of an image of so many bytes; what is wrong with it.
+fn read_head(head: &[u8], bytes: u64) -> std::result::Result<Header, String> {
+    let (words, _) = head.as_chunks::<8>();
+    let json = usize::try_from(u64::from_le_bytes(words[1])).ok().and_then(|length| {
+        let end = JSON_AT.checked_add(length)?;
+        head.get(JSON_AT..end)
+    });
+    let json = json.ok_or("the length of its header")?;
+    if Sha256::digest(json)[..] != head[16..JSON_AT] {
+        return Err("the hash of its header".to_owned());
     }
-    let (mut hash, mut json) = ([0; 32], vec![0; length as usize]);
-    memory.read(16, &mut hash);
-    memory.read(JSON_AT, &mut json);
-    if Sha256::digest(&json)[..] != hash {
-        return Err(damaged("the hash of its header"));
-    }
-    let header: Header =
-        serde_json::from_slice(&json).map_err(|error| damaged(&error.to_string()))?;
+    let header: Header = serde_json::from_slice(json).map_err(|error| error.to_string())?;
     for part in [header.runs, header.pages] {
-        if part.at.checked_add(part.bytes).is_none_or(|end| end > memory.bytes() as u64) {
-            return Err(damaged("a part beyond its memory"));
+        if part.at.checked_add(part.bytes).is_none_or(|end| end > bytes) {
+            return Err("a part beyond its memory".to_owned());
         }
     }
     if !header.runs.bytes.is_multiple_of(RUN_BYTES as u64) || header.pieces.is_empty() {
-        return Err(damaged("a part of another length"));
+        return Err("a part of another length".to_owned());
     }
     Ok(header)
 }
@@ -331,7 +341,7 @@ mod tests {
     use super::*;
 
     /// Snapshot of a node of 8 pages beside its window, of which three are filled and two free.
-    fn made() -> (Memory, Memory, Header) {
+    pub(super) fn made() -> (Memory, Memory, Header) {
         let first = Piece { address: 1 << 30, bytes: 8 * PAGE_BYTES + WINDOW_BYTES };
         let places = Places::of(0x3_0000, &[first]);
         let node = Memory::zeroed(places.bytes());
@@ -343,7 +353,8 @@ mod tests {
         let image = Memory::zeroed(total);
         copy_pages(&image, &node, &places, &runs);
         let header = Header {
-            version: 1,
+            version: VERSION,
+            machine: Identity::of_host(),
             abi: abi::VERSION,
             node: "n1".into(),
             image: "deb".into(),

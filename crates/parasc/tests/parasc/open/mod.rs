@@ -4,7 +4,7 @@ mod by_hand;
 mod copies;
 mod deaths;
 mod ends;
-#[path = "../../../../wait/tests/filter/mod.rs"]
+#[path = "../../filter/mod.rs"]
 pub(crate) mod filter;
 mod filtered;
 mod mortal;

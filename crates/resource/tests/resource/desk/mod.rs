@@ -3,7 +3,7 @@
 mod calls;
 mod deaths;
 mod ends;
-#[path = "../../../../wait/tests/filter/mod.rs"]
+#[path = "../../filter/mod.rs"]
 mod filter;
 mod foreign;
 mod futures;

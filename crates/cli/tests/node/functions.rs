@@ -1,0 +1,137 @@
+//! PCI functions that nodes have for their own.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use kumiki_lab::{Accelerator, Config};
+
+use crate::{Host, built};
+
+const DISK_BYTES: u64 = 64 << 20;
+/// Address of what is alone behind the first port.
+const NVME: &str = "0000:01:00.0";
+const CARD: &str = "0000:02:00.0";
+/// Drivers for a disk of that kind with a file system.
+const DRIVERS: [&str; 3] = ["nvme", "crc32c_generic", "ext4"];
+
+/// A host with an NVMe and a card, each behind a port of its own, and the image `nvme` with drivers
+/// for the former.
+fn host(kernel: &str, folder: &tempfile::TempDir) -> Option<Host> {
+    let disk = folder.path().join("disk");
+    File::create(&disk).unwrap().set_len(DISK_BYTES).unwrap();
+    let drivers = built(kernel).ok()?.kernel.driver_files(&DRIVERS).unwrap();
+    let (_, places): (Vec<PathBuf>, Vec<PathBuf>) = drivers.iter().cloned().unzip();
+    let host = Host::own(kernel, |config: &mut Config| {
+        config.accelerator = Accelerator::OneThread;
+        config.modules.extend(DRIVERS.map(|name| name.parse().unwrap()));
+        config.files.extend(drivers);
+        let drive = format!("file={},if=none,id=disk,format=raw", disk.display());
+        let words = format!(
+            "-drive {drive} -device pcie-root-port,id=p1,bus=pcie.0,chassis=1,slot=1 \
+             -device nvme,drive=disk,serial=x,bus=p1 \
+             -device pcie-root-port,id=p2,bus=pcie.0,chassis=2,slot=2 -device e1000e,bus=p2"
+        );
+        config.qemu.extend(words.split(' ').map(Into::into));
+    })?;
+    // The first is the list of what is built in.
+    let places: Vec<String> = places[1..].iter().map(|path| path.display().to_string()).collect();
+    host.ok(&format!(
+        "kumiki image add nvme --kernel /boot/vmlinux --guest-module osnode-guest.ko --modules {}",
+        places.join(",")
+    ));
+    Some(host)
+}
+
+/// Given, used, killed in the midst of reads, given back: what either has written the other reads.
+fn a_disk_goes_to_a_node_and_back(kernel: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(host) = host(kernel, &folder) else { return };
+    host.ok(
+        "mke2fs /dev/nvme0n1 > /dev/null 2>&1; mkdir -p /mnt; mount -t ext4 /dev/nvme0n1 /mnt && \
+             dd if=/dev/urandom of=/mnt/ours bs=1M count=4 2> /dev/null",
+    );
+    let sum = host.ok("md5sum < /mnt/ours");
+    host.ok("kumiki node create n1 --memory 256M --image nvme");
+    let add = format!("kumiki node device add n1 --pci {NVME}");
+    let said = host.refused(&format!("{add} --dma-unconfined"));
+    assert!(said.contains("this machine uses it: disk nvme0n1 is mounted"), "{said}");
+    host.ok("umount /mnt");
+    let said = host.refused(&add);
+    assert!(
+        said.contains("not confined to node n1") && said.contains("--dma-unconfined"),
+        "{said}"
+    );
+    for (other, says) in [("0000:00:1f.2", "on the root bus"), ("0000:01:01.0", "has none of this")]
+    {
+        let said = host.refused(&format!("{} --dma-unconfined", add.replace(NVME, other)));
+        assert!(said.contains(says), "{said}");
+    }
+    assert_eq!(host.ok("kumiki node device ls n1 --json"), "[]\n");
+
+    assert_eq!(host.ok(&format!("{add} --dma-unconfined")), format!("pci:{NVME}\n"));
+    host.ok("! test -e /dev/nvme0n1");
+    host.ok("kumiki node create n2 --memory 256M --image nvme");
+    let said = host.refused(&format!("{} --dma-unconfined", add.replace("n1", "n2")));
+    assert!(said.contains("is node n1's"), "{said}");
+    host.ok("kumiki node delete n2");
+    let said = host.refused("kumiki node device rm n1 pci:0000:02:00.0");
+    assert!(said.contains("node n1 has no PCI function 0000:02:00.0"), "{said}");
+
+    for round in 0..2 {
+        host.ok("kumiki node start n1 --timeout 240");
+        let sees =
+            host.ok("kumiki node exec n1 -- sh -c 'cd /sys/bus/pci/devices; ls; cat */class'");
+        assert_eq!(sees, format!("{NVME}\n0x010802\n"));
+        host.ok("kumiki node exec n1 -- sh -c 'until test -b /dev/nvme0n1; do sleep 0.1; done; \
+                 mkdir -p /mnt; mount -t ext4 /dev/nvme0n1 /mnt'");
+        assert_eq!(
+            host.ok("kumiki node exec n1 -- md5sum /mnt/ours").split(' ').next(),
+            sum.split(' ').next()
+        );
+        let list = host.ok("kumiki node exec n1 -- cat /proc/interrupts");
+        assert!(list.contains("PCI-MSI") && list.contains("nvme0q1"), "{list}");
+        host.ok(&format!("kumiki node exec n1 -- sh -c 'echo {round} > /mnt/theirs; umount /mnt'"));
+        let said = host.refused("kumiki node keep n1 warm");
+        assert!(said.contains("which is reset when the node is stopped"), "{said}");
+        let said = host.refused(&format!("kumiki node device rm n1 pci:{NVME}"));
+        assert!(said.contains("node n1 runs"), "{said}");
+        // With reads under way.
+        host.run("kumiki node exec n1 -- sh -c 'for n in 1 2 3 4; do \
+                  (setsid dd if=/dev/nvme0n1 of=/dev/null bs=64k iflag=direct > /dev/null 2>&1 &); done'");
+        host.ok("kumiki node kill n1");
+    }
+    let list = host.ok("kumiki node device ls n1");
+    assert!(list.contains(&format!("pci:{NVME}")) && list.contains("stopped"), "{list}");
+    // By removal, and once more by the end of the node.
+    host.ok(&format!("kumiki node device rm n1 pci:{NVME}"));
+    back(&host);
+    host.ok(&format!("umount /mnt; {add} --dma-unconfined; kumiki node delete n1"));
+    back(&host);
+    assert_eq!(host.ok("md5sum < /mnt/ours; cat /mnt/theirs; umount /mnt"), format!("{sum}1\n"));
+    // A card that nobody drives is given and comes back without a driver.
+    host.ok(&format!(
+        "kumiki node create n1 --memory 256M --image nvme; \
+         kumiki node device add n1 --pci {CARD} --dma-unconfined; kumiki node delete n1; \
+         ! test -e /sys/bus/pci/devices/{CARD}/driver"
+    ));
+    host.ok("kumiki image rm nvme");
+    host.leave();
+}
+
+/// The host's driver has it again, and mounts what is on it.
+fn back(host: &Host) {
+    host.ok("until test -b /dev/nvme0n1; do sleep 0.1; done; mount -t ext4 /dev/nvme0n1 /mnt; \
+             test -s /mnt/theirs");
+}
+
+#[test]
+#[ignore = "two minutes: run it by name after a change to pci.c or to what a node is told of PCI"]
+fn a_node_has_a_disk_of_its_own() {
+    a_disk_goes_to_a_node_and_back("6.1");
+}
+
+#[test]
+#[ignore = "as the one above, on Debian 13's kernel"]
+fn a_node_has_a_disk_of_its_own_on_debian_13() {
+    a_disk_goes_to_a_node_and_back("6.12");
+}

@@ -1,0 +1,1 @@
+../../../shadow/tests/shadow/common.rs

@@ -1,0 +1,233 @@
+//! Nodes that sleep when nobody asks for them, and wake for the first who does.
+//!
+//! ```text
+//!   quiet for so long -> its kernel sleeps in its memory, its cpus go back to the host
+//!   a frame for it at a TAP (waits there), or a command (by a socket) -> cpus, SIPI, it goes on
+//! ```
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SocketFlags, accept_with};
+
+use crate::devices::{Addressing, Assigned, DeviceSpec, mac_bytes};
+use crate::host::device::Device;
+use crate::host::record;
+use crate::module::holding::Holding;
+use crate::module::{abi, sysfs};
+use crate::serve::knock::{connected, listening};
+use crate::serve::open::Kept;
+use crate::serve::pass::{Answer, limit, receive, send};
+use crate::serve::wakes;
+use crate::{Error, ErrorKind, Node, Refusal, Result, Usage, runtime};
+
+/// Between two looks at a node that is awake, and at whether this is to end.
+const LOOK: Duration = Duration::from_millis(500);
+/// A node that computes more than this share of its processors' time is not idle.
+const BUSY: f64 = 0.1;
+/// How long a command waits for a node that wakes: its devices have five seconds of it.
+const WAKE_LIMIT: Duration = Duration::from_secs(60);
+/// How long a command may take to say what it wants.
+const CLIENT_LIMIT: Duration = Duration::from_secs(1);
+
+/// Where commands ask for a node that sleeps.
+fn place(name: &str) -> Result<std::path::PathBuf> {
+    runtime::file(&format!("{name}.idle"))
+}
+
+/// Has who watches a node wake it; `false` if nobody does.
+pub(crate) fn asked_to_wake(name: &str) -> Result<bool> {
+    let Some(socket) = connected(&place(name)?)? else { return Ok(false) };
+    limit(&socket, WAKE_LIMIT)?;
+    send(&socket, &(), &[])?;
+    match receive::<Answer>(&socket)? {
+        Some((answer, _)) => answer.map(|()| true).map_err(Error::Refused),
+        // It has ended in the meantime, and its TAPs with it.
+        None => Ok(false),
+    }
+}
+
+/// Puts a node to sleep whenever nobody has asked for it for so long, and wakes it for a frame to
+/// its address or a command, until `stop`. `told` hears of both, with how long it took. A node that
+/// sleeps when this ends is woken by commands alone.
+pub fn idle(
+    name: &str,
+    after: Duration,
+    stop: &AtomicBool,
+    told: impl Fn(&str, Duration),
+) -> Result<()> {
+    let node = Node::find(name)?;
+    let place = place(name)?;
+    let commands = listening(&place)?.ok_or_else(|| {
+        Error::refused(ErrorKind::Running, format!("kumiki node idle {name} runs already"))
+    })?;
+    let mut quiet: Option<Quiet> = None;
+    while !stop.load(Ordering::Relaxed) {
+        if is_asleep(name)? {
+            quiet = None;
+            let taps = taps(&node)?;
+            let Some(first) = asked(&taps, &commands, stop)? else { break };
+            wakes::detach(&taps)?;
+            let begin = Instant::now();
+            let woken = node.wake(taps);
+            answer(first, &commands, &woken);
+            woken?;
+            told("awake", begin.elapsed());
+            continue;
+        }
+        let sign = sign(&node)?;
+        match &quiet {
+            Some(since) if sign.as_ref() == Some(&since.sign) => {
+                if since.begin.elapsed() >= after && !is_busy(name, since)? {
+                    let begin = Instant::now();
+                    match node.doze() {
+                        Ok(()) => told("asleep", begin.elapsed()),
+                        Err(error) if error.kind() == ErrorKind::NotRunning => {}
+                        Err(error) => {
+                            told(&format!("not asleep: {error}"), begin.elapsed());
+                            quiet = None;
+                        }
+                    }
+                }
+            }
+            _ => quiet = sign.map(|sign| Quiet::since_now(name, sign)),
+        }
+        thread::sleep(LOOK.min(after));
+    }
+    let _ = fs::remove_file(place);
+    Ok(())
+}
+
+/// Signs of somebody who uses a node: frames at its cards, and talks.
+#[derive(Debug, PartialEq, Eq)]
+struct Sign {
+    frames: u64,
+    talks: usize,
+}
+
+struct Quiet {
+    sign: Sign,
+    begin: Instant,
+    usage: Option<Usage>,
+}
+
+impl Quiet {
+    fn since_now(name: &str, sign: Sign) -> Self {
+        Quiet { sign, begin: Instant::now(), usage: Usage::of(name).ok() }
+    }
+}
+
+fn is_busy(name: &str, since: &Quiet) -> Result<bool> {
+    let Some(before) = &since.usage else { return Ok(false) };
+    Ok(Usage::of(name)?.busy_since(before).is_some_and(|share| share > BUSY))
+}
+
+fn is_asleep(name: &str) -> Result<bool> {
+    let entry = sysfs::one(Holding::Node, name)?;
+    if entry.runs() || entry.pieces.is_empty() {
+        return Ok(false);
+    }
+    let device = Device::read(Holding::Node, name)?;
+    Ok(record::window(&device, &entry, false)?.1.is_some_and(|record| record.idle))
+}
+
+/// None: it does not answer, or somebody talks to it just now.
+fn sign(node: &Node) -> Result<Option<Sign>> {
+    let entry = sysfs::one(Holding::Node, node.name())?;
+    if !entry.runs() || entry.word != abi::WORD_READY {
+        return Ok(None);
+    }
+    let device = Device::read(Holding::Node, node.name())?;
+    let (window, record) = record::window(&device, &entry, false)?;
+    let free = |number: &usize| window.channel(*number).state() == abi::CHANNEL_FREE;
+    let talks = abi::CHANNELS - (0..abi::CHANNELS).filter(free).count();
+    let cards = record.map(|record| record.devices).unwrap_or_default();
+    let frames = cards.iter().filter(|card| is_card(card)).flat_map(|card| {
+        let folder = format!("/sys/class/net/{}/statistics", card.tap(node.name()));
+        ["rx_packets", "tx_packets"].map(|file| format!("{folder}/{file}"))
+    });
+    let count = |path: String| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let frames = frames.filter_map(count).sum();
+    Ok((talks == 0).then_some(Sign { frames, talks }))
+}
+
+fn is_card(device: &Assigned) -> bool {
+    matches!(device.device, DeviceSpec::Net(_))
+}
+
+/// The cards' TAPs as the node's server has them, which let only through what is for the node.
+fn taps(node: &Node) -> Result<Vec<(usize, File)>> {
+    let mut kept = Kept::default();
+    let mut taps = Vec::new();
+    for card in node.assigned()?.iter().filter(|card| is_card(card)) {
+        kept.open(node.name(), card)?;
+        let Some(tap) = kept.take(card.slot) else { continue };
+        let address = match &card.device {
+            DeviceSpec::Net(net) => match net.address {
+                Addressing::Static(address) => Some(address.address),
+                _ => card.user_address(node.name()).map(|address| address.address),
+            },
+            _ => None,
+        };
+        wakes::only(&tap, mac_bytes(&card.mac(node.name())).unwrap_or_default(), address)?;
+        taps.push((card.slot, tap));
+    }
+    Ok(taps)
+}
+
+/// Waits for a frame or a command, which then waits for the answer; `None` at the end.
+fn asked(
+    taps: &[(usize, File)],
+    commands: &OwnedFd,
+    stop: &AtomicBool,
+) -> Result<Option<Vec<OwnedFd>>> {
+    let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+    while !stop.load(Ordering::Relaxed) {
+        let mut fds = vec![PollFd::new(commands, PollFlags::IN)];
+        fds.extend(taps.iter().map(|(_, tap)| PollFd::new(tap, PollFlags::IN)));
+        match poll(&mut fds, Some(&look)) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(Error::os("waiting for who asks for a node", error)),
+            Ok(_) => {}
+        }
+        let is_there = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
+        if fds[1..].iter().any(is_there) {
+            return Ok(Some(Vec::new()));
+        }
+        if is_there(&fds[0])
+            && let Some(client) = client(commands)
+        {
+            return Ok(Some(vec![client]));
+        }
+    }
+    Ok(None)
+}
+
+/// The next command that wants the node, and does not merely look whether somebody is here.
+fn client(commands: &OwnedFd) -> Option<OwnedFd> {
+    let client = accept_with(commands, SocketFlags::CLOEXEC).ok()?;
+    limit(&client, CLIENT_LIMIT).ok()?;
+    receive::<()>(&client).ok()?.map(|_| client)
+}
+
+/// Tells each command that waits.
+fn answer(first: Vec<OwnedFd>, commands: &OwnedFd, woken: &Result<()>) {
+    let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let is_more = || {
+        let mut fds = [PollFd::from_borrowed_fd(commands.as_fd(), PollFlags::IN)];
+        matches!(poll(&mut fds, Some(&none)), Ok(1))
+    };
+    let others = std::iter::from_fn(|| is_more().then(|| client(commands)));
+    for client in first.into_iter().chain(others.flatten()) {
+        let answer: Answer = match woken {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Refusal::from(Error::refused(error.kind(), error.to_string()))),
+        };
+        // A client that has gone has nothing to be told.
+        let _ = send(&client, &answer, &[]);
+    }
+}

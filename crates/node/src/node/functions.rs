@@ -1,0 +1,99 @@
+//! PCI functions that a node is given and loses, while it does not run.
+
+use crate::host::device::Device;
+use crate::host::pci::Function;
+use crate::host::record::{self, Record, incomplete};
+use crate::module::holding::Holding;
+use crate::module::sysfs;
+use crate::node::Node;
+use crate::{Error, ErrorKind, Result};
+
+impl Node {
+    /// Takes a PCI function from the host's driver for the node, from its next start on.
+    /// `unconfined` is the word of whoever asks that its DMA may reach all memory, for the node's
+    /// kernel has it do whatever it likes.
+    pub fn add_function(&self, function: Function, unconfined: bool) -> Result<()> {
+        let (device, entry, mut record) = self.at_rest_with_record()?;
+        if record.pci.contains(&function) {
+            return Err(Error::refused(
+                ErrorKind::Exists,
+                format!("node {} has PCI function {function} already", self.name),
+            ));
+        }
+        nobody_has(&self.name, function)?;
+        function.check()?;
+        if !unconfined {
+            return Err(Error::refused(
+                ErrorKind::Refused,
+                format!(
+                    "PCI function {function}: what it writes to memory is not confined to node {}: a \
+                     fault of that kernel's driver can overwrite anything of this machine; with \
+                     --dma-unconfined it is given all the same",
+                    self.name
+                ),
+            ));
+        }
+        // First: whoever deletes the node gives it back.
+        record.pci.push(function);
+        self.set_record(&device, &entry, &record)?;
+        let taken = function.take().and_then(|()| device.pci(function, false));
+        taken.or_else(|error| {
+            record.pci.retain(|other| *other != function);
+            self.set_record(&device, &entry, &record)?;
+            Err(error)
+        })
+    }
+
+    /// Gives it back to the host's driver.
+    pub fn remove_function(&self, function: Function) -> Result<()> {
+        let (device, entry, mut record) = self.at_rest_with_record()?;
+        if !record.pci.contains(&function) {
+            return Err(Error::refused(
+                ErrorKind::NotFound,
+                format!("node {} has no PCI function {function}", self.name),
+            ));
+        }
+        // It may have gone, or have been given back by hand.
+        match device.pci(function, true) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => all_back(&[function])?,
+        }
+        record.pci.retain(|other| *other != function);
+        self.set_record(&device, &entry, &record)
+    }
+
+    fn at_rest_with_record(&self) -> Result<(Device, sysfs::Status, Record)> {
+        let device = Device::own(Holding::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
+        entry.must_rest("runs: its kernel looks for PCI functions as it starts", "")?;
+        let record = record::window(&device, &entry, false)?.1;
+        let record = record.ok_or_else(|| incomplete(&self.name))?;
+        Ok((device, entry, record))
+    }
+}
+
+/// Refuses one that another node has.
+fn nobody_has(name: &str, function: Function) -> Result<()> {
+    for entry in sysfs::all(Holding::Node)?.iter().filter(|entry| entry.name != name) {
+        let Ok(reader) = Device::read(Holding::Node, &entry.name) else { continue };
+        let Ok((_, Some(record))) = record::window(&reader, entry, false) else { continue };
+        if record.pci.contains(&function) {
+            return Err(Error::refused(
+                ErrorKind::Busy,
+                format!("PCI function {function} is node {}'s", entry.name),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Gives each back that is still there; the first failure is the error.
+pub(super) fn all_back(functions: &[Function]) -> Result<()> {
+    let mut failure = None;
+    for function in functions.iter().filter(|function| function.is_there()) {
+        if let Err(error) = function.back() {
+            failure.get_or_insert(error);
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
