@@ -12,7 +12,8 @@ use crate::command::Command;
 use crate::servers::SpawnServer;
 
 /// A child under a name, such as `core2/process/worker-7`. Destroying it ends it by
-/// SIGKILL, if it has not ended, and waits for it.
+/// SIGKILL, if it has not ended, and waits for it. No signal is blocked in it, unless its command
+/// [says so](Command::signal_mask).
 ///
 /// ```
 /// use kumiki_resource::Builder;
@@ -87,6 +88,8 @@ impl Kind for Process {
     }
 
     fn create(mut command: Command, server: &mut SpawnServer) -> Result<Process> {
+        // Its place's thread has all signals blocked, for itself.
+        command.attributes.blocked.get_or_insert_default();
         let child = command.spawn_by(server);
         let child = child.map_err(|error| refused(format!("{}: {error}", command.shown())))?;
         Ok(Process { child, status: None })

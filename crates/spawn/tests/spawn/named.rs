@@ -1,7 +1,9 @@
 //! Processes as resources.
 
+use std::io::Read;
+
 use kumiki_resource::{Builder, Pattern};
-use kumiki_spawn::{Command, Process};
+use kumiki_spawn::{Command, Process, Stdio};
 
 use crate::faults::servers;
 
@@ -31,6 +33,31 @@ fn a_process_is_made_and_waited_for_by_name() {
         let id = rustix::process::Pid::from_raw(id as i32).unwrap();
         interface.destroy(sleeper).unwrap();
         assert!(rustix::process::test_kill_process(id).is_err(), "it is gone, and waited for");
+    }
+}
+
+/// A manager's own signals are blocked; its children's are not.
+#[test]
+fn a_process_is_ended_by_signals_that_its_place_blocks() {
+    let builder = || Builder::new().kind::<Process>();
+    for interface in [builder().per_core().unwrap(), builder().shared().unwrap()] {
+        let made = |mask: &[i32]| {
+            let mut grep = Command::new("grep");
+            grep.args(["SigBlk", "/proc/self/status"]).stdout(Stdio::piped());
+            if !mask.is_empty() {
+                grep.signal_mask(mask.iter().copied());
+            }
+            let process = interface.create::<Process>(interface.places()[0], None, grep).unwrap();
+            let mut stdout = interface
+                .with(&process, |process, _| process.child().stdout.take().unwrap())
+                .unwrap();
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).unwrap();
+            interface.destroy(process).unwrap();
+            u64::from_str_radix(text.trim_start_matches("SigBlk:").trim(), 16).unwrap()
+        };
+        assert_eq!(made(&[]), 0);
+        assert_eq!(made(&[libc::SIGUSR1]), 1 << (libc::SIGUSR1 - 1));
     }
 }
 
