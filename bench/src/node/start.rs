@@ -15,6 +15,9 @@ use crate::run::median_of;
 const LIMIT: Duration = Duration::from_secs(240);
 /// The image that a first start leaves.
 const KEPT: &str = "kept";
+/// The snapshot of the node that has just started from its image, and does nothing.
+const WARM: &str = "warm";
+const MIB: f64 = 1048576.0;
 
 /// Where a start finds kernel and initramfs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,10 +30,13 @@ enum From {
     Resident,
     /// In memory, the kernel uncompressed.
     ResidentElf,
+    /// In memory, the kernel asleep.
+    Snapshot,
 }
 
 impl From {
-    const ALL: [From; 4] = [From::Disk, From::First, From::Resident, From::ResidentElf];
+    const ALL: [From; 5] =
+        [From::Disk, From::First, From::Resident, From::ResidentElf, From::Snapshot];
 
     fn name(self) -> &'static str {
         match self {
@@ -38,6 +44,7 @@ impl From {
             From::First => "first",
             From::Resident => "resident",
             From::ResidentElf => "resident_elf",
+            From::Snapshot => "snapshot",
         }
     }
 
@@ -54,6 +61,7 @@ impl From {
             From::First => node.start_from(files, Some(KEPT), LIMIT)?,
             From::Resident => node.start(KernelForm::BzImage, LIMIT)?,
             From::ResidentElf => node.start(KernelForm::Vmlinux, LIMIT)?,
+            From::Snapshot => node.start_snapshot(WARM, LIMIT)?,
         })
     }
 }
@@ -86,6 +94,8 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     Image::open(IMAGE)?.save(&files)?;
     let node = Node::find(NODE)?;
     let mut bare = Bare::of(&files)?;
+    node.start(KernelForm::Vmlinux, LIMIT)?;
+    let kept = node.keep(WARM)?;
 
     let mut starts = From::ALL.map(|from| (from, Vec::new()));
     let mut exec = Exec::default();
@@ -106,7 +116,12 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
         eprintln!("round {} of {rounds}", round + 1);
     }
     node.delete()?;
+    Image::remove(WARM, false)?;
     let mut rows = figures(&starts, &bare);
+    let kept = [("kept", kept.kept_bytes), ("zeros", kept.zero_bytes), ("free", kept.free_bytes)];
+    rows.extend(kept.map(|(what, bytes)| {
+        Row::of(("snapshot_bytes", what), "MiB", &[vec![bytes as f64 / MIB]], None)
+    }));
     rows.extend(exec.rows());
     Ok(rows)
 }
@@ -127,7 +142,7 @@ fn figures(starts: &[(From, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
     for from in From::ALL {
         let name = from.name();
         // Other bytes than those that are copied bare.
-        let limit = limit.filter(|_| from != From::ResidentElf);
+        let limit = limit.filter(|_| ![From::ResidentElf, From::Snapshot].contains(&from));
         let row = Row::of(("load", name), "ms", &of(from, &load), load_base);
         rows.push(Row { limit, ..row });
         rows.push(Row::of(("start", name), "ms", &of(from, &whole), start_base));

@@ -178,6 +178,8 @@ mod tests {
             row("load", "bare", 20.0),
             row("start", "disk", 5000.0),
             row("start", "resident_elf", 2500.0),
+            row("start", "snapshot", 300.0),
+            Row { unit: "MiB".to_owned(), ..row("snapshot_bytes", "kept", 90.0) },
             row("exec_true", "kumiki", 30.0),
             row("exec_true", "host", 10.0),
             row("ping", "kumiki", 250.0),
@@ -211,6 +213,8 @@ mod tests {
         assert_eq!(broken(|_| {}), [] as [&str; 0]);
         assert_eq!(broken(set("load", "resident", 26.0)), ["0.260 ×"]);
         assert_eq!(broken(set("start", "resident_elf", 2600.0)), ["0.520 ×"]);
+        assert_eq!(broken(set("start", "snapshot", 310.0)), ["0.124 ×"]);
+        assert_eq!(broken(set("snapshot_bytes", "kept", 91.0)), ["91.000 MiB"]);
         assert_eq!(broken(set("exec_true", "kumiki", 31.0)), ["3.100 ×"]);
         assert_eq!(broken(set("ping", "kumiki", 260.0)), ["2.600 ×"]);
         assert_eq!(broken(set("tcp_put", "kumiki", 0.9)), ["0.450 ×"]);
