@@ -13,7 +13,8 @@ use crate::talk::Talk;
 use crate::tied::tied;
 
 const LOADER: &str = "ld-linux-x86-64.so.2";
-const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// Debian 12's packages have some of them in the second.
+const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 /// Starts the program.
 const RUN: &str = "run";
 
@@ -35,7 +36,10 @@ pub fn borrowed(
         fs::copy(from, folder.path().join(name))
             .map_err(|error| failed(format!("copying {}: {error}", from.display())))
     };
-    let loader = root.join(LIBRARIES).join(LOADER);
+    let loaders = LIBRARIES.map(|folder| root.join(folder).join(LOADER));
+    let loader = loaders.into_iter().find(|loader| loader.exists());
+    let loader =
+        loader.ok_or_else(|| failed(format!("no {LOADER} in {}", LIBRARIES.join(", "))))?;
     copy(&program)?;
     copy(&loader)?;
     for library in libraries(&root, &loader, &program).map_err(&failed)? {
@@ -56,8 +60,9 @@ fn libraries(
     loader: &Path,
     program: &Path,
 ) -> std::result::Result<Vec<PathBuf>, String> {
+    let folders = LIBRARIES.map(|folder| root.join(folder).display().to_string()).join(":");
     let mut list = tied(loader);
-    list.arg("--library-path").arg(root.join(LIBRARIES)).arg("--list").arg(program);
+    list.args(["--library-path", &folders, "--list"]).arg(program);
     let output = list.output().map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err(format!(
