@@ -141,7 +141,9 @@ mod tests {
             let rows: Vec<Row> = results.rows.iter().map(again).collect();
             let (run, machine) = (results.run.clone(), results.machine.clone());
             let again = Results::new(run, machine, rows, results.skipped.clone());
-            assert_eq!(&again, results, "{}", reference.name());
+            let differs = again.rows.iter().zip(&results.rows).find(|(again, row)| again != row);
+            let differs = differs.map(|(_, row)| (&row.case, &row.params));
+            assert!(again == *results, "{}: pack it again, as of {differs:?}", reference.name());
         }
     }
 }
