@@ -38,10 +38,10 @@ fn blocks_taken_off_line_make_a_node_and_come_back() {
         assert_eq!(host.ok(STATES), before, "after {seconds} s");
     }
     // A node has what was asked for, of whole blocks too; nothing less comes back.
-    host.ok("kumiki node create n1 --memory 248M --memory-from offline --image deb");
+    host.ok("kumiki node create n1 --memory 376M --memory-from offline --image deb");
     let memory = host.ok("cat /sys/class/misc/kumiki-osnode/nodes/n1/memory");
     let bytes = |line: &str| u64::from_str_radix(line.split_once(" 0x").unwrap().1, 16).unwrap();
-    assert_eq!(memory.lines().map(bytes).sum::<u64>(), 248 << 20, "{memory}");
+    assert_eq!(memory.lines().map(bytes).sum::<u64>(), 376 << 20, "{memory}");
     // Killed after the module had given the memory back: whoever comes next helps.
     host.ok("cp /run/kumiki-osnode/node-n1.blocks blocks; kumiki node delete n1; \
              for block in $(cat blocks); do \
