@@ -10,7 +10,7 @@ use crate::run::{program, read, root, run, succeeds};
 /// Versions of Python that it is tried with, where they are.
 const PYTHONS: [&str; 5] = ["3.11", "3.12", "3.13", "3.14", "3.15"];
 
-/// What is done with it: a child of posix_spawn's kind, one by the server, and one of asyncio.
+/// Uses of it: a child of posix_spawn's kind, one by the server, and one of asyncio.
 const SCRIPT: &str = "
 import asyncio, sys
 import kumiki, kumiki.aio
