@@ -13,11 +13,10 @@ use tokio::io::BufReader;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::MissedTickBehavior;
 
 use crate::blocked::{Ended, Waiting, Waits};
 use crate::error::{Error, Result};
-use crate::site::{Answered, LOOK, Site};
+use crate::site::{Answered, LOOK, Site, every};
 use crate::sockets::{self, LIMIT};
 
 /// Clients of one place at a time, at most; more wait to be let in.
@@ -77,11 +76,6 @@ impl Desk {
         manager: Option<Manager>,
         mut stopped: oneshot::Receiver<()>,
     ) -> Result<()> {
-        let every = |period| {
-            let mut ticks = tokio::time::interval(period);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
-        };
         let mut leases = every(self.here.site.lease_check());
         let mut look = every(LOOK);
         let clients = Arc::new(Semaphore::new(MOST_CLIENTS));

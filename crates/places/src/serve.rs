@@ -24,7 +24,6 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
-use tokio::time::MissedTickBehavior;
 
 use crate::allow::Allow;
 use crate::blocked::{Ended, MOST_BLOCKED, Threads, Waiting, Waits};
@@ -34,7 +33,7 @@ use crate::here::Desk;
 use crate::lease::Lease;
 use crate::nats::Nats;
 use crate::parts::Parts;
-use crate::site::{Answered, LOOK, Site};
+use crate::site::{Answered, LOOK, Site, every};
 use crate::wire::{self, Operation, Request, SERVICE, SUBJECT};
 
 /// Prefix of a place's name in the subject of its beats.
@@ -352,11 +351,6 @@ impl Post {
         manager: Option<Manager>,
         mut stopped: oneshot::Receiver<()>,
     ) -> Result<()> {
-        let every = |period| {
-            let mut ticks = tokio::time::interval(period);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
-        };
         let mut beat = every(BEAT);
         let mut leases = every(self.site.lease_check());
         let mut look = every(LOOK);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place, Rights};
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::allow::Allow;
 use crate::blocked::{Awaited, Ended, Threads};
@@ -20,6 +21,14 @@ use crate::wire::{
 /// Between two looks whether threads of this process ask, of a thread that manages its place, and
 /// whether names have changed, of one that is watched.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// Ticks of a period; one that comes late moves those after it.
+pub(crate) fn every(period: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
 /// Bytes of a reply beside its answers, at most.
 const REPLY: usize = 64;
 /// Bytes of an answer beside what it holds, at most.

@@ -59,7 +59,7 @@ fn what_goes_wrong_with_a_device_is_its_own_affair() {
 
 /// Rare in a day's work.
 #[test]
-#[ignore = "a minute: run it by name after a change to folders, or to what a node's devices do asleep"]
+#[ignore = "a minute: `cargo xtask test long`, after a change to folders, or to what a node's devices do asleep"]
 fn folders_go_and_devices_sleep() {
     let Some(host) = Host::shared(Kind::Debian13) else { return };
     host.ok("truncate -s 8M disk; kumiki node create n1 --memory 256M --image deb \

@@ -125,7 +125,7 @@ fn back(host: &Host) {
 }
 
 #[test]
-#[ignore = "two minutes: run it by name after a change to pci.c or to what a node is told of PCI"]
+#[ignore = "two minutes: `cargo xtask test long`, after a change to pci.c or to what a node is told of PCI"]
 fn a_node_has_a_disk_of_its_own() {
     a_disk_goes_to_a_node_and_back("6.1");
 }

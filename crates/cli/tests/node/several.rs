@@ -50,7 +50,7 @@ fn two_nodes_and_a_node_of_two_cpus_on_debian_12() {
 /// As many nodes as a machine has cpus beside the host's, by one file; then half of them again
 /// by one command.
 #[test]
-#[ignore = "minutes: emulated cpus share the real ones; run it by name after a change to starts"]
+#[ignore = "minutes: emulated cpus share the real ones; `cargo xtask test long`, after a change to starts"]
 fn twelve_nodes_at_once() {
     let wanted = |config: &mut Config| {
         config.cpus = 13;

@@ -72,7 +72,7 @@ fn refused_while_it_runs(host: &Host) {
 
 /// A snapshot is the same after it has been in a file, and one that is not as it was is none.
 #[test]
-#[ignore = "two minutes, most of them for compressing: run it by name after a change to snapshots' files"]
+#[ignore = "two minutes, most of them for compressing: `cargo xtask test long`, after a change to snapshots' files"]
 fn a_snapshot_goes_through_a_file() {
     let Some(host) = Host::shared(Kind::Debian12) else { return };
     host.ok("kumiki node create n1 --memory 256M --image deb; kumiki node start n1 --timeout 120");
@@ -150,7 +150,7 @@ fn damaged(host: &Host) {
 /// A service that a file says is kept up: it goes on where it was kept, and not where its image
 /// begins.
 #[test]
-#[ignore = "over a minute: run it by name after a change to start = { from = … } or to watch"]
+#[ignore = "over a minute: `cargo xtask test long`, after a change to start = { from = … } or to watch"]
 fn a_service_that_ends_is_back_from_its_snapshot() {
     const FILE: &str = "[image.deb]\nkernel = \"/boot/vmlinux\"\n\
                         guest_module = \"osnode-guest.ko\"\n\
@@ -179,7 +179,7 @@ fn a_service_that_ends_is_back_from_its_snapshot() {
 
 /// Nobody asks for it: its cpu is the host's. The first frame, or command, wakes it.
 #[test]
-#[ignore = "two minutes: run it by name after a change to idle nodes, TAPs or sleep.c"]
+#[ignore = "two minutes: `cargo xtask test long`, after a change to idle nodes, TAPs or sleep.c"]
 fn an_idle_node_sleeps_and_wakes_for_who_asks() {
     let Some(host) = Host::shared(Kind::Debian12) else { return };
     host.ok("kumiki node create n1 --memory 256M --image deb \
@@ -216,7 +216,7 @@ fn an_idle_node_sleeps_and_wakes_for_who_asks() {
 
 /// On Debian 13, with two cpus, and all devices whose drivers sleep.
 #[test]
-#[ignore = "two minutes: run it by name after a change to sleep.c, or to what a node's devices do asleep"]
+#[ignore = "two minutes: `cargo xtask test long`, after a change to sleep.c, or to what a node's devices do asleep"]
 fn cpus_and_devices_come_back() {
     let Some(host) = Host::shared(Kind::Debian13) else { return };
     host.ok("truncate -s 8M disk; \

@@ -44,7 +44,7 @@ echo $disk $network $! > /tmp/pids
 
 /// `KUMIKI_NODE_STARTS=100 cargo test -p kumiki-cli --test node -- --ignored soak`
 #[test]
-#[ignore = "half an hour; run it by name after a change to the module"]
+#[ignore = "half an hour; `cargo xtask test long`, after a change to the module"]
 fn starts_and_stops_of_two_nodes_under_load() {
     let rounds = std::env::var("KUMIKI_NODE_STARTS").map_or(100, |text| text.parse().unwrap()) / 2;
     let folder = tempfile::tempdir().unwrap();

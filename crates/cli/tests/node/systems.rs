@@ -54,7 +54,7 @@ fn disk(folder: &Path) -> PathBuf {
 }
 
 #[test]
-#[ignore = "minutes: systemd starts in an emulated node; run it by name after a change to inits"]
+#[ignore = "minutes: systemd starts in an emulated node; `cargo xtask test long`, after a change to inits"]
 fn debian_with_systemd_boots_from_a_disk_and_is_stopped_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let disk = disk(folder.path());
