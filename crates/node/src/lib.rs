@@ -38,6 +38,7 @@ compile_error!("kumiki-node needs x86-64: how a node is started is written for t
 mod devices;
 mod error;
 mod guest;
+mod hash;
 mod host;
 mod idle;
 mod image;
