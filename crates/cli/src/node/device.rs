@@ -31,13 +31,18 @@ pub(crate) struct Devices {
     /// Entropy: this machine's random numbers, /dev/hwrng in the node
     #[arg(long)]
     rng: bool,
+    /// A console: /dev/hvc0 in the node, and here a terminal for screen(1) and its like, whose
+    /// place `kumiki node device ls` shows
+    #[arg(long)]
+    console: bool,
 }
 
 impl Devices {
     pub(crate) fn specs(self) -> Vec<DeviceSpec> {
         let rng = self.rng.then_some(DeviceSpec::Rng);
+        let console = self.console.then_some(DeviceSpec::Console);
         let many = [self.net, self.disk, self.share].into_iter().flatten();
-        many.chain(self.vsock).chain(rng).collect()
+        many.chain(self.vsock).chain(rng).chain(console).collect()
     }
 }
 
@@ -62,7 +67,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Give a node more devices, at once if it runs, and at each start
-    #[command(group = ArgGroup::new("device").args(["net", "disk", "share", "vsock", "rng", "pci"])
+    #[command(group = ArgGroup::new("device").args(["net", "disk", "share", "vsock", "rng", "console", "pci"])
         .required(true).multiple(true))]
     Add {
         node: String,

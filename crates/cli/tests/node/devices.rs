@@ -12,6 +12,9 @@ const NET: &str = "auto,address=10.77.0.2/24,host=10.77.0.1/24";
 /// Until a line of the node's shell is true.
 pub(crate) const UNTIL: &str = "for n in $(seq 50); do kumiki node exec n1 -- sh -c";
 
+/// Prints the process that serves a node's devices.
+const WORKER: &str = "ps | grep 'serve --worker' | grep -v grep | awk '{print $1}'";
+
 #[test]
 fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     let Some(host) = Host::shared(Kind::Debian12) else { return };
@@ -24,6 +27,7 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     host.ok("kumiki node device add n1 --vsock 42");
     vsock(&host);
     entropy(&host);
+    console(&host);
     copies(&host);
     user(&host);
     without_vhost_net(&host);
@@ -155,8 +159,7 @@ fn sleeps(host: &Host) {
 
 /// A server that lives on, and has the node's memory, keeps the node from being started.
 fn server_is_stopped(host: &Host) {
-    let worker = "ps | grep 'serve --worker' | grep -v grep | awk '{print $1}'";
-    host.ok(&format!("{worker} > worker; kill -STOP $(cat worker); kumiki node kill n1"));
+    host.ok(&format!("{WORKER} > worker; kill -STOP $(cat worker); kumiki node kill n1"));
     let said = host.refused("kumiki node start n1 --timeout 120");
     assert!(said.contains("serve"), "{said}");
     host.ok("kill -9 $(cat worker); for n in $(seq 50); do kumiki node start n1 --timeout 120 && \
@@ -283,6 +286,27 @@ fn entropy(host: &Host) {
     assert!(!one.starts_with("d41d8cd9"), "nothing was read");
 }
 
+/// Lines both ways, and again when another process serves.
+fn console(host: &Host) {
+    host.ok("kumiki node device add n1 --console");
+    let lines = |n: u32| {
+        host.ok(&format!(
+            "{UNTIL} 'echo from node {n} > /dev/hvc0' && exit 0; sleep 0.2; done; false"
+        ));
+        let read = "timeout 20 head -n 1 /run/kumiki-node/n1.console0 | tr -d '\\r'";
+        assert_eq!(host.ok(read), format!("from node {n}\n"));
+        host.ok(&format!(
+            "(sleep 1; echo to node {n} > /run/kumiki-node/n1.console0) & \
+             kumiki node exec n1 -- timeout 20 head -n 1 /dev/hvc0 > typed; \
+             grep -qx 'to node {n}' typed; wait"
+        ));
+    };
+    lines(1);
+    host.ok(&format!("kill -9 $({WORKER}); sleep 1"));
+    lines(2);
+    host.ok("kumiki node device rm n1 console0; [ ! -e /run/kumiki-node/n1.console0 ]");
+}
+
 /// AF_VSOCK, and connections from both sides.
 fn vsock(host: &Host) {
     host.ok(&format!(
@@ -392,11 +416,10 @@ fn folders_go(host: &Host) {
 fn server_dies(host: &Host) {
     host.ok("kumiki node exec n1 -- sh -c 'rm -f open /tmp/got; mkfifo open' ; \
              head -c 20000000 /dev/urandom > sent");
-    let worker = "ps | grep 'serve --worker' | grep -v grep | awk '{print $1}'";
     stream(
         host,
         &format!(
-            "nc -l -p 7003 < sent & sleep 3; kill -9 $({worker}); sleep 0.5; kill -9 $({worker})"
+            "nc -l -p 7003 < sent & sleep 3; kill -9 $({WORKER}); sleep 0.5; kill -9 $({WORKER})"
         ),
         "kumiki node exec n1 -- sh -c \
          'exec 3<>open; nc 10.77.0.1 7003 <&3 > /tmp/got; md5sum < /tmp/got' > there",

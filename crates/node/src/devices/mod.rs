@@ -26,6 +26,8 @@ pub enum DeviceSpec {
     Vsock(u32),
     /// Random numbers of the host's.
     Rng,
+    /// A console: /dev/hvc0 there, a terminal here.
+    Console,
 }
 
 /// A network card: a TAP of the host.
@@ -263,6 +265,7 @@ impl DeviceSpec {
             DeviceSpec::Share(_) => "share",
             DeviceSpec::Vsock(_) => "vsock",
             DeviceSpec::Rng => "rng",
+            DeviceSpec::Console => "console",
         }
     }
 }
@@ -280,6 +283,7 @@ impl fmt::Display for DeviceSpec {
             }
             DeviceSpec::Vsock(cid) => write!(f, "CID {cid}"),
             DeviceSpec::Rng => f.write_str("entropy of the host"),
+            DeviceSpec::Console => f.write_str("a terminal of the host"),
         }
     }
 }
@@ -309,6 +313,11 @@ impl Assigned {
             return format!("02:{}", tail.join(":"));
         };
         mac.clone()
+    }
+
+    /// Name of a console's terminal among this machine's files for nodes.
+    pub(crate) fn terminal(&self, node: &str) -> String {
+        format!("{node}.{}", self.name)
     }
 
     /// Its TAP's name.

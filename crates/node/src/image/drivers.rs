@@ -18,13 +18,14 @@ const TRANSPORT_MODULE: &str = "osnode_virtio";
 
 /// Kinds of devices, and the modules that they are driven by. A disk is of little use
 /// without a file system.
-const KINDS: [(&str, &[&str]); 6] = [
+const KINDS: [(&str, &[&str]); 7] = [
     (TRANSPORT, &["virtio_ring", "virtio"]),
     ("net", &["virtio_net"]),
     ("disk", &["virtio_blk", "ext4"]),
     ("share", &["virtiofs"]),
     ("vsock", &["vmw_vsock_virtio_transport"]),
     ("rng", &["virtio_rng"]),
+    ("console", &["virtio_console"]),
 ];
 
 /// List for a root from a container image: memory that is a device, the file system in it, and

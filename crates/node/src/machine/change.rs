@@ -78,7 +78,7 @@ fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
     if node.init != wanted.init {
         return other("init", node.init.clone().unwrap_or_else(|| "no init of its own".to_owned()));
     }
-    let kind = ["net", "disk", "share", "vsock", "rng"].into_iter().find(|kind| {
+    let kind = ["net", "disk", "share", "vsock", "rng", "console"].into_iter().find(|kind| {
         let of = |spec: &Spec| -> Vec<_> {
             spec.devices.iter().filter(|one| one.kind() == *kind).cloned().collect()
         };

@@ -131,6 +131,8 @@ struct NodeTable {
     vsock: Option<Spanned<u32>>,
     #[serde(default)]
     rng: bool,
+    #[serde(default)]
+    console: bool,
     start: Option<Spanned<Value>>,
 }
 
@@ -270,8 +272,9 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
             command_line: table.append.map(Spanned::into_inner).unwrap_or_default(),
             devices: {
                 let rng = table.rng.then_some(DeviceSpec::Rng);
+                let console = table.console.then_some(DeviceSpec::Console);
                 let others = devices(table.net, table.disk, table.share, table.vsock)?;
-                others.into_iter().chain(rng).collect()
+                others.into_iter().chain(rng).chain(console).collect()
             },
             init: table.init.map(Spanned::into_inner),
         };

@@ -10,14 +10,14 @@ use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::node::Node;
 use crate::serve::{self, Control};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, runtime};
 
 /// A node's device, as it is listed.
 #[derive(Debug, Serialize)]
 pub struct DeviceInfo {
     /// Its name in the node's commands.
     pub name: String,
-    /// `net`, `disk`, `share`, `vsock`, `rng` or `pci`.
+    /// `net`, `disk`, `share`, `vsock`, `rng`, `console` or `pci`.
     pub kind: &'static str,
     /// The thing of the host that it is.
     pub what: String,
@@ -105,7 +105,11 @@ impl Node {
             DeviceInfo {
                 name: device.name.clone(),
                 kind: device.device.kind(),
-                what: device.device.to_string(),
+                what: match &device.device {
+                    DeviceSpec::Console => runtime::file(&device.terminal(&self.name))
+                        .map_or_else(|error| error.to_string(), |at| at.display().to_string()),
+                    other => other.to_string(),
+                },
                 mac: matches!(device.device, DeviceSpec::Net(_)).then(|| device.mac(&self.name)),
                 state: match served {
                     Some(_) if problem.is_none() => "served",

@@ -17,8 +17,9 @@ use vm_memory::{Bytes, GuestAddress};
 use super::backend::{Backend, Description, NodeMemory, Ring};
 use super::block::{Block, Disk, request};
 use super::bus::{Bus, Doorbell};
+use super::console::{self, Ends};
 use super::net::Mover;
-use super::queue::{ROUND, drain, queue};
+use super::queue::{Outcome, ROUND, drain, queue};
 use super::rng::{Entropy, fill};
 use super::slot::Slot;
 use super::tap::{F_MRG_RXBUF, ID, Link};
@@ -27,10 +28,10 @@ use crate::Result;
 use crate::memory::Memory;
 use crate::module::abi;
 
-/// Of the node: three pieces with holes between them, one for each device's rings.
+/// Of the node: four pieces with holes between them, one for each device's rings.
 const PIECE_BYTES: u64 = 64 << 10;
-const PIECES: [u64; SLOTS] = [0x10_0000, 0x20_0000, 0x30_0000];
-const SLOTS: usize = 3;
+const PIECES: [u64; SLOTS] = [0x10_0000, 0x20_0000, 0x30_0000, 0x40_0000];
+const SLOTS: usize = 4;
 const DISK_BYTES: u64 = 32 << 10;
 const ENTRIES: u32 = 16;
 /// Where a well-behaved driver would have put the rings of queue `n`.
@@ -89,23 +90,63 @@ impl Backend for Inline {
     }
 }
 
-/// A card whose TAP is a socket.
-struct InlineCard {
-    tap: Arc<File>,
-    memory: Arc<NodeMemory>,
-    mover: Option<Mover>,
+/// Mover of a card's frames or of a console's bytes, both of two queues.
+trait Both: Sized + Send {
+    fn begin(
+        end: Arc<File>,
+        memory: Arc<NodeMemory>,
+        accepted: u64,
+        rings: Vec<Ring>,
+    ) -> Result<Self>;
+    fn move_all(&mut self) -> Outcome<bool>;
 }
 
-impl Backend for InlineCard {
+impl Both for Mover {
+    fn begin(
+        tap: Arc<File>,
+        memory: Arc<NodeMemory>,
+        accepted: u64,
+        rings: Vec<Ring>,
+    ) -> Result<Self> {
+        Mover::new(tap, memory, accepted, rings)
+    }
+
+    fn move_all(&mut self) -> Outcome<bool> {
+        self.move_all()
+    }
+}
+
+impl Both for Ends {
+    fn begin(
+        terminal: Arc<File>,
+        memory: Arc<NodeMemory>,
+        accepted: u64,
+        rings: Vec<Ring>,
+    ) -> Result<Self> {
+        Ends::new(terminal, memory, accepted, rings)
+    }
+
+    fn move_all(&mut self) -> Outcome<bool> {
+        self.move_all()
+    }
+}
+
+/// A card or a console without its thread, whose other end is a socket.
+struct InlineBoth<M> {
+    about: Description,
+    end: Arc<File>,
+    memory: Arc<NodeMemory>,
+    mover: Option<M>,
+}
+
+impl<M: Both> Backend for InlineBoth<M> {
     fn describe(&self) -> Description {
-        let link = Link { mac: [2, 0, 0, 0, 0, 1], mtu: None };
-        let features = 1 << 32 | 1 << 28 | 1 << 29 | F_MRG_RXBUF;
-        Description { id: ID, features, limits: vec![ENTRIES as u16; 2], config: link.config() }
+        self.about.clone()
     }
 
     fn start(&mut self, accepted: u64, rings: Vec<Ring>) -> Result<()> {
-        self.mover =
-            Some(Mover::new(Arc::clone(&self.tap), Arc::clone(&self.memory), accepted, rings)?);
+        let (end, memory) = (Arc::clone(&self.end), Arc::clone(&self.memory));
+        self.mover = Some(M::begin(end, memory, accepted, rings)?);
         Ok(())
     }
 
@@ -123,12 +164,13 @@ impl Backend for InlineCard {
     }
 }
 
-/// A node and what is served to it: a disk in slot 0, a card in slot 1, entropy in slot 2.
+/// A node and what is served to it: a disk in slot 0, a card in slot 1, entropy in slot 2,
+/// a console in slot 3.
 struct Rig {
     bus: Arc<Bus>,
     memory: Arc<NodeMemory>,
     disk: File,
-    outside: File,
+    outside: [File; 2],
     slots: [Slot; SLOTS],
 }
 
@@ -139,16 +181,39 @@ impl Rig {
         let memory = Arc::new(NodeMemory::from_ranges(&ranges).expect("there is memory"));
         let disk = File::from(memfd_create("disk", MemfdFlags::empty()).expect("a file"));
         ftruncate(&disk, DISK_BYTES).expect("a file");
-        let (tap, outside) = taps();
-        let card = InlineCard { tap: Arc::new(tap), memory: Arc::clone(&memory), mover: None };
+        let ((tap, net), (terminal, user)) = (taps(), taps());
+        let link = Link { mac: [2, 0, 0, 0, 0, 1], mtu: None };
+        let features = 1 << 32 | 1 << 28 | 1 << 29 | F_MRG_RXBUF;
+        let both = |id, features, config| Description {
+            id,
+            features,
+            limits: vec![ENTRIES as u16; 2],
+            config,
+        };
+        let card = InlineBoth::<Mover> {
+            about: both(ID, features, link.config()),
+            end: Arc::new(tap),
+            memory: Arc::clone(&memory),
+            mover: None,
+        };
+        let console = InlineBoth::<Ends> {
+            about: both(console::ID, 1 << 32 | 1 << 29, vec![0; 4]),
+            end: Arc::new(terminal),
+            memory: Arc::clone(&memory),
+            mover: None,
+        };
         let about = Entropy::new(Arc::clone(&memory)).describe();
         let about = Description { limits: vec![ENTRIES as u16], ..about };
         let entropy = Inline::boxed(about, &memory, fill);
-        let slots =
-            [(0, inline(&disk, DISK_BYTES, &memory)), (1, Box::new(card) as _), (2, entropy)];
+        let slots = [
+            (0, inline(&disk, DISK_BYTES, &memory)),
+            (1, Box::new(card) as _),
+            (2, entropy),
+            (3, Box::new(console) as _),
+        ];
         let mut slots = slots.map(|(number, backend)| slot(number, backend, &bus, &memory));
         slots.iter_mut().for_each(Slot::offer);
-        Rig { bus, memory, disk, outside, slots }
+        Rig { bus, memory, disk, outside: [net, user], slots }
     }
 
     /// Has the drivers begin as good ones do.
@@ -231,16 +296,16 @@ pub fn node(mut bytes: &[u8]) {
         // Values as a mad driver has them, mostly near what is right.
         let word = if kind & 0x40 == 0 { word } else { word & 0x1f };
         let slot = place % SLOTS;
-        let place = place / SLOTS * 2;
+        let place = place / SLOTS;
         match kind & 0x07 {
-            0 => rig.poke(slot, (place >> 1) % 0x240 * 4, word),
+            0 => rig.poke(slot, place % 0x240 * 4, word),
             1 => {
                 rig.poke(slot, abi::SLOT_STATUS, word);
                 rig.poke(slot, abi::SLOT_REQUEST, u32::from(*d) + 5);
             }
             // A ring: descriptors, what is available, what is used.
             2..=4 => {
-                let piece = PIECES[slot] + (place as u64 >> 1) % 0x800 * 4;
+                let piece = PIECES[slot] + place as u64 % 0x800 * 4;
                 let _ = rig.memory.write_obj(word, GuestAddress(piece));
             }
             // A descriptor that is nearly right, made available.
@@ -248,7 +313,7 @@ pub fn node(mut bytes: &[u8]) {
             _ => {
                 let length = 20 + place % 2_000;
                 frame[..4].copy_from_slice(&word.to_le_bytes());
-                let _ = std::io::Write::write(&mut &rig.outside, &frame[..length]);
+                let _ = std::io::Write::write(&mut &rig.outside[place & 1], &frame[..length]);
             }
         }
         if kind & 0x80 == 0 {
@@ -263,10 +328,10 @@ pub fn node(mut bytes: &[u8]) {
 
 /// One of a queue's descriptors, and the next entry of what is available.
 fn descriptor(rig: &Rig, slot: usize, place: usize, word: u32) {
-    let queue = PIECES[slot] + (place as u64 >> 1 & 1) * RING_STEP;
+    let queue = PIECES[slot] + (place as u64 & 1) * RING_STEP;
     let entry = u64::from(word) % u64::from(ENTRIES);
     let at = queue + 16 * entry;
-    let buffer = PIECES[(place >> 2) % SLOTS] + 0x4000 + u64::from(word >> 8 & 0xfff) * 8;
+    let buffer = PIECES[(place >> 1) % SLOTS] + 0x4000 + u64::from(word >> 8 & 0xfff) * 8;
     let flags = (word >> 20 & 3) as u16 | ((word >> 26 & 1) as u16) << 2;
     let memory = &*rig.memory;
     let _ = memory.write_obj(buffer, GuestAddress(at));
@@ -487,7 +552,7 @@ mod tests {
         for (offset, word) in [
             (4, 3),
             (4, 2048),
-            (8, 0x40_0000),
+            (8, 0x50_0000),
             (8, PIECES[0] as u32 + 8),
             (16, (PIECES[0] + PIECE_BYTES - 4) as u32),
             (28, 0xffff_ffff_u32),

@@ -11,6 +11,7 @@ mod backend;
 mod block;
 mod bus;
 mod confine;
+mod console;
 pub(crate) mod knock;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod made_up;
@@ -23,6 +24,7 @@ mod share;
 mod slot;
 mod supervisor;
 mod tap;
+mod terminal;
 mod transfer;
 mod user;
 mod vhost;

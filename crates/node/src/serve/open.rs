@@ -16,10 +16,11 @@ use super::pass::{Passed, receive};
 use super::queue::ready;
 use super::share::{self, Daemon};
 use super::tap::{self, Link};
+use super::terminal::Terminal;
 use crate::devices::interface::Interface;
 use crate::devices::nat;
 use crate::devices::{Assigned, DeviceSpec, Disk, Net, mac_bytes};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, runtime};
 
 const VHOST_NET: &str = "/dev/vhost-net";
 const VHOST_VSOCK: &str = "/dev/vhost-vsock";
@@ -30,6 +31,7 @@ pub(crate) struct Kept {
     /// By slot: a TAP, or a disk with its lock.
     files: BTreeMap<usize, File>,
     daemons: BTreeMap<usize, Daemon>,
+    terminals: BTreeMap<usize, Terminal>,
 }
 
 /// For one serving process.
@@ -67,6 +69,16 @@ impl Kept {
             DeviceSpec::Rng => {
                 Ok(Opened { passed: Passed::Entropy, files: Vec::new(), resumes: true })
             }
+            DeviceSpec::Console => {
+                let terminal = match self.terminals.entry(device.slot) {
+                    Entry::Occupied(place) => place.into_mut(),
+                    Entry::Vacant(place) => {
+                        place.insert(Terminal::new(runtime::file(&device.terminal(node))?)?)
+                    }
+                };
+                let files = vec![terminal.master()?];
+                Ok(Opened { passed: Passed::Console, files, resumes: true })
+            }
             DeviceSpec::Share(wanted) => {
                 // The last one has ended with its connection.
                 self.daemons.remove(&device.slot);
@@ -94,6 +106,7 @@ impl Kept {
     pub(crate) fn close(&mut self, slot: usize) {
         self.files.remove(&slot);
         self.daemons.remove(&slot);
+        self.terminals.remove(&slot);
     }
 
     fn net(&mut self, node: &str, device: &Assigned, net: &Net) -> Result<Opened> {

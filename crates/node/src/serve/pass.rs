@@ -46,6 +46,8 @@ pub(crate) enum Passed {
     Share { tag: String },
     /// Nothing but this process.
     Entropy,
+    /// The master's side of a terminal.
+    Console,
 }
 
 /// Outcome of an order.

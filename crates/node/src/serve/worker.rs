@@ -18,6 +18,7 @@ use vm_memory::{FileOffset, GuestAddress};
 use super::backend::{Backend, NodeMemory, fd};
 use super::block::{Block, Disk};
 use super::bus::{Bus, Doorbell};
+use super::console::Console;
 use super::pass::{Answer, Order, Passed, receive, send};
 use super::rng::Entropy;
 use super::slot::{Slot, withdraw};
@@ -236,6 +237,7 @@ impl Worker {
             }
             Passed::Vsock { cid } => Box::new(KernelVsock::new(file()?, cid, memory)?),
             Passed::Entropy => Box::new(Entropy::new(memory)),
+            Passed::Console => Box::new(Console::new(file()?, memory)),
             Passed::Share { tag } => Box::new(Share::new(file()?, &tag, memory)?),
         })
     }

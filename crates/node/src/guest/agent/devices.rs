@@ -129,7 +129,9 @@ impl Devices {
 /// Whether a device is set up; not yet if it is not there yet.
 fn settle(node: &str, device: &Assigned) -> Result<bool> {
     match &device.device {
-        DeviceSpec::Disk(_) | DeviceSpec::Vsock(_) | DeviceSpec::Rng => Ok(true),
+        DeviceSpec::Disk(_) | DeviceSpec::Vsock(_) | DeviceSpec::Rng | DeviceSpec::Console => {
+            Ok(true)
+        }
         DeviceSpec::Net(net) => match Interface::with_mac(&device.mac(node)) {
             Some(name) => card(&name, net, device.user_address(node)).map(|()| true),
             None => Ok(false),
