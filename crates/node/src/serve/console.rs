@@ -88,7 +88,7 @@ impl Ends {
         Ok(Ends { terminal, memory, receive, transmit, room: false })
     }
 
-    /// What there is now, both ways. Whether there may be more.
+    /// Moves bytes both ways, as far as there are any now. Whether there may be more.
     pub(super) fn move_all(&mut self) -> Outcome<bool> {
         let more = self.show()?;
         Ok(self.type_in()? || more)

@@ -28,7 +28,7 @@ use crate::Result;
 use crate::memory::Memory;
 use crate::module::abi;
 
-/// Of the node: four pieces with holes between them, one for each device's rings.
+/// Pieces of the node's memory: four with holes between them, one for each device's rings.
 const PIECE_BYTES: u64 = 64 << 10;
 const PIECES: [u64; SLOTS] = [0x10_0000, 0x20_0000, 0x30_0000, 0x40_0000];
 const SLOTS: usize = 4;

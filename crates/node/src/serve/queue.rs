@@ -121,7 +121,7 @@ impl Server {
         Ok(())
     }
 
-    /// The same of a device of one queue, each request answered by `answer`.
+    /// Serves a device of one queue, each request answered by `answer`.
     pub(super) fn answer(
         &mut self,
         name: &'static str,
