@@ -80,6 +80,8 @@ enum NodeCommand {
         #[arg(long, value_name = "PATH")]
         init: Option<String>,
         #[command(flatten)]
+        functions: device::Functions,
+        #[command(flatten)]
         devices: device::Devices,
     },
     /// Devices that this machine serves a node
@@ -307,6 +309,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             image,
             append,
             init,
+            functions,
             devices,
         } => {
             let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
@@ -319,6 +322,8 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 command_line: append,
                 devices: devices.specs(),
                 init,
+                pci: functions.pci,
+                dma_unconfined: functions.dma_unconfined,
             };
             Node::create(&spec)?;
         }

@@ -27,6 +27,8 @@
 //!     command_line: String::new(),
 //!     devices: vec![],
 //!     init: None,
+//!     pci: Vec::new(),
+//!     dma_unconfined: false,
 //! })?;
 //! node.start(KernelForm::Vmlinux, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())

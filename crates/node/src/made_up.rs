@@ -112,6 +112,8 @@ pub fn image(json: &[u8]) {
         command_line: String::new(),
         devices: vec![],
         init: None,
+        pci: Vec::new(),
+        dma_unconfined: false,
     };
     let record = Record::new(&spec, vec![3, 2]);
     for form in [KernelForm::Vmlinux, KernelForm::BzImage] {

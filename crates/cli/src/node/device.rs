@@ -37,6 +37,18 @@ pub(crate) struct Devices {
     console: bool,
 }
 
+/// Hardware that a node is given.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Functions {
+    /// A PCI function of this machine, alone behind its port and with MSI: its driver here
+    /// lets go of it, and the node's kernel drives it from its next start on
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) pci: Vec<Function>,
+    /// Accept that what a PCI function writes is not confined to the node's memory
+    #[arg(long)]
+    pub(crate) dma_unconfined: bool,
+}
+
 impl Devices {
     pub(crate) fn specs(self) -> Vec<DeviceSpec> {
         let rng = self.rng.then_some(DeviceSpec::Rng);
@@ -71,13 +83,8 @@ enum Command {
         .required(true).multiple(true))]
     Add {
         node: String,
-        /// A PCI function of this machine, alone behind its port and with MSI: its driver here
-        /// lets go of it, and the node's kernel drives it from its next start on
-        #[arg(long, value_name = "ADDRESS")]
-        pci: Vec<Function>,
-        /// Accept that what a PCI function writes is not confined to the node's memory
-        #[arg(long)]
-        dma_unconfined: bool,
+        #[command(flatten)]
+        functions: Functions,
         #[command(flatten)]
         devices: Devices,
     },
@@ -98,7 +105,7 @@ enum Command {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     match args.command {
-        Command::Add { node, pci, dma_unconfined, devices } => {
+        Command::Add { node, functions: Functions { pci, dma_unconfined }, devices } => {
             let node = Node::find(&node)?;
             for function in pci {
                 node.add_function(function, dma_unconfined)?;

@@ -108,6 +108,7 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     host.ok(&format!("umount /mnt; {add} --dma-unconfined; kumiki node delete n1"));
     back(&host);
     assert_eq!(host.ok("md5sum < /mnt/ours; cat /mnt/theirs; umount /mnt"), format!("{sum}1\n"));
+    by_a_file(&host);
     // A card that nobody drives is given and comes back without a driver.
     host.ok(&format!(
         "kumiki node create n1 --memory 256M --image nvme; \
@@ -116,6 +117,26 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     ));
     host.ok("kumiki image rm nvme");
     host.leave();
+}
+
+/// As a machine file has it: made with it, found as it is wanted, and given back.
+fn by_a_file(host: &Host) {
+    let file = |more: &str| {
+        format!(
+            "cat > own.toml <<'EOF'\n[node.n3]\nimage = \"nvme\"\nmemory = \"256M\"\n\
+             start = false\npci = [\"{NVME}\"]\n{more}EOF\n"
+        )
+    };
+    let said = host.refused(&format!("{}kumiki node apply own.toml", file("")));
+    assert!(said.contains("own.toml:5") && said.contains("dma_unconfined = true"), "{said}");
+    host.ok(&format!("{}kumiki node apply own.toml", file("dma_unconfined = true\n")));
+    assert!(host.ok("kumiki node device ls n3").contains(&format!("pci:{NVME}")));
+    host.ok("kumiki node apply own.toml; sed -i '/^pci/d' own.toml");
+    let said = host.refused("kumiki node apply own.toml");
+    assert!(said.contains(&format!("node n3 exists with {NVME}")), "{said}");
+    host.ok("kumiki node apply own.toml --yes");
+    back(host);
+    host.ok("umount /mnt; kumiki node delete n3");
 }
 
 /// The host's driver has it again, and mounts what is on it.

@@ -4,6 +4,7 @@ use kumiki_boot::WINDOW_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::devices::DeviceSpec;
+use crate::host::pci::Function;
 use crate::module::abi;
 
 /// A kernel for x86 reads 2047, and 64 cpus need less than 300 of them.
@@ -32,6 +33,12 @@ pub struct Spec {
     /// program, or ours.
     #[serde(default)]
     pub init: Option<String>,
+    /// PCI functions of this machine that its kernel drives.
+    #[serde(default)]
+    pub pci: Vec<Function>,
+    /// Acceptance that what these write to memory is not confined to the node's.
+    #[serde(default)]
+    pub dma_unconfined: bool,
 }
 
 /// Which cpus of the host a node gets.
@@ -124,6 +131,13 @@ impl Spec {
     /// Whether it may be a node on some machine.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         self.cpus.check()?;
+        if let Some(function) = self.pci.first().filter(|_| !self.dma_unconfined) {
+            let problem = format!(
+                "what {function} writes to memory is not confined to the node: dma_unconfined = true \
+                 (--dma-unconfined) accepts that"
+            );
+            return Err(Fault::new("pci", problem));
+        }
         let fault = |problem: String| Err(Fault::new("memory", problem));
         let unit = abi::PIECE_UNIT;
         if !(1..=abi::PIECES).contains(&self.memory_bytes.len()) {
@@ -188,6 +202,8 @@ pub(crate) mod tests {
             command_line: String::new(),
             devices: vec![],
             init: None,
+            pci: Vec::new(),
+            dma_unconfined: false,
         }
     }
 

@@ -78,6 +78,13 @@ fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
     if node.init != wanted.init {
         return other("init", node.init.clone().unwrap_or_else(|| "no init of its own".to_owned()));
     }
+    let same = node.pci.len() == wanted.pci.len()
+        && wanted.pci.iter().all(|function| node.pci.contains(function));
+    if !same {
+        let has: Vec<_> = node.pci.iter().map(ToString::to_string).collect();
+        let has = if has.is_empty() { "no PCI function".to_owned() } else { has.join(", ") };
+        return other("pci", has);
+    }
     let kind = ["net", "disk", "share", "vsock", "rng", "console"].into_iter().find(|kind| {
         let of = |spec: &Spec| -> Vec<_> {
             spec.devices.iter().filter(|one| one.kind() == *kind).cloned().collect()

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use crate::devices::{DeviceSpec, Disk, Net, Share};
+use crate::host::pci::Function;
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::image::initramfs::Base;
 use crate::image::root::RootOf;
@@ -133,6 +134,10 @@ struct NodeTable {
     rng: bool,
     #[serde(default)]
     console: bool,
+    #[serde(default)]
+    pci: Vec<Spanned<String>>,
+    #[serde(default)]
+    dma_unconfined: bool,
     start: Option<Spanned<Value>>,
 }
 
@@ -178,6 +183,7 @@ impl Machine {
         let nodes = nodes.collect::<Result<Vec<NodeWanted>>>()?;
         let machine = Machine { images, nodes, source };
         machine.nobody_shares_a_cpu()?;
+        machine.nobody_shares_a_function()?;
         Ok(machine)
     }
 
@@ -191,6 +197,21 @@ impl Machine {
                     let problem = format!("cpu {cpu} is node {owner}'s: a cpu has one node");
                     return Err(self.node_fault(node, &Fault::new("cpus", problem)));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// A PCI function is one node's.
+    fn nobody_shares_a_function(&self) -> Result<()> {
+        let mut owners: Vec<(Function, &str)> = Vec::new();
+        for node in &self.nodes {
+            for &function in &node.spec.pci {
+                if let Some((_, owner)) = owners.iter().find(|(other, _)| *other == function) {
+                    let problem = format!("{function} is node {owner}'s: a function has one node");
+                    return Err(self.node_fault(node, &Fault::new("pci", problem)));
+                }
+                owners.push((function, &node.spec.name));
             }
         }
         Ok(())
@@ -252,7 +273,9 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     at.keys.extend(table.health.iter().map(|health| ("health", health.span().start)));
     at.keys.extend(table.init.iter().map(|init| ("init", init.span().start)));
     at.keys.extend(table.start.iter().map(|start| ("start", start.span().start)));
-    for (key, list) in [("net", &table.net), ("disk", &table.disk), ("share", &table.share)] {
+    let lists =
+        [("net", &table.net), ("disk", &table.disk), ("share", &table.share), ("pci", &table.pci)];
+    for (key, list) in lists {
         at.keys.extend(list.first().map(|first| (key, first.span().start)));
     }
     at.keys.extend(table.vsock.iter().map(|vsock| ("vsock", vsock.span().start)));
@@ -277,6 +300,8 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
                 others.into_iter().chain(rng).chain(console).collect()
             },
             init: table.init.map(Spanned::into_inner),
+            pci: functions(table.pci)?,
+            dma_unconfined: table.dma_unconfined,
         };
         spec.check()?;
         let reached = service.as_ref().is_none_or(|service| service.reaches(&spec.devices));
@@ -366,6 +391,12 @@ fn devices(
         devices.push(vsock.map_err(|problem| Fault::new("vsock", problem))?);
     }
     Ok(devices)
+}
+
+fn functions(words: Vec<Spanned<String>>) -> Result<Vec<Function>, Fault> {
+    let parse = |word: Spanned<String>| word.get_ref().parse::<Function>();
+    let functions = words.into_iter().map(parse).collect::<Result<Vec<_>, _>>();
+    functions.map_err(|problem| Fault::new("pci", problem))
 }
 
 /// A size, or a list of sizes.

@@ -109,6 +109,7 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
                 made_of: Some((spec.image.clone(), spec.command_line.clone())),
                 devices: spec.devices.clone(),
                 init: spec.init.clone(),
+                pci: spec.pci.clone(),
             };
             assert!(situation.nodes.insert(spec.name.clone(), node).is_none());
         }

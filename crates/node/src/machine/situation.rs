@@ -6,6 +6,7 @@ use std::fs;
 use serde::Serialize;
 
 use crate::devices::DeviceSpec;
+use crate::host::pci::Function;
 use crate::host::spec::{Cpus, MemorySource, Spec};
 use crate::host::{cpus, device};
 use crate::image::needs::Needs;
@@ -101,6 +102,7 @@ pub(super) struct Existing {
     pub(super) made_of: Option<(String, String)>,
     pub(super) devices: Vec<DeviceSpec>,
     pub(super) init: Option<String>,
+    pub(super) pci: Vec<Function>,
 }
 
 impl Existing {
@@ -121,6 +123,9 @@ impl Existing {
             command_line,
             devices: self.devices.clone(),
             init: self.init.clone(),
+            pci: self.pci.clone(),
+            // Accepted when it was made.
+            dma_unconfined: true,
         })
     }
 }
@@ -157,6 +162,7 @@ impl Situation {
                     record.devices.iter().map(|device| device.device.clone()).collect()
                 }),
                 init: record.and_then(|record| record.init.clone()),
+                pci: record.map_or(Vec::new(), |record| record.pci.clone()),
             };
             (node.name, existing)
         });

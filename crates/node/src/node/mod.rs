@@ -92,7 +92,14 @@ impl Node {
                 ),
             });
         }
-        Ok(Node { name: name.clone() })
+        let node = Node { name: name.clone() };
+        for &function in &spec.pci {
+            if let Err(error) = node.add_function(function, spec.dma_unconfined) {
+                node.delete()?;
+                return Err(error);
+            }
+        }
+        Ok(node)
     }
 
     /// A node that exists.
