@@ -162,7 +162,13 @@ impl Builder {
         measure_sleep(&self.policy);
         let deadline = Deadline::after(timeout);
         let machine = Machine::read()?;
-        let pairs = (0..helpers).map(|helper| Pair::take(&machine, self.wish(helper)));
+        let mut main = self.main;
+        let pairs = (0..helpers).map(|helper| {
+            let pair = Pair::take(&machine, Wish { main, ..self.wish(helper) })?;
+            // One main thread for all, wherever it is moved meanwhile.
+            main = Some(pair.main);
+            Ok(pair)
+        });
         Team::of(pairs, |pair| self.place(pair), &self.policy, deadline, &machine.taken()?)
     }
 

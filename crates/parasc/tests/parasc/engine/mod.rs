@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use kumiki_parasc::{Config, Engine, Request, Requester};
 
-/// Nothing for so long is a hang.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Nothing for so long is a hang, also on sixteen emulated cpus.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs `work` in a thread of its own; fails if that hangs or panics.
 fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
