@@ -14,6 +14,7 @@ mod machine;
 mod memory;
 mod modules;
 mod one;
+mod places;
 mod pool;
 mod refused;
 mod rooted;
