@@ -157,6 +157,8 @@ fn spec(name: &str) -> Spec {
         command_line: String::new(),
         devices: vec![],
         init: None,
+        pci: Vec::new(),
+        dma_unconfined: false,
     }
 }
 
