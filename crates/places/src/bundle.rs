@@ -25,7 +25,7 @@ pub(crate) const FRAMES: usize = 256;
 /// Requests of one place under way at a time, at most; the oldest is given up for one more.
 pub(crate) const MOST_UNDER_WAY: usize = 4096;
 
-/// What the relay says.
+/// Message of the relay itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Word {
     /// A place answers there, and has this number.

@@ -84,7 +84,7 @@ impl Client {
 }
 
 impl Client {
-    /// The same of this machine's places at sockets: each is asked how busy it was.
+    /// Orders this machine's places at sockets: each is asked how busy it was.
     async fn choose_here(&self, matches: &Pattern, choice: Choice) -> Result<Vec<String>> {
         let mut places = sockets::names(&sockets::folder()?)?;
         places.retain(|place| matches.matches(place));

@@ -66,7 +66,7 @@ pub async fn relay(
     }
 }
 
-/// The same between this process' standard input and output, which are pipes or sockets.
+/// Relays between this process' standard input and output, which are pipes or sockets.
 ///
 /// # Errors
 /// As [`relay`]; [`Error::Io`] if they are something else.

@@ -305,7 +305,7 @@ impl Source {
         }
     }
 
-    /// What is here already.
+    /// Takes a sign that is here already.
     fn waiting(&mut self) -> Option<Sign> {
         match self {
             Source::Nats { changes, .. } => {

@@ -15,9 +15,11 @@ use kumiki_places::{News, Served};
 use kumiki_resource::Interface;
 
 use crate::nats::NatsServer;
-use crate::scene::{Other, PATIENCE, block_on, client, managing, server, stay};
+use crate::scene::{Other, PATIENCE, block_on, client, interface, server, stay};
 
 const PROCESSES: usize = 10;
+/// Another number of processes.
+const PROCESSES_OF: &str = "KUMIKI_SCALE_PROCESSES";
 const PLACES: usize = 100;
 const NAMES: usize = 100;
 /// For how long beats are counted.
@@ -31,10 +33,15 @@ const FIRST: &str = "KUMIKI_TEST_SCALE_FIRST";
 fn a_hundred_machines_of_another_test() {
     let (Ok(url), Ok(first)) = (std::env::var(URL), std::env::var(FIRST)) else { return };
     let first: usize = first.parse().unwrap();
-    let places: Vec<(Interface, Served, String)> = (first..first + PLACES)
-        .map(|number| managing(server(&url, &format!("m{number}"))).unwrap())
+    let places: Vec<(Interface, Served)> = (first..first + PLACES)
+        .map(|number| {
+            // Managers of their own sleep until they are asked; a hundred that look every 50 ms do not.
+            let interface = interface(1);
+            let served = server(&url, &format!("m{number}")).serve(&interface).unwrap();
+            (interface, served)
+        })
         .collect();
-    for (interface, _, _) in &places {
+    for (interface, _) in &places {
         let at = interface.places()[0];
         // By its owner at once: asked one by one each waits for the owner's next look.
         let made = interface.run(at, || {
@@ -110,24 +117,26 @@ fn mib(bytes: u64) -> u64 {
 #[test]
 #[ignore = "some minutes, ten processes: `cargo xtask stress scale`, for the figures of docs/design/places.md"]
 fn a_thousand_places_and_a_hundred_thousand_names() {
-    let mut table = String::new();
-    for (what, servers) in
-        [("one server", Servers::one()), ("cluster, leaf nodes", Servers::cluster())]
-    {
-        let begin = Instant::now();
+    let ways: [(&str, fn() -> Servers); 2] =
+        [("one server", Servers::one), ("cluster, leaf nodes", Servers::cluster)];
+    for (what, made) in ways {
+        let servers = made();
+        let (mut table, begin) = (String::new(), Instant::now());
         let start = |number: usize| {
             let (url, first) = (&servers.urls[number % servers.urls.len()], number * PLACES);
             let variables = [(URL, url.as_str()), (FIRST, &first.to_string())];
             Other::start("scale::a_hundred_machines_of_another_test", &variables)
         };
-        let mut processes: Vec<Other> = (0..PROCESSES).map(start).collect();
+        let count = std::env::var(PROCESSES_OF).map_or(PROCESSES, |count| count.parse().unwrap());
+        let mut processes: Vec<Other> = (0..count).map(start).collect();
         writeln!(table, "{what}: all serve after {:.1} s", begin.elapsed().as_secs_f64()).unwrap();
         block_on(measure(&servers, &mut processes, &mut table));
+        println!("{table}");
     }
-    println!("{table}");
 }
 
 async fn measure(servers: &Servers, processes: &mut Vec<Other>, table: &mut String) {
+    let all = processes.len() * PLACES;
     let url = servers.all[0].url();
     let client = client(&url).await;
     // Routes between servers take their time to tell each other of subjects.
@@ -135,7 +144,7 @@ async fn measure(servers: &Servers, processes: &mut Vec<Other>, table: &mut Stri
     let places = loop {
         let begin = Instant::now();
         let seen = client.places().await.unwrap();
-        if seen.len() == PROCESSES * PLACES {
+        if seen.len() == all {
             writeln!(table, "  found in {} ms", begin.elapsed().as_millis()).unwrap();
             break seen;
         }
@@ -163,17 +172,17 @@ async fn measure(servers: &Servers, processes: &mut Vec<Other>, table: &mut Stri
         let listed = some.iter().map(|seen| client.ls(&seen.place, "**/counter/*"));
         names += join_all(listed).await.into_iter().map(|all| all.unwrap().len()).sum::<usize>();
     }
-    assert_eq!(names, PROCESSES * PLACES * NAMES);
+    assert_eq!(names, all * NAMES);
     writeln!(table, "  {names} names listed in {} ms", begin.elapsed().as_millis()).unwrap();
 
     let of_places: u64 = processes.iter().map(|other| resident(other.pid())).sum();
-    let each = of_places / (PROCESSES * PLACES) as u64 / 1024;
+    let each = of_places / all as u64 / 1024;
     let of_servers: Vec<_> = servers.all.iter().map(|one| mib(resident(one.pid()))).collect();
     writeln!(table, "  resident: {each} KiB a place; servers {of_servers:?} MiB").unwrap();
 
     // One process of them dies, and some watch.
     let dying = processes.pop().unwrap();
-    let first = (PROCESSES - 1) * PLACES;
+    let first = all - PLACES;
     let ours = places.iter().filter(|seen| {
         let number = seen.place[1..].split('.').next().unwrap().parse::<usize>().unwrap();
         number >= first
