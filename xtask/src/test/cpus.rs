@@ -16,7 +16,8 @@ const CPUS: [usize; 2] = [8, 16];
 
 /// Tests for which emulation takes minutes: a million hand-overs or requests, each a change of thread
 /// of the emulator's, which `cargo xtask stress` has, or a thousand engines of sixteen threads, or
-/// which ask processes that have five seconds for an answer; one that reads its own sources, and one that needs a file system that does not refuse RWF_NOWAIT.
+/// those that ask processes that have five seconds for an answer. And one that reads its own
+/// sources, and one that needs a file system that does not refuse RWF_NOWAIT.
 const NOT_EMULATED: [&str; 6] = [
     "a_million_handoffs",
     "stress::each_request_is_made_once",
