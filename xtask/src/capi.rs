@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use cargo_metadata::semver::Version;
 
 use crate::run::{cargo, metadata, program, root, run};
 
@@ -13,6 +14,9 @@ use crate::run::{cargo, metadata, program, root, run};
 /// `rustc --print native-static-libs` says for this target, but for `-lgcc_s`. C
 /// compilers add what unwinds by themselves, and with `-static` it is another library.
 const LIBS_PRIVATE: &str = "-lutil -lrt -lpthread -lm -ldl -lc";
+
+/// `kumiki.pc`, before its fields are filled in.
+const TEMPLATE: &str = "crates/capi/kumiki.pc.in";
 
 /// Where what is installed goes, and where it will be looked for.
 #[derive(Clone, Debug)]
@@ -36,10 +40,15 @@ impl Place {
     }
 }
 
-/// Builds the libraries by this profile and installs everything below `prefix`.
-pub(crate) fn capi(prefix: &Path, profile: &str) -> Result<ExitCode> {
+/// Builds the libraries by this profile and installs everything below `prefix`; with `places`, the library
+/// of places instead.
+pub(crate) fn capi(prefix: &Path, profile: &str, places: bool) -> Result<ExitCode> {
     let prefix = absolute(prefix).with_context(|| format!("prefix {}", prefix.display()))?;
-    install(&Place { staging: None, prefix: prefix.clone(), libdir: None }, profile)?;
+    let place = Place { staging: None, prefix: prefix.clone(), libdir: None };
+    match places {
+        true => install_places(&place, profile)?,
+        false => install(&place, profile)?,
+    }
     println!("installed into {}", prefix.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -50,7 +59,7 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi");
     let version = &package.context("the workspace has no kumiki-capi")?.version;
     // Before the long build: a prefix that cannot be written down.
-    let pc = pkg_config(place, &version.to_string())?;
+    let pc = pkg_config(place, &version.to_string(), TEMPLATE)?;
 
     // The archive alone: with a library for Rust beside it cargo does not optimize across crates.
     run(&mut cargo(&format!(
@@ -59,25 +68,52 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     // The one profile whose folder is called otherwise.
     let folder = if profile == "dev" { "debug" } else { profile };
     let built = metadata.target_directory.join(folder);
-    let source = root().join("crates/capi");
-    let include = place.now(&place.prefix.join("include/kumiki"));
-    for header in files_in(&source.join("include/kumiki"))? {
-        put(&fs::read(&header)?, &include.join(header.file_name().expect("a file has a name")))?;
-    }
+    headers(place, "crates/capi")?;
     let lib = place.now(&place.libdir());
     // Static programs are linked by names, which stay; what a debugger reads goes.
     let archive = stripped(built.join("libkumiki_c.a").as_std_path(), "--strip-debug")?;
     put(&archive, &lib.join("libkumiki.a"))?;
-    let full = format!("libkumiki.so.{version}");
     let folder = tempfile::tempdir().context("a folder for the shared library")?;
-    let shared = folder.path().join(&full);
-    link_shared(built.join("libkumiki_c.a").as_std_path(), version.major, &shared)?;
-    put(&stripped(&shared, "--strip-unneeded")?, &lib.join(&full))?;
-    // The name in the library itself, for running programs; and for linkers.
-    let major = format!("libkumiki.so.{}", version.major);
-    link(&full, &lib.join(&major))?;
-    link(&major, &lib.join("libkumiki.so"))?;
+    let file = folder.path().join("libkumiki.so");
+    link_shared(built.join("libkumiki_c.a").as_std_path(), version.major, &file)?;
+    shared(&file, "libkumiki.so", version, &lib)?;
     put(pc.as_bytes(), &lib.join("pkgconfig/kumiki.pc"))
+}
+
+/// Builds the library of places, which others do without, and installs it.
+fn install_places(place: &Place, profile: &str) -> Result<()> {
+    let metadata = metadata()?;
+    let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi-places");
+    let version = &package.context("the workspace has no kumiki-capi-places")?.version;
+    let pc = pkg_config(place, &version.to_string(), "crates/capi-places/kumiki-places.pc.in")?;
+    run(&mut cargo(&format!(
+        "build --package kumiki-capi-places --lib --profile {profile} --locked"
+    )))?;
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let built = metadata.target_directory.join(folder).join("libkumiki_places_c.so");
+    headers(place, "crates/capi-places")?;
+    let lib = place.now(&place.libdir());
+    shared(built.as_std_path(), "libkumiki-places.so", version, &lib)?;
+    put(pc.as_bytes(), &lib.join("pkgconfig/kumiki-places.pc"))
+}
+
+/// Installs a crate's headers.
+fn headers(place: &Place, of: &str) -> Result<()> {
+    let include = place.now(&place.prefix.join("include/kumiki"));
+    for header in files_in(&root().join(of).join("include/kumiki"))? {
+        put(&fs::read(&header)?, &include.join(header.file_name().expect("a file has a name")))?;
+    }
+    Ok(())
+}
+
+/// Installs a shared library under its names.
+fn shared(file: &Path, name: &str, version: &Version, lib: &Path) -> Result<()> {
+    let full = format!("{name}.{version}");
+    put(&stripped(file, "--strip-unneeded")?, &lib.join(&full))?;
+    // The name in the library itself, for running programs; and for linkers.
+    let major = format!("{name}.{}", version.major);
+    link(&full, &lib.join(&major))?;
+    link(&major, &lib.join(name))
 }
 
 /// Makes the shared library of the archive: rustc gives its own no versions of names.
@@ -102,8 +138,8 @@ fn stripped(library: &Path, how: &str) -> Result<Vec<u8>> {
     fs::read(&small).with_context(|| format!("reading {}", small.display()))
 }
 
-/// `kumiki.pc` for this place.
-fn pkg_config(place: &Place, version: &str) -> Result<String> {
+/// A pkg-config file for this place, of a template.
+fn pkg_config(place: &Place, version: &str, template: &str) -> Result<String> {
     let prefix = writable("prefix", &place.prefix)?;
     let libdir = place.libdir();
     // From the prefix on, where it lies below it: a tree that is moved is told once.
@@ -111,8 +147,8 @@ fn pkg_config(place: &Place, version: &str) -> Result<String> {
         Ok(below) => format!("${{prefix}}/{}", writable("libdir", below)?),
         Err(_) => writable("libdir", &libdir)?.to_owned(),
     };
-    let template = root().join("crates/capi/kumiki.pc.in");
-    let template = fs::read_to_string(&template).context("reading kumiki.pc.in")?;
+    let text = fs::read_to_string(root().join(template));
+    let template = text.with_context(|| format!("reading {template}"))?;
     let fields = [
         ("@PREFIX@", prefix),
         ("@LIBDIR@", &libdir),
@@ -173,15 +209,15 @@ mod tests {
     fn a_package_is_staged_and_names_what_it_will_be() {
         let place = Place { staging: Some("/build".into()), ..at("/usr", Some("/usr/lib/here")) };
         assert_eq!(place.now(&place.libdir()), Path::new("/build/usr/lib/here"));
-        let pc = pkg_config(&place, "1").unwrap();
+        let pc = pkg_config(&place, "1", TEMPLATE).unwrap();
         assert!(pc.contains("\nlibdir=${prefix}/lib/here\n"), "{pc}");
-        let pc = pkg_config(&at("/usr", Some("/lib64")), "1").unwrap();
+        let pc = pkg_config(&at("/usr", Some("/lib64")), "1", TEMPLATE).unwrap();
         assert!(pc.contains("\nlibdir=/lib64\n"), "{pc}");
     }
 
     #[test]
     fn the_template_is_filled() {
-        let pc = pkg_config(&at("/opt/kumiki", None), "1.2.3").unwrap();
+        let pc = pkg_config(&at("/opt/kumiki", None), "1.2.3", TEMPLATE).unwrap();
         assert!(pc.starts_with("prefix=/opt/kumiki\n"), "{pc}");
         assert!(pc.contains("\nVersion: 1.2.3\n") && !pc.contains('@'), "{pc}");
     }
@@ -189,7 +225,7 @@ mod tests {
     #[test]
     fn a_prefix_that_pkg_config_would_misread_is_refused() {
         for bad in ["/opt/two words", "/opt/$HOME", "/opt/a#b", "/opt/it's"] {
-            assert!(pkg_config(&at(bad, None), "1").is_err(), "{bad}");
+            assert!(pkg_config(&at(bad, None), "1", TEMPLATE).is_err(), "{bad}");
         }
     }
 

@@ -125,6 +125,9 @@ enum Chore {
         /// Built by this profile: `release` is quick to build, and slower
         #[arg(long, value_name = "PROFILE", default_value = ship::install::PROFILE)]
         profile: String,
+        /// The library of places instead, libkumiki-places, which has NATS in it
+        #[arg(long)]
+        places: bool,
     },
     /// Packs the crates that are published, builds them outside of the workspace, and runs the
     /// README's first program on them
@@ -245,7 +248,7 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
         Chore::Lab { tests, debug_kernel: true } => kmod::tested_on_debug_kernel(&tests),
         Chore::Lab { tests, .. } => test::test(Some(Part::Lab), &tests),
-        Chore::Capi { prefix, profile } => capi::capi(&prefix, &profile),
+        Chore::Capi { prefix, profile, places } => capi::capi(&prefix, &profile, places),
         Chore::Package { tests, release } => package::package(&tests, release),
         Chore::Install { prefix, libdir, staging } => {
             ship::install::install(&capi::Place { staging, prefix, libdir })

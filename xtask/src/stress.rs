@@ -36,6 +36,9 @@ pub(crate) enum Name {
     /// Calls of places on other machines while the line is cut ten times and their place killed ten times:
     /// is one lost, or does one have its effect twice? 10^5 of them
     Places,
+    /// A thousand places with a hundred thousand names, behind one server and behind a cluster: traffic,
+    /// memory, and how soon a death is noticed
+    Scale,
     /// Processes made by spawn servers that are killed meanwhile: is one lost, or run twice,
     /// or something left behind?
     Spawn {
@@ -87,7 +90,10 @@ pub(crate) fn stress(name: Name) -> Result<ExitCode> {
             "test --package kumiki-resource --test stress -- --nocapture".to_owned()
         }
         Name::Places => "test --package kumiki-places --test places -- --ignored --nocapture \
-                         a_hundred_thousand"
+                         a_hundred_thousand_calls"
+            .to_owned(),
+        Name::Scale => "test --package kumiki-places --test places -- --ignored --nocapture \
+                        a_thousand_places"
             .to_owned(),
         Name::Spawn { .. } => "test --package kumiki-spawn --test stress -- --nocapture".to_owned(),
     };

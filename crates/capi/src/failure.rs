@@ -95,6 +95,7 @@ impl From<kumiki_resource::Error> for Failure {
             Error::Stale { .. } => libc::ESTALE,
             Error::Rights { .. } => libc::EACCES,
             Error::TableFull { .. } => libc::ENOSPC,
+            Error::Share { .. } => libc::ENOMEM,
             Error::Nested { .. } => libc::EDEADLK,
             Error::Manager { source: Request::Gone, .. } => libc::ESHUTDOWN,
             Error::Manager { source: Request::Died, .. } => libc::EOWNERDEAD,

@@ -1,4 +1,6 @@
-//! `kumiki place`: this machine's cores as places that others call through a NATS server.
+//! `kumiki place`: this machine's cores as places that others call, and those of OS nodes as places here.
+
+mod attach;
 
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -11,6 +13,7 @@ use kumiki_places::{Allow, Choice, Client, Lease, Nats, Server, host_name, stand
 use kumiki_resource::{Interface, Memory};
 use kumiki_sys::affinity;
 
+use crate::size::size;
 use crate::{Verdict, interrupt, output};
 
 /// Between two looks whether a place has ended by itself.
@@ -53,17 +56,33 @@ enum PlaceCommand {
         /// Serve these cpus only, e.g. 2,3
         #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
         cpus: Option<Vec<usize>>,
+        /// Memory that resources of each place may have, e.g. 64MiB; then others are asked for more
+        /// [default: the machine's, in equal shares]
+        #[arg(long, value_parser = size, value_name = "SIZE")]
+        memory: Option<u64>,
     },
-}
-
-/// The NATS server that places are behind.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct NatsArgs {
-    /// The NATS server, e.g. nats://127.0.0.1:4222 or tls://db.example.org
-    #[arg(long = "nats", value_name = "URL")]
-    url: String,
-    #[command(flatten)]
-    credentials: Credentials,
+    /// Have the places of an OS node here, until Ctrl-C or until the node ends
+    ///
+    /// Processes in node n1 serve places n1.core0, n1.web.core0 … as here: by `kumiki place serve` there, or by a
+    /// program of yours. While this runs, processes of this user call them by these names as
+    /// those of any process here. A node that ends or is killed answers every call under way at once:
+    /// nobody knows whether it was done.
+    ///
+    /// With a COMMAND, `ssh n1 kumiki place relay n1` for example, they are those of whatever that reaches.
+    Attach {
+        /// The node
+        name: String,
+        /// How to run `kumiki place relay NAME` where the places are [default: in the node]
+        #[arg(last = true, value_name = "COMMAND")]
+        command: Vec<String>,
+    },
+    /// Pass calls of places called NAME.… between their sockets and this command's input and output
+    ///
+    /// It is the far end of `kumiki place attach`, which starts it.
+    Relay {
+        /// Name of the node or machine that this is
+        name: String,
+    },
 }
 
 /// NATS server, where there need be none.
@@ -90,6 +109,8 @@ pub(crate) enum Choose {
     Any,
     /// The one that answers calls for the smallest share of its time
     LeastLoaded,
+    /// The one of the cpu on which this command runs; else any of this machine
+    Here,
 }
 
 impl Choose {
@@ -97,6 +118,7 @@ impl Choose {
         match self {
             Choose::Any => Choice::Any,
             Choose::LeastLoaded => Choice::LeastLoaded,
+            Choose::Here => Choice::Here,
         }
     }
 }
@@ -120,12 +142,6 @@ pub(crate) fn asking<T>(
     outcome
 }
 
-impl NatsArgs {
-    pub(crate) fn nats(&self) -> Nats {
-        self.credentials.at(&self.url)
-    }
-}
-
 impl MaybeNats {
     pub(crate) fn nats(&self) -> Option<Nats> {
         self.url.as_deref().map(|url| self.credentials.at(url))
@@ -139,7 +155,22 @@ impl Credentials {
 }
 
 pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
-    let PlaceCommand::Serve { server, allow, host, cpus } = args.command;
+    match args.command {
+        PlaceCommand::Serve { server, allow, host, cpus, memory } => {
+            serve(server, allow, host, cpus, memory)
+        }
+        PlaceCommand::Attach { name, command } => attach::attach(&name, &command),
+        PlaceCommand::Relay { name } => attach::relay(&name),
+    }
+}
+
+fn serve(
+    server: MaybeNats,
+    allow: Option<PathBuf>,
+    host: Option<String>,
+    cpus: Option<Vec<usize>>,
+    memory: Option<u64>,
+) -> Result<Verdict> {
     let parts = standard::parts();
     let allow = match allow {
         Some(path) => Allow::read(&path, &parts)?,
@@ -170,6 +201,10 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
         None => Server::here(host),
     };
     let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
+    let share = memory.unwrap_or_else(|| machine_memory() / interface.places().len() as u64);
+    for place in interface.places() {
+        interface.limit::<Memory>(place, share)?;
+    }
     // Also for `kumiki resource ls` on this machine; a second server of one user goes without.
     let _published = interface.publish();
     output::line(format!("serving {}", served.names().join(", ")))?;
@@ -185,4 +220,10 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
             Err(RecvTimeoutError::Disconnected) => bail!("nobody hears signals any more"),
         }
     }
+}
+
+/// Bytes of memory that the machine has.
+fn machine_memory() -> u64 {
+    let all = rustix::system::sysinfo();
+    all.totalram.saturating_mul(u64::from(all.mem_unit))
 }

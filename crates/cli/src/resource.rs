@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use kumiki_resource::Name;
 
 use self::row::Row;
-use crate::place::{Choose, MaybeNats, NatsArgs};
+use crate::place::{Choose, MaybeNats};
 use crate::{Verdict, output};
 
 #[derive(Debug, Args)]
@@ -52,7 +52,9 @@ enum ResourceCommand {
         #[arg(long, value_enum, default_value_t = Sort::Calls)]
         sort: Sort,
     },
-    /// Print names of a place behind a NATS server as they come and go, until Ctrl-C
+    /// Print names of a place as they come and go, until Ctrl-C
+    ///
+    /// Without --nats the place is one of a process of this user on this machine (`kumiki place serve`).
     ///
     /// A line each: + for one that has come, - for one that has gone; and what becomes of the place.
     /// Exit status 1 if the place has ended.
@@ -69,7 +71,7 @@ enum ResourceCommand {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        server: NatsArgs,
+        server: MaybeNats,
     },
     /// Make a resource at a place of another process, or machine, and print its id
     ///
@@ -162,7 +164,7 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
             top::run(|| look(&which), every, count, sort).map(|()| Verdict::Fine)
         }
         ResourceCommand::Watch { place, pattern, count, json, server } => {
-            watch::run(&server.nats(), &place, &pattern, count, json)
+            watch::run(server.nats().as_ref(), &place, &pattern, count, json)
         }
         ResourceCommand::Create { name, choose, wishes, server } => {
             let (place, id) = remote::create(server.nats().as_ref(), &name, choose, &wishes)?;

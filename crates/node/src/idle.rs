@@ -39,8 +39,19 @@ fn place(name: &str) -> Result<std::path::PathBuf> {
     runtime::file(&format!("{name}.idle"))
 }
 
+/// Wakes a node that sleeps because nobody asked for it; one that is awake or at rest stays so.
+///
+/// # Errors
+/// There is no such node, or it does not sleep in its memory any more.
+pub fn wake_if_idle(name: &str) -> Result<()> {
+    if !is_asleep(name)? || asked_to_wake(name)? {
+        return Ok(());
+    }
+    Node::find(name)?.wake(Vec::new())
+}
+
 /// Has who watches a node wake it; `false` if nobody does.
-pub(crate) fn asked_to_wake(name: &str) -> Result<bool> {
+fn asked_to_wake(name: &str) -> Result<bool> {
     let Some(socket) = connected(&place(name)?)? else { return Ok(false) };
     limit(&socket, WAKE_LIMIT)?;
     send(&socket, &(), &[])?;

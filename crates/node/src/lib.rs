@@ -38,6 +38,7 @@ compile_error!("kumiki-node needs x86-64: how a node is started is written for t
 mod devices;
 mod error;
 mod guest;
+mod hash;
 mod host;
 mod idle;
 mod image;
@@ -66,7 +67,7 @@ pub use host::pci::Function;
 pub use host::record::Record;
 pub use host::reservation::Reservation;
 pub use host::spec::{Cpus, MemorySource, Spec};
-pub use idle::idle;
+pub use idle::{idle, wake_if_idle};
 pub use image::files::Files;
 pub use image::initramfs::Base;
 pub use image::root::RootOf;

@@ -1,9 +1,10 @@
 //! Making a resource at whichever place, or at the least loaded one.
 //!
 //! Places say in their beats how busy they were since the one before. A client that has chosen once
-//! listens on, so that only its first choice waits for a round of beats.
+//! listens on, so that only its first choice waits for a round of beats. Places at sockets are asked.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use async_nats::Subscriber;
 use futures_util::StreamExt;
@@ -12,15 +13,19 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::client::{Client, Inner, Way};
 use crate::error::{Error, Result};
-use crate::loads::Choice;
+use crate::loads::{Choice, ordered};
 use crate::part::Portable;
 use crate::remote::Remote;
 use crate::serve::{BEAT, BEATS};
 use crate::sockets;
+use crate::wire::{self, Operation};
+
+/// For how long a place at a socket is waited for, if it is to tell how busy it was.
+const LONGEST: Duration = Duration::from_secs(1);
 
 impl Client {
     /// Makes a resource at one of the places that match, `*.core*` or `hostb.*`; one that does not
-    /// allow it, or that is gone, is passed over. Another place may have the name, too: names are each
+    /// allow it, has no memory of its share left, or is gone, is passed over. Another place may have the name, too: names are each
     /// place's own.
     ///
     /// The first choice of a client waits for a round of beats, two seconds.
@@ -48,8 +53,7 @@ impl Client {
         Err(last)
     }
 
-    /// Places that answer and match, the one first that is to be taken first. Of this machine's own places
-    /// ([`Client::here`]) any comes first.
+    /// Places that answer and match, the one first that is to be taken first.
     ///
     /// # Errors
     /// [`Error::Value`] if the pattern is none; [`Error::Nats`] if nothing can be heard.
@@ -59,11 +63,7 @@ impl Client {
             why: error.to_string(),
         })?;
         if let Way::Here = self.inner.way {
-            // All are of one machine, and do not tell how busy they are.
-            let mut places: Vec<String> = sockets::names(&sockets::folder()?)?;
-            places.retain(|place| matches.matches(place));
-            fastrand::shuffle(&mut places);
-            return Ok(places);
+            return self.choose_here(&matches, choice).await;
         }
         let loads = Arc::clone(&self.inner.loads);
         if loads.since.get().is_none() {
@@ -80,6 +80,23 @@ impl Client {
         let since = *loads.since.get().expect("it was set above");
         sleep_until(since + BEAT + BEAT / 4).await;
         Ok(loads.ordered(&matches, choice, Instant::now()))
+    }
+}
+
+impl Client {
+    /// Orders this machine's places at sockets: each is asked how busy it was.
+    async fn choose_here(&self, matches: &Pattern, choice: Choice) -> Result<Vec<String>> {
+        let mut places = sockets::names(&sockets::folder()?)?;
+        places.retain(|place| matches.matches(place));
+        if choice != Choice::LeastLoaded {
+            return Ok(ordered(places.into_iter().map(|place| (place, 0)).collect(), choice));
+        }
+        let asked = places.into_iter().map(async |place| {
+            let answer = self.with_timeout(LONGEST).ask(&place, Operation::Load).await.ok()?;
+            Some((place, wire::read::<u16>(&answer).ok()?))
+        });
+        let told = futures_util::future::join_all(asked).await;
+        Ok(ordered(told.into_iter().flatten().collect(), choice))
     }
 }
 

@@ -137,7 +137,7 @@ pub enum Error {
 impl Error {
     /// Whether it is certain that the place has done nothing, and another one may be asked.
     pub fn is_passed_over(&self) -> bool {
-        let passed = [Why::NotAllowed, Why::NoPart, Why::OtherVersion];
+        let passed = [Why::NotAllowed, Why::NoPart, Why::OtherVersion, Why::Full];
         match self {
             Error::Gone { .. } | Error::NotSent { .. } => true,
             Error::Refused { why, .. } => passed.contains(why),

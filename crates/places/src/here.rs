@@ -1,23 +1,18 @@
 //! Serving processes of the same user on this machine: each place at a socket, without a NATS server.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener as StdListener;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use kumiki_resource::Manager;
-use rustix::fs::{FlockOperation, flock};
 use tokio::io::BufReader;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 
 use crate::blocked::{Ended, Waiting, Waits};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::site::{Answered, LOOK, Site, every};
-use crate::sockets::{self, LIMIT};
+use crate::sockets::{self, Door, LIMIT, MOST_NEWS, NEWS};
 
 /// Clients of one place at a time, at most; more wait to be let in.
 const MOST_CLIENTS: usize = 1024;
@@ -35,39 +30,25 @@ struct Back {
 pub(crate) struct Desk {
     here: Arc<Here>,
     blocked: UnboundedReceiver<Ended>,
-    listener: UnixListener,
-    path: PathBuf,
-    /// Locked as long as the place is served.
-    _lock: File,
+    door: Door,
 }
 
 /// State that all clients' tasks share.
 struct Here {
     site: Site,
     waiting: Mutex<Waiting<Back>>,
+    /// Changes of names, to clients that have asked for news.
+    news: broadcast::Sender<Bytes>,
+    /// One more has asked.
+    asked: Notify,
 }
 
 impl Desk {
     pub(crate) fn open(site: Site, blocked: UnboundedReceiver<Ended>) -> Result<Desk> {
-        let (path, lock_path) = sockets::paths(&sockets::folder()?, &site.name);
-        let failed = |what: &str| {
-            let what = format!("{what} {}", path.display());
-            move |source| Error::Io { what, source }
-        };
-        let options = OpenOptions::new().write(true).create(true).truncate(false).open(&lock_path);
-        let lock = options.map_err(failed("locking"))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Error::PlaceTaken { place: site.name });
-        }
-        // Of a process that was killed.
-        let _ = fs::remove_file(&path);
-        let listener = StdListener::bind(&path).map_err(failed("making the socket"))?;
-        fs::set_permissions(&path, Permissions::from_mode(0o600))
-            .and_then(|()| listener.set_nonblocking(true))
-            .map_err(failed("keeping others from the socket"))?;
-        let listener = UnixListener::from_std(listener).map_err(failed("hearing at the socket"))?;
-        let here = Arc::new(Here { site, waiting: Mutex::default() });
-        Ok(Desk { here, blocked, listener, path, _lock: lock })
+        let door = Door::open(&sockets::folder()?, &site.name)?;
+        let (news, _) = broadcast::channel(MOST_NEWS);
+        let here = Here { site, waiting: Mutex::default(), news, asked: Notify::new() };
+        Ok(Desk { here: Arc::new(here), blocked, door })
     }
 
     /// Serves until it is stopped.
@@ -81,13 +62,17 @@ impl Desk {
         let clients = Arc::new(Semaphore::new(MOST_CLIENTS));
         loop {
             let has_room = clients.available_permits() > 0;
+            let tells = self.here.news.receiver_count() > 0;
             tokio::select! {
                 biased;
                 _ = &mut stopped => break,
-                _ = look.tick(), if manager.is_some() || !has_room => {}
+                _ = look.tick(), if manager.is_some() || !has_room || tells => {
+                    self.tell().await;
+                }
+                () = self.here.asked.notified() => {}
                 _ = leases.tick() => self.here.site.end_leases()?,
                 Some(ended) = self.blocked.recv() => self.ended(ended)?,
-                accepted = self.listener.accept(), if has_room => match accepted {
+                accepted = self.door.listener.accept(), if has_room => match accepted {
                     Ok((stream, _)) if sockets::is_trusted(&stream) => {
                         let here = Arc::clone(&self.here);
                         let permit = Arc::clone(&clients).try_acquire_owned();
@@ -115,6 +100,20 @@ impl Desk {
         Ok(())
     }
 
+    /// Tells those who watch what has changed: all that waits, and what comes meanwhile at the next look.
+    async fn tell(&self) {
+        while let Some(changes) = self.here.site.changes(LIMIT) {
+            let is_all = changes.len() < LIMIT / 4;
+            // Nobody may hear it any more.
+            let _ = self.here.news.send(changes);
+            if is_all {
+                return;
+            }
+            // It leaves before more than they may wait for has come.
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Keeps what an operation that has blocked gives, and answers those who have waited for it.
     fn ended(&self, ended: Ended) -> Result<()> {
         let of = ended.of;
@@ -127,12 +126,6 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 impl Here {
     fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting<Back>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -140,18 +133,20 @@ impl Here {
 
     /// Answers one client's requests until it goes, or sends what is no frame.
     async fn attend(&self, stream: UnixStream) {
-        let (from, mut to) = stream.into_split();
-        let (back, mut replies) = channel::<(u64, Bytes)>(REPLIES);
-        let write = async move {
-            while let Some((number, reply)) = replies.recv().await {
-                if sockets::write(&mut to, number, &reply).await.is_err() {
-                    return;
-                }
-            }
-        };
+        let (from, to) = stream.into_split();
+        let (back, replies) = channel::<(u64, Bytes)>(REPLIES);
+        let (want, wanted) = oneshot::channel();
+        let write = sockets::deliver(to, replies, wanted);
         let read = async move {
-            let mut from = BufReader::new(from);
+            let (mut from, mut want) = (BufReader::new(from), Some(want));
             while let Ok(Some((number, payload))) = sockets::read(&mut from).await {
+                if number == NEWS && payload.is_empty() {
+                    if let Some(want) = want.take() {
+                        let _ = want.send(self.news.subscribe());
+                        self.asked.notify_one();
+                    }
+                    continue;
+                }
                 // A client that takes no replies waits for itself.
                 let Ok(room) = back.reserve().await else { return };
                 let to = Back { number, to: back.clone() };

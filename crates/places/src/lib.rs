@@ -39,7 +39,10 @@
 
 mod allow;
 mod allow_file;
+mod attach;
 mod blocked;
+mod bundle;
+mod busy;
 mod changes;
 mod choose;
 mod client;
@@ -49,11 +52,13 @@ mod here;
 mod json;
 mod lease;
 mod loads;
+mod named;
 mod nats;
 mod near;
 mod once;
 mod part;
 mod parts;
+mod relay;
 mod remote;
 #[cfg(feature = "run")]
 pub mod run;
@@ -66,6 +71,7 @@ mod watch;
 pub mod wire;
 
 pub use allow::Allow;
+pub use attach::{Attached, attach};
 pub use blocked::MOST_BLOCKED;
 pub use client::Client;
 pub use discover::Seen;
@@ -76,6 +82,7 @@ pub use loads::Choice;
 pub use nats::Nats;
 pub use part::{Block, Part, Portable, Run, Work};
 pub use parts::Parts;
+pub use relay::{relay, relay_stdio};
 pub use remote::Remote;
 pub use serve::{Served, Server, host_name};
 pub use watch::{News, Watch};

@@ -21,6 +21,9 @@ pub enum Choice {
     /// The one that answered requests for the smallest share of its time since its last beats; any
     /// of those that did so equally.
     LeastLoaded,
+    /// The one on the caller's cpu; else any of this machine. Their names are those of [`host_name`](
+    /// crate::host_name), or of a place at a socket ([`Client::here`](crate::Client::here)).
+    Here,
 }
 
 /// Beats that were heard of places last.
@@ -53,19 +56,32 @@ impl Loads {
 
     /// Places that are there and match, those first that are to be taken first.
     pub(crate) fn ordered(&self, matches: &Pattern, choice: Choice, now: Instant) -> Vec<String> {
+        let own = format!("{}.", crate::host_name());
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let is_there = |load: &Load| now.duration_since(load.at) < SILENT;
         let there = heard.iter().filter(|(_, load)| is_there(load));
-        let mut places: Vec<_> = there
+        let places = there
             .filter(|(place, _)| matches.matches(place))
+            .filter(|(place, _)| choice != Choice::Here || place.starts_with(&own))
             .map(|(place, load)| (place.clone(), load.busy_permille))
             .collect();
-        fastrand::shuffle(&mut places);
-        if choice == Choice::LeastLoaded {
-            places.sort_by_key(|(_, busy)| *busy);
-        }
-        places.into_iter().map(|(place, _)| place).collect()
+        drop(heard);
+        ordered(places, choice)
     }
+}
+
+/// Places by their names and shares, those first that are to be taken first.
+pub(crate) fn ordered(mut places: Vec<(String, u16)>, choice: Choice) -> Vec<String> {
+    fastrand::shuffle(&mut places);
+    match choice {
+        Choice::Any => (),
+        Choice::LeastLoaded => places.sort_by_key(|(_, busy)| *busy),
+        Choice::Here => {
+            let own = format!(".core{}", rustix::thread::sched_getcpu());
+            places.sort_by_key(|(place, _)| !place.ends_with(&own));
+        }
+    }
+    places.into_iter().map(|(place, _)| place).collect()
 }
 
 #[cfg(test)]
@@ -88,6 +104,11 @@ mod tests {
         let least = loads.ordered(&all, Choice::LeastLoaded, now);
         assert_eq!(least, ["c.core0", "b.core0", "a.core0"]);
         assert_eq!(loads.ordered(&some, Choice::Any, now), ["b.core0"]);
+        assert!(loads.ordered(&all, Choice::Here, now).is_empty());
+        let own = format!("{}.core{}", crate::host_name(), usize::MAX);
+        loads.hear(&format!("{BEATS}{own}"), &beat(1000));
+        let whole = Pattern::new("*").unwrap();
+        assert_eq!(loads.ordered(&whole, Choice::Here, Instant::now()), [own]);
         assert!(loads.ordered(&all, Choice::Any, now + SILENT).is_empty());
     }
 }

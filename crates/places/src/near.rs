@@ -4,16 +4,19 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::unix::OwnedWriteHalf;
+use tokio::sync::mpsc::error::SendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
 use crate::error::Result;
-use crate::sockets;
+use crate::sockets::{self, MOST_NEWS, NEWS};
 
 /// Requests under way by their numbers; none when the connection has ended.
 type Pending = Mutex<Option<HashMap<u64, oneshot::Sender<Bytes>>>>;
@@ -35,6 +38,16 @@ pub(crate) enum Sent {
     Lost,
 }
 
+/// A connection to a place's socket; none if nobody answers there.
+async fn connect(place: &str) -> Result<Option<UnixStream>> {
+    if !sockets::is_name(place) {
+        return Ok(None);
+    }
+    let (path, _) = sockets::paths(&sockets::folder()?, place);
+    let Ok(stream) = UnixStream::connect(path).await else { return Ok(None) };
+    Ok(sockets::is_trusted(&stream).then_some(stream))
+}
+
 fn held(pending: &Pending) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Bytes>>>> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -42,14 +55,7 @@ fn held(pending: &Pending) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender
 impl Near {
     /// Connects to a place; none if nobody answers there.
     pub(crate) async fn connect(place: &str) -> Result<Option<Near>> {
-        if !sockets::is_name(place) {
-            return Ok(None);
-        }
-        let (path, _) = sockets::paths(&sockets::folder()?, place);
-        let Ok(stream) = UnixStream::connect(path).await else { return Ok(None) };
-        if !sockets::is_trusted(&stream) {
-            return Ok(None);
-        }
+        let Some(stream) = connect(place).await? else { return Ok(None) };
         let (from, to) = stream.into_split();
         let pending: Arc<Pending> = Arc::new(Mutex::new(Some(HashMap::new())));
         let reader = tokio::spawn(take(from, Arc::clone(&pending)));
@@ -136,4 +142,57 @@ async fn take(from: OwnedReadHalf, pending: Arc<Pending>) {
         }
     }
     held(&pending).take();
+}
+
+/// A sign of a place at a socket, to who watches it.
+pub(crate) enum Sign {
+    /// Changes are told from now on.
+    Up,
+    /// A message with changes.
+    Changes(Bytes),
+    /// The connection has ended, or there was none to be had.
+    Down,
+}
+
+/// Hears a place's changes on a connection of its own, which is made anew as long as somebody listens.
+pub(crate) fn listen(place: String, again: Duration) -> Receiver<Sign> {
+    let (tell, signs) = channel(MOST_NEWS);
+    tokio::spawn(async move {
+        while !tell.is_closed() {
+            if hear(&place, &tell).await.is_err() {
+                return;
+            }
+            if tell.send(Sign::Down).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                () = tell.closed() => return,
+                () = tokio::time::sleep(again) => {}
+            }
+        }
+    });
+    signs
+}
+
+/// One such connection; an error if nobody listens any more.
+async fn hear(place: &str, tell: &Sender<Sign>) -> Result<(), SendError<Sign>> {
+    let Ok(Some(stream)) = connect(place).await else { return Ok(()) };
+    let (from, mut to) = stream.into_split();
+    if sockets::write(&mut to, NEWS, &[]).await.is_err() {
+        return Ok(());
+    }
+    let mut from = BufReader::new(from);
+    loop {
+        let frame = tokio::select! {
+            frame = sockets::read(&mut from) => frame,
+            () = tell.closed() => return Ok(()),
+        };
+        match frame {
+            Ok(Some((NEWS, message))) if message.is_empty() => tell.send(Sign::Up).await?,
+            Ok(Some((NEWS, message))) => tell.send(Sign::Changes(message)).await?,
+            // An answer to nothing that was asked.
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => return Ok(()),
+        }
+    }
 }

@@ -257,6 +257,7 @@ pub(crate) fn refused(error: &Error) -> Refusal {
         Error::Taken { .. } => Why::Taken,
         Error::Stale { .. } => Why::Stale,
         Error::Unknown { .. } | Error::WrongKind { .. } | Error::NoKind { .. } => Why::NoResource,
+        Error::Share { .. } => Why::Full,
         Error::Name { .. } | Error::Pattern { .. } => Why::BadInput,
         Error::Manager { source, .. } => match source {
             kumiki_resource::CallError::Panicked(_) => Why::Panicked,

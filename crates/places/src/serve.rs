@@ -27,6 +27,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::allow::Allow;
 use crate::blocked::{Ended, MOST_BLOCKED, Threads, Waiting, Waits};
+use crate::busy::{Busy, WINDOW};
 use crate::changes::CHANGES;
 use crate::error::{Error, Result};
 use crate::here::Desk;
@@ -39,7 +40,7 @@ use crate::wire::{self, Operation, Request, SERVICE, SUBJECT};
 /// Prefix of a place's name in the subject of its beats.
 pub(crate) const BEATS: &str = "kumiki.beat.";
 /// Between two beats of a place.
-pub(crate) const BEAT: Duration = Duration::from_secs(2);
+pub(crate) const BEAT: Duration = WINDOW;
 /// For how long a new place waits whether somebody answers to its name already.
 const TAKEN: Duration = Duration::from_secs(2);
 /// For how long a client's lease holds after its last request, if nothing else is said.
@@ -56,7 +57,7 @@ pub(crate) struct Beat {
     /// Number of the last message with changes of names.
     #[serde(default)]
     pub(crate) changes: u64,
-    /// Share of the time since the beat before for which it answered requests.
+    /// Share of the time since the beat before, or nearly, for which it answered requests.
     #[serde(default)]
     pub(crate) busy_permille: u16,
 }
@@ -163,6 +164,7 @@ impl Server {
                 threads: Threads::new(runtime.handle().clone(), tell),
                 heard: Mutex::new(None),
                 told: AtomicU64::new(0),
+                busy: Busy::new(Instant::now()),
             };
             let serving = start(site, runtime, blocked, &self, tell_end.clone())?;
             served.places.push(serving);
@@ -202,7 +204,7 @@ impl Drop for Served {
 }
 
 /// A machine's name stands before a dot in a place's name, and in a subject.
-fn check_host(host: &str) -> Result<()> {
+pub(crate) fn check_host(host: &str) -> Result<()> {
     let refused = |why| Error::Host { host: host.to_owned(), why };
     if host.split('.').any(str::is_empty) {
         return Err(refused("a part of it is empty"));
@@ -354,7 +356,6 @@ impl Post {
         let mut beat = every(BEAT);
         let mut leases = every(self.site.lease_check());
         let mut look = every(LOOK);
-        let (mut busy, mut beaten) = (Duration::ZERO, Instant::now());
         loop {
             tokio::select! {
                 // Requests that never rest are to hold up none of the others.
@@ -363,8 +364,7 @@ impl Post {
                 Some(other) = self.beats.next() => self.compare(&other.payload)?,
                 _ = beat.tick() => {
                     let age_ms = self.since.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-                    let busy_permille = share(busy, beaten.elapsed());
-                    (busy, beaten) = (Duration::ZERO, Instant::now());
+                    let busy_permille = self.site.busy.permille(Instant::now());
                     let (life, changes) = (self.site.life, self.site.told());
                     let beat = Beat { life, age_ms, changes, busy_permille };
                     if let Ok(bytes) = serde_json::to_vec(&beat) {
@@ -377,16 +377,14 @@ impl Post {
                 }
                 _ = leases.tick() => self.site.end_leases()?,
                 Some(ended) = self.blocked.recv() => {
-                    let begin = Instant::now();
                     let of = ended.of;
                     self.site.ended(ended)?;
                     for Waits { to, .. } in self.waiting.take(of) {
                         self.answer(to, true).await;
                     }
-                    busy += begin.elapsed();
                 }
                 Some(request) = self.requests.next() => {
-                    busy += self.answer(request, false).await;
+                    self.answer(request, false).await;
                 }
                 else => break,
             }
@@ -403,12 +401,10 @@ impl Post {
         Ok(())
     }
 
-    /// Answers a request, or keeps it until what it waits for has ended; gives the time that it took.
-    async fn answer(&mut self, request: service::Request, has_waited: bool) -> Duration {
-        let begin = Instant::now();
+    /// Answers a request, or keeps it until what it waits for has ended.
+    async fn answer(&mut self, request: service::Request, has_waited: bool) {
         let limit = self.client.max_payload();
         let answered = self.site.answer(&request.message.payload, limit, has_waited);
-        let took = begin.elapsed();
         match answered {
             // Who does not hear it asks again.
             Answered::Reply(reply) => _ = request.respond(Ok(reply)).await,
@@ -417,7 +413,6 @@ impl Post {
                 self.waiting.add(of, Waits { payload, to: request, first });
             }
         }
-        took
     }
 
     /// Tells those who watch what has changed.
@@ -442,12 +437,6 @@ impl Post {
         }
         Ok(())
     }
-}
-
-/// A share of a time, in thousandths.
-fn share(part: Duration, whole: Duration) -> u16 {
-    let permille = part.as_nanos() * 1000 / whole.as_nanos().max(1);
-    u16::try_from(permille.min(1000)).unwrap_or(1000)
 }
 
 /// Whether somebody answers at a subject.
@@ -487,14 +476,6 @@ mod tests {
         for bad in ["", "a..b", ".a", "a b", "a*", "a>", "a/b", &"a".repeat(201)] {
             assert!(check_host(bad).is_err(), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn a_share_is_of_a_whole() {
-        let share_of =
-            |part, whole| share(Duration::from_millis(part), Duration::from_millis(whole));
-        assert_eq!((share_of(1, 2000), share_of(500, 2000)), (0, 250));
-        assert_eq!((share_of(5, 0), share_of(3000, 2000)), (1000, 1000));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place, Rights};
@@ -11,6 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::allow::Allow;
 use crate::blocked::{Awaited, Ended, Threads};
+use crate::busy::Busy;
 use crate::changes::{Changes, HOLDS, Heard, Watching};
 use crate::lease::{Before, Lease, LeasePool};
 use crate::parts::{Begun, Parts, answer, refused};
@@ -53,6 +54,8 @@ pub(crate) struct Site {
     /// Changes of its names, while somebody watches, and the number of the last message with some.
     pub(crate) heard: Mutex<Option<Heard>>,
     pub(crate) told: AtomicU64,
+    /// Time that it answers requests.
+    pub(crate) busy: Busy,
 }
 
 /// Reply to a message, or the operation that it waits for.
@@ -120,6 +123,13 @@ impl Site {
 
     /// Answers a message, in `limit` bytes at most. Of one that `has_waited`, operations have begun.
     pub(crate) fn answer(&self, message: &[u8], limit: usize, has_waited: bool) -> Answered {
+        let begin = Instant::now();
+        let answered = self.answered(message, limit, has_waited);
+        self.busy.add(begin, Instant::now());
+        answered
+    }
+
+    fn answered(&self, message: &[u8], limit: usize, has_waited: bool) -> Answered {
         let reply = |answers| Answered::Reply(self.written(answers));
         let request = match wire::parse::<Request>(message) {
             Ok(request) => request,
@@ -287,6 +297,7 @@ impl Site {
                 self.lists()?;
                 answer(&self.watch()?)
             }
+            Operation::Load => answer(&self.busy.permille(Instant::now())),
             Operation::List { pattern } => {
                 self.lists()?;
                 answer(&self.list(pattern)?)

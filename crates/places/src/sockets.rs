@@ -4,17 +4,33 @@
 //! [`published`](kumiki_resource::published), which nobody else can write to, and beside it a file whose lock
 //! its process holds as long as it serves. A frame is a number of the client's choice (8 bytes), a length
 //! (4 bytes), both little-endian, and a message ([`wire`](crate::wire)); a reply has its request's number.
+//!
+//! Number 0 is of news: an empty frame of a client asks for them on this connection and is given back, and
+//! what comes with it from then on are changes of names ([`Changes`](crate::changes::Changes)).
 
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use kumiki_resource::Name;
 use kumiki_resource::published;
+use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::broadcast;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
+
+/// The number of frames with news.
+pub(crate) const NEWS: u64 = 0;
+/// News that wait for a client to take them, at most; then its connection ends, and it knows.
+pub(crate) const MOST_NEWS: usize = 64;
 
 /// Bytes of a message, at most: as a NATS server has it if nothing else is said.
 pub(crate) const LIMIT: usize = 1 << 20;
@@ -29,6 +45,44 @@ pub(crate) fn folder() -> Result<PathBuf> {
 /// Where a place's socket is, and the file that its process holds locked.
 pub(crate) fn paths(folder: &Path, place: &str) -> (PathBuf, PathBuf) {
     (folder.join(format!("{place}{PLACE}")), folder.join(format!("{place}.lock")))
+}
+
+/// A place's socket, as long as it is served.
+pub(crate) struct Door {
+    pub(crate) listener: UnixListener,
+    path: PathBuf,
+    /// Locked as long as the place is served.
+    _lock: File,
+}
+
+impl Door {
+    /// Makes the socket of a place that nobody serves.
+    pub(crate) fn open(folder: &Path, place: &str) -> Result<Door> {
+        let (path, lock_path) = paths(folder, place);
+        let failed = |what: &str| {
+            let what = format!("{what} {}", path.display());
+            move |source| Error::Io { what, source }
+        };
+        let options = OpenOptions::new().write(true).create(true).truncate(false).open(&lock_path);
+        let lock = options.map_err(failed("locking"))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(Error::PlaceTaken { place: place.to_owned() });
+        }
+        // Of a process that was killed.
+        let _ = fs::remove_file(&path);
+        let listener = StdListener::bind(&path).map_err(failed("making the socket"))?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))
+            .and_then(|()| listener.set_nonblocking(true))
+            .map_err(failed("keeping others from the socket"))?;
+        let listener = UnixListener::from_std(listener).map_err(failed("hearing at the socket"))?;
+        Ok(Door { listener, path, _lock: lock })
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// Whether it can be a place's name, and so a file's.
@@ -89,4 +143,44 @@ pub(crate) async fn write(
     frame.extend_from_slice(&bytes.to_le_bytes());
     frame.extend_from_slice(message);
     to.write_all(&frame).await
+}
+
+/// Writes replies, and news from when they are `wanted` on, until the client has gone or takes no more.
+pub(crate) async fn deliver(
+    mut to: OwnedWriteHalf,
+    mut replies: Receiver<(u64, Bytes)>,
+    mut wanted: oneshot::Receiver<broadcast::Receiver<Bytes>>,
+) {
+    let mut news: Option<broadcast::Receiver<Bytes>> = None;
+    loop {
+        let (number, message) = tokio::select! {
+            biased;
+            Ok(heard) = &mut wanted, if news.is_none() => {
+                news = Some(heard);
+                (NEWS, Bytes::new())
+            }
+            reply = replies.recv() => match reply {
+                Some(reply) => reply,
+                None => return,
+            },
+            told = next(&mut news) => match told {
+                Ok(told) => (NEWS, told),
+                // It has missed some: a new connection asks for what was last.
+                Err(_) => return,
+            },
+        };
+        if write(&mut to, number, &message).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The next news; it waits for ever where none are wanted.
+async fn next(
+    news: &mut Option<broadcast::Receiver<Bytes>>,
+) -> Result<Bytes, broadcast::error::RecvError> {
+    match news {
+        Some(news) => news.recv().await,
+        None => std::future::pending().await,
+    }
 }

@@ -15,11 +15,13 @@ use std::time::Duration;
 use async_nats::Subscriber;
 use futures_util::{FutureExt, StreamExt};
 use kumiki_resource::{Change, Id, Pattern};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::changes::{CHANGES, Changes, Watching};
-use crate::client::Client;
+use crate::client::{Client, Way};
 use crate::error::{Error, Result};
+use crate::near::{self, Sign};
 use crate::serve::{BEAT, BEATS, Beat};
 use crate::wire::{self, Operation, Why};
 
@@ -56,13 +58,26 @@ enum State {
     Unheard,
 }
 
+/// Ways to hear of a place.
+enum Source {
+    Nats {
+        changes: Subscriber,
+        beats: Subscriber,
+    },
+    /// At its socket. What is sent on one connection comes, and in its order.
+    Here {
+        signs: Receiver<Sign>,
+        /// It is another connection than before.
+        is_new: bool,
+    },
+}
+
 /// A watch on a place's names, until it is dropped.
 pub struct Watch {
     client: Client,
     place: String,
     pattern: Pattern,
-    changes: Subscriber,
-    beats: Subscriber,
+    source: Source,
     state: State,
     /// Number of the last message with changes that was heard.
     number: u64,
@@ -77,7 +92,7 @@ pub struct Watch {
 impl Client {
     /// Watches a place's names that match. News come from now on, [`News::Here`] first; what is
     /// there already, [`ls`](Client::ls) tells. That a place has died is noticed within five
-    /// seconds.
+    /// seconds, of one at a socket at once.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`], [`Error::Unknown`].
@@ -86,15 +101,30 @@ impl Client {
             what: "watching".to_owned(),
             why: error.to_string(),
         })?;
-        let changes = self.hear(format!("{CHANGES}{place}")).await?;
-        let beats = self.hear(format!("{BEATS}{place}")).await?;
+        let source = match self.inner.way {
+            Way::Nats { .. } => Source::Nats {
+                changes: self.hear(format!("{CHANGES}{place}")).await?,
+                beats: self.hear(format!("{BEATS}{place}")).await?,
+            },
+            Way::Here => {
+                let mut signs = near::listen(place.to_owned(), BEAT);
+                // Before it is asked, which would tell how far it is.
+                match timeout(ANSWER, signs.recv()).await {
+                    Ok(Some(Sign::Up)) => Source::Here { signs, is_new: false },
+                    Ok(_) => return Err(Error::Gone { place: place.to_owned() }),
+                    Err(_) => {
+                        let why = "it has not answered in time".to_owned();
+                        return Err(Error::NotSent { place: place.to_owned(), why });
+                    }
+                }
+            }
+        };
         let now = Instant::now();
         let mut watch = Watch {
             client: self.clone(),
             place: place.to_owned(),
             pattern,
-            changes,
-            beats,
+            source,
             state: State::Gone,
             number: 0,
             renew: now,
@@ -120,11 +150,19 @@ impl Watch {
             if let Some(news) = self.news.pop_front() {
                 return news;
             }
-            tokio::select! {
-                biased;
-                Some(message) = self.changes.next() => self.changed(&message.payload),
-                Some(beat) = self.beats.next() => self.beaten(&beat.payload),
-                () = sleep_until(self.renew.min(self.late)) => self.look().await,
+            let due = self.renew.min(self.late);
+            match &mut self.source {
+                Source::Nats { changes, beats } => tokio::select! {
+                    biased;
+                    Some(message) = changes.next() => self.changed(&message.payload),
+                    Some(beat) = beats.next() => self.beaten(&beat.payload),
+                    () = sleep_until(due) => self.look().await,
+                },
+                Source::Here { signs, .. } => tokio::select! {
+                    biased;
+                    Some(sign) = signs.recv() => self.sign(sign),
+                    () = sleep_until(due) => self.look().await,
+                },
             }
         }
     }
@@ -155,17 +193,18 @@ impl Watch {
     }
 
     fn here(&mut self, watching: Watching) {
+        let holds = Duration::from_millis(watching.holds_ms).max(BEAT);
+        self.later(Instant::now() + holds / 3);
+        self.hears();
         let before = self.state;
+        let may_have_lost = self.source.may_have_lost();
         self.state = State::Here(watching.life);
         if before != self.state {
             self.number = watching.number;
             self.news.push_back(News::Here { life: watching.life });
-        } else {
+        } else if may_have_lost {
             self.compare(watching.number);
         }
-        let holds = Duration::from_millis(watching.holds_ms).max(BEAT);
-        self.later(Instant::now() + holds / 3);
-        self.hears();
     }
 
     fn away(&mut self, state: State, news: News) {
@@ -176,6 +215,25 @@ impl Watch {
         self.later(Instant::now() + BEAT);
     }
 
+    /// Takes what was heard at the place's socket.
+    fn sign(&mut self, sign: Sign) {
+        match sign {
+            Sign::Changes(message) => self.changed(&message),
+            // Who is there is asked: perhaps another one by now.
+            Sign::Up => {
+                if let Source::Here { is_new, .. } = &mut self.source {
+                    *is_new = true;
+                }
+                self.late = Instant::now();
+            }
+            Sign::Down => {
+                if self.state != State::Gone {
+                    self.late = Instant::now();
+                }
+            }
+        }
+    }
+
     /// It is asked at this time, whatever it is for.
     fn later(&mut self, at: Instant) {
         (self.renew, self.late) = (at, at);
@@ -184,7 +242,11 @@ impl Watch {
     /// It was heard of just now: whether it is there need not be asked until a beat is late.
     fn hears(&mut self) {
         self.heard = Instant::now();
-        self.late = self.heard + LATE;
+        self.late = match self.source {
+            Source::Nats { .. } => self.heard + LATE,
+            // Its end is told by its connection.
+            Source::Here { .. } => self.renew,
+        };
     }
 
     fn changed(&mut self, message: &[u8]) {
@@ -221,14 +283,35 @@ impl Watch {
         self.compare(beat.changes);
     }
 
-    /// A message of this number was sent, so that it is here by now, or lost.
+    /// A message of this number was sent, so that it is here by now, or lost; on a new connection to a
+    /// socket it may be on its way, and is said to be missed then.
     fn compare(&mut self, number: u64) {
-        while let Some(Some(message)) = self.changes.next().now_or_never() {
-            self.changed(&message.payload);
+        while let Some(sign) = self.source.waiting() {
+            self.sign(sign);
         }
         if number > self.number {
             self.number = number;
             self.news.push_back(News::Missed);
+        }
+    }
+}
+
+impl Source {
+    /// Whether a message may have been sent that does not come.
+    fn may_have_lost(&mut self) -> bool {
+        match self {
+            Source::Nats { .. } => true,
+            Source::Here { is_new, .. } => std::mem::take(is_new),
+        }
+    }
+
+    /// Takes a sign that is here already.
+    fn waiting(&mut self) -> Option<Sign> {
+        match self {
+            Source::Nats { changes, .. } => {
+                changes.next().now_or_never()?.map(|one| Sign::Changes(one.payload))
+            }
+            Source::Here { signs, .. } => signs.try_recv().ok(),
         }
     }
 }

@@ -102,6 +102,8 @@ pub enum Operation {
     Offers,
     /// Asks that changes of names be told for a while, at a subject of their own.
     Watch,
+    /// Asks for the share of its time for which the place answered requests lately, in thousandths.
+    Load,
 }
 
 impl Operation {

@@ -56,6 +56,11 @@ impl Core {
         })?
     }
 
+    pub(crate) fn limit<K: Kind>(&self, bytes: u64) -> Outcome<()> {
+        let kind = self.kinds.of::<K>()?;
+        Ok(self.table::<K, _>(kind, "limit", |table| K::limit(&mut table.pool, bytes))??)
+    }
+
     #[inline]
     fn insert<K: Kind>(&self, kind: KindId, named: Option<u64>, spec: K::Spec) -> Outcome<Id> {
         self.table::<K, _>(kind, "create", |table| -> Outcome<Id> {

@@ -119,6 +119,22 @@ pub enum Error {
         /// The limit.
         limit: u32,
     },
+    /// More memory than the place's share of the machine's, where one was
+    /// [set](crate::Interface::limit).
+    #[error(
+        "{kind}: {bytes} bytes more, where {used} of this place's share of {limit} are used: destroy some, \
+         make it at another place, or raise the limit"
+    )]
+    Share {
+        /// The kind.
+        kind: &'static str,
+        /// Bytes that were asked for.
+        bytes: u64,
+        /// Bytes that its resources have here.
+        used: u64,
+        /// Bytes that they may have.
+        limit: u64,
+    },
     /// A program part was called from within one of the same core and kind, or of the
     /// shared type from within any of that; or a core was called, or its answer waited for,
     /// from within a program part.

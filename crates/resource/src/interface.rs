@@ -247,7 +247,7 @@ impl Interface {
     ///
     /// # Errors
     /// [`Error::Name`], [`Error::Taken`], [`Error::NoPlace`], [`Error::NoKind`],
-    /// [`Error::TableFull`]; the kind's own. Nothing was made then.
+    /// [`Error::TableFull`], [`Error::Share`]; the kind's own. Nothing was made then.
     pub fn create<K: Kind>(
         &self,
         place: Place,
@@ -259,6 +259,24 @@ impl Interface {
             How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
         Ok(Handle::new(self.inner.number, id, Rights::all()))
+    }
+
+    /// Limits the memory that the place's resources of this kind have together: a place's share of the
+    /// machine. Those that it has stay; more than the limit is refused. [`Memory`](crate::Memory)
+    /// and [`LargeMemory`](crate::LargeMemory) have one.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`], [`Error::NoKind`]; [`Error::Kind`] of a kind that has none, or of the shared type, whose
+    /// pools are no place's.
+    pub fn limit<K: Kind>(&self, place: Place, bytes: u64) -> Result<()> {
+        match &self.inner.how {
+            How::PerCore(p) => Ok(send::run_at(p, place, move |core| core.limit::<K>(bytes))?),
+            How::Shared(core) => {
+                shared(core, place)?;
+                let text = "the shared type has no places to be limited: use places of cores";
+                Err(Error::Kind { kind: K::NAME, text: text.to_owned() })
+            }
+        }
     }
 
     /// Runs `f` on a resource and its place's pool, by the place's owner.

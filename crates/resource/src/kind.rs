@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::Place;
 
 /// A kind of resource: what one of them is, what a place keeps for all of its own, and
@@ -29,6 +29,17 @@ pub trait Kind: Send + Sized + 'static {
     /// # Errors
     /// The place is not started then.
     fn pool(place: Place) -> Result<Self::Pool>;
+
+    /// Limits the memory that a place's resources of this kind have together, bytes: what
+    /// [`Interface::limit`](crate::Interface::limit) asks for.
+    ///
+    /// # Errors
+    /// It is a kind that has none to limit.
+    fn limit(pool: &mut Self::Pool, bytes: u64) -> Result<()> {
+        let _ = (pool, bytes);
+        let text = "there is no memory of it to be limited: limit the kind whose memory it has";
+        Err(Error::Kind { kind: Self::NAME, text: text.to_owned() })
+    }
 
     /// Makes one.
     ///

@@ -5,6 +5,7 @@ use kumiki_sys::shm::{Anon, Huge, Populate};
 use crate::error::{Error, Result};
 use crate::id::Place;
 use crate::kind::{About, Kind};
+use crate::share::Share;
 
 /// Bytes of a large frame.
 pub const LARGE_FRAME_BYTES: usize = 2 << 20;
@@ -24,6 +25,7 @@ pub struct LargeMemory {
 #[derive(Debug)]
 pub struct LargeMemoryPool {
     free: Vec<Anon>,
+    share: Share,
 }
 
 impl LargeMemoryPool {
@@ -59,7 +61,7 @@ impl Kind for LargeMemory {
     type Pool = LargeMemoryPool;
 
     fn pool(_: Place) -> Result<LargeMemoryPool> {
-        Ok(LargeMemoryPool { free: Vec::new() })
+        Ok(LargeMemoryPool { free: Vec::new(), share: Share::ALL })
     }
 
     fn create(count: usize, pool: &mut LargeMemoryPool) -> Result<LargeMemory> {
@@ -67,11 +69,14 @@ impl Kind for LargeMemory {
             let text = format!("{count} frames of {LARGE_FRAME_BYTES} bytes: ask for 1 to {MOST}");
             return Err(Error::Kind { kind: Self::NAME, text });
         }
+        let bytes = (count * LARGE_FRAME_BYTES) as u64;
+        pool.share.take(Self::NAME, bytes)?;
         let mut frames = Vec::new();
         for _ in 0..count {
             match pool.take() {
                 Ok(frame) => frames.push(frame),
                 Err(error) => {
+                    pool.share.give(bytes);
                     pool.give(frames);
                     return Err(error);
                 }
@@ -80,7 +85,13 @@ impl Kind for LargeMemory {
         Ok(LargeMemory { frames })
     }
 
+    fn limit(pool: &mut LargeMemoryPool, bytes: u64) -> Result<()> {
+        pool.share.limit(bytes);
+        Ok(())
+    }
+
     fn destroy(self, pool: &mut LargeMemoryPool) {
+        pool.share.give((self.frames.len() * LARGE_FRAME_BYTES) as u64);
         pool.give(self.frames);
     }
 

@@ -82,6 +82,7 @@ pub mod published;
 mod region;
 mod rights;
 mod send;
+mod share;
 mod shared;
 mod shared_table;
 mod space;

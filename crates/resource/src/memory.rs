@@ -8,6 +8,7 @@ use crate::frames::{FRAME, Frames};
 use crate::id::Place;
 use crate::kind::{About, Kind};
 use crate::page;
+use crate::share::Share;
 
 /// Some frames of 4 KiB of one core's memory: near it, in huge pages where the system has
 /// them, and never contended. Frames are separate: each has its own bytes.
@@ -26,12 +27,15 @@ unsafe impl Send for Memory {}
 
 /// A place's frames.
 #[derive(Debug)]
-pub struct MemoryPool(ManuallyDrop<Frames>);
+pub struct MemoryPool {
+    frames: ManuallyDrop<Frames>,
+    share: Share,
+}
 
 impl Drop for MemoryPool {
     fn drop(&mut self) {
         // SAFETY: the field is used no more.
-        page::leave(unsafe { ManuallyDrop::take(&mut self.0) });
+        page::leave(unsafe { ManuallyDrop::take(&mut self.frames) });
     }
 }
 
@@ -45,7 +49,7 @@ impl Kind for Memory {
     type Pool = MemoryPool;
 
     fn pool(_: Place) -> Result<MemoryPool> {
-        Ok(MemoryPool(ManuallyDrop::new(page::enter())))
+        Ok(MemoryPool { frames: ManuallyDrop::new(page::enter()), share: Share::ALL })
     }
 
     #[inline]
@@ -54,28 +58,24 @@ impl Kind for Memory {
             let text = format!("{count} frames of {FRAME} bytes: ask for 1 to {MOST}");
             return Err(Error::Kind { kind: Self::NAME, text });
         }
-        if count == 1 {
-            return pool.0.take_own().map(|frame| Memory(Held::One(frame)));
+        let bytes = (count * FRAME) as u64;
+        pool.share.take(Self::NAME, bytes)?;
+        let made = pool.take(count);
+        if made.is_err() {
+            pool.share.give(bytes);
         }
-        let mut frames = Vec::with_capacity(count);
-        while frames.len() < count {
-            match pool.0.take_own() {
-                Ok(frame) => frames.push(frame),
-                Err(error) => {
-                    Memory(Held::Many(frames.into())).destroy(pool);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(Memory(Held::Many(frames.into())))
+        made
     }
 
     #[inline]
     fn destroy(self, pool: &mut MemoryPool) {
-        for &frame in self.frames() {
-            // SAFETY: taken from this pool in `create`; with `self` its last user goes.
-            unsafe { pool.0.give(frame) };
-        }
+        pool.share.give((self.frames().len() * FRAME) as u64);
+        pool.put(self.frames());
+    }
+
+    fn limit(pool: &mut MemoryPool, bytes: u64) -> Result<()> {
+        pool.share.limit(bytes);
+        Ok(())
     }
 
     fn about(&self) -> About {
@@ -114,6 +114,33 @@ impl Memory {
 impl MemoryPool {
     /// Memory that it has from the system, used or free, bytes.
     pub fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.frames.bytes()
+    }
+
+    #[inline]
+    fn take(&mut self, count: usize) -> Result<Memory> {
+        if count == 1 {
+            return self.frames.take_own().map(|frame| Memory(Held::One(frame)));
+        }
+        let mut frames = Vec::with_capacity(count);
+        while frames.len() < count {
+            match self.frames.take_own() {
+                Ok(frame) => frames.push(frame),
+                Err(error) => {
+                    self.put(&frames);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Memory(Held::Many(frames.into())))
+    }
+
+    /// Takes frames back whose last user goes.
+    #[inline]
+    fn put(&mut self, frames: &[NonNull<u8>]) {
+        for &frame in frames {
+            // SAFETY: taken from this pool in `take`; nobody uses them any more.
+            unsafe { self.frames.give(frame) };
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Subcommand};
-use kumiki_node::{DeviceSpec, Disk, Function, Net, Node, Share, agent, copying, nat, vsock};
+use kumiki_node::{
+    DeviceSpec, Disk, Function, Net, Node, Share, agent, copying, nat, vsock, wake_if_idle,
+};
 
 use crate::output;
 
@@ -177,8 +179,14 @@ impl FileEnd {
 
 pub(crate) fn copy(from: &str, to: &str) -> Result<()> {
     match (in_node(from), in_node(to)) {
-        (Some((node, source)), None) => copying::out_of_node(node, source, Path::new(to))?,
-        (None, Some((node, target))) => copying::into_node(node, Path::new(from), target)?,
+        (Some((node, source)), None) => {
+            wake_if_idle(node)?;
+            copying::out_of_node(node, source, Path::new(to))?;
+        }
+        (None, Some((node, target))) => {
+            wake_if_idle(node)?;
+            copying::into_node(node, Path::new(from), target)?;
+        }
         _ => bail!(
             "{from} and {to}: one of the two is a file in a node, NODE:PATH; here a name with a \
              colon is written with a slash before it, such as ./a:b"

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use kumiki_node::{Client, Ending, Order, Orders, Program, Session, Size};
+use kumiki_node::{Client, Ending, Order, Orders, Program, Session, Size, wake_if_idle};
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::stdio::stdin;
 use rustix::termios::isatty;
@@ -63,6 +63,7 @@ pub(super) fn exec(exec: Exec) -> Result<Verdict> {
     if with_terminal {
         give_terminal(&mut program);
     }
+    wake_if_idle(&exec.name)?;
     let session = Session::open(&exec.name)?;
     let ending = attend(&program, |client| session.run(&program, client))?;
     Ok(Verdict::Exit(match ending {
@@ -74,6 +75,7 @@ pub(super) fn exec(exec: Exec) -> Result<Verdict> {
 
 /// The node's log as it grows, and a shell.
 pub(super) fn console(name: &str) -> Result<Verdict> {
+    wake_if_idle(name)?;
     let session = Session::open(name)?;
     ensure!(
         terminal::is_attended(),

@@ -1,9 +1,7 @@
 //! Resources of places behind a NATS server: listed, made, called, destroyed.
 
 use anyhow::{Context, Result, anyhow};
-use bytes::Bytes;
-use kumiki_places::wire::Operation;
-use kumiki_places::{Client, Nats, from_json, to_json};
+use kumiki_places::{Client, Nats};
 use kumiki_resource::{Name, Pattern};
 use serde_json::Value;
 
@@ -72,17 +70,17 @@ pub(super) fn create(
     choose: Option<Choose>,
     wishes: &str,
 ) -> Result<(String, String)> {
-    let spec = from_json(&json(wishes)?)?;
+    let wishes = json(wishes)?;
     asking(server, async |client| {
         let Some(choose) = choose else {
             let name: Name = name.parse()?;
-            return made(&client, &name, spec).await;
+            return made(&client, &name, &wishes).await;
         };
         let (places, rest) = name.split_once('/').context("a name is place/kind/unique")?;
         let mut last = anyhow!("no place matches {places}");
         for place in client.choose(places, choose.choice()).await? {
             let name: Name = format!("{place}/{rest}").parse()?;
-            match made(&client, &name, spec.clone()).await {
+            match made(&client, &name, &wishes).await {
                 Err(error) if is_passed(&error) => last = error,
                 outcome => return outcome,
             }
@@ -96,59 +94,20 @@ fn is_passed(error: &anyhow::Error) -> bool {
     error.downcast_ref::<kumiki_places::Error>().is_some_and(kumiki_places::Error::is_passed_over)
 }
 
-async fn made(client: &Client, name: &Name, spec: Bytes) -> Result<(String, String)> {
-    let (kind, unique) = (name.kind().to_owned(), Some(name.unique().to_owned()));
-    let version = version(client, name, None).await?;
-    let operation = Operation::Create { kind, version, unique, spec };
-    let answer = client.ask(name.place(), operation).await?;
-    let id = to_json(&answer)?.as_u64().context("the place gives no id")?;
-    Ok((name.place().to_owned(), kumiki_resource::Id::from_u64(id).to_string()))
+async fn made(client: &Client, name: &Name, wishes: &Value) -> Result<(String, String)> {
+    let id = client.create_named(name, wishes).await?;
+    Ok((name.place().to_owned(), id.to_string()))
 }
 
 /// Calls a program part of a resource, and gives what it gives.
 pub(super) fn call(server: Option<&Nats>, name: &Name, part: &str, input: &str) -> Result<Value> {
-    let input = from_json(&json(input)?)?;
-    asking(server, async |client| {
-        let (id, version) =
-            tokio::try_join!(open(&client, name), version(&client, name, Some(part)))?;
-        let (kind, part) = (name.kind().to_owned(), part.to_owned());
-        let operation = Operation::Call { id, kind, part, version, input };
-        Ok(to_json(&client.ask(name.place(), operation).await?)?)
-    })
+    let input = json(input)?;
+    asking(server, async |client| Ok(client.call_named(name, part, &input).await?))
 }
 
 /// Destroys a resource.
 pub(super) fn delete(server: Option<&Nats>, name: &Name) -> Result<()> {
-    asking(server, async |client| {
-        let (id, kind) = (open(&client, name).await?, name.kind().to_owned());
-        client.ask(name.place(), Operation::Destroy { id, kind }).await?;
-        Ok(())
-    })
-}
-
-async fn open(client: &Client, name: &Name) -> Result<u64> {
-    let (kind, unique) = (name.kind().to_owned(), name.unique().to_owned());
-    let answer = client.ask(name.place(), Operation::Open { kind, unique }).await?;
-    to_json(&answer)?.as_u64().context("the place gives no id")
-}
-
-/// The version that the place has of a kind or program part: whoever types names knows no other.
-async fn version(client: &Client, name: &Name, part: Option<&str>) -> Result<u32> {
-    let offers = client.offers(name.place()).await?;
-    let kind = name.kind();
-    let found = offers.iter().find(|offer| offer.kind == kind && offer.part.as_deref() == part);
-    if let Some(offer) = found {
-        return Ok(offer.version);
-    }
-    let of_kind = offers.iter().filter(|offer| offer.kind == kind || part.is_none());
-    let known = of_kind.filter(|offer| offer.part.is_some() == part.is_some());
-    let known: Vec<_> =
-        known.map(|offer| offer.part.clone().unwrap_or_else(|| offer.kind.clone())).collect();
-    let (what, known) = match part {
-        Some(part) => (format!("program part {part} of kind {kind}"), known.join(", ")),
-        None => (format!("kind {kind}"), known.join(", ")),
-    };
-    Err(anyhow!("place {} has no {what}; it has: {known}", name.place()))
+    asking(server, async |client| Ok(client.destroy_named(name).await?))
 }
 
 fn json(text: &str) -> Result<Value> {

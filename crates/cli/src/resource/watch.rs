@@ -9,13 +9,13 @@ use crate::{Verdict, output};
 
 /// Prints news of a place, `count` lines if it is given; negative if the place ends.
 pub(super) fn run(
-    server: &Nats,
+    server: Option<&Nats>,
     place: &str,
     pattern: &str,
     count: Option<u64>,
     json: bool,
 ) -> Result<Verdict> {
-    asking(Some(server), async |client| {
+    asking(server, async |client| {
         let mut watch = client.watch(place, pattern).await?;
         let mut printed = 0;
         while count.is_none_or(|most| printed < most) {

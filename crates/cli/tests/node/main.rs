@@ -2,6 +2,7 @@
 //! Debian's packages cannot be had they say so and pass over, unless
 //! `KUMIKI_LAB=required`.
 
+mod balanced;
 mod cloud;
 mod controllers;
 mod devices;
@@ -13,6 +14,7 @@ mod machine;
 mod memory;
 mod modules;
 mod one;
+mod places;
 mod pool;
 mod refused;
 mod rooted;

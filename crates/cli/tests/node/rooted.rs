@@ -62,13 +62,14 @@ fn saved(folder: &Path) -> PathBuf {
     folder.join("saved.tar")
 }
 
-#[test]
-fn nodes_serve_pages_from_one_container_image() {
+/// A machine with an image that serves pages, on which two nodes do; `None` where there can be
+/// none.
+pub(crate) fn two_servers() -> Option<Host> {
     let wanted = |config: &mut Config| {
         config.memory_bytes = HOST_BYTES;
         config.files.extend(built("6.1").unwrap().kernel.driver_files(&DRIVERS).unwrap());
     };
-    let Some(host) = had(Host::start("6.1", wanted, Turn::wait())) else { return };
+    let host = had(Host::start("6.1", wanted, Turn::wait()))?;
     let folder = tempfile::tempdir().unwrap();
     host.machine.guest().put(&saved(folder.path()), Path::new("saved.tar")).unwrap();
     let add = "kumiki image add web --kernel /boot/vmlinux --guest-module osnode-guest.ko --rootfs";
@@ -93,6 +94,12 @@ fn nodes_serve_pages_from_one_container_image() {
         host.ok(&tries);
         assert_eq!(host.ok("cat page"), PAGE);
     }
+    Some(host)
+}
+
+#[test]
+fn nodes_serve_pages_from_one_container_image() {
+    let Some(host) = two_servers() else { return };
     within(&host);
     one_copy(&host);
     ends_with_its_program(&host);

@@ -249,3 +249,58 @@ fn a_process_of_this_machine_is_a_place_without_any_server() {
     let gone = here(&["resource", "call", &hits, "add"]).assert().code(2).get_output().clone();
     assert!(String::from_utf8_lossy(&gone.stderr).contains("nobody answers"), "{gone:?}");
 }
+
+#[test]
+fn places_that_a_command_reaches_are_called_here_and_go_with_it() {
+    let home = Home::new();
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap().to_string();
+    let rules = "list = true\n[kind.counter]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n";
+    let allow = home.write("allow", rules).to_str().unwrap().to_owned();
+    let runtime = |name: &str| {
+        let folder = home.path(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder.to_str().unwrap().to_owned()
+    };
+    let (near, far) = (runtime("near"), runtime("far"));
+    let start = |runtime: &str, args: &[&str]| {
+        let mut command = home.start(args);
+        command.env("XDG_RUNTIME_DIR", runtime).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let args = ["place", "serve", "--host", "box", "--cpus", &cpu, "--allow", &allow];
+    let mut serving = Serving(start(&far, &args));
+    let kumiki = env!("CARGO_BIN_EXE_kumiki");
+    let there = format!("XDG_RUNTIME_DIR={far}");
+    let args = ["place", "attach", "box", "--", "env", &there, kumiki, "place", "relay", "box"];
+    let mut attach = start(&near, &args);
+    let mut lines = BufReader::new(attach.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let place = format!("box.core{cpu}");
+    assert_eq!(lines.next().unwrap(), format!("+ {place}"));
+    let here = |args: &[&str]| {
+        let mut command = home.kumiki(&[&["resource"], args].concat());
+        command.env("XDG_RUNTIME_DIR", &near);
+        command
+    };
+    let hits = format!("{place}/counter/hits");
+    here(&["create", &hits, "41"]).assert().success();
+    here(&["call", &hits, "add", "1"]).assert().success().stdout("42\n");
+    here(&["create", "box.*/counter/x", "1", "--choose", "least-loaded"]).assert().success();
+    // A person watches at the socket, too.
+    let mut watch = start(&near, &["resource", "watch", &place, "**/counter/*"]);
+    let mut news = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(news.next().unwrap().contains("is here"));
+    here(&["create", &format!("{place}/counter/more"), "1"]).assert().success();
+    assert_eq!(news.next().unwrap(), format!("+ {place}/counter/more"));
+    assert_eq!(serving.end(), Some(0));
+    assert_eq!(lines.next().unwrap(), format!("- {place}"));
+    assert!(news.next().unwrap().contains("is gone"));
+    assert_eq!(watch.wait().unwrap().code(), Some(1));
+    here(&["call", &hits, "add"]).assert().code(2);
+    // Ended by a person, and by its command.
+    let mut attach = Serving(attach);
+    assert_eq!(attach.end(), Some(0));
+    let failed =
+        start(&near, &["place", "attach", "box", "--", "false"]).wait_with_output().unwrap();
+    assert_eq!(failed.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("the places of box are gone"));
+}

@@ -96,8 +96,9 @@ fn is_there() -> Result<()> {
     let kernel = availability().into_iter().find(|one| one.backend == Backend::Kernel);
     match kernel {
         Some(kernel) if !kernel.available => {
-            let needs = kernel.remedy.unwrap_or_default();
-            Err(Error::unsupported(kernel.detail, needs))
+            let remedy = kernel.remedy.unwrap_or_default();
+            let needs = format!("{}; {remedy}", kernel.detail);
+            Err(Error::unsupported("backend kernel", needs))
         }
         _ => Ok(()),
     }

@@ -6,7 +6,7 @@ use std::fs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::image::hash::hex;
+use crate::hash::hex;
 
 /// Lines of `/proc/cpuinfo` that a kernel has fitted itself to as it booted.
 const CPU: [&str; 6] = ["vendor_id", "cpu family", "model", "stepping", "microcode", "flags"];

@@ -6,7 +6,6 @@
 
 pub(crate) mod drivers;
 pub(crate) mod files;
-pub(crate) mod hash;
 pub(crate) mod ingredients;
 pub(crate) mod initramfs;
 pub(crate) mod load;
@@ -24,10 +23,10 @@ use kumiki_boot::{Kernel, Piece};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::hash::hex;
 use crate::host::device::Device;
 use crate::host::reservation;
 use crate::host::spec::MemorySource;
-use crate::image::hash::hex;
 use crate::image::needs::Needs;
 use crate::image::origin::Extent;
 use crate::image::root::{Made, RootPart};

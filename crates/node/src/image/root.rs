@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use crate::hash::hex;
 use crate::host::device;
-use crate::image::hash::hex;
 use crate::image::origin::Extent;
 use crate::memory::Memory;
 use crate::module::abi;

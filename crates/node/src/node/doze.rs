@@ -9,7 +9,7 @@ use crate::host::record::{self, Record, incomplete};
 use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::node::session::Session;
-use crate::{Error, ErrorKind, Result, idle};
+use crate::{Error, ErrorKind, Result};
 
 impl Node {
     /// Has its kernel sleep in its own memory, and gives its cpus back to the host.
@@ -65,19 +65,4 @@ pub(super) fn with_cpus(
         device.cpu(cpu)?;
     }
     sysfs::one(Holding::Node, &entry.name)
-}
-
-/// Wakes a node that sleeps because nobody asked for it.
-pub(crate) fn wake_if_idle(name: &str) -> Result<()> {
-    let entry = sysfs::one(Holding::Node, name)?;
-    if entry.runs() || entry.pieces.is_empty() {
-        return Ok(());
-    }
-    let device = Device::read(Holding::Node, name)?;
-    let record = record::window(&device, &entry, false)?.1;
-    drop(device);
-    if !record.is_some_and(|record| record.idle) || idle::asked_to_wake(name)? {
-        return Ok(());
-    }
-    Node::find(name)?.wake(Vec::new())
 }

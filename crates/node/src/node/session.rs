@@ -11,7 +11,6 @@ use crate::host::record::window_of;
 use crate::module::holding::Holding;
 use crate::module::{abi, doorbell, sysfs};
 use crate::node::client::{Client, Ending, Input, Order, Orders};
-use crate::node::doze::wake_if_idle;
 use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, STAYS, number, receive, send};
 use crate::wire::window::{Channel, Window, has_ended, meaning};
 use crate::{Error, ErrorKind, Result};
@@ -55,9 +54,9 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Claims a channel of a node, which is woken if it sleeps because nobody asked for it.
+    /// Claims a channel of a running node. One that sleeps because nobody asked for it sleeps on:
+    /// [`wake_if_idle`](crate::wake_if_idle) is before this where somebody asks.
     pub fn open(node: &str) -> Result<Self> {
-        wake_if_idle(node)?;
         let (device, channel) = Device::talk(node)?;
         let entry = sysfs::one(Holding::Node, node)?;
         let first = entry.pieces.first().ok_or_else(|| {

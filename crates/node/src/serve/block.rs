@@ -5,19 +5,16 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FallocateFlags, fallocate};
-use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT, Reader, Writer};
-use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+use virtio_queue::{DescriptorChain, Reader, Writer};
 
 use super::backend::{
-    Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, Interrupt, NodeMemory, Ring,
-    fd,
+    Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring,
 };
+use super::queue::Server;
 use super::transfer::{Buffers, Medium, Way};
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
 
 const ID: u32 = 2;
 /// Entries of the queue, and by that buffers of a request: a MiB of single pages is one, not
@@ -49,8 +46,6 @@ const STATUS_UNSUPPORTED: u8 = 2;
 
 /// Sectors of one discard or write of zeros.
 const RANGE_MAX_SECTORS: u32 = 1 << 22;
-/// Requests between two looks whether the device is to stop.
-const ROUND: u32 = 64;
 /// Zeros written at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -66,12 +61,12 @@ pub(crate) struct Disk {
 pub(crate) struct Block {
     disk: Arc<Disk>,
     memory: Arc<NodeMemory>,
-    running: Option<(EventFd, JoinHandle<()>)>,
+    server: Server,
 }
 
 impl Block {
     pub(crate) fn new(disk: Disk, memory: Arc<NodeMemory>) -> Self {
-        Block { disk: Arc::new(disk), memory, running: None }
+        Block { disk: Arc::new(disk), memory, server: Server::default() }
     }
 }
 
@@ -101,133 +96,24 @@ impl Backend for Block {
 
     fn start(&mut self, accepted: u64, rings: Vec<Ring>) -> Result<()> {
         self.stop()?;
-        let Some(ring) = rings.into_iter().next() else {
-            return Err(Error::refused(ErrorKind::Protocol, "a disk without a queue"));
-        };
-        let mut queue = queue(&ring, accepted)?;
-        let end = EventFd::new(EFD_NONBLOCK).map_err(|error| Error::os("an eventfd", error))?;
-        let ended = end.try_clone().map_err(|error| Error::os("an eventfd", error))?;
         let (disk, memory) = (Arc::clone(&self.disk), Arc::clone(&self.memory));
-        let thread = thread::Builder::new().name("disk".into()).spawn(move || {
-            if let Err(error) = serve(&mut queue, &disk, &memory, &ring, &ended) {
-                super::say(format_args!("a disk's queue stands still: {error}"));
-                ring.interrupt.broken();
-            }
-        });
-        let thread = thread.map_err(|error| Error::os("a disk's thread", error))?;
-        self.running = Some((end, thread));
-        Ok(())
+        self.server.answer("disk", rings, accepted, memory, move |memory, chain| {
+            request(&disk, memory, chain)
+        })
     }
 
     fn stop(&mut self) -> Result<()> {
-        if let Some((end, thread)) = self.running.take() {
-            end.write(1).map_err(|error| Error::os("stopping a disk", error))?;
-            // One that has panicked touches nothing more.
-            let _ = thread.join();
-        }
-        Ok(())
-    }
-}
-
-/// The crate's queue for a ring.
-pub(super) fn queue(ring: &Ring, accepted: u64) -> Result<Queue> {
-    let refused = |error: virtio_queue::Error| {
-        Error::refused(ErrorKind::Protocol, format!("a queue: {error}"))
-    };
-    let mut queue = Queue::new(ring.limit).map_err(refused)?;
-    queue.try_set_size(ring.size).map_err(refused)?;
-    let half = |address: u64| (Some(address as u32), Some((address >> 32) as u32));
-    let (low, high) = half(ring.descriptors);
-    queue.set_desc_table_address(low, high);
-    let (low, high) = half(ring.driver);
-    queue.set_avail_ring_address(low, high);
-    let (low, high) = half(ring.device);
-    queue.set_used_ring_address(low, high);
-    queue.set_event_idx(accepted & F_EVENT_IDX != 0);
-    queue.set_next_avail(ring.next);
-    queue.set_next_used(ring.next);
-    queue.set_ready(true);
-    Ok(queue)
-}
-
-/// How long to wait where there is more to do: it is only looked whether this is the end.
-pub(super) const NOT_AT_ALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-
-/// Sleeps until a kick, not at all if there is `more` to do; at the end `false`.
-pub(super) fn wait(kick: &EventFd, end: &EventFd, more: bool) -> bool {
-    loop {
-        let mut fds = [fd(kick), fd(end)].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        if poll(&mut fds, more.then_some(&NOT_AT_ALL)).is_err() {
-            continue;
-        }
-        if fds[1].revents().contains(PollFlags::IN) {
-            return false;
-        }
-        if more || kick.read().is_ok() {
-            return true;
-        }
-    }
-}
-
-fn serve(
-    queue: &mut Queue,
-    disk: &Disk,
-    memory: &NodeMemory,
-    ring: &Ring,
-    end: &EventFd,
-) -> Result<(), virtio_queue::Error> {
-    loop {
-        let more = drain(queue, disk, memory, &ring.interrupt)?;
-        if !wait(&ring.kick, end, more) {
-            return Ok(());
-        }
-    }
-}
-
-/// Does what is in the queue, [`ROUND`] requests at most: a driver that adds more all the time
-/// would else keep who stops the device waiting. Whether there may be more.
-pub(super) fn drain(
-    queue: &mut Queue,
-    disk: &Disk,
-    memory: &NodeMemory,
-    interrupt: &Interrupt,
-) -> Result<bool, virtio_queue::Error> {
-    let (mut left, mut last) = (ROUND, None);
-    loop {
-        queue.disable_notification(memory)?;
-        // An index out of reach ends it here; `pop_descriptor_chain` would hide it.
-        while let Some(chain) = queue.iter(memory)?.next() {
-            let head = chain.head_index();
-            let written = request(disk, memory, chain);
-            queue.add_used(memory, head, written)?;
-            if queue.needs_notification(memory)? {
-                interrupt.raise();
-            }
-            left -= 1;
-            if left == 0 {
-                return Ok(true);
-            }
-        }
-        if !queue.enable_notification(memory)? {
-            return Ok(false);
-        }
-        went_on(queue, &mut last)?;
-    }
-}
-
-/// An error if there is said to be more a second time, and nothing could be taken between:
-/// that would go on for ever. Once is a driver that adds while it is looked.
-pub(super) fn went_on(queue: &Queue, last: &mut Option<u16>) -> Result<(), virtio_queue::Error> {
-    let at = queue.next_avail();
-    match last.replace(at) {
-        Some(before) if before == at => Err(virtio_queue::Error::InvalidAvailRingIndex),
-        _ => Ok(()),
+        self.server.stop()
     }
 }
 
 /// One request; returns how many bytes of the node's memory were written. One that
 /// does not even have room for a status gets none.
-fn request(disk: &Disk, memory: &NodeMemory, chain: DescriptorChain<&NodeMemory>) -> u32 {
+pub(super) fn request(
+    disk: &Disk,
+    memory: &NodeMemory,
+    chain: DescriptorChain<&NodeMemory>,
+) -> u32 {
     let Ok(mut reader) = chain.clone().reader::<()>(memory) else { return 0 };
     let Ok(mut writer) = chain.clone().writer::<()>(memory) else { return 0 };
     let Some(room) = writer.available_bytes().checked_sub(1) else { return 0 };
@@ -345,18 +231,4 @@ fn zeros(disk: &Disk, mut at: u64, mut bytes: u64) -> Outcome {
         (at, bytes) = (at + length, bytes - length);
     }
     Ok(STATUS_OK)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_queue_stands_still_only_if_there_is_more_twice_and_nothing_to_take() {
-        let (mut queue, mut last) = (Queue::new(16).unwrap(), None);
-        assert!(went_on(&queue, &mut last).is_ok(), "a driver that has just added");
-        queue.set_next_avail(1);
-        assert!(went_on(&queue, &mut last).is_ok(), "which was taken");
-        assert!(went_on(&queue, &mut last).is_err());
-    }
 }

@@ -11,13 +11,15 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use virtio_queue::Queue;
+use virtio_queue::{DescriptorChain, Queue};
 use vm_memory::{Bytes, GuestAddress};
 
 use super::backend::{Backend, Description, NodeMemory, Ring};
-use super::block::{Block, Disk, drain, queue};
+use super::block::{Block, Disk, request};
 use super::bus::{Bus, Doorbell};
 use super::net::Mover;
+use super::queue::{ROUND, drain, queue};
+use super::rng::{Entropy, fill};
 use super::slot::Slot;
 use super::tap::{F_MRG_RXBUF, ID, Link};
 use super::transfer::Medium;
@@ -25,9 +27,10 @@ use crate::Result;
 use crate::memory::Memory;
 use crate::module::abi;
 
-/// Of the node: two pieces with a hole between them.
+/// Of the node: three pieces with holes between them, one for each device's rings.
 const PIECE_BYTES: u64 = 64 << 10;
-const PIECES: [u64; 2] = [0x10_0000, 0x20_0000];
+const PIECES: [u64; SLOTS] = [0x10_0000, 0x20_0000, 0x30_0000];
+const SLOTS: usize = 3;
 const DISK_BYTES: u64 = 32 << 10;
 const ENTRIES: u32 = 16;
 /// Where a well-behaved driver would have put the rings of queue `n`.
@@ -36,15 +39,28 @@ const AVAILABLE: u64 = 0x400;
 const USED: u64 = 0x800;
 const HANDSHAKE: [u32; 4] = [1, 3, 11, 15];
 
-/// A disk as [`Block`] is one, without its thread.
-struct InlineDisk {
+type Answer = Box<dyn FnMut(&NodeMemory, DescriptorChain<&NodeMemory>) -> u32 + Send>;
+
+/// A device of one queue without its thread.
+struct Inline {
     about: Description,
-    disk: Disk,
+    answer: Answer,
     memory: Arc<NodeMemory>,
     queue: Option<(Queue, Ring)>,
 }
 
-impl Backend for InlineDisk {
+impl Inline {
+    fn boxed(
+        about: Description,
+        memory: &Arc<NodeMemory>,
+        answer: impl FnMut(&NodeMemory, DescriptorChain<&NodeMemory>) -> u32 + Send + 'static,
+    ) -> Box<dyn Backend> {
+        let (answer, memory) = (Box::new(answer), Arc::clone(memory));
+        Box::new(Inline { about, answer, memory, queue: None })
+    }
+}
+
+impl Backend for Inline {
     fn describe(&self) -> Description {
         self.about.clone()
     }
@@ -63,8 +79,9 @@ impl Backend for InlineDisk {
     }
 
     fn work(&mut self) {
+        let Inline { answer, memory, .. } = self;
         if let Some((queue, ring)) = &mut self.queue
-            && drain(queue, &self.disk, &self.memory, &ring.interrupt).is_err()
+            && drain(queue, memory, &ring.interrupt, ROUND, |chain| answer(memory, chain)).is_err()
         {
             ring.interrupt.broken();
             self.queue = None;
@@ -106,13 +123,13 @@ impl Backend for InlineCard {
     }
 }
 
-/// A node and what is served to it: a disk in slot 0, a card in slot 1.
+/// A node and what is served to it: a disk in slot 0, a card in slot 1, entropy in slot 2.
 struct Rig {
     bus: Arc<Bus>,
     memory: Arc<NodeMemory>,
     disk: File,
     outside: File,
-    slots: [Slot; 2],
+    slots: [Slot; SLOTS],
 }
 
 impl Rig {
@@ -124,7 +141,11 @@ impl Rig {
         ftruncate(&disk, DISK_BYTES).expect("a file");
         let (tap, outside) = taps();
         let card = InlineCard { tap: Arc::new(tap), memory: Arc::clone(&memory), mover: None };
-        let slots = [(0, inline(&disk, DISK_BYTES, &memory)), (1, Box::new(card) as _)];
+        let about = Entropy::new(Arc::clone(&memory)).describe();
+        let about = Description { limits: vec![ENTRIES as u16], ..about };
+        let entropy = Inline::boxed(about, &memory, fill);
+        let slots =
+            [(0, inline(&disk, DISK_BYTES, &memory)), (1, Box::new(card) as _), (2, entropy)];
         let mut slots = slots.map(|(number, backend)| slot(number, backend, &bus, &memory));
         slots.iter_mut().for_each(Slot::offer);
         Rig { bus, memory, disk, outside, slots }
@@ -177,8 +198,8 @@ fn inline(disk: &File, bytes: u64, memory: &Arc<NodeMemory>) -> Box<dyn Backend>
     let copy = || disk.try_clone().expect("a descriptor");
     let of =
         || Disk { medium: Medium::new(copy(), None), bytes, read_only: false, serial: "s".into() };
-    let about = Block::new(of(), Arc::clone(memory)).describe();
-    Box::new(InlineDisk { about, disk: of(), memory: Arc::clone(memory), queue: None })
+    let (about, disk) = (Block::new(of(), Arc::clone(memory)).describe(), of());
+    Inline::boxed(about, memory, move |memory, chain| request(&disk, memory, chain))
 }
 
 fn slot(
@@ -209,7 +230,8 @@ pub fn node(mut bytes: &[u8]) {
         let word = u32::from_le_bytes([*a, *b, *c, *d]);
         // Values as a mad driver has them, mostly near what is right.
         let word = if kind & 0x40 == 0 { word } else { word & 0x1f };
-        let slot = place & 1;
+        let slot = place % SLOTS;
+        let place = place / SLOTS * 2;
         match kind & 0x07 {
             0 => rig.poke(slot, (place >> 1) % 0x240 * 4, word),
             1 => {
@@ -244,7 +266,7 @@ fn descriptor(rig: &Rig, slot: usize, place: usize, word: u32) {
     let queue = PIECES[slot] + (place as u64 >> 1 & 1) * RING_STEP;
     let entry = u64::from(word) % u64::from(ENTRIES);
     let at = queue + 16 * entry;
-    let buffer = PIECES[place >> 2 & 1] + 0x4000 + u64::from(word >> 8 & 0xfff) * 8;
+    let buffer = PIECES[(place >> 2) % SLOTS] + 0x4000 + u64::from(word >> 8 & 0xfff) * 8;
     let flags = (word >> 20 & 3) as u16 | ((word >> 26 & 1) as u16) << 2;
     let memory = &*rig.memory;
     let _ = memory.write_obj(buffer, GuestAddress(at));
@@ -465,7 +487,7 @@ mod tests {
         for (offset, word) in [
             (4, 3),
             (4, 2048),
-            (8, 0x30_0000),
+            (8, 0x40_0000),
             (8, PIECES[0] as u32 + 8),
             (16, (PIECES[0] + PIECE_BYTES - 4) as u32),
             (28, 0xffff_ffff_u32),

@@ -17,6 +17,7 @@ pub(crate) mod made_up;
 mod net;
 pub(crate) mod open;
 pub(crate) mod pass;
+mod queue;
 mod rng;
 mod share;
 mod slot;

@@ -6,16 +6,15 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{self, JoinHandle};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::PollFlags;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
-use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+use vmm_sys_util::eventfd::EventFd;
 
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring, fd,
 };
-use super::block::{NOT_AT_ALL, queue, went_on};
+use super::queue::{Outcome, Server, drain, queue, ready};
 use super::tap::{self, Link};
 use crate::{Error, ErrorKind, Result};
 
@@ -35,12 +34,12 @@ pub(crate) struct Card {
     tap: Arc<File>,
     link: Link,
     memory: Arc<NodeMemory>,
-    running: Option<(EventFd, JoinHandle<()>)>,
+    server: Server,
 }
 
 impl Card {
     pub(crate) fn new(tap: File, link: Link, memory: Arc<NodeMemory>) -> Self {
-        Card { tap: Arc::new(tap), link, memory, running: None }
+        Card { tap: Arc::new(tap), link, memory, server: Server::default() }
     }
 }
 
@@ -60,26 +59,12 @@ impl Backend for Card {
         tap::offload(&self.tap, accepted)?;
         let (tap, memory) = (Arc::clone(&self.tap), Arc::clone(&self.memory));
         let mut mover = Mover::new(tap, memory, accepted, rings)?;
-        let end = EventFd::new(EFD_NONBLOCK).map_err(|error| Error::os("an eventfd", error))?;
-        let ended = end.try_clone().map_err(|error| Error::os("an eventfd", error))?;
-        let thread = thread::Builder::new().name("card".into()).spawn(move || {
-            if let Err(error) = mover.run(&ended) {
-                super::say(format_args!("a network card's queues stand still: {error}"));
-                mover.transmit.1.interrupt.broken();
-            }
-        });
-        let thread = thread.map_err(|error| Error::os("a network card's thread", error))?;
-        self.running = Some((end, thread));
-        Ok(())
+        let interrupt = mover.transmit.1.interrupt.clone();
+        self.server.start("network card", interrupt, move |end| mover.run(end))
     }
 
     fn stop(&mut self) -> Result<()> {
-        if let Some((end, thread)) = self.running.take() {
-            end.write(1).map_err(|error| Error::os("stopping a network card", error))?;
-            // One that has panicked touches nothing more.
-            let _ = thread.join();
-        }
-        Ok(())
+        self.server.stop()
     }
 }
 
@@ -96,8 +81,6 @@ pub(super) struct Mover {
     /// A frame on its way to the host.
     outgoing: Vec<u8>,
 }
-
-type Outcome<T> = Result<T, virtio_queue::Error>;
 
 impl Mover {
     pub(super) fn new(
@@ -135,20 +118,16 @@ impl Mover {
             let more = self.move_all()?;
             // A frame that waits is taken up at the node's next kick.
             let tap = if self.waiting == 0 { PollFlags::IN } else { PollFlags::empty() };
-            let (receive, transmit) = (fd(&self.receive.1.kick), fd(&self.transmit.1.kick));
             let input = PollFlags::IN;
-            let mut fds = [
-                PollFd::from_borrowed_fd(fd(end), input),
-                PollFd::from_borrowed_fd(receive, input),
-                PollFd::from_borrowed_fd(transmit, input),
-                PollFd::from_borrowed_fd(self.tap.as_fd(), tap),
-            ];
-            let _ = poll(&mut fds, more.then_some(&NOT_AT_ALL));
-            if fds[0].revents().contains(input) {
+            let (receive, transmit) = (fd(&self.receive.1.kick), fd(&self.transmit.1.kick));
+            let fds =
+                [(fd(end), input), (receive, input), (transmit, input), (self.tap.as_fd(), tap)];
+            let [ended, _, _, tap] = ready(fds, more);
+            if ended.contains(input) {
                 return Ok(());
             }
             // A TAP that has vanished is ready for ever, and there is nothing to move.
-            if fds[3].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+            if tap.intersects(PollFlags::ERR | PollFlags::HUP) {
                 super::say(format_args!("the TAP of a network card is gone"));
                 self.transmit.1.interrupt.broken();
                 return Ok(());
@@ -161,36 +140,19 @@ impl Mover {
     /// Frames that the node has put there.
     fn send(&mut self) -> Outcome<bool> {
         let Mover { tap, memory, transmit: (queue, ring), outgoing, .. } = self;
-        let memory = &**memory;
-        let (mut left, mut last) = (ROUND, None);
-        loop {
-            queue.disable_notification(memory)?;
-            while let Some(chain) = queue.iter(memory)?.next() {
-                let head = chain.head_index();
-                let reader = chain.reader::<()>(memory);
-                let length = reader.ok().and_then(|mut reader| {
-                    let length = reader.available_bytes();
-                    let whole = length <= outgoing.len();
-                    (whole && reader.read_exact(&mut outgoing[..length]).is_ok()).then_some(length)
-                });
-                if let Some(length) = length.filter(|length| *length > HEADER_BYTES) {
-                    // A link that is down, or full, loses frames.
-                    let _ = (&**tap).write(&outgoing[..length]);
-                }
-                queue.add_used(memory, head, 0)?;
-                if queue.needs_notification(memory)? {
-                    ring.interrupt.raise();
-                }
-                left -= 1;
-                if left == 0 {
-                    return Ok(true);
-                }
+        drain(queue, memory, &ring.interrupt, ROUND, |chain| {
+            let reader = chain.reader::<()>(memory);
+            let length = reader.ok().and_then(|mut reader| {
+                let length = reader.available_bytes();
+                let whole = length <= outgoing.len();
+                (whole && reader.read_exact(&mut outgoing[..length]).is_ok()).then_some(length)
+            });
+            if let Some(length) = length.filter(|length| *length > HEADER_BYTES) {
+                // A link that is down, or full, loses frames.
+                let _ = (&**tap).write(&outgoing[..length]);
             }
-            if !queue.enable_notification(memory)? {
-                return Ok(false);
-            }
-            went_on(queue, &mut last)?;
-        }
+            0
+        })
     }
 
     /// Frames for the node, as far as it has room.

@@ -9,11 +9,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::PollFlags;
 use rustix::fs::{FlockOperation, flock};
 
-use super::block::NOT_AT_ALL;
 use super::pass::{Passed, receive};
+use super::queue::ready;
 use super::share::{self, Daemon};
 use super::tap::{self, Link};
 use crate::devices::interface::Interface;
@@ -85,9 +85,8 @@ impl Kept {
         });
         let taps = self.files.iter().filter_map(|(&slot, file)| {
             // A TAP that was removed says so; a disk's file is never in error.
-            let mut fds = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::empty())];
-            let _ = poll(&mut fds, Some(&NOT_AT_ALL));
-            fds[0].revents().contains(PollFlags::ERR).then_some((slot, "TAP is gone"))
+            let [state] = ready([(file.as_fd(), PollFlags::empty())], true);
+            state.contains(PollFlags::ERR).then_some((slot, "TAP is gone"))
         });
         daemons.chain(taps).collect()
     }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use vhost::vhost_user::message::VhostUserProtocolFeatures;
+use vhost::vhost_user::message::{VhostUserHeaderFlag, VhostUserProtocolFeatures};
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VringConfigData};
 use vm_memory::{GuestAddress, GuestMemoryBackend};
@@ -48,6 +48,11 @@ impl Share {
             let known = frontend.get_protocol_features().map_err(failed)?;
             let wanted = VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK;
             frontend.set_protocol_features(known & wanted).map_err(failed)?;
+            if known.contains(VhostUserProtocolFeatures::REPLY_ACK) {
+                // It hears kicks before its queues are enabled, and forgets them: whoever starts it
+                // waits until each word was taken in.
+                frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
+            }
         }
         Ok(Share { frontend, memory, offered, tag: tag.to_owned(), started: Vec::new() })
     }
@@ -106,5 +111,89 @@ impl Backend for Share {
     fn stop(&mut self) -> Result<()> {
         let stop = |index| self.frontend.get_vring_base(index).map(drop).map_err(failed);
         super::each(std::mem::take(&mut self.started).into_iter().map(stop))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::sync::Mutex;
+    use std::thread;
+    use std::time::Duration;
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use vm_memory::FileOffset;
+    use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+    use super::*;
+    use crate::memory::Memory;
+    use crate::serve::backend::Interrupt;
+    use crate::serve::bus::{Bus, Doorbell};
+
+    const GET_FEATURES: u32 = 1;
+    const GET_PROTOCOL_FEATURES: u32 = 15;
+    const SET_VRING_ENABLE: u32 = 18;
+    const REPLY: u32 = 0x5;
+    const NEED_REPLY: u32 = 0x8;
+
+    /// A daemon that others keep from its cpu; notes each request once it has carried it out.
+    fn busy(mut socket: UnixStream, done: &Mutex<Vec<u32>>) {
+        let word = |bytes: &[u8]| u32::from_ne_bytes(bytes.try_into().unwrap());
+        let mut header = [0; 12];
+        while socket.read_exact(&mut header).is_ok() {
+            let [request, flags, bytes] = [0, 4, 8].map(|at| word(&header[at..at + 4]));
+            socket.read_exact(&mut vec![0; bytes as usize]).unwrap();
+            thread::sleep(Duration::from_millis(5));
+            done.lock().unwrap().push(request);
+            let ack = VhostUserProtocolFeatures::REPLY_ACK.bits();
+            let answer = match request {
+                GET_FEATURES => F_PROTOCOL | F_VERSION_1,
+                GET_PROTOCOL_FEATURES => ack | VhostUserProtocolFeatures::MQ.bits(),
+                _ if flags & NEED_REPLY != 0 => 0,
+                _ => continue,
+            };
+            let header = [request, REPLY, 8].map(u32::to_ne_bytes).concat();
+            socket.write_all(&[&header[..], &answer.to_ne_bytes()].concat()).unwrap();
+        }
+    }
+
+    fn ring(index: u16) -> Ring {
+        let bus = Arc::new(Bus::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES)));
+        let doorbell = Doorbell { bus, device: None };
+        let event = || EventFd::new(EFD_NONBLOCK).unwrap();
+        Ring {
+            index,
+            limit: QUEUE_SIZE,
+            size: 4,
+            descriptors: 0x1000,
+            driver: 0x2000,
+            device: 0x3000,
+            next: 0,
+            kick: event(),
+            call: event(),
+            interrupt: Interrupt { doorbell, slot: 0, bit: index.into() },
+        }
+    }
+
+    /// The node kicks as soon as it is told that its folder's queues have begun; a kick before
+    /// they are enabled is lost, and with it the mount.
+    #[test]
+    fn a_queue_has_begun_when_its_daemon_has_enabled_it() {
+        let file = memfd_create("node", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, 0x8000).unwrap();
+        let file = FileOffset::new(File::from(file.as_fd().try_clone_to_owned().unwrap()), 0);
+        let ranges = [(GuestAddress(0x1000), 0x8000, Some(file))];
+        let memory = Arc::new(NodeMemory::from_ranges_with_files(ranges).unwrap());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&done);
+        let daemon = thread::spawn(move || busy(theirs, &noted));
+        let mut share = Share::new(File::from(OwnedFd::from(ours)), "tag", memory).unwrap();
+        share.start(F_VERSION_1, vec![ring(0), ring(1)]).unwrap();
+        let enabled = done.lock().unwrap().iter().filter(|&&one| one == SET_VRING_ENABLE).count();
+        assert_eq!(enabled, 2);
+        drop(share);
+        daemon.join().unwrap();
     }
 }

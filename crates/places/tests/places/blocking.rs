@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use kumiki_places::standard::{Add, Counter, Get, parts};
 use kumiki_places::wire::Why;
-use kumiki_places::{Allow, Block, Error, Lease, MOST_BLOCKED, Nats, Part, Served, Server, Work};
-use kumiki_resource::{Interface, Memory};
+use kumiki_places::{Allow, Block, Error, MOST_BLOCKED, Nats, Part, Served, Server, Work};
+use kumiki_resource::Interface;
 
 use crate::nats::{Line, NatsServer};
-use crate::scene::{PATIENCE, block_on, client, machine};
+use crate::scene::{PATIENCE, block_on, client, machine, managing};
 
 /// Gates by number, and how often each was gone through: a gate is closed until it is opened.
 struct Gates {
@@ -67,14 +67,8 @@ impl Block for Pass {
 
 /// A machine with that part.
 fn gated(url: &str, hold: Duration) -> (Interface, Served, String) {
-    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
-    let builder = Interface::builder().kind::<Counter>().kind::<Memory>().kind::<Lease>();
-    let interface = builder.cores([]).adopted([cpu]).per_core().unwrap();
     let server = Server::new(Nats::at(url), "g").parts(parts().blocking::<Pass>());
-    let served = server.allow(Allow::everything()).leases(hold).managing().serve(&interface);
-    let served = served.unwrap();
-    let place = served.names()[0].to_owned();
-    (interface, served, place)
+    managing(server.allow(Allow::everything()).leases(hold)).unwrap()
 }
 
 #[test]

@@ -248,3 +248,25 @@ fn a_resource_is_made_at_whichever_place_or_the_least_loaded() {
         assert!(matches!(taken, Error::Refused { why: Why::Taken, .. }), "{taken}");
     });
 }
+
+#[test]
+fn a_place_that_has_no_memory_of_its_share_left_is_passed_over() {
+    let nats = NatsServer::start();
+    let (first, _served, full) = machine(&nats.url(), "full");
+    let (_second, _served, other) = machine(&nats.url(), "other");
+    first.limit::<Memory>(first.places()[0], 2 * 4096).unwrap();
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let two = client.create::<Memory>(&full, Some("two"), 2).await.unwrap();
+        let error = client.create::<Memory>(&full, None, 1).await.unwrap_err();
+        assert_eq!(refused(&error), Why::Full, "{error}");
+        assert!(error.to_string().contains("share of 8192"), "{error}");
+        // Whichever is asked first.
+        for _ in 0..8 {
+            let made = client.create_among::<Memory>("*.*", Choice::Any, None, 1).await.unwrap();
+            assert_eq!(made.place(), other);
+        }
+        client.destroy(two).await.unwrap();
+        client.create::<Memory>(&full, None, 2).await.unwrap();
+    });
+}

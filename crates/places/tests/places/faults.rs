@@ -8,7 +8,7 @@ use kumiki_places::wire::{self, Operation, Reply, Request, Why};
 use kumiki_places::{Client, Error, Nats};
 
 use crate::nats::{Line, NatsServer};
-use crate::scene::{PATIENCE, block_on, client, interface, machine, server};
+use crate::scene::{PATIENCE, block_on, client, interface, machine, managing, server};
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
@@ -405,14 +405,9 @@ fn a_place_that_its_server_cuts_as_a_slow_consumer_comes_back_and_answers_once()
     let text = format!("max_pending: 2MB\nwrite_deadline: \"200ms\"\nhttp: \"{monitor}\"\n");
     std::fs::write(path("config"), text).unwrap();
     let nats = NatsServer::start_with(&["-c", &path("config")]);
-    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
-    let builder = kumiki_resource::Interface::builder().kind::<Counter>();
-    let interface =
-        builder.kind::<kumiki_places::Lease>().cores([]).adopted([cpu]).per_core().unwrap();
     let parts = kumiki_places::standard::parts().part::<Hold>();
     // The thread that hears requests is held, so that it does not read.
-    let served = server(&nats.url(), "m").parts(parts).managing().serve(&interface).unwrap();
-    let place = served.names()[0].to_owned();
+    let (_interface, _served, place) = managing(server(&nats.url(), "m").parts(parts)).unwrap();
     let slow_consumers = || {
         let mut stream = std::net::TcpStream::connect(monitor).unwrap();
         stream.write_all(b"GET /varz HTTP/1.0\r\n\r\n").unwrap();

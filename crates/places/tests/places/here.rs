@@ -1,19 +1,19 @@
 //! Places of this machine's other processes, by the same calls.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kumiki_places::standard::{Add, Counter, Get, parts};
 use kumiki_places::wire::Why;
-use kumiki_places::{Allow, Block, Choice, Client, Error, Lease, Part, Served, Server, Work};
+use kumiki_places::{Allow, Block, Choice, Client, Error, News, Part, Run, Served, Server, Work};
 use kumiki_resource::{Interface, Name};
 
-use crate::scene::{PATIENCE, block_on};
+use crate::scene::{Other, PATIENCE, block_on, interface, managing, stay};
+use crate::watch::{change, life, next};
 
 /// Sleeps until its process is killed.
-struct Never;
+pub(crate) struct Never;
 
 impl Part for Never {
     type Kind = Counter;
@@ -29,66 +29,59 @@ impl Block for Never {
     }
 }
 
+/// Keeps its owner's thread from all else for so many milliseconds.
+struct Spin;
+
+impl Part for Spin {
+    type Kind = Counter;
+    const NAME: &'static str = "spin";
+    type In = u64;
+    type Out = ();
+}
+
+impl Run for Spin {
+    fn run(_: &mut Counter, (): &mut (), ms: u64) {
+        std::thread::sleep(Duration::from_millis(ms));
+    }
+}
+
 /// A place's name that no other process and test has.
-fn unique(test: &str) -> String {
+pub(crate) fn unique(test: &str) -> String {
     format!("t{}{test}", std::process::id())
 }
 
 fn served(name: &str, allow: Option<Allow>) -> kumiki_places::Result<(Interface, Served, String)> {
-    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
-    let builder = Interface::builder().kind::<Counter>().kind::<Lease>();
-    let interface = builder.cores([]).adopted([cpu]).per_core().unwrap();
-    let mut server = Server::here(name).parts(parts().blocking::<Never>());
-    if let Some(allow) = allow {
-        server = server.allow(allow);
-    }
-    let served = server.managing().serve(&interface)?;
-    let place = served.names()[0].to_owned();
-    Ok((interface, served, place))
+    let server = Server::here(name).parts(parts().blocking::<Never>().part::<Spin>());
+    managing(match allow {
+        Some(allow) => server.allow(allow),
+        None => server,
+    })
 }
 
 const NAME: &str = "KUMIKI_TEST_PLACE_HERE";
 
-/// A process that serves a place until it is killed.
-struct Other(Child);
-
-impl Other {
-    fn start(name: &str) -> Other {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "here::a_process_of_another_test", "--nocapture"])
-            .env(NAME, name)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(said.any(|line| line.unwrap().contains("it serves")), "it has ended");
-        std::thread::spawn(move || said.for_each(drop));
-        Other(child)
-    }
+/// A process that serves a place of this name until it is killed.
+fn other(name: &str) -> Other {
+    other_with(name, &[])
 }
 
-impl Drop for Other {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
+/// The same with more variables.
+pub(crate) fn other_with(name: &str, more: &[(&str, &str)]) -> Other {
+    Other::start("here::a_process_of_another_test", &[&[(NAME, name)], more].concat())
 }
 
 /// No test, but the process of others.
 #[test]
 fn a_process_of_another_test() {
     let Ok(name) = std::env::var(NAME) else { return };
-    let served = served(&name, Some(Allow::everything())).unwrap();
-    println!("it serves {:?}", served.1);
-    // Ends with whoever has started it, if that does not kill it.
-    let _ = std::io::stdin().read(&mut [0]);
+    let _served = served(&name, Some(Allow::everything())).unwrap();
+    stay();
 }
 
 #[test]
 fn another_process_is_called_by_name_and_its_end_answers_every_pending_call() {
     let name = unique("called");
-    let other = Other::start(&name);
+    let first = other(&name);
     block_on(async {
         let client = Client::here().with_timeout(PATIENCE);
         let places = client.choose(&format!("{name}.*"), Choice::Any).await.unwrap();
@@ -108,7 +101,7 @@ fn another_process_is_called_by_name_and_its_end_answers_every_pending_call() {
         let all = [(); 8].map(|()| client.call::<Never>(&hits, ()));
         let kill = async {
             while client.call::<Get>(&hits, ()).await.unwrap() < 350 {}
-            drop(other);
+            drop(first);
         };
         let begin = Instant::now();
         let (outcomes, ()) = tokio::join!(futures_util::future::join_all(all), kill);
@@ -121,7 +114,7 @@ fn another_process_is_called_by_name_and_its_end_answers_every_pending_call() {
         assert!(begin.elapsed() < PATIENCE / 2, "it waited for its patience");
 
         // Another life of the name knows nothing of before.
-        let _again = Other::start(&name);
+        let _again = other(&name);
         let error = client.call::<Add>(&hits, 1).await.unwrap_err();
         assert!(matches!(error, Error::Refused { why: Why::Stale, .. }), "{error}");
         let hits = client.create::<Counter>(&place, Some("hits"), 1).await.unwrap();
@@ -144,8 +137,7 @@ fn if_nothing_is_said_names_may_be_listed_and_nothing_else() {
         ] {
             assert!(matches!(error, Error::Refused { why: Why::NotAllowed, .. }), "{error}");
         }
-        let error = client.watch(&place, "**").await.map(|_| ()).unwrap_err();
-        assert!(error.to_string().contains("without a NATS server"), "{error}");
+        client.watch(&place, "**").await.unwrap();
     });
     interface.destroy(own).unwrap();
 }
@@ -204,5 +196,109 @@ fn what_a_stranger_sends_to_a_socket_harms_nobody() {
         let client = Client::here().with_timeout(PATIENCE);
         let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
         assert_eq!(client.call::<Add>(&counter, 1).await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn names_are_heard_of_at_a_socket_and_the_place_s_death_at_once() {
+    let name = unique("watched");
+    let first = other(&name);
+    block_on(async {
+        let client = Client::here().with_timeout(PATIENCE);
+        let place = client.choose(&format!("{name}.*"), Choice::Any).await.unwrap().remove(0);
+        let mut watch = client.watch(&place, "**/counter/*").await.unwrap();
+        let before = life(&mut watch).await;
+        // More than wait for a client that takes none: told in their order, or that some were missed.
+        let named = |number| format!("n{number:03}");
+        for number in 0..200 {
+            let name = named(number);
+            client.create::<Counter>(&place, Some(&name), 0).await.unwrap();
+        }
+        for number in 0..200 {
+            let name = format!("{place}/counter/{}", named(number));
+            assert_eq!(change(&mut watch).await, (name, true));
+        }
+        let begin = Instant::now();
+        drop(first);
+        assert_eq!(next(&mut watch).await, News::Gone);
+        assert!(begin.elapsed() < PATIENCE / 2, "it was asked for, not told");
+        let error = client.watch(&place, "**").await.map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::Gone { .. }), "{error}");
+
+        let _again = other(&name);
+        assert_ne!(life(&mut watch).await, before);
+        client.create::<Counter>(&place, Some("new"), 0).await.unwrap();
+        // Told, or missed where its new connection came later than that: then by the next one.
+        match next(&mut watch).await {
+            News::Changed(change) => assert_eq!(change.name, format!("{place}/counter/new")),
+            other => assert_eq!(other, News::Missed),
+        }
+    });
+}
+
+#[test]
+fn who_takes_no_news_costs_little_and_is_cut_when_it_has_missed_some() {
+    use std::io::Write;
+    let name = unique("missed");
+    let interface = interface(1);
+    let served = Server::here(&name).serve(&interface).unwrap();
+    let place = served.names()[0].to_owned();
+    let folder = kumiki_resource::published::folder().unwrap();
+    let mut slow = UnixStream::connect(folder.join(format!("{place}.place"))).unwrap();
+    slow.set_read_timeout(Some(PATIENCE)).unwrap();
+    let ask = [0_u64.to_le_bytes().as_slice(), &0_u32.to_le_bytes()].concat();
+    slow.write_all(&ask).unwrap();
+    let mut back = [1; 12];
+    slow.read_exact(&mut back).unwrap();
+    assert_eq!(back[..], ask, "an empty frame comes back");
+    block_on(async {
+        let mut watch = Client::here().watch(&place, "**").await.unwrap();
+        life(&mut watch).await;
+        let at = interface.places()[0];
+        let one = |unique: &str| {
+            let made = interface.create::<Counter>(at, Some(unique), 0).unwrap();
+            interface.destroy(made).unwrap();
+        };
+        // What fills its socket, and then more messages than wait for one that takes none.
+        let long = "n".repeat(100);
+        (0..4000).for_each(|number| one(&format!("{long}{number}")));
+        for _ in 0..4000 {
+            change(&mut watch).await;
+            change(&mut watch).await;
+        }
+        for _ in 0..70 {
+            one("small");
+            change(&mut watch).await;
+            change(&mut watch).await;
+        }
+    });
+    // It takes what has left, and finds the end instead of the rest.
+    let taken = std::io::copy(&mut slow, &mut std::io::sink()).unwrap();
+    assert!(taken > 0);
+}
+
+#[test]
+fn the_least_loaded_of_this_machine_s_places_is_chosen() {
+    let name = unique("loads");
+    let (_one, _served, _) = served(&format!("{name}.a"), Some(Allow::everything())).unwrap();
+    let _b = other(&format!("{name}.b"));
+    block_on(async {
+        let client = Client::here().with_timeout(PATIENCE);
+        let places = format!("{name}.*");
+        let of = async |choice| client.choose(&places, choice).await.unwrap();
+        let all = of(Choice::Any).await;
+        assert_eq!(all.len(), 2, "{all:?}");
+        for busy in &all {
+            let counter = client.create::<Counter>(busy, None, 0).await.unwrap();
+            client.call::<Spin>(&counter, 3000).await.unwrap();
+            // The other one had nothing to do for longer.
+            assert_eq!(of(Choice::LeastLoaded).await[1], *busy);
+            // Its share is of two seconds or more.
+            tokio::time::sleep(Duration::from_millis(2500)).await;
+            of(Choice::LeastLoaded).await;
+        }
+        let here = of(Choice::Here).await;
+        assert_eq!(here.len(), 2, "{here:?}");
+        client.create_among::<Counter>(&places, Choice::LeastLoaded, Some("x"), 1).await.unwrap();
     });
 }

@@ -1,5 +1,6 @@
 //! Places behind a real NATS server: each test starts one of its own.
 
+mod attached;
 mod blocking;
 mod calls;
 mod faults;
@@ -8,5 +9,6 @@ mod here;
 mod nats;
 mod once;
 mod processes;
+mod scale;
 mod scene;
 mod watch;

@@ -2,9 +2,7 @@
 //! and its caller knows which, or is told that nobody does.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Interface, Name, Place};
 
 use crate::nats::{Line, NatsServer};
-use crate::scene::{block_on, client, machine};
+use crate::scene::{Other, block_on, client, machine, stay};
 
 /// Effects, one byte a call, in a file that outlives the place.
 struct Ledger(File);
@@ -67,31 +65,8 @@ const URL: &str = "KUMIKI_TEST_PLACE_AT";
 const LEDGER: &str = "KUMIKI_TEST_LEDGER";
 
 /// A process that serves a place with a ledger, until it is killed.
-struct Machine(Child);
-
-impl Machine {
-    fn start(url: &str, ledger: &str) -> Machine {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "once::a_machine_of_another_test", "--nocapture"])
-            .env(URL, url)
-            .env(LEDGER, ledger)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(said.any(|line| line.unwrap().contains("it serves")), "it has ended");
-        // What it says later has nobody to read it, and room in the pipe.
-        std::thread::spawn(move || said.for_each(drop));
-        Machine(child)
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
+fn machine_with(url: &str, ledger: &str) -> Other {
+    Other::start("once::a_machine_of_another_test", &[(URL, url), (LEDGER, ledger)])
 }
 
 /// No test, but the process of the one below.
@@ -104,10 +79,8 @@ fn a_machine_of_another_test() {
     interface.create::<Ledger>(interface.places()[0], Some("effects"), ledger).unwrap();
     let server = Server::new(Nats::at(url), "m").allow(Allow::everything());
     let server = server.parts(Parts::new().kind::<Ledger>().part::<Note>());
-    let served = server.serve(&interface).unwrap();
-    println!("it serves {served:?}");
-    // Ends with whoever has started it, if that does not kill it.
-    let _ = std::io::stdin().read(&mut [0]);
+    let _served = server.serve(&interface).unwrap();
+    stay();
 }
 
 #[derive(Debug, Default)]
@@ -132,7 +105,7 @@ fn calls(count: u64, faults: u64) {
     let (next, tally, known) = (&next, &tally, &known);
     block_on(async {
         let client = client(&line.url()).await;
-        let mut machine = Some(Machine::start(&nats.url(), &path));
+        let mut machine = Some(machine_with(&nats.url(), &path));
         let caller = || async {
             let mut ledger: Option<Remote<Ledger>> = None;
             loop {
@@ -177,7 +150,7 @@ fn calls(count: u64, faults: u64) {
                     line.cut_after(random.usize(..4000));
                 } else {
                     drop(machine.take());
-                    machine = Some(Machine::start(&nats.url(), &path));
+                    machine = Some(machine_with(&nats.url(), &path));
                 }
             }
             machine

@@ -4,22 +4,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kumiki_places::run::{self, Ended, Input, Output, Process, Program};
-use kumiki_places::standard::parts;
-use kumiki_places::{Allow, Client, Lease, Nats, Remote, Served, Server};
+use kumiki_places::{Client, Remote, Served};
 use kumiki_resource::Interface;
 
 use crate::nats::{Line, NatsServer};
-use crate::scene::{PATIENCE, block_on, client};
+use crate::scene::{PATIENCE, block_on, client, managed};
 
 /// A machine that has processes.
 fn machine(url: &str) -> (Interface, Served, String) {
-    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
-    let builder = Interface::builder().kind::<Process>().kind::<Lease>();
-    let interface = builder.cores([]).adopted([cpu]).per_core().unwrap();
-    let server = Server::new(Nats::at(url), "p").parts(parts()).allow(Allow::everything());
-    let served = server.managing().serve(&interface).unwrap();
-    let place = served.names()[0].to_owned();
-    (interface, served, place)
+    managed(url, "p")
 }
 
 fn shell(text: &str) -> Program {

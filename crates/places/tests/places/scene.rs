@@ -1,9 +1,12 @@
-//! A machine with places, and a client.
+//! A machine with places, another process that has some, and a client.
 
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use kumiki_places::run::Process;
 use kumiki_places::standard::{Counter, parts};
-use kumiki_places::{Allow, Client, Lease, Nats, Served, Server};
+use kumiki_places::{Allow, Client, Lease, Nats, Result, Served, Server};
 use kumiki_resource::{Interface, Memory, Policy};
 
 /// Nothing takes this long, on however busy a machine.
@@ -22,14 +25,60 @@ pub(crate) fn interface(cores: usize) -> Interface {
         .unwrap()
 }
 
+/// Serves one place, managed by the thread that hears its requests.
+pub(crate) fn managing(server: Server) -> Result<(Interface, Served, String)> {
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    let builder = Interface::builder().kind::<Counter>().kind::<Memory>().kind::<Process>();
+    let interface = builder.kind::<Lease>().cores([]).adopted([cpu]).per_core().unwrap();
+    let served = server.managing().serve(&interface)?;
+    let place = served.names()[0].to_owned();
+    Ok((interface, served, place))
+}
+
 /// A machine whose place is managed by the thread that hears its requests.
 pub(crate) fn managed(url: &str, host: &str) -> (Interface, Served, String) {
-    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
-    let builder = Interface::builder().kind::<Counter>().kind::<Memory>().kind::<Lease>();
-    let interface = builder.cores([]).adopted([cpu]).per_core().unwrap();
-    let served = server(url, host).managing().serve(&interface).unwrap();
-    let place = served.names()[0].to_owned();
-    (interface, served, place)
+    managing(server(url, host)).unwrap()
+}
+
+/// A process that serves places until it is killed.
+pub(crate) struct Other(Child);
+
+impl Other {
+    /// Runs a test of this program as a process of its own, with these variables; it [stays](stay).
+    pub(crate) fn start(test: &str, variables: &[(&str, &str)]) -> Other {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("it serves")), "it has ended");
+        // What it says later has nobody to read it, and room in the pipe.
+        std::thread::spawn(move || said.for_each(drop));
+        Other(child)
+    }
+}
+
+impl Other {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// The other process' side: it says that it serves, and ends with whoever has started it, if that does not
+/// kill it.
+pub(crate) fn stay() {
+    println!("it serves");
+    let _ = std::io::stdin().read(&mut [0]);
 }
 
 /// A machine with one place that allows everything, and the place's name.

@@ -9,19 +9,19 @@ use kumiki_places::{Allow, Error, Nats, News, Server, Watch};
 use crate::nats::{Line, NatsServer};
 use crate::scene::{PATIENCE, block_on, client, interface, machine, managed};
 
-async fn next(watch: &mut Watch) -> News {
+pub(crate) async fn next(watch: &mut Watch) -> News {
     tokio::time::timeout(PATIENCE, watch.next()).await.expect("news come")
 }
 
 /// The name that has come or gone.
-async fn change(watch: &mut Watch) -> (String, bool) {
+pub(crate) async fn change(watch: &mut Watch) -> (String, bool) {
     match next(watch).await {
         News::Changed(change) => (change.name, change.created),
         other => panic!("{other:?}"),
     }
 }
 
-async fn life(watch: &mut Watch) -> u64 {
+pub(crate) async fn life(watch: &mut Watch) -> u64 {
     match next(watch).await {
         News::Here { life } => life,
         other => panic!("{other:?}"),

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kumiki_resource::{
-    Attach, Handle, Interface, LargeMemory, Memory, Pattern, Place, Region, RegionSpec, Result,
-    Space, Thread, ThreadSpec, UserSpace, UserSpaceSpec,
+    Attach, Error, Handle, Interface, LargeMemory, Memory, Pattern, Place, Region, RegionSpec,
+    Result, Space, Thread, ThreadSpec, UserSpace, UserSpaceSpec,
 };
 use kumiki_sys::affinity;
 use kumiki_sys::shm::Huge;
@@ -274,4 +274,39 @@ fn a_thread_runs_on_its_core_and_is_asked_to_stop() {
     let huge = ThreadSpec::new(|_| ()).stack_bytes(1 << 50);
     let none = interface.create::<Thread>(place, None, huge).unwrap_err();
     assert!(none.to_string().contains("RLIMIT_NPROC"), "{none}");
+}
+
+#[test]
+fn a_place_s_share_of_memory_is_a_limit_of_its_own() {
+    let builder = Interface::builder().kind::<Memory>().kind::<LargeMemory>().kind::<Space>();
+    let interface = builder.per_core().unwrap();
+    let (first, last) = ends(&interface);
+    let full = |outcome: Result<_>| match outcome.map(|_: Handle<Memory>| ()).unwrap_err() {
+        Error::Share { bytes, used, limit, .. } => (bytes, used, limit),
+        other => panic!("{other}"),
+    };
+    interface.limit::<Memory>(first, 4 * 4096).unwrap();
+    let three = interface.create::<Memory>(first, None, 3).unwrap();
+    assert_eq!(full(interface.create(first, Some("a"), 2)), (8192, 3 * 4096, 4 * 4096));
+    let one = interface.create::<Memory>(first, Some("a"), 1).unwrap();
+    assert_eq!(full(interface.create(first, None, 1)), (4096, 4 * 4096, 4 * 4096));
+    if first != last {
+        interface.create::<Memory>(last, None, 100).unwrap();
+    }
+    // What there is stays under a smaller limit, and makes room when it goes.
+    interface.limit::<Memory>(first, 4096).unwrap();
+    interface.destroy(three).unwrap();
+    assert_eq!(full(interface.create(first, None, 1)), (4096, 4096, 4096));
+    interface.destroy(one).unwrap();
+    interface.create::<Memory>(first, None, 1).unwrap();
+    interface.create::<LargeMemory>(first, None, 1).unwrap();
+    interface.limit::<LargeMemory>(first, 2 << 20).unwrap();
+    assert!(matches!(interface.create::<LargeMemory>(first, None, 1), Err(Error::Share { .. })));
+    let shared = Interface::builder().kind::<Memory>().shared().unwrap();
+    for error in [
+        interface.limit::<Space>(first, 1).unwrap_err(),
+        shared.limit::<Memory>(shared.places()[0], 1).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Kind { .. }), "{error}");
+    }
 }

@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::devices::Assigned;
+use crate::hash::hex;
 use crate::host::device::Device;
 use crate::host::identity::Identity;
 use crate::host::record::Record;
-use crate::image::hash::hex;
 use crate::image::origin::Extent;
 use crate::image::{incomplete, root};
 use crate::memory::Memory;

@@ -1,0 +1,119 @@
+//! Places of an OS node, or of whatever a command reaches, as places of this machine.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow, bail};
+use kumiki_node::{Client, Ending, Program, Session, agent};
+use kumiki_places::Attached;
+use tokio::sync::oneshot;
+
+use crate::{Verdict, interrupt, output};
+
+/// The far end of the stream.
+enum Far {
+    /// A thread that talks with the node.
+    Node(JoinHandle<kumiki_node::Result<Ending>>),
+    Command(Child),
+}
+
+pub(super) fn attach(name: &str, command: &[String]) -> Result<Verdict> {
+    let (tell, interrupted) = oneshot::channel();
+    let tell = std::sync::Mutex::new(Some(tell));
+    interrupt::each(move |_| {
+        let tell = tell.lock().ok().and_then(|mut tell| tell.take());
+        let _ = tell.map(|tell| tell.send(()));
+    })?;
+    let (near, far) = UnixStream::pair().context("making a stream")?;
+    let far = match command.split_first() {
+        None => node(name, far)?,
+        Some((program, words)) => {
+            let its = || far.try_clone().map(OwnedFd::from).context("making a stream");
+            let (input, out) = (its()?, its()?);
+            let child = Command::new(program).args(words).stdin(input).stdout(out).spawn();
+            drop(far);
+            Far::Command(child.with_context(|| format!("starting {program}"))?)
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("starting input and output")?;
+    let was_ended = runtime.block_on(async {
+        near.set_nonblocking(true)?;
+        let (from, to) = tokio::net::UnixStream::from_std(near)?.into_split();
+        tokio::select! {
+            outcome = kumiki_places::attach(name, from, to, say) => outcome.map(|()| false),
+            // To end is what it was asked for.
+            _ = interrupted => Ok(true),
+        }
+        .context("attaching places")
+    });
+    // Its end of the stream goes with it, and so does what runs at the other one.
+    drop(runtime);
+    if was_ended? {
+        if let Far::Command(mut child) = far {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        // A node that hangs is not waited for: what runs there ends with this process.
+        return Ok(Verdict::Fine);
+    }
+    end(name, far).with_context(|| format!("the places of {name} are gone"))?;
+    bail!("the places of {name} are gone: what passes their calls there has ended");
+}
+
+/// Runs the relay in the node.
+fn node(name: &str, far: UnixStream) -> Result<Far> {
+    let session = Session::open(name)?;
+    let words = ["kumiki", "place", "relay", name].map(str::to_owned).into();
+    let program = Program { words, beside_root: true, ..Program::default() };
+    let talk = move || {
+        let (mut out, mut err) = (&far, io::stderr());
+        let mut client =
+            Client { input: Some(far.as_fd()), out: &mut out, err: &mut err, orders: None };
+        session.run(&program, &mut client)
+    };
+    let thread = thread::Builder::new().name("node".to_owned()).spawn(talk);
+    Ok(Far::Node(thread.context("starting a thread for the node")?))
+}
+
+/// Waits for the far end, whose stream has ended, and says why it has.
+fn end(name: &str, far: Far) -> Result<()> {
+    match far {
+        Far::Node(thread) => {
+            let ending = thread.join().map_err(|_| anyhow!("the node's thread has panicked"))??;
+            if ending != Ending::Exited(0) {
+                bail!("`kumiki place relay {name}` in the node has ended: {ending:?}");
+            }
+        }
+        Far::Command(mut child) => {
+            let status = child.wait().context("waiting for the command")?;
+            if !status.success() {
+                bail!("the command has ended: {status}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn say(news: Attached) {
+    match news {
+        // Who reads them may have gone, and the places are to stay.
+        Attached::There(place) => _ = output::line(format!("+ {place}")),
+        Attached::Gone(place) => _ = output::line(format!("- {place}")),
+        Attached::Refused { place, why } => {
+            output::talk(format_args!("place {place:?} is not to be had here: {why}"));
+        }
+    }
+}
+
+pub(super) fn relay(name: &str) -> Result<Verdict> {
+    // Where a node has a root, its programs have their sockets there.
+    agent::go_in()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("starting input and output")?;
+    runtime.block_on(kumiki_places::relay_stdio(name, None))?;
+    Ok(Verdict::Fine)
+}

@@ -1,0 +1,98 @@
+//! Two servers behind a balancer of the host's, while each is crashed and replaced under way.
+
+use crate::Host;
+use crate::devices::bring;
+use crate::rooted::two_servers;
+
+/// A request that one server has not answered is asked of the other one.
+const BALANCER: &str = "
+global
+    maxconn 200
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 60s
+    timeout server 20s
+    retries 4
+    option redispatch 1
+    retry-on all-retryable-errors
+frontend all
+    bind 127.0.0.1:8080
+    default_backend nodes
+backend nodes
+    balance roundrobin
+    option httpchk GET /
+    default-server check inter 1s fall 1 rise 2
+    server n1 10.77.1.2:80
+    server n2 10.77.2.2:80
+";
+/// How often each node is crashed; `KUMIKI_CRASHES` of them.
+const CRASHES: u32 = 2;
+
+fn crashes() -> u32 {
+    let asked = std::env::var("KUMIKI_CRASHES").ok();
+    asked.map_or(CRASHES, |text| text.parse().expect("KUMIKI_CRASHES: a number"))
+}
+
+/// A file of both nodes, their kernels given this word.
+fn machine(word: &str) -> String {
+    let node = |n: u32| {
+        format!(
+            "[node.n{n}]\nimage = \"web\"\nmemory = \"256M\"\nrestart = true\n\
+             health = \"http:80/\"\nappend = \"{word}\"\n\
+             net = [\"auto,address=10.77.{n}.2/24,host=10.77.{n}.1/24\"]\n"
+        )
+    };
+    format!("cat > two.toml <<'EOF'\n{}{}EOF\n", node(1), node(2))
+}
+
+/// Until both serve, by who watches them and by the balancer.
+fn both_up(host: &Host) {
+    host.ok("for n in $(seq 300); do \
+             [ $(kumiki node ls --json | grep -o '\"state\":\"up\"' | wc -l) = 2 ] && exit 0; \
+             sleep 1; done; kumiki node ls; cat watched; false");
+}
+
+#[test]
+#[ignore = "minutes: `cargo xtask test long`, after a change to watch, apply or what a node's network does at its end"]
+fn no_request_is_lost_while_servers_crash_and_are_replaced() {
+    let Some(host) = two_servers() else { return };
+    bring(&host, "haproxy", "/usr/sbin/haproxy", "/opt/haproxy");
+    bring(&host, "apache2-utils", "/usr/bin/ab", "/opt/ab");
+    host.ok(&format!("{}kumiki node apply two.toml --yes --timeout 120", machine("quiet")));
+    host.ok("kumiki node watch two.toml > watched 2>&1 & echo $! > watch.pid");
+    both_up(&host);
+    host.ok(&format!("cat > balancer <<'EOF'{BALANCER}EOF\nhaproxy -D -f balancer"));
+    // Its first look at both.
+    host.ok("for n in $(seq 50); do wget -q -T 5 -O page http://127.0.0.1:8080/ && exit 0; \
+             sleep 0.5; done; false");
+    host.ok("rm -f over; (while [ ! -e over ]; do ab -q -s 60 -n 200 -c 2 http://127.0.0.1:8080/ \
+             || echo 'ab has ended'; done; touch ended) > asked 2>&1 &");
+    for crash in 1..=crashes() {
+        for n in [1, 2] {
+            host.ok(&format!("kumiki node exec n{n} -- sh -c 'kill $(cat /run/nginx.pid)'; true"));
+            host.ok(&format!(
+                "for n in $(seq 100); do [ $(grep -c 'n{n}: it has ended' watched) = {crash} ] && \
+                 exit 0; sleep 0.5; done; cat watched; false"
+            ));
+            both_up(&host);
+        }
+    }
+    for word in ["debug", "quiet"] {
+        host.ok(&format!("{}kumiki node apply two.toml --yes --timeout 120", machine(word)));
+        both_up(&host);
+    }
+    host.ok("touch over; for n in $(seq 120); do [ -e ended ] && exit 0; sleep 1; done; false");
+    let asked = host.ok("cat asked");
+    let sum = |what: &str| -> u64 {
+        let lines = asked.lines().filter_map(|line| line.strip_prefix(what));
+        lines.filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).sum()
+    };
+    let restarts = host.ok("kumiki node ls");
+    eprintln!("{} requests; {restarts}", sum("Complete requests:"));
+    assert!(sum("Complete requests:") > 1000, "{asked}");
+    assert_eq!((sum("Failed requests:"), sum("Non-2xx responses:")), (0, 0), "{asked}");
+    assert!(!asked.contains("ab has ended"), "{asked}");
+    host.ok("kill $(cat watch.pid); kumiki node delete n1 --force; kumiki node delete n2 --force");
+    host.machine.shut_down(0).unwrap();
+}

@@ -1,0 +1,59 @@
+//! Places of an OS node, called from its host as those of any process there.
+
+use crate::Host;
+use crate::pool::Kind;
+
+const ALLOW: &str = "list = true\n[kind.counter]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n\
+                     [kind.process]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n";
+
+#[test]
+fn a_node_s_place_is_called_from_the_host_and_the_node_s_end_answers_pending_calls() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok(&format!("printf '%s' '{ALLOW}' > allow"));
+    host.ok("kumiki node create n1 --cpus 1 --memory 256M --image deb");
+    let hits = "n1.core0/counter/hits";
+    let attach = |host: &Host| {
+        host.ok("kumiki node exec n1 -- sh -c 'cat > /tmp/allow' < allow");
+        host.ok("kumiki node exec n1 -- kumiki place serve --allow /tmp/allow > served 2>&1 < /dev/null & \
+                 until grep -qs 'serving n1.core0' served; do sleep 0.2; done");
+        host.ok("kumiki place attach n1 > attached 2> said < /dev/null & echo $! > attach.pid; \
+                 until grep -qs '+ n1.core0' attached; do sleep 0.2; done");
+    };
+    // The node is killed, and its kernel panics.
+    let ends =
+        ["kumiki node kill n1", "kumiki node exec n1 -- sh -c 'echo c > /proc/sysrq-trigger'"];
+    for end in ends {
+        host.ok("rm -f attached served; kumiki node start n1 --timeout 120");
+        attach(&host);
+        host.ok(&format!("kumiki resource create {hits} 41"));
+        assert_eq!(host.ok(&format!("kumiki resource call {hits} add 1")), "42\n");
+        // The node's own programs see the same one.
+        assert_eq!(
+            host.ok(&format!("kumiki node exec n1 -- kumiki resource call {hits} get")),
+            "42\n"
+        );
+        assert_eq!(host.ok("kumiki run n1.core0 -- uname -n"), "n1\n");
+        let chosen = host.ok("kumiki resource create 'n1.*/counter/more' 1 --choose least-loaded");
+        assert!(chosen.starts_with("n1.core0 0x"), "{chosen}");
+
+        host.ok(r#"kumiki resource create n1.core0/process/long '{"words":["sleep","1000"]}'"#);
+        // A call that blocks, and somebody who watches.
+        host.ok("rm -f news; kumiki resource watch n1.core0 > news 2>&1 & \
+                 until grep -qs 'is here' news; do sleep 0.2; done");
+        host.ok(
+            "kumiki resource call n1.core0/process/long read 60000 > pending 2>&1 < /dev/null & \
+                 until kumiki node exec n1 -- kumiki resource ls --json | tr '{' '\\n' | \
+                 grep process/long | grep -q '\"calls\":1'; do sleep 0.2; done",
+        );
+        host.run(end);
+        host.ok("until grep -q unknown pending && grep -q 'is gone' news && test -s said; do sleep 0.1; done");
+        let pending = host.ok("cat pending");
+        assert!(pending.contains("it has gone before it answered"), "not at once: {pending}");
+        let gone = host.refused(&format!("kumiki resource call {hits} add 1"));
+        assert!(gone.contains("nobody answers"), "{gone}");
+        let said = host.ok("cat said");
+        assert!(said.contains("the places of n1 are gone"), "{said}");
+    }
+    host.ok("kumiki node delete n1 --force");
+    host.leave();
+}

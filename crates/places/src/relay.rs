@@ -1,0 +1,207 @@
+//! The far end of places in another kernel: a program there that passes frames between the sockets of its
+//! places and one stream.
+//!
+//! It holds one connection to each place, so that a place that ends is known at once, and looks for new
+//! ones when something changes in the folder of sockets.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use rustix::fs::{FileType, inotify};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::bundle::{self, FRAMES, Frame, RELAY, Word};
+use crate::error::{Error, Result};
+use crate::sockets::{self, NEWS};
+use crate::wire;
+
+/// Requests that wait for one place to take them, at most. One more is dropped, and whoever has sent it asks
+/// again: a place that takes none is not to hold up the others.
+const MOST_WAITING: usize = 1024;
+
+/// Requests on their way to one place.
+type ToPlace = Sender<(u64, Bytes)>;
+
+/// Places that answer.
+#[derive(Default)]
+struct Places {
+    by_number: HashMap<u32, (String, ToPlace)>,
+    last: u32,
+}
+
+type Shared = Arc<Mutex<Places>>;
+
+fn held(places: &Shared) -> MutexGuard<'_, Places> {
+    places.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes frames of this machine's places at sockets whose names begin with `host` and a dot, until the stream
+/// ends. It is the far end of [`attach`](crate::attach), and runs where the places do: `folder` is where
+/// their sockets are, if that is not where this process has its own.
+///
+/// # Errors
+/// [`Error::Host`]; [`Error::Io`] of the folder of sockets.
+pub async fn relay(
+    host: &str,
+    folder: Option<&Path>,
+    from: impl AsyncRead + Unpin,
+    to: impl AsyncWrite + Unpin,
+) -> Result<()> {
+    crate::serve::check_host(host)?;
+    let own = folder.is_none().then(sockets::folder).transpose()?;
+    let folder = folder.or(own.as_deref()).expect("one of them is there");
+    let (frames, leaving) = channel(FRAMES);
+    let places = Shared::default();
+    tokio::select! {
+        () = take(from, &places) => Ok(()),
+        () = bundle::send(to, leaving) => Ok(()),
+        outcome = look(folder, host, &places, frames) => outcome,
+    }
+}
+
+/// Relays between this process' standard input and output, which are pipes or sockets.
+///
+/// # Errors
+/// As [`relay`]; [`Error::Io`] if they are something else.
+pub async fn relay_stdio(host: &str, folder: Option<&Path>) -> Result<()> {
+    let failed = |what: &str| {
+        let what = format!("passing frames by {what}");
+        move |source| Error::Io { what, source }
+    };
+    let from = std::io::stdin().as_fd().try_clone_to_owned().and_then(input);
+    let to = std::io::stdout().as_fd().try_clone_to_owned().and_then(output);
+    let from = from.map_err(failed("standard input"))?;
+    relay(host, folder, from, to.map_err(failed("standard output"))?).await
+}
+
+/// Reads a pipe or a socket.
+fn input(fd: OwnedFd) -> io::Result<Box<dyn AsyncRead + Unpin>> {
+    Ok(match socket(&fd)? {
+        true => Box::new(stream(fd)?),
+        false => Box::new(pipe::Receiver::from_owned_fd(fd)?),
+    })
+}
+
+/// Writes to a pipe or a socket.
+fn output(fd: OwnedFd) -> io::Result<Box<dyn AsyncWrite + Unpin>> {
+    Ok(match socket(&fd)? {
+        true => Box::new(stream(fd)?),
+        false => Box::new(pipe::Sender::from_owned_fd(fd)?),
+    })
+}
+
+fn socket(fd: &OwnedFd) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode).is_socket())
+}
+
+fn stream(fd: OwnedFd) -> io::Result<UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(fd);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+/// Gives requests to their places, until the stream ends.
+async fn take(from: impl AsyncRead + Unpin, places: &Shared) {
+    let mut from = BufReader::new(from);
+    while let Ok(Some(frame)) = Frame::read(&mut from).await {
+        // One that has gone was told to have.
+        if let Some((_, to)) = held(places).by_number.get(&frame.place) {
+            let _ = to.try_send((frame.number, frame.message));
+        }
+    }
+}
+
+/// Looks for places, now and whenever the folder changes.
+async fn look(folder: &Path, host: &str, places: &Shared, frames: Sender<Frame>) -> Result<()> {
+    let failed =
+        |source: io::Error| Error::Io { what: format!("watching {}", folder.display()), source };
+    let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+    let changes = inotify::init(flags).map_err(|error| failed(error.into()))?;
+    // A socket is a name first, then somebody listens, then others are kept from it.
+    let events = inotify::WatchFlags::CREATE | inotify::WatchFlags::ATTRIB;
+    inotify::add_watch(&changes, folder, events).map_err(|error| failed(error.into()))?;
+    // Read as a pipe is, though it is none.
+    let mut changes = pipe::Receiver::from_owned_fd_unchecked(changes).map_err(failed)?;
+    let prefix = format!("{host}.");
+    loop {
+        for place in sockets::names(folder)? {
+            let is_known = held(places).by_number.values().any(|(name, _)| *name == place);
+            if !place.starts_with(&prefix) || is_known {
+                continue;
+            }
+            let (path, _) = sockets::paths(folder, &place);
+            // Left by a process that was killed, or not yet listened at.
+            let Ok(stream) = UnixStream::connect(path).await else { continue };
+            if sockets::is_trusted(&stream) && !begin(place, stream, places, &frames).await {
+                return Ok(());
+            }
+        }
+        // Which names they are of does not matter.
+        changes.read(&mut [0; 4096]).await.map_err(failed)?;
+    }
+}
+
+/// Tells that a place is there, and passes its frames from now on; whether anybody hears it.
+async fn begin(place: String, stream: UnixStream, places: &Shared, frames: &Sender<Frame>) -> bool {
+    let (to, requests) = channel(MOST_WAITING);
+    // Names that come and go are told to whoever watches, at the near end.
+    let _ = to.try_send((NEWS, Bytes::new()));
+    let number = {
+        let mut places = held(places);
+        places.last += 1;
+        let number = places.last;
+        places.by_number.insert(number, (place.clone(), to));
+        number
+    };
+    if !tell(frames, &Word::There { number, place }).await {
+        return false;
+    }
+    let (places, frames) = (Arc::clone(places), frames.clone());
+    tokio::spawn(async move {
+        pass(number, stream, requests, &frames).await;
+        held(&places).by_number.remove(&number);
+        tell(&frames, &Word::Gone { number }).await;
+    });
+    true
+}
+
+async fn tell(frames: &Sender<Frame>, word: &Word) -> bool {
+    let Ok(message) = wire::message(word) else { return false };
+    frames.send(Frame::new(RELAY, 0, message)).await.is_ok()
+}
+
+/// Passes one place's frames both ways, until it ends.
+async fn pass(
+    place: u32,
+    stream: UnixStream,
+    mut requests: Receiver<(u64, Bytes)>,
+    frames: &Sender<Frame>,
+) {
+    let (from, mut to) = stream.into_split();
+    let write = async {
+        while let Some((number, message)) = requests.recv().await {
+            if sockets::write(&mut to, number, &message).await.is_err() {
+                return;
+            }
+        }
+    };
+    let read = async {
+        let mut from = BufReader::new(from);
+        while let Ok(Some((number, message))) = sockets::read(&mut from).await {
+            if frames.send(Frame::new(place, number, message)).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = read => {}
+        () = write => {}
+    }
+}

@@ -1,0 +1,116 @@
+"""kumiki.place with a place of another process: argument 1."""
+
+import asyncio
+import errno
+import importlib.util
+import pathlib
+import select
+import sys
+import time
+import unittest
+
+# By its file: `import kumiki` would want libkumiki, too, which it does without.
+_file = pathlib.Path(__file__).parents[1] / "kumiki/place.py"
+_spec = importlib.util.spec_from_file_location("kumiki_place", _file)
+place = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(place)
+Gone, NotSent, Places, Refused, Unknown = (
+    place.Gone, place.NotSent, place.Places, place.Refused, place.Unknown,
+)
+
+PLACE = sys.argv.pop(1)
+MINUTE = 60_000
+
+
+def name(unique: str) -> str:
+    return f"{PLACE}/counter/{unique}"
+
+
+class Calls(unittest.TestCase):
+    def setUp(self) -> None:
+        self.places = Places()
+        self.addCleanup(self.places.close)
+        self.unique = f"{self._testMethodName}-{time.monotonic_ns()}"
+        self.name = name(self.unique)
+        self.places.create(self.name, 40)
+
+    def test_by_name(self) -> None:
+        self.assertEqual(self.places.call(self.name, "add", 2), 42)
+        listed = self.places.ls(PLACE, "**/counter/" + self.unique)
+        self.assertEqual([(one["name"], one["state"]) for one in listed], [(self.name, "42")])
+        self.assertIn(PLACE, self.places.places())
+        self.places.destroy(self.name)
+        with self.assertRaises(Refused) as caught:
+            self.places.call(self.name, "get")
+        self.assertEqual(caught.exception.errno, errno.ENOENT)
+
+    def test_errors(self) -> None:
+        with self.assertRaises(Refused) as caught:
+            self.places.create(self.name, 1)
+        self.assertEqual(caught.exception.errno, errno.EEXIST)
+        with self.assertRaises(Gone):
+            self.places.ls("nobody.core0")
+        with self.assertRaises(NotSent):
+            Places("nats://127.0.0.1:1")
+        for call in [
+            lambda: self.places.call("nonsense", "add"),
+            lambda: self.places.call(self.name, "grow"),
+            lambda: self.places.call(self.name + "\0", "add"),
+            lambda: self.places.watch(PLACE, "["),
+        ]:
+            self.assertRaises(ValueError, call)
+
+    def test_started_timed_and_given_up(self) -> None:
+        later = self.places.start(self.name, "later", 10 * MINUTE)
+        self.assertRaises(TimeoutError, later.wait, 0.02)
+        self.assertFalse(later.done())
+        # Others run meanwhile.
+        call = self.places.start(self.name, "get")
+        self.assertEqual(select.select([call], [], [], 60)[0], [call])
+        self.assertTrue(call.done())
+        self.assertEqual((call.wait(), call.wait(0)), (40, 40))
+        self.assertFalse(call.cancel())
+        self.assertTrue(later.cancel())
+        self.assertRaises(ValueError, later.wait)
+        self.assertRaises(Unknown, self.places.call, self.name, "later", 10 * MINUTE, 0.3)
+
+    def test_asyncio(self) -> None:
+        async def several() -> list[int]:
+            later = asyncio.ensure_future(_awaited(self.places.start(self.name, "later", 10 * MINUTE)))
+            calls = [_awaited(self.places.start(self.name, "add", 1)) for _ in range(50)]
+            sums = await asyncio.gather(*calls)
+            later.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await later
+            return sums
+
+        self.assertEqual(sorted(asyncio.run(several())), list(range(41, 91)))
+
+    def test_watch(self) -> None:
+        with self.places.watch(PLACE, "**/counter/w-*") as watch:
+            self.assertEqual(watch.next(60)["news"], "here")
+            self.assertRaises(TimeoutError, watch.next, 0)
+            self.places.create(name("w-" + self.unique), 1)
+            self.assertEqual(select.select([watch], [], [], 60)[0], [watch])
+            news = next(iter(watch))
+            self.assertEqual((news["news"], news["name"]), ("created", name("w-" + self.unique)))
+
+    def test_zz_the_place_s_end(self) -> None:
+        with self.places.watch(PLACE) as watch:
+            later = self.places.start(self.name, "later", 10 * MINUTE, timeout=60)
+            self.assertRaises(TimeoutError, later.wait, 0.3)
+            print("end the place", flush=True)
+            self.assertRaises(Unknown, later.wait)
+            kinds = [watch.next(60)["news"]]
+            while kinds[-1] != "gone":
+                kinds.append(watch.next(60)["news"])
+            self.assertEqual(kinds[0], "here")
+        self.assertRaises(Gone, self.places.call, self.name, "get")
+
+
+async def _awaited(call):
+    return await call
+
+
+if __name__ == "__main__":
+    unittest.main()
