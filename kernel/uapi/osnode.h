@@ -209,4 +209,32 @@ struct osnode_sleep {
    -EAGAIN: woken before it slept; -EOPNOTSUPP: not this kernel, or 5-level page tables */
 #define OSNODE_GUEST_IOC_SLEEP _IO(OSNODE_IOC_TYPE, 14)
 
+/*
+ * Signs of life of the host, in its own memory, for a node that watches it and reads them where
+ * they are; /sys/class/misc/kumiki-osnode-watch/address says where. What a write(2) to the device
+ * brings is for the node to know, all of it by one call. docs/design/node-watchman.md.
+ */
+#define OSNODE_WATCH_DEVICE "/dev/kumiki-osnode-watch"
+#define OSNODE_WATCH_MAGIC 0x686374617764ULL /* "dwatch"; something else: the module has gone */
+#define OSNODE_BEAT_MS 250
+#define OSNODE_WATCH_CPUS 384 /* those beyond are not watched */
+#define OSNODE_TOLD_BYTES 0x8000
+
+enum osnode_watch_state { OSNODE_WATCH_ALIVE = 0, OSNODE_WATCH_PANIC = 1 };
+struct osnode_watch {
+	__u64 magic;
+	__u32 version;
+	__u32 state; /* written last: enum osnode_watch_state */
+	__u32 told; /* counts what was told; the last is text[told % 2] */
+	__u32 text_bytes[2];
+	__u32 cpu, pid; /* of the panic, and its task */
+	__u8 comm[16];
+	__u8 reserved0[12];
+	__u8 message[256]; /* the panic's text, ends in a zero */
+	__u64 ip, sp; /* of the panic's cpu, on its task's stack or one of the cpu's own */
+	__u8 reserved1[688];
+	__u64 beats[OSNODE_WATCH_CPUS]; /* 0x400: each of its cpu alone; 0: it is off line */
+	__u8 text[2][OSNODE_TOLD_BYTES]; /* 0x1000 */
+};
+
 #endif /* KUMIKI_UAPI_OSNODE_H */

@@ -83,6 +83,7 @@ pub(crate) const DEB: &[Package] = &[
 /// for them are not installed: a lab unpacks those into its cache.
 pub(crate) const LAB: &[Package] = &[
     Package { name: "dpkg", reason: "unpacks the packages of a lab's kernels" },
+    Package { name: "makedumpfile", reason: "reads what a node kept of a host that died" },
     Package { name: "qemu-system-x86", reason: "a lab is a machine of it" },
     Package { name: "util-linux", reason: "a lab's QEMU ends with the lab by its setpriv" },
 ];

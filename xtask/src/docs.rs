@@ -48,6 +48,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
             ("Services of nodes", "docs/design/node-services.md"),
             ("Snapshots of nodes", "docs/design/node-snapshots.md"),
             ("PCI functions of nodes", "docs/design/node-pci.md"),
+            ("A node that outlives its host", "docs/design/node-watchman.md"),
         ],
     ),
     (

@@ -27,6 +27,9 @@ impl CommandLine {
             "panic=0",
             // Probing for them switches the host's interrupts off.
             "8250.nr_uarts=0",
+            // Linux claims what is behind its memory, up to 64 MiB, as "RAM buffer": other nodes
+            // and the host, which /dev/mem then refuses to who starts or watches them.
+            "iomem=relaxed",
             // A kernel finds its place by the loader, not by chance.
             "nokaslr",
         ];

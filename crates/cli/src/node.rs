@@ -3,6 +3,7 @@
 mod device;
 mod exec;
 mod top;
+mod watchman;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -84,6 +85,14 @@ enum NodeCommand {
         #[command(flatten)]
         devices: device::Devices,
     },
+    /// Have a node watch this machine's kernel, and keep its memory when it has died
+    ///
+    /// Needs the module osnode-watch here. When this kernel panics, or no cpu of it gives a sign
+    /// of life for a while, the node says so in its log, lists the nodes there, which run on, and
+    /// writes this machine's memory as a vmcore that crash(8) and makedumpfile(8) read: with
+    /// passwords and keys in it. Devices that this machine serves are dead by then: write to a
+    /// disk or by a card that is the node's own (`kumiki node device add --pci`).
+    Watchman(watchman::Args),
     /// Devices that this machine serves a node
     Device(device::Args),
     /// The network that nodes with `--net user` have
@@ -249,6 +258,9 @@ enum NodeCommand {
         /// Start the agent, and again when it has died
         #[arg(long, conflicts_with = "keeps")]
         watches: bool,
+        /// Watch the host
+        #[arg(long, conflicts_with_all = ["keeps", "watches"])]
+        watchman: bool,
         /// Words of the kernel's command line that the kernel does not know
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _unknown: Vec<std::ffi::OsString>,
@@ -342,7 +354,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             let stages = Lent::find(&name)?.restart(how.form(), how.limit())?;
             started(&name, &stages, false)?;
         }
-        NodeCommand::Ls { json } if is_node() => nodes_of(&Lent::list()?, json, None)?,
+        NodeCommand::Ls { json } if is_node() => nodes_of(&watchman::all_here()?, json, None)?,
         NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
         NodeCommand::Start { names, from: Some(from), how, json, .. } => {
             let [name] = &names[..] else {
@@ -409,6 +421,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
         NodeCommand::Top { every, count } => top::run(every, count)?,
+        NodeCommand::Watchman(args) => args.run()?,
         NodeCommand::Device(args) => device::run(args)?,
         NodeCommand::Net(args) => device::net_of_host(&args)?,
         NodeCommand::Cp { from, to } => device::copy(&from, &to)?,
@@ -418,10 +431,11 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Serve { name, taps, .. } => {
             kumiki_node::serve::serve(&name.unwrap_or_default(), taps)?;
         }
-        NodeCommand::Agent { window, keeps, watches, .. } => {
-            let role = match (keeps, watches) {
-                (true, _) => Role::Keeper,
-                (_, true) => Role::Watcher,
+        NodeCommand::Agent { window, keeps, watches, watchman, .. } => {
+            let role = match (keeps, watches, watchman) {
+                (true, ..) => Role::Keeper,
+                (_, true, _) => Role::Watcher,
+                (.., true) => Role::Watchman,
                 _ => Role::Agent,
             };
             kumiki_node::agent::main(window, role)?;

@@ -56,6 +56,7 @@ mod runtime;
 pub mod serve;
 mod service;
 mod watcher;
+mod watchman;
 mod wire;
 
 pub use devices::interface::Address;
@@ -87,8 +88,10 @@ pub use node::keep::Kept;
 pub use node::plugging::DeviceInfo;
 pub use node::session::Session;
 pub use node::usage::Usage;
+pub use node::watchman::Watchman;
 pub use service::{Service, ServiceState};
 pub use watcher::watch;
+pub use watchman::seen_here;
 pub use wire::frame::{Program, Size};
 pub use wire::stages::{LoadParts, Stages};
 pub use wire::vsock;

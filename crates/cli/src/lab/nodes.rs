@@ -8,7 +8,7 @@ use kumiki_lab::{Cache, Config, Talk, kbuild};
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 17] = [
+const SOURCES: [(&str, &str); 18] = [
     ("osnode/Kbuild", include_str!("../../kernel/osnode/Kbuild")),
     ("osnode/bell.h", include_str!("../../kernel/osnode/bell.h")),
     ("osnode/cpu.c", include_str!("../../kernel/osnode/cpu.c")),
@@ -25,6 +25,7 @@ const SOURCES: [(&str, &str); 17] = [
     ("osnode/symbols.h", include_str!("../../kernel/osnode/symbols.h")),
     ("osnode/tree.c", include_str!("../../kernel/osnode/tree.c")),
     ("osnode/virtio.c", include_str!("../../kernel/osnode/virtio.c")),
+    ("osnode/watch.c", include_str!("../../kernel/osnode/watch.c")),
     ("uapi/osnode.h", include_str!("../../kernel/uapi/osnode.h")),
 ];
 
@@ -59,6 +60,7 @@ pub(super) fn equipped(mut config: Config, cache: &Cache) -> Result<Config> {
     config.files.push((module("osnode-guest.ko")?.clone(), guest));
     let devices = of_kernel.join("updates/osnode-virtio.ko");
     config.files.push((module("osnode-virtio.ko")?.clone(), devices));
+    config.modules.push(module("osnode-watch.ko")?.as_path().into());
     config.files.extend(kernel.driver_files(&DRIVERS)?);
     for name in SERVING {
         config.modules.push(name.parse()?);

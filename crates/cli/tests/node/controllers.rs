@@ -46,6 +46,15 @@ pub(super) fn registers(socket: &Path, cpus: u32) -> String {
     said
 }
 
+/// Physical memory of the machine.
+pub(super) fn memory(socket: &Path, address: u64, bytes: u64) -> Vec<u8> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let to = file.path().display();
+    let said = Monitor::open(socket).ask(&format!("pmemsave {address:#x} {bytes:#x} \"{to}\""));
+    assert_eq!(said, "");
+    std::fs::read(file.path()).unwrap()
+}
+
 /// What a line of `info pic` says that lasts.
 fn setting(line: &str) -> Option<String> {
     let mut words = line.split_whitespace();

@@ -8,17 +8,24 @@ use kumiki_lab::{Accelerator, Config};
 use crate::{Host, built};
 
 const DISK_BYTES: u64 = 64 << 20;
+/// Name of the file that is its contents.
+pub(crate) const DISK: &str = "disk";
 /// Address of what is alone behind the first port.
-const NVME: &str = "0000:01:00.0";
+pub(crate) const NVME: &str = "0000:01:00.0";
 const CARD: &str = "0000:02:00.0";
 /// Drivers for a disk of that kind with a file system.
 const DRIVERS: [&str; 3] = ["nvme", "crc32c_generic", "ext4"];
 
 /// A host with an NVMe and a card, each behind a port of its own, and the image `nvme` with drivers
 /// for the former.
-fn host(kernel: &str, folder: &tempfile::TempDir) -> Option<Host> {
-    let disk = folder.path().join("disk");
-    File::create(&disk).unwrap().set_len(DISK_BYTES).unwrap();
+pub(crate) fn host(
+    kernel: &str,
+    folder: &tempfile::TempDir,
+    disk_bytes: u64,
+    more: impl FnOnce(&mut Config),
+) -> Option<Host> {
+    let disk = folder.path().join(DISK);
+    File::create(&disk).unwrap().set_len(disk_bytes).unwrap();
     let drivers = built(kernel).ok()?.kernel.driver_files(&DRIVERS).unwrap();
     let (_, places): (Vec<PathBuf>, Vec<PathBuf>) = drivers.iter().cloned().unzip();
     let host = Host::own(kernel, |config: &mut Config| {
@@ -32,6 +39,7 @@ fn host(kernel: &str, folder: &tempfile::TempDir) -> Option<Host> {
              -device pcie-root-port,id=p2,bus=pcie.0,chassis=2,slot=2 -device e1000e,bus=p2"
         );
         config.qemu.extend(words.split(' ').map(Into::into));
+        more(config);
     })?;
     // The first is the list of what is built in.
     let places: Vec<String> = places[1..].iter().map(|path| path.display().to_string()).collect();
@@ -45,7 +53,7 @@ fn host(kernel: &str, folder: &tempfile::TempDir) -> Option<Host> {
 /// Given, used, killed in the midst of reads, given back: what either has written the other reads.
 fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let Some(host) = host(kernel, &folder) else { return };
+    let Some(host) = host(kernel, &folder, DISK_BYTES, |_| {}) else { return };
     host.ok(
         "mke2fs /dev/nvme0n1 > /dev/null 2>&1; mkdir -p /mnt; mount -t ext4 /dev/nvme0n1 /mnt && \
              dd if=/dev/urandom of=/mnt/ours bs=1M count=4 2> /dev/null",

@@ -25,6 +25,7 @@ mod steps;
 mod systems;
 mod terminal;
 mod typed;
+mod watchman;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

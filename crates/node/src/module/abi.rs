@@ -182,7 +182,32 @@ pub(crate) const SLOT_QUEUES: usize = 0x100;
 pub(crate) const QUEUE_BYTES: usize = 32;
 pub(crate) const SLOT_CONFIG: usize = 0x500;
 
+/// Signs of life of the host, for a node that watches it.
+pub(crate) const WATCH_DEVICE: &str = "/dev/kumiki-osnode-watch";
+pub(crate) const WATCH_MAGIC: u64 = 0x6863_7461_7764;
+pub(crate) const WATCH_PANIC: u32 = 1;
+pub(crate) const BEAT_MS: u64 = 250;
+pub(crate) const WATCH_CPUS: usize = 384;
+pub(crate) const TOLD_BYTES: usize = 0x8000;
+/// Offsets there.
+pub(crate) const WATCH_VERSION: usize = 8;
+pub(crate) const WATCH_STATE: usize = 12;
+pub(crate) const WATCH_TOLD: usize = 16;
+pub(crate) const WATCH_TEXT_BYTES: usize = 20;
+pub(crate) const WATCH_CPU: usize = 28;
+pub(crate) const WATCH_PID: usize = 32;
+pub(crate) const WATCH_COMM: usize = 36;
+pub(crate) const COMM_BYTES: usize = 16;
+pub(crate) const WATCH_MESSAGE: usize = 64;
+pub(crate) const WATCH_IP: usize = 320;
+pub(crate) const WATCH_SP: usize = 328;
+pub(crate) const WATCH_BEATS: usize = 0x400;
+pub(crate) const WATCH_TEXT: usize = 0x1000;
+pub(crate) const WATCH_BYTES: usize = WATCH_TEXT + 2 * TOLD_BYTES;
+
 const _: () = {
+    assert!(WATCH_COMM + COMM_BYTES <= WATCH_MESSAGE);
+    assert!(WATCH_BEATS + 8 * WATCH_CPUS == WATCH_TEXT);
     assert!(BUS_AT + BUS_BYTES + SLOTS * SLOT_BYTES <= kumiki_boot::WINDOW_BYTES as usize);
     assert!(RINGS_AT + CHANNELS * 2 * RING_BYTES <= BUS_AT);
     assert!(SLOT_QUEUES + QUEUES * QUEUE_BYTES == SLOT_CONFIG);
@@ -243,6 +268,8 @@ mod tests {
         assert!((500..=1300).contains(&lines), "osnode.ko has {lines} lines of code");
         let devices = lines_of_code(&source("osnode/virtio.c"));
         assert!((200..=350).contains(&devices), "osnode-virtio.ko has {devices} lines of code");
+        let watch = lines_of_code(&source("osnode/watch.c"));
+        assert!((80..=200).contains(&watch), "osnode-watch.ko has {watch} lines of code");
     }
 
     #[test]
@@ -263,7 +290,13 @@ mod tests {
         assert_eq!(dkms.matches("BUILT_MODULE_NAME").count(), count);
         let version = env!("CARGO_PKG_VERSION");
         assert!(dkms.contains(&format!("PACKAGE_VERSION=\"{version}\"")));
-        for file in ["osnode/device.c", "osnode/guest.c", "osnode/virtio.c", "parasc/device.c"] {
+        for file in [
+            "osnode/device.c",
+            "osnode/guest.c",
+            "osnode/virtio.c",
+            "osnode/watch.c",
+            "parasc/device.c",
+        ] {
             assert!(source(file).contains(&format!("MODULE_VERSION(\"{version}\")")), "{file}");
         }
     }
@@ -302,5 +335,9 @@ mod tests {
         assert_eq!(defined("OSNODE_QUEUES"), QUEUES as u64);
         assert_eq!(defined("OSNODE_CONFIG_BYTES"), CONFIG_BYTES as u64);
         assert_eq!(defined("OSNODE_CONFIG_BIT"), u64::from(CONFIG_BIT));
+        assert_eq!(defined("OSNODE_WATCH_MAGIC"), WATCH_MAGIC);
+        assert_eq!(defined("OSNODE_BEAT_MS"), BEAT_MS);
+        assert_eq!(defined("OSNODE_WATCH_CPUS"), WATCH_CPUS as u64);
+        assert_eq!(defined("OSNODE_TOLD_BYTES"), TOLD_BYTES as u64);
     }
 }

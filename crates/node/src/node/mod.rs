@@ -9,6 +9,7 @@ pub(crate) mod plugging;
 pub(crate) mod session;
 pub(crate) mod usage;
 mod wake;
+pub(crate) mod watchman;
 
 use std::fs::File;
 use std::path::Path;
@@ -36,6 +37,7 @@ use crate::module::holding::Holding;
 use crate::module::{abi, doorbell, sysfs};
 use crate::node::session::{LOG_LOOK, Session};
 use crate::wire::early::{Early, PANIC, StartId};
+use crate::wire::frame::FrameKind;
 use crate::wire::silence::{panicked, silent};
 use crate::wire::stages::{LoadParts, Loading, Stages, timed};
 use crate::wire::window::{Window, has_ended};
@@ -49,6 +51,12 @@ const EARLY_LOOK: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for another node that starts this one.
 const STARTER_LIMIT: Duration = Duration::from_secs(30);
+
+/// Leaves word of the nodes that there are now to those that watch this machine. One that could
+/// not be told knows those of before: this is no reason to undo anything.
+fn tell_watchmen() {
+    let _ = crate::watchman::tell();
+}
 
 /// A node that exists.
 #[derive(Debug)]
@@ -99,6 +107,7 @@ impl Node {
                 return Err(error);
             }
         }
+        tell_watchmen();
         Ok(node)
     }
 
@@ -300,7 +309,9 @@ impl Node {
         self.set_record(&device, &entry, &record)?;
         let image = sysfs::one(Holding::Image, &record.image)?.pieces;
         device.lend()?;
-        let handed = session.hand_over(&Grant { entry, record, image, clocks });
+        let grant = serde_json::to_vec(&Grant { entry, record, image, clocks })
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()));
+        let handed = grant.and_then(|grant| session.hand_over(FrameKind::Lend, &grant));
         if handed.is_err() {
             self.end(&device)?;
         }
@@ -340,6 +351,7 @@ impl Node {
                 let _ = self.set_record(&device, &entry, record);
             }
         })?;
+        tell_watchmen();
         kept.map_or(Ok(()), |record| functions::all_back(&record.pci))
     }
 

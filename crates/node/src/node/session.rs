@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 
 use crate::host::device::Device;
-use crate::host::grant::Grant;
 use crate::host::record::window_of;
 use crate::module::holding::Holding;
 use crate::module::{abi, doorbell, sysfs};
@@ -245,11 +244,9 @@ impl Session {
         }
     }
 
-    /// Has the node keep what it needs to start another one.
-    pub(crate) fn hand_over(&self, grant: &Grant) -> Result<()> {
-        let body = serde_json::to_vec(grant)
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
-        self.send(FrameKind::Lend, &body)?;
+    /// Has the node keep what it needs to start another one, or to watch its host.
+    pub(crate) fn hand_over(&self, kind: FrameKind, body: &[u8]) -> Result<()> {
+        self.send(kind, body)?;
         let begin = Instant::now();
         loop {
             match receive(&self.channel().to_host)? {

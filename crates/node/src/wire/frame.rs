@@ -1,7 +1,8 @@
 //! Frames in a channel's rings, each of a kind and a body.
 //!
 //! ```text
-//!   host -> node   Exec, then any Stdin, StdinEnd, Resize; or Shutdown; or Lend; or Keep
+//!   host -> node   Exec, then any Stdin, StdinEnd, Resize; or Shutdown; or Lend; or Keep;
+//!                  or Watch
 //!   node -> host   Started, any Stdout, Stderr, then Exited or Signalled; or Failed
 //! ```
 
@@ -42,6 +43,9 @@ pub(crate) enum FrameKind {
     /// Sleep, so that the memory can be kept; answered by the word of a node that is kept, or by
     /// Failed.
     Keep = 8,
+    /// Watch the host, an [`Order`](crate::watchman::Order) as JSON, or no more if there is none;
+    /// answered by Exited or Failed.
+    Watch = 9,
     /// The program runs.
     Started = 16,
     Stdout = 17,
@@ -54,7 +58,7 @@ pub(crate) enum FrameKind {
     Failed = 21,
 }
 
-const KINDS: [FrameKind; 13] = [
+const KINDS: [FrameKind; 14] = [
     FrameKind::Exec,
     FrameKind::Stdin,
     FrameKind::StdinEnd,
@@ -62,6 +66,7 @@ const KINDS: [FrameKind; 13] = [
     FrameKind::Resize,
     FrameKind::Lend,
     FrameKind::Keep,
+    FrameKind::Watch,
     FrameKind::Started,
     FrameKind::Stdout,
     FrameKind::Stderr,

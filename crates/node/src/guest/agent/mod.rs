@@ -14,6 +14,7 @@ mod root;
 mod sleep;
 mod streams;
 mod users;
+mod watching;
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions};
@@ -35,6 +36,7 @@ use crate::host::record::Record;
 use crate::image::initramfs;
 use crate::memory::Memory;
 use crate::module::{abi, doorbell};
+use crate::watchman;
 use crate::wire::window::Window;
 use crate::wire::{AGENT, time_stamp};
 use crate::{Error, ErrorKind, Result};
@@ -69,6 +71,8 @@ pub enum Role {
     Keeper,
     /// Starts the agent again, where the first process is somebody else's.
     Watcher,
+    /// Watches the host.
+    Watchman,
 }
 
 impl Role {
@@ -77,6 +81,7 @@ impl Role {
             Role::Agent => None,
             Role::Keeper => Some("--keeps"),
             Role::Watcher => Some("--watches"),
+            Role::Watchman => Some("--watchman"),
         }
     }
 }
@@ -86,9 +91,10 @@ impl Role {
 pub fn main(window: u64, role: Role) -> Result<()> {
     match role {
         _ if getpid().is_init() => first_process(window),
-        Role::Agent => serve(),
+        Role::Agent => serve(window),
         Role::Keeper => keeper::keep(),
         Role::Watcher => watch(window, true),
+        Role::Watchman => watchman::keep(PATH, &log),
     }
 }
 
@@ -186,7 +192,8 @@ fn log(text: &str) {
     }
 }
 
-fn serve() -> Result<()> {
+fn serve(at: u64) -> Result<()> {
+    watching::begin(at);
     let bell = open()?;
     let window = Arc::new(shared(&bell)?);
     if !window.is_one() {

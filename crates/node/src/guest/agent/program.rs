@@ -15,6 +15,7 @@ use super::ending::Telling;
 use super::root;
 use super::sleep::{self, Talks, Turn};
 use super::streams::{Streams, would_block};
+use super::watching;
 use crate::guest::lent;
 use crate::module::{abi, doorbell};
 use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, STAYS, Size, receive};
@@ -88,6 +89,10 @@ impl Talk<'_> {
                 Some((FrameKind::Exec, body)) => return self.run(&body).map(|()| Wish::Done),
                 Some((FrameKind::Lend, body)) => {
                     lent::keep(&body)?;
+                    return self.send(FrameKind::Exited, &0u32.to_le_bytes()).map(|_| Wish::Done);
+                }
+                Some((FrameKind::Watch, body)) => {
+                    watching::take(&body)?;
                     return self.send(FrameKind::Exited, &0u32.to_le_bytes()).map(|_| Wish::Done);
                 }
                 Some((FrameKind::Shutdown, _)) => {

@@ -1,0 +1,55 @@
+//! `kumiki node watchman`: a node that outlives this machine's kernel.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kumiki_node::{Lent, Node, NodeInfo, Watchman, is_node, seen_here};
+
+use super::duration;
+use crate::output;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The node, which runs
+    name: String,
+    /// Write the vmcore there: a file or a disk in the node, which is overwritten, or tcp:HOST:PORT
+    #[arg(long, value_name = "PLACE")]
+    to: Option<String>,
+    /// Take this machine's kernel for dead when no cpu of it gave a sign for so long
+    #[arg(long, value_parser = duration, default_value = "10s", value_name = "TIME")]
+    after: Duration,
+    /// Have the node run this line of shell at last, e.g. `kumiki node start web`, of a node that
+    /// is lent to it
+    #[arg(long, value_name = "LINE")]
+    then: Option<String>,
+    /// Watch no more
+    #[arg(long, conflicts_with_all = ["to", "after", "then"])]
+    off: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<()> {
+        ensure!(!is_node(), "this is a node: kumiki node watchman is for its host");
+        let node = Node::find(&self.name)?;
+        if self.off {
+            return Ok(node.watch_no_more()?);
+        }
+        let place = self.to.clone();
+        node.watch(&Watchman { after: self.after, to: self.to, then: self.then })?;
+        output::talk(format_args!(
+            "node {} watches this machine; its memory goes {} when it dies",
+            self.name,
+            place.map_or("nowhere".to_owned(), |place| format!("to {place} there"))
+        ));
+        Ok(())
+    }
+}
+
+/// In a node: those that it may start, and all others if it watches its host.
+pub(super) fn all_here() -> Result<Vec<NodeInfo>> {
+    let mut all = Lent::list()?;
+    let others = seen_here()?;
+    all.extend(others.into_iter().filter(|node| node.lent_to.is_none()));
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
