@@ -23,14 +23,14 @@ use crate::{Error, ErrorKind, Result};
 const PAGE: u64 = 4096;
 /// Read, and written, at a time.
 const CHUNK: usize = 1 << 20;
-/// Of the note NT_PRSTATUS on x86-64: its length, and where its numbers and registers are.
+/// Layout of the note NT_PRSTATUS on x86-64: its length, and where its numbers and registers are.
 const STATUS_BYTES: usize = 336;
 const STATUS_PID: usize = 32;
 const STATUS_REGISTERS: usize = 112;
 /// Registers there, 8 bytes each.
 const IP: usize = 16;
 const SP: usize = 19;
-/// What begins a place that is a connection.
+/// Beginning of a place that is a connection.
 const TCP: &str = "tcp:";
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 

@@ -67,7 +67,7 @@ fn segments(ram: &[Piece], free: &[Piece]) -> Vec<Piece> {
     }
 }
 
-/// What the kernel says of itself, and a status of each cpu that was on line, of which that of
+/// Vmcoreinfo, and a status of each cpu that was on line, of which that of
 /// the panic is known.
 fn notes(signs: &Signs, death: &Death, told: &Told) -> Vec<u8> {
     let mut notes = Vec::new();

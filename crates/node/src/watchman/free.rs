@@ -9,7 +9,7 @@ use super::vmcoreinfo::Vmcoreinfo;
 use crate::Result;
 
 const PAGE: u64 = 4096;
-/// Of a section's word: it has page structures; below are other flags.
+/// Flag of a section's word: it has page structures; below are other flags.
 const HAS_MAP: u64 = 2;
 const FLAGS: u64 = PAGE - 1;
 /// Larger than any kernel's largest block.
@@ -113,7 +113,10 @@ fn look(
             let order =
                 u64::from_le_bytes(one[layout.order_offset..][..8].try_into().expect("8 bytes"));
             // What the host left half done is not believed.
-            if kind == layout.buddy && order < ORDERS && (page + n as u64) % (1 << order) == 0 {
+            if kind == layout.buddy
+                && order < ORDERS
+                && (page + n as u64).is_multiple_of(1 << order)
+            {
                 let pages = 1 << order;
                 found.push(Piece { address: (page + n as u64) * PAGE, bytes: pages * PAGE });
                 skip = n as u64 + pages;

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 const FOLDER: &str = "/run/kumiki";
 const ORDER: &str = "/run/kumiki/watchman.json";
-/// The same, once it was carried out.
+/// Order that was carried out.
 const DONE: &str = "/run/kumiki/watchman.done";
 /// Physical memory; the host's is not this kernel's own.
 const MEMORY: &str = "/dev/mem";

@@ -14,7 +14,7 @@ const MEMORY: &str = "/dev/mem";
 
 /// Mapped at a time: page tables for more would take the node's own memory.
 const WINDOW_BYTES: u64 = 8 << 20;
-/// So many of them: a walk of page tables looks at five places in turn.
+/// Number of mappings that are kept: a walk of page tables looks at five places in turn.
 const WINDOWS: usize = 8;
 
 /// Bytes by their physical address.
@@ -38,7 +38,7 @@ pub(super) struct HostMemory {
 }
 
 impl HostMemory {
-    /// Of these ranges alone: what is between them are devices, which reading may upset.
+    /// Opens it, for these ranges alone: what is between them are devices, which reading may upset.
     pub(super) fn new(ram: Vec<Piece>) -> Result<Self> {
         let device = OpenOptions::new().read(true).open(MEMORY);
         let device = device.map_err(|error| Error::file(MEMORY, error))?;

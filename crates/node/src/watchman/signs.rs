@@ -38,7 +38,7 @@ pub(super) struct Panic {
 }
 
 impl Signs {
-    /// Of a mapping of the page.
+    /// Takes a mapping of the page.
     pub(super) fn of(memory: Memory) -> Result<Self> {
         assert!(memory.bytes() >= abi::WATCH_BYTES, "signs have {:#x} bytes", abi::WATCH_BYTES);
         let signs = Signs { memory };
@@ -96,7 +96,7 @@ impl Signs {
         String::from_utf8_lossy(&bytes[..end]).trim_end().to_owned()
     }
 
-    /// What the host last told.
+    /// Reads the last word of the host.
     pub(super) fn told(&self) -> Result<Told> {
         loop {
             let told = self.memory.u32(abi::WATCH_TOLD).load(Ordering::Acquire);
@@ -114,7 +114,7 @@ impl Signs {
     }
 }
 
-/// What the signs of some time mean.
+/// Meaning of the signs of some time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Alive,
@@ -149,7 +149,7 @@ impl Death {
 pub(super) struct Patience {
     looks: u32,
     after: Duration,
-    /// Of each cpu: its last beat, and how many looks ago it was new.
+    /// By cpu: its last beat, and how many looks ago it was new.
     cpus: Vec<(u64, u32)>,
 }
 

@@ -23,14 +23,14 @@ const HEAD_BYTES: u64 = 1 << 20;
 /// Name of the note that `crash` and `makedumpfile` begin with.
 pub(super) const VMCOREINFO: &[u8] = b"VMCOREINFO";
 
-/// What a dump of the host is made of.
+/// Description of the host, by which its dump is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Told {
     pub(super) vmcoreinfo: String,
-    /// What is added to a physical address where the host's kernel has all memory.
+    /// Offset added to a physical address where the host's kernel has all memory.
     pub(super) direct_map: u64,
     pub(super) ram: Vec<Piece>,
-    /// Of that: nodes and images, which are not the host's.
+    /// Parts of that: nodes and images, which are not the host's.
     pub(super) apart: Vec<Piece>,
     pub(super) nodes: Vec<sysfs::Status>,
 }

@@ -36,7 +36,7 @@ impl<'a> Vmcoreinfo<'a> {
         value.ok_or_else(|| lacks(key))
     }
 
-    /// The same of what not every kernel has.
+    /// Value of a key that not every kernel has.
     pub(super) fn value_or(&self, key: &str, otherwise: u64) -> u64 {
         self.value(key).unwrap_or(otherwise)
     }
