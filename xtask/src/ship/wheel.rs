@@ -23,10 +23,14 @@ assert asyncio.run(aside()) == b'aside'
 print(sys.version.split()[0], kumiki.check_output(['echo', 'fine']))
 ";
 
+/// Debian's, for which its packages pip, setuptools and wheel are: another one may stand before it in
+/// PATH.
+const PYTHON: &str = "/usr/bin/python3";
+
 /// Makes the wheel around a library that was built before.
 pub(super) fn wheel(library: &Path, folder: &Path) -> Result<PathBuf> {
     let platform = platform(&needed_glibc(library)?);
-    let mut pip = program("python3", ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]);
+    let mut pip = program(PYTHON, ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]);
     pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder).arg(root().join("python"));
     run(pip.env("KUMIKI_LIBRARY", library).env("KUMIKI_WHEEL_PLATFORM", &platform))?;
     let made = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
@@ -92,7 +96,7 @@ fn python(version: &str) -> Option<String> {
 /// Asks pip for an installation on another C library, which it refuses by the wheel's name.
 fn refused_on_musl(wheel: &Path) -> Result<()> {
     let folder = tempfile::tempdir().context("a folder that stays empty")?;
-    let mut pip = program("python3", ["-m", "pip", "install", "--no-index", "--no-deps"]);
+    let mut pip = program(PYTHON, ["-m", "pip", "install", "--no-index", "--no-deps"]);
     pip.args(["--only-binary=:all:", "--platform", "musllinux_1_2_x86_64", "--target"]);
     let output = pip.arg(folder.path()).arg(wheel).output().context("running pip")?;
     let said = String::from_utf8_lossy(&output.stderr);
