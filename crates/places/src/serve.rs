@@ -395,9 +395,19 @@ impl Post {
         for Waits { payload, to, .. } in self.waiting.take_all() {
             let _ = to.respond(Ok(self.site.give_up(&payload))).await;
         }
-        let _ = self.service.stop().await;
-        // What was answered leaves; a server that is not there keeps nobody.
-        let _ = tokio::time::timeout(LAST, self.client.flush()).await;
+        let Post { site, client, requests, service, .. } = self;
+        let _ = service.stop().await;
+        drop(requests);
+        // That is told by a task of its own.
+        tokio::task::yield_now().await;
+        let end = async {
+            // What was answered leaves. Then a question whose answer comes behind: whoever asks
+            // from here on is told by the server that nobody is here.
+            let _ = client.flush().await;
+            let _ = is_answered(&client, &format!("{SUBJECT}{}", site.name)).await;
+        };
+        // A server that is not there keeps nobody.
+        let _ = tokio::time::timeout(LAST, end).await;
         Ok(())
     }
 
