@@ -291,7 +291,7 @@ fn console(host: &Host) {
     host.ok("kumiki node device add n1 --console");
     let lines = |n: u32| {
         host.ok(&format!(
-            "{UNTIL} 'echo from node {n} > /dev/hvc0' && exit 0; sleep 0.2; done; false"
+            "{UNTIL} '[ -c /dev/hvc0 ] && echo from node {n} > /dev/hvc0' && exit 0; sleep 0.2; done; false"
         ));
         let read = "timeout 20 head -n 1 /run/kumiki-node/n1.console0 | tr -d '\\r'";
         assert_eq!(host.ok(read), format!("from node {n}\n"));
