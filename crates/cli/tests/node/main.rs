@@ -51,7 +51,7 @@ const SERVING: [&str; 9] = [
     // Of a disk whose reads fail.
     "loop",
 ];
-const DRIVERS: [&str; 9] = [
+const DRIVERS: [&str; 10] = [
     "virtio_ring",
     "virtio",
     "virtio_net",
@@ -61,6 +61,7 @@ const DRIVERS: [&str; 9] = [
     "virtiofs",
     "vmw_vsock_virtio_transport",
     "virtio_rng",
+    "virtio_console",
 ];
 
 /// Every cpu of a host whose nodes are gone.
