@@ -11,12 +11,11 @@ use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::backend::{Backend, Description, F_EVENT_IDX, F_VERSION_1, NodeMemory, Ring, fd};
-use super::queue::{Outcome, ROUND, Server, drain, queue, ready};
-use crate::{Error, ErrorKind, Result};
+use super::queue::{Outcome, ROUND, Server, both, drain, ready};
+use crate::Result;
 
 pub(super) const ID: u32 = 3;
 const QUEUE_SIZE: u16 = 64;
-const RECEIVE: u16 = 0;
 /// Bytes at a time; a driver offers a page.
 const BYTES: usize = 4096;
 
@@ -75,16 +74,7 @@ impl Ends {
         accepted: u64,
         rings: Vec<Ring>,
     ) -> Result<Self> {
-        let (mut receive, mut transmit) = (None, None);
-        for ring in rings {
-            let queue = queue(&ring, accepted)?;
-            let side = if ring.index == RECEIVE { &mut receive } else { &mut transmit };
-            *side = Some((queue, ring));
-        }
-        let (Some(receive), Some(transmit)) = (receive, transmit) else {
-            let text = "a console without both of its queues";
-            return Err(Error::refused(ErrorKind::Protocol, text));
-        };
+        let (receive, transmit) = both("console", rings, accepted)?;
         Ok(Ends { terminal, memory, receive, transmit, room: false })
     }
 

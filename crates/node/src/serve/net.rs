@@ -14,12 +14,11 @@ use vmm_sys_util::eventfd::EventFd;
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring, fd,
 };
-use super::queue::{Outcome, Server, drain, queue, ready};
+use super::queue::{Outcome, Server, both, drain, ready};
 use super::tap::{self, Link};
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
 
 const QUEUE_SIZE: u16 = 256;
-const RECEIVE: u16 = 0;
 const HEADER_BYTES: usize = 12;
 /// Where the header says how many buffers a frame is in.
 const BUFFERS_AT: usize = 10;
@@ -89,18 +88,7 @@ impl Mover {
         accepted: u64,
         rings: Vec<Ring>,
     ) -> Result<Self> {
-        let (mut receive, mut transmit) = (None, None);
-        for ring in rings {
-            let queue = queue(&ring, accepted)?;
-            let side = if ring.index == RECEIVE { &mut receive } else { &mut transmit };
-            *side = Some((queue, ring));
-        }
-        let (Some(receive), Some(transmit)) = (receive, transmit) else {
-            return Err(Error::refused(
-                ErrorKind::Protocol,
-                "a network card without both of its queues",
-            ));
-        };
+        let (receive, transmit) = both("network card", rings, accepted)?;
         let merges = accepted & tap::F_MRG_RXBUF != 0;
         let (frame, outgoing) = (vec![0; FRAME_BYTES], vec![0; FRAME_BYTES]);
         Ok(Mover { tap, memory, receive, transmit, merges, frame, waiting: 0, outgoing })

@@ -39,6 +39,24 @@ pub(super) fn queue(ring: &Ring, accepted: u64) -> Result<Queue> {
     Ok(queue)
 }
 
+/// Queues of a device that has one for the node's input, the first, and one for its output.
+pub(super) fn both(
+    name: &str,
+    rings: Vec<Ring>,
+    accepted: u64,
+) -> Result<((Queue, Ring), (Queue, Ring))> {
+    let (mut receive, mut transmit) = (None, None);
+    for ring in rings {
+        let queue = queue(&ring, accepted)?;
+        let side = if ring.index == 0 { &mut receive } else { &mut transmit };
+        *side = Some((queue, ring));
+    }
+    receive.zip(transmit).ok_or_else(|| {
+        let text = format!("a {name} without both of its queues");
+        Error::refused(ErrorKind::Protocol, text)
+    })
+}
+
 /// Answers what is in the queue, `round` requests at most: a driver that adds more all the time
 /// would else keep who stops the device waiting. `answer` says how many bytes of the node's memory
 /// it has written. Whether there may be more.
