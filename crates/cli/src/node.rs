@@ -168,6 +168,9 @@ enum NodeCommand {
         name: String,
         /// Node that may start it, and that runs
         to: String,
+        /// It may start it from this snapshot, too, which `kumiki node keep` made of the node
+        #[arg(long, value_name = "SNAPSHOT")]
+        from: Option<String>,
     },
     /// Run a command in a node
     ///
@@ -341,21 +344,28 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Start { names, kernel, from, no_wait, how, json, .. } if is_node() => {
             ensure!(
-                kernel.is_none() && from.is_none() && !no_wait && names.len() == 1,
-                "a node starts one other node, from the image that it was lent with, and waits \
-                 for it: no --kernel, no --from, no --no-wait"
+                kernel.is_none() && !no_wait && names.len() == 1,
+                "a node starts one other node, from the image or the snapshot that it was lent \
+                 with, and waits for it: no --kernel, no --no-wait"
             );
             let name = &names[0];
-            let stages = Lent::find(name)?.start(how.form(), how.limit())?;
+            let lent = Lent::find(name)?;
+            let stages = match from {
+                Some(from) => lent.start_snapshot(&from, false, how.limit())?,
+                None => lent.start(how.form(), how.limit())?,
+            };
             started(name, &stages, json)?;
         }
         NodeCommand::Restart { name, from, how } if is_node() => {
-            ensure!(from.is_none(), "a node starts another one from its image: no --from");
-            let stages = Lent::find(&name)?.restart(how.form(), how.limit())?;
+            let lent = Lent::find(&name)?;
+            let stages = match from {
+                Some(from) => lent.start_snapshot(&from, true, how.limit())?,
+                None => lent.restart(how.form(), how.limit())?,
+            };
             started(&name, &stages, false)?;
         }
         NodeCommand::Ls { json } if is_node() => nodes_of(&watchman::all_here()?, json, None)?,
-        NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
+        NodeCommand::Lend { name, to, from } => Node::find(&name)?.lend(&to, from.as_deref())?,
         NodeCommand::Start { names, from: Some(from), how, json, .. } => {
             let [name] = &names[..] else {
                 bail!("--from starts the one node that the snapshot was taken of")

@@ -53,6 +53,8 @@ pub struct NodeInfo {
     pub command_line: Option<String>,
     /// The node that may start it, if it is lent.
     pub lent_to: Option<String>,
+    /// The snapshot that the other one may start it from.
+    pub lent_snapshot: Option<String>,
     /// Process that works on it; 0 if none does.
     pub owner: u32,
     /// How it is kept up, if some process does.
@@ -111,6 +113,7 @@ pub(crate) fn described(
         bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
         memory: entry.pieces.iter().map(sysfs::range).collect(),
         lent_to: record.and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
+        lent_snapshot: record.and_then(|record| record.lent_snapshot.clone()).filter(|_| is_lent),
         command_line: record.map(|record| record.command_line.clone()),
         image: record.map(|record| record.image.clone()),
         owner: entry.owner,
@@ -142,8 +145,10 @@ impl Users {
     }
 
     pub(crate) fn lent_of(&self, image: &str) -> Vec<String> {
-        let uses =
-            |node: &&NodeInfo| node.image.as_deref() == Some(image) && node.lent_to.is_some();
+        let uses = |node: &&NodeInfo| {
+            let from = [&node.image, &node.lent_snapshot];
+            node.lent_to.is_some() && from.iter().any(|name| name.as_deref() == Some(image))
+        };
         self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
     }
 }

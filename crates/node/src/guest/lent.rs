@@ -1,6 +1,6 @@
 //! In a node: another node, which the host has lent to this one, and its start
-//! from here. The image and the other's memory are read and written where they
-//! are; the host takes no part.
+//! from here. The image, or a snapshot, and the other's memory are read and written where
+//! they are; the host takes no part.
 //!
 //! ```text
 //!   NOT_LENT --host: LEND--> LENT --here--> STARTING --here--> LENT --host: STOP--> NOT_LENT
@@ -22,6 +22,8 @@ use rustix::fs::{FlockOperation, flock};
 use crate::host::grant::Grant;
 use crate::host::record::{Record, window_of};
 use crate::image::load;
+use crate::image::snapshot::Snapshot;
+use crate::image::snapshot::lead_in::lead_in;
 use crate::image::{Image, KernelForm};
 use crate::listing::{self, NodeInfo};
 use crate::memory::Memory;
@@ -29,7 +31,7 @@ use crate::module::sysfs::{RUNNING, Status};
 use crate::module::{abi, doorbell, requests};
 use crate::wire::early::StartId;
 use crate::wire::silence::silent;
-use crate::wire::stages::{Loading, Stages, timed};
+use crate::wire::stages::{LoadParts, Loading, Stages, timed};
 use crate::wire::window::{Window, has_ended, meaning};
 use crate::{Error, ErrorKind, Result};
 
@@ -143,15 +145,40 @@ impl Lent {
     /// Copies the image into its memory, starts its first cpu and waits until
     /// its agent answers. One that runs is refused.
     pub fn start(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
-        self.begin(form, false, limit)
+        self.begin(&From::Image(form), false, limit)
     }
 
     /// As [`start`](Self::start), also of one that runs, which ends without a word.
     pub fn restart(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
-        self.begin(form, true, limit)
+        self.begin(&From::Image(form), true, limit)
     }
 
-    fn begin(&self, form: KernelForm, again: bool, limit: Duration) -> Result<Stages> {
+    /// Copies the snapshot's pages into its memory, has its kernel go on there and waits until
+    /// its agent answers. The host has lent the node with this snapshot. With `again` also one
+    /// that runs, which ends without a word.
+    pub fn start_snapshot(&self, name: &str, again: bool, limit: Duration) -> Result<Stages> {
+        let Grant { entry, record, snapshot, .. } = &self.grant;
+        if record.lent_snapshot.as_deref() != Some(name) {
+            let with = record.lent_snapshot.as_deref();
+            return Err(Error::refused(
+                ErrorKind::NotFound,
+                format!(
+                    "node {node} was lent {}: kumiki node lend {node} NODE --from {name} on the \
+                     host, NODE being this one",
+                    with.map_or("without a snapshot".into(), |with| format!(
+                        "with snapshot {with}"
+                    )),
+                    node = entry.name
+                ),
+            ));
+        }
+        let memory = Memory::map(self.memory.as_fd(), snapshot, false)?;
+        let snapshot = Snapshot::of(name, memory, None)?;
+        snapshot.suits(entry, record)?;
+        self.begin(&From::Snapshot(Box::new(snapshot)), again, limit)
+    }
+
+    fn begin(&self, from: &From, again: bool, limit: Duration) -> Result<Stages> {
         let name = &self.grant.entry.name;
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Error::refused(
@@ -168,7 +195,7 @@ impl Lent {
             }
             return Err(not_lent(name));
         }
-        let started = self.load_and_start(form, again);
+        let started = self.load_and_start(from, again);
         self.window.settle();
         let (loaded, begin, execute) = started?;
         while self.window.word() != abi::WORD_READY {
@@ -182,12 +209,8 @@ impl Lent {
     }
 
     /// The load phase, when the first interrupt was sent, and how long that took.
-    fn load_and_start(
-        &self,
-        form: KernelForm,
-        again: bool,
-    ) -> Result<(Loading, Instant, Duration)> {
-        let Grant { entry, record, image, clocks } = &self.grant;
+    fn load_and_start(&self, from: &From, again: bool) -> Result<(Loading, Instant, Duration)> {
+        let entry = &self.grant.entry;
         let word = self.window.word();
         let runs = word != abi::WORD_SILENT && !has_ended(word);
         if runs && !again {
@@ -208,20 +231,47 @@ impl Lent {
             self.window.say(abi::WORD_STOPPED);
             doorbell::ring(&guest).map_err(failed)?;
         }
-        let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
         let mut loading = Loading::since(Instant::now());
-        let image = Image::of(&record.image, map(image, false)?, image)?;
-        let origin = image.origin(form)?;
-        let plan = timed(&mut loading.parts.plan_ms, || {
-            load::plan(entry, record, &origin, *clocks, StartId::now())
-        })?;
-        load::load(|piece| map(&[piece], true), entry, &plan, &origin, &mut loading.parts)?;
+        match from {
+            From::Image(form) => self.load_image(*form, &mut loading.parts)?,
+            From::Snapshot(snapshot) => self.load_snapshot(snapshot, &mut loading.parts)?,
+        }
         let loaded = loading.done();
         self.window.renew();
         let begin = Instant::now();
         requests::guest_start(&guest, window).map_err(failed)?;
         Ok((loaded, begin, begin.elapsed()))
     }
+
+    fn map(&self, pieces: &[Piece], writable: bool) -> Result<Memory> {
+        Memory::map(self.memory.as_fd(), pieces, writable)
+    }
+
+    fn load_image(&self, form: KernelForm, parts: &mut LoadParts) -> Result<()> {
+        let Grant { entry, record, image, clocks, .. } = &self.grant;
+        let image = Image::of(&record.image, self.map(image, false)?, image)?;
+        let origin = image.origin(form)?;
+        let plan = timed(&mut parts.plan_ms, || {
+            load::plan(entry, record, &origin, *clocks, StartId::now())
+        })?;
+        load::load(|piece| self.map(&[piece], true), entry, &plan, &origin, parts)
+    }
+
+    fn load_snapshot(&self, snapshot: &Snapshot, parts: &mut LoadParts) -> Result<()> {
+        let (places, header) = (snapshot.places(), &snapshot.header);
+        let memory = self.map(places.pieces(), true)?;
+        timed(&mut parts.copy_kernel_ms, || snapshot.load(&memory))?;
+        let kernel = (header.wake, header.tables);
+        timed(&mut parts.plan_ms, || {
+            lead_in(&self.grant.entry, &self.window, (&memory, &places), kernel)
+        })
+    }
+}
+
+/// Contents of its memory at a start.
+enum From {
+    Image(KernelForm),
+    Snapshot(Box<Snapshot>),
 }
 
 fn not_lent(name: &str) -> Error {
@@ -257,8 +307,8 @@ mod tests {
         window.set_record(record_of(starter).as_bytes());
         window.settle();
         let file = || tempfile::tempfile().unwrap();
-        let grant =
-            Grant { entry, record, image: vec![], clocks: Clocks { tsc_khz: 1, pm_timer: None } };
+        let clocks = Clocks { tsc_khz: 1, pm_timer: None };
+        let grant = Grant { entry, record, image: vec![], snapshot: vec![], clocks };
         Lent { grant, file: file(), memory: file(), window }
     }
 
@@ -280,6 +330,17 @@ mod tests {
             (info.bytes, &info.memory[..]),
             (256 << 20, &["0x40000000-0x50000000".to_owned()][..])
         );
+    }
+
+    #[test]
+    fn a_snapshot_that_it_was_not_lent_with_is_refused_by_name() {
+        let start = |lent: &Lent| lent.start_snapshot("warm", false, Duration::ZERO);
+        let said = start(&lent_to("n1")).unwrap_err().to_string();
+        assert!(said.contains("n2 was lent without a snapshot: kumiki node lend n2"), "{said}");
+        let mut lent = lent_to("n1");
+        lent.grant.record.lent_snapshot = Some("cold".into());
+        let said = start(&lent).unwrap_err().to_string();
+        assert!(said.contains("with snapshot cold") && said.contains("--from warm"), "{said}");
     }
 
     #[test]

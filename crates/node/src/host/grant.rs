@@ -14,5 +14,8 @@ pub(crate) struct Grant {
     pub(crate) record: Record,
     /// Where its image is.
     pub(crate) image: Vec<Piece>,
+    /// Where the snapshot is that its record names.
+    #[serde(default)]
+    pub(crate) snapshot: Vec<Piece>,
     pub(crate) clocks: Clocks,
 }

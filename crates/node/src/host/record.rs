@@ -28,6 +28,9 @@ pub struct Record {
     /// The node that starts it, if the host has left that to another one.
     #[serde(default)]
     pub lent_to: Option<String>,
+    /// The snapshot that the other one may start it from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent_snapshot: Option<String>,
     /// Devices that its host serves it.
     #[serde(default)]
     pub devices: Vec<Assigned>,
@@ -59,6 +62,7 @@ impl Record {
             cpus,
             command_line: spec.command_line.clone(),
             lent_to: None,
+            lent_snapshot: None,
             devices,
             init: spec.init.clone(),
             started_from: None,

@@ -29,6 +29,7 @@ use crate::image::ingredients::Ingredients;
 use crate::image::initramfs::Base;
 use crate::image::load;
 use crate::image::origin::Origin;
+use crate::image::snapshot::Snapshot;
 use crate::image::{Image, KernelForm};
 use crate::listing::NodeInfo;
 use crate::memory::Memory;
@@ -276,9 +277,9 @@ impl Node {
     }
 
     /// Leaves starting it, now and again, to another node, which copies the
-    /// image and sends the interrupts itself: `kumiki node start` there. Ends
-    /// with [`stop`](Self::stop).
-    pub fn lend(&self, starter: &str) -> Result<()> {
+    /// image, or this snapshot of the node, and sends the interrupts itself:
+    /// `kumiki node start` there. Ends with [`stop`](Self::stop).
+    pub fn lend(&self, starter: &str, snapshot: Option<&str>) -> Result<()> {
         if starter == self.name {
             return Err(Error::refused(
                 ErrorKind::Invalid,
@@ -301,15 +302,26 @@ impl Node {
                 ),
             ));
         }
+        if let Some(name) = snapshot {
+            let snapshot = Snapshot::open(name)?;
+            snapshot.runs()?;
+            snapshot.suits(&entry, &record)?;
+            wake::is_of_its_image(&snapshot, &self.name, &record)?;
+        }
         record.lent_to = Some(starter.to_owned());
+        record.lent_snapshot = snapshot.map(str::to_owned);
         let image = Image::open(&record.image)?;
         let clocks = Clocks::of_host()?;
         // What would be refused there is refused here.
         load::plan(&entry, &record, &image.origin(KernelForm::Vmlinux)?, clocks, StartId::now())?;
         self.set_record(&device, &entry, &record)?;
         let image = sysfs::one(Holding::Image, &record.image)?.pieces;
+        let snapshot = match snapshot {
+            Some(name) => sysfs::one(Holding::Image, name)?.pieces,
+            None => Vec::new(),
+        };
         device.lend()?;
-        let grant = serde_json::to_vec(&Grant { entry, record, image, clocks })
+        let grant = serde_json::to_vec(&Grant { entry, record, image, snapshot, clocks })
             .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()));
         let handed = grant.and_then(|grant| session.hand_over(FrameKind::Lend, &grant));
         if handed.is_err() {

@@ -26,6 +26,8 @@ const GRACE: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(120);
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
+/// The pause after three starts that did not last.
+const COLD: Duration = Duration::from_secs(4);
 
 type States = Arc<Mutex<BTreeMap<String, ServiceState>>>;
 
@@ -71,6 +73,12 @@ pub fn watch(
         }
     });
     Ok(())
+}
+
+/// The snapshot to start from after a pause: one that brings the same end back again and again
+/// is left alone until the node was steady.
+fn warm(from: Option<&str>, pause: Duration) -> Option<&str> {
+    from.filter(|_| pause < COLD)
 }
 
 /// Sleeps, unless it is the end.
@@ -212,9 +220,18 @@ impl Kept {
             return;
         }
         self.say("starting", Some(why.to_owned()));
-        let started = ended
-            .and_then(|()| Node::find(&self.name))
-            .and_then(|node| node.start_kept(self.from.as_deref(), START_LIMIT).map(drop));
+        let from = warm(self.from.as_deref(), pause);
+        if let Some(cold) = self.from.as_deref().filter(|_| from.is_none()) {
+            told(&self.name, &format!("it does not last from snapshot {cold}: now from its image"));
+        }
+        let started = ended.and_then(|()| Node::find(&self.name)).and_then(|node| {
+            // One that is not there yet is nothing to tell.
+            let why_not = from.and_then(|from| node.why_not(from));
+            if let Some(error) = why_not.filter(|error| error.kind() != ErrorKind::NotFound) {
+                told(&self.name, &format!("it starts from its image: {error}"));
+            }
+            node.start_kept(from, START_LIMIT).map(drop)
+        });
         self.state.restarts += u64::from(!first);
         match started {
             Ok(()) => {
@@ -226,5 +243,24 @@ impl Kept {
                 self.say("waiting", Some(error.to_string()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_that_ends_again_and_again_makes_way_for_the_image() {
+        let (mut backoff, begin) = (Backoff::default(), Instant::now());
+        let mut next = |at| warm(Some("warm"), backoff.down(at)).is_some();
+        assert_eq!(
+            [next(begin), next(begin), next(begin), next(begin)],
+            [true, true, false, false]
+        );
+        backoff.up(begin);
+        let mut next = |at| warm(Some("warm"), backoff.down(at)).is_some();
+        assert!(next(begin + Duration::from_secs(60)));
+        assert_eq!(warm(None, Duration::ZERO), None);
     }
 }

@@ -11,6 +11,7 @@
 //! there, or not at all.
 
 pub(crate) mod file;
+pub(crate) mod lead_in;
 pub(crate) mod pages;
 
 use std::sync::atomic::Ordering;
