@@ -75,6 +75,7 @@ pub(super) const GAINS: &[Gain] = &[
     gain("CAP_SYS_ADMIN", ""),
     gain("CAP_SYS_RAWIO", ""),
     gain("memory hot-remove", ""),
+    gain("watchman", ""),
 ];
 
 /// Where a thing stands among them.

@@ -48,7 +48,13 @@ fn the_machine_is_examined() {
 fn nodes_and_the_lab_are_spoken_of() {
     let home = Home::new();
     let said = home.prints(&["doctor"]);
-    for thing in ["module osnode [node]", "kernel headers [node]", "QEMU [lab]", "KVM [lab]"] {
+    for thing in [
+        "module osnode [node]",
+        "watchman [node]",
+        "kernel headers [node]",
+        "QEMU [lab]",
+        "KVM [lab]",
+    ] {
         assert!(said.contains(thing), "{thing} in {said}");
     }
 }

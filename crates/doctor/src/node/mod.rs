@@ -1,6 +1,7 @@
 //! What kernel modules and OS nodes need of the host.
 
 mod privilege;
+mod watchman;
 
 use crate::finding::{Finding, Topic};
 use crate::host::Host;
@@ -39,6 +40,7 @@ pub(crate) fn findings(host: &Host) -> Vec<Finding> {
         cpu_hotplug(host),
         memory_hotplug(host),
         osnode(kumiki_node::low_slices()),
+        watchman::finding(host),
     ]);
     findings
 }

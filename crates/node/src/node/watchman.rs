@@ -24,6 +24,8 @@ pub struct Watchman {
     pub after: Duration,
     /// File or disk in the node, or `tcp:HOST:PORT`, that the host's memory is written to.
     pub to: Option<String>,
+    /// `udp:HOST:PORT` that hears what it says, a line each.
+    pub say: Option<String>,
     /// A line of shell that the node runs after that.
     pub then: Option<String>,
 }
@@ -55,8 +57,8 @@ impl Node {
         let digits = text.trim().trim_start_matches("0x");
         let address = u64::from_str_radix(digits, 16)
             .map_err(|_| Error::Protocol(format!("{ADDRESS} holds {text:?}")))?;
-        let Watchman { after, to, then } = watchman.clone();
-        let order = Order { address, after, to, then };
+        let Watchman { after, to, say, then } = watchman.clone();
+        let order = Order { address, after, to, say, then };
         let body = serde_json::to_vec(&order)
             .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         Session::open(self.name())?.hand_over(FrameKind::Watch, &body)

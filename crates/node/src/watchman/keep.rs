@@ -13,6 +13,7 @@ use super::nodes;
 use super::order::{self, Order};
 use super::signs::{Death, LOOK, Patience, Signs, Verdict};
 use super::told::Told;
+use super::voice::Voice;
 use crate::{Error, Result};
 
 /// Locked by who watches: an agent that has died may have left one.
@@ -27,7 +28,13 @@ pub(crate) fn keep(path: &str, log: &dyn Fn(&str)) -> Result<()> {
         .map_err(|error| Error::os(format!("locking {LOCK}"), error))?;
     // Whatever memory its node lacks, this is what the node is for.
     let _ = fs::write("/proc/self/oom_score_adj", "-1000");
+    let to_log = log;
     while let Some(order) = Order::read()? {
+        let voice = Voice::to(order.say.as_deref());
+        let log: &dyn Fn(&str) = &|text| {
+            to_log(text);
+            voice.say(text, to_log);
+        };
         let signs = match order.signs() {
             Ok(signs) => signs,
             Err(error) => {

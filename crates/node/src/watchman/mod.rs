@@ -23,6 +23,7 @@ mod signs;
 mod tables;
 mod told;
 mod vmcoreinfo;
+mod voice;
 
 pub(crate) use keep::keep;
 pub use nodes::seen_here;

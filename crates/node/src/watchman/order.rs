@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::core_file::Place;
 use super::signs::Signs;
+use super::voice::Voice;
 use crate::memory::Memory;
 use crate::module::abi;
 use crate::{Error, Result};
@@ -30,6 +31,9 @@ pub(crate) struct Order {
     pub(crate) after: Duration,
     /// File, disk or `tcp:HOST:PORT` that the vmcore is written to.
     pub(crate) to: Option<String>,
+    /// `udp:HOST:PORT` that hears what it says.
+    #[serde(default)]
+    pub(crate) say: Option<String>,
     /// A line of shell, run at the end.
     pub(crate) then: Option<String>,
 }
@@ -71,6 +75,7 @@ pub(crate) fn accept(body: &[u8]) -> Result<()> {
     }
     let order = parse(body)?;
     order.to.as_deref().map_or(Ok(()), Place::check)?;
+    order.say.as_deref().map_or(Ok(()), Voice::check)?;
     order.signs()?.told()?;
     fs::create_dir_all(FOLDER).map_err(|error| Error::file(FOLDER, error))?;
     let new = Path::new(ORDER).with_extension("new");
