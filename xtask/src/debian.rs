@@ -82,6 +82,7 @@ pub(crate) const DEB: &[Package] = &[
 /// The same for tests in machines of their own. Kernels, headers and compilers
 /// for them are not installed: a lab unpacks those into its cache.
 pub(crate) const LAB: &[Package] = &[
+    Package { name: "crash", reason: "finds its way in what a node kept of a host that died" },
     Package { name: "dpkg", reason: "unpacks the packages of a lab's kernels" },
     Package { name: "makedumpfile", reason: "reads what a node kept of a host that died" },
     Package { name: "qemu-system-x86", reason: "a lab is a machine of it" },

@@ -174,6 +174,23 @@ impl Kernel {
         self.modules()?.files(names)
     }
 
+    /// The same uncompressed with all its symbols, for `crash` and other debuggers: of a package
+    /// of almost a gigabyte, downloaded if the cache has it not.
+    pub fn symbols(&self, cache: &Cache, talk: Talk<'_>) -> Result<PathBuf> {
+        let package = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        let malformed = || Error::malformed(&package, "it is no package's name and version");
+        let (name, rest) = package.split_once('_').ok_or_else(malformed)?;
+        let (version, _) = rest.rsplit_once('_').ok_or_else(malformed)?;
+        let place = cache.folder().join("symbols").join(&*package);
+        let _alone = cache.lock(&format!("symbols-{package}"))?;
+        if !place.exists() {
+            let path = format!("./usr/lib/debug/boot/vmlinux-{}", self.version);
+            let archive = Archive::new(cache, talk, &self.name.release);
+            archive.one_file((&format!("{name}-dbg"), version), &path, &place)?;
+        }
+        Ok(place)
+    }
+
     /// The modules of its package.
     pub(crate) fn modules(&self) -> Result<Modules> {
         let usr = self.folder.join("usr/lib/modules").join(&self.version);

@@ -3,7 +3,7 @@
 
 mod sources;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -59,6 +59,29 @@ impl<'a> Archive<'a> {
     pub(crate) fn renewed(&self, package: &str) -> Result<PathBuf> {
         let _alone = self.cache.lock(&format!("{}-{package}", self.release))?;
         self.fetch(package)
+    }
+
+    /// Brings one file of a package in this version to `to`, without the rest of it.
+    pub(crate) fn one_file(
+        &self,
+        (package, version): (&str, &str),
+        path: &str,
+        to: &Path,
+    ) -> Result<()> {
+        self.refresh()?;
+        let work = self.cache.scratch()?;
+        self.talk.say(format_args!("downloading {package} of Debian {}", self.release));
+        let mut command = self.apt("apt-get");
+        command.args(["download", &format!("{package}={version}")]).current_dir(work.path());
+        self.finish(&mut command, package)?;
+        let deb = debs(work.path())?.pop().ok_or_else(|| self.lacks(package, "nothing came"))?;
+        self.talk.say(format_args!("unpacking {path}"));
+        let half = work.path().join("half");
+        let file = File::create(&half).map_err(Error::file("writing", &half))?;
+        take(&deb, path, file).map_err(|reason| self.lacks(package, reason))?;
+        let folder = to.parent().expect("it is below the cache");
+        fs::create_dir_all(folder).map_err(Error::file("making", folder))?;
+        fs::rename(&half, to).map_err(Error::file("writing", to))
     }
 
     /// The package that a meta-package such as `linux-image-amd64` stands for:
@@ -274,6 +297,23 @@ fn debs(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(Error::file("reading", folder))?;
     let paths = entries.flatten().map(|entry| entry.path());
     Ok(paths.filter(|path| path.extension().is_some_and(|e| e == "deb")).collect())
+}
+
+/// Writes a file of a package, by its path there, to `to`; why not.
+fn take(deb: &Path, path: &str, to: File) -> std::result::Result<(), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let mut all = tied("dpkg-deb");
+    all.arg("--fsys-tarfile").arg(deb).stdin(Stdio::null()).stderr(Stdio::null());
+    let mut all = all.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let from = all.stdout.take().expect("it is a pipe");
+    let mut one = tied("tar");
+    // The first of this name is the only one: what follows is not read.
+    one.args(["--extract", "--to-stdout", "--occurrence=1", path]).stdin(from).stdout(to);
+    let output = one.stderr(Stdio::piped()).output().map_err(failed)?;
+    // Its pipe may have ended before it.
+    let _ = all.wait();
+    let said = String::from_utf8_lossy(&output.stderr);
+    output.status.success().then_some(()).ok_or_else(|| format!("{path}: {}", said.trim()))
 }
 
 fn unpack(deb: &Path, target: &Path) -> Result<()> {
