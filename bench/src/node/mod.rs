@@ -1,10 +1,10 @@
-//! OS nodes: starts from a disk and from memory, programs in a node, whole lives of nodes, memory
+//! OS nodes: starts from a disk and from memory, of services and idle nodes, programs in a node, whole lives of nodes, memory
 //! taken. Runs in a machine that has the module and an image `deb`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use kumiki_measure::bench::Row;
 
 mod container;
@@ -14,6 +14,7 @@ mod life;
 pub(crate) mod peer;
 mod reserve;
 mod start;
+mod warm;
 
 /// The image that is there.
 const IMAGE: &str = "deb";
@@ -23,8 +24,9 @@ const NODE: &str = "bench";
 /// Everything, or what `only` names; `folder` is on a disk.
 pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Row>> {
     type Part = (&'static str, fn(&Path, usize) -> Result<Vec<Row>>);
-    const PARTS: [Part; 4] = [
+    const PARTS: [Part; 5] = [
         ("start", start::rows),
+        ("warm", warm::rows),
         ("life", life::rows),
         ("reserve", reserve::rows),
         ("devices", devices::rows),
@@ -32,7 +34,7 @@ pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Ro
     let known = |name: &&str| PARTS.iter().any(|(part, _)| part == name);
     ensure!(
         only.iter().all(known),
-        "the bench node has start, life, reserve and devices, not {only:?}"
+        "the bench node has start, warm, life, reserve and devices, not {only:?}"
     );
     let mut rows = Vec::new();
     for (_, part) in PARTS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
@@ -49,4 +51,14 @@ fn run(words: &[&str]) -> Result<()> {
     let status = command.status().with_context(|| format!("running {name}"))?;
     ensure!(status.success(), "{words:?}: {status}");
     Ok(())
+}
+
+/// Serves a node that this program has started, as `kumiki node serve` does.
+pub(crate) fn serve(words: &[&str]) -> Result<()> {
+    match *words {
+        ["--worker"] => Ok(kumiki_node::serve::work()?),
+        [name] => Ok(kumiki_node::serve::serve(name, false)?),
+        [name, "--taps"] => Ok(kumiki_node::serve::serve(name, true)?),
+        _ => bail!("node serve {words:?}: a node's name, and maybe --taps, or --worker"),
+    }
 }

@@ -179,6 +179,10 @@ mod tests {
             row("start", "disk", 5000.0),
             row("start", "resident_elf", 2500.0),
             row("start", "snapshot", 300.0),
+            row("start", "resident_http", 3000.0),
+            row("start", "snapshot_http", 450.0),
+            row("idle_wake", "kumiki", 600.0),
+            row("idle_wake", "snapshot_http", 400.0),
             Row { unit: "MiB".to_owned(), ..row("snapshot_bytes", "kept", 90.0) },
             row("exec_true", "kumiki", 30.0),
             row("exec_true", "host", 10.0),
@@ -214,6 +218,8 @@ mod tests {
         assert_eq!(broken(set("load", "resident", 26.0)), ["0.260 ×"]);
         assert_eq!(broken(set("start", "resident_elf", 2600.0)), ["0.520 ×"]);
         assert_eq!(broken(set("start", "snapshot", 310.0)), ["0.124 ×"]);
+        assert_eq!(broken(set("start", "snapshot_http", 460.0)), ["0.153 ×"]);
+        assert_eq!(broken(set("idle_wake", "kumiki", 610.0)), ["1.525 ×"]);
         assert_eq!(broken(set("snapshot_bytes", "kept", 91.0)), ["91.000 MiB"]);
         assert_eq!(broken(set("exec_true", "kumiki", 31.0)), ["3.100 ×"]);
         assert_eq!(broken(set("ping", "kumiki", 260.0)), ["2.600 ×"]);
