@@ -17,16 +17,17 @@ const CARD: &str = "0000:02:00.0";
 const DRIVERS: [&str; 3] = ["nvme", "crc32c_generic", "ext4"];
 
 /// A host with an NVMe and a card, each behind a port of its own, and the image `nvme` with drivers
-/// for the former.
+/// for the former, and `others`.
 pub(crate) fn host(
     kernel: &str,
     folder: &tempfile::TempDir,
-    disk_bytes: u64,
+    (disk_bytes, others): (u64, &[&str]),
     more: impl FnOnce(&mut Config),
 ) -> Option<Host> {
     let disk = folder.path().join(DISK);
     File::create(&disk).unwrap().set_len(disk_bytes).unwrap();
-    let drivers = built(kernel).ok()?.kernel.driver_files(&DRIVERS).unwrap();
+    let of_nodes = [&DRIVERS[..], others].concat();
+    let drivers = built(kernel).ok()?.kernel.driver_files(&of_nodes).unwrap();
     let (_, places): (Vec<PathBuf>, Vec<PathBuf>) = drivers.iter().cloned().unzip();
     let host = Host::own(kernel, |config: &mut Config| {
         config.accelerator = Accelerator::OneThread;
@@ -53,7 +54,7 @@ pub(crate) fn host(
 /// Given, used, killed in the midst of reads, given back: what either has written the other reads.
 fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let Some(host) = host(kernel, &folder, DISK_BYTES, |_| {}) else { return };
+    let Some(host) = host(kernel, &folder, (DISK_BYTES, &[]), |_| {}) else { return };
     host.ok(
         "mke2fs /dev/nvme0n1 > /dev/null 2>&1; mkdir -p /mnt; mount -t ext4 /dev/nvme0n1 /mnt && \
              dd if=/dev/urandom of=/mnt/ours bs=1M count=4 2> /dev/null",

@@ -155,7 +155,7 @@ fn a_service_that_ends_is_back_from_its_snapshot() {
     const FILE: &str = "[image.deb]\nkernel = \"/boot/vmlinux\"\n\
                         guest_module = \"osnode-guest.ko\"\n\
                         [node.n1]\nimage = \"deb\"\nmemory = \"256M\"\nrestart = true\n\
-                        start = { from = \"warm\" }\n";
+                        health = \"exec:test ! -e /tmp/ill\"\nstart = { from = \"warm\" }\n";
     let Some(host) = Host::shared(Kind::Debian12) else { return };
     host.ok(&format!("printf '{}' > m.toml", FILE.replace('\n', "\\n")));
     // There is none yet.
@@ -171,6 +171,14 @@ fn a_service_that_ends_is_back_from_its_snapshot() {
     assert_eq!(host.ok(&format!("({is_back}) 2> /dev/null")), "before\n");
     let said = host.ok("cat watched");
     assert!(said.contains("it has ended: panic"), "{said}");
+    // Its kernel runs, and its service does not do what it is for.
+    host.ok("until kumiki node ls | grep -q 'ready, restarts: 1'; do sleep 0.2; done; \
+             kumiki node exec n1 -- sh -c 'rm /tmp/said; touch /tmp/ill'");
+    assert_eq!(host.ok(&format!("({is_back}) 2> /dev/null")), "before\n");
+    let said = host.ok("cat watched");
+    assert!(said.contains("it is not healthy: "), "{said}");
+    host.ok("kumiki node exec n1 -- test ! -e /tmp/ill; kumiki node restart n1 --from warm");
+    assert_eq!(host.ok(HAS), "before\n");
     host.ok("kill $(cat watch.pid)");
     // Another image: none of the snapshot's, which does not keep the node from starting.
     host.ok("kumiki node delete n1 --force; kumiki image rm warm");
