@@ -31,6 +31,8 @@ pub(crate) const CAPI: &[Package] = &[
     Package { name: "gcc", reason: "the interface for C is tested by programs in C" },
     Package { name: "git", reason: "it tells what an installation leaves in a clone" },
     Package { name: "libc6-dev", reason: "the C library's headers, for the same" },
+    Package { name: "librocksdb-dev", reason: "the file system for RocksDB is built against it" },
+    Package { name: "make", reason: "builds that" },
     Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
     Package { name: "python3", reason: "the package for Python is tested in it" },
     Package { name: "python3-pip", reason: "that package is installed by it" },
@@ -40,6 +42,7 @@ pub(crate) const CAPI: &[Package] = &[
         name: "libpython3.11-testsuite | libpython3.13-testsuite",
         reason: "CPython's own tests of subprocess hold for the package for Python",
     },
+    Package { name: "rocksdb-tools", reason: "db_bench and ldb run on that file system" },
     Package { name: "valgrind", reason: "a program with libkumiki runs in it" },
 ];
 

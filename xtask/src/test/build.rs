@@ -134,7 +134,7 @@ fn job(built: Built<'_>, parts: &[Part]) -> Result<Option<(bool, Job)>> {
 
 /// The job that runs a program's ignored tests, if it has any.
 fn long_job(built: &Built<'_>) -> Result<Option<(bool, Job)>> {
-    if !matches!(built.part, Part::Workspace | Part::Lab) {
+    if !matches!(built.part, Part::Workspace | Part::Lab | Part::Capi) {
         return Ok(None);
     }
     let words = ["--ignored", "--skip", FOR_A_MACHINE];

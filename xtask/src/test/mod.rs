@@ -32,6 +32,9 @@ pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
     for part in &parts {
         debian::install(part.packages())?;
     }
+    if parts.contains(&Part::Long) {
+        debian::install(Part::Capi.packages())?;
+    }
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     // Fetching what aarch64 needs may take minutes, of the network and not of a cpu.
     let cross = parts.contains(&Part::Cross).then(|| thread::spawn(aarch64::tests));

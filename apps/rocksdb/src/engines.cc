@@ -1,0 +1,99 @@
+#include "engines.h"
+
+#include <sys/syscall.h>
+
+#include <cstdio>
+#include <mutex>
+#include <vector>
+
+namespace kumiki {
+
+namespace {
+
+// As many requesters as an engine takes. A program with more threads that read has a second.
+constexpr uint32_t LANES = 61;
+// Reads that are outstanding at a time, of all iterators.
+constexpr uint32_t SLOTS = 1024;
+
+parasc_engine *create()
+{
+	static const uint16_t allowed[] = {SYS_pread64, SYS_sync_file_range};
+	parasc_config config = PARASC_CONFIG_INIT;
+	config.requesters = LANES;
+	config.slots = SLOTS;
+	config.allowed = allowed;
+	config.allowed_num = sizeof(allowed) / sizeof(allowed[0]);
+	parasc_engine *engine = nullptr;
+	if (parasc_create(&engine, &config) < 0) {
+		fprintf(stderr, "kumiki: reads are made one after the other: %s\n", kumiki_last_error());
+		return nullptr;
+	}
+	return engine;
+}
+
+// Engines with requesters, the first of which takes requests.
+class Engines {
+public:
+	Engines() : engines_{create()}
+	{
+	}
+
+	parasc_engine *first() const
+	{
+		return engines_.front();
+	}
+
+	// A requester of the calling thread's in whichever engine has room, or null.
+	parasc_requester *requester()
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		for (parasc_engine *engine : engines_) {
+			parasc_requester *requester = nullptr;
+			if (engine && parasc_requester_create(engine, &requester) == 0)
+				return requester;
+		}
+		parasc_requester *requester = nullptr;
+		parasc_engine *more = engines_.front() ? create() : nullptr;
+		if (more) {
+			engines_.push_back(more);
+			parasc_requester_create(more, &requester);
+		}
+		return requester;
+	}
+
+private:
+	std::mutex mutex_;
+	// Never empty; the first, which is read without the lock, stays where it is said to be.
+	std::vector<parasc_engine *> engines_;
+};
+
+Engines &engines()
+{
+	static Engines *all = new Engines;
+	return *all;
+}
+
+} // namespace
+
+parasc_engine *first_engine()
+{
+	static parasc_engine *first = engines().first();
+	return first;
+}
+
+Lane &Lane::of_this_thread()
+{
+	static thread_local Lane lane;
+	return lane;
+}
+
+Lane::Lane() : requester_(engines().requester())
+{
+}
+
+Lane::~Lane()
+{
+	parasc_requester_destroy(requester_);
+}
+
+} // namespace kumiki

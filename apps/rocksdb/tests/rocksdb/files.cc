@@ -1,0 +1,191 @@
+// A file of kumiki:// tells of its end and of errors as RocksDB's own does.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <rocksdb/version.h>
+
+#include "check.h"
+
+using namespace rocksdb;
+
+static const size_t SECTOR = 4096;
+// No whole number of sectors.
+static const size_t LENGTH = 10 * SECTOR + 1234;
+
+struct Buffer {
+	explicit Buffer(size_t size) : bytes(static_cast<char *>(aligned_alloc(SECTOR, size)))
+	{
+	}
+	~Buffer()
+	{
+		free(bytes);
+	}
+	char *bytes;
+};
+
+static std::unique_ptr<FSRandomAccessFile> open_in(FileSystem &system, const std::string &path,
+                                                   bool direct)
+{
+	FileOptions options;
+	options.use_direct_reads = direct;
+	std::unique_ptr<FSRandomAccessFile> file;
+	OK(system.NewRandomAccessFile(path, options, &file, nullptr));
+	return file;
+}
+
+static FSReadRequest request_at(uint64_t offset, size_t length, char *scratch)
+{
+	FSReadRequest request;
+	request.offset = offset;
+	request.len = length;
+	request.scratch = scratch;
+	return request;
+}
+
+static void same(const FSReadRequest &one, const FSReadRequest &other)
+{
+	if (one.status.ToString() != other.status.ToString())
+		fprintf(stderr, "%lu: %s, and posix: %s\n", static_cast<unsigned long>(one.offset),
+		        one.status.ToString().c_str(), other.status.ToString().c_str());
+	CHECK(one.status.ToString() == other.status.ToString());
+	CHECK(one.result == other.result);
+}
+
+// Reads at these places by both, at once and ahead; gives what posix has said of the last.
+static IOStatus compare(FileSystem &ours, FileSystem &theirs, const std::string &path, bool direct,
+                        const std::vector<uint64_t> &offsets)
+{
+	auto one = open_in(ours, path, direct), other = open_in(theirs, path, direct);
+	CHECK(one->use_direct_io() == direct && other->use_direct_io() == direct);
+	Buffer first(offsets.size() * 2 * SECTOR), second(offsets.size() * 2 * SECTOR);
+	std::vector<FSReadRequest> mine, its, ahead;
+	for (size_t at = 0; at < offsets.size(); at++) {
+		size_t from = at * 2 * SECTOR;
+		mine.push_back(request_at(offsets[at], 2 * SECTOR, first.bytes + from));
+		its.push_back(request_at(offsets[at], 2 * SECTOR, second.bytes + from));
+	}
+	OK(one->MultiRead(mine.data(), mine.size(), IOOptions(), nullptr));
+	OK(other->MultiRead(its.data(), its.size(), IOOptions(), nullptr));
+	for (size_t at = 0; at < offsets.size(); at++)
+		same(mine[at], its[at]);
+
+	for (size_t at = 0; at < offsets.size(); at++) {
+		void *handle = nullptr;
+		IOHandleDeleter deleter;
+		bool called = false;
+		FSReadRequest request = request_at(offsets[at], 2 * SECTOR, first.bytes);
+#if ROCKSDB_MAJOR >= 9
+		auto told = [&](FSReadRequest &done, void *argument) {
+#else
+		auto told = [&](const FSReadRequest &done, void *argument) {
+#endif
+			CHECK(argument == &called && !called);
+			called = true;
+			same(done, its[at]);
+		};
+		OK(one->ReadAsync(request, IOOptions(), told, &called, &handle, &deleter, nullptr));
+		// A direct read is never over at once.
+		CHECK(called == (handle == nullptr) && !(direct && called));
+		if (handle) {
+			std::vector<void *> handles{handle};
+			OK(ours.Poll(handles, 1));
+			CHECK(called);
+			deleter(handle);
+		}
+	}
+	return its.back().status;
+}
+
+// A read ahead that is not wanted any more: called back for once, as aborted.
+static void aborted(FileSystem &ours, const std::string &path)
+{
+	auto file = open_in(ours, path, true);
+	Buffer buffer(SECTOR);
+	int told = 0;
+#if ROCKSDB_MAJOR >= 9
+	auto tell = [&](FSReadRequest &done, void *) {
+#else
+	auto tell = [&](const FSReadRequest &done, void *) {
+#endif
+		CHECK(done.status.IsAborted());
+		told++;
+	};
+	void *handle = nullptr;
+	IOHandleDeleter deleter;
+	FSReadRequest request = request_at(0, SECTOR, buffer.bytes);
+	OK(file->ReadAsync(request, IOOptions(), tell, nullptr, &handle, &deleter, nullptr));
+	std::vector<void *> handles{handle};
+	OK(ours.AbortIO(handles));
+	OK(ours.Poll(handles, 1));
+	CHECK(told == 1);
+	deleter(handle);
+}
+
+static IOStatus written(FileSystem &system, const std::string &path)
+{
+	FileOptions options;
+	options.bytes_per_sync = SECTOR;
+	std::unique_ptr<FSWritableFile> file;
+	OK(system.NewWritableFile(path, options, &file, nullptr));
+	IOStatus status = file->Append(std::string(LENGTH, 'x'), IOOptions(), nullptr);
+	if (status.ok())
+		status = file->RangeSync(0, SECTOR, IOOptions(), nullptr);
+	if (status.ok())
+		status = file->RangeSync(SECTOR, SECTOR, IOOptions(), nullptr);
+	if (status.ok())
+		status = file->Sync(IOOptions(), nullptr);
+	file->Close(IOOptions(), nullptr).PermitUncheckedError();
+	return status;
+}
+
+// Puts a file system of two sectors there, which only this process sees.
+static bool make_small(const std::string &path)
+{
+	mkdir(path.c_str(), 0700);
+	int spaces = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER;
+	bool made = unshare(spaces) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+	            mount("none", path.c_str(), "tmpfs", 0, "size=8k") == 0;
+	if (!made)
+		perror("left out: writes to a full file system, which cannot be mounted here");
+	return made;
+}
+
+int main(int, char **argv)
+{
+	std::string small = std::string(argv[1]) + "/small";
+	// Before there are threads.
+	bool is_small = make_small(small);
+	auto ours = file_system("kumiki://"), theirs = file_system("posix://");
+	std::string path = std::string(argv[1]) + "/file";
+	OK(written(*ours, path));
+	for (bool direct : {false, true}) {
+		// Amid it, over its end, and from sectors beyond it.
+		OK(compare(*ours, *theirs, path, direct,
+		           {0, 4 * SECTOR, 2 * SECTOR, 9 * SECTOR, 10 * SECTOR, 11 * SECTOR, 90 * SECTOR}));
+		OK(compare(*ours, *theirs, path, direct, {SECTOR}));
+	}
+	aborted(*ours, path);
+
+	// EIO where nothing is mapped, of a file system that knows no tries.
+	CHECK(compare(*ours, *theirs, "/proc/self/mem", false, {0, 64 * SECTOR, SECTOR}).IsIOError());
+	// ENOSPC.
+	if (is_small) {
+		IOStatus full = written(*ours, small + "/full"), its = written(*theirs, small + "/full");
+		CHECK(full.IsNoSpace() && full.ToString() == its.ToString());
+	}
+	// ENOENT.
+	std::unique_ptr<FSRandomAccessFile> none;
+	IOStatus missing = ours->NewRandomAccessFile(path + "s", FileOptions(), &none, nullptr);
+	CHECK(missing.IsPathNotFound() && !none);
+#if ROCKSDB_MAJOR >= 9
+	int64_t operations = 0;
+	ours->SupportedOps(operations);
+	CHECK(operations >> FSSupportedOps::kAsyncIO & 1);
+#endif
+}
