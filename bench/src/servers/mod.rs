@@ -1,9 +1,10 @@
 //! Servers and async programs: calls that are tried first, beside plain ones, tokio's and
-//! io_uring's, and static files beside nginx.
+//! io_uring's, static files beside nginx, and RocksDB's MultiGet.
 
 mod calls;
 mod client;
 mod folder;
+mod multiget;
 mod plain;
 mod program;
 mod ranges;
@@ -24,12 +25,13 @@ pub(crate) const PLAIN: &str = "plain-server";
 type Cases = (&'static [&'static str], fn(Pair) -> Result<Vec<Row>>);
 
 /// The cases, in the order in which they are measured.
-const CASES: [Cases; 5] = [
+const CASES: [Cases; 6] = [
     (&["submit_cached"], calls::submit),
     (&["tokio_read_at"], calls::read_at),
     (&["tokio_ranges"], ranges::rows),
     (&["web_warm_cpu"], web::warm),
     (&["web_mix_hot_p99", "web_mix_cold_rate"], web::mix),
+    (&["rocksdb_multiget_direct", "rocksdb_multiget_warm"], multiget::rows),
 ];
 
 /// Measures all, or the cases in `only` if it names some.

@@ -1,12 +1,15 @@
 //! Servers and async programs beside nginx, tokio and io_uring, measured by `bench/`, and what
 //! they promise of it.
 
+use std::fs;
+
 use anyhow::Result;
 
 use super::judge::{Bound, Figures, KUMIKI, measured, of};
 use super::{Must, Outcome, Row, promises};
+use crate::capi::{self, Place};
 use crate::debian::{self, Package};
-use crate::run::{cargo, run};
+use crate::run::{cargo, program, run, target_folder};
 
 /// What the peers of the whole bench need to be built and run.
 const PACKAGES: &[Package] = &[
@@ -16,6 +19,9 @@ const PACKAGES: &[Package] = &[
     Package { name: "libtbb-dev", reason: "and oneTBB" },
     Package { name: "nginx", reason: "static files are measured beside it" },
     Package { name: "util-linux", reason: "servers are bound to a cpu by its taskset" },
+    Package { name: "librocksdb-dev", reason: "its MultiGet is measured" },
+    Package { name: "liburing-dev", reason: "by io_uring, too" },
+    Package { name: "pkg-config", reason: "the file system for RocksDB finds libkumiki by it" },
 ];
 
 /// Measures every subject, or these cases; with `judge` says whether the promises hold.
@@ -23,11 +29,30 @@ pub(super) fn servers(judge: bool, cases: &[String]) -> Result<Outcome> {
     debian::install(PACKAGES)?;
     // Not among the programs of all benches, whose features it would change.
     run(&mut cargo("build --profile dist --locked --package kumiki-httpd"))?;
+    if cases.is_empty() || cases.iter().any(|case| case.starts_with("rocksdb_")) {
+        rocksdb()?;
+    }
     let mut outcome = measured("servers", cases)?;
     if judge {
         outcome.musts = musts(&Figures(&outcome.rows));
     }
     Ok(outcome)
+}
+
+/// Builds the file system for RocksDB, and the program that measures it, beside the bench's own.
+fn rocksdb() -> Result<()> {
+    let built = target_folder()?.join("dist");
+    let prefix = built.join("rocksdb-capi");
+    capi::install(&Place { staging: None, prefix: prefix.clone(), libdir: None }, "dist")?;
+    let mut make = program("make", ["-C", "apps/rocksdb", "-j2"]);
+    make.arg(format!("BUILD={}", built.join("rocksdb").display()));
+    run(make.arg(format!("KUMIKI={}", prefix.display())))?;
+    let library = "libkumiki-rocksdb.so";
+    fs::copy(built.join("rocksdb").join(library), built.join(library))?;
+    let mut compiler = program("g++", ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
+    compiler.args(["bench/rocksdb/multiget.cc", "bench/rocksdb/io_uring.cc", "-o"]);
+    compiler.arg(built.join("rocksdb-multiget"));
+    run(compiler.args(["-lrocksdb", "-luring", "-pthread"]))
 }
 
 const HOT: &str = "web_mix_hot_p99";
@@ -79,12 +104,17 @@ mod tests {
             row("tokio_ranges", KUMIKI, 20_000, 10.0),
             row("tokio_ranges", "tokio_blocking", 20_000, 30.0),
             row("tokio_ranges", "io_uring", 20_000, 9.0),
+            row("rocksdb_multiget_direct", KUMIKI, 64, 30.0),
+            row("rocksdb_multiget_direct", "posix", 64, 100.0),
+            row("rocksdb_multiget_direct", "io_uring", 64, 26.0),
+            row("rocksdb_multiget_warm", KUMIKI, 64, 10.2),
+            row("rocksdb_multiget_warm", "posix", 64, 10.0),
         ];
         assert!(broken(musts(&Figures(&rows))).is_empty());
         rows[5].median = 120.0;
         let faults = broken(musts(&Figures(&rows)));
         assert!(faults.len() == 1 && faults[0].contains("cold files a second"), "{faults:?}");
         rows.retain(|row| row.subject != "io_uring");
-        assert_eq!(broken(musts(&Figures(&rows))).len(), 2);
+        assert_eq!(broken(musts(&Figures(&rows))).len(), 3);
     }
 }
