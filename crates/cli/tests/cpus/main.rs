@@ -8,6 +8,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+/// Skipped: the machine has no module of ours, which `bench lab` loads.
+const LACKS_MODULE: &str = "parasc.inside";
+
 /// A machine of so many cpus, half of them in each of two sockets and nodes. QEMU gives
 /// Intel's processors, not AMD's, the topology of threads and caches that it is asked for.
 fn shape(cpus: usize) -> Vec<String> {
@@ -28,7 +31,7 @@ fn shape(cpus: usize) -> Vec<String> {
 /// The result of `measure` in a machine, after `before` was done there.
 fn measured(cpus: usize, before: &str, measure: &str) -> Value {
     let script = format!(
-        "set -e; {before}; {measure} --quick --time 1 --json --db /tmp/results.db 2>/tmp/said \
+        "set -e; {before}; {measure} --time 1 --json --db /tmp/results.db 2>/tmp/said \
          || {{ cat /tmp/said >&2; exit 1; }}"
     );
     // Of this test alone, so that a lab of the user's is left as it is.
@@ -44,9 +47,8 @@ fn measured(cpus: usize, before: &str, measure: &str) -> Value {
 /// Checks that every row was made, with whole samples, on these cpus alone; the rows.
 fn checked<'a>(result: &'a Value, online: &[u64]) -> &'a [Value] {
     let skipped = result["skipped"].as_array().expect("a list");
-    // The machine has no module of ours, which `bench lab` loads.
-    let lacks_module = |case: &&Value| case["case"] != "parasc.inside";
-    assert_eq!(skipped.iter().find(lacks_module), None, "each experiment runs");
+    let skipped = skipped.iter().find(|case| case["case"] != LACKS_MODULE);
+    assert_eq!(skipped, None, "each experiment runs");
     assert_eq!(result["run"]["complete"], true);
     let rows = result["rows"].as_array().expect("rows");
     for row in rows {
@@ -79,21 +81,35 @@ fn names(rows: &[Value]) -> BTreeSet<&str> {
 #[test]
 fn every_experiment_runs_on_eight_cpus_with_holes() {
     let before = "for cpu in 3 5; do echo 0 > /sys/devices/system/cpu/cpu$cpu/online; done";
-    let result = measured(8, before, "kumiki measure shadow parasc resource");
-    let rows = checked(&result, &[0, 1, 2, 4, 6, 7]);
-    assert_eq!(result["machine"]["cpus"], 6);
-    assert_eq!(result["machine"]["numa_nodes"], 2);
+    let online = [0, 1, 2, 4, 6, 7];
+    let quick = measured(8, before, "kumiki measure --quick shadow parasc resource");
+    assert_eq!(quick["machine"]["cpus"], 6);
+    assert_eq!(quick["machine"]["numa_nodes"], 2);
+    let rows = checked(&quick, &online);
     let common = ["one_core", "one_l3", "other_socket"].map(str::to_owned);
     assert_eq!(relations(rows), BTreeSet::from(common));
-    for case in ["shadow.null", "shadow.idle", "shadow.copy", "parasc.calls", "resource.call"] {
-        assert!(names(rows).contains(case), "{case}: {:?}", names(rows));
-    }
+    let mut seen = names(rows);
+    // In emulation all sizes would take an hour.
+    let longer =
+        "kumiki measure shadow.message shadow.chase shadow.idle_doze shadow.threshold_both";
+    let longer = measured(8, before, longer);
+    seen.extend(names(checked(&longer, &online)));
+    let calls = measured(8, before, "kumiki measure parasc.calls requests=10");
+    seen.extend(names(checked(&calls, &online)));
+    let listed = Command::new(env!("CARGO_BIN_EXE_kumiki"))
+        .args(["measure", "ls", "--json", "shadow", "parasc", "resource"])
+        .output()
+        .unwrap();
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let mut listed = names(listed.as_array().expect("cases"));
+    assert!(listed.remove(LACKS_MODULE), "{listed:?}");
+    assert_eq!(seen, listed);
 }
 
 #[test]
 fn who_may_use_some_of_sixteen_cpus_uses_those() {
     // Cpus 4 to 7 and 12 to 15: a half of each socket.
-    let measure = "taskset f0f0 kumiki measure shadow.pair resource.call";
+    let measure = "taskset f0f0 kumiki measure --quick shadow.pair resource.call";
     let result = measured(16, "true", measure);
     let rows = checked(&result, &[4, 5, 6, 7, 12, 13, 14, 15]);
     assert_eq!(result["machine"]["cpus"], 16);
