@@ -73,6 +73,19 @@ Engines &engines()
 	return *all;
 }
 
+// The calling thread's place to make batches from. Plain data, which a database that is closed
+// after the thread's objects have been destroyed, by a static one, still finds, and finds gone.
+thread_local parasc_requester *requester = nullptr;
+thread_local bool has_asked = false;
+
+struct AtThreadsEnd {
+	~AtThreadsEnd()
+	{
+		parasc_requester_destroy(requester);
+		requester = nullptr;
+	}
+};
+
 } // namespace
 
 parasc_engine *first_engine()
@@ -81,19 +94,15 @@ parasc_engine *first_engine()
 	return first;
 }
 
-Lane &Lane::of_this_thread()
+bool run_in_parallel(const parasc_call *calls, int64_t *results, size_t count)
 {
-	static thread_local Lane lane;
-	return lane;
-}
-
-Lane::Lane() : requester_(engines().requester())
-{
-}
-
-Lane::~Lane()
-{
-	parasc_requester_destroy(requester_);
+	if (!has_asked) {
+		has_asked = true;
+		requester = engines().requester();
+		static thread_local AtThreadsEnd end;
+		(void)end;
+	}
+	return requester && parasc_run(requester, calls, results, count) == 0;
 }
 
 } // namespace kumiki

@@ -60,8 +60,7 @@ IOStatus RandomAccessFile::MultiRead(FSReadRequest *requests, size_t count,
 		                  reinterpret_cast<uint64_t>(request->scratch), request->len,
 		                  request->offset}});
 	}
-	bool made = cold.size() > 1 &&
-	            Lane::of_this_thread().run(calls.data(), results.data(), calls.size());
+	bool made = cold.size() > 1 && run_in_parallel(calls.data(), results.data(), calls.size());
 	for (size_t at = 0; at < cold.size(); at++)
 		finish_read(*target(), made ? results[at] : 0, options, *cold[at], debug);
 	return IOStatus::OK();

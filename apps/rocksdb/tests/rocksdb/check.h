@@ -1,8 +1,9 @@
 // What holds and what does not, for the programs beside it; keys and values that tell each other.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -17,7 +18,7 @@ inline void check(bool holds, const char *text, int line)
 {
 	if (!holds) {
 		fprintf(stderr, "line %d: does not hold: %s\n", line, text);
-		exit(1);
+		_exit(1);
 	}
 }
 
@@ -25,7 +26,7 @@ inline void okay(const rocksdb::Status &status, const char *text, int line)
 {
 	if (!status.ok()) {
 		fprintf(stderr, "line %d: %s: %s\n", line, text, status.ToString().c_str());
-		exit(1);
+		_exit(1);
 	}
 }
 

@@ -1,9 +1,11 @@
 // A file of kumiki:// tells of its end and of errors as RocksDB's own does.
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -57,29 +59,37 @@ static void same(const FSReadRequest &one, const FSReadRequest &other)
 	CHECK(one.result == other.result);
 }
 
-// Reads at these places by both, at once and ahead; gives what posix has said of the last.
-static IOStatus compare(FileSystem &ours, FileSystem &theirs, const std::string &path, bool direct,
-                        const std::vector<uint64_t> &offsets)
+// Two sectors at each of these places, several together, by both; gives what the other has said
+// of the last.
+static IOStatus together(FSRandomAccessFile &one, FSRandomAccessFile &other,
+                         const std::vector<uint64_t> &offsets)
 {
-	auto one = open_in(ours, path, direct), other = open_in(theirs, path, direct);
-	CHECK(one->use_direct_io() == direct && other->use_direct_io() == direct);
 	Buffer first(offsets.size() * 2 * SECTOR), second(offsets.size() * 2 * SECTOR);
-	std::vector<FSReadRequest> mine, its, ahead;
+	std::vector<FSReadRequest> mine, its;
 	for (size_t at = 0; at < offsets.size(); at++) {
 		size_t from = at * 2 * SECTOR;
 		mine.push_back(request_at(offsets[at], 2 * SECTOR, first.bytes + from));
 		its.push_back(request_at(offsets[at], 2 * SECTOR, second.bytes + from));
 	}
-	OK(one->MultiRead(mine.data(), mine.size(), IOOptions(), nullptr));
-	OK(other->MultiRead(its.data(), its.size(), IOOptions(), nullptr));
+	OK(one.MultiRead(mine.data(), mine.size(), IOOptions(), nullptr));
+	OK(other.MultiRead(its.data(), its.size(), IOOptions(), nullptr));
 	for (size_t at = 0; at < offsets.size(); at++)
 		same(mine[at], its[at]);
+	return its.back().status;
+}
 
-	for (size_t at = 0; at < offsets.size(); at++) {
+// The same, each ahead.
+static void ahead(FSRandomAccessFile &one, FileSystem &system, FSRandomAccessFile &other,
+                  const std::vector<uint64_t> &offsets)
+{
+	Buffer first(2 * SECTOR), second(2 * SECTOR);
+	for (uint64_t offset : offsets) {
+		FSReadRequest mine = request_at(offset, 2 * SECTOR, first.bytes);
+		FSReadRequest its = request_at(offset, 2 * SECTOR, second.bytes);
+		its.status = other.Read(offset, its.len, IOOptions(), &its.result, its.scratch, nullptr);
 		void *handle = nullptr;
 		IOHandleDeleter deleter;
 		bool called = false;
-		FSReadRequest request = request_at(offsets[at], 2 * SECTOR, first.bytes);
 #if ROCKSDB_MAJOR >= 9
 		auto told = [&](FSReadRequest &done, void *argument) {
 #else
@@ -87,19 +97,28 @@ static IOStatus compare(FileSystem &ours, FileSystem &theirs, const std::string 
 #endif
 			CHECK(argument == &called && !called);
 			called = true;
-			same(done, its[at]);
+			same(done, its);
 		};
-		OK(one->ReadAsync(request, IOOptions(), told, &called, &handle, &deleter, nullptr));
+		OK(one.ReadAsync(mine, IOOptions(), told, &called, &handle, &deleter, nullptr));
 		// A direct read is never over at once.
-		CHECK(called == (handle == nullptr) && !(direct && called));
+		CHECK(called == (handle == nullptr) && !(one.use_direct_io() && called));
 		if (handle) {
 			std::vector<void *> handles{handle};
-			OK(ours.Poll(handles, 1));
+			OK(system.Poll(handles, 1));
 			CHECK(called);
 			deleter(handle);
 		}
 	}
-	return its.back().status;
+}
+
+// Both; gives what posix has said of the last.
+static IOStatus compare(FileSystem &ours, FileSystem &theirs, const std::string &path, bool direct,
+                        const std::vector<uint64_t> &offsets)
+{
+	auto one = open_in(ours, path, direct), other = open_in(theirs, path, direct);
+	CHECK(one->use_direct_io() == direct && other->use_direct_io() == direct);
+	ahead(*one, ours, *other, offsets);
+	return together(*one, *other, offsets);
 }
 
 // A read ahead that is not wanted any more: called back for once, as aborted.
@@ -144,6 +163,31 @@ static IOStatus written(FileSystem &system, const std::string &path)
 	return status;
 }
 
+// Where there is one descriptor left, which RocksDB's own file takes.
+static void one_descriptor(FileSystem &ours, FileSystem &theirs, const std::string &path)
+{
+	rlimit all;
+	CHECK(getrlimit(RLIMIT_NOFILE, &all) == 0);
+	int next = dup(STDERR_FILENO);
+	close(next);
+	rlimit few = {static_cast<rlim_t>(next) + 1, all.rlim_max};
+	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	auto file = open_in(ours, path, true);
+	CHECK(dup(STDERR_FILENO) < 0);
+	CHECK(setrlimit(RLIMIT_NOFILE, &all) == 0);
+	OK(together(*file, *open_in(theirs, path, true), {0, 4 * SECTOR, 10 * SECTOR}));
+}
+
+// Reads after the main thread's objects have been destroyed, as a static database's end may.
+static struct Late {
+	~Late()
+	{
+		if (one)
+			OK(together(*one, *other, {0, 4 * SECTOR, 10 * SECTOR}));
+	}
+	std::unique_ptr<FSRandomAccessFile> one, other;
+} late;
+
 // Puts a file system of two sectors there, which only this process sees.
 static bool make_small(const std::string &path)
 {
@@ -171,6 +215,7 @@ int main(int, char **argv)
 		OK(compare(*ours, *theirs, path, direct, {SECTOR}));
 	}
 	aborted(*ours, path);
+	one_descriptor(*ours, *theirs, path);
 
 	// EIO where nothing is mapped, of a file system that knows no tries.
 	CHECK(compare(*ours, *theirs, "/proc/self/mem", false, {0, 64 * SECTOR, SECTOR}).IsIOError());
@@ -188,4 +233,6 @@ int main(int, char **argv)
 	ours->SupportedOps(operations);
 	CHECK(operations >> FSSupportedOps::kAsyncIO & 1);
 #endif
+	late.one = open_in(*ours, path, true);
+	late.other = open_in(*theirs, path, true);
 }
