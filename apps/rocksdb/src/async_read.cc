@@ -58,7 +58,10 @@ void AsyncRead::abort(const std::vector<void *> &handles)
 
 void AsyncRead::destroy(void *handle)
 {
-	delete static_cast<AsyncRead *>(handle);
+	auto *read = static_cast<AsyncRead *>(handle);
+	// RocksDB has polled or aborted it; else a thread would write to what is gone.
+	Requests::of_process().await(read->placed_);
+	delete read;
 }
 
 } // namespace kumiki
