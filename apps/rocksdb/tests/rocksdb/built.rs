@@ -31,7 +31,7 @@ pub(crate) fn library() -> &'static Path {
         install.args(["xtask", "capi", "--profile", "release", "--prefix"]).arg(&prefix);
         well(install.current_dir(source));
         let mut make = Command::new("make");
-        make.arg("-j2").arg(format!("BUILD={}", build.display()));
+        make.args(["-j2", "CXXFLAGS=-O2 -g -Werror"]).arg(format!("BUILD={}", build.display()));
         well(make.arg(format!("KUMIKI={}", prefix.display())).current_dir(source));
         build.join("libkumiki-rocksdb.so")
     })
