@@ -255,3 +255,71 @@ fn cpus_and_devices_come_back() {
     host.ok("kumiki node delete n1; kumiki image rm warm");
     host.leave();
 }
+
+/// A lease that it has by DHCP may be somebody else's when a copy wakes up, and two copies are not
+/// one machine.
+#[test]
+#[ignore = "a minute: `cargo xtask test long`, after a change to what is made anew in a node that wakes"]
+fn lease_and_identity_are_made_anew() {
+    const ID: &str = "kumiki node exec n1 -- cat /etc/machine-id";
+    const SEED: &str = "kumiki node exec n1 -- md5sum /var/lib/systemd/random-seed";
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok("ip link add br0 type bridge; ip addr add 10.79.0.1/24 dev br0; ip link set br0 up; \
+             printf 'start 10.79.0.10\\nend 10.79.0.20\\ninterface br0\\nlease_file /root/leases\\n\
+             option subnet 255.255.255.0\\n' > udhcpd.conf; touch leases; \
+             udhcpd -f udhcpd.conf > dhcp.log 2>&1 & echo $! > dhcp.pid");
+    let leased = |times: usize| {
+        host.ok(&format!(
+            "for n in $(seq 240); do test $(grep -c 'sending ACK' dhcp.log) -ge {times} && exit; \
+             sleep 0.25; done; cat dhcp.log; exit 1"
+        ));
+    };
+    host.ok("kumiki node create n1 --memory 256M --image deb --net bridge=br0,address=dhcp; \
+             kumiki node start n1 --timeout 120");
+    leased(1);
+    host.ok(
+        "kumiki node exec n1 -- sh -c 'echo 0123456789abcdef0123456789abcdef > /etc/machine-id; \
+             mkdir -p /var/lib/systemd; echo seed > /var/lib/systemd/random-seed'; \
+             kumiki node keep n1 warm",
+    );
+    let (mut ids, mut seeds) = (vec!["0123456789abcdef0123456789abcdef\n".to_owned()], Vec::new());
+    for round in 2..=3 {
+        host.ok("kumiki node start n1 --from warm --timeout 60");
+        leased(round);
+        host.ok("kumiki node exec n1 -- ping -c 1 -w 20 10.79.0.1");
+        let id = host.ok(ID);
+        assert!(id.len() == 33 && !ids.contains(&id), "{id} of {ids:?}");
+        ids.push(id);
+        let seed = host.ok(SEED);
+        assert!(!seeds.contains(&seed), "{seed}");
+        seeds.push(seed);
+        host.ok("kumiki node kill n1");
+    }
+    host.ok("kumiki node delete n1; kumiki image rm warm; kill $(cat dhcp.pid); ip link del br0");
+    host.leave();
+}
+
+/// Their kernels have neither a controller for DMA to spare nor a virtual machine's generation.
+#[test]
+#[ignore = "a minute: `cargo xtask test long`, after a change to sleep.c"]
+fn cloud_flavours_wake() {
+    let Some(host) = Host::shared_without_image(Kind::Debian12) else { return };
+    for flavour in ["6.1-cloud", "6.12-cloud"] {
+        let built = crate::built(flavour).unwrap();
+        host.ok("mkdir cloud");
+        host.put(&built, "/root/cloud/vmlinuz", "/root/cloud/osnode-guest.ko");
+        host.ok("kumiki image add cloud --kernel /root/cloud/vmlinuz \
+                 --guest-module cloud/osnode-guest.ko; \
+                 kumiki node create n1 --memory 256M --image cloud; \
+                 kumiki node start n1 --timeout 240");
+        host.ok(LEAVE);
+        host.ok("kumiki node keep n1 warm");
+        for _ in 0..3 {
+            host.ok("kumiki node start n1 --from warm --timeout 60");
+            assert_eq!(host.ok(HAS), "before\n");
+            host.ok("kumiki node kill n1");
+        }
+        host.ok("kumiki node delete n1; kumiki image rm warm; kumiki image rm cloud; rm -r cloud");
+    }
+    host.leave();
+}

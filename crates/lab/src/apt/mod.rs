@@ -310,7 +310,8 @@ fn take(deb: &Path, path: &str, to: File) -> std::result::Result<(), String> {
     // The first of this name is the only one: what follows is not read.
     one.args(["--extract", "--to-stdout", "--occurrence=1", path]).stdin(from).stdout(to);
     let output = one.stderr(Stdio::piped()).output().map_err(failed)?;
-    // Its pipe may have ended before it.
+    // With our end of the pipe: what is left of the package is nobody's.
+    drop(one);
     let _ = all.wait();
     let said = String::from_utf8_lossy(&output.stderr);
     output.status.success().then_some(()).ok_or_else(|| format!("{path}: {}", said.trim()))
