@@ -3,10 +3,10 @@
 use crate::Host;
 use crate::pool::Kind;
 
-/// A process of the host that serves the node.
-const SERVERS: &str = "for one in /proc/[0-9]*; do \
-                       tr '\\0' ' ' < $one/cmdline 2> /dev/null | grep -q 'node serve' && \
-                       echo ${one#/proc/}; done; true";
+/// Stops the processes of the host that serve the node, and notes which.
+const SERVERS_STOP: &str = "for one in /proc/[0-9]*; do tr '\\0' ' ' < $one/cmdline 2> /dev/null | \
+                            grep -q 'node serv[e]' && echo ${one#/proc/}; done > servers; \
+                            test -s servers && kill -STOP $(cat servers)";
 
 #[test]
 #[ignore = "two minutes: `cargo xtask test long`, after a change to keep.rs or to how a node falls asleep"]
@@ -24,7 +24,7 @@ fn a_node_that_is_not_kept_goes_on_or_starts_again() {
 
 /// It reads from a disk whose server answers nothing, and cannot be frozen.
 fn a_stuck_task_is_named(host: &Host) {
-    host.ok(&format!("{SERVERS} > servers; test -s servers; kill -STOP $(cat servers)"));
+    host.ok(SERVERS_STOP);
     host.ok("kumiki node exec n1 -- sh -c '(setsid dd if=/dev/vda of=/dev/null bs=4k count=1 iflag=direct \
              > /dev/null 2>&1 &); until grep -q \"State:.D\" /proc/$(pidof dd)/status; do sleep 0.1; done'");
     let said = host.refused("kumiki node keep n1 warm");
