@@ -25,6 +25,10 @@ fn a_node_starts_answers_stops_and_gives_everything_back() {
         let host_release = host.ok("uname -r");
         assert_eq!(host.ok("kumiki node exec n1 -- uname -r"), host_release);
         assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
+        // Up, and loopback: a client in a machine or node finds a server beside it.
+        for machine in ["", "kumiki node exec n1 -- "] {
+            assert_eq!(host.ok(&format!("{machine}cat /sys/class/net/lo/flags")), "0x9\n");
+        }
         assert!(host.ok("kumiki node ls --json").contains(r#""state":"ready""#));
         let log = host.ok("kumiki node logs n1");
         assert!(log.contains("Run /bin/kumiki as init process"));

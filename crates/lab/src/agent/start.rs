@@ -40,7 +40,10 @@ fn prepare() -> Result<(), String> {
     }
     let _ = std::os::unix::fs::symlink("/proc/self/fd", "/dev/fd");
     let _ = rustix::system::sethostname(b"lab");
-    load_modules()
+    load_modules()?;
+    // As every system has it: servers and their clients in one machine.
+    let _ = Command::new("/bin/ip").args(["link", "set", "lo", "up"]).status();
+    Ok(())
 }
 
 fn mounted(kind: &str, place: &str) -> Result<(), String> {

@@ -51,6 +51,10 @@ pub(super) struct Devices {
 impl Devices {
     /// Before the node says that it is ready.
     pub(super) fn begin(window: &Window) -> Self {
+        // No device, and up in every system: servers and their clients in one node.
+        if let Err(error) = Interface::named("lo").and_then(|loopback| loopback.up()) {
+            log(&error.to_string());
+        }
         let mut devices = Devices::default();
         devices.settle(window, START_LIMIT);
         devices
