@@ -21,7 +21,7 @@ const POSIX: &str = "posix";
 const SUBJECTS: [(&str, &str); 3] =
     [("kumiki", "kumiki://"), (POSIX, "posix://"), ("io_uring", "io_uring://")];
 
-/// What `cargo xtask bench` has built beside our own program.
+/// Programs and libraries that `cargo xtask bench` has built beside our own.
 fn beside(name: &str) -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.exists(), "{} is not built: cargo xtask bench does so", path.display());
