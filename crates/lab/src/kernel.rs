@@ -174,7 +174,7 @@ impl Kernel {
         self.modules()?.files(names)
     }
 
-    /// The same uncompressed with all its symbols, for `crash` and other debuggers: of a package
+    /// Finds the same uncompressed with all its symbols, for `crash` and other debuggers: of a package
     /// of almost a gigabyte, downloaded if the cache has it not.
     pub fn symbols(&self, cache: &Cache, talk: Talk<'_>) -> Result<PathBuf> {
         let package = self.folder.file_name().unwrap_or_default().to_string_lossy();

@@ -127,7 +127,8 @@ fn a_host_dies(kernel: &str) {
         assert!(said.contains(says), "{said}");
     }
     host.ok("kumiki node exec n1 -- sh -c 'until test -b /dev/nvme0n1 -a -e /sys/class/net/eth0; \
-             do sleep 0.1; done; ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up'");
+             do sleep 0.1; done; ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; \
+             until grep -q 1 /sys/class/net/eth0/carrier; do sleep 0.1; done'");
     host.ok(&format!("{order} {say} --to /dev/nvme0n1"));
     heard(&ear, "n1: watching the host");
     let list = host.ok("kumiki node exec n1 -- kumiki node ls --json");
