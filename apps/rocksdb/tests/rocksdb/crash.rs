@@ -44,7 +44,7 @@ fn after_kills_all_that_was_acknowledged_is_there() {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "a minute: `cargo xtask test long`, after a change to writable_file.cc"]
 fn after_many_kills_all_that_was_acknowledged_is_there() {
     killed(60);
 }
