@@ -39,7 +39,7 @@ impl Interrupt {
         let scratch = scratch.to_owned();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             if let Some(signal) = signals.forever().nth(1) {
-                let _ = fs::remove_dir_all(&scratch);
+                kumiki_lab::remove_with_company(&scratch);
                 std::process::exit(ENDED_BY + signal);
             }
         })?;

@@ -68,5 +68,5 @@ pub use guest::Guest;
 pub use kernel::{Kernel, KernelName};
 pub use machine::{Machine, Times};
 pub use modules::Module;
-pub use place::remove_all;
+pub use place::{remove_all, remove_with_company};
 pub use talk::Talk;

@@ -5,9 +5,12 @@
 //! therefore left over, and the next lab removes it.
 
 use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -26,7 +29,19 @@ static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// ends them then.
 pub fn remove_all() {
     for folder in MADE.lock().expect("no holder panics").drain(..) {
-        let _ = fs::remove_dir_all(folder);
+        remove_with_company(&folder);
+    }
+}
+
+/// Removes a folder in which a process that is about to end may still make files: QEMU its
+/// log, a measured command what it writes. A file made between the listing of the folder
+/// and its removal has rmdir(2) refuse; then it is listed again, for up to a second.
+pub fn remove_with_company(folder: &Path) {
+    let begin = Instant::now();
+    while fs::remove_dir_all(folder).is_err_and(|error| error.kind() != ErrorKind::NotFound)
+        && begin.elapsed() < Duration::from_secs(1)
+    {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -150,4 +165,33 @@ fn lock(path: &Path, how: FlockOperation) -> Result<File> {
     let file = File::create(path).map_err(Error::file("making", path))?;
     flock(&file, how).map_err(|errno| Error::file("locking", path)(errno.into()))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A plain removal leaves most of these folders.
+    #[test]
+    fn a_folder_goes_while_somebody_makes_files_in_it() {
+        let all = tempfile::tempdir().unwrap();
+        for round in 0..50 {
+            let folder = all.path().join(round.to_string());
+            fs::create_dir(&folder).unwrap();
+            let (begun, is_begun) = mpsc::channel();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    for number in 0..2000 {
+                        let _ = File::create(folder.join(number.to_string()));
+                        let _ = begun.send(());
+                    }
+                });
+                is_begun.recv().unwrap();
+                remove_with_company(&folder);
+            });
+            assert!(!folder.exists(), "round {round}");
+        }
+    }
 }
