@@ -15,7 +15,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use kumiki_measure::stopwatch;
 
 use crate::against::Against;
@@ -74,8 +74,12 @@ fn bench() -> Result<()> {
             print(&run::document(|_| lab::rows(rounds))?)
         }
         [node::peer::WORD, ref words @ ..] => node::peer::serve(words),
-        [node::devices::READ, path, how] => {
-            println!("{}", node::devices::read(Path::new(path), how)?);
+        [node::devices::READ, path, how, ref piece @ ..] => {
+            let piece = match *piece {
+                [piece] => piece.parse().with_context(|| format!("{piece:?} bytes"))?,
+                _ => node::devices::READ_BYTES,
+            };
+            println!("{}", node::devices::read(Path::new(path), how, piece)?);
             Ok(())
         }
         [busy::WORD] => busy::work(),

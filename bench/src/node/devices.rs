@@ -20,13 +20,14 @@ use crate::run::median_of;
 
 pub(crate) const READ: &str = "read";
 /// How a file is read: past the page cache, or through it.
-const DIRECT: &str = "direct";
+pub(super) const DIRECT: &str = "direct";
 const CACHED: &str = "cached";
 const LIMIT: Duration = Duration::from_secs(240);
 const ECHOES: usize = 300;
 const STREAM_BYTES: u64 = 32 << 20;
-const FILE_BYTES: usize = 64 << 20;
-const READ_BYTES: usize = 1 << 20;
+pub(super) const FILE_BYTES: usize = 64 << 20;
+/// Bytes of one read, unless it is said.
+pub(crate) const READ_BYTES: usize = 1 << 20;
 const CID: u32 = 77;
 /// Of the node: by vhost-net, and by the serving process itself.
 const CARDS: [&str; 2] =
@@ -39,7 +40,7 @@ const STREAMS: [(&str, Place); 4] = [
 ];
 const VSOCKS: [(&str, Place); 2] = [("kumiki", Place::Vsock(CID)), ("loopback", Place::Vsock(1))];
 const VHOST_NET: &str = "/dev/vhost-net";
-const IN_NODE: &str = "/bin/kumiki-bench";
+pub(super) const IN_NODE: &str = "/bin/kumiki-bench";
 
 /// Streams and files; `folder` is on a disk.
 pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
@@ -107,7 +108,7 @@ fn prepare(disk: &Path, shared: &Path) -> Result<Node> {
 }
 
 /// What a program in the node prints.
-fn in_node(words: &[&str]) -> Result<String> {
+pub(super) fn in_node(words: &[&str]) -> Result<String> {
     let owned: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
     let (ending, out, err) = Session::open(NODE)?.output(&owned)?;
     let err = String::from_utf8_lossy(&err);
@@ -180,7 +181,7 @@ fn reads(
     for round in 0..rounds {
         let mut by_host = || -> Result<()> {
             drop_caches()?;
-            of_host.push(vec![read(host, how)?]);
+            of_host.push(vec![read(host, how, READ_BYTES)?]);
             Ok(())
         };
         let mut by_node = || -> Result<()> {
@@ -205,8 +206,9 @@ fn reads(
     ])
 }
 
-/// Reads a whole file from its beginning to its end; GB/s.
-pub(crate) fn read(path: &Path, how: &str) -> Result<f64> {
+/// Reads a file or a device of [`FILE_BYTES`] from its beginning to its end, so many bytes each
+/// time; GB/s.
+pub(crate) fn read(path: &Path, how: &str, piece: usize) -> Result<f64> {
     let mut options = OpenOptions::new();
     options.read(true);
     if how == DIRECT {
@@ -214,9 +216,9 @@ pub(crate) fn read(path: &Path, how: &str) -> Result<f64> {
     }
     let mut file = options.open(path).with_context(|| format!("opening {}", path.display()))?;
     // Aligned, as O_DIRECT wants it.
-    let mut room = vec![0; READ_BYTES + 4096];
+    let mut room = vec![0; piece + 4096];
     let at = room.as_ptr().align_offset(4096);
-    let bytes = &mut room[at..at + READ_BYTES];
+    let bytes = &mut room[at..at + piece];
     let mut total = 0;
     let begin = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! OS nodes: starts from a disk and from memory, of services and idle nodes, programs in a node, whole lives of nodes, memory
-//! taken. Runs in a machine that has the module and an image `deb`.
+//! OS nodes: starts from a disk and from memory, of services and idle nodes, programs in a node,
+//! whole lives of nodes, memory taken, devices. Runs in a machine that has the module and an image `deb`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,6 +10,7 @@ use kumiki_measure::bench::Row;
 mod container;
 pub(crate) mod devices;
 mod exec;
+mod functions;
 mod life;
 pub(crate) mod peer;
 mod reserve;
@@ -24,17 +25,18 @@ const NODE: &str = "bench";
 /// Everything, or what `only` names; `folder` is on a disk.
 pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Row>> {
     type Part = (&'static str, fn(&Path, usize) -> Result<Vec<Row>>);
-    const PARTS: [Part; 5] = [
+    const PARTS: [Part; 6] = [
         ("start", start::rows),
         ("warm", warm::rows),
         ("life", life::rows),
         ("reserve", reserve::rows),
         ("devices", devices::rows),
+        ("functions", functions::rows),
     ];
     let known = |name: &&str| PARTS.iter().any(|(part, _)| part == name);
     ensure!(
         only.iter().all(known),
-        "the bench node has start, warm, life, reserve and devices, not {only:?}"
+        "the bench node has start, warm, life, reserve, devices and functions, not {only:?}"
     );
     let mut rows = Vec::new();
     for (_, part) in PARTS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {

@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_millis(5);
 /// Nobody asks for so long, and the node sleeps.
 const QUIET: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Image,
     Snapshot,
@@ -37,9 +37,10 @@ enum Way {
 pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
     run(&["kumiki", "node", "create", NODE, "--memory", "256M", "--image", IMAGE, "--net", CARD])?;
     let node = Node::find(NODE)?;
-    node.start(KernelForm::Vmlinux, LIMIT)?;
+    let stages = node.start(KernelForm::Vmlinux, LIMIT)?;
+    ensure!(stages.problems.is_empty(), "the node's devices: {:?}", stages.problems);
     serve()?;
-    answered(Duration::from_secs(1))?;
+    answered(Duration::from_secs(1)).context("a started node's first answer")?;
     node.keep(SERVING)?;
     let mut ways = [Way::Image, Way::Snapshot, Way::Idle].map(|way| (way, Vec::new()));
     let mut rng = fastrand::Rng::new();
@@ -48,7 +49,8 @@ pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
         for (way, samples) in &mut ways {
             // As in `start`: what the emulator has of the last start's kernel is thrown away.
             node.wipe()?;
-            samples.push(vec![way.measure(&node)?]);
+            let sample = way.measure(&node).with_context(|| format!("{way:?}"))?;
+            samples.push(vec![sample]);
             node.stop(Duration::ZERO)?;
         }
         eprintln!("warm: round {} of {rounds}", round + 1);

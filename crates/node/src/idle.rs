@@ -22,7 +22,7 @@ use crate::module::{abi, sysfs};
 use crate::serve::knock::{connected, listening};
 use crate::serve::open::Kept;
 use crate::serve::pass::{Answer, limit, receive, send};
-use crate::serve::wakes;
+use crate::serve::{self, wakes};
 use crate::{Error, ErrorKind, Node, Refusal, Result, Usage, runtime};
 
 /// Between two looks at a node that is awake, and at whether this is to end.
@@ -77,10 +77,15 @@ pub fn idle(
         Error::refused(ErrorKind::Running, format!("kumiki node idle {name} runs already"))
     })?;
     let mut quiet: Option<Quiet> = None;
+    let mut held = None;
     while !stop.load(Ordering::Relaxed) {
         if is_asleep(name)? {
             quiet = None;
-            let taps = taps(&node)?;
+            let taps = match held.take() {
+                Some(taps) => taps,
+                None => opened(&node)?,
+            };
+            only_for(&node, &taps)?;
             let Some(first) = asked(&taps, &commands, stop)? else { break };
             wakes::detach(&taps)?;
             let begin = Instant::now();
@@ -95,8 +100,15 @@ pub fn idle(
             Some(since) if sign.as_ref() == Some(&since.sign) => {
                 if since.begin.elapsed() >= after && !is_busy(name, since)? {
                     let begin = Instant::now();
+                    // Its server's, which ends with the node: without them the TAPs would be gone,
+                    // with the host's address and route, until they are opened again.
+                    let taps = serve::taps(name)?;
                     match node.doze() {
-                        Ok(()) => told("asleep", begin.elapsed()),
+                        Ok(()) => {
+                            held = taps.filter(|taps| !taps.is_empty());
+                            told("asleep", begin.elapsed());
+                            continue;
+                        }
                         Err(error) if error.kind() == ErrorKind::NotRunning => {}
                         Err(error) => {
                             told(&format!("not asleep: {error}"), begin.elapsed());
@@ -170,13 +182,22 @@ fn is_card(device: &Assigned) -> bool {
     matches!(device.device, DeviceSpec::Net(_))
 }
 
-/// The cards' TAPs as the node's server has them, which let only through what is for the node.
-fn taps(node: &Node) -> Result<Vec<(usize, File)>> {
+/// The cards' TAPs, opened as the node's server does.
+fn opened(node: &Node) -> Result<Vec<(usize, File)>> {
     let mut kept = Kept::default();
     let mut taps = Vec::new();
     for card in node.assigned()?.iter().filter(|card| is_card(card)) {
         kept.open(node.name(), card)?;
-        let Some(tap) = kept.take(card.slot) else { continue };
+        taps.extend(kept.take(card.slot).map(|tap| (card.slot, tap)));
+    }
+    Ok(taps)
+}
+
+/// Has the TAPs let only through what is for the node.
+fn only_for(node: &Node, taps: &[(usize, File)]) -> Result<()> {
+    let cards = node.assigned()?;
+    for (slot, tap) in taps {
+        let Some(card) = cards.iter().find(|card| card.slot == *slot) else { continue };
         let address = match &card.device {
             DeviceSpec::Net(net) => match net.address {
                 Addressing::Static(address) => Some(address.address),
@@ -184,10 +205,9 @@ fn taps(node: &Node) -> Result<Vec<(usize, File)>> {
             },
             _ => None,
         };
-        wakes::only(&tap, mac_bytes(&card.mac(node.name())).unwrap_or_default(), address)?;
-        taps.push((card.slot, tap));
+        wakes::only(tap, mac_bytes(&card.mac(node.name())).unwrap_or_default(), address)?;
     }
-    Ok(taps)
+    Ok(())
 }
 
 /// Waits for a frame or a command, which then waits for the answer; `None` at the end.

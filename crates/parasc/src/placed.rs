@@ -13,7 +13,8 @@
 //! Who holds the slot that the offer ends with, writes the request there and lets `last` grow
 //! by one, which is a swap, as all changes of an open offer are. It fails where the offer ends
 //! elsewhere by then; and where that slot is taken, or there is none, an offer that is over
-//! goes on at another one. What cannot be appended is a task.
+//! goes on at another one, and in the table's second half at the first one, if that is free: the
+//! table's end would part what comes next. What cannot be appended is a task.
 //!
 //! # Waiting
 //! Results there = slots taken − tasks under way − (`last` − `made`). A slot is counted as
@@ -181,13 +182,19 @@ impl Placed {
 
     fn append(&self, line: &Line, request: Request) -> Option<Place> {
         let seen = line.look();
-        let (at, mut slot) = match self.free(seen.end()) {
-            Some(slot) => (seen.end(), slot),
-            None if !seen.is_over() => return None,
-            None => {
-                let found = self.first_free(0)?;
-                line.go_on(seen, found.0).then_some(found)?
-            }
+        let end = seen.end();
+        // The next ones may be many, and fit before the table's end.
+        let front = if seen.is_over() && end * 2 >= self.slots() { self.free(0) } else { None };
+        let (at, mut slot) = match front.map(|slot| (0, slot)) {
+            Some(front) => line.go_on(seen, 0).then_some(front)?,
+            None => match self.free(end) {
+                Some(slot) => (end, slot),
+                None if !seen.is_over() => return None,
+                None => {
+                    let found = self.first_free(0)?;
+                    line.go_on(seen, found.0).then_some(found)?
+                }
+            },
         };
         // SAFETY: the slot is free and this thread's, so the call is in no offer.
         unsafe { self.requests[at].get().write(request) };

@@ -24,6 +24,8 @@ const MEMORY_BYTES: u64 = 2 << 30;
 /// Starts of each kind.
 const ROUNDS: &str = "7";
 const DISK_BYTES: u64 = 256 << 20;
+/// Size of the NVMe that a node has for its own: as much as the bench reads of it.
+const NVME_BYTES: u64 = 64 << 20;
 /// The rate of the second disk, as of a volume in a cloud: 100 MB/s.
 const SLOW: &str = "throttling.bps-total=100000000";
 
@@ -35,7 +37,8 @@ const PREPARE: &str = "mount -t ext4 /dev/vda /mnt && mkdir /mnt/slow && \
 /// What the host needs to serve devices, and for the streams that they are compared with.
 const SERVING: [&str; 5] = ["tun", "vhost_net", "vhost_vsock", "vsock_loopback", "veth"];
 /// What a node's kernel drives them by.
-const DRIVERS: [&str; 8] = [
+const DRIVERS: [&str; 9] = [
+    "nvme",
     "virtio_ring",
     "virtio",
     "virtio_net",
@@ -70,7 +73,8 @@ pub(super) fn node(judge: bool, only: &[String]) -> Result<Outcome> {
 /// through this one's page cache. Nothing slows the first one down: a real disk is slower.
 fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().context("making a folder for the machine's disks")?;
-    let [disk, slow] = ["disk", "slow"].map(|name| folder.path().join(name));
+    let [disk, slow, nvme] = ["disk", "slow", "nvme"].map(|name| folder.path().join(name));
+    File::create(&nvme)?.set_len(NVME_BYTES)?;
     for disk in [&disk, &slow] {
         File::create(disk)?.set_len(DISK_BYTES)?;
         run(&mut program("mke2fs", ["-q", "-t", "ext4", &disk.to_string_lossy()]))?;
@@ -85,8 +89,9 @@ fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
         found.with_context(|| format!("kernel/osnode builds no {name}"))
     };
     let own = built("osnode.ko")?.display().to_string();
-    let needed = [&[&*own, "virtio_blk", "ext4", "crc32c_generic"][..], &SERVING].concat();
+    let needed = [&[&*own, "virtio_blk", "ext4", "crc32c_generic", "nvme"][..], &SERVING].concat();
     let drive = format!("file={},if=none,id=disk,format=raw", disk.display());
+    let nvme = format!("file={},if=none,id=nvme,format=raw", nvme.display());
     let slow = format!("file={},if=none,id=slow,format=raw,{SLOW}", slow.display());
     let config = Config {
         cpus: CPUS,
@@ -95,8 +100,10 @@ fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
         files: kernel.driver_files(&DRIVERS)?,
         modules: needed.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
         qemu: [
-            ["-drive", &*drive, "-device", "virtio-blk-pci,drive=disk"],
-            ["-drive", &*slow, "-device", "virtio-blk-pci,drive=slow"],
+            &["-drive", &*drive, "-device", "virtio-blk-pci,drive=disk"][..],
+            &["-drive", &*slow, "-device", "virtio-blk-pci,drive=slow"],
+            &["-device", "pcie-root-port,id=port,bus=pcie.0,chassis=1,slot=1"],
+            &["-drive", &*nvme, "-device", "nvme,drive=nvme,serial=nvme,bus=port"],
         ]
         .concat()
         .into_iter()
@@ -194,6 +201,8 @@ mod tests {
             row("tcp_get", "tap_pair", 2.0),
             row("blk_read", "kumiki", 0.6),
             row("blk_read", "host", 1.0),
+            row("device_read", "kumiki", 0.9),
+            row("device_read", "host", 1.0),
         ]
     }
 
@@ -226,6 +235,7 @@ mod tests {
         assert_eq!(broken(set("tcp_put", "kumiki", 0.9)), ["0.450 ×"]);
         assert_eq!(broken(set("tcp_get", "kumiki", 0.9)), ["0.450 ×"]);
         assert_eq!(broken(set("blk_read", "kumiki", 0.5)), ["0.500 ×"]);
+        assert_eq!(broken(set("device_read", "kumiki", 0.8)), ["0.800 ×"]);
     }
 
     #[test]

@@ -194,6 +194,9 @@ fn an_idle_node_sleeps_and_wakes_for_who_asks() {
              --net auto,address=10.77.0.2/24,host=10.77.0.1/24; \
              kumiki node start n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
     host.ok(LEAVE);
+    // An interface that is made anew has another number, and had no address for a while.
+    let interfaces = "grep -H . /sys/class/net/*/ifindex";
+    let before = host.ok(interfaces);
     host.ok("kumiki node idle n1 --after 3s 2> said & echo $! > idle.pid");
     let until = |what: &str, times: usize| {
         host.ok(&format!(
@@ -215,6 +218,7 @@ fn an_idle_node_sleeps_and_wakes_for_who_asks() {
     assert_eq!(host.ok(HAS), "before\n");
     until("awake", 2);
     until("asleep", 3);
+    assert_eq!(host.ok(interfaces), before);
     // Nobody looks after it any more: a command wakes it itself.
     host.ok("kill $(cat idle.pid); while kill -0 $(cat idle.pid) 2> /dev/null; do sleep 0.1; done");
     assert_eq!(host.ok(HAS), "before\n");

@@ -64,6 +64,14 @@ pub(super) fn families<'a>(rows: &[(&'a Row, &'a Row)]) -> Vec<Vec<(&'a Row, &'a
     all.into_iter().map(|(_, rows)| rows).collect()
 }
 
+/// Error that the layout of the code alone gives a row, in ln.
+fn by_layout(row: &Row) -> f64 {
+    match row.unit {
+        Unit::Nanoseconds if row.median > 0.0 => moves::of_layout(row.median),
+        _ => 0.0,
+    }
+}
+
 impl<'a> Pooled<'a> {
     pub(super) fn of(
         rows: Vec<(&'a Row, &'a Row)>,
@@ -75,7 +83,8 @@ impl<'a> Pooled<'a> {
             let shifts: Vec<Shift> = near.filter_map(|(a, b)| shift(a, b, undisturbed)).collect();
             let first = rows.first()?.0;
             let crosses = rows.iter().any(|(a, _)| a.cpus.len() > 1);
-            let known = moves::of_a_pair(&first.case, crosses);
+            let layout = rows.iter().map(|(a, _)| by_layout(a)).fold(0.0, f64::max);
+            let known = moves::of_a_pair(&first.case, crosses).hypot(layout);
             Some(Moved { shift: Shift::pooled(&shifts)?, known, crosses })
         };
         let (all, quiet) = (moved(false), disturbed.then(|| moved(true)));

@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub use supervisor::{Served, serve};
 pub use worker::work;
 
-pub(crate) use supervisor::{Control, ask};
+pub(crate) use supervisor::{Control, ask, taps};
 
 use crate::{Error, ErrorKind, Result, runtime};
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::event::PollFlags;
 use rustix::fs::{FlockOperation, flock};
 
-use super::pass::{Passed, receive};
+use super::pass::Passed;
 use super::queue::ready;
 use super::share::{self, Daemon};
 use super::tap::{self, Link};
@@ -44,12 +44,13 @@ pub(crate) struct Opened {
 
 impl Kept {
     /// TAPs that another process has had, by their cards' slots.
-    pub(crate) fn handed(from: impl AsFd) -> Result<Self> {
-        let mut kept = Kept::default();
-        while let Some((slot, files)) = receive::<usize>(&from)? {
-            kept.files.extend(files.into_iter().map(|file| (slot, file)));
-        }
-        Ok(kept)
+    pub(crate) fn handed(taps: Vec<(usize, File)>) -> Self {
+        Kept { files: taps.into_iter().collect(), ..Kept::default() }
+    }
+
+    /// A TAP, or a disk with its lock.
+    pub(super) fn file(&self, slot: usize) -> Option<&File> {
+        self.files.get(&slot)
     }
 
     /// Lets go of a TAP, or of a disk with its lock.

@@ -87,6 +87,15 @@ pub(crate) fn send<T: Serialize>(to: &OwnedFd, message: &T, fds: &[BorrowedFd<'_
     Ok(())
 }
 
+/// Files by numbers, a message each, until the other end is gone.
+pub(crate) fn handed(from: impl AsFd) -> Result<Vec<(usize, File)>> {
+    let mut all = Vec::new();
+    while let Some((slot, files)) = receive::<usize>(&from)? {
+        all.extend(files.into_iter().map(|file| (slot, file)));
+    }
+    Ok(all)
+}
+
 /// The next message; `None` once the other end is gone.
 pub(crate) fn receive<T: DeserializeOwned>(from: impl AsFd) -> Result<Option<(T, Vec<File>)>> {
     let mut bytes = vec![0; MESSAGE_BYTES];

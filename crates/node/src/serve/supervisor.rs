@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::knock::{connected, listening};
 use super::open::Kept;
-use super::pass::{Answer, Order, limit, pair, receive, send};
-use crate::devices::Assigned;
+use super::pass::{Answer, Order, handed, limit, pair, receive, send};
+use crate::devices::{Assigned, DeviceSpec};
 use crate::host::device::Device;
 use crate::host::record;
 use crate::module::holding::Holding;
@@ -40,6 +40,8 @@ pub(crate) enum Control {
     Add(Assigned),
     Remove(String),
     List,
+    /// Copies of its TAPs, a message each with the card's slot; then the connection ends.
+    Taps,
 }
 
 /// A device as its server sees it.
@@ -68,7 +70,7 @@ struct Supervisor {
 /// output: problems, a line each, `begun` when all that can be served is, and its end. With `taps`
 /// those of its cards come by standard input.
 pub fn serve(name: &str, taps: bool) -> Result<()> {
-    let kept = if taps { Kept::handed(std::io::stdin())? } else { Kept::default() };
+    let kept = if taps { Kept::handed(handed(std::io::stdin())?) } else { Kept::default() };
     let device = Device::serve(name)?;
     let entry = sysfs::one(Holding::Node, name)?;
     let record = record::window(&device, &entry, false)?.1;
@@ -227,12 +229,24 @@ impl Supervisor {
         }
         let Ok(Some((control, _))) = receive::<Control>(&client) else { return };
         let reply: Reply = match control {
+            Control::Taps => return self.hand_over(&client),
             Control::List => Ok(self.problems.clone()),
             Control::Add(device) => self.add(device).map_err(Refusal::from),
             Control::Remove(name) => self.remove(&name).map_err(Refusal::from),
         };
         // A client that has gone has nothing to be told.
         let _ = send(&client, &reply, &[]);
+    }
+
+    fn hand_over(&self, client: &OwnedFd) {
+        let cards = self.devices.iter().filter(|one| matches!(one.device, DeviceSpec::Net(_)));
+        for slot in cards.map(|card| card.slot) {
+            let sent = self.kept.file(slot).map(|tap| send(client, &slot, &[tap.as_fd()]));
+            if matches!(sent, Some(Err(_))) {
+                // It has gone, and needs none.
+                return;
+            }
+        }
     }
 
     fn add(&mut self, device: Assigned) -> Result<Vec<Served>> {
@@ -264,6 +278,14 @@ impl Drop for Supervisor {
         let _ = self.worker.kill();
         let _ = self.worker.wait();
     }
+}
+
+/// The TAPs of a node's server, by their cards' slots; `None` if there is none.
+pub(crate) fn taps(name: &str) -> Result<Option<Vec<(usize, File)>>> {
+    let Some(socket) = connected(&super::place(name)?)? else { return Ok(None) };
+    limit(&socket, ANSWER_LIMIT)?;
+    send(&socket, &Control::Taps, &[])?;
+    handed(&socket).map(Some)
 }
 
 /// Asks a node's server; `None` if there is none.
