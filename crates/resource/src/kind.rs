@@ -14,7 +14,7 @@ use crate::id::Place;
 /// has to do with one of them as long as it lives.
 /// It does not call an [`Interface`](crate::Interface): for the same kind, for what it
 /// would have to wait for at another place, and for whatever it wants of the shared type
-/// from within the shared type that is [`Error::Nested`](crate::Error::Nested), where it could otherwise wait for
+/// from within the shared type that is [`Error::Nested`], where it could otherwise wait for
 /// ever. Another kind of its own core it would find in the middle of whatever that does.
 pub trait Kind: Send + Sized + 'static {
     /// The word in names: `memory`.
@@ -44,7 +44,7 @@ pub trait Kind: Send + Sized + 'static {
     /// Makes one.
     ///
     /// # Errors
-    /// The kind's own, best as [`Error::Kind`](crate::Error::Kind); nothing was made then.
+    /// The kind's own, best as [`Error::Kind`]; nothing was made then.
     fn create(spec: Self::Spec, pool: &mut Self::Pool) -> Result<Self>;
 
     /// Takes one apart. What it holds goes back to the pool.
