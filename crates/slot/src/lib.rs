@@ -15,7 +15,8 @@
 //!
 //! [`Lane`] has the protocol, with its proof and its models; [`job`] packs closures and
 //! results into the line's words. A shadow thread has a lane of one line; a desk
-//! (`kumiki_resource::desk`) has one for each of its callers.
+//! (`kumiki_resource::desk`) has one for each of its callers. A line whose other side is in another process or
+//! kernel has bytes, and protocol and checks of its own: [`far`].
 //!
 //! ```
 //! use kumiki_slot::{Event, Lane, job};
@@ -44,6 +45,7 @@
 //! });
 //! ```
 
+pub mod far;
 pub mod job;
 mod lane;
 mod line;

@@ -1,5 +1,5 @@
-//! Memory that several processes write ([`Shared`], and [`Sealed`] before it is mapped),
-//! and large private memory ([`Anon`]).
+//! Memory that several processes write ([`Shared`], and [`Sealed`] before it is mapped), or
+//! several kernels ([`Window`]), and large private memory ([`Anon`]).
 //!
 //! Neither ever gives out a `&[u8]` or a `&T`: a reference promises that nobody else
 //! writes, and other processes do. They offer raw pointers and atomics, which make no
@@ -9,11 +9,13 @@ mod anon;
 mod mapping;
 mod sealed;
 mod shared;
+mod window;
 
 pub use anon::{Anon, Populate};
 pub use mapping::Mapping;
 pub use sealed::Sealed;
 pub use shared::Shared;
+pub use window::Window;
 
 use rustix::io::Errno;
 

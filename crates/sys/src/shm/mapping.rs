@@ -68,6 +68,19 @@ impl Mapping {
         unsafe { AtomicU64::from_ptr(word) }
     }
 
+    /// `count` double words from byte `offset` on.
+    ///
+    /// # Panics
+    /// If they do not lie within the mapping or are not aligned.
+    #[inline]
+    pub fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        let first: *const AtomicU64 = self.at::<u64>(offset).cast();
+        self.check(offset, count.saturating_mul(size_of::<u64>()));
+        // SAFETY: bounds and alignment are checked; the memory lives as long as `self`, and
+        // everybody reaches it by atomics.
+        unsafe { std::slice::from_raw_parts(first, count) }
+    }
+
     /// Copies out what is at byte `offset`, byte by byte: for names and headers. Another
     /// process may write meanwhile, so the copy is a claim to be checked, and may be half
     /// old and half new.

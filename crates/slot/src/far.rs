@@ -1,0 +1,304 @@
+//! A line whose other side is another process or another kernel: bytes go over it, and whatever the other
+//! side writes is an allegation.
+//!
+//! ```text
+//!  caller                     memory that both see                  server
+//!  ask(message) ───────────▶ REQUEST(n) · length · bytes ────────▶ asked()  checked, read
+//!                                                                   runs
+//!  answered()  checked, read ◀── ANSWER or REFUSAL(n) · length · bytes ◀── answer(bytes)
+//! ```
+//!
+//! # The words
+//! One of status, number, state and length together, and behind it the bytes, 56 of which are in the status'
+//! cache line: a short message and its answer take one round trip of one line, as between threads. Before it
+//! each side has a word of its own, on a line of its own: whether it sleeps.
+//!
+//! # Who writes what
+//! A caller has one request at a time. It writes bytes and then the status, REQUEST(n), with Release, partner
+//! of the server's Acquire; the server writes its bytes over them and then ANSWER(n) or REFUSAL(n), the same
+//! way round. Each side remembers the word that it wrote last: as long as that stands there it is the other
+//! one's turn. Any other word is what the other side alleges, and must be the one that may follow: of the
+//! number that is next, in a state that is its to write, with a length that there is room for. If it is not,
+//! the line is [`Broken`] and used no more. Bytes are copied out before anybody looks at them, so that nobody
+//! changes them after they were looked at.
+//!
+//! Nothing is taken back, as between threads of one process: the fences of that reach no other kernel. Who gives
+//! a request up gives up the line.
+//!
+//! # Sleeping
+//! ```text
+//!  sleeper                              waker
+//!  S1 sleeps = 1                        W1 status
+//!  S2 fence                             W2 fence
+//!  S3 status there? then sleeps = 0     W3 sleeps? then it is to be woken, by another way
+//! ```
+//! The fences order each side's store before its load, so that at least one sees the other's. How somebody is
+//! woken the line does not know: a frame at a socket, say.
+
+use crate::primitive::{AtomicU64, Ordering, fence};
+
+/// Words of a line and of what stands before it: each side's own, on two cache lines, as processors fetch lines
+/// in pairs.
+const SERVER_SLEEPS: usize = 0;
+const CALLER_SLEEPS: usize = 16;
+const STATUS: usize = 32;
+const BYTES: usize = STATUS + 1;
+
+/// States, in a status' lowest byte; 0 is of a line that nobody has asked on.
+const REQUEST: u64 = 1;
+const ANSWER: u64 = 2;
+const REFUSAL: u64 = 3;
+
+/// Bytes of a message that go over a line of so many words, at most.
+pub const fn room(words: usize) -> usize {
+    (words.saturating_sub(BYTES)) * size_of::<u64>()
+}
+
+const fn status(number: u32, state: u64, length: usize) -> u64 {
+    (number as u64) << 32 | (length as u64) << 8 | state
+}
+
+/// The other side has written what it must not: the line is not to be used any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The word that it wrote.
+    pub status: u64,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the other side wrote {:#x} where that could not follow", self.status)
+    }
+}
+
+/// A status that the other side has written, and nobody has checked.
+#[derive(Clone, Copy)]
+struct Alleged(u64);
+
+impl Alleged {
+    /// The state and the length, if it is of this number, in one of these states, and in the line's room.
+    #[inline]
+    fn checked(self, number: u32, states: &[u64], room: usize) -> Result<(u64, usize), Broken> {
+        let (state, length) = (self.0 & 0xff, (self.0 >> 8 & 0xff_ffff) as usize);
+        if (self.0 >> 32) as u32 == number && states.contains(&state) && length <= room {
+            return Ok((state, length));
+        }
+        Err(Broken { status: self.0 })
+    }
+}
+
+/// The memory, as both sides have it.
+struct Line<M>(M);
+
+impl<M: AsRef<[AtomicU64]>> Line<M> {
+    fn new(memory: M) -> Self {
+        let words = memory.as_ref().len();
+        assert!(words > BYTES && room(words) < 1 << 24, "a line of {words} words");
+        Line(memory)
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        self.0.as_ref()
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        room(self.words().len())
+    }
+
+    /// Hands bytes over; whether the other side, whose word this is, sleeps.
+    #[inline]
+    fn hand(&self, status: u64, bytes: &[u8], sleeps: usize) -> bool {
+        let words = self.words();
+        let (whole, rest) = bytes.as_chunks::<8>();
+        let mut to = words[BYTES..].iter();
+        // In this order: where `whole` ends, no word is taken.
+        for (bytes, word) in whole.iter().zip(to.by_ref()) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        if let (false, Some(word)) = (rest.is_empty(), to.next()) {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            word.store(u64::from_le_bytes(last), Ordering::Relaxed);
+        }
+        // W1. Release, partner of the other side's Acquire: the bytes are there.
+        words[STATUS].store(status, Ordering::Release);
+        // W2, partner: S2.
+        fence(Ordering::SeqCst);
+        words[sleeps].load(Ordering::Relaxed) != 0
+    }
+
+    /// What the other side has written since this side wrote `own`.
+    #[inline]
+    fn news(&self, own: u64) -> Option<Alleged> {
+        // Acquire, partner of the other side's Release.
+        let now = self.words()[STATUS].load(Ordering::Acquire);
+        (now != own).then_some(Alleged(now))
+    }
+
+    /// Copies bytes out.
+    #[inline]
+    fn read(&self, length: usize, into: &mut Vec<u8>) {
+        into.clear();
+        for word in &self.words()[BYTES..][..length.div_ceil(8)] {
+            into.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        into.truncate(length);
+    }
+
+    fn sleeps(&self, of: usize, sleeps: bool) {
+        self.words()[of].store(sleeps.into(), Ordering::Relaxed);
+        // S2, partner: W2. Nobody waits for who wakes up.
+        if sleeps {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+/// An answer that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// What was asked for.
+    Answer,
+    /// Why it was not done.
+    Refusal,
+}
+
+/// The side that asks.
+pub struct Caller<M> {
+    line: Line<M>,
+    number: u32,
+    /// The status that it wrote last.
+    own: u64,
+}
+
+impl<M: AsRef<[AtomicU64]>> Caller<M> {
+    /// A line on which nothing was asked. Nobody may serve it yet: what was there is gone. Requests are counted
+    /// from `first` on, of which the server is told: one that still serves what was there before expects
+    /// another number, and takes none of these.
+    ///
+    /// # Panics
+    /// If there are too few words for a line, or too many.
+    pub fn new(memory: M, first: u32) -> Self {
+        let line = Line::new(memory);
+        for word in &line.words()[..=STATUS] {
+            word.store(0, Ordering::Relaxed);
+        }
+        Caller { line, number: first.wrapping_sub(1), own: 0 }
+    }
+
+    /// Bytes of a message, at most.
+    pub fn room(&self) -> usize {
+        self.line.room()
+    }
+
+    /// Asks; the answer of the last request was taken. Whether the server sleeps, and is to be woken.
+    ///
+    /// # Panics
+    /// If the message is longer than [`room`](Self::room).
+    #[inline]
+    #[must_use]
+    pub fn ask(&mut self, message: &[u8]) -> bool {
+        assert!(message.len() <= self.room(), "a message of {} bytes", message.len());
+        self.number = self.number.wrapping_add(1);
+        self.own = status(self.number, REQUEST, message.len());
+        self.line.hand(self.own, message, SERVER_SLEEPS)
+    }
+
+    /// The answer, if it is there: its bytes are in `into` then.
+    ///
+    /// # Errors
+    /// The server has broken the line.
+    #[inline]
+    pub fn answered(&self, into: &mut Vec<u8>) -> Result<Option<Answered>, Broken> {
+        let Some(alleged) = self.line.news(self.own) else { return Ok(None) };
+        let (state, length) = alleged.checked(self.number, &[ANSWER, REFUSAL], self.line.room())?;
+        self.line.read(length, into);
+        Ok(Some(if state == ANSWER { Answered::Answer } else { Answered::Refusal }))
+    }
+
+    /// Says that it is about to sleep, and then looks whether the answer has come; or that it is awake.
+    pub fn sleeps(&self, sleeps: bool) {
+        self.line.sleeps(CALLER_SLEEPS, sleeps);
+    }
+}
+
+/// The side that answers.
+pub struct Server<M> {
+    line: Line<M>,
+    number: u32,
+    /// The status that it wrote last.
+    own: u64,
+}
+
+impl<M: AsRef<[AtomicU64]>> Server<M> {
+    /// A line that its caller has made, who counts from `first` on.
+    ///
+    /// # Panics
+    /// If there are too few words for a line, or too many.
+    pub fn new(memory: M, first: u32) -> Self {
+        Server { line: Line::new(memory), number: first.wrapping_sub(1), own: 0 }
+    }
+
+    /// Bytes of an answer, at most.
+    pub fn room(&self) -> usize {
+        self.line.room()
+    }
+
+    /// Whether there is a request: its bytes are in `into` then. It is answered before it is asked for the next.
+    ///
+    /// # Errors
+    /// The caller has broken the line.
+    #[inline]
+    pub fn asked(&mut self, into: &mut Vec<u8>) -> Result<bool, Broken> {
+        let Some(alleged) = self.line.news(self.own) else { return Ok(false) };
+        let next = self.number.wrapping_add(1);
+        let (_, length) = alleged.checked(next, &[REQUEST], self.line.room())?;
+        self.line.read(length, into);
+        self.number = next;
+        Ok(true)
+    }
+
+    /// Whether there is something to be looked at by [`asked`](Self::asked).
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.line.news(self.own).is_some()
+    }
+
+    /// Answers the request; whether the caller sleeps, and is to be woken.
+    ///
+    /// # Panics
+    /// If the answer is longer than [`room`](Self::room).
+    #[inline]
+    #[must_use]
+    pub fn answer(&mut self, answered: Answered, bytes: &[u8]) -> bool {
+        assert!(bytes.len() <= self.room(), "an answer of {} bytes", bytes.len());
+        let state = if answered == Answered::Answer { ANSWER } else { REFUSAL };
+        self.own = status(self.number, state, bytes.len());
+        self.line.hand(self.own, bytes, CALLER_SLEEPS)
+    }
+
+    /// Says that it is about to sleep, and then looks whether there is a request; or that it is awake.
+    pub fn sleeps(&self, sleeps: bool) {
+        self.line.sleeps(SERVER_SLEEPS, sleeps);
+    }
+}
+
+impl<M> std::fmt::Debug for Caller<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl<M> std::fmt::Debug for Server<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
