@@ -74,6 +74,7 @@ fn bench() -> Result<()> {
             print(&run::document(|_| lab::rows(rounds))?)
         }
         [node::peer::WORD, ref words @ ..] => node::peer::serve(words),
+        [node::call::WORD, base] => node::call::serve(base.parse()?),
         [node::devices::READ, path, how, ref piece @ ..] => {
             let piece = match *piece {
                 [piece] => piece.parse().with_context(|| format!("{piece:?} bytes"))?,

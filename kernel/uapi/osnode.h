@@ -179,6 +179,11 @@ struct osnode_slot {
 	__u64 reserved4[224];
 };
 
+/* Lines between programs of a node and of its host, which claims them with a channel: an eighth
+   each. No kernel looks there. docs/design/places.md has what stands in it. */
+#define OSNODE_LANES_AT 0x1c0000
+#define OSNODE_LANES_BYTES 0x40000
+
 /*
  * A node asleep. What it says stands before the word KEPT; a start of a copy of its memory
  * jumps to `wake` by page tables whose upper half is that of `tables`, once the host has

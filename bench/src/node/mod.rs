@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use kumiki_measure::bench::Row;
 
+pub(crate) mod call;
 mod container;
 pub(crate) mod devices;
 mod exec;
@@ -25,18 +26,19 @@ const NODE: &str = "bench";
 /// Everything, or what `only` names; `folder` is on a disk.
 pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Row>> {
     type Part = (&'static str, fn(&Path, usize) -> Result<Vec<Row>>);
-    const PARTS: [Part; 6] = [
+    const PARTS: [Part; 7] = [
         ("start", start::rows),
         ("warm", warm::rows),
         ("life", life::rows),
         ("reserve", reserve::rows),
         ("devices", devices::rows),
         ("functions", functions::rows),
+        ("call", call::rows),
     ];
     let known = |name: &&str| PARTS.iter().any(|(part, _)| part == name);
     ensure!(
         only.iter().all(known),
-        "the bench node has start, warm, life, reserve, devices and functions, not {only:?}"
+        "the bench node has start, warm, life, reserve, devices, functions and call, not {only:?}"
     );
     let mut rows = Vec::new();
     for (_, part) in PARTS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {

@@ -2,12 +2,15 @@
 
 mod attach;
 
+pub(crate) use attach::relay_of;
+
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use kumiki_node::Lanes;
 use kumiki_places::run::Process;
 use kumiki_places::{Allow, Choice, Client, Lease, Nats, Server, host_name, standard};
 use kumiki_resource::{Interface, Memory};
@@ -198,7 +201,7 @@ fn serve(
     let host = host.unwrap_or_else(host_name);
     let server = match server.nats() {
         Some(nats) => Server::new(nats, host),
-        None => Server::here(host),
+        None => with_lines(Server::here(host))?,
     };
     let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
     let share = memory.unwrap_or_else(|| machine_memory() / interface.places().len() as u64);
@@ -220,6 +223,14 @@ fn serve(
             Err(RecvTimeoutError::Disconnected) => bail!("nobody hears signals any more"),
         }
     }
+}
+
+/// In an OS node, has its host call by lines in the window, too.
+fn with_lines(server: Server) -> Result<Server> {
+    Ok(match Lanes::here()? {
+        Some(window) => server.window(window),
+        None => server,
+    })
 }
 
 /// Bytes of memory that the machine has.

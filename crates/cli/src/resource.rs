@@ -102,6 +102,13 @@ enum ResourceCommand {
         /// What it takes, in JSON
         #[arg(default_value = "null", value_name = "JSON", allow_negative_numbers = true)]
         input: String,
+        /// Of a place in an OS node: call by a line in the memory that it shares with this machine
+        #[arg(long, conflicts_with = "url")]
+        line: bool,
+        /// Call it so many times, and print what the last call gives
+        #[arg(long, requires = "line", default_value_t = 1, value_name = "N",
+              value_parser = clap::value_parser!(u64).range(1..))]
+        times: u64,
         #[command(flatten)]
         server: MaybeNats,
     },
@@ -171,8 +178,11 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
             let line = if choose.is_some() { format!("{place} {id}") } else { id };
             output::line(line).map(|()| Verdict::Fine)
         }
-        ResourceCommand::Call { name, part, input, server } => {
-            let given = remote::call(server.nats().as_ref(), &name, &part, &input)?;
+        ResourceCommand::Call { name, part, input, line, times, server } => {
+            let given = match line {
+                true => remote::call_by_line(&name, &part, &input, times)?,
+                false => remote::call(server.nats().as_ref(), &name, &part, &input)?,
+            };
             output::json(&given).map(|()| Verdict::Fine)
         }
         ResourceCommand::Delete { name, server } => {

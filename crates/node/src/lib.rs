@@ -85,6 +85,7 @@ pub use node::Node;
 pub use node::client::{Client, Ending, Order, Orders};
 pub use node::copying;
 pub use node::keep::Kept;
+pub use node::lanes::Lanes;
 pub use node::plugging::DeviceInfo;
 pub use node::session::Session;
 pub use node::usage::Usage;

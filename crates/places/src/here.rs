@@ -1,9 +1,13 @@
 //! Serving processes of the same user on this machine: each place at a socket, without a NATS server.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use bytes::Bytes;
 use kumiki_resource::Manager;
+use kumiki_sys::shm::Window;
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel};
@@ -11,8 +15,11 @@ use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 
 use crate::blocked::{Ended, Waiting, Waits};
 use crate::error::Result;
+use crate::lane::LANES;
+use crate::lanes::Lanes;
 use crate::site::{Answered, LOOK, Site, every};
 use crate::sockets::{self, Door, LIMIT, MOST_NEWS, NEWS};
+use crate::wire;
 
 /// Clients of one place at a time, at most; more wait to be let in.
 const MOST_CLIENTS: usize = 1024;
@@ -39,15 +46,30 @@ struct Here {
     waiting: Mutex<Waiting<Back>>,
     /// Changes of names, to clients that have asked for news.
     news: broadcast::Sender<Bytes>,
-    /// One more has asked.
+    /// One more has asked; or for a lane, or on one.
     asked: Notify,
+    lanes: Mutex<Lanes>,
+    /// Number of the last client.
+    clients: AtomicU64,
 }
 
 impl Desk {
-    pub(crate) fn open(site: Site, blocked: UnboundedReceiver<Ended>) -> Result<Desk> {
+    /// Opens it, with lanes in this memory if there is any that callers see, too.
+    pub(crate) fn open(
+        site: Site,
+        blocked: UnboundedReceiver<Ended>,
+        window: Option<Arc<Window>>,
+    ) -> Result<Desk> {
         let door = Door::open(&sockets::folder()?, &site.name)?;
         let (news, _) = broadcast::channel(MOST_NEWS);
-        let here = Here { site, waiting: Mutex::default(), news, asked: Notify::new() };
+        let here = Here {
+            site,
+            waiting: Mutex::default(),
+            news,
+            asked: Notify::new(),
+            lanes: Mutex::new(Lanes::new(window)),
+            clients: AtomicU64::new(0),
+        };
         Ok(Desk { here: Arc::new(here), blocked, door })
     }
 
@@ -63,6 +85,7 @@ impl Desk {
         loop {
             let has_room = clients.available_permits() > 0;
             let tells = self.here.news.receiver_count() > 0;
+            let has_lanes = !self.here.lanes().is_empty();
             tokio::select! {
                 biased;
                 _ = &mut stopped => break,
@@ -86,6 +109,7 @@ impl Desk {
                     // No descriptor is left, say.
                     Err(_) => tokio::time::sleep(LOOK).await,
                 },
+                () = self.here.look_at_lanes(manager.as_ref()), if has_lanes => {}
             }
             if let Some(manager) = &manager {
                 manager.serve();
@@ -126,9 +150,41 @@ impl Desk {
     }
 }
 
+/// A client's connection; dropped, its lanes go.
+struct Client<'a> {
+    here: &'a Here,
+    number: u64,
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        self.here.lanes().gone(self.number);
+    }
+}
+
 impl Here {
+    fn lanes(&self) -> std::sync::MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting<Back>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers what is asked on lanes, in turns with all else that this thread does; it ends with the last lane.
+    async fn look_at_lanes(&self, manager: Option<&Manager>) {
+        std::future::poll_fn(|context| {
+            let mut lanes = self.lanes();
+            if lanes.is_empty() {
+                return Poll::Ready(());
+            }
+            if lanes.turn(&self.site, manager) {
+                context.waker().wake_by_ref();
+            }
+            // Asleep, it is polled again when somebody has asked.
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Answers one client's requests until it goes, or sends what is no frame.
@@ -137,6 +193,7 @@ impl Here {
         let (back, replies) = channel::<(u64, Bytes)>(REPLIES);
         let (want, wanted) = oneshot::channel();
         let write = sockets::deliver(to, replies, wanted);
+        let client = Client { here: self, number: self.clients.fetch_add(1, Relaxed) };
         let read = async move {
             let (mut from, mut want) = (BufReader::new(from), Some(want));
             while let Ok(Some((number, payload))) = sockets::read(&mut from).await {
@@ -144,6 +201,14 @@ impl Here {
                     if let Some(want) = want.take() {
                         let _ = want.send(self.news.subscribe());
                         self.asked.notify_one();
+                    }
+                    continue;
+                }
+                if number == LANES {
+                    let said = self.lanes().heard(&payload, client.number, self.site.life, &back);
+                    self.asked.notify_one();
+                    if let Some(Ok(said)) = said.map(|said| wire::message(&said)) {
+                        let Ok(()) = back.send((LANES, said)).await else { return };
                     }
                     continue;
                 }

@@ -9,6 +9,7 @@ use kumiki_resource::{Error, Handle, Id, Interface, Place, Rights};
 
 use crate::allow::Allow;
 use crate::blocked::{MOST_BLOCKED, Rest};
+use crate::lane::Binding;
 use crate::part::{Block, Part, Portable, Run};
 use crate::wire::{self, Offer, Operation, Outcome, Refusal, Why};
 
@@ -27,12 +28,16 @@ struct Made {
     destroy: fn(&Interface, Id) -> Outcome,
 }
 
+/// A program part that does not block, and writes what it gives behind what is there.
+pub(crate) type Quick = fn(&Interface, Id, &[u8], &mut Vec<u8>) -> Result<(), Refusal>;
+
 /// A program part without its types.
 #[derive(Clone, Copy)]
 struct Called {
     version: u32,
-    blocks: bool,
     call: fn(&Interface, Id, &[u8]) -> Result<Begun, Refusal>,
+    /// None of one that may block.
+    quick: Option<Quick>,
 }
 
 /// An operation that has run, or its part that may block.
@@ -74,17 +79,24 @@ impl Parts {
     /// Adds a program part.
     #[must_use]
     pub fn part<P: Run>(self) -> Parts {
-        self.called::<P>(false, |interface, id, input| {
+        let quick: Quick = |interface, id, input, to| {
+            let (handle, input) = taken::<P>(interface, id, input)?;
+            let output = interface.with(&handle, |resource, pool| P::run(resource, pool, input));
+            wire::named_into(&output.map_err(|error| refused(&error))?, to)
+                .map_err(|error| unwritten(&error))
+        };
+        let call = |interface: &Interface, id, input: &[u8]| {
             let (handle, input) = taken::<P>(interface, id, input)?;
             let output = interface.with(&handle, |resource, pool| P::run(resource, pool, input));
             Ok(Begun::Ran(answer(&output.map_err(|error| refused(&error))?)))
-        })
+        };
+        self.called::<P>(Some(quick), call)
     }
 
     /// Adds a program part that may block.
     #[must_use]
     pub fn blocking<P: Block>(self) -> Parts {
-        self.called::<P>(true, |interface, id, input| {
+        self.called::<P>(None, |interface, id, input| {
             let (handle, input) = taken::<P>(interface, id, input)?;
             let work = interface.with(&handle, |resource, pool| P::begin(resource, pool, input));
             let work = work.map_err(|error| refused(&error))?;
@@ -94,11 +106,11 @@ impl Parts {
 
     fn called<P: Part>(
         mut self,
-        blocks: bool,
+        quick: Option<Quick>,
         call: fn(&Interface, Id, &[u8]) -> Result<Begun, Refusal>,
     ) -> Parts {
         let of = (<P::Kind as Kind>::NAME, P::NAME);
-        self.parts.insert(of, Called { version: P::VERSION, blocks, call });
+        self.parts.insert(of, Called { version: P::VERSION, call, quick });
         self
     }
 
@@ -153,11 +165,8 @@ impl Parts {
                 Ok(Begun::Ran((made.destroy)(interface, at(place, *id)?)))
             }
             Operation::Call { id, kind, part, version, input } => {
-                let called = self.parts.get(&(kind.as_str(), part.as_str()));
-                let called = called.ok_or_else(|| self.no_part(kind, part))?;
-                require(allow.calls(kind, part), kind, part)?;
-                same(called.version, *version, &format!("{kind}.{part}"))?;
-                if called.blocks && !may_block {
+                let called = self.part_of(allow, kind, part, *version)?;
+                if called.quick.is_none() && !may_block {
                     let text = format!(
                         "{MOST_BLOCKED} operations block at this place, which is the limit: ask later"
                     );
@@ -168,6 +177,41 @@ impl Parts {
             _ => Err(Refusal::new(Why::Unreadable, "an operation that has no effect")),
         };
         caught(run).unwrap_or_else(|refusal| Begun::Ran(Err(refusal)))
+    }
+
+    /// A part by its name, if it may be called.
+    fn part_of(
+        &self,
+        allow: &Allow,
+        kind: &str,
+        part: &str,
+        version: u32,
+    ) -> Result<Called, Refusal> {
+        let called = *self.parts.get(&(kind, part)).ok_or_else(|| self.no_part(kind, part))?;
+        require(allow.calls(kind, part), kind, part)?;
+        same(called.version, version, &format!("{kind}.{part}"))?;
+        Ok(called)
+    }
+
+    /// Finds what a line is to call by a number.
+    pub(crate) fn bind(
+        &self,
+        allow: &Allow,
+        place: Place,
+        binding: &Binding,
+    ) -> Result<(Id, Quick), Refusal> {
+        let Binding { id, kind, part, version } = binding;
+        let called = self.part_of(allow, kind, part, *version)?;
+        let quick = called.quick.ok_or_else(|| blocks(kind, part))?;
+        Ok((at(place, *id)?, quick))
+    }
+
+    /// Refuses a part that may block: a line has one request at a time, and its thread others to look at.
+    pub(crate) fn runs_at_once(&self, kind: &str, part: &str) -> Result<(), Refusal> {
+        match self.parts.get(&(kind, part)) {
+            Some(Called { quick: None, .. }) => Err(blocks(kind, part)),
+            _ => Ok(()),
+        }
     }
 
     fn made(&self, kind: &str) -> Result<&Made, Refusal> {
@@ -190,8 +234,13 @@ impl Parts {
     }
 }
 
+fn blocks(kind: &str, part: &str) -> Refusal {
+    let text = format!("{kind}.{part} may block, and no line is held up: call it at its socket");
+    Refusal::new(Why::NoPart, text)
+}
+
 /// Runs it; a panic of it becomes a refusal.
-fn caught<T>(run: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
         let text = kumiki_resource::Panic::new(payload).to_string();
         Err(Refusal::new(Why::Panicked, text))
@@ -245,9 +294,11 @@ fn bad(kind: &str, part: &str, error: &rmp_serde::decode::Error) -> Refusal {
 }
 
 pub(crate) fn answer<T: serde::Serialize>(value: &T) -> Outcome {
-    wire::named(value).map_err(|error| {
-        Refusal::new(Why::Kind, format!("its answer cannot be written as MessagePack: {error}"))
-    })
+    wire::named(value).map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &rmp_serde::encode::Error) -> Refusal {
+    Refusal::new(Why::Kind, format!("its answer cannot be written as MessagePack: {error}"))
 }
 
 /// An error of the interface as a refusal.

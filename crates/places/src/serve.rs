@@ -20,6 +20,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use kumiki_resource::{Interface, Manager, Name};
 use kumiki_sys::affinity;
+use kumiki_sys::shm::Window;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -72,6 +73,7 @@ pub struct Server {
     allow: Allow,
     holds: Duration,
     manages: bool,
+    window: Option<Arc<Window>>,
 }
 
 /// Places that answer; they do until the value is dropped.
@@ -92,7 +94,7 @@ impl Server {
     pub fn new(nats: Nats, host: impl Into<String>) -> Server {
         let (parts, allow) = (Parts::new(), Allow::nothing());
         let (nats, host) = (Some(nats), host.into());
-        Server { nats, host, parts, allow, holds: HOLDS, manages: false }
+        Server { nats, host, parts, allow, holds: HOLDS, manages: false, window: None }
     }
 
     /// Places called `name.core0`, `name.core1`, … for other processes of this user on this machine, at
@@ -100,7 +102,15 @@ impl Server {
     /// [told](Self::allow).
     pub fn here(name: impl Into<String>) -> Server {
         let (parts, allow) = (Parts::new(), Allow::listing());
-        Server { nats: None, host: name.into(), parts, allow, holds: HOLDS, manages: false }
+        Server {
+            nats: None,
+            host: name.into(),
+            parts,
+            allow,
+            holds: HOLDS,
+            manages: false,
+            window: None,
+        }
     }
 
     /// Kinds and parts that exist.
@@ -132,6 +142,17 @@ impl Server {
     #[must_use]
     pub fn managing(mut self) -> Server {
         self.manages = true;
+        self
+    }
+
+    /// Has callers ask by lines in this memory, too, which they see: those of another kernel, by
+    /// [`Lines`](crate::Lines). It has room for a line in each 4 KiB. Places behind a NATS server have none.
+    ///
+    /// A thread that looks at lines takes a cpu as long as they are used, and for a fifth of a millisecond longer.
+    /// With [`managing`](Self::managing) no request goes from one thread to another.
+    #[must_use]
+    pub fn window(mut self, window: Window) -> Server {
+        self.window = Some(Arc::new(window));
         self
     }
 
@@ -235,7 +256,7 @@ fn start(
 ) -> Result<Serving> {
     let io = |what| move |source| Error::Io { what, source };
     let (nats, host, name) = (server.nats.clone(), server.host.clone(), site.name.clone());
-    let manages = server.manages;
+    let (manages, window) = (server.manages, server.window.clone());
     let (stop, stopped) = oneshot::channel();
     // Not tokio's: who serves may be within a runtime, where that must not be waited for.
     let (tell, told) = channel();
@@ -248,7 +269,7 @@ fn start(
                     Some(nats) => {
                         Begun::Post(Box::new(Post::open(site, blocked, nats, &host).await?))
                     }
-                    None => Begun::Desk(Desk::open(site, blocked)?),
+                    None => Begun::Desk(Desk::open(site, blocked, window)?),
                 };
                 Ok((begun, manager))
             };

@@ -273,7 +273,7 @@ impl Site {
     }
 
     /// Answers an operation that changes nothing that others see.
-    fn look(&self, operation: &Operation) -> Outcome {
+    pub(crate) fn look(&self, operation: &Operation) -> Outcome {
         match operation {
             Operation::Hello { key, client } => {
                 // Who asks is for the listing: what is not a name does without.

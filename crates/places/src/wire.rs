@@ -233,6 +233,15 @@ pub(crate) fn named<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, rmp_serde
     rmp_serde::to_vec_named(value).map(Bytes::from)
 }
 
+/// The same, behind what is there.
+#[inline]
+pub(crate) fn named_into<T: Serialize + ?Sized>(
+    value: &T,
+    to: &mut Vec<u8>,
+) -> Result<(), rmp_serde::encode::Error> {
+    value.serialize(&mut rmp_serde::Serializer::new(to).with_struct_map())
+}
+
 /// From MessagePack.
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
     rmp_serde::from_slice(bytes)

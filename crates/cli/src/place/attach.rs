@@ -64,11 +64,16 @@ pub(super) fn attach(name: &str, command: &[String]) -> Result<Verdict> {
     bail!("the places of {name} are gone: what passes their calls there has ended");
 }
 
+/// The relay as a program of a node.
+pub(crate) fn relay_of(name: &str) -> Program {
+    let words = ["kumiki", "place", "relay", name].map(str::to_owned).into();
+    Program { words, beside_root: true, ..Program::default() }
+}
+
 /// Runs the relay in the node.
 fn node(name: &str, far: UnixStream) -> Result<Far> {
     let session = Session::open(name)?;
-    let words = ["kumiki", "place", "relay", name].map(str::to_owned).into();
-    let program = Program { words, beside_root: true, ..Program::default() };
+    let program = relay_of(name);
     let talk = move || {
         let (mut out, mut err) = (&far, io::stderr());
         let mut client =

@@ -57,3 +57,56 @@ fn a_node_s_place_is_called_from_the_host_and_the_node_s_end_answers_pending_cal
     host.ok("kumiki node delete n1 --force");
     host.leave();
 }
+
+/// A place in a node, and a counter there.
+fn serve(host: &Host) {
+    host.ok("kumiki node exec n1 -- sh -c 'cat > /tmp/allow' < allow");
+    host.ok("rm -f served; kumiki node exec n1 -- sh -c 'echo $$ > /tmp/pid; \
+             exec kumiki place serve --allow /tmp/allow' > served 2>&1 < /dev/null & \
+             until grep -qs 'serving n1.core0' served; do sleep 0.2; done");
+    host.ok("kumiki node exec n1 -- kumiki resource create n1.core0/counter/hits 41");
+}
+
+#[test]
+#[ignore = "two minutes: `cargo xtask test long`, after a change to lines to places or to the window"]
+fn a_node_s_place_is_called_by_a_line_in_the_window_and_every_end_answers_the_call() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok(&format!("printf '%s' '{ALLOW}' > allow"));
+    host.ok("kumiki node create n1 --cpus 1 --memory 256M --image deb");
+    let call = "kumiki resource call n1.core0/counter/hits";
+    let get = "kumiki node exec n1 -- kumiki resource call n1.core0/counter/hits get";
+    let ends = [
+        "kumiki node exec n1 -- sh -c 'kill -9 $(cat /tmp/pid)'",
+        "kumiki node kill n1",
+        "kumiki node exec n1 -- sh -c 'echo c > /proc/sysrq-trigger'",
+    ];
+    for (n, end) in ends.into_iter().enumerate() {
+        if n != 1 {
+            host.ok("kumiki node start n1 --timeout 120");
+        }
+        serve(&host);
+        assert_eq!(host.ok(&format!("{call} add 1 --line")), "42\n");
+        // Many, and each once; a process of the node sees the same one.
+        assert_eq!(host.ok(&format!("{call} add 1 --line --times 1000")), "1042\n");
+        assert_eq!(host.ok(get), "1042\n");
+        let refused = host.refused(&format!("{call} nothing --line"));
+        assert!(refused.contains("no program part nothing"), "{refused}");
+        // Two processes of the host, each by a channel of its own, and a third that pends at the end.
+        host.ok(&format!(
+            "{call} add 1 --line --times 500 & {call} add 1 --line --times 500; wait"
+        ));
+        assert_eq!(host.ok(get), "2042\n");
+        host.ok(&format!(
+            "{call} add 1 --line --times 1000000000 > pending 2>&1 < /dev/null & \
+             until test $({get}) -gt 2142; do sleep 0.1; done"
+        ));
+        host.run(end);
+        host.ok("until grep -q . pending; do sleep 0.1; done");
+        let pending = host.ok("cat pending");
+        let is_one = pending.contains("it has gone before it answered")
+            || pending.contains("nobody answers at place n1.core0");
+        assert!(is_one, "not at once: {pending}");
+    }
+    host.ok("kumiki node delete n1 --force");
+    host.leave();
+}

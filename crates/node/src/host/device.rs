@@ -122,6 +122,16 @@ impl Device {
         }
     }
 
+    /// Memory for lines, a part of the window.
+    pub(crate) fn lanes(&self, address: u64, bytes: usize) -> Result<kumiki_sys::shm::Window> {
+        kumiki_sys::shm::Window::map(self.file.as_fd(), address, bytes).map_err(|error| {
+            Error::refused(
+                ErrorKind::Damaged,
+                format!("{}: memory for lines: {error}", self.title()),
+            )
+        })
+    }
+
     pub(crate) fn notes(&self) -> Notes {
         Notes::of(self.kind, &self.name)
     }

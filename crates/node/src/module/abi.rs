@@ -182,6 +182,10 @@ pub(crate) const SLOT_QUEUES: usize = 0x100;
 pub(crate) const QUEUE_BYTES: usize = 32;
 pub(crate) const SLOT_CONFIG: usize = 0x500;
 
+/// Lines between programs of the node and of its host: a part a channel.
+pub(crate) const LANES_AT: usize = 0x1c_0000;
+pub(crate) const LANES_BYTES: usize = 0x4_0000;
+
 /// Signs of life of the host, for a node that watches it.
 pub(crate) const WATCH_DEVICE: &str = "/dev/kumiki-osnode-watch";
 pub(crate) const WATCH_MAGIC: u64 = 0x6863_7461_7764;
@@ -208,7 +212,9 @@ pub(crate) const WATCH_BYTES: usize = WATCH_TEXT + 2 * TOLD_BYTES;
 const _: () = {
     assert!(WATCH_COMM + COMM_BYTES <= WATCH_MESSAGE);
     assert!(WATCH_BEATS + 8 * WATCH_CPUS == WATCH_TEXT);
-    assert!(BUS_AT + BUS_BYTES + SLOTS * SLOT_BYTES <= kumiki_boot::WINDOW_BYTES as usize);
+    assert!(BUS_AT + BUS_BYTES + SLOTS * SLOT_BYTES <= LANES_AT);
+    assert!(LANES_AT + LANES_BYTES == kumiki_boot::WINDOW_BYTES as usize);
+    assert!((LANES_BYTES / CHANNELS).is_multiple_of(4096));
     assert!(RINGS_AT + CHANNELS * 2 * RING_BYTES <= BUS_AT);
     assert!(SLOT_QUEUES + QUEUES * QUEUE_BYTES == SLOT_CONFIG);
     assert!(size_of::<Create>() == 48 && offset_of!(Create, slice) == 40);
@@ -335,6 +341,8 @@ mod tests {
         assert_eq!(defined("OSNODE_QUEUES"), QUEUES as u64);
         assert_eq!(defined("OSNODE_CONFIG_BYTES"), CONFIG_BYTES as u64);
         assert_eq!(defined("OSNODE_CONFIG_BIT"), u64::from(CONFIG_BIT));
+        assert_eq!(defined("OSNODE_LANES_AT"), LANES_AT as u64);
+        assert_eq!(defined("OSNODE_LANES_BYTES"), LANES_BYTES as u64);
         assert_eq!(defined("OSNODE_WATCH_MAGIC"), WATCH_MAGIC);
         assert_eq!(defined("OSNODE_BEAT_MS"), BEAT_MS);
         assert_eq!(defined("OSNODE_WATCH_CPUS"), WATCH_CPUS as u64);

@@ -5,6 +5,7 @@ pub mod copying;
 pub(crate) mod doze;
 mod functions;
 pub(crate) mod keep;
+pub(crate) mod lanes;
 pub(crate) mod plugging;
 pub(crate) mod session;
 pub(crate) mod usage;

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use kumiki_sys::shm;
 use rustix::event::PollFlags;
 
 use crate::host::device::Device;
@@ -59,16 +60,21 @@ impl Session {
     pub fn open(node: &str) -> Result<Self> {
         let (device, channel) = Device::talk(node)?;
         let entry = sysfs::one(Holding::Node, node)?;
-        let first = entry.pieces.first().ok_or_else(|| {
-            Error::refused(
-                ErrorKind::Damaged,
-                format!("node {node} has no memory: kumiki node delete {node}"),
-            )
-        })?;
+        let first = entry.pieces.first().ok_or_else(|| no_memory(node))?;
         let window = Window::new(device.map(&[window_of(first)], true)?);
         let session = Session { name: node.to_owned(), device, channel, window };
         session.channel().open();
         Ok(session)
+    }
+
+    /// This channel's part of the memory for lines, and where it begins in the whole.
+    pub(super) fn lanes(&self) -> Result<(shm::Window, u64)> {
+        let bytes = abi::LANES_BYTES / abi::CHANNELS;
+        let base = (self.channel * bytes) as u64;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
+        let first = entry.pieces.first().ok_or_else(|| no_memory(&self.name))?;
+        let at = window_of(first).address + abi::LANES_AT as u64 + base;
+        Ok((self.device.lanes(at, bytes)?, base))
     }
 
     fn channel(&self) -> Channel<'_> {
@@ -301,6 +307,13 @@ impl Session {
         }
         Ok(())
     }
+}
+
+fn no_memory(node: &str) -> Error {
+    Error::refused(
+        ErrorKind::Damaged,
+        format!("node {node} has no memory: kumiki node delete {node}"),
+    )
 }
 
 impl Drop for Session {

@@ -71,6 +71,7 @@ impl Window {
         self.memory.zero(abi::STAMPS, abi::MESSAGE + abi::MESSAGE_BYTES - abi::STAMPS);
         self.memory.zero(abi::CHANNELS_AT, abi::CHANNELS * abi::CHANNEL_BYTES);
         self.memory.zero(abi::BUS_AT, abi::BUS_BYTES + abi::SLOTS * abi::SLOT_BYTES);
+        self.memory.zero(abi::LANES_AT, abi::LANES_BYTES);
     }
 
     /// How many times its host has announced devices.

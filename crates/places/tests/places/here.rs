@@ -30,7 +30,7 @@ impl Block for Never {
 }
 
 /// Keeps its owner's thread from all else for so many milliseconds.
-struct Spin;
+pub(crate) struct Spin;
 
 impl Part for Spin {
     type Kind = Counter;

@@ -5,6 +5,7 @@ mod blocking;
 mod calls;
 mod faults;
 mod here;
+mod lines;
 #[path = "../nats/mod.rs"]
 mod nats;
 mod once;

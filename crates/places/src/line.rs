@@ -1,0 +1,352 @@
+//! A line to one place: calls by memory, each once, or unknown.
+//!
+//! ```text
+//!              the place has gone before ────────────────────────▶ Gone
+//!             ╱
+//!   message ─▶ in the line ── answer ────────────────────────────▶ the answer
+//!                  │ ╲─────── refusal ───────────────────────────▶ Refused
+//!                  ├───────── the place, or its kernel, has gone ─▶ Unknown
+//!                  ├───────── the place breaks the line ──────────▶ Unknown
+//!                  ╰───────── deadline: the line is given up ─────▶ Unknown
+//! ```
+//!
+//! Nothing is sent again, so nothing runs twice. What was in the line when its place died has run, or has not.
+
+use std::any::TypeId;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use kumiki_resource::kind::Kind;
+use kumiki_resource::{Id, Name, Rights};
+use kumiki_slot::far::{Answered, Caller};
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::lane::{Binding, Head, Lane, MOST_BOUND, Word};
+use crate::lane_stages::{Said, Shared};
+use crate::part::{Part, Portable};
+use crate::remote::Remote;
+use crate::wire::{self, Operation, Refusal, Why};
+
+/// For so long an answer is looked for before its caller sleeps: about what waking it costs.
+const SPIN: Duration = Duration::from_micros(200);
+/// Looks between two at the clock.
+const LOOKS: u32 = 64;
+/// For so long at a time a caller sleeps, should a word that wakes it be lost.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// A line to one place of another kernel. It has one call at a time, of a thread that waits for its answer: calls
+/// that take long, or may block, are for [`Client`](crate::Client).
+pub struct Line {
+    shared: Arc<Shared>,
+    place: Arc<str>,
+    pub(crate) life: u64,
+    pub(crate) first: u32,
+    caller: Caller<Lane>,
+    /// Which lane it is.
+    lane: usize,
+    /// Its place has ended.
+    gone: Arc<AtomicBool>,
+    /// Nothing more is to be asked: an answer may come late, or was none.
+    given_up: bool,
+    patience: Duration,
+    /// Parts that have numbers here.
+    bound: Vec<(TypeId, u64)>,
+    /// The one to be replaced next, when all numbers are taken.
+    oldest: usize,
+    message: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+impl Line {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        place: Arc<str>,
+        memory: Lane,
+        lane: usize,
+        gone: Arc<AtomicBool>,
+    ) -> Line {
+        let first = fastrand::u32(..);
+        Line {
+            shared,
+            place,
+            life: 0,
+            first,
+            caller: Caller::new(memory, first),
+            lane,
+            gone,
+            given_up: false,
+            patience: Duration::MAX,
+            bound: Vec::new(),
+            oldest: 0,
+            message: Vec::new(),
+            reply: Vec::new(),
+        }
+    }
+
+    /// Waits so long for an answer, instead of what its [`Lines`](crate::Lines) do. A call that has none by then
+    /// gives its line up.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.patience = timeout;
+    }
+
+    /// The place.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Makes a resource there, with a name of its own or none.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; [`Error::Gone`]; [`Error::Unknown`]; [`Error::TooLarge`]; [`Error::Value`].
+    pub fn create<K: Portable>(
+        &mut self,
+        unique: Option<&str>,
+        spec: &K::Spec,
+    ) -> Result<Remote<K>> {
+        let spec = wire::named(spec).map_err(|error| unwritten(K::NAME, &error))?;
+        let (kind, unique) = (K::NAME.to_owned(), unique.map(str::to_owned));
+        let operation = Operation::Create { kind, version: K::VERSION, unique, spec };
+        self.id(&operation, Rights::all())
+    }
+
+    /// Opens a resource of this place by its name.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); [`Error::Value`], too, if the name is of another place or kind.
+    pub fn open<K: Kind>(&mut self, name: &Name) -> Result<Remote<K>> {
+        self.is_of(name)?;
+        if name.kind() != K::NAME {
+            let (what, why) = (name.to_string(), format!("it is no {}", K::NAME));
+            return Err(Error::Value { what, why });
+        }
+        let (kind, unique) = (K::NAME.to_owned(), name.unique().to_owned());
+        self.id(&Operation::Open { kind, unique }, Rights::USE | Rights::SHARE)
+    }
+
+    /// Destroys a resource.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); [`Error::Rights`].
+    pub fn destroy<K: Kind>(&mut self, resource: Remote<K>) -> Result<()> {
+        resource.require(Rights::DESTROY)?;
+        let id = self.own(&resource)?;
+        let operation = Operation::Destroy { id, kind: K::NAME.to_owned() };
+        self.operation(&operation)
+    }
+
+    /// Calls a program part that does not block, and waits for what it gives.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); [`Error::Rights`].
+    #[inline]
+    pub fn call<P: Part>(&mut self, resource: &Remote<P::Kind>, input: &P::In) -> Result<P::Out> {
+        resource.require(Rights::USE)?;
+        let id = self.own(resource)?;
+        let key = (TypeId::of::<P>(), id);
+        let number = match self.bound.iter().position(|bound| *bound == key) {
+            Some(number) => number as u32,
+            None => self.bind::<P>(key)?,
+        };
+        self.message.clear();
+        self.message.extend_from_slice(&Head::Call(number).to_bytes());
+        wire::named_into(input, &mut self.message).map_err(|error| unwritten(P::NAME, &error))?;
+        self.asked()?;
+        self.read()
+    }
+
+    /// Has the place know a part by a number.
+    #[cold]
+    fn bind<P: Part>(&mut self, key: (TypeId, u64)) -> Result<u32> {
+        let number = if self.bound.len() < MOST_BOUND { self.bound.len() } else { self.oldest };
+        let (kind, part) = (<P::Kind as Kind>::NAME.to_owned(), P::NAME.to_owned());
+        let binding = Binding { id: key.1, kind, part, version: P::VERSION };
+        self.ask(Head::Bind(number as u32), &binding)?;
+        if number == self.bound.len() {
+            self.bound.push(key);
+        } else {
+            self.bound[number] = key;
+            self.oldest = (number + 1) % MOST_BOUND;
+        }
+        Ok(number as u32)
+    }
+
+    /// The id of a resource of this life of this place.
+    #[inline]
+    fn own<K: Kind>(&self, resource: &Remote<K>) -> Result<u64> {
+        if resource.life == self.life && *resource.place == *self.place {
+            return Ok(resource.id().to_u64());
+        }
+        let place = self.place.to_string();
+        let text = format!("{resource:?} is of another place, or of another life of this one");
+        Err(Error::Refused { place, why: Why::Stale, text })
+    }
+
+    fn id<K: Kind>(&mut self, operation: &Operation, rights: Rights) -> Result<Remote<K>> {
+        let id: u64 = self.operation(operation)?;
+        Ok(Remote::new(Arc::clone(&self.place), self.life, Id::from_u64(id), rights))
+    }
+
+    /// Whether a name is of this line's place.
+    pub(crate) fn is_of(&self, name: &Name) -> Result<()> {
+        if name.place() == &*self.place {
+            return Ok(());
+        }
+        let (what, why) = (name.to_string(), format!("the line is to place {}", self.place));
+        Err(Error::Value { what, why })
+    }
+
+    pub(crate) fn operation<T: DeserializeOwned>(&mut self, operation: &Operation) -> Result<T> {
+        self.ask(Head::Operation, operation)?;
+        self.read()
+    }
+
+    /// Has an operation done, and gives what it has given as it came.
+    pub(crate) fn raw(&mut self, operation: &Operation) -> Result<&[u8]> {
+        self.ask(Head::Operation, operation)?;
+        Ok(&self.reply)
+    }
+
+    #[cold]
+    fn ask(&mut self, head: Head, body: &impl serde::Serialize) -> Result<()> {
+        self.message.clear();
+        self.message.extend_from_slice(&head.to_bytes());
+        let written = rmp_serde::encode::write(&mut self.message, body);
+        written.map_err(|error| unwritten("a message", &error))?;
+        self.asked()
+    }
+
+    /// Reads what a call has given.
+    #[inline]
+    fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        wire::read(&self.reply).map_err(|error| Error::Value {
+            what: format!("what place {} has given cannot be read", self.place),
+            why: error.to_string(),
+        })
+    }
+
+    /// Has the message answered: what was given is in the reply then.
+    #[inline]
+    fn asked(&mut self) -> Result<()> {
+        let (bytes, limit) = (self.message.len(), self.caller.room());
+        if bytes > limit {
+            return Err(Error::TooLarge { place: self.place.to_string(), bytes, limit });
+        }
+        if self.given_up || self.gone.load(Ordering::Relaxed) {
+            return Err(Error::Gone { place: self.place.to_string() });
+        }
+        if self.caller.ask(&self.message) {
+            self.wake();
+        }
+        match self.answer()? {
+            Answered::Answer => Ok(()),
+            Answered::Refusal => Err(self.refused()),
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        let at = self.shared.place_of(self.lane);
+        self.shared.say_on(self.lane, &Word::Awake { at });
+    }
+
+    #[inline]
+    fn answer(&mut self) -> Result<Answered> {
+        for _ in 0..LOOKS {
+            if let Some(answered) = self.look()? {
+                return Ok(answered);
+            }
+            std::hint::spin_loop();
+        }
+        self.wait()
+    }
+
+    #[inline]
+    fn look(&mut self) -> Result<Option<Answered>> {
+        let looked = self.caller.answered(&mut self.reply);
+        looked.map_err(|broken| self.give_up(broken.to_string()))
+    }
+
+    /// Looks for a while longer, then sleeps.
+    #[cold]
+    fn wait(&mut self) -> Result<Answered> {
+        let begin = Instant::now();
+        while begin.elapsed() < SPIN {
+            for _ in 0..LOOKS {
+                if let Some(answered) = self.look()? {
+                    return Ok(answered);
+                }
+                std::hint::spin_loop();
+            }
+        }
+        self.caller.sleeps(true);
+        let outcome = self.sleep(begin);
+        self.caller.sleeps(false);
+        outcome
+    }
+
+    fn sleep(&mut self, begin: Instant) -> Result<Answered> {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.state();
+        loop {
+            // What it said of the lane comes first: an answer may have been its last.
+            let said = state.said(self.lane).cloned();
+            if let Some(answered) = self.look()? {
+                return Ok(answered);
+            }
+            match said {
+                Some(Said::Refused(why)) => return Err(self.give_up(why)),
+                Some(_) => {}
+                None => return Err(self.give_up("it has gone before it answered".to_owned())),
+            }
+            let left = self.patience.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                let why = format!("no answer within {:?}", self.patience);
+                return Err(self.give_up(why));
+            }
+            let waited = shared.changed.wait_timeout(state, left.min(LOOK_AGAIN));
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    #[cold]
+    fn give_up(&mut self, why: String) -> Error {
+        self.given_up = true;
+        Error::Unknown { place: self.place.to_string(), why }
+    }
+
+    #[cold]
+    fn refused(&self) -> Error {
+        let place = self.place.to_string();
+        match wire::read::<Refusal>(&self.reply) {
+            Ok(refusal) => {
+                Error::Refused { place, why: Why::from(refusal.why), text: refusal.text }
+            }
+            Err(error) => {
+                let what = format!("why place {place} refuses cannot be read");
+                Error::Value { what, why: error.to_string() }
+            }
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.shared.close(self.lane);
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("place", &self.place).field("lane", &self.lane).finish()
+    }
+}
+
+#[cold]
+fn unwritten(what: &str, error: &rmp_serde::encode::Error) -> Error {
+    Error::Value {
+        what: format!("what {what} takes cannot be written as MessagePack"),
+        why: error.to_string(),
+    }
+}
