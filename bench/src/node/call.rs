@@ -21,7 +21,7 @@ use super::{IMAGE, NODE, run};
 use crate::raw::RAW;
 use crate::run::median_of;
 
-/// What runs in the node.
+/// Word by which this program serves in the node.
 pub(crate) const WORD: &str = "node_line";
 const IN_NODE: &str = "/bin/kumiki-bench";
 const LIMIT: Duration = Duration::from_secs(240);

@@ -102,7 +102,7 @@ enum ResourceCommand {
         /// What it takes, in JSON
         #[arg(default_value = "null", value_name = "JSON", allow_negative_numbers = true)]
         input: String,
-        /// Of a place in an OS node: call by a line in the memory that it shares with this machine
+        /// Call by a line in the memory that this machine shares with an OS node, whose place it is
         #[arg(long, conflicts_with = "url")]
         line: bool,
         /// Call it so many times, and print what the last call gives

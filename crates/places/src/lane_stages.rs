@@ -30,7 +30,7 @@ const MOST_PLACES: usize = 1024;
 /// Bytes of a frame before its message: place, number, length.
 const HEAD: usize = 16;
 
-/// What the lines and the stream's reader share.
+/// State that the lines and the stream's reader share.
 pub(crate) struct Shared {
     prefix: String,
     pub(crate) window: Arc<Window>,
@@ -67,7 +67,7 @@ pub(crate) enum Stage {
     Gone,
 }
 
-/// What a place has said of a lane.
+/// A place's last word on a lane.
 #[derive(Clone)]
 pub(crate) enum Said {
     Nothing,
@@ -76,7 +76,7 @@ pub(crate) enum Said {
 }
 
 impl State {
-    /// What the place has said of a used lane; none of one that has gone.
+    /// The place's last word on a used lane; none of one that has gone.
     pub(crate) fn said(&self, lane: usize) -> Option<&Said> {
         match &self.lanes[lane] {
             Stage::Used { said, .. } => Some(said),
@@ -120,7 +120,7 @@ impl State {
 }
 
 impl Shared {
-    /// Of a stream's other end and a window, which begins at `base` of what the places have.
+    /// Begins with a stream's other end and a window, which begins at `base` of what the places have.
     pub(crate) fn new(host: &str, to: UnixStream, window: Window, base: u64) -> Shared {
         let lanes = vec![Stage::Free; window.len() / LANE_BYTES];
         Shared {

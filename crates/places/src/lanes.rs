@@ -27,7 +27,7 @@ pub(crate) struct Lanes {
     /// Memory that callers see, too.
     window: Option<Arc<Window>>,
     open: Vec<Open>,
-    /// Of the message that is looked at, and of its answer.
+    /// Bytes of the message that is looked at, and of its answer.
     message: Vec<u8>,
     reply: Vec<u8>,
     /// When the last request was answered or told, or the last lane opened.

@@ -233,7 +233,7 @@ pub(crate) fn named<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, rmp_serde
     rmp_serde::to_vec_named(value).map(Bytes::from)
 }
 
-/// The same, behind what is there.
+/// Appends it as MessagePack with names of fields.
 #[inline]
 pub(crate) fn named_into<T: Serialize + ?Sized>(
     value: &T,

@@ -129,7 +129,7 @@ impl<M: AsRef<[AtomicU64]>> Line<M> {
         words[sleeps].load(Ordering::Relaxed) != 0
     }
 
-    /// What the other side has written since this side wrote `own`.
+    /// A status that the other side has written since this one wrote `own`.
     #[inline]
     fn news(&self, own: u64) -> Option<Alleged> {
         // Acquire, partner of the other side's Release.
@@ -159,7 +159,7 @@ impl<M: AsRef<[AtomicU64]>> Line<M> {
 /// An answer that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// What was asked for.
+    /// It gives what was asked for.
     Answer,
     /// Why it was not done.
     Refusal,

@@ -106,7 +106,7 @@ pub(super) fn call(server: Option<&Nats>, name: &Name, part: &str, input: &str) 
     asking(server, async |client| Ok(client.call_named(name, part, &input).await?))
 }
 
-/// The same, by a line in memory that an OS node, which has the place, and this machine both see, so many times.
+/// Calls it so many times by a line in memory that this machine and an OS node, which has the place, both see.
 pub(super) fn call_by_line(name: &Name, part: &str, input: &str, times: u64) -> Result<Value> {
     let input = json(input)?;
     let node = name.place().split('.').next().unwrap_or_default();
