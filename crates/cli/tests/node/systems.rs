@@ -53,6 +53,12 @@ fn disk(folder: &Path) -> PathBuf {
     disk
 }
 
+/// How often it boots and is stopped: `KUMIKI_BOOTS` times, or twice.
+fn boots() -> usize {
+    let asked = std::env::var("KUMIKI_BOOTS").ok();
+    asked.map_or(2, |text| text.parse().expect("KUMIKI_BOOTS: a number"))
+}
+
 #[test]
 #[ignore = "minutes: systemd starts in an emulated node; `cargo xtask test long`, after a change to inits"]
 fn debian_with_systemd_boots_from_a_disk_and_is_stopped_in_order() {
@@ -69,7 +75,7 @@ fn debian_with_systemd_boots_from_a_disk_and_is_stopped_in_order() {
     let Some(host) = had(Host::start("6.12", wanted, Turn::wait())) else { return };
     host.add_image();
     host.ok("kumiki node create n1 --memory 512M --image deb --disk /dev/vda --init /sbin/init");
-    for run in 1..=2 {
+    for run in 1..=boots() {
         host.ok("kumiki node start n1 --timeout 240");
         let state = "kumiki node exec n1 -- systemctl is-system-running --wait";
         let state = host.run(&format!("timeout 240 {state}"));
