@@ -18,7 +18,8 @@ using rocksdb::FSWritableFile;
 using rocksdb::IODebugContext;
 using rocksdb::IOStatus;
 
-FileSystem::FileSystem(const std::shared_ptr<rocksdb::FileSystem> &own) : FileSystemWrapper(own)
+FileSystem::FileSystem(const std::shared_ptr<rocksdb::FileSystem> &own, bool by_threads)
+    : FileSystemWrapper(own), by_threads_(by_threads)
 {
 }
 
@@ -34,7 +35,8 @@ IOStatus FileSystem::NewRandomAccessFile(const std::string &path, const FileOpti
 	Descriptor descriptor(path, O_RDONLY | ((*result)->use_direct_io() ? O_DIRECT : 0));
 	// Without it the table is read as ever.
 	if (descriptor.is_open())
-		result->reset(new RandomAccessFile(std::move(*result), std::move(descriptor)));
+		result->reset(
+		    new RandomAccessFile(std::move(*result), std::move(descriptor), by_threads_));
 	return status;
 }
 

@@ -12,7 +12,8 @@ namespace kumiki {
 
 class FileSystem : public rocksdb::FileSystemWrapper {
 public:
-	explicit FileSystem(const std::shared_ptr<rocksdb::FileSystem> &own);
+	// `by_threads`: direct reads, too, are made by threads, not by the kernel's own ones.
+	FileSystem(const std::shared_ptr<rocksdb::FileSystem> &own, bool by_threads);
 
 	// By which RocksDB's registry finds it again, in an OPTIONS file, too.
 	static const char *kClassName()
@@ -41,6 +42,9 @@ public:
 	// Reads ahead only if there is an engine: else ReadAsync would read at once.
 	void SupportedOps(int64_t &operations) override;
 #endif
+
+private:
+	bool by_threads_;
 };
 
 } // namespace kumiki

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "async_read.h"
+#include "direct_reads.h"
 #include "engines.h"
 #include "read.h"
 
@@ -20,9 +22,9 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 
 RandomAccessFile::RandomAccessFile(std::unique_ptr<FSRandomAccessFile> &&file,
-                                   Descriptor &&descriptor)
+                                   Descriptor &&descriptor, bool by_threads)
     : FSRandomAccessFileOwnerWrapper(std::move(file)), descriptor_(std::move(descriptor)),
-      direct_(target()->use_direct_io())
+      direct_(target()->use_direct_io()), by_threads_(by_threads)
 {
 }
 
@@ -51,19 +53,30 @@ IOStatus RandomAccessFile::MultiRead(FSReadRequest *requests, size_t count,
 	}
 	if (cold.empty())
 		return IOStatus::OK();
-	std::vector<parasc_call> calls;
 	std::vector<int64_t> results(cold.size());
-	calls.reserve(cold.size());
-	for (FSReadRequest *request : cold) {
+	if (cold.size() > 1)
+		read_together(cold, results);
+	for (size_t at = 0; at < cold.size(); at++)
+		finish_read(*target(), results[at], options, *cold[at], debug);
+	return IOStatus::OK();
+}
+
+// Leaves a result at 0 where nobody has made the read.
+void RandomAccessFile::read_together(const std::vector<FSReadRequest *> &requests,
+                                     std::vector<int64_t> &results)
+{
+	if (direct_ && !by_threads_ && read_direct(descriptor_.number(), requests, results))
+		return;
+	std::vector<parasc_call> calls;
+	calls.reserve(requests.size());
+	for (FSReadRequest *request : requests) {
 		calls.push_back({SYS_pread64, 4,
 		                 {static_cast<uint64_t>(descriptor_.number()),
 		                  reinterpret_cast<uint64_t>(request->scratch), request->len,
 		                  request->offset}});
 	}
-	bool made = cold.size() > 1 && run_in_parallel(calls.data(), results.data(), calls.size());
-	for (size_t at = 0; at < cold.size(); at++)
-		finish_read(*target(), made ? results[at] : 0, options, *cold[at], debug);
-	return IOStatus::OK();
+	if (!run_in_parallel(calls.data(), results.data(), calls.size()))
+		std::fill(results.begin(), results.end(), 0);
 }
 
 IOStatus RandomAccessFile::ReadAsync(FSReadRequest &request, const IOOptions &options,

@@ -10,10 +10,17 @@ namespace {
 
 using rocksdb::ObjectLibrary;
 
-rocksdb::FileSystem *create(const std::string &, std::unique_ptr<rocksdb::FileSystem> *result,
-                            std::string *)
+rocksdb::FileSystem *create(const std::string &uri, std::unique_ptr<rocksdb::FileSystem> *result,
+                            std::string *error)
 {
-	result->reset(new kumiki::FileSystem(rocksdb::FileSystem::Default()));
+	// An OPTIONS file has the name alone.
+	size_t separator = uri.find("://");
+	std::string how = separator == std::string::npos ? "" : uri.substr(separator + 3);
+	if (!how.empty() && how != "threads") {
+		*error = uri + ": it is kumiki:// or kumiki://threads";
+		return nullptr;
+	}
+	result->reset(new kumiki::FileSystem(rocksdb::FileSystem::Default(), how == "threads"));
 	return result->get();
 }
 

@@ -18,8 +18,12 @@ const ROUNDS: usize = 9;
 const KEYS: usize = 64;
 const POSIX: &str = "posix";
 /// Each by the name of its file system.
-const SUBJECTS: [(&str, &str); 3] =
-    [("kumiki", "kumiki://"), (POSIX, "posix://"), ("io_uring", "io_uring://")];
+const SUBJECTS: [(&str, &str); 4] = [
+    ("kumiki", "kumiki://"),
+    ("kumiki/threads", "kumiki://threads"),
+    (POSIX, "posix://"),
+    ("io_uring", "io_uring://"),
+];
 
 /// Programs and libraries that `cargo xtask bench` has built beside our own.
 fn beside(name: &str) -> Result<PathBuf> {
@@ -39,7 +43,7 @@ impl Reader {
     fn start(folder: &Path, uri: &str, how: &str) -> Result<Self> {
         let mut command = Command::new(beside("rocksdb-multiget")?);
         command.arg(folder).args([uri, how]);
-        if uri == "kumiki://" {
+        if uri.starts_with("kumiki://") {
             command.env("LD_PRELOAD", beside("libkumiki-rocksdb.so")?);
         }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

@@ -109,11 +109,17 @@ static void walk(DB *db, unsigned int seed, int leaps)
 int main(int, char **argv)
 {
 	std::string folder = argv[1];
-	std::shared_ptr<FileSystem> own = file_system("kumiki://");
-	CHECK(std::string(own->Name()) == "kumiki");
-	std::unique_ptr<Env> env = NewCompositeEnv(own);
-	for (bool direct : {false, true}) {
-		std::string place = folder + (direct ? "/direct" : "/cached");
+	struct {
+		const char *uri, *name;
+		bool direct;
+	} ways[] = {{"kumiki://", "/cached", false},
+	            {"kumiki://", "/direct", true},
+	            {"kumiki://threads", "/threads", true}};
+	for (auto [uri, name, direct] : ways) {
+		std::shared_ptr<FileSystem> own = file_system(uri);
+		CHECK(std::string(own->Name()) == "kumiki");
+		std::unique_ptr<Env> env = NewCompositeEnv(own);
+		std::string place = folder + name;
 		DB *opened = nullptr;
 		OK(DB::Open(options_of(env.get(), direct), place, &opened));
 		for (uint64_t number = 0; number < KEYS; number++)

@@ -1,13 +1,23 @@
 // A file of kumiki:// tells of its end and of errors as RocksDB's own does.
+#include <linux/aio_abi.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <rocksdb/version.h>
@@ -178,6 +188,74 @@ static void one_descriptor(FileSystem &ours, FileSystem &theirs, const std::stri
 	OK(together(*file, *open_in(theirs, path, true), {0, 4 * SECTOR, 10 * SECTOR}));
 }
 
+// More together than the kernel is asked for at a time, some of them over the file's end.
+static std::vector<uint64_t> many()
+{
+	std::vector<uint64_t> offsets;
+	for (uint64_t at = 0; at < 150; at++)
+		offsets.push_back(at % 12 * SECTOR);
+	return offsets;
+}
+
+// Whether this kernel has asynchronous reads of its own at all.
+static bool kernel_reads()
+{
+	aio_context_t context = 0;
+	bool has = syscall(SYS_io_setup, 1, &context) == 0;
+	if (has)
+		syscall(SYS_io_destroy, context);
+	return has;
+}
+
+// Whether this process has a place for such reads: the memory that their ends are told in.
+static bool has_place()
+{
+	std::ifstream maps("/proc/self/maps");
+	for (std::string line; std::getline(maps, line);) {
+		if (line.find("[aio]") != std::string::npos)
+			return true;
+	}
+	return false;
+}
+
+// Direct reads by threads, by the kernel, and where the kernel makes none.
+static void each_way(FileSystem &ours, FileSystem &theirs, const std::string &path)
+{
+	auto other = open_in(theirs, path, true);
+	auto by_threads = file_system("kumiki://threads");
+	auto threads = open_in(*by_threads, path, true);
+	OK(together(*threads, *other, many()));
+	CHECK(!has_place());
+	auto one = open_in(ours, path, true);
+	OK(together(*one, *other, many()));
+	CHECK(has_place() == kernel_reads());
+
+	// A child of fork(2) has its parent's memory and none of its places.
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		OK(together(*one, *other, many()));
+		_exit(0);
+	}
+	int status = -1;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+
+	// A thread that a filter keeps from it.
+	std::thread([&] {
+		sock_filter rules[] = {
+		    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+		    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_setup, 0, 1),
+		    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		};
+		sock_fprog filter = {sizeof(rules) / sizeof(rules[0]), rules};
+		CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+		CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+		CHECK(!kernel_reads());
+		OK(together(*one, *other, many()));
+	}).join();
+}
+
 // Reads after the main thread's objects have been destroyed, as a static database's end may.
 static struct Late {
 	~Late()
@@ -208,6 +286,8 @@ int main(int, char **argv)
 	auto ours = file_system("kumiki://"), theirs = file_system("posix://");
 	std::string path = std::string(argv[1]) + "/file";
 	OK(written(*ours, path));
+	// First: no thread has read yet.
+	each_way(*ours, *theirs, path);
 	for (bool direct : {false, true}) {
 		// Amid it, over its end, and from sectors beyond it.
 		OK(compare(*ours, *theirs, path, direct,
@@ -224,6 +304,12 @@ int main(int, char **argv)
 		IOStatus full = written(*ours, small + "/full"), its = written(*theirs, small + "/full");
 		CHECK(full.IsNoSpace() && full.ToString() == its.ToString());
 	}
+	// A way to read that there is not.
+	std::shared_ptr<FileSystem> unknown;
+	ConfigOptions config;
+	config.ignore_unsupported_options = false;
+	Status found = FileSystem::CreateFromString(config, "kumiki://fibres", &unknown);
+	CHECK(found.ToString().find("kumiki://threads") != std::string::npos);
 	// ENOENT.
 	std::unique_ptr<FSRandomAccessFile> none;
 	IOStatus missing = ours->NewRandomAccessFile(path + "s", FileOptions(), &none, nullptr);
