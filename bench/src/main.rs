@@ -86,6 +86,10 @@ fn bench() -> Result<()> {
         [busy::WORD] => busy::work(),
         ["servers", ref only @ ..] => print(&run::document(|pair| servers::rows(pair, only))?),
         [servers::PLAIN, folder] => servers::serve_plainly(Path::new(folder)),
+        #[cfg(feature = "peers")]
+        [word, folder] if servers::URING.contains(&word) => {
+            servers::serve_by_uring(Path::new(folder), word == servers::URING[0])
+        }
         ["resource", ref only @ ..] => print(&run::document(|pair| resource::rows(pair, only))?),
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {

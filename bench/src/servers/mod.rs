@@ -9,17 +9,23 @@ mod plain;
 mod program;
 mod ranges;
 mod turns;
+#[cfg(feature = "peers")]
+mod uring;
 mod web;
 
 use anyhow::{Result, ensure};
 use kumiki_measure::bench::Row;
 
 pub(crate) use plain::serve as serve_plainly;
+#[cfg(feature = "peers")]
+pub(crate) use uring::serve as serve_by_uring;
 
 use crate::pair::Pair;
 
 /// Word by which the program serves files plainly.
 pub(crate) const PLAIN: &str = "plain-server";
+/// Words by which it does so by io_uring: trying first, and not.
+pub(crate) const URING: [&str; 2] = ["uring-server", "uring-server-untried"];
 
 /// Names of cases that are measured together, and by whom.
 type Cases = (&'static [&'static str], fn(Pair) -> Result<Vec<Row>>);

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 const LISTENER: u64 = u64::MAX;
-const CHUNK: usize = 64 * 1024;
+pub(super) const CHUNK: usize = 64 * 1024;
 
 /// Serves the folder on a port that it prints, until it is killed.
 pub(crate) fn serve(folder: &Path) -> Result<()> {
@@ -51,13 +51,11 @@ fn answer(client: &mut TcpStream, folder: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
         read => read?,
     };
-    let input = std::str::from_utf8(&input[..count])?;
-    let target = input.strip_prefix("GET /").and_then(|rest| rest.split(' ').next());
-    let target = target.context("no GET")?;
-    let file =
-        File::options().read(true).custom_flags(libc::O_NONBLOCK).open(folder.join(target))?;
+    let path = folder.join(target(&input[..count])?);
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let length = file.metadata()?.len();
-    let mut data = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+    let mut data = Vec::new();
+    write_head(&mut data, length)?;
     let (head, mut offset) = (data.len(), 0);
     loop {
         let part = usize::try_from(length - offset)?.min(CHUNK);
@@ -70,6 +68,16 @@ fn answer(client: &mut TcpStream, folder: &Path) -> Result<()> {
             return Ok(());
         }
     }
+}
+
+/// What a request asks for, which has come whole.
+pub(super) fn target(input: &[u8]) -> Result<&str> {
+    let rest = std::str::from_utf8(input)?.strip_prefix("GET /");
+    rest.and_then(|rest| rest.split(' ').next()).context("no GET")
+}
+
+pub(super) fn write_head(data: &mut Vec<u8>, length: u64) -> Result<()> {
+    Ok(write!(data, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n")?)
 }
 
 /// The bench's clients take what they are sent, soon.

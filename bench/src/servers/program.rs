@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::PLAIN;
+use super::{PLAIN, URING};
 use crate::pair::Pair;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,8 +28,15 @@ impl Program {
         let mut all = vec![
             Program::kumiki("kumiki", 1, folder, pair)?,
             Program::kumiki("kumiki/2", 2, folder, pair)?,
-            Program::plain(folder, pair)?,
+            Program::own("plain", PLAIN, folder, pair)?,
         ];
+        for (name, word) in ["io_uring", "io_uring/untried"].into_iter().zip(URING) {
+            // Another one might do without; not where there is none, or it is forbidden.
+            match Program::own(name, word, folder, pair) {
+                Ok(program) => all.push(program),
+                Err(error) => eprintln!("left out: {error:#}"),
+            }
+        }
         if Command::new("nginx").arg("-v").stderr(Stdio::null()).status().is_ok() {
             all.push(Program::nginx("nginx", 1, "sendfile on;", folder, pair)?);
             all.push(Program::nginx("nginx/2", 2, "sendfile on;", folder, pair)?);
@@ -56,14 +63,16 @@ impl Program {
         Ok(Program { name, address, child, _settings: None })
     }
 
-    fn plain(folder: &Path, pair: Pair) -> Result<Self> {
+    /// One of this program's.
+    fn own(name: &'static str, word: &str, folder: &Path, pair: Pair) -> Result<Self> {
         let mut command = on_cpu(pair, &std::env::current_exe()?);
-        let mut child = command.arg(PLAIN).arg(folder).stdout(Stdio::piped()).spawn()?;
+        let mut child = command.arg(word).arg(folder).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let said = child.stdout.take().context("its words")?;
         BufReader::new(said).read_line(&mut line)?;
-        let address = line.trim().parse().context("the plain server's address")?;
-        Ok(Program { name: "plain", address, child, _settings: None })
+        let address = line.trim().parse();
+        let address = address.with_context(|| format!("the server {name} has ended"))?;
+        Ok(Program { name, address, child, _settings: None })
     }
 
     fn nginx(
