@@ -3,6 +3,9 @@
 mod cancelled;
 mod files;
 mod names;
+mod object_ranges;
+#[cfg(feature = "tokio")]
+mod static_files;
 #[cfg(feature = "tokio")]
 mod stream;
 
