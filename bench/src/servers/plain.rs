@@ -70,7 +70,7 @@ fn answer(client: &mut TcpStream, folder: &Path) -> Result<()> {
     }
 }
 
-/// What a request asks for, which has come whole.
+/// Target of a request that has come whole.
 pub(super) fn target(input: &[u8]) -> Result<&str> {
     let rest = std::str::from_utf8(input)?.strip_prefix("GET /");
     rest.and_then(|rest| rest.split(' ').next()).context("no GET")

@@ -21,7 +21,7 @@ const RING: u64 = u64::MAX - 1;
 /// Calls that can be in the ring at once; a client has one at a time.
 const ENTRIES: u32 = 256;
 
-/// What a client waits for.
+/// Reason for which a client waits.
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
     /// A request.
@@ -43,9 +43,9 @@ struct Client {
     path: CString,
     file: Option<File>,
     length: u64,
-    /// Where in the file the part ends that `data` holds, or is to hold.
+    /// End of the part of the file that `data` holds.
     offset: u64,
-    /// What is to be sent; the part of the file in it begins at `start`.
+    /// Bytes to be sent; the part of the file among them begins at `start`.
     data: Vec<u8>,
     start: usize,
     sent: usize,
