@@ -1,7 +1,9 @@
 //! The server as a program.
 
+mod confined;
 mod files;
 mod hostile;
+mod many;
 mod page;
 mod process;
 mod scene;
