@@ -32,7 +32,8 @@ const CALLS: usize = 400;
 const SPIN: Duration = Duration::from_millis(2);
 
 pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
-    run(&["kumiki", "node", "create", NODE, "--cpus", "1", "--memory", "256M", "--image", IMAGE])?;
+    // With room for this program beside its system.
+    run(&["kumiki", "node", "create", NODE, "--cpus", "1", "--memory", "384M", "--image", IMAGE])?;
     let node = Node::find(NODE)?;
     node.start(KernelForm::Vmlinux, LIMIT)?;
     let own = std::env::current_exe().context("finding our own program")?;

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use kumiki_sys::shm::Window;
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,18 @@ use serde::{Deserialize, Serialize};
 pub(crate) const LANE_BYTES: usize = 4096;
 /// The number of frames about lanes.
 pub(crate) const LANES: u64 = u64::MAX;
+/// For so long a side looks before it sleeps, at least: waking it takes about as much, by sockets and a stream.
+const SPIN: Duration = Duration::from_micros(200);
+/// For so long at most, whatever waking takes here, or is said to take.
+const MOST_SPIN: Duration = Duration::from_millis(20);
 /// Program parts of a lane that have numbers, at most.
 pub(crate) const MOST_BOUND: usize = 256;
+
+/// For how long to look before sleeping where waking takes so long: no longer than that, or what is gained by
+/// sleeping is less than what it costs.
+pub(crate) fn spin(waking: Duration) -> Duration {
+    waking.clamp(SPIN, MOST_SPIN)
+}
 
 /// One lane, mapped.
 #[derive(Clone)]
@@ -55,7 +66,8 @@ pub(crate) enum Word {
     /// Place: it is not served, or no more.
     Refused { at: u64, why: String },
     /// Client, of a place that sleeps: there is a request. Place, of a client that does: there is an answer.
-    Awake { at: u64 },
+    /// `took_us` is for how long the last one that slept was waited for, if that is known.
+    Awake { at: u64, took_us: u64 },
     /// Client: serve it no more.
     Close { at: u64 },
     /// Place: nobody here touches it any more.

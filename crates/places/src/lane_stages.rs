@@ -248,7 +248,7 @@ impl Shared {
         let (Word::Open { at, .. }
         | Word::Opened { at, .. }
         | Word::Refused { at, .. }
-        | Word::Awake { at }
+        | Word::Awake { at, .. }
         | Word::Close { at }
         | Word::Closed { at }) = word;
         usize::try_from(at.checked_sub(self.base)? / LANE_BYTES as u64).ok()

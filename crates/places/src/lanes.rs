@@ -10,13 +10,11 @@ use kumiki_slot::far::Server;
 use kumiki_sys::shm::Window;
 use tokio::sync::mpsc::Sender;
 
-use crate::lane::{LANES, Lane, Word};
+use crate::lane::{LANES, Lane, Word, spin};
 use crate::line_site::Bindings;
 use crate::site::Site;
 use crate::wire;
 
-/// For so long it looks after the last request: about what waking it costs, by two sockets and a stream.
-const SPIN: Duration = Duration::from_micros(200);
 /// For so long at a time, before others of its thread have their turn.
 const TURN: Duration = Duration::from_micros(100);
 /// Rounds of all lanes between two looks at the clock.
@@ -32,6 +30,8 @@ pub(crate) struct Lanes {
     reply: Vec<u8>,
     /// When the last request was answered or told, or the last lane opened.
     last: Instant,
+    /// For so long it looks after that: callers say what waking it takes.
+    spin: Duration,
     sleeps: bool,
 }
 
@@ -54,8 +54,9 @@ impl Open {
 
 impl Lanes {
     pub(crate) fn new(window: Option<Arc<Window>>) -> Lanes {
+        let (last, spin) = (Instant::now(), spin(Duration::ZERO));
         let (message, reply) = (Vec::new(), Vec::new());
-        Lanes { window, open: Vec::new(), message, reply, last: Instant::now(), sleeps: false }
+        Lanes { window, open: Vec::new(), message, reply, last, spin, sleeps: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -87,7 +88,8 @@ impl Lanes {
                 self.last = Instant::now();
                 Some(Word::Opened { at, life })
             }
-            Word::Awake { .. } => {
+            Word::Awake { took_us, .. } => {
+                self.spin = spin(Duration::from_micros(took_us));
                 self.last = Instant::now();
                 None
             }
@@ -124,7 +126,7 @@ impl Lanes {
             if served {
                 (self.last, has_served) = (now, true);
             }
-            self.sleeps = now.duration_since(self.last) >= SPIN && self.sleep();
+            self.sleeps = now.duration_since(self.last) >= self.spin && self.sleep();
             if self.sleeps || now.duration_since(begin) >= TURN {
                 if has_served {
                     site.busy.add(begin, now);
@@ -147,7 +149,7 @@ impl Lanes {
                     let answered =
                         site.on_line(&mut open.bound, &self.message, &mut self.reply, room);
                     if open.line.answer(answered, &self.reply) {
-                        open.tell(&Word::Awake { at: open.at });
+                        open.tell(&Word::Awake { at: open.at, took_us: 0 });
                     }
                     served = true;
                 }

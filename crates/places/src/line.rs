@@ -24,14 +24,12 @@ use kumiki_slot::far::{Answered, Caller};
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::lane::{Binding, Head, Lane, MOST_BOUND, Word};
+use crate::lane::{Binding, Head, Lane, MOST_BOUND, Word, spin};
 use crate::lane_stages::{Said, Shared};
 use crate::part::{Part, Portable};
 use crate::remote::Remote;
 use crate::wire::{self, Operation, Refusal, Why};
 
-/// For so long an answer is looked for before its caller sleeps: about what waking it costs.
-const SPIN: Duration = Duration::from_micros(200);
 /// Looks between two at the clock.
 const LOOKS: u32 = 64;
 /// For so long at a time a caller sleeps, should a word that wakes it be lost.
@@ -51,6 +49,8 @@ pub struct Line {
     /// Nothing more is to be asked: an answer may come late, or was none.
     given_up: bool,
     patience: Duration,
+    /// For how long the place was waited for when it slept last.
+    waking: Duration,
     /// Parts that have numbers here.
     bound: Vec<(TypeId, u64)>,
     /// The one to be replaced next, when all numbers are taken.
@@ -78,6 +78,7 @@ impl Line {
             gone,
             given_up: false,
             patience: Duration::MAX,
+            waking: Duration::ZERO,
             bound: Vec::new(),
             oldest: 0,
             message: Vec::new(),
@@ -236,19 +237,26 @@ impl Line {
         if self.given_up || self.gone.load(Ordering::Relaxed) {
             return Err(Error::Gone { place: self.place.to_string() });
         }
-        if self.caller.ask(&self.message) {
-            self.wake();
-        }
-        match self.answer()? {
+        let answered = match self.caller.ask(&self.message) {
+            false => self.answer(),
+            true => self.wake(),
+        };
+        match answered? {
             Answered::Answer => Ok(()),
             Answered::Refusal => Err(self.refused()),
         }
     }
 
+    /// Wakes the place, and waits for its answer.
     #[cold]
-    fn wake(&self) {
+    fn wake(&mut self) -> Result<Answered> {
+        let begin = Instant::now();
         let at = self.shared.place_of(self.lane);
-        self.shared.say_on(self.lane, &Word::Awake { at });
+        let took_us = self.waking.as_micros().try_into().unwrap_or(u64::MAX);
+        self.shared.say_on(self.lane, &Word::Awake { at, took_us });
+        let answered = self.answer();
+        self.waking = begin.elapsed();
+        answered
     }
 
     #[inline]
@@ -272,7 +280,7 @@ impl Line {
     #[cold]
     fn wait(&mut self) -> Result<Answered> {
         let begin = Instant::now();
-        while begin.elapsed() < SPIN {
+        while begin.elapsed() < spin(self.waking) {
             for _ in 0..LOOKS {
                 if let Some(answered) = self.look()? {
                     return Ok(answered);

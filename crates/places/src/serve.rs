@@ -148,7 +148,8 @@ impl Server {
     /// Has callers ask by lines in this memory, too, which they see: those of another kernel, by
     /// [`Lines`](crate::Lines). It has room for a line in each 4 KiB. Places behind a NATS server have none.
     ///
-    /// A thread that looks at lines takes a cpu as long as they are used, and for a fifth of a millisecond longer.
+    /// A thread that looks at lines takes a cpu as long as they are used, and for a fifth of a millisecond longer, or as
+    /// long as waking it takes, up to 20 ms.
     /// With [`managing`](Self::managing) no request goes from one thread to another.
     #[must_use]
     pub fn window(mut self, window: Window) -> Server {

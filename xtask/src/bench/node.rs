@@ -102,8 +102,8 @@ fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
         qemu: [
             &["-drive", &*drive, "-device", "virtio-blk-pci,drive=disk"][..],
             &["-drive", &*slow, "-device", "virtio-blk-pci,drive=slow"],
-            &["-device", "pcie-root-port,id=port,bus=pcie.0,chassis=1,slot=1"],
-            &["-drive", &*nvme, "-device", "nvme,drive=nvme,serial=nvme,bus=port"],
+            &["-device", "pcie-root-port,id=p1,bus=pcie.0,chassis=1,slot=1"],
+            &["-drive", &*nvme, "-device", "nvme,drive=nvme,serial=nvme,bus=p1"],
         ]
         .concat()
         .into_iter()

@@ -338,7 +338,7 @@ enum Relayed<'a> {
 enum Word {
     Opened { at: u64, life: u64 },
     Refused { at: u64, why: &'static str },
-    Awake { at: u64 },
+    Awake { at: u64, took_us: u64 },
     Closed { at: u64 },
 }
 
@@ -374,7 +374,7 @@ fn what_the_other_kernel_says_and_writes_is_an_allegation() {
                 opened(8, 0, 1),
                 opened(7, 4096, 1),
                 opened(7, u64::MAX, 1),
-                frame(7, LANES, &Word::Awake { at: 0 }),
+                frame(7, LANES, &Word::Awake { at: 0, took_us: 7 }),
                 frame(7, LANES, &Word::Closed { at: 0 }),
                 opened(7, 0, 5),
                 opened(7, 0, 6),
