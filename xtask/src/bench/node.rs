@@ -203,6 +203,8 @@ mod tests {
             row("blk_read", "host", 1.0),
             row("device_read", "kumiki", 0.9),
             row("device_read", "host", 1.0),
+            row("node_call", "kumiki", 1.3),
+            row("node_call", "raw", 1.0),
         ]
     }
 
@@ -236,6 +238,7 @@ mod tests {
         assert_eq!(broken(set("tcp_get", "kumiki", 0.9)), ["0.450 ×"]);
         assert_eq!(broken(set("blk_read", "kumiki", 0.5)), ["0.500 ×"]);
         assert_eq!(broken(set("device_read", "kumiki", 0.8)), ["0.800 ×"]);
+        assert_eq!(broken(set("node_call", "kumiki", 1.4)), ["1.400 ×"]);
     }
 
     #[test]
