@@ -364,9 +364,27 @@ impl Post {
             .map_err(failed("opening a place"))?;
         let beats = client.subscribe(format!("{BEATS}{}", site.name)).await;
         let beats = beats.map_err(|error| failed("hearing a place's beats")(error.into()))?;
-        client.flush().await.map_err(|error| failed("opening a place")(error.into()))?;
         let (waiting, since) = (Waiting::default(), Instant::now());
-        Ok(Post { site, client, requests, blocked, waiting, beats, service, since })
+        let mut post = Post { site, client, requests, blocked, waiting, beats, service, since };
+        // Once the server gives a beat back it knows what was subscribed to before: whoever calls
+        // as soon as this returns is heard. A flush only says that the lines have left.
+        post.beat().await;
+        let opened = post.client.flush().await;
+        opened.map_err(|error| failed("opening a place")(error.into()))?;
+        let _ = tokio::time::timeout(LAST, post.beats.next()).await;
+        Ok(post)
+    }
+
+    /// Says that it is there.
+    async fn beat(&mut self) {
+        let age_ms = self.since.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
+        let busy_permille = self.site.busy.permille(Instant::now());
+        let (life, changes) = (self.site.life, self.site.told());
+        let beat = Beat { life, age_ms, changes, busy_permille };
+        if let Ok(bytes) = serde_json::to_vec(&beat) {
+            let subject = format!("{BEATS}{}", self.site.name);
+            let _ = self.client.publish(subject, bytes.into()).await;
+        }
     }
 
     /// Serves until it is stopped.
@@ -384,16 +402,7 @@ impl Post {
                 biased;
                 _ = &mut stopped => break,
                 Some(other) = self.beats.next() => self.compare(&other.payload)?,
-                _ = beat.tick() => {
-                    let age_ms = self.since.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-                    let busy_permille = self.site.busy.permille(Instant::now());
-                    let (life, changes) = (self.site.life, self.site.told());
-                    let beat = Beat { life, age_ms, changes, busy_permille };
-                    if let Ok(bytes) = serde_json::to_vec(&beat) {
-                        let subject = format!("{BEATS}{}", self.site.name);
-                        let _ = self.client.publish(subject, bytes.into()).await;
-                    }
-                }
+                _ = beat.tick() => self.beat().await,
                 _ = look.tick(), if manager.is_some() || self.site.is_watched() => {
                     self.tell().await;
                 }

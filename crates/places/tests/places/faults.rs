@@ -58,6 +58,20 @@ fn a_place_that_was_started_anew_knows_nothing_of_before() {
     });
 }
 
+/// The server knows the place when its start returns, not a moment later.
+#[test]
+fn a_place_answers_as_soon_as_it_serves() {
+    let nats = NatsServer::start();
+    block_on(async {
+        let client = client(&nats.url()).await;
+        for round in 0..100 {
+            let (_interface, _served, place) = machine(&nats.url(), "m");
+            let made = client.create::<Counter>(&place, None, 0).await;
+            assert!(made.is_ok(), "round {round}: {made:?}");
+        }
+    });
+}
+
 #[test]
 fn a_second_place_of_one_name_is_refused() {
     let nats = NatsServer::start();
