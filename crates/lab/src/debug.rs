@@ -115,8 +115,10 @@ mod tests {
             assert!(name.starts_with("CONFIG_") && !value.is_empty(), "{line}");
             assert!(seen.insert(name), "{line}");
         }
-        for checks in ["CONFIG_KASAN", "CONFIG_PROVE_LOCKING", "CONFIG_KALLSYMS_ALL"] {
-            assert!(seen.contains(checks), "{checks}");
+        // The last is what uncompressing a kernel asks of it.
+        let needed = ["KASAN", "PROVE_LOCKING", "KALLSYMS_ALL", "RELOCATABLE"];
+        for option in needed.map(|name| format!("CONFIG_{name}")) {
+            assert!(seen.contains(&*option), "{option}");
         }
     }
 }

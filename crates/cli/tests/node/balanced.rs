@@ -64,8 +64,8 @@ fn no_request_is_lost_while_servers_crash_and_are_replaced() {
     both_up(&host);
     host.ok(&format!("cat > balancer <<'EOF'{BALANCER}EOF\nhaproxy -D -f balancer"));
     // Its first look at both.
-    host.ok("for n in $(seq 50); do wget -q -T 5 -O page http://127.0.0.1:8080/ && exit 0; \
-             sleep 0.5; done; false");
+    host.ok("for n in $(seq 50); do (printf 'GET / HTTP/1.0\\r\\n\\r\\n'; sleep 1) | \
+         nc -w 5 127.0.0.1 8080 | grep '^HTTP/1.* 200' && exit 0; sleep 0.5; done; false");
     host.ok("rm -f over; (while [ ! -e over ]; do ab -q -s 60 -n 200 -c 2 http://127.0.0.1:8080/ \
              || echo 'ab has ended'; done; touch ended) > asked 2>&1 &");
     for crash in 1..=crashes() {

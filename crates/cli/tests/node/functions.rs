@@ -138,7 +138,11 @@ fn by_a_file(host: &Host) {
     };
     let said = host.refused(&format!("{}kumiki node apply own.toml", file("")));
     assert!(said.contains("own.toml:5") && said.contains("dma_unconfined = true"), "{said}");
-    host.ok(&format!("{}kumiki node apply own.toml", file("dma_unconfined = true\n")));
+    let apply = format!("{}kumiki node apply own.toml", file("dma_unconfined = true\n"));
+    let said = host.refused(&format!("mount -t ext4 /dev/nvme0n1 /mnt; {apply}"));
+    assert!(said.contains("disk nvme0n1 is mounted"), "{said}");
+    assert!(!host.ok("umount /mnt; kumiki node ls").contains("n3"));
+    host.ok(&apply);
     assert!(host.ok("kumiki node device ls n3").contains(&format!("pci:{NVME}")));
     host.ok("kumiki node apply own.toml; sed -i '/^pci/d' own.toml");
     let said = host.refused("kumiki node apply own.toml");

@@ -54,14 +54,14 @@ fn two_nodes_and_a_node_of_two_cpus_on_debian_12() {
 fn twelve_nodes_at_once() {
     let wanted = |config: &mut Config| {
         config.cpus = 13;
-        config.memory_bytes = 4 << 30;
+        config.memory_bytes = 5 << 30;
     };
     let Some(host) = Host::own("6.1", wanted) else { return };
     host.add_image();
     let nodes: Vec<_> = (1..=12).map(|n| format!("n{n}")).collect();
     let mut file = String::new();
     for node in &nodes {
-        file += &format!("[node.{node}]\nimage = \"deb\"\nmemory = \"224M\"\n");
+        file += &format!("[node.{node}]\nimage = \"deb\"\nmemory = \"256M\"\n");
     }
     host.ok(&format!("cat > twelve.toml <<'EOF'\n{file}EOF\n"));
     let free = host.ok("cat /sys/class/misc/kumiki-osnode/slices_free");

@@ -77,7 +77,9 @@ fn debian_with_systemd_boots_from_a_disk_and_is_stopped_in_order() {
     host.ok("kumiki node create n1 --memory 512M --image deb --disk /dev/vda --init /sbin/init");
     for run in 1..=boots() {
         host.ok("kumiki node start n1 --timeout 240");
-        let state = "kumiki node exec n1 -- systemctl is-system-running --wait";
+        // It is up when its agent answers; systemd has only begun then.
+        let state = "kumiki node exec n1 -- sh -c 'until test -d /run/systemd/system; do \
+                     sleep 0.1; done; systemctl is-system-running --wait'";
         let state = host.run(&format!("timeout 240 {state}"));
         let said = String::from_utf8_lossy(&state.stdout).into_owned();
         if said != "running\n" {

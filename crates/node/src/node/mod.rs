@@ -102,6 +102,8 @@ impl Node {
                 ),
             });
         }
+        // Each of what follows attaches to the node itself.
+        drop(device);
         let node = Node { name: name.clone() };
         for &function in &spec.pci {
             if let Err(error) = node.add_function(function, spec.dma_unconfined) {
