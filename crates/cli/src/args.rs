@@ -339,6 +339,11 @@ pub(crate) struct Report {
     #[arg(long, value_name = "FILE", num_args = 0..=1,
         conflicts_with_all = ["words", "results", "with", "verbose"])]
     pub(crate) nodes: Option<Option<PathBuf>>,
+    /// A page about servers and async programs instead: what
+    /// `cargo xtask bench servers --json FILE` measured
+    #[arg(long, value_name = "FILE",
+        conflicts_with_all = ["words", "results", "with", "verbose", "nodes"])]
+    pub(crate) servers: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

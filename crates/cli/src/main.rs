@@ -5,6 +5,7 @@
 mod ab;
 mod answer;
 mod args;
+mod benched;
 mod compare;
 mod destination;
 mod disturbed;

@@ -1,19 +1,18 @@
 //! `kumiki report --nodes`: who has which cpus and memory of this machine.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use kumiki_node::Node;
-use kumiki_report::{NodeBench, Owner, Owners, nodes_html};
+use kumiki_report::{Owner, Owners, nodes_html};
 use kumiki_sys::cpuset::CpuSet;
 
 use crate::{node, output};
 
 /// The page, of a bench's result, of this machine if it can have nodes, or of both.
 pub(crate) fn page(bench: Option<&Path>) -> Result<String> {
-    let bench = bench.map(read).transpose()?;
+    let bench = bench.map(|path| crate::benched::read(path, "node")).transpose()?;
     let owners = match (kumiki_node::probe(), &bench) {
         (Ok(()), _) => Some(owners()?),
         (Err(error), Some(_)) => {
@@ -23,24 +22,6 @@ pub(crate) fn page(bench: Option<&Path>) -> Result<String> {
         (Err(error), None) => bail!("{error}; or name the result of a bench: --nodes FILE"),
     };
     Ok(nodes_html(bench.as_ref(), owners.as_ref()))
-}
-
-/// The longest result that is read, bytes: a bench's own has some ten thousand.
-const MOST_BYTES: u64 = 16 << 20;
-
-fn read(path: &Path) -> Result<NodeBench> {
-    let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut text));
-    read.with_context(|| format!("reading {}", path.display()))?;
-    if text.len() as u64 > MOST_BYTES {
-        bail!(
-            "{} has more than {MOST_BYTES} bytes, and a bench's result has some ten thousand: is it another file?",
-            path.display()
-        );
-    }
-    NodeBench::read(&text).with_context(|| {
-        format!("{} is no result of `cargo xtask bench node --json`", path.display())
-    })
 }
 
 fn owners() -> Result<Owners> {

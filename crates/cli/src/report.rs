@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::args::{Report, Select};
 use crate::destination::{Destination, STDOUT};
 use crate::results::{Loaded, label_of, load};
-use crate::{Verdict, output, owners, select, session};
+use crate::{Verdict, benched, output, owners, select, session};
 
 /// What the page is about.
 enum Source {
@@ -25,8 +25,12 @@ enum Source {
 pub(crate) fn run(args: Report) -> Result<Verdict> {
     output::check()?;
     let destination = Destination::new(&args.output)?;
-    if let Some(bench) = &args.nodes {
-        let page = owners::page(bench.as_deref())?;
+    let of_a_bench = match (&args.nodes, &args.servers) {
+        (Some(bench), _) => Some(owners::page(bench.as_deref())?),
+        (None, Some(bench)) => Some(kumiki_report::servers_html(&benched::read(bench, "servers")?)),
+        (None, None) => None,
+    };
+    if let Some(page) = of_a_bench {
         destination.write(|out| Ok(out.write_all(page.as_bytes())?))?;
         return Ok(Verdict::Fine);
     }

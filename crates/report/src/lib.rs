@@ -30,6 +30,7 @@
 
 pub mod ab;
 mod answers;
+mod bench;
 pub mod export;
 mod figures;
 pub mod format;
@@ -50,6 +51,7 @@ pub mod reference;
 mod resource;
 mod rows;
 mod scaling;
+mod servers;
 mod shadow;
 mod steps;
 mod tables;
@@ -57,8 +59,10 @@ mod trend;
 #[cfg(test)]
 mod truth;
 
-pub use nodes::{NodeBench, Owner, Owners, nodes_html};
+pub use bench::Bench;
+pub use nodes::{Owner, Owners, nodes_html};
 pub use page::html;
+pub use servers::servers_html;
 pub use trend::{Point, Trend, trend_html};
 
 /// Version of the tool and the commit it was built from, where that is known:

@@ -7,7 +7,7 @@ use kumiki_measure::file::parse;
 use kumiki_measure::schema::Results;
 use kumiki_sys::visible::is_shown;
 
-use crate::{NodeBench, export, html, nodes_html};
+use crate::{Bench, export, html, nodes_html, servers_html};
 
 /// Reads any bytes as a result and writes what was read in every form.
 ///
@@ -34,16 +34,17 @@ pub fn result(bytes: &[u8]) {
     assert!(page.ends_with("</html>") || page.ends_with("</html>\n"), "a whole page");
 }
 
-/// Reads any bytes as a bench of nodes and makes its page.
+/// Reads any bytes as a bench and makes the pages of nodes and of servers.
 ///
 /// # Panics
 /// If the page is cut, or has something that a terminal would carry out.
 pub fn nodes(bytes: &[u8]) {
-    let Ok(bench) = NodeBench::read(bytes) else { return };
-    let page = nodes_html(Some(&bench), None);
-    assert!(page.trim_end().ends_with("</html>"), "a whole page");
-    let hidden = page.chars().find(|c| *c != '\n' && !is_shown(*c));
-    assert_eq!(hidden, None);
+    let Ok(bench) = Bench::read(bytes) else { return };
+    for page in [nodes_html(Some(&bench), None), servers_html(&bench)] {
+        assert!(page.trim_end().ends_with("</html>"), "a whole page");
+        let hidden = page.chars().find(|c| *c != '\n' && !is_shown(*c));
+        assert_eq!(hidden, None);
+    }
 }
 
 #[cfg(test)]
@@ -93,16 +94,18 @@ mod tests {
             })
         };
         serde_json::json!({
+            "schema": 1,
             "machine": { "hostname": text, "kernel": text, "cpus": n },
             "rows": [row("load", "resident", numbers[0]), row("load", "disk", numbers[1]),
-                row("start.kernel", "disk", numbers[2]), row(text, text, numbers[0])],
+                row("start.kernel", "disk", numbers[2]), row("submit_cached", "kumiki", numbers[1]),
+                row(text, text, numbers[0])],
         })
     }
 
     #[test]
     fn a_made_up_bench_of_nodes_is_one() {
         let bytes = of_nodes("<b>\u{1b}[2J\n", [3.5, 1e-320, 1e300], 4).to_string();
-        NodeBench::read(bytes.as_bytes()).unwrap();
+        Bench::read(bytes.as_bytes()).unwrap();
         nodes(bytes.as_bytes());
     }
 

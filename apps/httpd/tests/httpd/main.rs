@@ -1,6 +1,7 @@
 //! The server as a program.
 
 mod confined;
+mod failing;
 mod files;
 mod hostile;
 mod many;

@@ -2,21 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::scene::{PATIENCE, Server};
+use super::scene::{Server, wait_until};
 
 const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
-
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 fn with_a(args: &[&str]) -> Server {
     Server::start_with(args, |folder| std::fs::write(folder.join("a"), "abc").unwrap())

@@ -9,6 +9,14 @@ use std::time::{Duration, Instant};
 /// One that takes longer hangs, on however busy a machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// A server, ended when it is dropped.
 pub(crate) struct Server {
     folder: tempfile::TempDir,

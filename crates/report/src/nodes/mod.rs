@@ -5,38 +5,15 @@ mod owners;
 mod ruler;
 mod stages;
 
-use kumiki_measure::schema::Machine;
-use kumiki_sys::visible::visible;
 use maud::{Markup, html};
-use serde::Deserialize;
 
+use crate::bench::Bench;
 use crate::format;
 use crate::frame::frame;
 use owners::who_has_what;
 use stages::stages;
 
 pub use owners::{Owner, Owners};
-
-/// What `cargo xtask bench node` has written.
-#[derive(Clone, Debug, Deserialize)]
-pub struct NodeBench {
-    /// The machine in which nodes were started.
-    pub machine: Machine,
-    rows: Vec<BenchRow>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct BenchRow {
-    case: String,
-    subject: String,
-    n: u64,
-    median: f64,
-    p99: f64,
-    ci: [f64; 2],
-    base: Option<f64>,
-    #[serde(default)]
-    failed: u64,
-}
 
 /// The paper's Table 3 and its execution phase, ms: on Linux 3.15, a Core i7-4770 and a disk.
 const PAPER: [PaperRow; 11] = [
@@ -82,12 +59,12 @@ const DECODED: &str = "Nothing slows the disk down: it is a file of the machine 
                        emulator, read through that machine’s page cache. A real disk is slower.";
 
 /// One HTML page of a bench, of a machine as it stands, or of both.
-pub fn nodes_html(bench: Option<&NodeBench>, owners: Option<&Owners>) -> String {
+pub fn nodes_html(bench: Option<&Bench>, owners: Option<&Owners>) -> String {
     let parts = [
         owners.map(|owners| ("owners", "Who has what", who_has_what(owners))),
         bench.map(|bench| ("load", "Load phase", load(bench))),
         bench.map(|bench| ("stages", "Start to user space", stages(bench))),
-        bench.map(|bench| ("rows", "All figures", all(bench))),
+        bench.map(|bench| ("rows", "All figures", bench.table())),
     ];
     let head = html! {
         header {
@@ -95,8 +72,7 @@ pub fn nodes_html(bench: Option<&NodeBench>, owners: Option<&Owners>) -> String 
             p.quiet {
                 "Stock Linux kernels side by side on one machine, each on its own cpus and memory. "
                 @if let Some(bench) = bench {
-                    "Measured on " (bench.machine.hostname) ", Linux " (bench.machine.kernel) ", "
-                    (bench.machine.cpus) " cpus."
+                    (bench.measured_on())
                 }
             }
         }
@@ -106,37 +82,18 @@ pub fn nodes_html(bench: Option<&NodeBench>, owners: Option<&Owners>) -> String 
     frame("OS nodes", &head, parts.into_iter().flatten(), bench.map(|_| notes))
 }
 
-impl NodeBench {
-    /// Reads what somebody's `cargo xtask bench node --json` has written, without anything that a
-    /// terminal would carry out.
-    ///
-    /// # Errors
-    /// No JSON, or none of such a bench.
-    pub fn read(bytes: &[u8]) -> serde_json::Result<NodeBench> {
-        let mut bench: NodeBench = serde_json::from_slice(bytes)?;
-        let rows = bench.rows.iter_mut().flat_map(|row| [&mut row.case, &mut row.subject]);
-        for text in rows.chain([&mut bench.machine.hostname, &mut bench.machine.kernel]) {
-            *text = visible(&*text).to_string();
-        }
-        Ok(bench)
-    }
-
-    fn row(&self, case: &str, subject: &str) -> Option<&BenchRow> {
-        self.rows.iter().find(|row| row.case == case && row.subject == subject)
-    }
-
-    fn ms(&self, case: &str, subject: &str) -> Option<f64> {
-        self.row(case, subject).map(|row| row.median)
-    }
+/// Median of a row, ms.
+fn median(bench: &Bench, case: &str, subject: &str) -> Option<f64> {
+    bench.row(case, subject).map(|row| row.median)
 }
 
 fn ms(value: f64) -> String {
     format::time(value * 1e6)
 }
 
-fn load(bench: &NodeBench) -> Markup {
+fn load(bench: &Bench) -> Markup {
     let ratio = |name: &str, case: &str, to: &str, paper: Option<f64>| {
-        let both = bench.ms(case, "resident").zip(bench.ms(case, to));
+        let both = median(bench, case, "resident").zip(median(bench, case, to));
         html! {
             @if let Some((of, to)) = both {
                 tr {
@@ -151,7 +108,7 @@ fn load(bench: &NodeBench) -> Markup {
     };
     // What a way has not to do takes no time, and is nothing to compare.
     let ours = |case: &str, way: &str| {
-        bench.ms(case, way).filter(|value| *value > 0.0).map(ms).unwrap_or_default()
+        median(bench, case, way).filter(|value| *value > 0.0).map(ms).unwrap_or_default()
     };
     let paper = |value: f64| if value > 0.0 { ms(value) } else { String::new() };
     html! {
@@ -235,43 +192,12 @@ pub(crate) fn published() -> Markup {
     }
 }
 
-fn all(bench: &NodeBench) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="All figures" {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "case" } th scope="col" { "subject" }
-                        th.n scope="col" { "median" } th.n scope="col" { "95 % CI" }
-                        th.n scope="col" { "p99" } th.n scope="col" { "÷ base" }
-                        th.n scope="col" { "n" } th.n scope="col" { "failed" }
-                    }
-                }
-                tbody {
-                    @for row in &bench.rows {
-                        tr {
-                            th scope="row" { code { (row.case) } }
-                            td { (row.subject) }
-                            td.n { b { (ms(row.median)) } }
-                            td.n.quiet { (ms(row.ci[0])) "–" (ms(row.ci[1])) }
-                            td.n { (ms(row.p99)) }
-                            td.n { @if let Some(base) = row.base { (format!("{:.2}", row.median / base)) } }
-                            td.n { (row.n) }
-                            td.n { @if row.failed > 0 { (row.failed) } }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::stages::STAGES;
     use super::*;
 
-    fn bench() -> NodeBench {
+    fn bench() -> Bench {
         let row = |case: &str, subject: &str, median: f64| {
             serde_json::json!({ "case": case, "subject": subject, "n": 7, "unit": "ms",
                 "median": median, "p99": median, "ci": [median, median], "limit": null,
@@ -288,8 +214,9 @@ mod tests {
         for (way, _) in WAYS {
             rows.extend(STAGES.iter().map(|(case, _)| row(case, way, 100.0)));
         }
-        let json = serde_json::json!({ "machine": Machine::default(), "rows": rows });
-        serde_json::from_value(json).unwrap()
+        let machine = kumiki_measure::schema::Machine::default();
+        let json = serde_json::json!({ "schema": 1, "machine": machine, "rows": rows });
+        Bench::read(json.to_string().as_bytes()).unwrap()
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use super::ruler::{self, ruler};
-use super::{NodeBench, WAYS, ms};
+use super::{WAYS, median, ms};
+use crate::bench::Bench;
 
 /// Stages of a start.
 pub(super) const STAGES: [(&str, &str); 6] = [
@@ -16,8 +17,8 @@ pub(super) const STAGES: [(&str, &str); 6] = [
 ];
 
 /// Bars of the stages, one for each way, and a table of the same colours.
-pub(super) fn stages(bench: &NodeBench) -> Markup {
-    let of = |way: &str| STAGES.map(|(case, _)| bench.ms(case, way).unwrap_or(0.0));
+pub(super) fn stages(bench: &Bench) -> Markup {
+    let of = |way: &str| STAGES.map(|(case, _)| median(bench, case, way).unwrap_or(0.0));
     let ways: Vec<_> = WAYS.iter().map(|(way, name)| (*name, of(way))).collect();
     let whole = |parts: &[f64]| parts.iter().sum::<f64>();
     let longest = ways.iter().map(|(_, parts)| whole(parts)).fold(0.0, f64::max);

@@ -1,0 +1,97 @@
+//! A disk that fails while files of it are served.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{Advice, fadvise};
+
+use super::scene::{Server, wait_until};
+
+const BYTES: usize = 4 << 20;
+const WARM: usize = 64 << 10;
+
+/// A file system in a file, mounted by a loop device; taken away when this is dropped.
+struct Disk {
+    image: PathBuf,
+    folder: PathBuf,
+}
+
+impl Disk {
+    /// `None` where it cannot be mounted: it takes root and a loop device.
+    fn mounted(image: &Path, folder: &Path) -> Option<Disk> {
+        let runs = |program: &str, words: &[&str], last: &Path| {
+            Command::new(program).args(words).arg(last).status().is_ok_and(|it| it.success())
+        };
+        let of = image.to_str().unwrap();
+        File::create(image).unwrap().set_len(32 << 20).unwrap();
+        // In Debian not in everybody's PATH.
+        let is_made = runs("/sbin/mkfs.ext4", &["-q"], image);
+        let is_mounted = is_made && runs("mount", &["-o", "loop", of], folder);
+        is_mounted.then(|| Disk { image: image.to_owned(), folder: folder.to_owned() })
+    }
+
+    /// From now on what is not in memory cannot be read.
+    fn fails(&self) {
+        File::options().write(true).open(&self.image).unwrap().set_len(0).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.folder).status();
+    }
+}
+
+/// Whether a read of the file's end fails, as it does once all that was read ahead is behind it.
+fn is_lost(path: &Path) -> bool {
+    File::open(path).and_then(|file| file.read_at(&mut [0], BYTES as u64 - 1)).is_err()
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_and_the_rest_is_served() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut disk = None;
+    let server = Server::start_with(&[], |folder| {
+        let inside = folder.join("disk");
+        fs::create_dir(&inside).unwrap();
+        disk = Disk::mounted(&place.path().join("image"), &inside);
+        if disk.is_some() {
+            for name in ["warm", "cold", "half"] {
+                fs::write(inside.join(name), vec![b'x'; BYTES]).unwrap();
+            }
+        }
+        fs::write(folder.join("beside"), "beside").unwrap();
+    });
+    let Some(disk) = disk else { return eprintln!("skipped: no file system can be mounted here") };
+    let path = |name: &str| server.path("disk").join(name);
+    for name in ["cold", "half"] {
+        let file = File::open(path(name)).unwrap();
+        file.sync_all().unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    }
+    let half = File::open(path("half")).unwrap();
+    // Without the pages behind it.
+    fadvise(&half, 0, None, Advice::Random).unwrap();
+    half.read_exact_at(&mut [0; WARM], 0).unwrap();
+    disk.fails();
+    assert!(is_lost(&path("cold")) && is_lost(&path("half")) && !is_lost(&path("warm")));
+
+    let mut open = 0;
+    for round in 0..50 {
+        assert_eq!(server.get("/disk/cold", "").status, 500);
+        let whole = server.get("/disk/warm", "");
+        assert_eq!((whole.status, whole.body.len()), (200, BYTES));
+        // Its head had been sent: the connection's end says that there is no more.
+        let answer = server.send(b"GET /disk/half HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(answer.starts_with(b"HTTP/1.1 200 "));
+        assert!((WARM..BYTES).contains(&answer.len()), "{} bytes", answer.len());
+        assert_eq!(server.get("/disk/half", "Range: bytes=0-99\r\n").body, vec![b'x'; 100]);
+        assert_eq!(server.get("/beside", "").body, b"beside");
+        if round == 0 {
+            open = server.descriptors();
+        }
+    }
+    wait_until("no more descriptors than at first", || server.descriptors() <= open);
+}
