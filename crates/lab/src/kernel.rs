@@ -167,6 +167,12 @@ impl KernelName {
 }
 
 impl Kernel {
+    /// The file that QEMU starts. One with KASAN calls it at its PVH entry, before there is any
+    /// shadow memory: it is started as a boot loader does.
+    pub(crate) fn started(&self) -> &Path {
+        if self.name.is_built_here() { &self.bzimage } else { &self.vmlinux }
+    }
+
     /// Files of these modules of its package, and of all that they need, with their places
     /// in a machine, for [`Config::files`](crate::Config::files). What this kernel has built
     /// in, or not at all, is left out.

@@ -101,7 +101,7 @@ impl Machine {
             let image = place.folder().join("initramfs");
             fs::write(&image, &initramfs).map_err(Error::file("writing", &image))?;
             let log = KernelLog::at(place.folder().join(LOG));
-            let files = Files { vmlinux: &kernel.vmlinux, initramfs: &image, log: log.path() };
+            let files = Files { kernel: kernel.started(), initramfs: &image, log: log.path() };
             let words = qemu::arguments(config, kvm, &files);
             let begin = Instant::now();
             let (qemu, input, output) = Qemu::start(&program, &words)?;

@@ -22,7 +22,7 @@ const PROGRAM: &str = "qemu-system-x86_64";
 
 /// The files that a machine is started from and writes to.
 pub(crate) struct Files<'a> {
-    pub(crate) vmlinux: &'a Path,
+    pub(crate) kernel: &'a Path,
     pub(crate) initramfs: &'a Path,
     pub(crate) log: &'a Path,
 }
@@ -72,7 +72,7 @@ pub(crate) fn arguments(config: &Config, kvm: bool, files: &Files<'_>) -> Vec<Os
     add(&format!("-device virtserialport,chardev=lab,name={PORT}"));
     add("-serial chardev:log -chardev");
     words.push(option("file,id=log,path=", files.log));
-    words.extend(["-kernel".into(), files.vmlinux.into()]);
+    words.extend(["-kernel".into(), files.kernel.into()]);
     words.extend(["-initrd".into(), files.initramfs.into()]);
     words.extend(["-append".into(), append(config, kvm).into()]);
     words.extend(config.qemu.iter().cloned());
@@ -202,7 +202,7 @@ mod tests {
         config.append = vec!["nokaslr".into(), "quiet".into()];
         config.qemu = vec!["-s".into()];
         let path = Path::new("/f");
-        let files = Files { vmlinux: path, initramfs: path, log: path };
+        let files = Files { kernel: path, initramfs: path, log: path };
         let words = arguments(&config, false, &files);
         assert_eq!(words.last().unwrap(), "-s");
         let line = append(&config, false);

@@ -7,7 +7,8 @@
 //!        `--moves the root to /, chroot, exec--> /sbin/init
 //! ```
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,10 +16,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind_recursive, mount_move, unmount};
-use rustix::process::{chdir, chroot};
+use rustix::process::{chdir, chroot, fchdir};
 
 use super::drivers::load_list;
-use super::root::{BROUGHT, HANDED_OVER, ROOT_AT};
+use super::root::{BROUGHT, ROOT_AT};
 use super::{PATH, log, root};
 use crate::devices::{Assigned, DeviceSpec};
 use crate::host::record::Record;
@@ -132,24 +133,40 @@ fn places(block: &str) -> Vec<String> {
     [block.to_owned()].into_iter().chain(parts).collect()
 }
 
-/// Becomes the init; returns only if that fails.
+/// Becomes the init; returns only if that fails, and then where it was. Agents wait meanwhile.
 pub(super) fn become_it(init: &str, root: Option<&Path>) -> Error {
-    let _ = fs::write(HANDED_OVER, init);
+    let before = match File::open("/") {
+        Ok(before) => before,
+        Err(error) => return Error::file("/", error),
+    };
     let moved = root.map_or(Ok(()), |root| {
         chdir(root)?;
         mount_move(".", "/")?;
         chroot(".")?;
         chdir("/")
     });
-    if let Err(error) = moved {
-        let _ = fs::remove_file(HANDED_OVER);
-        return Error::os("moving the root", error);
+    let error = match moved {
+        Err(error) => Error::os("moving the root", error),
+        Ok(()) => {
+            let mut command = Command::new(init);
+            command.env_clear().env("PATH", PATH).env("HOME", "/").env("TERM", "linux");
+            Error::os(format!("starting {init}"), command.exec())
+        }
+    };
+    match fchdir(before).and_then(|()| chroot(".")) {
+        Ok(()) => error,
+        Err(lost) => Error::os("going back to the initramfs", lost),
     }
-    let mut command = Command::new(init);
-    command.env_clear().env("PATH", PATH).env("HOME", "/").env("TERM", "linux");
-    let error = command.exec();
-    let _ = fs::remove_file(HANDED_OVER);
-    Error::os(format!("starting {init}"), error)
+}
+
+/// Waits until the first process has become the init, if it is about to: programs that were
+/// begun before would begin in another root.
+pub(super) fn wait_for_it() {
+    let program = |path: &str| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let own = program("/proc/self/exe");
+    while root::of_init().is_some() && program("/proc/1/exe") == own {
+        thread::sleep(LOOK);
+    }
 }
 
 /// Asks the init to switch the node off, in the way that it has for that.

@@ -93,7 +93,7 @@ pub fn main(window: u64, role: Role) -> Result<()> {
         _ if getpid().is_init() => first_process(window),
         Role::Agent => serve(window),
         Role::Keeper => keeper::keep(),
-        Role::Watcher => watch(window, true),
+        Role::Watcher => watch(window, Role::Agent, None),
         Role::Watchman => watchman::keep(PATH, &log),
     }
 }
@@ -133,11 +133,14 @@ fn first_process(window: u64) -> Result<()> {
     let program = keeper::program().inspect_err(|error| said("program", error)).ok().flatten();
     let record = shared(&open()?)?.record();
     let record = serde_json::from_slice::<Record>(&record).ok();
+    let mut watcher = None;
     if let Some(init) = init::wanted(record.as_ref(), has_root, program.is_some()) {
         match record.as_ref().map_or(Ok(None), |record| init::root_for(record, has_root)) {
             Ok(root) => {
-                begin(window, Role::Watcher, true)?;
+                let _ = fs::write(root::HANDED_OVER, &init);
+                watcher = Some(begin(window, Role::Watcher, true)?);
                 said("init", &init::become_it(&init, root));
+                let _ = fs::remove_file(root::HANDED_OVER);
             }
             Err(error) => said("init", &error),
         }
@@ -146,16 +149,22 @@ fn first_process(window: u64) -> Result<()> {
         begin(window, Role::Keeper, false)?;
     }
     ending::listen()?;
-    watch(window, false)
+    match watcher {
+        Some(watcher) => watch(window, Role::Watcher, Some(watcher)),
+        None => watch(window, Role::Agent, None),
+    }
 }
 
-/// Starts the agent, and another one when it has died, and reaps whatever else there is.
-fn watch(window: u64, marked: bool) -> Result<()> {
+/// Starts such a process, unless it runs, and another one when it has died, and reaps whatever
+/// else there is.
+fn watch(window: u64, role: Role, mut running: Option<Child>) -> Result<()> {
+    // A watcher's agent is marked as itself is.
+    let marked = !getpid().is_init() || role == Role::Watcher;
     loop {
-        let agent = begin(window, Role::Agent, marked)?;
+        let child = running.take().map_or_else(|| begin(window, role, marked), Ok)?;
         loop {
             match wait(WaitOptions::empty()) {
-                Ok(Some((pid, _))) if pid.as_raw_nonzero().get() == agent.id() as i32 => break,
+                Ok(Some((pid, _))) if pid.as_raw_nonzero().get() == child.id() as i32 => break,
                 Ok(_) => {}
                 Err(error) => return Err(Error::os("waiting for the agent", error)),
             }
@@ -206,6 +215,7 @@ fn serve(at: u64) -> Result<()> {
             ),
         ));
     }
+    init::wait_for_it();
     devices::Devices::begin(&window).follow(Arc::clone(&window));
     introduce(&window, &bell)?;
 

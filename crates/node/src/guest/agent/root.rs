@@ -32,7 +32,7 @@ use crate::{Error, ErrorKind, Result};
 const IMAGE: &str = "/kumiki/image";
 const OWN: &str = "/kumiki/own";
 pub(super) const ROOT_AT: &str = "/kumiki/root";
-/// There once the first process is somebody else's init.
+/// There while the first process becomes somebody else's init, and is it.
 pub(super) const HANDED_OVER: &str = "/run/kumiki-init";
 /// The root of that init.
 const OF_INIT: &str = "/proc/1/root";
