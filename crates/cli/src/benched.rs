@@ -10,7 +10,7 @@ use kumiki_report::Bench;
 /// The longest result that is read, bytes: a bench's own has some ten thousand.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// What `cargo xtask bench NAME --json` has written here.
+/// Reads what `cargo xtask bench NAME --json` has written here.
 pub(crate) fn read(path: &Path, name: &str) -> Result<Bench> {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut text));

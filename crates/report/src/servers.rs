@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::bench::{Bench, quantity};
 use crate::frame::frame;
 
-/// What `cargo xtask bench servers` measures: its case, the question, how to read the answer.
+/// Cases of `cargo xtask bench servers`: its name, the question, how to read the answer.
 const CASES: [(&str, &str, &str); 8] = [
     (
         "web_mix_hot_p99",
@@ -156,8 +156,7 @@ mod tests {
             row("tokio_read_at", "tokio_fs", 65_536, (24_000.0, "ns")),
             row("web_mix_cold_rate", "nginx/aio", 1, (1234.0, "1/s")),
         ]));
-        for text in ["40.00", "6.00", "n = 65536", "1234/s", "nginx/aio", "servers-tokio_read_at"]
-        {
+        for text in ["40.00", "6.00", "n = 65536", "1234/s", "nginx/aio", "servers-tokio_read_at"] {
             assert!(page.contains(text), "{text}");
         }
         assert!(!page.contains("rocksdb"));
