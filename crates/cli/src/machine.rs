@@ -39,6 +39,10 @@ struct How {
     /// Give up waiting for a node to start, and to be healthy, after so long
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     timeout: u64,
+    /// Stop the next node that is replaced so long after the one before is healthy: until a
+    /// balancer knows it, too
+    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+    min_ready: u64,
     /// Print the steps that were done as JSON
     #[arg(long)]
     json: bool,
@@ -153,7 +157,8 @@ fn carry_out(apply: Apply, args: &How) -> Result<Verdict> {
         }
         output::talk("interrupted; what was done is undone. Once more does not wait for that");
     })?;
-    apply.carry_out(Duration::from_secs(args.timeout), &stop, |step| {
+    let [limit, min_ready] = [args.timeout, args.min_ready].map(Duration::from_secs);
+    apply.carry_out(limit, min_ready, &stop, |step| {
         output::talk(format_args!("done: {step}"));
     })?;
     if args.json {

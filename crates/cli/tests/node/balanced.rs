@@ -23,11 +23,14 @@ defaults
     retry-on all-retryable-errors
 frontend all
     bind 127.0.0.1:8080
+    monitor-uri /both
+    acl less_than_both nbsrv(nodes) lt 2
+    monitor fail if less_than_both
     default_backend nodes
 backend nodes
     balance roundrobin
     option httpchk GET /
-    default-server check inter 1s fall 2 rise 2
+    default-server check inter 1s fall 2 rise 1
     server n1 10.77.1.2:80
     server n2 10.77.2.2:80
 ";
@@ -51,11 +54,19 @@ fn machine(word: &str) -> String {
     format!("cat > two.toml <<'EOF'\n{}{}EOF\n", node(1), node(2))
 }
 
-/// Until both serve, by who watches them and by the balancer.
+/// Until who watches them knows that both serve.
 fn both_up(host: &Host) {
     host.ok("for n in $(seq 300); do \
              [ $(kumiki node ls --json | grep -o '\"state\":\"up\"' | wc -l) = 2 ] && exit 0; \
              sleep 1; done; kumiki node ls; cat watched; false");
+}
+
+/// Until the balancer knows it, too.
+fn both_known(host: &Host) {
+    host.ok(
+        "for n in $(seq 100); do (printf 'GET /both HTTP/1.0\\r\\n\\r\\n'; sleep 0.5) | \
+         nc -w 5 127.0.0.1 8080 | grep '^HTTP/1.* 200' && exit 0; sleep 0.5; done; cat checks; false",
+    );
 }
 
 #[test]
@@ -70,9 +81,7 @@ fn no_request_is_lost_while_servers_crash_and_are_replaced() {
     host.ok(&format!(
         "cat > balancer <<'EOF'{BALANCER}EOF\nhaproxy -db -f balancer > checks 2>&1 &"
     ));
-    // Its first look at both.
-    host.ok("for n in $(seq 50); do (printf 'GET / HTTP/1.0\\r\\n\\r\\n'; sleep 1) | \
-         nc -w 5 127.0.0.1 8080 | grep '^HTTP/1.* 200' && exit 0; sleep 0.5; done; false");
+    both_known(&host);
     host.ok("rm -f over; (while [ ! -e over ]; do ab -q -s 60 -n 200 -c 2 http://127.0.0.1:8080/ \
              || echo 'ab has ended'; done; touch ended) > asked 2>&1 &");
     for crash in 1..=crashes() {
@@ -83,11 +92,14 @@ fn no_request_is_lost_while_servers_crash_and_are_replaced() {
                  exit 0; sleep 0.5; done; cat watched; false"
             ));
             both_up(&host);
+            both_known(&host);
         }
     }
     for word in ["debug", "quiet"] {
-        host.ok(&format!("{}kumiki node apply two.toml --yes --timeout 120", machine(word)));
+        let how = "--yes --timeout 120 --min-ready 10";
+        host.ok(&format!("{}kumiki node apply two.toml {how}", machine(word)));
         both_up(&host);
+        both_known(&host);
     }
     host.ok("touch over; for n in $(seq 120); do [ -e ended ] && exit 0; sleep 1; done; false");
     let asked = host.ok("cat asked");

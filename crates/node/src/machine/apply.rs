@@ -105,18 +105,20 @@ impl Apply {
 
     /// Does it all, starts at the same time; `told` hears of each step that is done. If one fails, or
     /// `stop` becomes true, those before it are undone, the last one first. A node
-    /// has `limit` to become ready, and as long to become healthy. `kumiki node watch` leaves the
-    /// nodes alone meanwhile.
+    /// has `limit` to become ready, and as long to become healthy; the next one that makes way for
+    /// another is stopped `min_ready` after that. `kumiki node watch` leaves the nodes alone meanwhile.
     pub fn carry_out(
         self,
         limit: Duration,
+        min_ready: Duration,
         stop: &AtomicBool,
         mut told: impl FnMut(&Step),
     ) -> Result<()> {
         let mut note = Note::begin(self.source, &self.steps)?;
         let nodes = self.steps.iter().filter_map(Step::node).map(str::to_owned).collect();
         let _held = Held::all(nodes)?;
-        let mut machine = OfNow { images: self.images, services: self.services, limit };
+        let (images, services) = (self.images, self.services);
+        let mut machine = OfNow { images, services, limit, min_ready, has_started: false };
         let outcome = carry_out(&self.steps, &mut machine, stop, |step| {
             note.step();
             told(step);
@@ -182,6 +184,9 @@ struct OfNow {
     images: BTreeMap<String, Prepared>,
     services: BTreeMap<String, Service>,
     limit: Duration,
+    min_ready: Duration,
+    /// Whether somebody else may not know yet that a node is healthy.
+    has_started: bool,
 }
 
 impl OfNow {
@@ -192,7 +197,12 @@ impl OfNow {
                 prepared.keep(image).map(drop)
             }
             Step::Create(spec) => Node::create(spec).map(drop),
-            Step::Remove { node, .. } => remove(node),
+            Step::Remove { node, .. } => {
+                if std::mem::take(&mut self.has_started) {
+                    thread::sleep(self.min_ready);
+                }
+                remove(node)
+            }
             Step::Start { node, from } => {
                 start((node, from.as_deref()), self.services.get(node), self.limit)
             }
@@ -234,6 +244,7 @@ fn start(
 
 impl Hands for OfNow {
     fn make(&mut self, steps: &[Step]) -> Vec<Result<()>> {
+        self.has_started |= steps.iter().any(|step| matches!(step, Step::Start { .. }));
         let (limit, services) = (self.limit, &self.services);
         let start_of = |step: &'_ Step| match step {
             Step::Start { node, from } => Some((node.clone(), from.clone())),
