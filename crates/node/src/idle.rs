@@ -87,7 +87,7 @@ pub fn idle(
             };
             only_for(&node, &taps)?;
             let Some(first) = asked(&taps, &commands, stop)? else { break };
-            wakes::detach(&taps)?;
+            first_queues(&taps).try_for_each(|(_, tap)| wakes::detach(tap))?;
             let begin = Instant::now();
             let woken = node.wake(taps);
             answer(first, &commands, &woken);
@@ -182,13 +182,13 @@ fn is_card(device: &Assigned) -> bool {
     matches!(device.device, DeviceSpec::Net(_))
 }
 
-/// The cards' TAPs, opened as the node's server does.
+/// The queues of the cards' TAPs, opened as the node's server does.
 fn opened(node: &Node) -> Result<Vec<(usize, File)>> {
     let mut kept = Kept::default();
     let mut taps = Vec::new();
     for card in node.assigned()?.iter().filter(|card| is_card(card)) {
         kept.open(node.name(), card)?;
-        taps.extend(kept.take(card.slot).map(|tap| (card.slot, tap)));
+        taps.extend(kept.take(card.slot).into_iter().map(|tap| (card.slot, tap)));
     }
     Ok(taps)
 }
@@ -196,8 +196,8 @@ fn opened(node: &Node) -> Result<Vec<(usize, File)>> {
 /// Has the TAPs let only through what is for the node.
 fn only_for(node: &Node, taps: &[(usize, File)]) -> Result<()> {
     let cards = node.assigned()?;
-    for (slot, tap) in taps {
-        let Some(card) = cards.iter().find(|card| card.slot == *slot) else { continue };
+    for (slot, tap) in first_queues(taps) {
+        let Some(card) = cards.iter().find(|card| card.slot == slot) else { continue };
         let address = match &card.device {
             DeviceSpec::Net(net) => match net.address {
                 Addressing::Static(address) => Some(address.address),
@@ -210,6 +210,12 @@ fn only_for(node: &Node, taps: &[(usize, File)]) -> Result<()> {
     Ok(())
 }
 
+/// Of each TAP the first queue: no other one is attached while the node sleeps.
+fn first_queues(taps: &[(usize, File)]) -> impl Iterator<Item = (usize, &File)> {
+    let cards = taps.chunk_by(|(a, _), (b, _)| a == b);
+    cards.map(|queues| (queues[0].0, &queues[0].1))
+}
+
 /// Waits for a frame or a command, which then waits for the answer; `None` at the end.
 fn asked(
     taps: &[(usize, File)],
@@ -219,7 +225,7 @@ fn asked(
     let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
     while !stop.load(Ordering::Relaxed) {
         let mut fds = vec![PollFd::new(commands, PollFlags::IN)];
-        fds.extend(taps.iter().map(|(_, tap)| PollFd::new(tap, PollFlags::IN)));
+        fds.extend(first_queues(taps).map(|(_, tap)| PollFd::new(tap, PollFlags::IN)));
         match poll(&mut fds, Some(&look)) {
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(Error::os("waiting for who asks for a node", error)),

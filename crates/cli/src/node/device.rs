@@ -17,7 +17,7 @@ pub(crate) struct Devices {
     /// behind this machine's address, once `kumiki node net up` was called;
     /// with address= or address=dhcp the node's own, host= this machine's on the TAP
     #[arg(long, value_parser = net,
-        value_name = "TAP|auto|user|bridge=NAME[,tap=][,address=][,gateway=][,host=][,mac=][,mtu=]")]
+        value_name = "TAP|auto|user|bridge=NAME[,tap=][,address=][,gateway=][,host=][,mac=][,mtu=][,queues=]")]
     net: Vec<DeviceSpec>,
     /// A disk: a file or a block device of this machine; direct: past its page cache
     #[arg(long, value_parser = disk, value_name = "FILE[,ro][,serial=][,direct]")]

@@ -61,6 +61,50 @@ fn what_goes_wrong_with_a_device_is_its_own_affair() {
     host.leave();
 }
 
+/// By vhost-net, and by the server's own threads; through a server's death and a restart.
+#[test]
+#[ignore = "a minute: `cargo xtask test long`, after a change to pairs.rs or to what a card's TAP is"]
+fn a_card_has_queues_for_the_node_s_cpus() {
+    let Some(host) = Host::shared(Kind::Debian13) else { return };
+    host.ok(&format!(
+        "kumiki node create n1 --cpus 2 --memory 256M --image deb --net {NET},queues=4; \
+         kumiki node start n1 --timeout 120"
+    ));
+    // The driver has as many as the node has cpus, and the TAP those that are attached.
+    let queues = |card: u32| {
+        let line = |at: &str| format!("ls /sys/class/net/{at}/queues | grep -c rx");
+        let there = format!("kumiki node exec n1 -- sh -c '{}'", line(&format!("eth{card}")));
+        host.ok(&format!("{there}; {}", line(&format!("n1.net{card}"))))
+    };
+    assert_eq!(queues(0), "2\n2\n");
+    network(&host);
+    host.ok(&format!("kill -9 $({WORKER}); ping -c 3 -w 20 10.77.0.2"));
+    assert_eq!(queues(0), "2\n2\n");
+    host.ok("kumiki node exec n1 -- rm /open");
+    network(&host);
+    host.ok("mv /dev/vhost-net /dev/kept");
+    host.ok("kumiki node device add n1 --net auto,queues=2,address=10.78.0.2/24,host=10.78.0.1/24");
+    host.ok("mv /dev/kept /dev/vhost-net; ping -c 2 -w 20 10.78.0.2");
+    assert_eq!(queues(1), "2\n2\n");
+    // Other ports, so that frames may come by the other queue.
+    for port in 7011..7015 {
+        let take = format!("exec 3<>open; nc 10.78.0.1 {port} <&3 | md5sum");
+        stream(
+            &host,
+            &format!("nc -l -p {port} < sent"),
+            &format!("kumiki node exec n1 -- sh -c '{take}' > there; md5sum < sent | cmp - there"),
+        );
+    }
+    host.ok("kumiki node restart n1 --timeout 120; ping -c 2 -w 20 10.77.0.2; \
+             ping -c 2 -w 20 10.78.0.2");
+    assert_eq!(queues(1), "2\n2\n");
+    let said = host
+        .refused("ip tuntap add mode tap single; kumiki node device add n1 --net single,queues=2");
+    assert!(said.contains("mode tap multi_queue"), "{said}");
+    host.ok("ip link del single; kumiki node delete n1 --force");
+    host.leave();
+}
+
 /// Rare in a day's work.
 #[test]
 #[ignore = "a minute: `cargo xtask test long`, after a change to folders, or to what a node's devices do asleep"]

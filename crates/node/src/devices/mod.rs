@@ -43,11 +43,17 @@ pub struct Net {
     pub mac: Option<String>,
     /// The largest frame, bytes.
     pub mtu: Option<u16>,
+    /// Pairs of queues, one for each cpu that is to have its own; one if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u16>,
     /// The node's own address.
     pub address: Addressing,
     /// Where it sends what is for nobody near.
     pub gateway: Option<Ipv4Addr>,
 }
+
+/// The most pairs of queues of a card.
+pub(crate) const QUEUES: u16 = 8;
 
 /// How a node's card gets its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +141,8 @@ fn flag(key: &str, value: Option<&str>) -> Result<bool, String> {
 }
 
 impl Net {
-    /// `tap0`, `bridge=br0`, `user` or `auto`, then `host=`, `mac=`, `mtu=`, `address=`, `gateway=`.
+    /// `tap0`, `bridge=br0`, `user` or `auto`, then `host=`, `mac=`, `mtu=`, `queues=`,
+    /// `address=`, `gateway=`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (first, words) = words(text);
         let mut net = Net {
@@ -144,6 +151,7 @@ impl Net {
             host: None,
             mac: None,
             mtu: None,
+            queues: None,
             address: Addressing::None,
             gateway: None,
         };
@@ -163,17 +171,21 @@ impl Net {
                 "host" => net.host = Some(value(key, word)?),
                 "mac" => net.mac = Some(mac_of(&value::<String>(key, word)?)?),
                 "mtu" => net.mtu = Some(value(key, word)?),
+                "queues" => net.queues = Some(value(key, word)?),
                 "address" if word == Some("dhcp") => net.address = Addressing::Dhcp,
                 "address" => net.address = Addressing::Static(value(key, word)?),
                 "gateway" => net.gateway = Some(value(key, word)?),
-                key => return Err(unknown(key, "tap, host, mac, mtu, address, gateway")),
+                key => return Err(unknown(key, "tap, host, mac, mtu, queues, address, gateway")),
             }
         }
         for name in net.tap.iter().chain(&net.bridge) {
             crate::devices::interface::Interface::named(name).map_err(|error| error.to_string())?;
         }
-        match net.mtu {
-            Some(mtu) if mtu < 68 => Err(format!("mtu={mtu}: IPv4 needs 68 bytes at least")),
+        match (net.mtu, net.queues) {
+            (Some(mtu), _) if mtu < 68 => Err(format!("mtu={mtu}: IPv4 needs 68 bytes at least")),
+            (_, Some(queues)) if !(1..=QUEUES).contains(&queues) => {
+                Err(format!("queues={queues}: from 1 to {QUEUES}"))
+            }
             _ => Ok(net),
         }
     }
@@ -382,6 +394,7 @@ mod tests {
     fn devices_are_parsed_and_faults_named() {
         let net = Net::parse("tap7,mtu=9000,address=10.1.0.2/24,gateway=10.1.0.1").unwrap();
         assert_eq!((net.tap.as_deref(), net.mtu), (Some("tap7"), Some(9000)));
+        assert_eq!(Net::parse("auto,queues=4").unwrap().queues, Some(4));
         assert_eq!(net.address, Addressing::Static("10.1.0.2/24".parse().unwrap()));
         let net = Net::parse("bridge=br0,mac=02:0A:00:00:00:01,address=dhcp").unwrap();
         assert_eq!(
@@ -397,6 +410,8 @@ mod tests {
             ("tap0,mac=01:00:00:00:00:01", "a group's"),
             ("tap0,mac=2:0:0:0:0:1", "02:00:00:00:00:01"),
             ("tap0,mtu=9", "68 bytes"),
+            ("tap0,queues=0", "from 1 to 8"),
+            ("tap0,queues=9", "from 1 to 8"),
             ("tap0,address=10.0.0.1", "10.1.0.2/24"),
             ("tap0,speed=9", "speed: one of tap, host"),
             ("br=br0", "bridge=NAME"),

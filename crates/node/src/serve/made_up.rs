@@ -182,7 +182,7 @@ impl Rig {
         let disk = File::from(memfd_create("disk", MemfdFlags::empty()).expect("a file"));
         ftruncate(&disk, DISK_BYTES).expect("a file");
         let ((tap, net), (terminal, user)) = (taps(), taps());
-        let link = Link { mac: [2, 0, 0, 0, 0, 1], mtu: None };
+        let link = Link { mac: [2, 0, 0, 0, 0, 1], mtu: None, pairs: 1 };
         let features = 1 << 32 | 1 << 28 | 1 << 29 | F_MRG_RXBUF;
         let both = |id, features, config| Description {
             id,

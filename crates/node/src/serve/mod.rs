@@ -17,6 +17,7 @@ pub(crate) mod knock;
 pub(crate) mod made_up;
 mod net;
 pub(crate) mod open;
+mod pairs;
 pub(crate) mod pass;
 mod queue;
 mod rng;

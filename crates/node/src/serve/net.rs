@@ -14,9 +14,10 @@ use vmm_sys_util::eventfd::EventFd;
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring, fd,
 };
+use super::pairs::{self, Control};
 use super::queue::{Outcome, Server, both, drain, ready};
 use super::tap::{self, Link};
-use crate::Result;
+use crate::{Error, Result};
 
 const QUEUE_SIZE: u16 = 256;
 const HEADER_BYTES: usize = 12;
@@ -28,17 +29,17 @@ const FRAME_BYTES: usize = HEADER_BYTES + 65_536 + 14 + 4;
 /// Frames of one direction between two looks at the other one, and whether the card is to stop.
 const ROUND: u32 = 256;
 
-/// A card, and its thread while it is started.
+/// A card, and a thread for each of its pairs of queues while it is started.
 pub(crate) struct Card {
-    tap: Arc<File>,
     link: Link,
     memory: Arc<NodeMemory>,
-    server: Server,
+    control: Control,
+    servers: Vec<Server>,
 }
 
 impl Card {
-    pub(crate) fn new(tap: File, link: Link, memory: Arc<NodeMemory>) -> Self {
-        Card { tap: Arc::new(tap), link, memory, server: Server::default() }
+    pub(crate) fn new(taps: Vec<File>, link: Link, memory: Arc<NodeMemory>) -> Self {
+        Card { link, memory, control: Control::new(taps), servers: Vec::new() }
     }
 }
 
@@ -48,22 +49,30 @@ impl Backend for Card {
         Description {
             id: tap::ID,
             features: rings | tap::features(&self.link),
-            limits: vec![QUEUE_SIZE; 2],
+            limits: pairs::limits(self.link.pairs, QUEUE_SIZE),
             config: self.link.config(),
         }
     }
 
     fn start(&mut self, accepted: u64, rings: Vec<Ring>) -> Result<()> {
-        self.stop()?;
-        tap::offload(&self.tap, accepted)?;
-        let (tap, memory) = (Arc::clone(&self.tap), Arc::clone(&self.memory));
-        let mut mover = Mover::new(tap, memory, accepted, rings)?;
-        let interrupt = mover.transmit.1.interrupt.clone();
-        self.server.start("network card", interrupt, move |end| mover.run(end))
+        tap::offload(&self.control.taps()[0], accepted)?;
+        let (of_pairs, control) = pairs::split(rings, accepted, self.link.pairs);
+        for (tap, rings) in self.control.taps().iter().zip(of_pairs) {
+            let tap = tap.try_clone().map_err(|error| Error::os("copying a descriptor", error))?;
+            let memory = Arc::clone(&self.memory);
+            let mut mover = Mover::new(Arc::new(tap), memory, accepted, rings)?;
+            let interrupt = mover.transmit.1.interrupt.clone();
+            let mut server = Server::default();
+            server.start("network card", interrupt, move |end| mover.run(end))?;
+            self.servers.push(server);
+        }
+        self.control.start(control, accepted, &self.memory)
     }
 
     fn stop(&mut self) -> Result<()> {
-        self.server.stop()
+        let servers = std::mem::take(&mut self.servers);
+        let stopped = super::each(servers.into_iter().map(|mut server| server.stop()));
+        stopped.and(self.control.stop())
     }
 }
 

@@ -28,8 +28,8 @@ const VHOST_VSOCK: &str = "/dev/vhost-vsock";
 /// Descriptors kept open as long as the device is the node's, whoever serves it.
 #[derive(Default)]
 pub(crate) struct Kept {
-    /// By slot: a TAP, or a disk with its lock.
-    files: BTreeMap<usize, File>,
+    /// By slot: a TAP's queues, or a disk with its lock.
+    files: BTreeMap<usize, Vec<File>>,
     daemons: BTreeMap<usize, Daemon>,
     terminals: BTreeMap<usize, Terminal>,
 }
@@ -43,19 +43,23 @@ pub(crate) struct Opened {
 }
 
 impl Kept {
-    /// TAPs that another process has had, by their cards' slots.
+    /// TAPs' queues that another process has had, by their cards' slots.
     pub(crate) fn handed(taps: Vec<(usize, File)>) -> Self {
-        Kept { files: taps.into_iter().collect(), ..Kept::default() }
+        let mut kept = Kept::default();
+        for (slot, queue) in taps {
+            kept.files.entry(slot).or_default().push(queue);
+        }
+        kept
     }
 
-    /// A TAP, or a disk with its lock.
-    pub(super) fn file(&self, slot: usize) -> Option<&File> {
-        self.files.get(&slot)
+    /// A TAP's queues, or a disk with its lock.
+    pub(super) fn files(&self, slot: usize) -> &[File] {
+        self.files.get(&slot).map_or(&[], Vec::as_slice)
     }
 
     /// Lets go of a TAP, or of a disk with its lock.
-    pub(crate) fn take(&mut self, slot: usize) -> Option<File> {
-        self.files.remove(&slot)
+    pub(crate) fn take(&mut self, slot: usize) -> Vec<File> {
+        self.files.remove(&slot).unwrap_or_default()
     }
 
     /// Opens what a device needs; what is kept already is used again.
@@ -96,9 +100,10 @@ impl Kept {
         let daemons = self.daemons.iter_mut().filter_map(|(&slot, daemon)| {
             daemon.has_ended().then_some((slot, "virtiofsd has ended"))
         });
-        let taps = self.files.iter().filter_map(|(&slot, file)| {
-            // A TAP that was removed says so; a disk's file is never in error.
-            let [state] = ready([(file.as_fd(), PollFlags::empty())], true);
+        let taps = self.files.iter().filter_map(|(&slot, files)| {
+            // A TAP that was removed says so; a disk's file is never in error. Nor is a TAP's first
+            // queue, which is never detached.
+            let [state] = ready([(files.first()?.as_fd(), PollFlags::empty())], true);
             state.contains(PollFlags::ERR).then_some((slot, "TAP is gone"))
         });
         daemons.chain(taps).collect()
@@ -111,9 +116,10 @@ impl Kept {
     }
 
     fn net(&mut self, node: &str, device: &Assigned, net: &Net) -> Result<Opened> {
+        let pairs = net.queues.unwrap_or(1);
         if let Entry::Vacant(place) = self.files.entry(device.slot) {
             let name = device.tap(node);
-            let file = tap::open(&name)?;
+            let queues = tap::open(&name, pairs)?;
             let interface = Interface::named(&name)?;
             if let Some(mtu) = net.mtu {
                 interface.set_mtu(mtu)?;
@@ -133,14 +139,15 @@ impl Kept {
                 interface.set_address(host)?;
             }
             interface.up()?;
-            place.insert(file);
+            place.insert(queues);
         }
         let mac = mac_bytes(&device.mac(node)).unwrap_or_default();
-        let link = Link { mac, mtu: net.mtu };
-        let mut files = vec![self.copy(device.slot)?];
-        let in_kernel = match vhost(VHOST_NET, "vhost_net") {
-            Ok(file) => {
-                files.push(file);
+        let link = Link { mac, mtu: net.mtu, pairs };
+        let mut files = self.copies(device.slot)?;
+        let movers: Result<Vec<_>> = (0..pairs).map(|_| vhost(VHOST_NET, "vhost_net")).collect();
+        let in_kernel = match movers {
+            Ok(movers) => {
+                files.extend(movers);
                 true
             }
             Err(lack) => {
@@ -166,9 +173,9 @@ impl Kept {
                     ),
                 )
             })?;
-            place.insert(file);
+            place.insert(vec![file]);
         }
-        let mut file = self.copy(device.slot)?;
+        let mut file = self.copies(device.slot)?.swap_remove(0);
         let bytes = file.seek(SeekFrom::End(0)).map_err(|error| Error::file(&disk.file, error))?;
         let serial = disk.serial.clone().unwrap_or_else(|| device.name.clone());
         let direct = disk.direct.then(|| past_the_cache(disk)).transpose()?;
@@ -178,8 +185,9 @@ impl Kept {
         Ok(Opened { passed, files, resumes: true })
     }
 
-    fn copy(&self, slot: usize) -> Result<File> {
-        self.files[&slot].try_clone().map_err(|error| Error::os("copying a descriptor", error))
+    fn copies(&self, slot: usize) -> Result<Vec<File>> {
+        let copies = self.files[&slot].iter().map(File::try_clone);
+        copies.collect::<io::Result<_>>().map_err(|error| Error::os("copying a descriptor", error))
     }
 }
 

@@ -16,11 +16,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::tap::Link;
+use crate::devices::QUEUES;
 use crate::{Error, ErrorKind, Refusal, Result};
 
 /// A message with all of its words.
 const MESSAGE_BYTES: usize = 16 << 10;
-const FDS: usize = 4;
+/// A card has two for each of its pairs of queues.
+const FDS: usize = 2 * QUEUES as usize;
 
 /// Order to the serving process; descriptors come with it, in the order named.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,7 +38,7 @@ pub(crate) enum Order {
 /// A device by what was opened for it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Passed {
-    /// A TAP, and a vhost-net device if this host has that.
+    /// Queues of a TAP, then as many vhost-net devices if this host has that.
     Net { link: Link, in_kernel: bool },
     /// A file or block device; with `direct` a second time, past the page cache.
     Disk { bytes: u64, read_only: bool, serial: String, direct: bool },

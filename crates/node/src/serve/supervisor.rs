@@ -241,8 +241,8 @@ impl Supervisor {
     fn hand_over(&self, client: &OwnedFd) {
         let cards = self.devices.iter().filter(|one| matches!(one.device, DeviceSpec::Net(_)));
         for slot in cards.map(|card| card.slot) {
-            let sent = self.kept.file(slot).map(|tap| send(client, &slot, &[tap.as_fd()]));
-            if matches!(sent, Some(Err(_))) {
+            let queues: Vec<_> = self.kept.files(slot).iter().map(AsFd::as_fd).collect();
+            if !queues.is_empty() && send(client, &slot, &queues).is_err() {
                 // It has gone, and needs none.
                 return;
             }

@@ -19,6 +19,7 @@ use vmm_sys_util::ioctl::ioctl_with_ref;
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring,
 };
+use super::pairs::{self, Control};
 use super::tap::{self, Link};
 use crate::{Error, ErrorKind, Result};
 
@@ -117,25 +118,35 @@ impl Kernel {
     }
 }
 
-/// A network card: a TAP of the host, its frames moved by vhost-net.
+/// A network card: a TAP of the host, its frames moved by vhost-net, a device of that for each
+/// pair of queues.
 pub(crate) struct KernelNet {
-    kernel: Kernel,
-    tap: File,
+    kernels: Vec<Kernel>,
+    control: Control,
     link: Link,
+    memory: Arc<NodeMemory>,
     features: u64,
-    started: Vec<usize>,
+    /// Pairs and the numbers of queues there.
+    started: Vec<(usize, usize)>,
 }
 
 impl KernelNet {
-    pub(crate) fn new(vhost: File, tap: File, link: Link, memory: Arc<NodeMemory>) -> Result<Self> {
-        let kernel = Kernel::new(vhost, memory)?;
+    pub(crate) fn new(
+        movers: Vec<File>,
+        taps: Vec<File>,
+        link: Link,
+        memory: Arc<NodeMemory>,
+    ) -> Result<Self> {
+        let kernels = movers.into_iter().map(|file| Kernel::new(file, Arc::clone(&memory)));
+        let kernels: Vec<Kernel> = kernels.collect::<Result<_>>()?;
         // Of those that it moves; the TAP does the rest.
-        let rings = kernel.offered()? & (RING_FEATURES | tap::F_MRG_RXBUF);
+        let rings = kernels[0].offered()? & (RING_FEATURES | tap::F_MRG_RXBUF);
         Ok(KernelNet {
             features: rings | tap::features(&link),
-            kernel,
-            tap,
+            kernels,
+            control: Control::new(taps),
             link,
+            memory,
             started: Vec::new(),
         })
     }
@@ -146,28 +157,34 @@ impl Backend for KernelNet {
         Description {
             id: tap::ID,
             features: self.features,
-            limits: vec![QUEUE_SIZE; 2],
+            limits: pairs::limits(self.link.pairs, QUEUE_SIZE),
             config: self.link.config(),
         }
     }
 
     fn start(&mut self, accepted: u64, rings: Vec<Ring>) -> Result<()> {
-        tap::offload(&self.tap, accepted)?;
+        let taps = self.control.taps();
+        tap::offload(&taps[0], accepted)?;
         let of_rings = accepted & (RING_FEATURES | tap::F_MRG_RXBUF);
-        self.kernel.prepare(of_rings, &rings)?;
-        for ring in rings {
-            let index = ring.index.into();
-            let begun = self.kernel.set_backend(index, Some(&self.tap));
-            begun.map_err(failed("starting vhost-net"))?;
-            self.started.push(index);
+        let (of_pairs, control) = pairs::split(rings, accepted, self.link.pairs);
+        for (pair, rings) in of_pairs.iter().enumerate() {
+            self.kernels[pair].prepare(of_rings, rings)?;
+            for ring in rings {
+                let index = ring.index.into();
+                let begun = self.kernels[pair].set_backend(index, Some(&taps[pair]));
+                begun.map_err(failed("starting vhost-net"))?;
+                self.started.push((pair, index));
+            }
         }
-        Ok(())
+        self.control.start(control, accepted, &self.memory)
     }
 
     fn stop(&mut self) -> Result<()> {
-        let stop =
-            |index| self.kernel.set_backend(index, None).map_err(failed("stopping vhost-net"));
-        super::each(std::mem::take(&mut self.started).into_iter().map(stop))
+        let stop = |(pair, index): (usize, usize)| {
+            self.kernels[pair].set_backend(index, None).map_err(failed("stopping vhost-net"))
+        };
+        let stopped = super::each(std::mem::take(&mut self.started).into_iter().map(stop));
+        stopped.and(self.control.stop())
     }
 }
 

@@ -64,15 +64,12 @@ pub(crate) fn only(tap: &File, mac: [u8; 6], address: Option<Ipv4Addr>) -> Resul
 }
 
 /// All frames again.
-pub(crate) fn detach(taps: &[(usize, File)]) -> Result<()> {
-    for (_, tap) in taps {
-        let none = sock_fprog { len: 0, filter: std::ptr::null_mut() };
-        // SAFETY: this request's argument is not looked at.
-        let setter = unsafe { Setter::<DETACH, sock_fprog>::new(none) };
-        // SAFETY: as above.
-        unsafe { ioctl(tap, setter) }.map_err(|error| Error::os("a TAP's filter", error))?;
-    }
-    Ok(())
+pub(crate) fn detach(tap: &File) -> Result<()> {
+    let none = sock_fprog { len: 0, filter: std::ptr::null_mut() };
+    // SAFETY: this request's argument is not looked at.
+    let setter = unsafe { Setter::<DETACH, sock_fprog>::new(none) };
+    // SAFETY: as above.
+    unsafe { ioctl(tap, setter) }.map_err(|error| Error::os("a TAP's filter", error))
 }
 
 #[cfg(test)]

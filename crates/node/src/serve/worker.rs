@@ -217,20 +217,23 @@ impl Worker {
 
     fn backend(&self, device: Passed, files: Vec<File>) -> Result<Box<dyn Backend>> {
         let memory = Arc::clone(&self.memory);
+        let missing = || Error::refused(ErrorKind::Protocol, "a descriptor is missing for it");
         let mut files = files.into_iter();
-        let mut file = || {
-            files.next().ok_or_else(|| {
-                Error::refused(ErrorKind::Protocol, "a descriptor is missing for it")
-            })
-        };
+        if let Passed::Net { link, in_kernel } = device {
+            let pairs = usize::from(link.pairs);
+            let taps: Vec<File> = files.by_ref().take(pairs).collect();
+            let movers: Vec<File> = files.collect();
+            if taps.len() != pairs || pairs == 0 || in_kernel && movers.len() != pairs {
+                return Err(missing());
+            }
+            return Ok(match in_kernel {
+                true => Box::new(KernelNet::new(movers, taps, link, memory)?),
+                false => Box::new(net::Card::new(taps, link, memory)),
+            });
+        }
+        let mut file = || files.next().ok_or_else(missing);
         Ok(match device {
-            Passed::Net { link, in_kernel: true } => {
-                let (tap, vhost) = (file()?, file()?);
-                Box::new(KernelNet::new(vhost, tap, link, memory)?)
-            }
-            Passed::Net { link, in_kernel: false } => {
-                Box::new(net::Card::new(file()?, link, memory))
-            }
+            Passed::Net { .. } => unreachable!("it has returned"),
             Passed::Disk { bytes, read_only, serial, direct } => {
                 let medium = Medium::new(file()?, if direct { Some(file()?) } else { None });
                 Box::new(Block::new(Disk { medium, bytes, read_only, serial }, memory))
