@@ -210,7 +210,7 @@ fn only_for(node: &Node, taps: &[(usize, File)]) -> Result<()> {
     Ok(())
 }
 
-/// Of each TAP the first queue: no other one is attached while the node sleeps.
+/// First queue of each TAP: no other one is attached while the node sleeps.
 fn first_queues(taps: &[(usize, File)]) -> impl Iterator<Item = (usize, &File)> {
     let cards = taps.chunk_by(|(a, _), (b, _)| a == b);
     cards.map(|queues| (queues[0].0, &queues[0].1))

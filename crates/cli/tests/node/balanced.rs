@@ -15,7 +15,7 @@ defaults
     log global
     option log-health-checks
     timeout check 20s
-    timeout connect 2s
+    timeout connect 5s
     timeout client 60s
     timeout server 20s
     retries 4
@@ -30,7 +30,8 @@ frontend all
 backend nodes
     balance roundrobin
     option httpchk GET /
-    default-server check inter 1s fall 2 rise 1
+    default-server check inter 5s fastinter 2s downinter 1s fall 3 rise 1 \
+                   observe layer4 error-limit 3 on-error mark-down
     server n1 10.77.1.2:80
     server n2 10.77.2.2:80
 ";
