@@ -169,3 +169,63 @@ fn a_node_has_a_disk_of_its_own() {
 fn a_node_has_a_disk_of_its_own_on_debian_13() {
     a_disk_goes_to_a_node_and_back("6.12");
 }
+
+/// How often the disk goes to the node and back; `KUMIKI_ROUNDS` of them.
+const ROUNDS: u32 = 50;
+/// MiB that each side writes in a round.
+const MIB: u32 = 4;
+
+/// A node's writes and the host's, in turns, with the host at work; in each second round the node
+/// is killed while it reads and writes elsewhere on the disk.
+#[test]
+#[ignore = "ten minutes: `cargo xtask test long`, after a change to pci.c or to who gets a function back"]
+fn a_disk_goes_back_and_forth_without_a_wrong_block() {
+    let asked = std::env::var("KUMIKI_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let Some(host) = host("6.1", &folder, (DISK_BYTES, &[]), |_| {}) else { return };
+    let sum = |at: u32| {
+        format!("dd if=/dev/nvme0n1 bs=1M count={MIB} skip={at} iflag=direct 2> /dev/null | md5sum")
+    };
+    let write = |at: u32| {
+        let to = format!("of=/dev/nvme0n1 bs=1M seek={at} conv=notrunc");
+        format!("head -c {MIB}M /dev/urandom > /tmp/own; dd {to} < /tmp/own 2> /dev/null; sync")
+    };
+    let until = "until test -b /dev/nvme0n1; do sleep 0.1; done";
+    host.ok("kumiki node create n1 --memory 256M --image nvme; \
+             (while :; do head -c 2M /dev/urandom | md5sum > /dev/null; done) & echo $! > load");
+    let (ours, theirs, elsewhere) = (0, MIB, 4 * MIB);
+    let mut known = String::new();
+    for round in 0..asked {
+        host.ok(&format!("{until}; {}", write(ours)));
+        let before = host.ok(&sum(ours));
+        if round > 0 {
+            assert_eq!(host.ok(&sum(theirs)), known, "round {round}, the host reads");
+        }
+        host.ok(&format!(
+            "kumiki node device add n1 --pci {NVME} --dma-unconfined; \
+             kumiki node start n1 --timeout 240"
+        ));
+        let there =
+            |line: &str| host.ok(&format!("kumiki node exec n1 -- sh -c '{until}; {line}'"));
+        assert_eq!(there(&sum(ours)), before, "round {round}, the node reads");
+        there(&write(theirs));
+        known = there(&sum(theirs));
+        if round % 2 == 0 {
+            let at = format!("bs=64k seek={0} skip={0} count=512", elsewhere * 16);
+            there(&format!(
+                "(while :; do dd if=/dev/zero of=/dev/nvme0n1 {at} oflag=direct; done > /dev/null 2>&1 &); \
+                 (while :; do dd if=/dev/nvme0n1 of=/dev/null {at} iflag=direct; done > /dev/null 2>&1 &)"
+            ));
+            host.ok("sleep 0.5; kumiki node kill n1");
+        } else {
+            host.ok("kumiki node stop n1 --timeout 60");
+        }
+        host.ok(&format!("kumiki node device rm n1 pci:{NVME}"));
+    }
+    assert_eq!(host.ok(&format!("{until}; {}", sum(theirs))), known);
+    let log =
+        host.ok("dmesg | grep -i 'i/o error\\|nvme.*timeout\\|AER:' | head; kill $(cat load)");
+    assert_eq!(log, "");
+    host.ok("kumiki node delete n1; kumiki image rm nvme");
+    host.leave();
+}
