@@ -1,5 +1,6 @@
 //! One thread that serves: its epoll, its connections, what they have under way.
 
+use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::log::Lines;
 use crate::response::Clock;
 use crate::site::{Root, Site};
 use crate::transport::Transport;
-use crate::work::{Files, Work};
+use crate::work::{Done, Files, Work};
 
 /// Marks of what is no connection, in an event's data; a listener's is its number less.
 const COMPLETIONS: u64 = u64::MAX;
@@ -79,6 +80,9 @@ pub(crate) struct Worker {
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     completions: Completions<Box<Work>>,
+    /// Calls that have ended and whose connections have not gone on: one between two looks at the
+    /// epoll, so that a request for what is in memory does not wait for all their answers.
+    ended: VecDeque<(usize, Done)>,
     clock: Clock,
     log: Option<Lines>,
     listens: bool,
@@ -111,6 +115,7 @@ impl Worker {
             connections: Vec::new(),
             free: Vec::new(),
             completions,
+            ended: VecDeque::new(),
             clock: Clock::new(),
             log,
             listens: false,
@@ -147,8 +152,8 @@ impl Worker {
         loop {
             events.clear();
             let now = Instant::now();
-            let wait =
-                if self.turns.is_empty() { next_tick - next_tick.min(now) } else { Duration::ZERO };
+            let is_idle = self.turns.is_empty() && self.ended.is_empty();
+            let wait = if is_idle { next_tick - next_tick.min(now) } else { Duration::ZERO };
             let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
             match epoll::wait(
                 &self.epoll,
@@ -164,13 +169,16 @@ impl Worker {
             }
             for Event { flags, data } in events.drain(..) {
                 match data.u64() {
-                    COMPLETIONS => self.complete(now),
+                    COMPLETIONS => self.ended.extend(self.completions.take().map(|(_, it)| it)),
                     CONTROL => self.obey(now)?,
                     mark if mark > LISTENERS - 4096 => {
                         self.accept((LISTENERS - mark) as usize, now)?
                     }
                     connection => self.event(connection as usize, flags, now),
                 }
+            }
+            if let Some((at, done)) = self.ended.pop_front() {
+                self.with(at, now, |connection, around| connection.done(done, around));
             }
             if now >= next_tick {
                 next_tick = now + TICK;
@@ -284,13 +292,6 @@ impl Worker {
         self.go(at, now);
     }
 
-    fn complete(&mut self, now: Instant) {
-        let ended: Vec<_> = self.completions.take().collect();
-        for (_, (at, done)) in ended {
-            self.with(at, now, |connection, around| connection.done(done, around));
-        }
-    }
-
     fn go(&mut self, at: usize, now: Instant) {
         self.with(at, now, |connection, around| match connection.under_way {
             // Nothing is read meanwhile: see `event`.
@@ -338,8 +339,14 @@ impl Worker {
 
     fn close(&mut self, at: usize) {
         let Some(connection) = self.connections.get_mut(at).and_then(Option::take) else { return };
-        if let Some(key) = connection.under_way {
-            self.completions.give_up(key);
+        // A result that has come is nobody's: the next connection here has calls of its own.
+        match self.ended.iter().position(|(of, _)| *of == at) {
+            Some(ended) => drop(self.ended.remove(ended)),
+            None => {
+                if let Some(key) = connection.under_way {
+                    self.completions.give_up(key);
+                }
+            }
         }
         // Closing the descriptor takes it out of the epoll.
         drop(connection);
