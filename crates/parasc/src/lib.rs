@@ -106,6 +106,7 @@ mod placed;
 mod primitive;
 mod queue;
 mod requester;
+mod sequence;
 mod side;
 mod task;
 #[cfg(all(test, not(loom)))]
@@ -129,5 +130,6 @@ pub use kumiki_sys::cpuset::CpuSet;
 pub use kumiki_wait::{Error as WaitError, Policy, Relax, Sleep, Threshold};
 pub use pending::{Completed, Failed, Outcome, Pending};
 pub use requester::Requester;
+pub use sequence::Sequence;
 pub use ticket::Ticket;
 pub use tries::{Attempt, Completions};

@@ -3,10 +3,19 @@
 use std::io;
 use std::ops::Range;
 
-use crate::engine::{attempt, ended};
+use crate::engine::{ended, engine};
 use crate::file::File;
 use crate::turn;
-use kumiki_parasc::op::Pread;
+use kumiki_parasc::Sequence;
+use kumiki_parasc::op::{Errno, Fadvise, FileAdvice, Pread};
+
+/// Bytes that are read at once, and the ranges in them.
+type Span = (Range<u64>, Vec<usize>);
+
+/// Spans of a group: so many that handing it over costs little beside them.
+const GROUP: usize = 32;
+/// Bytes of a group, unless one span has more: what is copied by one thread.
+const GROUP_BYTES: u64 = 4 << 20;
 
 /// When parts that would sleep are read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +38,8 @@ impl Default for Merge {
 /// fewer bytes.
 ///
 /// Those in memory are read at once. All others are under way at the same time, near ones
-/// together ([`Merge`]).
+/// together ([`Merge`]): the kernel is told of them by posix_fadvise(2), and reads ahead while others are
+/// announced.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -41,7 +51,7 @@ impl Default for Merge {
 /// ```
 ///
 /// # Errors
-/// As pread(2), of the first range that fails; `InvalidInput` for one that ends before it
+/// As pread(2), of a range that fails; `InvalidInput` for one that ends before it
 /// begins.
 pub async fn read_ranges(file: &File, ranges: &[Range<u64>]) -> io::Result<Vec<Vec<u8>>> {
     read_ranges_merged(file, ranges, Merge::default()).await
@@ -56,33 +66,54 @@ pub async fn read_ranges_merged(
     ranges: &[Range<u64>],
     merge: Merge,
 ) -> io::Result<Vec<Vec<u8>>> {
-    let mut parts = Vec::with_capacity(ranges.len());
-    let mut cold = Vec::new();
-    for (at, range) in ranges.iter().enumerate() {
+    ranges.iter().try_for_each(|range| length(range).map(drop))?;
+    let mut order: Vec<usize> = (0..ranges.len()).collect();
+    order.sort_unstable_by_key(|at| ranges[*at].start);
+    let mut parts = vec![Vec::new(); ranges.len()];
+    // The disk is at work on the first ones while others are tried.
+    let (mut cold, mut announced) = (Cold::new(merge), Vec::new());
+    let announce = |group: Vec<Span>| -> io::Result<_> {
+        let advise = |(span, _): &Span| {
+            Fadvise::new(file.shared(), span.start, span.end - span.start, FileAdvice::WillNeed)
+        };
+        Ok((engine()?.submit(Sequence::new(group.iter().map(advise).collect())), group))
+    };
+    for at in order {
+        let (range, part) = (&ranges[at], &mut parts[at]);
         let length = length(range)?;
-        let mut part = Vec::with_capacity(length);
-        match file.try_read(&mut part, range.start) {
+        part.reserve_exact(length);
+        match file.try_read(part, range.start) {
             _ if length == 0 => (),
             Some(read) => {
                 read?;
                 part.truncate(length);
                 turn::take().await;
             }
-            None => cold.push(at),
+            None => announced.extend(cold.add(range, at).map(announce).transpose()?),
         }
-        parts.push(part);
     }
-    let spans = merged(ranges, cold, merge);
-    // All are under way before one is awaited.
-    let mut reads = Vec::with_capacity(spans.len());
-    for (span, members) in spans {
-        let room = Vec::with_capacity((span.end - span.start) as usize);
-        reads.push((attempt(Pread::new(file.shared(), span.start, room))?, span, members));
+    announced.extend(cold.rest().map(announce).transpose()?);
+    let mut reads = Vec::with_capacity(announced.len());
+    for (announcement, group) in announced {
+        // A file that knows no such advice is read all the same.
+        ended(announcement.await)?;
+        let read = |(span, _): &Span| {
+            let room = Vec::with_capacity((span.end - span.start) as usize);
+            Pread::new(file.shared(), span.start, room)
+        };
+        reads.push((engine()?.submit(Sequence::new(group.iter().map(read).collect())), group));
     }
-    for (read, span, members) in reads {
+    let mut spans = Vec::new();
+    for (read, group) in reads {
         let made = ended(read.await)?;
-        made.output?;
-        let mut bytes = made.operation.into_buffer();
+        let bytes = made.operation.into_operations().into_iter().map(Pread::into_buffer);
+        spans.extend(made.output.into_iter().zip(bytes).zip(group));
+    }
+    for ((output, mut bytes), (span, members)) in spans {
+        match output {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
         bytes.truncate((span.end - span.start) as usize);
         // A file that shrinks, or a file system that gives parts: what is missing is asked for.
         while bytes.len() < (span.end - span.start) as usize {
@@ -114,46 +145,88 @@ fn length(range: &Range<u64>) -> io::Result<usize> {
     })
 }
 
-/// These ranges in spans that are read at once, each with its ranges.
-fn merged(
-    ranges: &[Range<u64>],
-    mut chosen: Vec<usize>,
+/// Ranges that are not in memory, in rising order: near ones in spans, spans in groups, each of
+/// which one thread announces to the kernel and then reads, so that a disk has many reads
+/// outstanding for one hand-over.
+struct Cold {
     merge: Merge,
-) -> Vec<(Range<u64>, Vec<usize>)> {
-    chosen.sort_unstable_by_key(|at| ranges[*at].start);
-    let mut spans: Vec<(Range<u64>, Vec<usize>)> = Vec::new();
-    for at in chosen {
-        let range = &ranges[at];
-        if let Some((span, members)) = spans.last_mut() {
-            let near = range.start <= span.end.saturating_add(merge.gap_bytes);
+    group: Vec<Span>,
+    bytes: u64,
+}
+
+impl Cold {
+    fn new(merge: Merge) -> Self {
+        Cold { merge, group: Vec::new(), bytes: 0 }
+    }
+
+    /// Adds the range of this number; the group before it, if that is full.
+    fn add(&mut self, range: &Range<u64>, at: usize) -> Option<Vec<Span>> {
+        if let Some((span, members)) = self.group.last_mut() {
+            let near = range.start <= span.end.saturating_add(self.merge.gap_bytes);
             let end = span.end.max(range.end);
-            if near && end - span.start <= merge.most_bytes {
+            if near && end - span.start <= self.merge.most_bytes {
+                self.bytes += end - span.end;
                 span.end = end;
                 members.push(at);
-                continue;
+                return None;
             }
         }
-        spans.push((range.clone(), vec![at]));
+        let more = range.end - range.start;
+        let is_full = self.group.len() == GROUP || self.bytes.saturating_add(more) > GROUP_BYTES;
+        let full = if is_full { self.rest() } else { None };
+        self.bytes += more;
+        self.group.push((range.clone(), vec![at]));
+        full
     }
-    spans
+
+    /// The last group, which may be none.
+    fn rest(&mut self) -> Option<Vec<Span>> {
+        self.bytes = 0;
+        let group = std::mem::take(&mut self.group);
+        (!group.is_empty()).then_some(group)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// All groups of these.
+    fn groups(ranges: &[Range<u64>], merge: Merge) -> Vec<Vec<Span>> {
+        let mut order: Vec<usize> = (0..ranges.len()).collect();
+        order.sort_by_key(|at| ranges[*at].start);
+        let mut cold = Cold::new(merge);
+        let mut groups: Vec<_> =
+            order.into_iter().filter_map(|at| cold.add(&ranges[at], at)).collect();
+        groups.extend(cold.rest());
+        groups
+    }
+
     #[test]
     fn near_ranges_are_read_together_up_to_a_length() {
         let ranges = [100..110, 0..10, 15..20, 5..8, 1000..1010];
         let merge = Merge { gap_bytes: 5, most_bytes: 1000 };
-        let all = (0..ranges.len()).collect();
-        let spans = merged(&ranges, all, merge);
-        assert_eq!(spans, [(0..20, vec![1, 3, 2]), (100..110, vec![0]), (1000..1010, vec![4])]);
+        let spans = [(0..20, vec![1, 3, 2]), (100..110, vec![0]), (1000..1010, vec![4])];
+        assert_eq!(groups(&ranges, merge), [spans]);
         let merge = Merge { gap_bytes: 1 << 30, most_bytes: 110 };
-        let spans = merged(&ranges, (0..5).collect(), merge);
-        assert_eq!(spans, [(0..110, vec![1, 3, 2, 0]), (1000..1010, vec![4])]);
+        let spans = [(0..110, vec![1, 3, 2, 0]), (1000..1010, vec![4])];
+        assert_eq!(groups(&ranges, merge), [spans]);
         // One that is longer than that is read alone.
         let merge = Merge { gap_bytes: 5, most_bytes: 3 };
-        assert_eq!(merged(&ranges, vec![0, 1], merge).len(), 2);
+        assert_eq!(groups(&ranges[..2], merge)[0].len(), 2);
+    }
+
+    #[test]
+    fn groups_are_full_by_their_number_or_their_bytes() {
+        let apart = |count: u64, length: u64| -> Vec<Range<u64>> {
+            (0..count).map(|at| at * (1 << 30)..at * (1 << 30) + length).collect()
+        };
+        let sizes = |ranges: &[Range<u64>]| -> Vec<usize> {
+            groups(ranges, Merge::default()).iter().map(Vec::len).collect()
+        };
+        assert_eq!(sizes(&apart(70, 1)), [32, 32, 6]);
+        assert_eq!(sizes(&apart(9, 1 << 20)), [4, 4, 1]);
+        assert_eq!(sizes(&apart(2, 64 << 20)), [1, 1]);
+        assert_eq!(groups(&[], Merge::default()), Vec::<Vec<Span>>::new());
     }
 }

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kumiki_parasc::op::{CWD, Errno};
+use kumiki_parasc::op::{CWD, Errno, Pread};
 use kumiki_parasc::tries::{OpenRead, OpenReadError, Step};
-use kumiki_parasc::{AllowList, Config, Engine};
+use kumiki_parasc::{AllowList, Config, Engine, Sequence};
 use rustix::fs::{OFlags, ResolveFlags};
 
 use super::{engine, file, make_cold};
@@ -143,5 +143,27 @@ fn many_jobs_are_under_way_at_once() {
     let jobs = files.iter().map(|file| OpenRead::new(Arc::clone(&dir), name(file.path())));
     for attempt in engine.attempt_all(jobs) {
         assert!(attempt.wait().unwrap().output.unwrap().data == content);
+    }
+}
+
+#[test]
+fn a_sequence_gives_each_operations_own_result() {
+    let engine = engine();
+    let temporary = file(b"0123456789");
+    let shared = Arc::new(temporary.as_file().try_clone().unwrap());
+    let read = |at, room| Pread::new(Arc::clone(&shared), at, Vec::with_capacity(room));
+    for cold in [true, false] {
+        if cold {
+            make_cold(temporary.as_file());
+        }
+        // The offset of the second one is none.
+        let reads = || Sequence::new(vec![read(2, 3), read(u64::MAX, 3), read(8, 100)]);
+        for made in [engine.attempt(reads()).wait(), engine.submit(reads()).wait()] {
+            let made = made.unwrap();
+            assert_eq!(made.output, [Ok(3), Err(Errno::INVAL), Ok(2)]);
+            let bytes: Vec<_> =
+                made.operation.into_operations().into_iter().map(Pread::into_buffer).collect();
+            assert_eq!(bytes, [&b"234"[..], b"", b"89"]);
+        }
     }
 }
