@@ -86,6 +86,9 @@ fn bench() -> Result<()> {
         [busy::WORD] => busy::work(),
         ["servers", ref only @ ..] => print(&run::document(|pair| servers::rows(pair, only))?),
         [servers::PLAIN, folder] => servers::serve_plainly(Path::new(folder)),
+        [servers::THREADS, folder] => servers::serve_by_threads(Path::new(folder)),
+        #[cfg(feature = "peers")]
+        [servers::CONFINED, program, ref words @ ..] => servers::execute_confined(program, words),
         #[cfg(feature = "peers")]
         [word, folder] if servers::URING.contains(&word) => {
             servers::serve_by_uring(Path::new(folder), word == servers::URING[0])

@@ -3,6 +3,8 @@
 
 mod calls;
 mod client;
+#[cfg(feature = "peers")]
+mod confined;
 mod folder;
 mod multiget;
 mod plain;
@@ -16,7 +18,9 @@ mod web;
 use anyhow::{Result, ensure};
 use kumiki_measure::bench::Row;
 
-pub(crate) use plain::serve as serve_plainly;
+#[cfg(feature = "peers")]
+pub(crate) use confined::execute as execute_confined;
+pub(crate) use plain::{serve as serve_plainly, serve_by_threads};
 #[cfg(feature = "peers")]
 pub(crate) use uring::serve as serve_by_uring;
 
@@ -24,6 +28,10 @@ use crate::pair::Pair;
 
 /// Word by which the program serves files plainly.
 pub(crate) const PLAIN: &str = "plain-server";
+/// Word by which it does so by threads that wait.
+pub(crate) const THREADS: &str = "threads-server";
+/// Word by which it becomes another program under a filter as of a container.
+pub(crate) const CONFINED: &str = "confined";
 /// Words by which it does so by io_uring: trying first, and not.
 pub(crate) const URING: [&str; 2] = ["uring-server", "uring-server-untried"];
 

@@ -1,4 +1,5 @@
-//! The plain server: one thread with an epoll, which makes each call on a file as it comes.
+//! The plain server: one thread with an epoll, which makes each call on a file as it comes; or many
+//! threads, of which each waits.
 //! Its parser and its head are the least that does, so that what is compared is the calls.
 
 use std::fs::File;
@@ -43,6 +44,21 @@ pub(crate) fn serve(folder: &Path) -> Result<()> {
             }
         }
     }
+}
+
+/// The same by threads that wait: each serves one connection at a time.
+pub(crate) fn serve_by_threads(folder: &Path) -> Result<()> {
+    const THREADS: usize = 64;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?);
+    let serve = || {
+        while let Ok((mut client, _)) = listener.accept() {
+            let _ = client.set_nodelay(true);
+            while answer(&mut client, folder).is_ok() {}
+        }
+    };
+    std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(serve))));
+    Ok(())
 }
 
 fn answer(client: &mut TcpStream, folder: &Path) -> Result<()> {

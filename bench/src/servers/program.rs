@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{PLAIN, URING};
+use super::{CONFINED, PLAIN, THREADS, URING};
 use crate::pair::Pair;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -26,10 +26,14 @@ impl Program {
     /// Every server that is to be had here.
     pub(super) fn all(folder: &Path, pair: Pair) -> Result<Vec<Program>> {
         let mut all = vec![
-            Program::kumiki("kumiki", 1, folder, pair)?,
-            Program::kumiki("kumiki/2", 2, folder, pair)?,
+            Program::kumiki("kumiki", 1, false, folder, pair)?,
+            Program::kumiki("kumiki/2", 2, false, folder, pair)?,
             Program::own("plain", PLAIN, folder, pair)?,
+            Program::own("threads", THREADS, folder, pair)?,
         ];
+        if cfg!(feature = "peers") {
+            all.push(Program::kumiki("kumiki/confined", 1, true, folder, pair)?);
+        }
         for (name, word) in ["io_uring", "io_uring/untried"].into_iter().zip(URING) {
             // Another one might do without; not where there is none, or it is forbidden.
             match Program::own(name, word, folder, pair) {
@@ -49,10 +53,22 @@ impl Program {
         Ok(all)
     }
 
-    fn kumiki(name: &'static str, workers: u16, folder: &Path, pair: Pair) -> Result<Self> {
+    fn kumiki(
+        name: &'static str,
+        workers: u16,
+        confined: bool,
+        folder: &Path,
+        pair: Pair,
+    ) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("kumiki-httpd");
         ensure!(program.exists(), "{} is not built: cargo xtask bench does so", program.display());
-        let mut command = on_cpu(pair, &program);
+        let mut command = if confined {
+            let mut command = on_cpu(pair, &std::env::current_exe()?);
+            command.arg(CONFINED).arg(&program);
+            command
+        } else {
+            on_cpu(pair, &program)
+        };
         let workers = format!("--workers={workers}");
         command.arg(folder).args(["--listen", "127.0.0.1:0", &workers]).stderr(Stdio::piped());
         let mut child = command.spawn().context("starting kumiki-httpd")?;
