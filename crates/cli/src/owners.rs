@@ -33,6 +33,8 @@ fn owners() -> Result<Owners> {
         state: node::state_of(&node).to_owned(),
         memory: node.memory.iter().filter_map(|piece| range(&piece.replace("0x", ""))).collect(),
         cpus: node.cpus,
+        image: node.image,
+        devices: devices(&node.name),
         name: node.name,
     });
     Ok(Owners {
@@ -40,6 +42,12 @@ fn owners() -> Result<Owners> {
         memory: ram(&iomem),
         nodes: nodes.collect(),
     })
+}
+
+/// A node's devices; none of one whose making was interrupted.
+fn devices(name: &str) -> Vec<String> {
+    let devices = Node::find(name).and_then(|node| node.devices()).unwrap_or_default();
+    devices.into_iter().map(|one| format!("{} ({})", one.name, one.what)).collect()
 }
 
 /// The ranges that the kernel calls its own memory.

@@ -28,6 +28,10 @@ pub struct Owner {
     pub cpus: Vec<u32>,
     /// Its pieces of memory: address and end of each.
     pub memory: Vec<(u64, u64)>,
+    /// The image that it starts from.
+    pub image: Option<String>,
+    /// Its devices, each with what of the host it is.
+    pub devices: Vec<String>,
 }
 
 /// The colour of what is no node's.
@@ -104,7 +108,10 @@ impl Owner {
         let bytes = self.memory.iter().map(|(from, to)| to - from).sum();
         let plural = if self.cpus.len() == 1 { "" } else { "s" };
         let (name, state, cpus) = (&self.name, &self.state, runs(&self.cpus));
-        format!("{name} ({state}), cpu{plural} {cpus}, {}", format::bytes(bytes))
+        let image = self.image.iter().map(|image| format!(", image {image}"));
+        let devices = self.devices.iter().map(|device| format!(", {device}"));
+        let more: String = image.chain(devices).collect();
+        format!("{name} ({state}), cpu{plural} {cpus}, {}{more}", format::bytes(bytes))
     }
 }
 
@@ -126,8 +133,14 @@ mod tests {
     use crate::nodes::nodes_html;
 
     fn node(name: &str, cpus: &[u32], memory: &[(u64, u64)]) -> Owner {
-        let (cpus, memory) = (cpus.to_vec(), memory.to_vec());
-        Owner { name: name.to_owned(), state: "ready".to_owned(), cpus, memory }
+        Owner {
+            name: name.to_owned(),
+            state: "ready".to_owned(),
+            cpus: cpus.to_vec(),
+            memory: memory.to_vec(),
+            image: Some("web".to_owned()),
+            devices: vec!["net0 (n1.net0)".to_owned(), "disk0 (/a)".to_owned()],
+        }
     }
 
     #[test]
@@ -140,6 +153,7 @@ mod tests {
         let page = nodes_html(None, Some(&owners));
         assert!(page.contains("&lt;n1&gt; (ready), cpu 2, 256"), "{page}");
         assert!(page.contains("host, 768"));
+        assert!(page.contains(", image web, net0 (n1.net0), disk0 (/a)"), "{page}");
         assert!(!page.contains("node-stages"));
     }
 
