@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 
 /// The device goes to the node and back in each round, and whoever has it reads it twice.
 pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
-    run(&["kumiki", "node", "create", NODE, "--memory", "256M", "--image", IMAGE])?;
+    run(&["kumiki", "node", "create", NODE, "--memory", "384M", "--image", IMAGE])?;
     let node = Node::find(NODE)?;
     let own = std::env::current_exe().context("finding our own program")?;
     let (own, piece) = (own.to_string_lossy(), PIECE.to_string());
