@@ -83,11 +83,15 @@ pub fn idle(
             quiet = None;
             let taps = match held.take() {
                 Some(taps) => taps,
-                None => opened(&node)?,
+                None => {
+                    let taps = opened(&node)?;
+                    only_for(&node, &taps)?;
+                    first_queues(&taps).for_each(|(_, tap)| wakes::drain(tap));
+                    taps
+                }
             };
-            only_for(&node, &taps)?;
             let Some(first) = asked(&taps, &commands, stop)? else { break };
-            first_queues(&taps).try_for_each(|(_, tap)| wakes::detach(tap))?;
+            all_frames(&taps)?;
             let begin = Instant::now();
             let woken = node.wake(taps);
             answer(first, &commands, &woken);
@@ -102,10 +106,16 @@ pub fn idle(
                     let begin = Instant::now();
                     // Its server's, which ends with the node: without them the TAPs would be gone,
                     // with the host's address and route, until they are opened again.
-                    let taps = serve::taps(name)?;
-                    match node.doze() {
+                    let taps = serve::taps(name)?.unwrap_or_default();
+                    // While it falls asleep, too: a question that comes then waits for the node.
+                    only_for(&node, &taps)?;
+                    let outcome = node.doze();
+                    if outcome.is_err() {
+                        all_frames(&taps)?;
+                    }
+                    match outcome {
                         Ok(()) => {
-                            held = taps.filter(|taps| !taps.is_empty());
+                            held = (!taps.is_empty()).then_some(taps);
                             told("asleep", begin.elapsed());
                             continue;
                         }
@@ -214,6 +224,11 @@ fn only_for(node: &Node, taps: &[(usize, File)]) -> Result<()> {
 fn first_queues(taps: &[(usize, File)]) -> impl Iterator<Item = (usize, &File)> {
     let cards = taps.chunk_by(|(a, _), (b, _)| a == b);
     cards.map(|queues| (queues[0].0, &queues[0].1))
+}
+
+/// Ends what [`only_for`] has begun.
+fn all_frames(taps: &[(usize, File)]) -> Result<()> {
+    first_queues(taps).try_for_each(|(_, tap)| wakes::detach(tap))
 }
 
 /// Waits for a frame or a command, which then waits for the answer; `None` at the end.

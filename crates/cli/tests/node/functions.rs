@@ -192,7 +192,7 @@ fn a_disk_goes_back_and_forth_without_a_wrong_block() {
     };
     let until = "until test -b /dev/nvme0n1; do sleep 0.1; done";
     host.ok("kumiki node create n1 --memory 256M --image nvme; \
-             (while :; do head -c 2M /dev/urandom | md5sum > /dev/null; done) & echo $! > load");
+             (while :; do head -c 2M /dev/urandom | md5sum; done) > /dev/null 2>&1 & echo $! > load");
     let (ours, theirs, elsewhere) = (0, MIB, 4 * MIB);
     let mut known = String::new();
     for round in 0..asked {

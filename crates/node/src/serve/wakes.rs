@@ -52,13 +52,16 @@ pub(crate) fn only(tap: &File, mac: [u8; 6], address: Option<Ipv4Addr>) -> Resul
     // outlive it.
     let setter = unsafe { Setter::<ATTACH, sock_fprog>::new(program) };
     // SAFETY: as above; the kernel keeps a copy.
-    unsafe { ioctl(tap, setter) }.map_err(|error| Error::os("filtering a TAP", error))?;
-    // What came before is for nobody: this machine's own greetings as the card came up.
+    unsafe { ioctl(tap, setter) }.map_err(|error| Error::os("filtering a TAP", error))
+}
+
+/// Takes away what came before the filter: this machine's own greetings as a card came up.
+pub(crate) fn drain(tap: &File) {
     let mut frame = [0; 2048];
     loop {
         match rustix::io::read(tap, &mut frame) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return Ok(()),
+            Err(_) => return,
         }
     }
 }
