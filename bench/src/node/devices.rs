@@ -107,7 +107,7 @@ fn prepare(disk: &Path, shared: &Path) -> Result<Node> {
     Ok(node)
 }
 
-/// What a program in the node prints.
+/// Output of a program in the node.
 pub(super) fn in_node(words: &[&str]) -> Result<String> {
     let owned: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
     let (ending, out, err) = Session::open(NODE)?.output(&owned)?;

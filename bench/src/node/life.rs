@@ -72,15 +72,17 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     }
     let row = |case, subject, samples, base| Row::of((case, subject), "ms", samples, base);
     let turns = Some(median_of(&life.in_turn));
+    let starts =
+        |subject, samples| row("starts_at_once", subject, samples, turns).of_size(NAMES.len());
     let alone = Some(median_of(&life.idle));
     Ok(vec![
         row("create", "kumiki", &life.create, None),
         row("stop", "kumiki", &life.stop, None),
         row("delete", "kumiki", &life.delete, None),
-        row("starts", "at_once", &life.at_once, turns),
-        row("starts", "in_turn", &life.in_turn, turns),
-        row("starts", "at_once/slow_disk", &life.at_once_disk, turns),
-        row("starts", "in_turn/slow_disk", &life.in_turn_disk, turns),
+        starts("kumiki", &life.at_once),
+        starts("in_turn", &life.in_turn),
+        starts("kumiki/slow_disk", &life.at_once_disk),
+        starts("in_turn/slow_disk", &life.in_turn_disk),
         row("start_beside", "busy", &life.busy, alone),
         row("start_beside", "idle", &life.idle, alone),
         row("start_beside", "container", &life.container, alone),

@@ -1,5 +1,5 @@
-//! OS nodes: starts from a disk and from memory, of services and idle nodes, programs in a node,
-//! whole lives of nodes, memory taken, devices. Runs in a machine that has the module and an image `deb`.
+//! OS nodes: starts from a disk and from memory, of services and idle nodes, of container images,
+//! programs in a node, whole lives of nodes, memory taken, devices. Runs in a machine that has the module and an image `deb`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,6 +15,7 @@ mod functions;
 mod life;
 pub(crate) mod peer;
 mod reserve;
+mod rooted;
 mod start;
 mod warm;
 
@@ -26,9 +27,10 @@ const NODE: &str = "bench";
 /// Everything, or what `only` names; `folder` is on a disk.
 pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Row>> {
     type Part = (&'static str, fn(&Path, usize) -> Result<Vec<Row>>);
-    const PARTS: [Part; 7] = [
+    const PARTS: [Part; 8] = [
         ("start", start::rows),
         ("warm", warm::rows),
+        ("rooted", rooted::rows),
         ("life", life::rows),
         ("reserve", reserve::rows),
         ("devices", devices::rows),
@@ -38,7 +40,7 @@ pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Ro
     let known = |name: &&str| PARTS.iter().any(|(part, _)| part == name);
     ensure!(
         only.iter().all(known),
-        "the bench node has start, warm, life, reserve, devices, functions and call, not {only:?}"
+        "the bench node has start, warm, rooted, life, reserve, devices, functions and call, not {only:?}"
     );
     let mut rows = Vec::new();
     for (_, part) in PARTS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {

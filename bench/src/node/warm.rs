@@ -19,7 +19,7 @@ use crate::run::median_of;
 const LIMIT: Duration = Duration::from_secs(240);
 /// The snapshot of the node that serves.
 const SERVING: &str = "serving";
-const CARD: &str = "auto,address=10.93.0.2/24,host=10.93.0.1/24";
+pub(super) const CARD: &str = "auto,address=10.93.0.2/24,host=10.93.0.1/24";
 const AT: ([u8; 4], u16) = ([10, 93, 0, 2], 80);
 const SERVE: &str = "mkdir -p /tmp/www; echo answer > /tmp/www/index.html; httpd -h /tmp/www";
 /// Between two questions of one who is not answered.
@@ -113,7 +113,7 @@ fn of_idle(node: &Node) -> Result<f64> {
     asked.map(|()| took)
 }
 
-fn ms(begin: Instant) -> f64 {
+pub(super) fn ms(begin: Instant) -> f64 {
     begin.elapsed().as_secs_f64() * 1e3
 }
 
@@ -126,7 +126,7 @@ fn serve() -> Result<()> {
 }
 
 /// Asks until there is an answer, for which each question has so long.
-fn answered(each: Duration) -> Result<()> {
+pub(super) fn answered(each: Duration) -> Result<()> {
     let begin = Instant::now();
     while let Err(error) = question(each) {
         ensure!(begin.elapsed() < LIMIT, "{error:#}");

@@ -52,6 +52,7 @@ pub mod made_up;
 mod modules;
 mod place;
 mod qemu;
+mod saved;
 pub mod standing;
 mod talk;
 mod tied;
@@ -69,4 +70,6 @@ pub use kernel::{Kernel, KernelName};
 pub use machine::{Machine, Times};
 pub use modules::Module;
 pub use place::{remove_all, remove_with_company};
+#[doc(hidden)]
+pub use saved::saved_nginx;
 pub use talk::Talk;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use kumiki_lab::{Cache, Config, KernelName, Machine, Talk, borrowed, kbuild};
+use kumiki_lab::{Cache, Config, KernelName, Machine, Talk, borrowed, kbuild, saved_nginx};
 
 use super::judge::{Bound, Figures, of, print_rows};
 use super::{Must, Outcome, promises};
@@ -23,7 +23,8 @@ const CPUS: u32 = 4;
 const MEMORY_BYTES: u64 = 2 << 30;
 /// Starts of each kind.
 const ROUNDS: &str = "7";
-const DISK_BYTES: u64 = 256 << 20;
+/// With room for a container image, and for what is made of it.
+const DISK_BYTES: u64 = 2 << 30;
 /// Size of the NVMe that a node has for its own: as much as the bench reads of it.
 const NVME_BYTES: u64 = 64 << 20;
 /// The rate of the second disk, as of a volume in a cloud: 100 MB/s.
@@ -37,7 +38,7 @@ const PREPARE: &str = "mount -t ext4 /dev/vda /mnt && mkdir /mnt/slow && \
 /// What the host needs to serve devices, and for the streams that they are compared with.
 const SERVING: [&str; 5] = ["tun", "vhost_net", "vhost_vsock", "vsock_loopback", "veth"];
 /// What a node's kernel drives them by.
-const DRIVERS: [&str; 9] = [
+const DRIVERS: [&str; 14] = [
     "nvme",
     "virtio_ring",
     "virtio",
@@ -47,7 +48,15 @@ const DRIVERS: [&str; 9] = [
     "ext4",
     "virtiofs",
     "vmw_vsock_virtio_transport",
+    // And its root, where that is a container image.
+    "libnvdimm",
+    "nd_e820",
+    "nd_pmem",
+    "erofs",
+    "overlay",
 ];
+/// Page of a server from a container image, as the bench has others answer.
+const PAGE: &str = "answer\n";
 const VIRTIOFSD: &str = "/usr/libexec/virtiofsd";
 const BORROWED: &str = "/opt/virtiofsd";
 /// It executes itself, which a loader that is named forbids: with its own library beside it.
@@ -123,14 +132,27 @@ fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
     let library = folder.path().join(RUNC_LIBRARY);
     guest.put(&folder.path().join("runc"), &Path::new(RUNC).join("runc"))?;
     guest.put(&library, &Path::new(RUNC).join("lib").join(RUNC_LIBRARY))?;
+    // Of the newer release: it knows how to lay files out for DAX.
+    let mkfs = ("/usr/bin/mkfs.erofs", "/opt/erofs");
+    let folder = borrowed(&cache, ("trixie", "erofs-utils"), mkfs.0, Path::new(mkfs.1), talk)?;
+    guest.put(folder.path(), Path::new(mkfs.1))?;
     guest.put(&programs.join("kumiki-bench"), Path::new("/root/kumiki-bench"))?;
-    let prepare = format!("{PREPARE} && mkdir -p /usr/libexec && ln -s {BORROWED}/run {VIRTIOFSD}");
+    let prepare = format!(
+        "{PREPARE} && mkdir -p /usr/libexec && ln -s {BORROWED}/run {VIRTIOFSD} && \
+                           mkdir -p /usr/bin && ln -s {}/run {}",
+        mkfs.1, mkfs.0
+    );
     let prepared = machine.command("sh").args(["-c", &prepare]).output()?;
     let said = String::from_utf8_lossy(&prepared.stderr);
     ensure!(prepared.exit.code() == 0, "preparing the machine in the lab: {said}");
+    if only.is_empty() || only.iter().any(|part| part == "rooted") {
+        let folder = tempfile::tempdir().context("making a folder for a container image")?;
+        let saved = saved_nginx(&cache, folder.path(), PAGE, talk)?;
+        guest.put(&saved, Path::new("/mnt/saved.tar"))?;
+    }
     let mut json = Vec::new();
     let words = ["node", "/mnt", ROUNDS].into_iter().chain(only.iter().map(String::as_str));
-    let bench = machine.command("/root/kumiki-bench").args(words).spawn()?;
+    let bench = machine.command("/root/kumiki-bench").args(words).env("TMPDIR", "/mnt").spawn()?;
     let outcome = bench.pass(io::empty(), &mut json, io::stderr())?;
     ensure!(outcome.faults.is_empty(), "the machine's kernel log: {}", outcome.faults.join("\n"));
     ensure!(outcome.exit.code() == 0, "`kumiki-bench node` failed with {}", outcome.exit.code());
@@ -191,6 +213,12 @@ mod tests {
             row("idle_wake", "kumiki", 600.0),
             row("idle_wake", "snapshot_http", 400.0),
             Row { unit: "MiB".to_owned(), ..row("snapshot_bytes", "kept", 90.0) },
+            row("http_first", "kumiki", 1600.0),
+            row("http_first", "ready", 1000.0),
+            Row { n: 1, ..row("root_memory", "kumiki", 100.0) },
+            Row { n: 10, ..row("root_memory", "kumiki", 110.0) },
+            Row { n: 3, ..row("starts_at_once", "kumiki", 1000.0) },
+            Row { n: 3, ..row("starts_at_once", "in_turn", 2000.0) },
             row("exec_true", "kumiki", 30.0),
             row("exec_true", "host", 10.0),
             row("ping", "kumiki", 250.0),
@@ -232,6 +260,10 @@ mod tests {
         assert_eq!(broken(set("start", "snapshot_http", 460.0)), ["0.153 ×"]);
         assert_eq!(broken(set("idle_wake", "kumiki", 610.0)), ["1.525 ×"]);
         assert_eq!(broken(set("snapshot_bytes", "kept", 91.0)), ["91.000 MiB"]);
+        assert_eq!(broken(set("http_first", "kumiki", 1610.0)), ["1.610 ×"]);
+        let heavier = |row: &mut Row| set("root_memory", "kumiki", 10.0 * row.n as f64 + 50.0)(row);
+        assert_eq!(broken(heavier), ["2.500 ×"]);
+        assert_eq!(broken(set("starts_at_once", "kumiki", 1010.0)), ["0.505 ×"]);
         assert_eq!(broken(set("exec_true", "kumiki", 31.0)), ["3.100 ×"]);
         assert_eq!(broken(set("ping", "kumiki", 260.0)), ["2.600 ×"]);
         assert_eq!(broken(set("tcp_put", "kumiki", 0.9)), ["0.450 ×"]);

@@ -27,6 +27,7 @@ mod steps;
 mod systems;
 mod terminal;
 mod typed;
+mod units;
 mod watchman;
 
 use std::path::{Path, PathBuf};

@@ -1,66 +1,18 @@
 //! Nodes whose root is a container image: Debian's own nginx, as `docker save` packs it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use kumiki_lab::{Cache, Config, Talk, debian_root};
+use kumiki_lab::{Cache, Config, Talk, saved_nginx};
 
 use crate::devices::bring;
 use crate::pool::Turn;
 use crate::{Host, built, had};
 
 /// Of the nodes' kernel, for their root.
-const DRIVERS: [&str; 5] = ["libnvdimm", "nd_e820", "nd_pmem", "erofs", "overlay"];
+pub(crate) const DRIVERS: [&str; 5] = ["libnvdimm", "nd_e820", "nd_pmem", "erofs", "overlay"];
 const PAGE: &str = "a page from an image";
-const CONFIG: &str = r#"{"architecture":"amd64","os":"linux","config":{
-    "Entrypoint":["/usr/sbin/nginx","-g","daemon off;"],"Env":["PATH=/usr/sbin:/usr/bin","IN=image"]}}"#;
-const NGINX: &str = "user www-data;\nworker_processes 1;\nerror_log stderr;\npid /run/nginx.pid;\n\
-    events { worker_connections 64; }\n\
-    http { access_log off; server { listen 80; root /srv/www; } }\n";
-const USERS: &str = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/:/bin/false\n";
-const GROUPS: &str = "root:x:0:\nwww-data:x:33:\n";
 /// Machines of their own: the image is in its memory several times while it is made.
 const HOST_BYTES: u64 = 4 << 30;
-
-/// An archive as `docker save` makes it: Debian's packages, and above them what makes a server
-/// of nginx.
-fn saved(folder: &Path) -> PathBuf {
-    let talk = Talk::to(&|text| eprintln!("{text}"));
-    let cache = Cache::of_user().unwrap();
-    let root = debian_root(&cache, "bookworm", &["nginx-light", "busybox-static"], talk).unwrap();
-    let own = folder.join("own");
-    for (path, text) in [
-        ("etc/nginx/nginx.conf", NGINX),
-        ("etc/passwd", USERS),
-        ("etc/group", GROUPS),
-        ("srv/www/index.html", PAGE),
-        ("usr/share/.wh.doc", ""),
-    ] {
-        let path = own.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    for folder in ["var/log/nginx", "var/lib/nginx", "run"] {
-        fs::create_dir_all(own.join(folder)).unwrap();
-    }
-    fs::create_dir_all(own.join("usr/bin")).unwrap();
-    for program in ["sh", "cat", "find", "grep", "id", "kill", "ls", "tr", "wc"] {
-        std::os::unix::fs::symlink("/bin/busybox", own.join("usr/bin").join(program)).unwrap();
-    }
-    let tar = |from: &Path, name: &str, files: &[&str]| {
-        let mut tar = Command::new("tar");
-        tar.arg("-C").arg(from).arg("--owner=0").arg("--group=0").arg("-cf").arg(folder.join(name));
-        assert!(tar.args(files).status().unwrap().success());
-    };
-    tar(&root, "lower.tar", &["."]);
-    tar(&own, "upper.tar", &["."]);
-    fs::write(folder.join("config.json"), CONFIG).unwrap();
-    let manifest = r#"[{"Config":"config.json","Layers":["lower.tar","upper.tar"]}]"#;
-    fs::write(folder.join("manifest.json"), manifest).unwrap();
-    tar(folder, "saved.tar", &["manifest.json", "config.json", "lower.tar", "upper.tar"]);
-    folder.join("saved.tar")
-}
 
 /// A machine with an image that serves pages, on which two nodes do; `None` where there can be
 /// none.
@@ -71,7 +23,9 @@ pub(crate) fn two_servers() -> Option<Host> {
     };
     let host = had(Host::start("6.1", wanted, Turn::wait()))?;
     let folder = tempfile::tempdir().unwrap();
-    host.machine.guest().put(&saved(folder.path()), Path::new("saved.tar")).unwrap();
+    let talk = Talk::to(&|text| eprintln!("{text}"));
+    let saved = saved_nginx(&Cache::of_user().unwrap(), folder.path(), PAGE, talk).unwrap();
+    host.machine.guest().put(&saved, Path::new("saved.tar")).unwrap();
     let add = "kumiki image add web --kernel /boot/vmlinux --guest-module osnode-guest.ko --rootfs";
     let said = host.refused(&format!("{add} docker-archive:saved.tar"));
     assert!(said.contains("install the package erofs-utils"), "{said}");

@@ -1,0 +1,137 @@
+//! Nodes whose root is a container image: how long until its server answers, and what the root
+//! takes of a node's own memory, of which there are as many as nodes.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use kumiki_measure::bench::Row;
+use kumiki_node::{Image, KernelForm, Node};
+
+use super::devices::in_node;
+use super::warm::{CARD, answered, ms};
+use super::{NODE, run};
+use crate::run::median_of;
+
+/// The image that `cargo xtask bench node` brings: nginx, with [`super::warm`]'s page.
+const SAVED: &str = "/mnt/saved.tar";
+/// Kernel and module that nodes of images start from.
+const KERNEL: [&str; 4] = ["--kernel", "/root/vmlinuz", "--guest-module", "/root/osnode-guest.ko"];
+const SERVER: &str = "web";
+/// Two images whose nodes run alike: that one, and one with nothing but the programs that read it.
+const WHOLE: &str = "whole";
+const SMALL: &str = "small";
+const LIMIT: Duration = Duration::from_secs(240);
+/// Nothing that changes a node's memory.
+const PROGRAM: &str = "/bin/sleep 1000000";
+const PROGRAMS: [&str; 5] = ["sh", "cat", "find", "grep", "sleep"];
+/// Reads all there is. Names that the kernel remembers, and forgets when it needs the memory, are
+/// not counted.
+const USED: &str = "find / -xdev -type f -exec cat {} + > /dev/null; \
+                    grep -E '^(MemTotal|MemFree|SReclaimable):' /proc/meminfo";
+const KIB_OF_MIB: f64 = 1024.0;
+const MIB: f64 = 1048576.0;
+const MANY: usize = 10;
+
+pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
+    add(SERVER, &format!("docker-archive:{SAVED}"), None)?;
+    create(SERVER)?;
+    let (mut ready, mut http) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let node = Node::find(NODE)?;
+        node.wipe()?;
+        let begin = Instant::now();
+        node.start(KernelForm::Vmlinux, LIMIT)?;
+        ready.push(vec![ms(begin)]);
+        answered(Duration::from_millis(200))?;
+        http.push(vec![ms(begin)]);
+        node.stop(Duration::ZERO)?;
+        eprintln!("http_first: round {} of {rounds}", round + 1);
+    }
+    remove(SERVER)?;
+    let base = Some(median_of(&ready));
+    let mut rows = vec![
+        Row::of(("http_first", "kumiki"), "ms", &http, base),
+        Row::of(("http_first", "ready"), "ms", &ready, base),
+    ];
+    rows.extend(memory(folder, rounds)?);
+    Ok(rows)
+}
+
+/// One copy of the root, and what each node has beside it: one node's, as often as there are
+/// nodes.
+fn memory(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
+    let whole = add(WHOLE, &format!("docker-archive:{SAVED}"), Some(PROGRAM))?;
+    let small = add(SMALL, &small(folder)?, Some(PROGRAM))?;
+    let root = (whole - small) as f64 / MIB;
+    let mut own = Vec::new();
+    for round in 0..rounds {
+        own.push(used(WHOLE)? - used(SMALL)?);
+        eprintln!("root_memory: round {} of {rounds}: {:.1} MiB", round + 1, own[round]);
+    }
+    for name in [WHOLE, SMALL] {
+        Image::remove(name, false)?;
+    }
+    let of = |nodes: usize| {
+        let all: Vec<_> = own.iter().map(|own| vec![root + own * nodes as f64]).collect();
+        Row::of(("root_memory", "kumiki"), "MiB", &all, Some(root)).of_size(nodes)
+    };
+    Ok(vec![of(1), of(MANY)])
+}
+
+/// An archive of few files.
+fn small(folder: &Path) -> Result<String> {
+    let root = folder.join(SMALL);
+    let programs = root.join("bin");
+    fs::create_dir_all(&programs).with_context(|| format!("making {}", programs.display()))?;
+    fs::copy("/bin/busybox", programs.join("busybox")).context("copying busybox")?;
+    for program in PROGRAMS {
+        symlink("busybox", programs.join(program)).context("linking a program")?;
+    }
+    let tar = folder.join("small.tar").display().to_string();
+    run(&["tar", "-C", &root.to_string_lossy(), "-cf", &tar, "."])?;
+    Ok(tar)
+}
+
+/// Bytes that it takes.
+fn add(name: &str, source: &str, program: Option<&str>) -> Result<u64> {
+    let mut words = vec!["kumiki", "image", "add", name, "--rootfs", source];
+    words.extend(KERNEL);
+    words.extend(program.iter().flat_map(|program| ["--entrypoint", program]));
+    run(&words)?;
+    let all = Image::list()?;
+    let made = all.iter().find(|image| image.name == name);
+    Ok(made.with_context(|| format!("no image {name}"))?.bytes)
+}
+
+fn create(image: &str) -> Result<()> {
+    run(&["kumiki", "node", "create", NODE, "--memory", "256M", "--image", image, "--net", CARD])
+}
+
+fn remove(image: &str) -> Result<()> {
+    Node::find(NODE)?.delete()?;
+    Ok(Image::remove(image, false)?)
+}
+
+/// MiB of its own that a started node uses once it has read its whole root.
+fn used(image: &str) -> Result<f64> {
+    create(image)?;
+    let node = Node::find(NODE)?;
+    node.start(KernelForm::Vmlinux, LIMIT)?;
+    let said = in_node(&["sh", "-c", USED])?;
+    node.stop(Duration::ZERO)?;
+    node.delete()?;
+    let kib = |name: &str| {
+        let mut lines = said.lines().filter_map(|line| line.split_once(':'));
+        let (_, rest) = lines.find(|(start, _)| *start == name)?;
+        rest.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let all = [kib("MemTotal"), kib("MemFree"), kib("SReclaimable")];
+    let [Some(total), Some(free), Some(names)] = all else {
+        anyhow::bail!("a node's /proc/meminfo: {said:?}");
+    };
+    ensure!(total > free + names, "a node's /proc/meminfo: {said:?}");
+    Ok((total - free - names) / KIB_OF_MIB)
+}
