@@ -20,7 +20,7 @@ const NGINX: &str = "user www-data;\nworker_processes 1;\nerror_log stderr;\npid
 const USERS: &str = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/:/bin/false\n";
 const GROUPS: &str = "root:x:0:\nwww-data:x:33:\n";
 /// Names of busybox in the image.
-const PROGRAMS: [&str; 10] = ["sh", "cat", "find", "grep", "id", "kill", "ls", "sleep", "tr", "wc"];
+const PROGRAMS: [&str; 9] = ["sh", "cat", "find", "grep", "id", "kill", "ls", "tr", "wc"];
 
 /// An archive with Debian 12's packages, and above them what makes a server of nginx whose `/`
 /// answers with `page`. Its parts are left in `folder`, too.
