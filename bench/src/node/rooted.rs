@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use kumiki_measure::bench::Row;
 use kumiki_node::{Image, KernelForm, Node};
 
@@ -27,10 +27,11 @@ const LIMIT: Duration = Duration::from_secs(240);
 /// Nothing that changes a node's memory.
 const PROGRAM: &str = "/bin/busybox sleep 1000000";
 const PROGRAMS: [&str; 4] = ["sh", "cat", "find", "grep"];
-/// Reads all there is. Names that the kernel remembers, and forgets when it needs the memory, are
-/// not counted.
-const USED: &str = "find / -xdev -type f -exec cat {} + > /dev/null; \
-                    grep -E '^(MemTotal|MemFree|SReclaimable):' /proc/meminfo";
+/// Reads all there is.
+const USED: &str = "find / -xdev -type f -exec cat {} + > /dev/null; cat /proc/meminfo";
+/// Names and blocks of the file system that the kernel remembers, and forgets when it needs the
+/// memory; files' own pages are not among them.
+const REMEMBERED: [&str; 2] = ["SReclaimable", "Buffers"];
 const KIB_OF_MIB: f64 = 1024.0;
 const MIB: f64 = 1048576.0;
 const MANY: usize = 10;
@@ -66,19 +67,24 @@ fn memory(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     let whole = add(WHOLE, &format!("docker-archive:{SAVED}"), Some(PROGRAM))?;
     let small = add(SMALL, &small(folder)?, Some(PROGRAM))?;
     let root = (whole - small) as f64 / MIB;
-    let mut own = Vec::new();
+    let (mut own, mut whole) = (Vec::new(), Vec::new());
     for round in 0..rounds {
-        own.push(used(WHOLE)? - used(SMALL)?);
+        let [with, without] = [used(WHOLE)?, used(SMALL)?];
+        own.push(with.kept - without.kept);
+        whole.push(with.all - without.all);
         eprintln!("root_memory: round {} of {rounds}: {:.1} MiB", round + 1, own[round]);
     }
     for name in [WHOLE, SMALL] {
         Image::remove(name, false)?;
     }
-    let of = |nodes: usize| {
+    let of = |subject, own: &[f64], nodes: usize| {
         let all: Vec<_> = own.iter().map(|own| vec![root + own * nodes as f64]).collect();
-        Row::of(("root_memory", "kumiki"), "MiB", &all, Some(root)).of_size(nodes)
+        Row::of(("root_memory", subject), "MiB", &all, Some(root)).of_size(nodes)
     };
-    Ok(vec![of(1), of(MANY)])
+    Ok([("kumiki", own), ("kumiki/remembered", whole)]
+        .iter()
+        .flat_map(|(subject, own)| [1, MANY].map(|nodes| of(subject, own, nodes)))
+        .collect())
 }
 
 /// An archive of few files.
@@ -115,23 +121,28 @@ fn remove(image: &str) -> Result<()> {
     Ok(Image::remove(image, false)?)
 }
 
-/// MiB of its own that a started node uses once it has read its whole root.
-fn used(image: &str) -> Result<f64> {
+/// A node's own memory in use, MiB.
+struct Used {
+    /// But for what its kernel remembers.
+    kept: f64,
+    all: f64,
+}
+
+/// Of a started node that has read its whole root.
+fn used(image: &str) -> Result<Used> {
     create(image)?;
     let node = Node::find(NODE)?;
     node.start(KernelForm::Vmlinux, LIMIT)?;
     let said = in_node(&["sh", "-c", USED])?;
     node.stop(Duration::ZERO)?;
     node.delete()?;
-    let kib = |name: &str| {
+    let mib = |name: &str| -> Result<f64> {
         let mut lines = said.lines().filter_map(|line| line.split_once(':'));
-        let (_, rest) = lines.find(|(start, _)| *start == name)?;
-        rest.split_whitespace().next()?.parse::<f64>().ok()
+        let found = lines.find(|(start, _)| *start == name);
+        let kib = found.and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<f64>().ok());
+        Ok(kib.with_context(|| format!("{name} of a node's /proc/meminfo: {said:?}"))? / KIB_OF_MIB)
     };
-    let all = [kib("MemTotal"), kib("MemFree"), kib("SReclaimable")];
-    let [Some(total), Some(free), Some(names)] = all else {
-        anyhow::bail!("a node's /proc/meminfo: {said:?}");
-    };
-    ensure!(total > free + names, "a node's /proc/meminfo: {said:?}");
-    Ok((total - free - names) / KIB_OF_MIB)
+    let all = mib("MemTotal")? - mib("MemFree")?;
+    let remembered = REMEMBERED.iter().map(|name| mib(name)).sum::<Result<f64>>()?;
+    Ok(Used { kept: all - remembered, all })
 }
