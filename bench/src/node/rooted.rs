@@ -128,7 +128,7 @@ struct Used {
     all: f64,
 }
 
-/// Of a started node that has read its whole root.
+/// Starts a node and has it read its whole root.
 fn used(image: &str) -> Result<Used> {
     create(image)?;
     let node = Node::find(NODE)?;
