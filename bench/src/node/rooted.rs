@@ -28,7 +28,8 @@ const LIMIT: Duration = Duration::from_secs(240);
 const PROGRAM: &str = "/bin/busybox sleep 1000000";
 const PROGRAMS: [&str; 4] = ["sh", "cat", "find", "grep"];
 /// Reads all there is.
-const USED: &str = "find / -xdev -type f -exec cat {} + > /dev/null; cat /proc/meminfo";
+const USED: &str =
+    "find / -xdev -type f -exec cat {} + > /dev/null; cat /proc/meminfo /proc/zoneinfo";
 /// Names and blocks of the file system that the kernel remembers, and forgets when it needs the
 /// memory; files' own pages are not among them.
 const REMEMBERED: [&str; 2] = ["SReclaimable", "Buffers"];
@@ -142,7 +143,11 @@ fn used(image: &str) -> Result<Used> {
         let kib = found.and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<f64>().ok());
         Ok(kib.with_context(|| format!("{name} of a node's /proc/meminfo: {said:?}"))? / KIB_OF_MIB)
     };
-    let all = mib("MemTotal")? - mib("MemFree")?;
+    // On a cpu's own list of free pages, which MemFree does not count.
+    let counts =
+        said.lines().filter_map(|line| line.trim().strip_prefix("count:")?.trim().parse().ok());
+    let own_list: u64 = counts.sum();
+    let all = mib("MemTotal")? - mib("MemFree")? - (own_list * 4) as f64 / KIB_OF_MIB;
     let remembered = REMEMBERED.iter().map(|name| mib(name)).sum::<Result<f64>>()?;
     Ok(Used { kept: all - remembered, all })
 }
