@@ -144,8 +144,9 @@ fn used(image: &str) -> Result<Used> {
         Ok(kib.with_context(|| format!("{name} of a node's /proc/meminfo: {said:?}"))? / KIB_OF_MIB)
     };
     // On a cpu's own list of free pages, which MemFree does not count.
-    let counts =
-        said.lines().filter_map(|line| line.trim().strip_prefix("count:")?.trim().parse().ok());
+    let counts = said
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("count:")?.trim().parse::<u64>().ok());
     let own_list: u64 = counts.sum();
     let all = mib("MemTotal")? - mib("MemFree")? - (own_list * 4) as f64 / KIB_OF_MIB;
     let remembered = REMEMBERED.iter().map(|name| mib(name)).sum::<Result<f64>>()?;
