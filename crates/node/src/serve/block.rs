@@ -1,13 +1,12 @@
 //! A disk: a file or a block device of the host, read and written by a thread of this
 //! process, one for each disk.
 
-use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, fallocate};
-use virtio_queue::{DescriptorChain, Reader, Writer};
+use virtio_queue::DescriptorChain;
 
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring,
@@ -114,16 +113,11 @@ pub(super) fn request(
     memory: &NodeMemory,
     chain: DescriptorChain<&NodeMemory>,
 ) -> u32 {
-    let Ok(mut reader) = chain.clone().reader::<()>(memory) else { return 0 };
-    let Ok(mut writer) = chain.clone().writer::<()>(memory) else { return 0 };
-    let Some(room) = writer.available_bytes().checked_sub(1) else { return 0 };
-    let Ok(mut status) = writer.split_at(room) else { return 0 };
-    let data = |way| Buffers::of(memory, chain, way).ok_or(STATUS_ERROR);
-    let outcome = perform(disk, &mut reader, &mut writer, data);
-    let word = outcome.unwrap_or_else(|failure| failure);
-    if status.write_all(&[word]).is_err() {
-        return 0;
-    }
+    let Some((read, mut written)) = Buffers::of(memory, chain) else { return 0 };
+    let Some(status) = written.take_last() else { return 0 };
+    let room = written.bytes();
+    let word = perform(disk, read, written).unwrap_or_else(|failure| failure);
+    status.copy_from(&[word]);
     // The driver of a failed read looks at nothing but the status, which stands last.
     (room + 1) as u32
 }
@@ -137,32 +131,23 @@ fn io<T>(result: std::io::Result<T>) -> Result<T, u8> {
     })
 }
 
-fn perform<'m>(
-    disk: &Disk,
-    reader: &mut Reader<'_>,
-    writer: &mut Writer<'_>,
-    data: impl FnOnce(Way) -> Result<Buffers<'m>, u8>,
-) -> Outcome {
-    let mut header = [0; HEADER_BYTES];
-    io(reader.read_exact(&mut header))?;
+/// `read` is the device's to read, from the header on, and `written` to write, up to the status.
+fn perform(disk: &Disk, mut read: Buffers<'_>, mut written: Buffers<'_>) -> Outcome {
+    let header: [u8; HEADER_BYTES] = read.take().ok_or(STATUS_ERROR)?;
     let word = |at: usize| {
         u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
     };
     let sector = u64::from(word(8)) | u64::from(word(12)) << 32;
     match word(0) {
         IN => {
-            let mut data = data(Way::ToNode)?;
-            data.without_last();
-            let at = place(disk, sector, data.bytes() as u64)?;
-            io(disk.medium.transfer(Way::ToNode, at, &mut data))?;
+            let at = place(disk, sector, written.bytes() as u64)?;
+            io(disk.medium.transfer(Way::ToNode, at, &mut written))?;
             Ok(STATUS_OK)
         }
         OUT if disk.read_only => Err(STATUS_ERROR),
         OUT => {
-            let mut data = data(Way::ToFile)?;
-            data.skip(HEADER_BYTES);
-            let at = place(disk, sector, data.bytes() as u64)?;
-            io(disk.medium.transfer(Way::ToFile, at, &mut data))?;
+            let at = place(disk, sector, read.bytes() as u64)?;
+            io(disk.medium.transfer(Way::ToFile, at, &mut read))?;
             Ok(STATUS_OK)
         }
         FLUSH => {
@@ -173,16 +158,16 @@ fn perform<'m>(
             let mut id = [0; ID_BYTES];
             let length = disk.serial.len().min(ID_BYTES);
             id[..length].copy_from_slice(&disk.serial.as_bytes()[..length]);
-            io(writer.write_all(&id[..ID_BYTES.min(writer.available_bytes())]))?;
+            written.write(&id);
             Ok(STATUS_OK)
         }
         DISCARD | WRITE_ZEROES if disk.read_only => Err(STATUS_ERROR),
         kind @ (DISCARD | WRITE_ZEROES) => {
             // As its configuration says: many would make one request one without an end.
-            if reader.available_bytes() != RANGE_BYTES {
+            if read.bytes() != RANGE_BYTES {
                 return Err(STATUS_UNSUPPORTED);
             }
-            clear(disk, kind, reader)
+            clear(disk, kind, read.take().ok_or(STATUS_ERROR)?)
         }
         _ => Err(STATUS_UNSUPPORTED),
     }
@@ -195,9 +180,7 @@ fn place(disk: &Disk, sector: u64, bytes: u64) -> Result<u64, u8> {
     if end <= disk.bytes && bytes.is_multiple_of(SECTOR_BYTES) { Ok(at) } else { Err(STATUS_ERROR) }
 }
 
-fn clear(disk: &Disk, kind: u32, reader: &mut Reader<'_>) -> Outcome {
-    let mut range = [0; RANGE_BYTES];
-    io(reader.read_exact(&mut range))?;
+fn clear(disk: &Disk, kind: u32, range: [u8; RANGE_BYTES]) -> Outcome {
     let word =
         |at: usize| u32::from_le_bytes([range[at], range[at + 1], range[at + 2], range[at + 3]]);
     let sector = u64::from(word(0)) | u64::from(word(4)) << 32;

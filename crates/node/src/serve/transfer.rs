@@ -1,6 +1,7 @@
 //! A disk's data between its file and the node's buffers, without a copy on the way: the
 //! kernel reads and writes where the node has them.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsRawFd;
@@ -21,24 +22,26 @@ pub(super) enum Way {
     ToFile,
 }
 
-/// A request's data where the node has it.
-pub(super) struct Buffers<'m>(Vec<VolatileSlice<'m>>);
+/// Bytes where the node has them.
+#[derive(Default)]
+pub(super) struct Buffers<'m>(VecDeque<VolatileSlice<'m>>);
 
 impl<'m> Buffers<'m> {
-    /// Those of a chain that the device may write, or those that it may read; `None` if one is
-    /// not in the node's memory.
+    /// Those of a chain that the device may read, and those that it may write; `None` if one is
+    /// not in the node's memory. By one walk, which of a large request costs as much as all else.
     pub(super) fn of(
         memory: &'m NodeMemory,
         chain: DescriptorChain<&NodeMemory>,
-        way: Way,
-    ) -> Option<Self> {
-        let mut slices = Vec::new();
-        for buffer in chain.filter(|buffer| buffer.is_write_only() == (way == Way::ToNode)) {
-            for slice in memory.get_slices(GuestAddress(buffer.addr().0), buffer.len() as usize) {
-                slices.push(slice.ok()?);
+    ) -> Option<(Self, Self)> {
+        let (mut read, mut written) = (Buffers::default(), Buffers::default());
+        for buffer in chain {
+            let side = if buffer.is_write_only() { &mut written } else { &mut read };
+            let at = GuestAddress(buffer.addr().0);
+            for slice in GuestMemoryBackend::get_slices(memory, at, buffer.len() as usize) {
+                side.0.push_back(slice.ok()?);
             }
         }
-        Some(Buffers(slices))
+        Some((read, written))
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -47,27 +50,48 @@ impl<'m> Buffers<'m> {
 
     /// Leaves the first `count` bytes out.
     pub(super) fn skip(&mut self, mut count: usize) {
-        let whole = self.0.iter().take_while(|slice| {
-            let within = slice.len() <= count;
-            count -= if within { slice.len() } else { 0 };
-            within
-        });
-        let whole = whole.count();
-        self.0.drain(..whole);
-        if let Some(first) = self.0.first_mut()
-            && let Ok(rest) = first.offset(count)
-        {
-            *first = rest;
+        while let Some(first) = self.0.front_mut() {
+            if count < first.len() {
+                if let Ok(rest) = first.offset(count) {
+                    *first = rest;
+                }
+                return;
+            }
+            count -= first.len();
+            self.0.pop_front();
         }
     }
 
-    /// Leaves the last byte out.
-    pub(super) fn without_last(&mut self) {
-        while let Some(last) = self.0.pop() {
+    /// Takes the first bytes; `None` if there are fewer.
+    pub(super) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (mut bytes, mut count) = ([0; N], 0);
+        for slice in &self.0 {
+            if count == N {
+                break;
+            }
+            count += slice.copy_to(&mut bytes[count..]);
+        }
+        self.skip(count);
+        (count == N).then_some(bytes)
+    }
+
+    /// Takes the last byte.
+    pub(super) fn take_last(&mut self) -> Option<VolatileSlice<'m>> {
+        while let Some(last) = self.0.pop_back() {
             if let Some(length) = last.len().checked_sub(1) {
                 self.0.extend(last.subslice(0, length).ok().filter(|slice| !slice.is_empty()));
-                return;
+                return last.offset(length).ok();
             }
+        }
+        None
+    }
+
+    /// Writes as many of the bytes as there is room for.
+    pub(super) fn write(&self, mut bytes: &[u8]) {
+        for slice in &self.0 {
+            let length = bytes.len().min(slice.len());
+            slice.copy_from(&bytes[..length]);
+            bytes = &bytes[length..];
         }
     }
 }
@@ -100,7 +124,7 @@ impl Medium {
         Ok(())
     }
 
-    fn some(&self, way: Way, at: u64, slices: &[VolatileSlice<'_>]) -> Result<usize> {
+    fn some(&self, way: Way, at: u64, slices: &VecDeque<VolatileSlice<'_>>) -> Result<usize> {
         if let Some(direct) = self.direct.as_ref().filter(|_| self.pins.load(Ordering::Relaxed)) {
             match moved(direct, way, at, slices) {
                 // Buffers that do not lie as the disk wants them, as those of small reads do.
@@ -121,7 +145,7 @@ impl Medium {
 }
 
 /// How many bytes one call has moved.
-fn moved(file: &File, way: Way, at: u64, slices: &[VolatileSlice<'_>]) -> Result<usize> {
+fn moved(file: &File, way: Way, at: u64, slices: &VecDeque<VolatileSlice<'_>>) -> Result<usize> {
     let vectors: Vec<_> = slices
         .iter()
         .take(VECTORS)
@@ -172,7 +196,7 @@ mod tests {
         file.write_all(b"0123456789").unwrap();
         let medium = Medium::new(file, None);
         let mut data = buffers(&memory, &[(0x1000, 2), (0x1100, 3), (0x1200, 1)]);
-        data.without_last();
+        assert!(data.take_last().is_some());
         data.skip(1);
         assert_eq!(data.bytes(), 4);
         medium.transfer(Way::ToNode, 3, &mut data).unwrap();
@@ -188,6 +212,22 @@ mod tests {
         // Beyond its end.
         let short = medium.transfer(Way::ToNode, 9, &mut buffers(&memory, &[(0x1000, 4)]));
         assert_eq!(short.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn bytes_are_taken_from_both_ends_and_no_more_than_there_are() {
+        let memory = NodeMemory::from_ranges(&[(GuestAddress(0x1000), 0x2000)]).unwrap();
+        memory.write_slice(b"abcdef", GuestAddress(0x1000)).unwrap();
+        let mut data = buffers(&memory, &[(0x1000, 1), (0x1001, 0), (0x1001, 4), (0x1005, 0)]);
+        assert_eq!(data.take(), Some(*b"abc"));
+        data.take_last().unwrap().copy_from(b"X");
+        assert_eq!(data.bytes(), 1);
+        data.write(b"YZ");
+        let mut there = [0; 6];
+        memory.read_slice(&mut there, GuestAddress(0x1000)).unwrap();
+        assert_eq!(&there, b"abcYXf");
+        assert_eq!(data.take::<2>(), None);
+        assert!(data.take_last().is_none() && data.bytes() == 0);
     }
 
     #[test]
