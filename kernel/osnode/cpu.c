@@ -140,12 +140,13 @@ int cpu_stop(struct holding *holding)
 	return error;
 }
 
+/* Under the lock, or RCU's of a descriptor that is attached. */
 int cpu_bell(struct holding *holding, u32 whom)
 {
 	struct osnode_window *window = holding->window;
 	u32 word;
 
-	if (holding->state != RUNNING)
+	if (READ_ONCE(holding->state) != RUNNING)
 		return -ENOTCONN;
 	/* A cpu that waits for a SIPI, or whose kernel is not ready for it, hears nothing. */
 	word = READ_ONCE(window->state);
@@ -155,3 +156,4 @@ int cpu_bell(struct holding *holding, u32 whom)
 	atomic_or(whom, (atomic_t *)&bus_of(window)->bells);
 	return ipi(cpu_apic_id(holding->cpu[0]), APIC_DM_FIXED | BELL_VECTOR);
 }
+EXPORT_SYMBOL_GPL(cpu_bell);

@@ -163,7 +163,7 @@ static loff_t device_llseek(struct file *file, loff_t offset, int whence)
 	return fixed_size_llseek(file, offset, whence, end);
 }
 
-static const struct file_operations device_operations = {
+static const struct file_operations operations = {
 	.owner = THIS_MODULE,
 	.open = device_open,
 	.release = device_release,
@@ -174,10 +174,19 @@ static const struct file_operations device_operations = {
 	.llseek = device_llseek,
 };
 
+/* What a descriptor serves; NULL: nothing, or it is none of this device's. */
+struct holding *device_serves(struct file *file)
+{
+	struct handle *handle = file->private_data;
+
+	return file->f_op == &operations && handle->mode == OSNODE_SERVE ? handle->holding : NULL;
+}
+EXPORT_SYMBOL_GPL(device_serves);
+
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "kumiki-osnode",
-	.fops = &device_operations,
+	.fops = &operations,
 	.mode = 0600,
 };
 

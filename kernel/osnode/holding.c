@@ -95,7 +95,7 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 
 	error = find(holding->name, holding->kind) ? -EEXIST : 0;
 	if (!error && holding->kind == OSNODE_NODE)
-		error = slice_claim(holding);
+		error = slices_free(&holding->slice) ? 0 : -ENOSPC;
 	if (error) {
 		kfree(holding);
 		return error;
@@ -251,13 +251,15 @@ int holding_stop(struct holding *holding)
 	if (cmpxchg(&window->lent, OSNODE_LENT, OSNODE_NOT_LENT) == OSNODE_STARTING)
 		return -EBUSY;
 	/* First: a cpu that waits for a SIPI must get no interrupt. */
+	WRITE_ONCE(holding->state, STOPPING);
+	synchronize_rcu();
 	pci_each(holding, PCI_SILENCE);
 	error = cpu_stop(holding);
+	WRITE_ONCE(holding->state, error ? RUNNING : STOPPED);
 	if (error)
 		return error; /* a cpu may still run */
 	/* None of them can undo it now, and its memory is still its own. */
 	pci_each(holding, PCI_RESET);
-	holding->state = STOPPED;
 	pci_by_memory(--running);
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
 	if (READ_ONCE(window->state) < OSNODE_HALTED)

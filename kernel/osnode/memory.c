@@ -242,27 +242,15 @@ static bool slice_is_free(phys_addr_t slice)
 	return true;
 }
 
-int slice_claim(struct holding *holding)
-{
-	phys_addr_t slice;
-
-	for (slice = FIRST_SLICE; slice + OSNODE_SLICE_BYTES <= LOW_END; slice += OSNODE_SLICE_BYTES) {
-		if (!slice_is_free(slice))
-			continue;
-		holding->slice = slice;
-		return 0;
-	}
-	return -ENOSPC;
-}
-
-/* Under osnode_lock. */
-unsigned int slices_free(void)
+/* How many are free, and where the first of them is. Under osnode_lock. */
+unsigned int slices_free(phys_addr_t *first)
 {
 	phys_addr_t slice;
 	unsigned int free = 0;
 
 	for (slice = FIRST_SLICE; slice + OSNODE_SLICE_BYTES <= LOW_END; slice += OSNODE_SLICE_BYTES)
-		free += slice_is_free(slice);
+		if (slice_is_free(slice) && !free++)
+			*first = slice;
 	return free;
 }
 

@@ -10,7 +10,8 @@
 #include <osnode.h>
 #include "bell.h"
 
-enum holding_state { CREATED, RUNNING, STOPPED };
+/* STOPPING: it is rung no more, by who rings without the lock; whoever has that never sees it. */
+enum holding_state { CREATED, RUNNING, STOPPED, STOPPING };
 
 struct piece {
 	phys_addr_t address;
@@ -75,8 +76,7 @@ extern struct notifier_block memory_guard;
 int memory_init(void);
 int memory_add(struct holding *holding, struct osnode_memory *memory);
 void memory_free(struct holding *holding);
-int slice_claim(struct holding *holding);
-unsigned int slices_free(void);
+unsigned int slices_free(phys_addr_t *first);
 int memory_mmap(struct file *file, struct vm_area_struct *vma);
 
 int cpus_init(void);
@@ -90,6 +90,8 @@ int cpu_bell(struct holding *holding, u32 whom);
 u32 cpu_apic_id(unsigned int cpu);
 
 void holdings_rung(void);
+
+struct holding *device_serves(struct file *file);
 
 void pci_init(void);
 void pci_by_memory(bool yes);

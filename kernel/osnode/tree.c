@@ -55,7 +55,7 @@ static ssize_t owner_show(struct kobject *kobj, struct kobj_attribute *attribute
 
 static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
 {
-	static const char *const names[] = { "created", "running", "stopped" };
+	static const char *const names[] = { "created", "running", "stopped", "running" };
 	struct holding *holding = of(kobj);
 
 	if (holding->kind == OSNODE_NODE)
@@ -86,10 +86,11 @@ static struct kobj_attribute tsc = __ATTR(tsc_khz, 0444, tsc_khz_show, NULL);
 
 static ssize_t slices_free_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
 {
+	phys_addr_t first;
 	unsigned int free;
 
 	mutex_lock(&osnode_lock);
-	free = slices_free();
+	free = slices_free(&first);
 	mutex_unlock(&osnode_lock);
 	return sysfs_emit(to, "%u\n", free);
 }

@@ -152,7 +152,7 @@ struct osnode_window { /* of the host's module, but for what says another writer
 
 struct osnode_bus {
 	__u64 to_node, reserved0[7]; /* bit n: slot n has interrupts */
-	__u64 to_host, reserved1[7]; /* bit n: slot n has kicks, or a request */
+	__u64 to_host, reserved1[7]; /* bit n: slot n has kicks, or a request; server, or module, takes */
 	__u32 announced; /* server: counts what came or went */
 	__u32 bells; /* host's module sets, node takes: enum osnode_whom */
 	__u32 calls; /* node sets, host's module takes: the same */
@@ -178,6 +178,19 @@ struct osnode_slot {
 	__u8 config[OSNODE_CONFIG_BYTES]; /* 0x500 */
 	__u64 reserved4[224];
 };
+
+/*
+ * Another device of the host's: kicks and calls as eventfds. Of a file that is attached, for the
+ * node of a descriptor in mode SERVE, bells are taken here: `left` is signalled when there is
+ * something for the server, a request, kicks of other queues, or the node's end. -EISCONN: it is
+ * attached, -ENOTCONN: not yet, -EEXIST: this queue is connected. Closed, it lets go of all.
+ */
+#define OSNODE_EVENTFD_DEVICE "/dev/kumiki-osnode-eventfd"
+struct osnode_wires { __s32 server, left; };
+struct osnode_wire { __u32 slot, queue; __s32 kick, call; };
+#define OSNODE_EVENTFD_IOC_ATTACH _IOW(OSNODE_IOC_TYPE, 17, struct osnode_wires)
+#define OSNODE_EVENTFD_IOC_CONNECT _IOW(OSNODE_IOC_TYPE, 18, struct osnode_wire)
+#define OSNODE_EVENTFD_IOC_DISCONNECT _IOW(OSNODE_IOC_TYPE, 19, __u32) /* a slot's */
 
 /* Lines between programs of a node and of its host, which claims them with a channel: an eighth
    each. No kernel looks there. docs/design/places.md has what stands in it. */

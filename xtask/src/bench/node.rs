@@ -98,7 +98,10 @@ fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
         found.with_context(|| format!("kernel/osnode builds no {name}"))
     };
     let own = built("osnode.ko")?.display().to_string();
-    let needed = [&[&*own, "virtio_blk", "ext4", "crc32c_generic", "nvme"][..], &SERVING].concat();
+    let eventfds = built("osnode-eventfd.ko")?.display().to_string();
+    let needed =
+        [&[&*own, &*eventfds, "virtio_blk", "ext4", "crc32c_generic", "nvme"][..], &SERVING]
+            .concat();
     let drive = format!("file={},if=none,id=disk,format=raw", disk.display());
     let nvme = format!("file={},if=none,id=nvme,format=raw", nvme.display());
     let slow = format!("file={},if=none,id=slow,format=raw,{SLOW}", slow.display());

@@ -8,11 +8,12 @@ use kumiki_lab::{Cache, Config, Talk, kbuild};
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 18] = [
+const SOURCES: [(&str, &str); 19] = [
     ("osnode/Kbuild", include_str!("../../kernel/osnode/Kbuild")),
     ("osnode/bell.h", include_str!("../../kernel/osnode/bell.h")),
     ("osnode/cpu.c", include_str!("../../kernel/osnode/cpu.c")),
     ("osnode/device.c", include_str!("../../kernel/osnode/device.c")),
+    ("osnode/eventfd.c", include_str!("../../kernel/osnode/eventfd.c")),
     ("osnode/guest.c", include_str!("../../kernel/osnode/guest.c")),
     ("osnode/guest.h", include_str!("../../kernel/osnode/guest.h")),
     ("osnode/holding.c", include_str!("../../kernel/osnode/holding.c")),
@@ -60,7 +61,9 @@ pub(super) fn equipped(mut config: Config, cache: &Cache) -> Result<Config> {
     config.files.push((module("osnode-guest.ko")?.clone(), guest));
     let devices = of_kernel.join("updates/osnode-virtio.ko");
     config.files.push((module("osnode-virtio.ko")?.clone(), devices));
-    config.modules.push(module("osnode-watch.ko")?.as_path().into());
+    for further in ["osnode-watch.ko", "osnode-eventfd.ko"] {
+        config.modules.push(module(further)?.as_path().into());
+    }
     config.files.extend(kernel.driver_files(&DRIVERS)?);
     for name in SERVING {
         config.modules.push(name.parse()?);

@@ -31,14 +31,19 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     copies(&host);
     user(&host);
     without_vhost_net(&host);
+    assert!(turns(&host) > PINGS / 2, "its server has no turn of a ping");
+    // Its next servers let vhost and the node tell each other.
+    host.ok("insmod osnode-eventfd.ko");
     server_dies(&host);
+    assert!(turns(&host) < PINGS / 2, "its server has a turn of each ping");
     // The next run is served by others, and has them all from the start.
     host.ok("kumiki node restart n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
     let list = host.ok("kumiki node device ls n1");
     assert_eq!(list.matches(" served").count(), 4, "{list}");
     assert_eq!(host.ok("kumiki node exec n1 -- cat /mnt/shared/small"), "hello\n");
+    // Nothing of it is left.
     host.ok(
-        "kumiki node delete n1 --force; rm -rf /opt/virtiofsd /opt/nft /usr/libexec/virtiofsd \
+        "kumiki node delete n1 --force; rmmod osnode_eventfd; rm -rf /opt/virtiofsd /opt/nft /usr/libexec/virtiofsd \
              /usr/sbin/nft",
     );
     host.leave();
@@ -48,7 +53,8 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
 #[test]
 fn what_goes_wrong_with_a_device_is_its_own_affair() {
     let Some(host) = Host::shared(Kind::Debian13) else { return };
-    host.ok("truncate -s 8M disk; kumiki node create n1 --memory 256M --image deb --vsock 42 \
+    host.ok("insmod osnode-eventfd.ko; truncate -s 8M disk; \
+             kumiki node create n1 --memory 256M --image deb --vsock 42 \
              --net auto,address=10.77.0.2/24,host=10.77.0.1/24,mac=02:00:00:00:00:07 --disk disk");
     host.ok("kumiki node start n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
     taken(&host);
@@ -57,7 +63,7 @@ fn what_goes_wrong_with_a_device_is_its_own_affair() {
     tap_vanishes(&host);
     by_a_bridge(&host);
     ends_under_way(&host);
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node delete n1 --force; rmmod osnode_eventfd");
     host.leave();
 }
 
@@ -67,7 +73,8 @@ fn what_goes_wrong_with_a_device_is_its_own_affair() {
 fn a_card_has_queues_for_the_node_s_cpus() {
     let Some(host) = Host::shared(Kind::Debian13) else { return };
     host.ok(&format!(
-        "kumiki node create n1 --cpus 2 --memory 256M --image deb --net {NET},queues=4; \
+        "insmod osnode-eventfd.ko; \
+         kumiki node create n1 --cpus 2 --memory 256M --image deb --net {NET},queues=4; \
          kumiki node start n1 --timeout 120"
     ));
     // The driver has as many as the node has cpus, and the TAP those that are attached.
@@ -98,7 +105,7 @@ fn a_card_has_queues_for_the_node_s_cpus() {
     host.ok("kumiki node restart n1 --timeout 120; ping -c 2 -w 20 10.77.0.2; \
              ping -c 2 -w 20 10.78.0.2");
     assert_eq!(queues(1), "2\n2\n");
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node delete n1 --force; rmmod osnode_eventfd");
     host.leave();
 }
 
@@ -231,6 +238,18 @@ fn ends_under_way(host: &Host) {
         let list = host.ok("kumiki node device ls n1");
         assert_eq!(list.matches(" served").count(), 3, "{list}");
     }
+}
+
+const PINGS: u64 = 200;
+
+/// How often the process that serves has been woken, of so many pings; by itself it looks five
+/// times a second.
+fn turns(host: &Host) -> u64 {
+    let line =
+        format!("awk '$1 == \"voluntary_ctxt_switches:\" {{ print $2 }}' /proc/$({WORKER})/status");
+    let said = host.ok(&format!("{line}; ping -c {PINGS} -A -w 60 10.77.0.2 > /dev/null; {line}"));
+    let counts: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
+    counts[1] - counts[0]
 }
 
 /// Sends a file into or out of the node: a stream that ends when all of it is there.

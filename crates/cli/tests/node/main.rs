@@ -135,6 +135,7 @@ impl Host {
                 file(built.module("osnode-guest.ko"), "/root/osnode-guest.ko"),
                 file(built.module("osnode-virtio.ko"), "/root/osnode-virtio.ko"),
                 file(built.module("osnode.ko"), "/root/osnode.ko"),
+                file(built.module("osnode-eventfd.ko"), "/root/osnode-eventfd.ko"),
             ]
             .into_iter()
             .chain(drivers)
@@ -157,7 +158,7 @@ impl Host {
         assert_eq!(self.ok("kumiki node ls --json"), "[]\n");
         let images = self.ok("kumiki image ls --json");
         assert!(images == "[]\n" || images.matches(r#""name":"#).count() == 1, "{images}");
-        self.ok("cd /root; mkdir -p .kept; mv osnode.ko osnode-guest.ko osnode-virtio.ko .kept/; rm -rf ./*; \
+        self.ok("cd /root; mkdir -p .kept; mv osnode*.ko .kept/; rm -rf ./*; \
                  mv .kept/* .");
         // Slabs move; a partition or another image would be 48 MiB and more.
         let image_kib = if images == "[]\n" { 0 } else { 80 << 10 };

@@ -28,6 +28,12 @@ const MEMORY_HOTPLUG: Topic = Topic {
                   which may fail after long use",
 };
 
+const EVENTFDS: Topic = Topic {
+    part: "node",
+    thing: "module osnode-eventfd",
+    consequence: "what a node and its devices tell each other goes through the serving process, \
+                  which takes a turn for each",
+};
 const OSNODE: Topic =
     Topic { part: "node", thing: "module osnode", consequence: "no OS nodes on this host" };
 
@@ -40,6 +46,7 @@ pub(crate) fn findings(host: &Host) -> Vec<Finding> {
         cpu_hotplug(host),
         memory_hotplug(host),
         osnode(kumiki_node::low_slices()),
+        eventfds(host),
         watchman::finding(host),
     ]);
     findings
@@ -53,6 +60,14 @@ fn osnode(low_slices: kumiki_node::Result<u64>) -> Finding {
             OSNODE.absent(format!("{feature} is not there"), needs)
         }
         Err(error) => OSNODE.unknown(error.to_string()),
+    }
+}
+
+fn eventfds(host: &Host) -> Finding {
+    if host.exists("/dev/kumiki-osnode-eventfd") {
+        EVENTFDS.present("osnode-eventfd.ko is loaded")
+    } else {
+        EVENTFDS.absent("osnode-eventfd.ko is not loaded", "modprobe osnode-eventfd")
     }
 }
 

@@ -6,6 +6,7 @@ use rustix::ioctl::{Opcode, opcode};
 
 pub(crate) const DEVICE: &str = "/dev/kumiki-osnode";
 pub(crate) const GUEST_DEVICE: &str = "/dev/kumiki-osnode-guest";
+pub(crate) const EVENTFD_DEVICE: &str = "/dev/kumiki-osnode-eventfd";
 pub(crate) const VERSION: u32 = 4;
 pub(crate) const NAME_BYTES: usize = 32;
 pub(crate) const PIECE_UNIT: u64 = 2 << 20;
@@ -69,6 +70,21 @@ pub(crate) struct Pci {
     pub(crate) reserved: u32,
 }
 
+/// Descriptors: one in mode SERVE, and an eventfd.
+#[repr(C)]
+pub(crate) struct Wires {
+    pub(crate) server: i32,
+    pub(crate) left: i32,
+}
+
+#[repr(C)]
+pub(crate) struct Wire {
+    pub(crate) slot: u32,
+    pub(crate) queue: u32,
+    pub(crate) kick: i32,
+    pub(crate) call: i32,
+}
+
 const TYPE: u8 = 0xbe;
 pub(crate) const IOC_VERSION: Opcode = opcode::read::<u32>(TYPE, 0);
 pub(crate) const IOC_CREATE: Opcode = opcode::read_write::<Create>(TYPE, 1);
@@ -84,6 +100,9 @@ pub(crate) const IOC_LINK: Opcode = opcode::write::<Link>(TYPE, 10);
 pub(crate) const IOC_LEND: Opcode = opcode::none(TYPE, 11);
 pub(crate) const IOC_PCI: Opcode = opcode::write::<Pci>(TYPE, 15);
 pub(crate) const IOC_CPUS_BACK: Opcode = opcode::none(TYPE, 16);
+pub(crate) const EVENTFD_IOC_ATTACH: Opcode = opcode::write::<Wires>(TYPE, 17);
+pub(crate) const EVENTFD_IOC_CONNECT: Opcode = opcode::write::<Wire>(TYPE, 18);
+pub(crate) const EVENTFD_IOC_DISCONNECT: Opcode = opcode::write::<u32>(TYPE, 19);
 pub(crate) const GUEST_IOC_INIT: Opcode = opcode::none(TYPE, 12);
 pub(crate) const GUEST_IOC_START: Opcode = opcode::none(TYPE, 13);
 pub(crate) const GUEST_IOC_SLEEP: Opcode = opcode::none(TYPE, 14);
@@ -223,6 +242,8 @@ const _: () = {
     assert!(size_of::<Cpu>() == 8);
     assert!(size_of::<Link>() == 32);
     assert!(size_of::<Pci>() == 16);
+    assert!(size_of::<Wires>() == 8 && offset_of!(Wires, left) == 4);
+    assert!(size_of::<Wire>() == 16 && offset_of!(Wire, kick) == 8);
     assert!(CHANNELS_AT + CHANNELS * CHANNEL_BYTES == RECORD_AT);
     assert!(LOG_AT + LOG_BYTES <= SLEEP_AT);
     assert!(SLEEP_COVERED + COVERED_BYTES == FREE_AT - SLEEP_AT);
@@ -274,6 +295,8 @@ mod tests {
         assert!((500..=1300).contains(&lines), "osnode.ko has {lines} lines of code");
         let devices = lines_of_code(&source("osnode/virtio.c"));
         assert!((200..=350).contains(&devices), "osnode-virtio.ko has {devices} lines of code");
+        let eventfds = lines_of_code(&source("osnode/eventfd.c"));
+        assert!((150..=250).contains(&eventfds), "osnode-eventfd.ko has {eventfds} lines of code");
         let watch = lines_of_code(&source("osnode/watch.c"));
         assert!((80..=200).contains(&watch), "osnode-watch.ko has {watch} lines of code");
     }
@@ -301,6 +324,7 @@ mod tests {
             "osnode/guest.c",
             "osnode/virtio.c",
             "osnode/watch.c",
+            "osnode/eventfd.c",
             "parasc/device.c",
         ] {
             assert!(source(file).contains(&format!("MODULE_VERSION(\"{version}\")")), "{file}");

@@ -74,6 +74,9 @@ requests! {
     cpu IOC_CPU abi::Cpu;
     link IOC_LINK abi::Link;
     pci IOC_PCI abi::Pci;
+    eventfd_attach EVENTFD_IOC_ATTACH abi::Wires;
+    eventfd_connect EVENTFD_IOC_CONNECT abi::Wire;
+    eventfd_disconnect EVENTFD_IOC_DISCONNECT u32;
     -
     seal IOC_SEAL;
     start IOC_START;

@@ -2,6 +2,7 @@
 //! kernel, another process, or a thread of this one.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
 
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 use vmm_sys_util::eventfd::EventFd;
@@ -61,11 +62,18 @@ pub(crate) struct Interrupt {
     pub(crate) doorbell: Doorbell,
     pub(crate) slot: usize,
     pub(crate) bit: u32,
+    /// The ring's, where the module hears it: rung so, a node does not wait for who takes memory
+    /// from this machine meanwhile.
+    pub(crate) call: Option<Arc<EventFd>>,
 }
 
 impl Interrupt {
     pub(crate) fn raise(&self) {
-        self.doorbell.interrupt(self.slot, self.bit);
+        match &self.call {
+            // Full: it has been told.
+            Some(call) => drop(call.write(1)),
+            None => self.doorbell.interrupt(self.slot, self.bit),
+        }
     }
 
     /// The device stands still, by its driver's fault: says so, until the driver begins anew.

@@ -30,6 +30,7 @@ mod transfer;
 mod user;
 mod vhost;
 pub(crate) mod wakes;
+mod wires;
 mod worker;
 
 use std::fmt;

@@ -144,6 +144,7 @@ mod tests {
                 doorbell: Doorbell { bus: Arc::clone(&bus), device: None },
                 slot: 0,
                 bit: index.into(),
+                call: None,
             },
         };
         indexes.into_iter().map(ring).collect()

@@ -27,7 +27,8 @@ const FDS: usize = 2 * QUEUES as usize;
 /// Order to the serving process; descriptors come with it, in the order named.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The node: address and bytes of its pieces of memory. The module's descriptor.
+    /// The node: address and bytes of its pieces of memory. The module's descriptor, and that of
+    /// osnode-eventfd if this host has that.
     Node { name: String, pieces: Vec<(u64, u64)> },
     /// One more device. A new one, or one whose server has died.
     Serve { slot: usize, name: String, device: Passed, resume: bool },

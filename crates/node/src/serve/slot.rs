@@ -36,6 +36,8 @@ pub(crate) struct Slot {
     about: Description,
     kicks: Vec<EventFd>,
     calls: Vec<EventFd>,
+    /// The module hears and writes these.
+    pub(crate) is_connected: bool,
     /// The last request that was carried out.
     handled: u32,
     running: bool,
@@ -54,14 +56,25 @@ impl Slot {
             made.collect::<std::io::Result<_>>().map_err(|error| Error::os("an eventfd", error))
         };
         let (kicks, calls) = (events()?, events()?);
-        let name = name.to_owned();
-        let (handled, running) = (0, false);
-        Ok(Slot { number, name, doorbell, memory, backend, about, kicks, calls, handled, running })
+        Ok(Slot {
+            number,
+            name: name.to_owned(),
+            doorbell,
+            memory,
+            backend,
+            about,
+            kicks,
+            calls,
+            is_connected: false,
+            handled: 0,
+            running: false,
+        })
     }
 
-    /// What its backend writes when it has used something; by queue.
-    pub(crate) fn calls(&self) -> &[EventFd] {
-        &self.calls
+    /// By queue: what is written when the node has kicked it, and what its backend writes when it
+    /// has used something.
+    pub(crate) fn eventfds(&self) -> impl Iterator<Item = (&EventFd, &EventFd)> {
+        self.kicks.iter().zip(&self.calls)
     }
 
     /// Shows the device to the node, as a new one.
@@ -200,6 +213,7 @@ impl Slot {
                 continue;
             };
             let doorbell = self.doorbell.clone();
+            let call = self.is_connected.then(|| copy(&self.calls[n])).transpose()?.map(Arc::new);
             rings.push(Ring {
                 index: n as u16,
                 limit,
@@ -210,7 +224,7 @@ impl Slot {
                 next,
                 kick: copy(&self.kicks[n])?,
                 call: copy(&self.calls[n])?,
-                interrupt: Interrupt { doorbell, slot: self.number, bit: n as u32 },
+                interrupt: Interrupt { doorbell, slot: self.number, bit: n as u32, call },
             });
         }
         Ok(rings)

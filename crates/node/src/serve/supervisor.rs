@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::knock::{connected, listening};
 use super::open::Kept;
 use super::pass::{Answer, Order, handed, limit, pair, receive, send};
+use super::wires;
 use crate::devices::{Assigned, DeviceSpec};
 use crate::host::device::Device;
 use crate::host::record;
@@ -124,7 +125,13 @@ impl Supervisor {
         let node = Order::Node { name: self.name.clone(), pieces: self.pieces.clone() };
         let module = self.device.bell().try_clone();
         let module = module.map_err(|error| Error::os("copying a descriptor", error))?;
-        self.ask(&node, &[module])?.map_err(Error::Refused)?;
+        let eventfds = wires::open().unwrap_or_else(|error| {
+            eprintln!("{error}; kicks and calls go through the serving process");
+            None
+        });
+        let files: Vec<_> = [module].into_iter().chain(eventfds).collect();
+        self.ask(&node, &files)?.map_err(Error::Refused)?;
+        drop(files);
         // One that was taken away while nobody served.
         let used: Vec<_> = self.devices.iter().map(|device| device.slot).collect();
         for slot in (0..abi::SLOTS).filter(|slot| !used.contains(slot)) {

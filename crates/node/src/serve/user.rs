@@ -172,7 +172,7 @@ mod tests {
             next: 0,
             kick: event(),
             call: event(),
-            interrupt: Interrupt { doorbell, slot: 0, bit: index.into() },
+            interrupt: Interrupt { doorbell, slot: 0, bit: index.into(), call: None },
         }
     }
 

@@ -1,9 +1,9 @@
 //! The process that serves a node's devices: it has the node's memory and what was
 //! opened for each device, and may open nothing more.
 //!
-//! One thread: handshakes, doorbells that become eventfds, eventfds that become
-//! interrupts. Data moves elsewhere: in the host's kernel, in virtiofsd, or in a disk's
-//! or card's own thread.
+//! One thread: handshakes; and, where the module osnode-eventfd is not there, doorbells that become
+//! eventfds, and eventfds that become interrupts. Data moves elsewhere: in the host's kernel, in
+//! virtiofsd, or in a disk's or card's own thread.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,6 +25,7 @@ use super::slot::{Slot, withdraw};
 use super::transfer::Medium;
 use super::user::Share;
 use super::vhost::{KernelNet, KernelVsock};
+use super::wires::Wires;
 use super::{confine, net};
 use crate::host::record::window_of;
 use crate::memory::Memory;
@@ -45,6 +46,7 @@ struct Worker {
     device: Arc<File>,
     doorbell: Doorbell,
     memory: Arc<NodeMemory>,
+    wires: Option<Wires>,
     slots: BTreeMap<usize, Slot>,
 }
 
@@ -71,10 +73,12 @@ impl Worker {
     fn new(name: &str, pieces: &[(u64, u64)], files: Vec<File>) -> Result<Self> {
         let pieces: Vec<_> =
             pieces.iter().map(|&(address, bytes)| Piece { address, bytes }).collect();
-        let device = files.into_iter().next();
-        let device = device
+        let mut files = files.into_iter();
+        let device = files
+            .next()
             .ok_or_else(|| Error::refused(ErrorKind::Protocol, "no descriptor of the module"))?;
         let device = Arc::new(device);
+        let wires = files.next().map(|file| Wires::attach(file, &device)).transpose()?;
         let first = *pieces.first().ok_or_else(|| crate::host::record::incomplete(name))?;
         let window = Memory::map(device.as_fd(), &[window_of(&first)], true)?;
         let memory = Arc::new(memory_of(&device, pieces)?);
@@ -82,8 +86,9 @@ impl Worker {
             Doorbell { bus: Arc::new(Bus::new(window)), device: Some(Arc::clone(&device)) };
         let epoll = epoll::create(CreateFlags::CLOEXEC)
             .map_err(|error| Error::os("waiting for events", error))?;
-        let worker = Worker { epoll, device, doorbell, memory, slots: BTreeMap::new() };
-        worker.hear(worker.device.as_fd(), BELL)?;
+        let worker = Worker { epoll, device, doorbell, memory, wires, slots: BTreeMap::new() };
+        let bell = worker.wires.as_ref().map_or(worker.device.as_fd(), |wires| fd(wires.left()));
+        worker.hear(bell, BELL)?;
         Ok(worker)
     }
 
@@ -132,6 +137,12 @@ impl Worker {
     }
 
     fn rung(&mut self) -> Result<()> {
+        if let Some(wires) = &self.wires {
+            // The slots are the module's to take: what it leaves may be of any.
+            let _ = wires.left().read();
+            self.slots.values_mut().for_each(Slot::look);
+            return Ok(());
+        }
         let mut count = [0; 8];
         (&*self.device)
             .read_exact(&mut count)
@@ -169,17 +180,14 @@ impl Worker {
                         format!("there is no slot {slot}"),
                     ));
                 }
-                match self.slots.remove(&slot) {
-                    Some(mut slot) => {
-                        // Another process may have copies, which would be heard on and on.
-                        for call in slot.calls() {
-                            let _ = epoll::delete(&self.epoll, fd(call));
-                        }
-                        slot.withdraw();
-                    }
-                    None => withdraw(&self.doorbell, slot),
-                }
-                Ok(())
+                let Some(mut device) = self.slots.remove(&slot) else {
+                    withdraw(&self.doorbell, slot);
+                    return Ok(());
+                };
+                // Another process may have copies, which would be heard on and on.
+                let unheard = self.unhear(slot, &device);
+                device.withdraw();
+                unheard
             }
             Order::Serve { slot: number, name, device, resume } => {
                 if number >= abi::SLOTS || self.slots.contains_key(&number) {
@@ -203,15 +211,38 @@ impl Worker {
     ) -> Result<()> {
         let (doorbell, memory) = (self.doorbell.clone(), Arc::clone(&self.memory));
         let mut slot = Slot::new((number, name), backend, doorbell, memory)?;
-        for (queue, call) in slot.calls().iter().enumerate() {
-            self.hear(fd(call), (number as u64) << 32 | queue as u64)?;
+        if let Err(error) = self.hear_queues(number, &slot) {
+            let _ = self.unhear(number, &slot);
+            return Err(error);
         }
+        slot.is_connected = self.wires.is_some();
         if resume {
             slot.resume()
         } else {
             slot.offer()
         }
         self.slots.insert(number, slot);
+        Ok(())
+    }
+
+    /// Before the device begins: what is kicked or called from then on counts.
+    fn hear_queues(&self, number: usize, slot: &Slot) -> Result<()> {
+        for (queue, (kick, call)) in slot.eventfds().enumerate() {
+            match &self.wires {
+                Some(wires) => wires.connect((number, queue), kick, call)?,
+                None => self.hear(fd(call), (number as u64) << 32 | queue as u64)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn unhear(&self, number: usize, slot: &Slot) -> Result<()> {
+        if let Some(wires) = &self.wires {
+            return wires.disconnect(number);
+        }
+        for (_, call) in slot.eventfds() {
+            let _ = epoll::delete(&self.epoll, fd(call));
+        }
         Ok(())
     }
 
@@ -298,6 +329,7 @@ mod tests {
             device: Arc::new(device.into()),
             doorbell: doorbell.clone(),
             memory: Arc::new(memory),
+            wires: None,
             slots: BTreeMap::new(),
         };
         let (sender, rings) = std::sync::mpsc::channel();
