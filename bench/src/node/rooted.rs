@@ -28,11 +28,9 @@ const LIMIT: Duration = Duration::from_secs(240);
 const PROGRAM: &str = "/bin/busybox sleep 1000000";
 const PROGRAMS: [&str; 4] = ["sh", "cat", "find", "grep"];
 /// Reads all there is.
-const USED: &str =
-    "find / -xdev -type f -exec cat {} + > /dev/null; cat /proc/meminfo /proc/zoneinfo";
-/// Names and blocks of the file system that the kernel remembers, and forgets when it needs the
-/// memory; files' own pages are not among them.
-const REMEMBERED: [&str; 2] = ["SReclaimable", "Buffers"];
+const READ: &str = "find / -xdev -type f -exec cat {} + > /dev/null";
+/// Has the kernel forget names, inodes and blocks, as it does when it needs the memory.
+const FORGET: &str = "echo 3 > /proc/sys/vm/drop_caches";
 const KIB_OF_MIB: f64 = 1024.0;
 const MIB: f64 = 1048576.0;
 const MANY: usize = 10;
@@ -134,9 +132,15 @@ fn used(image: &str) -> Result<Used> {
     create(image)?;
     let node = Node::find(NODE)?;
     node.start(KernelForm::Vmlinux, LIMIT)?;
-    let said = in_node(&["sh", "-c", USED])?;
+    let [all, kept] = [READ, FORGET].map(in_use_after);
     node.stop(Duration::ZERO)?;
     node.delete()?;
+    Ok(Used { kept: kept?, all: all? })
+}
+
+/// MiB of the node's memory, after a line of shell in it.
+fn in_use_after(line: &str) -> Result<f64> {
+    let said = in_node(&["sh", "-c", &format!("{line}; cat /proc/meminfo /proc/zoneinfo")])?;
     let mib = |name: &str| -> Result<f64> {
         let mut lines = said.lines().filter_map(|line| line.split_once(':'));
         let found = lines.find(|(start, _)| *start == name);
@@ -144,11 +148,7 @@ fn used(image: &str) -> Result<Used> {
         Ok(kib.with_context(|| format!("{name} of a node's /proc/meminfo: {said:?}"))? / KIB_OF_MIB)
     };
     // On a cpu's own list of free pages, which MemFree does not count.
-    let counts = said
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("count:")?.trim().parse::<u64>().ok());
-    let own_list: u64 = counts.sum();
-    let all = mib("MemTotal")? - mib("MemFree")? - (own_list * 4) as f64 / KIB_OF_MIB;
-    let remembered = REMEMBERED.iter().map(|name| mib(name)).sum::<Result<f64>>()?;
-    Ok(Used { kept: all - remembered, all })
+    let counts = said.lines().filter_map(|line| line.trim().strip_prefix("count:"));
+    let listed: u64 = counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum();
+    Ok(mib("MemTotal")? - mib("MemFree")? - (listed * 4) as f64 / KIB_OF_MIB)
 }
