@@ -10,6 +10,7 @@ use crate::run;
 mod alloc;
 mod calls;
 mod kept;
+mod lines;
 mod local;
 mod pages;
 mod paired;
@@ -68,6 +69,7 @@ pub(crate) fn serve(subject: &str, pair: Pair) -> Result<()> {
         "paired:kumiki/shared" => paired::shared(pair),
         #[cfg(feature = "peers")]
         "paired:concurrent_map" => paired::map(pair),
+        "lines:kumiki" => lines::kumiki(pair),
         #[cfg(feature = "peers")]
         "places:kumiki" => places::kumiki(pair),
         #[cfg(feature = "peers")]

@@ -55,6 +55,9 @@ const PAPER: &[&str] = &[
 /// What Linux itself lets a further core do.
 const PROCESSES: &str = "paper:plain_processes";
 
+/// Another kernel's place, as far as one kernel has it.
+const LINES: &[&str] = &["lines:kumiki"];
+
 /// Other machines.
 #[cfg(feature = "peers")]
 const PLACES: &[&str] = &["places:kumiki", NATS];
@@ -75,7 +78,7 @@ impl Plan for Resource {
     const NAME: &'static str = "resource";
 
     fn subjects(&self) -> Vec<&'static str> {
-        [PAGES, CALLS, LOCAL, PAIRED, PAPER, PLACES].concat()
+        [PAGES, CALLS, LOCAL, PAIRED, PAPER, LINES, PLACES].concat()
     }
 
     fn argument(&self) -> String {
@@ -100,6 +103,7 @@ impl Plan for Resource {
         phases.extend([1, 2, 8, 32].map(|in_flight| phase(Request::CoreCall { in_flight }, None)));
         phases.extend([1, 16, 32, 256].map(|batch| phase(Request::CoreEach { batch }, None)));
         phases.push(phase(Request::Lookup, None));
+        phases.push(phase(Request::LineCall, None));
         phases.extend([1, 2].map(|cores| phase(Request::MemoryPair { cores }, None)));
         // A turn takes a while.
         let paper = |case| Phase { rounds: 12, ..phase(case, Some(PROCESSES)) };
@@ -132,6 +136,7 @@ impl Plan for Resource {
             Request::PlaceCall | Request::PlaceBatch => PLACES,
             Request::LocalCall => LOCAL,
             Request::Lookup => &LOCAL[..3],
+            Request::LineCall => LINES,
             Request::MemoryPair { .. } => PAIRED,
         };
         group.contains(&subject)

@@ -55,6 +55,9 @@ pub(crate) enum Request {
     AllocBusy { busy: u64 },
     /// [`MemoryPair`](Self::MemoryPair) by two cores beside so many busy processes.
     MemoryBusy { busy: u64 },
+    /// A counter at the other cpu's place counted up by a line in memory that both see, as from kernel to kernel;
+    /// nanoseconds a call.
+    LineCall,
     /// A counter at a place behind a NATS server counted up; nanoseconds a call.
     #[cfg(feature = "peers")]
     PlaceCall,
@@ -92,6 +95,7 @@ impl Case for Request {
             Request::CallBusy { .. } => "core_call_busy",
             Request::AllocBusy { .. } => "alloc_4k_busy",
             Request::MemoryBusy { .. } => "memory_pair_busy",
+            Request::LineCall => "line_call",
             #[cfg(feature = "peers")]
             Request::PlaceCall => "place_call",
             #[cfg(feature = "peers")]
@@ -117,7 +121,7 @@ impl Case for Request {
             Request::PlaceBatch => Some(PLACE_BATCH),
             #[cfg(feature = "peers")]
             Request::PlaceCall => None,
-            Request::FreeRemote | Request::LocalCall | Request::Lookup => None,
+            Request::FreeRemote | Request::LocalCall | Request::Lookup | Request::LineCall => None,
         }
     }
 
@@ -135,6 +139,6 @@ impl Case for Request {
     }
 
     fn shows_raw(self) -> bool {
-        self == Request::CoreCall { in_flight: 1 }
+        [Request::CoreCall { in_flight: 1 }, Request::LineCall].contains(&self)
     }
 }

@@ -23,6 +23,7 @@ use crate::bundle::{self, FRAMES, Frame, MOST_UNDER_WAY, RELAY, Word};
 use crate::error::Result;
 use crate::site::LOOK;
 use crate::sockets::{self, Door, MOST_NEWS, NEWS};
+use crate::stdio;
 use crate::wire;
 
 /// Requests of one client under way at a time, at most; the oldest is given up for one more.
@@ -68,6 +69,16 @@ pub async fn attach(
         () = bundle::send(to, leaving) => {}
     }
     Ok(())
+}
+
+/// Attaches by this process' standard input and output, which are pipes or sockets: where the far end has
+/// started it.
+///
+/// # Errors
+/// As [`attach`]; [`Error::Io`](crate::Error::Io) if they are something else.
+pub async fn attach_stdio(host: &str, tell: impl Fn(Attached)) -> Result<()> {
+    let (from, to) = stdio::ends()?;
+    attach(host, from, to, tell).await
 }
 
 /// The near end.
@@ -128,8 +139,8 @@ impl<F: Fn(Attached)> Attach<F> {
                         (self.tell)(Attached::Gone(place.shared.name.clone()));
                     }
                 }
-                // A later version's.
-                Err(_) => {}
+                // Nobody here waits for it. A later version's.
+                Ok(Word::Told) | Err(_) => {}
             }
         }
         for place in places.values_mut() {

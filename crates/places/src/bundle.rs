@@ -32,6 +32,8 @@ pub(crate) enum Word {
     There { number: u32, place: String },
     /// It answers no more.
     Gone { number: u32 },
+    /// All that there were when the relay began have been told.
+    Told,
 }
 
 /// One frame.

@@ -32,6 +32,8 @@ pub struct Seen {
     pub requests: u64,
     /// Time that it has taken for them, ns.
     pub busy_ns: u64,
+    /// The process of this machine that answers at its socket: its own, or the one that passes its calls on.
+    pub process: Option<u32>,
 }
 
 /// An answer to `$SRV.INFO` or `$SRV.STATS`, as far as it is of use.
@@ -80,6 +82,7 @@ impl Client {
                 version: info.version,
                 requests: endpoint.map_or(0, |endpoint| endpoint.num_requests),
                 busy_ns: endpoint.map_or(0, |endpoint| endpoint.processing_time),
+                process: None,
             })
         });
         let mut seen: Vec<Seen> = seen.collect();
@@ -89,10 +92,11 @@ impl Client {
 
     /// Places of this machine's processes: those whose sockets somebody answers at.
     async fn places_here(&self) -> Result<Vec<Seen>> {
-        let names = sockets::names(&sockets::folder()?)?;
-        let asked = names.into_iter().map(async |place| {
+        let folder = sockets::folder()?;
+        let asked = sockets::names(&folder)?.into_iter().map(async |place| {
             let life = self.with_timeout(LONGEST).life(&place).await.ok()?;
-            Some(Seen { place, life, version: String::new(), requests: 0, busy_ns: 0 })
+            let process = sockets::process(&folder, &place).await;
+            Some(Seen { place, life, version: String::new(), requests: 0, busy_ns: 0, process })
         });
         Ok(futures_util::future::join_all(asked).await.into_iter().flatten().collect())
     }

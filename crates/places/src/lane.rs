@@ -5,16 +5,19 @@
 //! place's socket are about lanes ([`Word`]): they open and close them, and wake who sleeps. So a lane ends
 //! with its connection, and that with either side's death, whichever way it goes.
 //!
-//! What goes over the line ([`kumiki_slot::far`]) is a head of eight bytes and what it says: an operation as
-//! in any [message](crate::wire), or a program part by a number that it was given before. There are no
-//! leases and no serials: the line has each request once, and nothing is sent again.
+//! What goes over the line ([`kumiki_slot::far`]) is a head and what it says: an operation as in any
+//! [message](crate::wire), or the input of a program part that was given a number before, as MessagePack or as
+//! one word ([`Scalar`](crate::scalar::Scalar)). There are no leases and no serials: the line has each request
+//! once, and nothing is sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use kumiki_sys::shm::Window;
+use kumiki_sys::shm::{Window, Words};
 use serde::{Deserialize, Serialize};
+
+use crate::scalar::Form;
 
 /// Bytes of a lane.
 pub(crate) const LANE_BYTES: usize = 4096;
@@ -35,24 +38,21 @@ pub(crate) fn spin(waking: Duration) -> Duration {
 
 /// One lane, mapped.
 #[derive(Clone)]
-pub(crate) struct Lane {
-    window: Arc<Window>,
-    at: usize,
-}
+pub(crate) struct Lane(Words);
 
 impl Lane {
     /// The lane there; none if it does not lie within the memory, or lies across two.
     pub(crate) fn at(window: &Arc<Window>, at: u64) -> Option<Lane> {
         let at = usize::try_from(at).ok().filter(|at| at.is_multiple_of(LANE_BYTES))?;
         let is_within = at.checked_add(LANE_BYTES).is_some_and(|end| end <= window.len());
-        is_within.then(|| Lane { window: Arc::clone(window), at })
+        is_within.then(|| Lane(Words::of(window, at, LANE_BYTES / 8)))
     }
 }
 
 impl AsRef<[AtomicU64]> for Lane {
-    #[inline]
+    #[inline(always)]
     fn as_ref(&self) -> &[AtomicU64] {
-        self.window.words(self.at, LANE_BYTES / 8)
+        self.0.as_ref()
     }
 }
 
@@ -74,43 +74,53 @@ pub(crate) enum Word {
     Closed { at: u64 },
 }
 
-/// The first eight bytes of a message on a line.
+/// What a request on a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// An [`Operation`](crate::wire::Operation) follows.
+    /// An [`Operation`](crate::wire::Operation).
     Operation,
-    /// A [`Binding`] follows, which has this number from then on.
+    /// A [`Binding`], which has this number from then on.
     Bind(u32),
     /// The input of the part that has this number.
-    Call(u32),
+    Call(u32, Option<Form>),
 }
 
-impl Head {
-    pub(crate) const BYTES: usize = 8;
+const OPERATION: u8 = 4;
+const BIND: u8 = 5;
+const CALL: u8 = 6;
 
-    #[inline]
-    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let (what, number) = match self {
-            Head::Operation => (1_u64, 0),
-            Head::Bind(number) => (2, number),
-            Head::Call(number) => (3, number),
+impl Head {
+    /// What stands beside a request's bytes: number (32 bits), what it is (8), form of the word (8), nothing.
+    #[inline(always)]
+    pub(crate) fn to_word(self) -> u64 {
+        let (what, number, form) = match self {
+            Head::Operation => (OPERATION, 0, None),
+            Head::Bind(number) => (BIND, number, None),
+            Head::Call(number, form) => (CALL, number, form),
         };
-        (what << 32 | u64::from(number)).to_le_bytes()
+        u64::from(number) | u64::from(what) << 32 | given(form) << 40
     }
 
-    /// The head of a message, and what follows.
-    #[inline]
-    pub(crate) fn read(message: &[u8]) -> Option<(Head, &[u8])> {
-        let (head, rest) = message.split_first_chunk()?;
-        let head = u64::from_le_bytes(*head);
+    #[inline(always)]
+    pub(crate) fn read(head: u64) -> Option<Head> {
         let number = head as u32;
-        Some(match head >> 32 {
-            1 if number == 0 => (Head::Operation, rest),
-            2 => (Head::Bind(number), rest),
-            3 => (Head::Call(number), rest),
+        let [what, form, ..] = ((head >> 32) as u32).to_le_bytes();
+        Some(match what {
+            CALL if head >> 48 == 0 => match Form::of(form) {
+                None if form != 0 => return None,
+                form => Head::Call(number, form),
+            },
+            OPERATION if head >> 40 == 0 && number == 0 => Head::Operation,
+            BIND if head >> 40 == 0 => Head::Bind(number),
             _ => return None,
         })
     }
+}
+
+/// What stands beside an answer's bytes: the form of its word, or 0.
+#[inline(always)]
+pub(crate) fn given(form: Option<Form>) -> u64 {
+    form.map_or(0, |form| form as u64)
 }
 
 /// A program part of a resource.
@@ -130,15 +140,16 @@ mod tests {
 
     #[test]
     fn a_head_comes_back_and_what_is_none_does_not() {
-        for head in [Head::Operation, Head::Bind(0), Head::Bind(u32::MAX), Head::Call(7)] {
-            let message = [&head.to_bytes()[..], b"rest"].concat();
-            assert_eq!(Head::read(&message), Some((head, &b"rest"[..])));
+        let call = Head::Call(7, Some(Form::Signed));
+        for head in
+            [Head::Operation, Head::Bind(0), Head::Bind(u32::MAX), Head::Call(7, None), call]
+        {
+            assert_eq!(Head::read(head.to_word()), Some(head));
         }
-        let none = [(0_u64, 0), (1, 1), (4, 0), (u64::from(u32::MAX), 0)];
-        for (what, number) in none {
-            assert_eq!(Head::read(&(what << 32 | number).to_le_bytes()), None);
+        let none = [(0_u64, 0), (4, 1), (7, 0), (u64::from(u32::MAX), 0), (0x0105, 0), (0x0706, 0)];
+        for (what, number) in none.into_iter().chain([(0x1_0006, 0), (0x1_0005, 0), (1, 0)]) {
+            assert_eq!(Head::read(what << 32 | number), None, "{what:#x}");
         }
-        assert_eq!(Head::read(&[1; 7]), None);
     }
 
     #[test]

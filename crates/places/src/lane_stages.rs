@@ -47,6 +47,8 @@ pub(crate) struct State {
     /// Places that there are, with their numbers.
     pub(crate) places: BTreeMap<String, u32>,
     pub(crate) lanes: Vec<Stage>,
+    /// Those that there were at first have been told.
+    pub(crate) is_told: bool,
     pub(crate) has_ended: bool,
 }
 
@@ -238,6 +240,7 @@ impl Shared {
                 state.places.retain(|_, its| *its != number);
                 state.gone(|place| place == number);
             }
+            Ok(bundle::Word::Told) => state.is_told = true,
             // A later version's.
             Err(_) => {}
         }

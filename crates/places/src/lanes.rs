@@ -1,24 +1,30 @@
 //! Lanes of a place, served by the thread that hears its requests: it looks at all of them in turns as long as
 //! there is something, then for a while longer, and sleeps then, to be woken by a word at its socket.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kumiki_resource::Manager;
-use kumiki_slot::far::Server;
+use kumiki_slot::far::{Answered, Broken, Message, Server};
 use kumiki_sys::shm::Window;
 use tokio::sync::mpsc::Sender;
 
-use crate::lane::{LANES, Lane, Word, spin};
-use crate::line_site::Bindings;
+use crate::lane::{LANES, Lane, Word, given, spin};
+use crate::line_site::{self, Bindings, Given};
+use crate::parts::panicked;
 use crate::site::Site;
-use crate::wire;
+use crate::wire::{self, Refusal};
 
 /// For so long at a time, before others of its thread have their turn.
 const TURN: Duration = Duration::from_micros(100);
-/// Rounds of all lanes between two looks at the clock.
-const ROUNDS: u32 = 64;
+/// Rounds of all lanes between two looks at the clock and at the place's other callers. Beside a call on a line
+/// that takes as long as fifty rounds, and now and then one comes meanwhile.
+const ROUNDS: u32 = 512;
+/// One that has served counts as so many.
+const SERVED: u32 = 16;
 
 /// A place's lanes.
 pub(crate) struct Lanes {
@@ -26,8 +32,9 @@ pub(crate) struct Lanes {
     window: Option<Arc<Window>>,
     open: Vec<Open>,
     /// Bytes of the message that is looked at, and of its answer.
-    message: Vec<u8>,
-    reply: Vec<u8>,
+    bytes: line_site::Bytes,
+    /// The lane whose request runs.
+    runs: Option<usize>,
     /// When the last request was answered or told, or the last lane opened.
     last: Instant,
     /// For so long it looks after that: callers say what waking it takes.
@@ -55,8 +62,8 @@ impl Open {
 impl Lanes {
     pub(crate) fn new(window: Option<Arc<Window>>) -> Lanes {
         let (last, spin) = (Instant::now(), spin(Duration::ZERO));
-        let (message, reply) = (Vec::new(), Vec::new());
-        Lanes { window, open: Vec::new(), message, reply, last, spin, sleeps: false }
+        let bytes = line_site::Bytes::default();
+        Lanes { window, open: Vec::new(), bytes, runs: None, last, spin, sleeps: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -115,10 +122,7 @@ impl Lanes {
         }
         let mut has_served = false;
         loop {
-            let mut served = false;
-            for _ in 0..ROUNDS {
-                served |= self.round(site);
-            }
+            let served = self.rounds(site);
             if let Some(manager) = manager {
                 manager.serve();
             }
@@ -136,31 +140,92 @@ impl Lanes {
         }
     }
 
-    /// Answers a request of each lane that has one; whether there was any.
-    #[inline]
-    fn round(&mut self, site: &Site) -> bool {
-        let mut served = false;
-        let mut broken = None;
-        for (n, open) in self.open.iter_mut().enumerate() {
-            match open.line.asked(&mut self.message) {
-                Ok(false) => {}
-                Ok(true) => {
-                    let room = open.line.room();
-                    let answered =
-                        site.on_line(&mut open.bound, &self.message, &mut self.reply, room);
-                    if open.line.answer(answered, &self.reply) {
-                        open.tell(&Word::Awake { at: open.at, took_us: 0 });
-                    }
-                    served = true;
+    /// Rounds of all lanes; whether anything was served. A panic is caught around all of them, and not around each
+    /// call, which would take longer by it: it ends them, its caller is told, and they go on.
+    fn rounds(&mut self, site: &Site) -> bool {
+        let (mut left, mut served) = (ROUNDS, false);
+        while left > 0 {
+            let rounds = AssertUnwindSafe(|| {
+                while left > 0 {
+                    let has_served = self.round(site);
+                    served |= has_served;
+                    left = left.saturating_sub(if has_served { SERVED } else { 1 });
                 }
-                Err(why) => broken = Some((n, why)),
+            });
+            if let Err(payload) = catch_unwind(rounds) {
+                self.panicked(payload);
+                served = true;
             }
         }
-        if let Some((n, why)) = broken {
-            let open = self.open.swap_remove(n);
-            open.tell(&Word::Refused { at: open.at, why: why.to_string() });
+        served
+    }
+
+    /// Answers a request of each lane that has one; whether there was any.
+    #[inline(always)]
+    fn round(&mut self, site: &Site) -> bool {
+        let mut served = false;
+        for n in 0..self.open.len() {
+            match self.open[n].line.asked() {
+                Ok(None) => {}
+                Ok(Some(message)) => {
+                    self.answer(n, &message, site);
+                    served = true;
+                }
+                Err(broken) => {
+                    self.broken(n, broken);
+                    // Others have moved.
+                    return true;
+                }
+            }
         }
         served
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, n: usize, message: &Message, site: &Site) {
+        self.runs = Some(n);
+        let Open { line, bound, .. } = &mut self.open[n];
+        let sleeps = match site.on_line(line, bound, message, &mut self.bytes) {
+            Ok(Given::Scalar(scalar)) => line.answer_word(given(Some(scalar.form)), scalar.word),
+            Ok(Given::Bytes) => line.answer(Answered::Answer, given(None), self.bytes.reply()),
+            Err(refusal) => self.refuse(n, refusal),
+        };
+        self.runs = None;
+        if sleeps {
+            self.wake(n);
+        }
+    }
+
+    /// Refuses a request; whether the caller sleeps.
+    #[cold]
+    fn refuse(&mut self, n: usize, refusal: Refusal) -> bool {
+        self.bytes.refuse(refusal);
+        self.open[n].line.answer(Answered::Refusal, given(None), self.bytes.reply())
+    }
+
+    #[cold]
+    fn wake(&self, n: usize) {
+        let open = &self.open[n];
+        open.tell(&Word::Awake { at: open.at, took_us: 0 });
+    }
+
+    /// Tells the caller of the part that runs what that has panicked with.
+    #[cold]
+    fn panicked(&mut self, payload: Box<dyn Any + Send>) {
+        match self.runs.take() {
+            Some(n) => {
+                if self.refuse(n, panicked(payload)) {
+                    self.wake(n);
+                }
+            }
+            None => resume_unwind(payload),
+        }
+    }
+
+    #[cold]
+    fn broken(&mut self, n: usize, why: Broken) {
+        let open = self.open.swap_remove(n);
+        open.tell(&Word::Refused { at: open.at, why: why.to_string() });
     }
 
     /// Says on all lanes that it sleeps; whether it may, as nobody has asked.

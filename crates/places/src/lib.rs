@@ -68,16 +68,18 @@ mod relay;
 mod remote;
 #[cfg(feature = "run")]
 pub mod run;
+mod scalar;
 mod serve;
 mod session;
 mod site;
 mod sockets;
 pub mod standard;
+mod stdio;
 mod watch;
 pub mod wire;
 
 pub use allow::Allow;
-pub use attach::{Attached, attach};
+pub use attach::{Attached, attach, attach_stdio};
 pub use blocked::MOST_BLOCKED;
 pub use client::Client;
 pub use discover::Seen;

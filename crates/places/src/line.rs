@@ -19,21 +19,29 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use kumiki_resource::kind::Kind;
-use kumiki_resource::{Id, Name, Rights};
-use kumiki_slot::far::{Answered, Caller};
+use kumiki_resource::{Id, Listed, Name, Rights};
+use kumiki_slot::far::{Answered, Caller, Message};
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::lane::{Binding, Head, Lane, MOST_BOUND, Word, spin};
+use crate::lane::{Binding, Head, Lane, MOST_BOUND, Word, given, spin};
 use crate::lane_stages::{Said, Shared};
 use crate::part::{Part, Portable};
 use crate::remote::Remote;
+use crate::scalar::{Form, Scalar};
 use crate::wire::{self, Operation, Refusal, Why};
 
+/// Looks one after the other, some microseconds, in which most answers come. A pause between two, which lets the
+/// other thread of a core go on, may take as long as the answer, and an emulated one takes longer.
+const FIRST_LOOKS: u32 = 2048;
 /// Looks between two at the clock.
 const LOOKS: u32 = 64;
 /// For so long at a time a caller sleeps, should a word that wakes it be lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What has come: whether it was done, and what it gives, or why not.
+type Came = (Answered, Message);
+
 /// A line to one place of another kernel. It has one call at a time, of a thread that waits for its answer: calls
 /// that take long, or may block, are for [`Client`](crate::Client).
 pub struct Line {
@@ -97,6 +105,11 @@ impl Line {
         &self.place
     }
 
+    /// Number of the place's life.
+    pub fn life(&self) -> u64 {
+        self.life
+    }
+
     /// Makes a resource there, with a name of its own or none.
     ///
     /// # Errors
@@ -137,6 +150,14 @@ impl Line {
         self.operation(&operation)
     }
 
+    /// The resources of the place whose names match, as far as a line has room for them.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); [`Error::Refused`] with [`Why::AnswerTooLarge`] if they are more.
+    pub fn ls(&mut self, pattern: &str) -> Result<Vec<Listed>> {
+        self.operation(&Operation::List { pattern: pattern.to_owned() })
+    }
+
     /// Calls a program part that does not block, and waits for what it gives.
     ///
     /// # Errors
@@ -150,11 +171,20 @@ impl Line {
             Some(number) => number as u32,
             None => self.bind::<P>(key)?,
         };
-        self.message.clear();
-        self.message.extend_from_slice(&Head::Call(number).to_bytes());
-        wire::named_into(input, &mut self.message).map_err(|error| unwritten(P::NAME, &error))?;
-        self.asked()?;
-        self.read()
+        let answer = match Scalar::of(input) {
+            Some(Scalar { form, word }) => {
+                self.is_open()?;
+                let sleeps = self.caller.ask_word(Head::Call(number, Some(form)).to_word(), word);
+                self.asked(sleeps)?
+            }
+            None => {
+                self.message.clear();
+                wire::named_into(input, &mut self.message)
+                    .map_err(|error| unwritten(P::NAME, &error))?;
+                self.ask(Head::Call(number, None))?
+            }
+        };
+        self.given(&answer)
     }
 
     /// Has the place know a part by a number.
@@ -163,7 +193,7 @@ impl Line {
         let number = if self.bound.len() < MOST_BOUND { self.bound.len() } else { self.oldest };
         let (kind, part) = (<P::Kind as Kind>::NAME.to_owned(), P::NAME.to_owned());
         let binding = Binding { id: key.1, kind, part, version: P::VERSION };
-        self.ask(Head::Bind(number as u32), &binding)?;
+        self.say(Head::Bind(number as u32), &binding)?;
         if number == self.bound.len() {
             self.bound.push(key);
         } else {
@@ -176,12 +206,18 @@ impl Line {
     /// The id of a resource of this life of this place.
     #[inline]
     fn own<K: Kind>(&self, resource: &Remote<K>) -> Result<u64> {
-        if resource.life == self.life && *resource.place == *self.place {
+        let is_its = Arc::ptr_eq(&resource.place, &self.place) || *resource.place == *self.place;
+        if is_its && resource.life == self.life {
             return Ok(resource.id().to_u64());
         }
+        Err(self.stale(resource))
+    }
+
+    #[cold]
+    fn stale<K: Kind>(&self, resource: &Remote<K>) -> Error {
         let place = self.place.to_string();
         let text = format!("{resource:?} is of another place, or of another life of this one");
-        Err(Error::Refused { place, why: Why::Stale, text })
+        Error::Refused { place, why: Why::Stale, text }
     }
 
     fn id<K: Kind>(&mut self, operation: &Operation, rights: Rights) -> Result<Remote<K>> {
@@ -199,57 +235,86 @@ impl Line {
     }
 
     pub(crate) fn operation<T: DeserializeOwned>(&mut self, operation: &Operation) -> Result<T> {
-        self.ask(Head::Operation, operation)?;
-        self.read()
+        let answer = self.say(Head::Operation, operation)?;
+        self.given(&answer)
     }
 
     /// Has an operation done, and gives what it has given as it came.
     pub(crate) fn raw(&mut self, operation: &Operation) -> Result<&[u8]> {
-        self.ask(Head::Operation, operation)?;
+        let answer = self.say(Head::Operation, operation)?;
+        self.caller.read(&answer, &mut self.reply);
         Ok(&self.reply)
     }
 
     #[cold]
-    fn ask(&mut self, head: Head, body: &impl serde::Serialize) -> Result<()> {
+    fn say(&mut self, head: Head, body: &impl serde::Serialize) -> Result<Message> {
         self.message.clear();
-        self.message.extend_from_slice(&head.to_bytes());
         let written = rmp_serde::encode::write(&mut self.message, body);
         written.map_err(|error| unwritten("a message", &error))?;
-        self.asked()
+        self.ask(head)
     }
 
-    /// Reads what a call has given.
-    #[inline]
-    fn read<T: DeserializeOwned>(&self) -> Result<T> {
-        wire::read(&self.reply).map_err(|error| Error::Value {
-            what: format!("what place {} has given cannot be read", self.place),
-            why: error.to_string(),
-        })
-    }
-
-    /// Has the message answered: what was given is in the reply then.
-    #[inline]
-    fn asked(&mut self) -> Result<()> {
+    /// Has the message answered.
+    fn ask(&mut self, head: Head) -> Result<Message> {
         let (bytes, limit) = (self.message.len(), self.caller.room());
         if bytes > limit {
             return Err(Error::TooLarge { place: self.place.to_string(), bytes, limit });
         }
+        self.is_open()?;
+        let sleeps = self.caller.ask(head.to_word(), &self.message);
+        self.asked(sleeps)
+    }
+
+    /// Reads what a call has given: a word, or bytes.
+    #[inline(always)]
+    fn given<T: DeserializeOwned>(&mut self, answer: &Message) -> Result<T> {
+        let form = if answer.head >> 8 == 0 { Form::of(answer.head as u8) } else { None };
+        if let Some(form) = form
+            && answer.is_word()
+        {
+            let scalar = Scalar { form, word: answer.word };
+            return scalar.read().map_err(|error| self.unread(&error));
+        }
+        self.by_bytes(answer)
+    }
+
+    #[inline(never)]
+    fn by_bytes<T: DeserializeOwned>(&mut self, answer: &Message) -> Result<T> {
+        if answer.head != given(None) {
+            return Err(self.unread(&format!("its head is {:#x}", answer.head)));
+        }
+        self.caller.read(answer, &mut self.reply);
+        wire::read(&self.reply).map_err(|error| self.unread(&error))
+    }
+
+    #[cold]
+    fn unread(&self, error: &dyn fmt::Display) -> Error {
+        let what = format!("what place {} has given cannot be read", self.place);
+        Error::Value { what, why: error.to_string() }
+    }
+
+    /// Whether anything may be asked.
+    #[inline(always)]
+    fn is_open(&self) -> Result<()> {
         if self.given_up || self.gone.load(Ordering::Relaxed) {
             return Err(Error::Gone { place: self.place.to_string() });
         }
-        let answered = match self.caller.ask(&self.message) {
-            false => self.answer(),
-            true => self.wake(),
-        };
+        Ok(())
+    }
+
+    /// Waits for the answer to what was asked of a place that is awake, or sleeps.
+    #[inline(always)]
+    fn asked(&mut self, sleeps: bool) -> Result<Message> {
+        let answered = if sleeps { self.wake() } else { self.answer() };
         match answered? {
-            Answered::Answer => Ok(()),
-            Answered::Refusal => Err(self.refused()),
+            (Answered::Answer, answer) => Ok(answer),
+            (Answered::Refusal, why) => Err(self.refused(&why)),
         }
     }
 
     /// Wakes the place, and waits for its answer.
     #[cold]
-    fn wake(&mut self) -> Result<Answered> {
+    fn wake(&mut self) -> Result<Came> {
         let begin = Instant::now();
         let at = self.shared.place_of(self.lane);
         let took_us = self.waking.as_micros().try_into().unwrap_or(u64::MAX);
@@ -259,31 +324,30 @@ impl Line {
         answered
     }
 
-    #[inline]
-    fn answer(&mut self) -> Result<Answered> {
-        for _ in 0..LOOKS {
-            if let Some(answered) = self.look()? {
-                return Ok(answered);
+    #[inline(always)]
+    fn answer(&mut self) -> Result<Came> {
+        for _ in 0..FIRST_LOOKS {
+            if let Some(came) = self.look()? {
+                return Ok(came);
             }
-            std::hint::spin_loop();
         }
         self.wait()
     }
 
-    #[inline]
-    fn look(&mut self) -> Result<Option<Answered>> {
-        let looked = self.caller.answered(&mut self.reply);
+    #[inline(always)]
+    fn look(&mut self) -> Result<Option<Came>> {
+        let looked = self.caller.answered();
         looked.map_err(|broken| self.give_up(broken.to_string()))
     }
 
     /// Looks for a while longer, then sleeps.
     #[cold]
-    fn wait(&mut self) -> Result<Answered> {
+    fn wait(&mut self) -> Result<Came> {
         let begin = Instant::now();
         while begin.elapsed() < spin(self.waking) {
             for _ in 0..LOOKS {
-                if let Some(answered) = self.look()? {
-                    return Ok(answered);
+                if let Some(came) = self.look()? {
+                    return Ok(came);
                 }
                 std::hint::spin_loop();
             }
@@ -294,14 +358,14 @@ impl Line {
         outcome
     }
 
-    fn sleep(&mut self, begin: Instant) -> Result<Answered> {
+    fn sleep(&mut self, begin: Instant) -> Result<Came> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
         loop {
             // What it said of the lane comes first: an answer may have been its last.
             let said = state.said(self.lane).cloned();
-            if let Some(answered) = self.look()? {
-                return Ok(answered);
+            if let Some(came) = self.look()? {
+                return Ok(came);
             }
             match said {
                 Some(Said::Refused(why)) => return Err(self.give_up(why)),
@@ -325,8 +389,9 @@ impl Line {
     }
 
     #[cold]
-    fn refused(&self) -> Error {
+    fn refused(&mut self, why: &Message) -> Error {
         let place = self.place.to_string();
+        self.caller.read(why, &mut self.reply);
         match wire::read::<Refusal>(&self.reply) {
             Ok(refusal) => {
                 Error::Refused { place, why: Why::from(refusal.why), text: refusal.text }

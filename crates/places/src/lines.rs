@@ -71,6 +71,14 @@ impl Lines {
         self.shared.state().places.keys().cloned().collect()
     }
 
+    /// The places that there are, when all have been told that there were when these lines were opened.
+    pub fn all_places(&self) -> Vec<String> {
+        let now = Instant::now();
+        let deadline = now.checked_add(self.patience).unwrap_or(now + FOR_EVER);
+        self.shared.wait(deadline, |state| (state.is_told || state.has_ended).then_some(()));
+        self.places()
+    }
+
     /// Opens a line to a place, which is waited for if it is not there yet. A line has one call at a time;
     /// threads have one each.
     ///

@@ -1,5 +1,6 @@
 //! The kinds and program parts of a place, by their names.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +12,7 @@ use crate::allow::Allow;
 use crate::blocked::{MOST_BLOCKED, Rest};
 use crate::lane::Binding;
 use crate::part::{Block, Part, Portable, Run};
+use crate::scalar::Scalar;
 use crate::wire::{self, Offer, Operation, Outcome, Refusal, Why};
 
 /// Kinds that can be made and program parts that can be called from afar.
@@ -28,8 +30,65 @@ struct Made {
     destroy: fn(&Interface, Id) -> Outcome,
 }
 
-/// A program part that does not block, and writes what it gives behind what is there.
-pub(crate) type Quick = fn(&Interface, Id, &[u8], &mut Vec<u8>) -> Result<(), Refusal>;
+/// A program part that does not block, as a line calls it: what it gives is one word, or stands in [`Longer`].
+#[derive(Clone, Copy)]
+pub(crate) struct Quick {
+    /// By a word. Apart, as it is short without the other one.
+    pub(crate) by_scalar: fn(&Interface, Id, Scalar, &mut Longer) -> Option<Scalar>,
+    /// By MessagePack.
+    pub(crate) by_bytes: fn(&Interface, Id, &[u8], &mut Longer) -> Option<Scalar>,
+}
+
+/// What is no word: MessagePack, or why a part has not run.
+#[derive(Default)]
+pub(crate) struct Longer {
+    pub(crate) reply: Vec<u8>,
+    pub(crate) refusal: Option<Refusal>,
+}
+
+impl Quick {
+    fn of<P: Run>() -> Quick {
+        Quick {
+            by_scalar: |interface, id, scalar, longer| match scalar.read::<P::In>() {
+                Ok(input) => ran::<P>(interface, id, input, longer),
+                Err(error) => longer.refuse(bad::<P>(&error)),
+            },
+            by_bytes: |interface, id, bytes, longer| match wire::read::<P::In>(bytes) {
+                Ok(input) => ran::<P>(interface, id, input, longer),
+                Err(error) => longer.refuse(bad::<P>(&error)),
+            },
+        }
+    }
+}
+
+/// Runs a part on the thread of its resource's owner.
+#[inline(always)]
+fn ran<P: Run>(interface: &Interface, id: Id, input: P::In, longer: &mut Longer) -> Option<Scalar> {
+    let run = |resource: &mut P::Kind, pool: &mut _| P::run(resource, pool, input);
+    let handle = interface.of_id::<P::Kind>(id);
+    match handle.and_then(|handle| interface.with(&handle, run)) {
+        Ok(output) => Scalar::of(&output).or_else(|| longer.write(&output)),
+        Err(error) => longer.refuse(refused(&error)),
+    }
+}
+
+impl Longer {
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, refusal: Refusal) -> Option<Scalar> {
+        self.refusal = Some(refusal);
+        None
+    }
+
+    #[inline(never)]
+    fn write<T: serde::Serialize>(&mut self, output: &T) -> Option<Scalar> {
+        self.reply.clear();
+        match wire::named_into(output, &mut self.reply) {
+            Ok(()) => None,
+            Err(error) => self.refuse(unwritten(&error)),
+        }
+    }
+}
 
 /// A program part without its types.
 #[derive(Clone, Copy)]
@@ -63,7 +122,8 @@ impl Parts {
     #[must_use]
     pub fn kind<K: Portable>(mut self) -> Parts {
         let create = |interface: &Interface, place, unique: Option<&str>, spec: &[u8]| {
-            let spec = wire::read::<K::Spec>(spec).map_err(|error| bad(K::NAME, "", &error))?;
+            let what = || format!("create {}", K::NAME);
+            let spec = wire::read::<K::Spec>(spec).map_err(|error| other(what(), &error))?;
             let handle = interface.create::<K>(place, unique, spec).map_err(|e| refused(&e))?;
             answer(&handle.id().to_u64())
         };
@@ -79,18 +139,12 @@ impl Parts {
     /// Adds a program part.
     #[must_use]
     pub fn part<P: Run>(self) -> Parts {
-        let quick: Quick = |interface, id, input, to| {
-            let (handle, input) = taken::<P>(interface, id, input)?;
-            let output = interface.with(&handle, |resource, pool| P::run(resource, pool, input));
-            wire::named_into(&output.map_err(|error| refused(&error))?, to)
-                .map_err(|error| unwritten(&error))
-        };
         let call = |interface: &Interface, id, input: &[u8]| {
             let (handle, input) = taken::<P>(interface, id, input)?;
             let output = interface.with(&handle, |resource, pool| P::run(resource, pool, input));
             Ok(Begun::Ran(answer(&output.map_err(|error| refused(&error))?)))
         };
-        self.called::<P>(Some(quick), call)
+        self.called::<P>(Some(Quick::of::<P>()), call)
     }
 
     /// Adds a program part that may block.
@@ -241,10 +295,12 @@ fn blocks(kind: &str, part: &str) -> Refusal {
 
 /// Runs it; a panic of it becomes a refusal.
 pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
-        let text = kumiki_resource::Panic::new(payload).to_string();
-        Err(Refusal::new(Why::Panicked, text))
-    })
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panicked(payload)))
+}
+
+/// Refuses because of what a part has panicked with.
+pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Refusal {
+    Refusal::new(Why::Panicked, kumiki_resource::Panic::new(payload).to_string())
 }
 
 /// The resource and the input of a call.
@@ -253,8 +309,7 @@ fn taken<P: Part>(
     id: Id,
     input: &[u8],
 ) -> Result<(Handle<P::Kind>, P::In), Refusal> {
-    let input = wire::read::<P::In>(input)
-        .map_err(|error| bad(<P::Kind as Kind>::NAME, P::NAME, &error))?;
+    let input = wire::read::<P::In>(input).map_err(|error| bad::<P>(&error))?;
     let handle = interface.of_id::<P::Kind>(id).map_err(|error| refused(&error))?;
     Ok((handle, input))
 }
@@ -288,8 +343,12 @@ fn same(here: u32, there: u32, what: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Why::OtherVersion, text))
 }
 
-fn bad(kind: &str, part: &str, error: &rmp_serde::decode::Error) -> Refusal {
-    let what = if part.is_empty() { format!("create {kind}") } else { format!("{kind}.{part}") };
+#[cold]
+fn bad<P: Part>(error: &dyn fmt::Display) -> Refusal {
+    other(format!("{}.{}", <P::Kind as Kind>::NAME, P::NAME), error)
+}
+
+fn other(what: String, error: &dyn fmt::Display) -> Refusal {
     Refusal::new(Why::BadInput, format!("{what} takes something else: {error}"))
 }
 
@@ -302,6 +361,7 @@ fn unwritten(error: &rmp_serde::encode::Error) -> Refusal {
 }
 
 /// An error of the interface as a refusal.
+#[cold]
 pub(crate) fn refused(error: &Error) -> Refusal {
     let why = match error {
         Error::NotFound { .. } => Why::NotFound,

@@ -6,12 +6,11 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use rustix::fs::{FileType, inotify};
+use rustix::fs::inotify;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -20,6 +19,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::bundle::{self, FRAMES, Frame, RELAY, Word};
 use crate::error::{Error, Result};
 use crate::sockets::{self, NEWS};
+use crate::stdio;
 use crate::wire;
 
 /// Requests that wait for one place to take them, at most. One more is dropped, and whoever has sent it asks
@@ -71,40 +71,8 @@ pub async fn relay(
 /// # Errors
 /// As [`relay`]; [`Error::Io`] if they are something else.
 pub async fn relay_stdio(host: &str, folder: Option<&Path>) -> Result<()> {
-    let failed = |what: &str| {
-        let what = format!("passing frames by {what}");
-        move |source| Error::Io { what, source }
-    };
-    let from = std::io::stdin().as_fd().try_clone_to_owned().and_then(input);
-    let to = std::io::stdout().as_fd().try_clone_to_owned().and_then(output);
-    let from = from.map_err(failed("standard input"))?;
-    relay(host, folder, from, to.map_err(failed("standard output"))?).await
-}
-
-/// Reads a pipe or a socket.
-fn input(fd: OwnedFd) -> io::Result<Box<dyn AsyncRead + Unpin>> {
-    Ok(match socket(&fd)? {
-        true => Box::new(stream(fd)?),
-        false => Box::new(pipe::Receiver::from_owned_fd(fd)?),
-    })
-}
-
-/// Writes to a pipe or a socket.
-fn output(fd: OwnedFd) -> io::Result<Box<dyn AsyncWrite + Unpin>> {
-    Ok(match socket(&fd)? {
-        true => Box::new(stream(fd)?),
-        false => Box::new(pipe::Sender::from_owned_fd(fd)?),
-    })
-}
-
-fn socket(fd: &OwnedFd) -> io::Result<bool> {
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode).is_socket())
-}
-
-fn stream(fd: OwnedFd) -> io::Result<UnixStream> {
-    let stream = std::os::unix::net::UnixStream::from(fd);
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
+    let (from, to) = stdio::ends()?;
+    relay(host, folder, from, to).await
 }
 
 /// Gives requests to their places, until the stream ends.
@@ -130,6 +98,7 @@ async fn look(folder: &Path, host: &str, places: &Shared, frames: Sender<Frame>)
     // Read as a pipe is, though it is none.
     let mut changes = pipe::Receiver::from_owned_fd_unchecked(changes).map_err(failed)?;
     let prefix = format!("{host}.");
+    let mut is_first = true;
     loop {
         for place in sockets::names(folder)? {
             let is_known = held(places).by_number.values().any(|(name, _)| *name == place);
@@ -142,6 +111,9 @@ async fn look(folder: &Path, host: &str, places: &Shared, frames: Sender<Frame>)
             if sockets::is_trusted(&stream) && !begin(place, stream, places, &frames).await {
                 return Ok(());
             }
+        }
+        if std::mem::take(&mut is_first) && !tell(&frames, &Word::Told).await {
+            return Ok(());
         }
         // Which names they are of does not matter.
         changes.read(&mut [0; 4096]).await.map_err(failed)?;

@@ -54,12 +54,18 @@ impl<K: Kind> Remote<K> {
         Ok(Remote { rights, ..self.clone() })
     }
 
+    #[inline]
     pub(crate) fn require(&self, needs: Rights) -> Result<()> {
         if self.rights.contains(needs) {
             return Ok(());
         }
+        Err(self.refused(needs))
+    }
+
+    #[cold]
+    fn refused(&self, needs: Rights) -> Error {
         let name = format!("{}/{}/{}", self.place, K::NAME, self.id);
-        Err(Error::Rights { name, has: self.rights, needs: needs.difference(self.rights) })
+        Error::Rights { name, has: self.rights, needs: needs.difference(self.rights) }
     }
 }
 

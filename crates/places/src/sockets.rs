@@ -109,6 +109,12 @@ pub(crate) fn is_trusted(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
+/// The process that answers at a place's socket.
+pub(crate) async fn process(folder: &Path, place: &str) -> Option<u32> {
+    let stream = UnixStream::connect(paths(folder, place).0).await.ok()?;
+    u32::try_from(stream.peer_cred().ok()?.pid()?).ok()
+}
+
 /// Reads a frame; none at the stream's end.
 pub(crate) async fn read(
     from: &mut (impl AsyncReadExt + Unpin),

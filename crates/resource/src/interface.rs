@@ -430,6 +430,7 @@ impl Interface {
     ///
     /// # Errors
     /// [`Error::NoKind`], [`Error::WrongKind`].
+    #[inline]
     pub fn of_id<K: Kind>(&self, id: Id) -> Result<Handle<K>> {
         self.grant(id, OPENED)
     }
@@ -440,12 +441,22 @@ impl Interface {
     ///
     /// # Errors
     /// As [`of_id`](Self::of_id).
+    #[inline]
     pub fn grant<K: Kind>(&self, id: Id, rights: Rights) -> Result<Handle<K>> {
+        if !self.inner.kinds.is::<K>(id.kind()) {
+            self.is_named::<K>(id)?;
+        }
+        Ok(Handle::new(self.inner.number, id, rights))
+    }
+
+    /// Another type with the kind's name its table refuses.
+    #[cold]
+    fn is_named<K: Kind>(&self, id: Id) -> Result<()> {
         let is = self.inner.kinds.name(id.kind())?;
         if is != K::NAME {
             return Err(Error::WrongKind { id, is, wanted: K::NAME });
         }
-        Ok(Handle::new(self.inner.number, id, rights))
+        Ok(())
     }
 
     /// The id of a name.

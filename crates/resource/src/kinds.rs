@@ -127,6 +127,13 @@ impl Kinds {
         kind.ok_or_else(|| self.none(K::NAME.to_owned()))
     }
 
+    /// Whether this is the number of `K`, and not of another type with its name.
+    #[inline]
+    pub(crate) fn is<K: Kind>(&self, id: KindId) -> bool {
+        let table = TypeId::of::<KindTable<K>>();
+        self.0.get(usize::from(id.0)).is_some_and(|kind| kind.table == table)
+    }
+
     pub(crate) fn name(&self, id: KindId) -> Result<&'static str> {
         let kind = self.0.get(usize::from(id.0));
         kind.map(|kind| kind.name).ok_or_else(|| self.none(format!("number {}", id.0)))

@@ -3,15 +3,16 @@
 //!
 //! ```text
 //!  caller                     memory that both see                  server
-//!  ask(message) ───────────▶ REQUEST(n) · length · bytes ────────▶ asked()  checked, read
+//!  ask(head, bytes) ───────▶ REQUEST(n) · length · head, bytes ──▶ asked()  checked, read
 //!                                                                   runs
-//!  answered()  checked, read ◀── ANSWER or REFUSAL(n) · length · bytes ◀── answer(bytes)
+//!  answered()  checked, read ◀── ANSWER or REFUSAL(n) · length · head, bytes ◀── answer(head, bytes)
 //! ```
 //!
 //! # The words
-//! One of status, number, state and length together, and behind it the bytes, 56 of which are in the status'
-//! cache line: a short message and its answer take one round trip of one line, as between threads. Before it
-//! each side has a word of its own, on a line of its own: whether it sleeps.
+//! One of status, number, state and length together; behind it the head, of which the line knows nothing, and the
+//! bytes, 48 of which are in the status' cache line: a short message and its answer take one round trip of one
+//! line, as between threads. Eight bytes go from register to register as a word ([`Caller::ask_word`],
+//! [`Message::word`]). Before the status each side has a word of its own, on a line of its own: whether it sleeps.
 //!
 //! # Who writes what
 //! A caller has one request at a time. It writes bytes and then the status, REQUEST(n), with Release, partner
@@ -42,7 +43,10 @@ use crate::primitive::{AtomicU64, Ordering, fence};
 const SERVER_SLEEPS: usize = 0;
 const CALLER_SLEEPS: usize = 16;
 const STATUS: usize = 32;
-const BYTES: usize = STATUS + 1;
+const HEAD: usize = STATUS + 1;
+const BYTES: usize = HEAD + 1;
+/// Words that every line has.
+const LEAST: usize = BYTES + 1;
 
 /// States, in a status' lowest byte; 0 is of a line that nobody has asked on.
 const REQUEST: u64 = 1;
@@ -50,6 +54,7 @@ const ANSWER: u64 = 2;
 const REFUSAL: u64 = 3;
 
 /// Bytes of a message that go over a line of so many words, at most.
+#[inline(always)]
 pub const fn room(words: usize) -> usize {
     (words.saturating_sub(BYTES)) * size_of::<u64>()
 }
@@ -77,7 +82,7 @@ struct Alleged(u64);
 
 impl Alleged {
     /// The state and the length, if it is of this number, in one of these states, and in the line's room.
-    #[inline]
+    #[inline(always)]
     fn checked(self, number: u32, states: &[u64], room: usize) -> Result<(u64, usize), Broken> {
         let (state, length) = (self.0 & 0xff, (self.0 >> 8 & 0xff_ffff) as usize);
         if (self.0 >> 32) as u32 == number && states.contains(&state) && length <= room {
@@ -87,29 +92,54 @@ impl Alleged {
     }
 }
 
+/// A message that the other side has handed over, checked as far as the line knows what may be. Head and word are
+/// copies: nobody changes them any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// What the other side says beside its bytes.
+    pub head: u64,
+    /// The first eight bytes, little end first; of a message that has less, anything.
+    pub word: u64,
+    length: usize,
+}
+
+impl Message {
+    /// Whether it is of eight bytes, which are the word.
+    #[inline]
+    pub fn is_word(&self) -> bool {
+        self.length == size_of::<u64>()
+    }
+}
+
 /// The memory, as both sides have it.
 struct Line<M>(M);
 
 impl<M: AsRef<[AtomicU64]>> Line<M> {
     fn new(memory: M) -> Self {
         let words = memory.as_ref().len();
-        assert!(words > BYTES && room(words) < 1 << 24, "a line of {words} words");
+        assert!(words >= LEAST && room(words) < 1 << 24, "a line of {words} words");
         Line(memory)
     }
 
-    #[inline]
+    #[inline(always)]
     fn words(&self) -> &[AtomicU64] {
         self.0.as_ref()
     }
 
-    #[inline]
+    /// Words that need no further look at how many there are.
+    #[inline(always)]
+    fn first(&self) -> &[AtomicU64; LEAST] {
+        self.words().first_chunk().expect("`new` has counted them")
+    }
+
+    #[inline(always)]
     fn room(&self) -> usize {
         room(self.words().len())
     }
 
     /// Hands bytes over; whether the other side, whose word this is, sleeps.
     #[inline]
-    fn hand(&self, status: u64, bytes: &[u8], sleeps: usize) -> bool {
+    fn hand(&self, status: u64, head: u64, bytes: &[u8], sleeps: usize) -> bool {
         let words = self.words();
         let (whole, rest) = bytes.as_chunks::<8>();
         let mut to = words[BYTES..].iter();
@@ -122,29 +152,49 @@ impl<M: AsRef<[AtomicU64]>> Line<M> {
             last[..rest.len()].copy_from_slice(rest);
             word.store(u64::from_le_bytes(last), Ordering::Relaxed);
         }
-        // W1. Release, partner of the other side's Acquire: the bytes are there.
+        self.publish(status, head, sleeps)
+    }
+
+    /// Hands eight bytes over.
+    #[inline(always)]
+    fn hand_word(&self, status: u64, head: u64, word: u64, sleeps: usize) -> bool {
+        self.first()[BYTES].store(word, Ordering::Relaxed);
+        self.publish(status, head, sleeps)
+    }
+
+    #[inline(always)]
+    fn publish(&self, status: u64, head: u64, sleeps: usize) -> bool {
+        let words = self.first();
+        words[HEAD].store(head, Ordering::Relaxed);
+        // W1. Release, partner of the other side's Acquire: head and bytes are there.
         words[STATUS].store(status, Ordering::Release);
-        // W2, partner: S2.
+        // W2, partner: S2. The other side has the line meanwhile, and nobody waits for this.
         fence(Ordering::SeqCst);
         words[sleeps].load(Ordering::Relaxed) != 0
     }
 
     /// A status that the other side has written since this one wrote `own`.
-    #[inline]
+    #[inline(always)]
     fn news(&self, own: u64) -> Option<Alleged> {
         // Acquire, partner of the other side's Release.
-        let now = self.words()[STATUS].load(Ordering::Acquire);
+        let now = self.first()[STATUS].load(Ordering::Acquire);
         (now != own).then_some(Alleged(now))
     }
 
+    /// What came with a status of this length.
+    #[inline(always)]
+    fn message(&self, length: usize) -> Message {
+        let [head, word] = [HEAD, BYTES].map(|at| self.first()[at].load(Ordering::Relaxed));
+        Message { head, word, length }
+    }
+
     /// Copies bytes out.
-    #[inline]
-    fn read(&self, length: usize, into: &mut Vec<u8>) {
+    fn read(&self, message: &Message, into: &mut Vec<u8>) {
         into.clear();
-        for word in &self.words()[BYTES..][..length.div_ceil(8)] {
+        for word in &self.words()[BYTES..][..message.length.div_ceil(8)] {
             into.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
-        into.truncate(length);
+        into.truncate(message.length);
     }
 
     fn sleeps(&self, of: usize, sleeps: bool) {
@@ -182,7 +232,7 @@ impl<M: AsRef<[AtomicU64]>> Caller<M> {
     /// If there are too few words for a line, or too many.
     pub fn new(memory: M, first: u32) -> Self {
         let line = Line::new(memory);
-        for word in &line.words()[..=STATUS] {
+        for word in &line.first()[..=STATUS] {
             word.store(0, Ordering::Relaxed);
         }
         Caller { line, number: first.wrapping_sub(1), own: 0 }
@@ -196,26 +246,45 @@ impl<M: AsRef<[AtomicU64]>> Caller<M> {
     /// Asks; the answer of the last request was taken. Whether the server sleeps, and is to be woken.
     ///
     /// # Panics
-    /// If the message is longer than [`room`](Self::room).
+    /// If the bytes are more than its [`room`](Self::room).
     #[inline]
     #[must_use]
-    pub fn ask(&mut self, message: &[u8]) -> bool {
-        assert!(message.len() <= self.room(), "a message of {} bytes", message.len());
-        self.number = self.number.wrapping_add(1);
-        self.own = status(self.number, REQUEST, message.len());
-        self.line.hand(self.own, message, SERVER_SLEEPS)
+    pub fn ask(&mut self, head: u64, bytes: &[u8]) -> bool {
+        assert!(bytes.len() <= self.room(), "a message of {} bytes", bytes.len());
+        let status = self.next(bytes.len());
+        self.line.hand(status, head, bytes, SERVER_SLEEPS)
     }
 
-    /// The answer, if it is there: its bytes are in `into` then.
+    /// Asks by eight bytes.
+    #[inline(always)]
+    #[must_use]
+    pub fn ask_word(&mut self, head: u64, word: u64) -> bool {
+        let status = self.next(size_of::<u64>());
+        self.line.hand_word(status, head, word, SERVER_SLEEPS)
+    }
+
+    #[inline(always)]
+    fn next(&mut self, length: usize) -> u64 {
+        self.number = self.number.wrapping_add(1);
+        self.own = status(self.number, REQUEST, length);
+        self.own
+    }
+
+    /// The answer, if it is there.
     ///
     /// # Errors
     /// The server has broken the line.
-    #[inline]
-    pub fn answered(&self, into: &mut Vec<u8>) -> Result<Option<Answered>, Broken> {
+    #[inline(always)]
+    pub fn answered(&self) -> Result<Option<(Answered, Message)>, Broken> {
         let Some(alleged) = self.line.news(self.own) else { return Ok(None) };
         let (state, length) = alleged.checked(self.number, &[ANSWER, REFUSAL], self.line.room())?;
-        self.line.read(length, into);
-        Ok(Some(if state == ANSWER { Answered::Answer } else { Answered::Refusal }))
+        let answered = if state == ANSWER { Answered::Answer } else { Answered::Refusal };
+        Ok(Some((answered, self.line.message(length))))
+    }
+
+    /// Copies the bytes of the answer that was found last, before the next request.
+    pub fn read(&self, message: &Message, into: &mut Vec<u8>) {
+        self.line.read(message, into);
     }
 
     /// Says that it is about to sleep, and then looks whether the answer has come; or that it is awake.
@@ -246,18 +315,22 @@ impl<M: AsRef<[AtomicU64]>> Server<M> {
         self.line.room()
     }
 
-    /// Whether there is a request: its bytes are in `into` then. It is answered before it is asked for the next.
+    /// A request, if there is one. It is answered before it is asked for the next.
     ///
     /// # Errors
     /// The caller has broken the line.
-    #[inline]
-    pub fn asked(&mut self, into: &mut Vec<u8>) -> Result<bool, Broken> {
-        let Some(alleged) = self.line.news(self.own) else { return Ok(false) };
+    #[inline(always)]
+    pub fn asked(&mut self) -> Result<Option<Message>, Broken> {
+        let Some(alleged) = self.line.news(self.own) else { return Ok(None) };
         let next = self.number.wrapping_add(1);
         let (_, length) = alleged.checked(next, &[REQUEST], self.line.room())?;
-        self.line.read(length, into);
         self.number = next;
-        Ok(true)
+        Ok(Some(self.line.message(length)))
+    }
+
+    /// Copies the bytes of the request that was found last, before it is answered.
+    pub fn read(&self, message: &Message, into: &mut Vec<u8>) {
+        self.line.read(message, into);
     }
 
     /// Whether there is something to be looked at by [`asked`](Self::asked).
@@ -269,14 +342,22 @@ impl<M: AsRef<[AtomicU64]>> Server<M> {
     /// Answers the request; whether the caller sleeps, and is to be woken.
     ///
     /// # Panics
-    /// If the answer is longer than [`room`](Self::room).
+    /// If the bytes are more than its [`room`](Self::room).
     #[inline]
     #[must_use]
-    pub fn answer(&mut self, answered: Answered, bytes: &[u8]) -> bool {
+    pub fn answer(&mut self, answered: Answered, head: u64, bytes: &[u8]) -> bool {
         assert!(bytes.len() <= self.room(), "an answer of {} bytes", bytes.len());
         let state = if answered == Answered::Answer { ANSWER } else { REFUSAL };
         self.own = status(self.number, state, bytes.len());
-        self.line.hand(self.own, bytes, CALLER_SLEEPS)
+        self.line.hand(self.own, head, bytes, CALLER_SLEEPS)
+    }
+
+    /// Gives eight bytes as the answer.
+    #[inline(always)]
+    #[must_use]
+    pub fn answer_word(&mut self, head: u64, word: u64) -> bool {
+        self.own = status(self.number, ANSWER, size_of::<u64>());
+        self.line.hand_word(self.own, head, word, CALLER_SLEEPS)
     }
 
     /// Says that it is about to sleep, and then looks whether there is a request; or that it is awake.

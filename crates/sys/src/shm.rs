@@ -15,7 +15,7 @@ pub use anon::{Anon, Populate};
 pub use mapping::Mapping;
 pub use sealed::Sealed;
 pub use shared::Shared;
-pub use window::Window;
+pub use window::{Window, Words};
 
 use rustix::io::Errno;
 

@@ -161,6 +161,7 @@ mod tests {
             row("local_call", "mutex_map", 9, 12.5),
             row("lookup", KUMIKI, 9, 60.0),
             row("lookup", "mutex_map", 9, 50.0),
+            row("line_call", KUMIKI, 9, 130.0),
             row("place_call", KUMIKI, 9, 115.0),
             row("place_call", "nats", 9, 100.0),
             row("place_batch", KUMIKI, 256, 2.0),
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn limits_themselves_hold() {
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 25);
+        assert_eq!(musts(&Figures(&good())).len(), 26);
     }
 
     #[test]
@@ -196,6 +197,7 @@ mod tests {
             ("core_each", 32, 51.0, &["crossbeam_channel: 0.510 ×", "mutex_map: 0.510 ×"]),
             ("local_call", 9, 15.1, &["uncontended mutexed map: 1.208 ×", "direct call: 5.100 ns"]),
             ("lookup", 9, 61.0, &["uncontended mutexed map: 1.220 ×", "name: 61.000 ns"]),
+            ("line_call", 9, 131.0, &["raw round trip: 1.310 ×"]),
             ("place_call", 9, 116.0, &["request and reply: 1.160 ×"]),
             ("place_batch", 256, 2.1, &["request and reply: 0.210 ×"]),
         ] {

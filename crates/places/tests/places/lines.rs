@@ -104,8 +104,11 @@ fn parts_are_called_by_a_line_as_at_a_socket() {
     let (memory, host) = (memory(), unique("line"));
     let (interface, served, place) = serve(&host, whole(&memory));
     let (lines, relay) = lines(&host, &memory);
+    assert_eq!(lines.all_places(), [&*place]);
     let mut line = lines.line(&place).unwrap();
     let hits = line.create::<Counter>(Some("hits"), &40).unwrap();
+    let listed = line.ls("**/counter/*").unwrap();
+    assert_eq!((&*listed[0].name, listed.len()), (&*format!("{place}/counter/hits"), 1));
     for n in 1..=1000 {
         assert_eq!(line.call::<Add>(&hits, &1).unwrap(), 40 + n);
     }
@@ -121,7 +124,7 @@ fn parts_are_called_by_a_line_as_at_a_socket() {
     }
     assert!(matches!(
         line.call::<Echo>(&hits, &vec![0; 5000]).unwrap_err(),
-        Error::TooLarge { bytes: 5011, .. }
+        Error::TooLarge { bytes: 5003, .. }
     ));
     assert_eq!(refusal(line.call::<Echo>(&hits, &vec![1])), Why::AnswerTooLarge);
     assert_eq!(refusal(line.call::<Panics>(&hits, &())), Why::Panicked);
@@ -135,6 +138,7 @@ fn parts_are_called_by_a_line_as_at_a_socket() {
     }
     line.destroy(hits.clone()).unwrap();
     assert_eq!(refusal(line.call::<Add>(&hits, &1)), Why::Stale);
+    assert_eq!(refusal(line.ls("**")), Why::AnswerTooLarge);
     // The place's own threads have it as ever.
     assert_eq!(interface.ls(&Pattern::new("*/counter/*").unwrap()).unwrap().len(), 300);
     // Its end is told to who has lines to it.

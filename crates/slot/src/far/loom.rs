@@ -59,25 +59,27 @@ fn no_wake_is_lost_and_no_bytes() {
                 }
                 server.sleeps(false);
             }
-            assert!(server.asked(&mut bytes).unwrap());
-            assert_eq!(bytes, *b"ask for it");
-            if server.answer(Answered::Answer, b"an answer") {
+            let asked = server.asked().unwrap().unwrap();
+            server.read(&asked, &mut bytes);
+            assert_eq!((asked.head, &bytes[..]), (7, &b"ask for it"[..]));
+            if server.answer(Answered::Answer, 8, b"an answer") {
                 its.wake(1);
             }
         });
-        if caller.ask(b"ask for it") {
+        if caller.ask(7, b"ask for it") {
             memory.wake(0);
         }
-        let mut bytes = Vec::new();
-        if caller.answered(&mut bytes).unwrap().is_none() {
+        if caller.answered().unwrap().is_none() {
             caller.sleeps(true);
-            if caller.answered(&mut bytes).unwrap().is_none() {
+            if caller.answered().unwrap().is_none() {
                 memory.sleep(1);
             }
             caller.sleeps(false);
-            assert!(caller.answered(&mut bytes).unwrap().is_some());
         }
-        assert_eq!(bytes, *b"an answer");
+        let (_, answer) = caller.answered().unwrap().unwrap();
+        let mut bytes = Vec::new();
+        caller.read(&answer, &mut bytes);
+        assert_eq!((answer.head, &bytes[..]), (8, &b"an answer"[..]));
         server.join().unwrap();
     });
 }

@@ -2,7 +2,9 @@
 
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use rustix::fs::FileType;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -76,6 +78,40 @@ impl Deref for Window {
     }
 }
 
+/// Double words of a window, found and checked once: for who looks at them all the time.
+#[derive(Clone, Debug)]
+pub struct Words {
+    first: NonNull<AtomicU64>,
+    count: usize,
+    /// Keeps them mapped.
+    _window: Arc<Window>,
+}
+
+// SAFETY: it is a part of the window that it keeps, which threads may share.
+unsafe impl Send for Words {}
+// SAFETY: as above; the words are reached by atomics.
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// `count` double words from byte `offset` on.
+    ///
+    /// # Panics
+    /// If they do not lie within the window or are not aligned.
+    pub fn of(window: &Arc<Window>, offset: usize, count: usize) -> Words {
+        let first = NonNull::from(window.words(offset, count)).cast();
+        Words { first, count, _window: Arc::clone(window) }
+    }
+}
+
+impl AsRef<[AtomicU64]> for Words {
+    #[inline(always)]
+    fn as_ref(&self) -> &[AtomicU64] {
+        let first: *const AtomicU64 = self.first.as_ptr();
+        // SAFETY: `of` has found them within the window, which stays mapped as long as it is kept.
+        unsafe { std::slice::from_raw_parts(first, self.count) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering::Relaxed;
@@ -94,6 +130,16 @@ mod tests {
             assert!(matches!(error, Error::Invalid(_)), "{error}");
         }
         assert!(std::panic::catch_unwind(|| part.words(4096 - 16, 3).len()).is_err());
+    }
+
+    #[test]
+    fn words_keep_their_window() {
+        let memory = Shared::new("kumiki-test", 4096, Huge::Policy).unwrap();
+        let window = Arc::new(Window::map(memory.fd(), 0, 4096).unwrap());
+        let words = Words::of(&window, 16, 3);
+        drop(window);
+        words.as_ref()[2].store(9, Relaxed);
+        assert_eq!((words.as_ref().len(), memory.atomic_u64(32).load(Relaxed)), (3, 9));
     }
 
     #[test]
