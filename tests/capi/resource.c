@@ -6,10 +6,13 @@
 #define _GNU_SOURCE /* sched_getcpu(3) */
 #endif
 #include <kumiki/resource.h>
+#include <kumiki/spawn.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,7 +151,119 @@ static void objects(uint32_t flags)
 	CHECK(left.destroyed == 1);
 }
 
+/* ---- calls that are not waited for, or not for long ---- */
+
+struct gate {
+	int entered, open;
+};
+
+static void hold(void *object, void *argument)
+{
+	struct gate *gate = (struct gate *)argument;
+	(void)object;
+	__atomic_store_n(&gate->entered, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&gate->open, __ATOMIC_ACQUIRE))
+		usleep(100);
+}
+
+static void enter(struct gate *gate)
+{
+	while (!__atomic_load_n(&gate->entered, __ATOMIC_ACQUIRE))
+		usleep(100);
+}
+
+static void started(void)
+{
+	struct kumiki_resource_interface *interface = create(0);
+	struct counter counter = { 0, -1, 0 };
+	struct gate first = { 0, 0 }, second = { 0, 0 };
+	struct kumiki_resource *resource = NULL;
+	struct kumiki_resource_answer *held = NULL, *all[31], *more = NULL;
+	long two = 2;
+	int count, result;
+	uint16_t place = last_place(interface, &count);
+
+	CHECK(kumiki_resource_object_create(interface, place, NULL, &counter, NULL, &resource) == 0);
+	CHECK(kumiki_resource_start(interface, resource, hold, &first, &held) == 0);
+	enter(&first);
+	CHECK(kumiki_resource_answer_is_done(held) == 0);
+	/* Its owner is busy: what has not begun is not called any more. */
+	REFUSED(kumiki_resource_call_timed(interface, resource, add, &two, 1000000), ETIMEDOUT);
+	for (int i = 0; i < 31; i++)
+		CHECK(kumiki_resource_start(interface, resource, add, &two, &all[i]) == 0);
+	REFUSED(kumiki_resource_start(interface, resource, add, &two, &more), EAGAIN);
+	for (int i = 1; i < 31; i++)
+		CHECK(kumiki_resource_answer_cancel(all[i]) == 1);
+	CHECK(kumiki_resource_answer_detach(all[0]) == 0);
+	__atomic_store_n(&first.open, 1, __ATOMIC_RELEASE);
+	CHECK(kumiki_resource_answer_wait(held) == 0);
+	CHECK(kumiki_resource_call_timed(interface, resource, add, &two, KUMIKI_RESOURCE_FOREVER) == 0);
+	CHECK(counter.value == 4);
+	/* What has begun goes on. */
+	do
+		result = kumiki_resource_call_timed(interface, resource, hold, &second, 50000000);
+	while (result == -ETIMEDOUT);
+	CHECK(result == -EINPROGRESS && strlen(kumiki_last_error()) > 20);
+	enter(&second);
+	__atomic_store_n(&second.open, 1, __ATOMIC_RELEASE);
+	CHECK(kumiki_resource_start(interface, resource, add, &two, &more) == 0);
+	while (kumiki_resource_answer_is_done(more) == 0)
+		usleep(100);
+	CHECK(counter.value == 6 && kumiki_resource_answer_cancel(more) == 0);
+	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
+
+	interface = create(KUMIKI_RESOURCE_LOCKED);
+	CHECK(kumiki_resource_object_create(interface, 0, NULL, &counter, NULL, &resource) == 0);
+	CHECK(kumiki_resource_call_timed(interface, resource, add, &two, 0) == 0);
+	CHECK(kumiki_resource_start(interface, resource, add, &two, &more) == 0);
+	CHECK(kumiki_resource_answer_is_done(more) == 1 && counter.value == 10);
+	CHECK(kumiki_resource_answer_wait(more) == 0);
+	REFUSED(kumiki_resource_call_timed(interface, resource, NULL, NULL, 0), EINVAL);
+	REFUSED(kumiki_resource_start(interface, resource, NULL, NULL, &more), EINVAL);
+	REFUSED(kumiki_resource_start(interface, resource, add, &two, NULL), EINVAL);
+	REFUSED(kumiki_resource_answer_is_done(NULL), EINVAL);
+	REFUSED(kumiki_resource_answer_wait(NULL), EINVAL);
+	REFUSED(kumiki_resource_answer_cancel(NULL), EINVAL);
+	REFUSED(kumiki_resource_answer_detach(NULL), EINVAL);
+	kumiki_resource_close(resource);
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
+}
+
 /* ---- names ---- */
+
+static void changes(void)
+{
+	struct kumiki_resource_interface *interface = create(0);
+	struct kumiki_resource *resource = NULL;
+	struct kumiki_resource_watch *watch = NULL;
+	struct kumiki_resource_change change;
+	char name[64];
+	uint64_t id;
+	int count;
+	uint16_t place = last_place(interface, &count);
+
+	CHECK(kumiki_resource_watch(interface, "*/memory/b*", &watch) == 0);
+	REFUSED(kumiki_resource_watch_next(watch, 0, &change), ETIMEDOUT);
+	CHECK(kumiki_resource_memory_create(interface, place, "other", 1, &resource) == 0);
+	kumiki_resource_close(resource);
+	CHECK(kumiki_resource_memory_create(interface, place, "buffer", 1, &resource) == 0);
+	id = kumiki_resource_id(resource);
+	snprintf(name, sizeof(name), "core%d/memory/buffer", place);
+	CHECK(kumiki_resource_watch_next(watch, KUMIKI_RESOURCE_FOREVER, &change) == 0);
+	CHECK(change.created == 1 && change.id == id && strcmp(change.name, name) == 0);
+	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_watch_next(watch, KUMIKI_RESOURCE_FOREVER, &change) == 0);
+	CHECK(change.created == 0 && change.id == id && strcmp(change.name, name) == 0);
+	REFUSED(kumiki_resource_watch_next(watch, 1000000, &change), ETIMEDOUT);
+	REFUSED(kumiki_resource_watch_next(watch, 0, NULL), EINVAL);
+	REFUSED(kumiki_resource_watch_next(NULL, 0, &change), EINVAL);
+	REFUSED(kumiki_resource_watch(interface, NULL, NULL), EINVAL);
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
+	REFUSED(kumiki_resource_watch_next(watch, KUMIKI_RESOURCE_FOREVER, &change), ESHUTDOWN);
+	kumiki_resource_watch_end(watch);
+	kumiki_resource_watch_end(NULL);
+}
 
 static void count_named(const struct kumiki_resource_listed *listed, void *argument)
 {
@@ -360,6 +475,92 @@ static void threads(void)
 	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 }
 
+/* ---- programs and processes ---- */
+
+static void processes(void)
+{
+	struct kumiki_resource_interface *interface = create(0);
+	struct kumiki_resource *program = NULL, *process = NULL, *none = NULL;
+	char sh[] = "sh", c[] = "-c", leave[] = "exit 7", stay[] = "exec sleep 600", say[] = "echo said";
+	char *leaves[] = { sh, c, leave, NULL }, *stays[] = { sh, c, stay, NULL };
+	char *says[] = { sh, c, say, NULL }, text[16];
+	kumiki_spawn_file_actions_t actions;
+	kumiki_spawnattr_t attr;
+	int count, status = -1, pid, ends[2];
+	uint16_t place = last_place(interface, &count);
+
+	CHECK(kumiki_resource_process_create(interface, place, "worker", "sh", NULL, NULL, leaves,
+	                                     environ, &process) == 0);
+	CHECK(kumiki_resource_process_id(interface, process) > 0);
+	CHECK(kumiki_resource_ls(interface, "*/process/worker", NULL, NULL) == 1);
+	CHECK(kumiki_resource_process_wait(interface, process, KUMIKI_RESOURCE_FOREVER, &status) == 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	CHECK(kumiki_resource_process_wait(interface, process, 0, NULL) == 0);
+	CHECK(kumiki_resource_process_signal(interface, process, SIGTERM) == 0);
+	CHECK(kumiki_resource_delete(interface, process) == 0);
+
+	CHECK(kumiki_resource_program_create(interface, place, "sh", "/bin/sh", &program) == 0);
+	CHECK(kumiki_resource_process_of(interface, place, NULL, program, NULL, NULL, stays, environ,
+	                                 &process) == 0);
+	REFUSED(kumiki_resource_process_wait(interface, process, 1000000, &status), ETIMEDOUT);
+	CHECK(kumiki_resource_process_signal(interface, process, SIGTERM) == 0);
+	CHECK(kumiki_resource_process_wait(interface, process, KUMIKI_RESOURCE_FOREVER, &status) == 0);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+	CHECK(kumiki_resource_delete(interface, process) == 0);
+
+	/* Deleted, it is ended and waited for. */
+	CHECK(kumiki_resource_process_create(interface, place, NULL, "sh", NULL, NULL, stays, environ,
+	                                     &process) == 0);
+	pid = kumiki_resource_process_id(interface, process);
+	CHECK(pid > 0 && kill(pid, 0) == 0);
+	CHECK(kumiki_resource_delete(interface, process) == 0);
+	CHECK(kill(pid, 0) == -1 && errno == ESRCH);
+
+	/* Attributes and actions of <kumiki/spawn.h>. */
+	CHECK(pipe(ends) == 0);
+	CHECK(kumiki_spawnattr_init(&attr) == 0 && kumiki_spawn_file_actions_init(&actions) == 0);
+	CHECK(kumiki_spawnattr_setflags(&attr, KUMIKI_SPAWN_SETSID) == 0);
+	CHECK(kumiki_spawn_file_actions_adddup2(&actions, ends[1], 1) == 0);
+	CHECK(kumiki_resource_process_of(interface, place, NULL, program, &actions, &attr, says, environ,
+	                                 &process) == 0);
+	CHECK(read(ends[0], text, sizeof(text)) == 5 && memcmp(text, "said\n", 5) == 0);
+	CHECK(kumiki_resource_process_wait(interface, process, KUMIKI_RESOURCE_FOREVER, &status) == 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CHECK(kumiki_resource_delete(interface, process) == 0);
+	CHECK(kumiki_spawn_file_actions_destroy(&actions) == 0);
+	REFUSED(kumiki_resource_process_create(interface, place, NULL, "sh", &actions, &attr, says,
+	                                       environ, &none), EINVAL);
+	CHECK(kumiki_spawnattr_destroy(&attr) == 0 && close(ends[0]) == 0 && close(ends[1]) == 0);
+
+	REFUSED(kumiki_resource_process_create(interface, place, NULL, "/nowhere/x", NULL, NULL, leaves,
+	                                       environ, &none), ENOENT);
+	REFUSED(kumiki_resource_process_create(interface, place, NULL, "/", NULL, NULL, leaves, environ,
+	                                       &none), EACCES);
+	REFUSED(kumiki_resource_process_create(interface, place, NULL, NULL, NULL, NULL, leaves, environ,
+	                                       &none), EINVAL);
+	REFUSED(kumiki_resource_process_create(interface, place, NULL, "sh", NULL, NULL, NULL, environ,
+	                                       &none), EINVAL);
+	REFUSED(kumiki_resource_process_create(interface, place, NULL, "sh", NULL, NULL, leaves, environ,
+	                                       NULL), EINVAL);
+	REFUSED(kumiki_resource_process_of(interface, place, NULL, NULL, NULL, NULL, leaves, environ,
+	                                   &none), EINVAL);
+	REFUSED(kumiki_resource_program_create(interface, place, NULL, "/nowhere/x", &none), ENOENT);
+	REFUSED(kumiki_resource_program_create(interface, place, NULL, "/etc/passwd", &none), EINVAL);
+	REFUSED(kumiki_resource_program_create(interface, place, NULL, NULL, &none), EINVAL);
+	REFUSED(kumiki_resource_process_wait(interface, program, 0, NULL), EPROTOTYPE);
+	CHECK(kumiki_resource_process_create(interface, place, NULL, "sh", NULL, NULL, stays, environ,
+	                                     &process) == 0);
+	REFUSED(kumiki_resource_process_signal(interface, process, 1000), EINVAL);
+	REFUSED(kumiki_resource_process_of(interface, place, NULL, process, NULL, NULL, leaves, environ,
+	                                   &none), EPROTOTYPE);
+	pid = kumiki_resource_process_id(interface, process);
+	kumiki_resource_close(process);
+	kumiki_resource_close(program);
+	/* It goes with its interface. */
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
+	CHECK(kill(pid, 0) == -1 && errno == ESRCH);
+}
+
 /* ---- managers of the program ---- */
 
 struct worker {
@@ -487,11 +688,14 @@ int main(void)
 	CHECK(strcmp(kumiki_last_error(), "") == 0);
 	objects(0);
 	objects(KUMIKI_RESOURCE_LOCKED);
+	started();
+	changes();
 	names();
 	pages();
 	frames();
 	regions();
 	threads();
+	processes();
 	managers();
 	bad_interfaces();
 	null_pointers();

@@ -104,8 +104,9 @@ impl From<kumiki_resource::Error> for Failure {
             Error::Crew(kumiki_crew::Error::Thread { .. }) => libc::EAGAIN,
             Error::Crew(kumiki_crew::Error::Sys(error)) | Error::Sys(error) => of_machine(error),
             Error::Crew(kumiki_crew::Error::Wait(error)) | Error::Wait(error) => of_wait(error),
+            // What a process is refused may be wrapped in the step that was.
             Error::System { source, .. } | Error::Socket { source, .. } => {
-                source.raw_os_error().unwrap_or(libc::EIO)
+                kumiki_spawn::Refusal::number(source).unwrap_or(libc::EIO)
             }
             // A panic in the function, and whatever else there may be one day.
             _ => libc::EIO,

@@ -7,11 +7,15 @@ mod manager;
 mod object;
 mod object_calls;
 mod page;
+mod processes;
+mod started;
+mod watch;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
 use kumiki_resource::published::Published;
 use kumiki_resource::{Interface, Listed, Name, Pattern, Place, Rights};
+use kumiki_spawn::{Process, Program};
 use kumiki_wait::Policy;
 
 pub use self::handle::Resource;
@@ -21,6 +25,9 @@ pub use self::manager::*;
 pub use self::object::{Called, Destroy, Object};
 pub use self::object_calls::{kumiki_resource_call, kumiki_resource_object_create};
 pub use self::page::*;
+pub use self::processes::*;
+pub use self::started::*;
+pub use self::watch::*;
 use crate::failure::{Failure, answer};
 use crate::resource_abi::{KUMIKI_RESOURCE_ADOPTED, KUMIKI_RESOURCE_LOCKED, ResourceListed};
 
@@ -82,7 +89,8 @@ pub unsafe extern "C" fn kumiki_resource_interface_create(
         }
         only(flags, KUMIKI_RESOURCE_ADOPTED | KUMIKI_RESOURCE_LOCKED)?;
         let policy = Policy::from_env().map_err(kumiki_resource::Error::from)?;
-        let mut builder = Interface::builder().policy(policy).standard().kind::<Object>();
+        let mut builder = Interface::builder().policy(policy).standard();
+        builder = builder.kind::<Program>().kind::<Process>().kind::<Object>();
         let chosen = if cpus.is_null() && cpus_num == 0 {
             None
         } else if cpus.is_null() {

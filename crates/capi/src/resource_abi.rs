@@ -35,3 +35,14 @@ pub struct ResourceListed {
     pub bytes: u64,
     pub calls: u64,
 }
+
+/// `struct kumiki_resource_change`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the header has them")]
+pub struct ResourceChange {
+    pub name: *const c_char,
+    pub id: u64,
+    pub created: u32,
+    pub reserved: u32,
+}

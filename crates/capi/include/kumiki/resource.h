@@ -27,8 +27,8 @@
  * unique part is the program's choice: 1 to 200 bytes of UTF-8 without / and control
  * characters; a null pointer for a resource without a name. An id is 64 bits, of place
  * (16), kind (8) and serial (40), and never used again. Kinds are memory (frames of
- * 4096 bytes), memory-2m (frames of 2 MiB), region, space, user-space, thread, and
- * object, which is whatever the program wants one core to own.
+ * 4096 bytes), memory-2m (frames of 2 MiB), region, space, user-space, thread, program,
+ * process, and object, which is whatever the program wants one core to own.
  *
  * HANDLES. A struct kumiki_resource is a handle: it names a resource and carries rights.
  * kumiki_resource_close() gives up the handle, kumiki_resource_delete() the resource. A resource
@@ -92,6 +92,13 @@ struct kumiki_resource_manager;
 struct kumiki_resource_published;
 /* Tells a thread that it is to stop. */
 struct kumiki_resource_stop;
+/* The answer of a call that was started. */
+struct kumiki_resource_answer;
+/* Names that come and go. */
+struct kumiki_resource_watch;
+/* Of <kumiki/spawn.h>. */
+struct kumiki_spawnattr;
+struct kumiki_spawn_file_actions;
 
 /* Rights of a handle: to run operations, to make further handles, to delete. */
 #define KUMIKI_RESOURCE_USE UINT32_C(1)
@@ -231,6 +238,36 @@ int kumiki_resource_ls(
         void (*each)(const struct kumiki_resource_listed *listed, void *argument),
         void *argument);
 
+/* What kumiki_resource_watch_next() tells. */
+struct kumiki_resource_change {
+	/* place/kind/unique. It is there until the next call for this watch. */
+	const char *name;
+	uint64_t id;
+	/* 1: it has come. 0: it has gone. */
+	uint32_t created;
+	uint32_t reserved;
+};
+
+/*
+ * Watches names that match the pattern, from now on; a null pointer is all. A watch is for
+ * one thread at a time. One that nobody asks for its changes keeps all of them.
+ */
+int kumiki_resource_watch(const struct kumiki_resource_interface *interface, const char *pattern,
+                          struct kumiki_resource_watch **watch);
+
+/*
+ * Waits for the next name that comes or goes, and stores it. Those of one place come in
+ * their order.
+ *
+ *     -ETIMEDOUT  there is none within timeout_ns
+ *     -ESHUTDOWN  the interface was destroyed
+ */
+int kumiki_resource_watch_next(struct kumiki_resource_watch *watch, uint64_t timeout_ns,
+                               struct kumiki_resource_change *change);
+
+/* Ends it. A null pointer is fine. */
+void kumiki_resource_watch_end(struct kumiki_resource_watch *watch);
+
 /*
  * Lets other processes of the same user list the interface: `kumiki resource ls`. One at
  * a time of a process: else -EADDRINUSE. To be withdrawn before the interface is
@@ -269,6 +306,44 @@ int kumiki_resource_object_create(const struct kumiki_resource_interface *interf
 int kumiki_resource_call(const struct kumiki_resource_interface *interface,
                          const struct kumiki_resource *resource,
                          void (*function)(void *object, void *argument), void *argument);
+
+/*
+ * The same, and waits for timeout_ns at most, unless the caller is the owner, or the
+ * interface KUMIKI_RESOURCE_LOCKED.
+ *
+ *     -ETIMEDOUT    function was not called, and never will be
+ *     -EINPROGRESS  it was, or may be: it goes on, with its effect, and uses object and
+ *                   argument until it has returned
+ */
+int kumiki_resource_call_timed(const struct kumiki_resource_interface *interface,
+                               const struct kumiki_resource *resource,
+                               void (*function)(void *object, void *argument), void *argument,
+                               uint64_t timeout_ns);
+
+/*
+ * Starts such a call and does not wait. Up to 32 of a thread may be under way at one
+ * place, those included whose answers nobody has taken: else -EAGAIN. They run in their
+ * order. Any thread may take the answer, one of them, by _wait, _cancel or _detach.
+ */
+int kumiki_resource_start(const struct kumiki_resource_interface *interface,
+                          const struct kumiki_resource *resource,
+                          void (*function)(void *object, void *argument), void *argument,
+                          struct kumiki_resource_answer **answer);
+
+/* Whether it has ended, 1 or 0. */
+int kumiki_resource_answer_is_done(const struct kumiki_resource_answer *answer);
+
+/* Waits for its end, and frees the answer. What it returns is what kumiki_resource_call() would. */
+int kumiki_resource_answer_wait(struct kumiki_resource_answer *answer);
+
+/*
+ * Takes the call back, and frees the answer. 1: function was not called, and never will
+ * be. 0: it was, or will be.
+ */
+int kumiki_resource_answer_cancel(struct kumiki_resource_answer *answer);
+
+/* Leaves the call to run, and frees the answer. */
+int kumiki_resource_answer_detach(struct kumiki_resource_answer *answer);
 
 /*
  * ---- memory ----
@@ -404,6 +479,65 @@ int kumiki_resource_stop_is_asked(const struct kumiki_resource_stop *stop);
  */
 int kumiki_resource_thread_wait(const struct kumiki_resource_interface *interface,
                                 const struct kumiki_resource *resource, uint64_t timeout_ns);
+
+/*
+ * ---- programs and processes ----
+ *
+ *     char *argv[] = { "worker", NULL };
+ *     struct kumiki_resource *worker;
+ *     int status;
+ *     if (kumiki_resource_process_create(interface, place, "worker-7", "worker", NULL, NULL, argv,
+ *                                        environ, &worker) < 0 ||
+ *         kumiki_resource_process_wait(interface, worker, KUMIKI_RESOURCE_FOREVER, &status) < 0)
+ *             fprintf(stderr, "%s\n", kumiki_last_error());
+ */
+
+/*
+ * A program: the image of an executable file, checked and kept in memory, where nobody
+ * changes it. Processes of it are made without a look at the disk.
+ */
+int kumiki_resource_program_create(const struct kumiki_resource_interface *interface,
+                                   uint16_t place, const char *name, const char *path,
+                                   struct kumiki_resource **resource);
+
+/*
+ * Starts a process as kumiki_spawnp() does, whose errors these are, negative; actions and
+ * attr may be null pointers. No signal is blocked in it, unless the attributes say so. It is
+ * a child of the calling process, and nobody else is to wait for it. Deleting it ends it by
+ * SIGKILL, if it has not ended, with all that has come of it if the attributes name a tree,
+ * and waits for it.
+ */
+int kumiki_resource_process_create(const struct kumiki_resource_interface *interface,
+                                   uint16_t place, const char *name, const char *file,
+                                   const struct kumiki_spawn_file_actions *actions,
+                                   const struct kumiki_spawnattr *attr, char *const argv[],
+                                   char *const envp[], struct kumiki_resource **resource);
+
+/* The same of a program. */
+int kumiki_resource_process_of(const struct kumiki_resource_interface *interface,
+                               uint16_t place, const char *name,
+                               const struct kumiki_resource *program,
+                               const struct kumiki_spawn_file_actions *actions,
+                               const struct kumiki_spawnattr *attr, char *const argv[],
+                               char *const envp[], struct kumiki_resource **resource);
+
+/* Returns its process id. */
+int kumiki_resource_process_id(const struct kumiki_resource_interface *interface,
+                               const struct kumiki_resource *resource);
+
+/* Sends it a signal; nothing if it was waited for. */
+int kumiki_resource_process_signal(const struct kumiki_resource_interface *interface,
+                                   const struct kumiki_resource *resource, int signal);
+
+/*
+ * Waits for its end, and stores its status, as waitpid(2) does, unless that is a null
+ * pointer. The caller waits, not the place's manager. May be asked again.
+ *
+ *     -ETIMEDOUT  it has not ended within timeout_ns
+ */
+int kumiki_resource_process_wait(const struct kumiki_resource_interface *interface,
+                                 const struct kumiki_resource *resource, uint64_t timeout_ns,
+                                 int *status);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@ use kumiki_resource::{
     Error, Handle, Id, Interface, LargeMemory, Memory, Name, Region, Result, Rights, Space, Thread,
     UserSpace,
 };
+use kumiki_spawn::{Process, Program};
 
 use super::{hand_out, null};
 use crate::failure::Failure;
@@ -25,6 +26,10 @@ pub enum Resource {
     UserSpace(Handle<UserSpace>),
     /// A thread.
     Thread(Handle<Thread>),
+    /// A program, resident in memory.
+    Program(Handle<Program>),
+    /// A process.
+    Process(Handle<Process>),
     /// C's own.
     Object(Handle<Object>),
 }
@@ -39,6 +44,8 @@ macro_rules! each {
             Resource::Space($handle) => $then,
             Resource::UserSpace($handle) => $then,
             Resource::Thread($handle) => $then,
+            Resource::Program($handle) => $then,
+            Resource::Process($handle) => $then,
             Resource::Object($handle) => $then,
         }
     };
@@ -80,7 +87,7 @@ pub(super) trait Of: kumiki_resource::kind::Kind {
     fn of(resource: &Resource) -> Option<&Handle<Self>>;
 }
 
-kinds!(Memory, LargeMemory, Region, Space, UserSpace, Thread, Object);
+kinds!(Memory, LargeMemory, Region, Space, UserSpace, Thread, Program, Process, Object);
 
 impl Resource {
     /// # Safety

@@ -73,19 +73,22 @@ pub unsafe extern "C" fn kumiki_resource_manager_wait(
     manager: *mut ResourceManager,
     timeout_ns: u64,
 ) -> c_int {
-    /// For ever, as far as clocks go.
-    const LONG: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     answer(|| {
         // SAFETY: the caller's promise.
         let this = unsafe { own(manager) }?;
-        let timeout = if timeout_ns == KUMIKI_RESOURCE_FOREVER {
-            LONG
-        } else {
-            Duration::from_nanos(timeout_ns)
-        };
-        this.manager.wait_deadline(Instant::now() + timeout);
+        this.manager.wait_deadline(Instant::now() + limit(timeout_ns));
         Ok(0)
     })
+}
+
+/// For how long C wants to wait.
+pub(super) fn limit(timeout_ns: u64) -> Duration {
+    /// For ever, as far as clocks go.
+    const LONG: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    match timeout_ns {
+        KUMIKI_RESOURCE_FOREVER => LONG,
+        _ => Duration::from_nanos(timeout_ns),
+    }
 }
 
 /// See the header.

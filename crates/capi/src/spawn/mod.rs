@@ -137,6 +137,32 @@ unsafe fn begun<'a>(
     // As posix_spawn(3) this is no point where a thread is cancelled.
     let _held = Held::new();
     let (name, programs) = programs()?;
+    let mut command = Command::new(name);
+    command.candidates(&programs, false);
+    // SAFETY: the caller's promise.
+    unsafe { describe(&mut command, actions, attributes, argv, envp) }?;
+    // SAFETY: as above.
+    let attributes = unsafe { attributes::of(attributes) }?;
+    let child = command.spawn().map_err(|error| why(&command, error))?;
+    let pid = child.id();
+    // SAFETY: C's caller keeps it as long as the attributes that name it.
+    if let Some(tree) = unsafe { attributes.tree() } {
+        tree.hold(child);
+    }
+    Ok(pid)
+}
+
+/// Has a command begin as C says, with these arguments and these variables.
+///
+/// # Safety
+/// As posix_spawn(3).
+unsafe fn describe(
+    command: &mut Command,
+    actions: *const FileActions,
+    attributes: *const Attributes,
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+) -> Result<(), Failure> {
     if argv.is_null() {
         return Err(Failure::invalid("argv is a null pointer"));
     }
@@ -148,21 +174,40 @@ unsafe fn begun<'a>(
     let attributes = unsafe { attributes::of(attributes) }?;
     // SAFETY: as above.
     let actions = unsafe { actions::of(actions) }?;
-    let mut command = Command::new(name);
-    command.candidates(&programs, false).environment(env);
+    command.environment(env);
     let bytes = |text: &CStr| OsStr::from_bytes(text.to_bytes()).to_owned();
     // Of a program without arguments the kernel makes one with an empty name.
     let (own, others) = args.split_first().map_or((c"", &[][..]), |(own, others)| (*own, others));
     command.arg0(bytes(own)).args(others.iter().map(|arg| bytes(arg)));
-    attributes.apply(&mut command)?;
-    actions::apply(actions, &mut command, attributes.inherits());
-    let child = command.spawn().map_err(|error| why(&command, error))?;
-    let pid = child.id();
-    // SAFETY: C's caller keeps it as long as the attributes that name it.
-    if let Some(tree) = unsafe { attributes.tree() } {
-        tree.hold(child);
-    }
-    Ok(pid)
+    attributes.apply(command)?;
+    actions::apply(actions, command, attributes.inherits());
+    Ok(())
+}
+
+/// The command of a file that is searched for, or of `program`, for a process that is a resource.
+///
+/// # Safety
+/// As posix_spawnp(3).
+pub(crate) unsafe fn command(
+    file: *const c_char,
+    program: Option<Command>,
+    (actions, attributes): (*const FileActions, *const Attributes),
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+) -> Result<Command, Failure> {
+    let mut command = match program {
+        Some(program) => program,
+        None => {
+            // SAFETY: the caller's promise.
+            let file = unsafe { text(file, "file") }?;
+            let mut command = Command::new(file);
+            command.candidates(&search::places(file), false);
+            command
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { describe(&mut command, actions, attributes, argv, envp) }?;
+    Ok(command)
 }
 
 /// See the header.

@@ -7,7 +7,7 @@ use std::process::Command;
 use kumiki_c::IdRange;
 use kumiki_c::abi::{self, Info, Options, method, relation, sleep};
 use kumiki_c::parasc_abi::{self, Call, ParascConfig, backend};
-use kumiki_c::resource_abi::{self, ResourceListed};
+use kumiki_c::resource_abi::{self, ResourceChange, ResourceListed};
 use kumiki_c::spawn_abi;
 
 /// What C calls a type.
@@ -67,6 +67,7 @@ fn asserts() -> String {
     layout!(IdRange = "struct kumiki_spawn_id_range": inside: u32, outside: u32, count: u32);
     layout!(ResourceListed = "struct kumiki_resource_listed": name: Text, owner: Text, state: Text, id: u64,
         bytes: u64, calls: u64);
+    layout!(ResourceChange = "struct kumiki_resource_change": name: Text, id: u64, created: u32, reserved: u32);
     values! {
         resource_abi: KUMIKI_RESOURCE_USE, KUMIKI_RESOURCE_SHARE, KUMIKI_RESOURCE_DESTROY, KUMIKI_RESOURCE_ADOPTED,
             KUMIKI_RESOURCE_LOCKED, KUMIKI_RESOURCE_READ_ONLY, KUMIKI_RESOURCE_ANYWHERE, KUMIKI_RESOURCE_FOREVER;

@@ -1,10 +1,11 @@
 //! The kind *process*: a child as a resource, under a name.
 
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Error, Handle, Interface, Place, Result};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::child::Child;
@@ -43,6 +44,24 @@ impl Process {
     /// The handle's; somebody else has waited for it; no descriptor is to be had.
     pub fn wait(interface: &Interface, process: &Handle<Process>) -> Result<ExitStatus> {
         loop {
+            if let Some(status) = Self::wait_timeout(interface, process, Duration::MAX)? {
+                return Ok(status);
+            }
+        }
+    }
+
+    /// Waits for the end of a process, or so long; `None` if it goes on.
+    ///
+    /// # Errors
+    /// As of [`wait`](Self::wait).
+    pub fn wait_timeout(
+        interface: &Interface,
+        process: &Handle<Process>,
+        timeout: Duration,
+    ) -> Result<Option<ExitStatus>> {
+        let end = Instant::now().checked_add(timeout);
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             let ended = interface.with(process, |process, _| -> Result<_> {
                 Ok(match process.try_wait()? {
                     Some(status) => Ok(status),
@@ -50,10 +69,15 @@ impl Process {
                 })
             })??;
             let pidfd = match ended {
-                Ok(status) => return Ok(status),
+                Ok(status) => return Ok(Some(status)),
                 Err(pidfd) => pidfd.map_err(|error| refused(format!("its pidfd: {error}")))?,
             };
-            match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], None) {
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            // More than the kernel takes is for ever.
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], left.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(refused(format!("waiting for its pidfd: {error}"))),
             }
@@ -91,7 +115,11 @@ impl Kind for Process {
         // Its place's thread has all signals blocked, for itself.
         command.attributes.blocked.get_or_insert_default();
         let child = command.spawn_by(server);
-        let child = child.map_err(|error| refused(format!("{}: {error}", command.shown())))?;
+        let failed = |source| {
+            let what = command.shown().to_string();
+            Error::System { kind: Self::NAME, what, source, way: "" }
+        };
+        let child = child.map_err(failed)?;
         Ok(Process { child, status: None })
     }
 

@@ -32,7 +32,13 @@ impl Kind for Program {
     }
 
     fn create(path: PathBuf, (): &mut ()) -> Result<Program> {
-        let refused = |error: NoProgram| Error::Kind { kind: Self::NAME, text: error.to_string() };
+        let refused = |error: NoProgram| match error {
+            NoProgram::Unreadable { path, error } => {
+                let what = path.display().to_string();
+                Error::System { kind: Self::NAME, what, source: error, way: "" }
+            }
+            other => Error::Kind { kind: Self::NAME, text: other.to_string() },
+        };
         Program::load(path).map_err(refused)
     }
 
