@@ -344,6 +344,11 @@ pub(crate) struct Report {
     #[arg(long, value_name = "FILE",
         conflicts_with_all = ["words", "results", "with", "verbose", "nodes"])]
     pub(crate) servers: Option<PathBuf>,
+    /// A page about places instead: what `cargo xtask bench resource --json FILE`
+    /// measured, and `cargo xtask bench node` of calls to OS nodes
+    #[arg(long, value_name = "FILE", num_args = 1..,
+        conflicts_with_all = ["words", "results", "with", "verbose", "nodes", "servers"])]
+    pub(crate) places: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use kumiki_measure::label::is_name;
@@ -28,6 +28,11 @@ pub(crate) fn run(args: Report) -> Result<Verdict> {
     let of_a_bench = match (&args.nodes, &args.servers) {
         (Some(bench), _) => Some(owners::page(bench.as_deref())?),
         (None, Some(bench)) => Some(kumiki_report::servers_html(&benched::read(bench, "servers")?)),
+        (None, None) if !args.places.is_empty() => {
+            let read = |path: &PathBuf| benched::read(path, "resource");
+            let benches: Result<Vec<_>> = args.places.iter().map(read).collect();
+            Some(kumiki_report::places_html(&benches?))
+        }
         (None, None) => None,
     };
     if let Some(page) = of_a_bench {

@@ -31,6 +31,7 @@
 pub mod ab;
 mod answers;
 mod bench;
+mod beside;
 pub mod export;
 mod figures;
 pub mod format;
@@ -45,6 +46,7 @@ mod page;
 mod paper;
 mod papers;
 mod parasc;
+mod places;
 pub mod prometheus;
 mod questions;
 pub mod reference;
@@ -62,6 +64,7 @@ mod truth;
 pub use bench::Bench;
 pub use nodes::{Owner, Owners, nodes_html};
 pub use page::html;
+pub use places::places_html;
 pub use servers::servers_html;
 pub use trend::{Point, Trend, trend_html};
 

@@ -7,7 +7,7 @@ use kumiki_measure::file::parse;
 use kumiki_measure::schema::Results;
 use kumiki_sys::visible::is_shown;
 
-use crate::{Bench, export, html, nodes_html, servers_html};
+use crate::{Bench, export, html, nodes_html, places_html, servers_html};
 
 /// Reads any bytes as a result and writes what was read in every form.
 ///
@@ -34,13 +34,14 @@ pub fn result(bytes: &[u8]) {
     assert!(page.ends_with("</html>") || page.ends_with("</html>\n"), "a whole page");
 }
 
-/// Reads any bytes as a bench and makes the pages of nodes and of servers.
+/// Reads any bytes as a bench and makes the pages of nodes, of servers and of places.
 ///
 /// # Panics
 /// If the page is cut, or has something that a terminal would carry out.
 pub fn nodes(bytes: &[u8]) {
     let Ok(bench) = Bench::read(bytes) else { return };
-    for page in [nodes_html(Some(&bench), None), servers_html(&bench)] {
+    let places = places_html(std::slice::from_ref(&bench));
+    for page in [nodes_html(Some(&bench), None), servers_html(&bench), places] {
         assert!(page.trim_end().ends_with("</html>"), "a whole page");
         let hidden = page.chars().find(|c| *c != '\n' && !is_shown(*c));
         assert_eq!(hidden, None);
@@ -98,7 +99,7 @@ mod tests {
             "machine": { "hostname": text, "kernel": text, "cpus": n },
             "rows": [row("load", "resident", numbers[0]), row("load", "disk", numbers[1]),
                 row("start.kernel", "disk", numbers[2]), row("submit_cached", "kumiki", numbers[1]),
-                row(text, text, numbers[0])],
+                row("core_each", "kumiki", numbers[0]), row(text, text, numbers[0])],
         })
     }
 

@@ -1,14 +1,11 @@
 //! A page about servers and async programs: what a bench measured, each question with the
 //! subjects side by side.
 
-use kumiki_measure::bench::Row;
-use maud::{Markup, html};
+use crate::bench::Bench;
+use crate::beside::{Case, page};
 
-use crate::bench::{Bench, quantity};
-use crate::frame::frame;
-
-/// Cases of `cargo xtask bench servers`: its name, the question, how to read the answer.
-const CASES: [(&str, &str, &str); 8] = [
+/// Cases of `cargo xtask bench servers`.
+const CASES: [Case; 8] = [
     (
         "web_mix_hot_p99",
         "Files in memory, while others are read from the disk: the slow tail",
@@ -54,82 +51,10 @@ const CASES: [(&str, &str, &str); 8] = [
     ),
 ];
 
-/// The subject that is ours; its variants have a word behind a slash.
-const OURS: &str = "kumiki";
-
 /// One HTML page of a bench of servers.
 pub fn servers_html(bench: &Bench) -> String {
-    let cases = CASES.iter().filter_map(|&(case, question, reading)| {
-        let rows: Vec<&Row> = bench.rows.iter().filter(|row| row.case == case).collect();
-        (!rows.is_empty()).then(|| (case, question, side_by_side(case, reading, &rows)))
-    });
-    let all = ("rows", "All figures", bench.table());
-    let head = html! {
-        header {
-            h1 { "Servers and async programs" }
-            p.quiet {
-                "What waits when a file is not in memory, and what trying first costs when it is. "
-                (bench.measured_on())
-            }
-        }
-    };
-    let notes =
-        "Medians over all samples; none was dropped. Confidence intervals are bootstrapped.";
-    frame("Servers and async programs", &head, cases.chain([all]), Some(notes))
-}
-
-/// Bars of each size's subjects on one scale, and their ratio to ours.
-fn side_by_side(case: &str, reading: &str, rows: &[&Row]) -> Markup {
-    html! {
-        figure data-figure={ "servers-" (case) } {
-            @for of_size in rows.chunk_by(|a, b| a.n == b.n) { (bars(of_size)) }
-            figcaption { p { (reading) } }
-        }
-    }
-}
-
-fn bars(rows: &[&Row]) -> Markup {
-    let longest = rows.iter().map(|row| row.median).fold(0.0, f64::max);
-    let ours = rows.iter().find(|row| row.subject == OURS).map(|row| row.median);
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Subjects" {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "n = " (rows[0].n) } th scope="col" {}
-                        th.n scope="col" { "median" } th.n scope="col" { "95 % CI" }
-                        th.n scope="col" { "÷ kumiki" }
-                    }
-                }
-                tbody {
-                    @for row in rows {
-                        tr {
-                            th scope="row" { (row.subject) }
-                            td style="width: 45%" { (bar(row, longest)) }
-                            td.n { b { (quantity(row.median, &row.unit)) } }
-                            td.n.quiet {
-                                (quantity(row.ci[0], &row.unit)) "–" (quantity(row.ci[1], &row.unit))
-                            }
-                            td.n {
-                                @if let Some(ours) = ours { (format!("{:.2}", row.median / ours)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// As long as its part of the longest one.
-fn bar(row: &Row, longest: f64) -> Markup {
-    let part = if longest > 0.0 { 100.0 * row.median / longest } else { 0.0 };
-    let colour = if row.subject.split('/').next() == Some(OURS) { "c0" } else { "c1" };
-    html! {
-        svg.strip viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" {
-            rect class=(colour) x="0" y="0" width=(format!("{part:.3}")) height="10" {}
-        }
-    }
+    let intro = "What waits when a file is not in memory, and what trying first costs when it is.";
+    page("servers", "Servers and async programs", intro, &CASES, std::slice::from_ref(bench))
 }
 
 #[cfg(test)]
