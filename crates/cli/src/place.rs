@@ -75,8 +75,32 @@ enum PlaceCommand {
     Attach {
         /// The node
         name: String,
+        /// Be the far end of `kumiki place lend`, which starts this, by its input and output
+        #[arg(long)]
+        stdio: bool,
         /// How to run `kumiki place relay NAME` where the places are [default: in the node]
-        #[arg(last = true, value_name = "COMMAND")]
+        #[arg(last = true, value_name = "COMMAND", conflicts_with = "stdio")]
+        command: Vec<String>,
+    },
+    /// Have an OS node call places of this machine, until Ctrl-C or until the node ends
+    ///
+    /// Places called NAME.… of processes of this user here are called by processes of the node by the same names, as
+    /// far as their allow-lists have it. Those of another node are among them while `kumiki place attach` has them
+    /// here: so one node calls another one by its host.
+    ///
+    ///   kumiki place attach n1 &
+    ///   kumiki place lend n1 n2
+    ///
+    /// With a COMMAND, `ssh n2 kumiki place attach NAME --stdio` for example, it is whatever that reaches.
+    #[command(verbatim_doc_comment)]
+    Lend {
+        /// What the places' names begin with
+        name: String,
+        /// The node
+        #[arg(required_unless_present = "command")]
+        node: Option<String>,
+        /// How to run `kumiki place attach NAME --stdio` where they are called [default: in the node]
+        #[arg(last = true, value_name = "COMMAND", conflicts_with = "node")]
         command: Vec<String>,
     },
     /// Pass calls of places called NAME.… between their sockets and this command's input and output
@@ -162,7 +186,11 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
         PlaceCommand::Serve { server, allow, host, cpus, memory } => {
             serve(server, allow, host, cpus, memory)
         }
-        PlaceCommand::Attach { name, command } => attach::attach(&name, &command),
+        PlaceCommand::Attach { name, stdio: true, .. } => attach::attach_stdio(&name),
+        PlaceCommand::Attach { name, command, .. } => attach::attach(&name, &command),
+        PlaceCommand::Lend { name, node, command } => {
+            attach::lend(&name, node.as_deref(), &command)
+        }
         PlaceCommand::Relay { name } => attach::relay(&name),
     }
 }

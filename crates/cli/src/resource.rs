@@ -22,9 +22,10 @@ pub(crate) struct Resource {
 
 #[derive(Debug, Subcommand)]
 enum ResourceCommand {
-    /// List what processes of this user have published, and this machine's nodes
+    /// List what processes of this user have published, their places, and this machine's nodes
     ///
-    /// With --nats, the places behind that server and their resources instead.
+    /// Places that are attached here (`kumiki place attach`) are listed with their resources. With --lines,
+    /// those in running nodes, too. With --nats, the places behind that server and their resources instead.
     ///
     /// A process publishes its resources by `Interface::publish`, or in C by
     /// `kumiki_resource_publish`. Exit status 1 if nothing matches.
@@ -34,6 +35,9 @@ enum ResourceCommand {
         /// List resources without a name one by one, too, and ids
         #[arg(long)]
         all: bool,
+        /// Ask running OS nodes for their places, too, by lines in the memory that this machine shares with them
+        #[arg(long, conflicts_with_all = ["url", "pid"])]
+        lines: bool,
         /// Print JSON on standard output: all of them, with their ids
         #[arg(long)]
         json: bool,
@@ -146,16 +150,25 @@ struct Which {
 
 /// Rows of this machine, or of the places behind a server.
 fn look(which: &Which) -> Result<Vec<Row>> {
-    match which.server.nats() {
-        Some(server) => remote::look(&server, &which.pattern),
-        None => row::look(which),
+    if let Some(server) = which.server.nats() {
+        return remote::look(Some(&server), &which.pattern, &[]);
     }
+    let mut rows = row::look(which)?;
+    if which.pid.is_none() {
+        let published: Vec<u32> = rows.iter().filter_map(|row| row.process).collect();
+        rows.extend(remote::look(None, &which.pattern, &published)?);
+    }
+    Ok(rows)
 }
 
 pub(crate) fn run(args: Resource) -> Result<Verdict> {
     match args.command {
-        ResourceCommand::Ls { which, all, json } => {
-            let rows = look(&which)?;
+        ResourceCommand::Ls { which, all, lines, json } => {
+            let mut rows = look(&which)?;
+            if lines {
+                let more = remote::look_by_lines(&which.pattern, &rows)?;
+                rows.extend(more);
+            }
             if json {
                 output::json(&rows)?;
             } else if rows.is_empty() && which.server.nats().is_some() {

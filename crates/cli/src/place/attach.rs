@@ -1,4 +1,4 @@
-//! Places of an OS node, or of whatever a command reaches, as places of this machine.
+//! Places of an OS node, or of whatever a command reaches, as places of this machine, and the other way round.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,16 +21,61 @@ enum Far {
 }
 
 pub(super) fn attach(name: &str, command: &[String]) -> Result<Verdict> {
+    let far = Side { node: Some(name), command, words: relay_of(name) };
+    let near = async |from, to| kumiki_places::attach(name, from, to, say).await;
+    with_far(&far, near).with_context(|| format!("the places of {name} are gone"))
+}
+
+/// Lends places of this machine's processes to those of a node, or of whatever a command reaches.
+pub(super) fn lend(name: &str, node: Option<&str>, command: &[String]) -> Result<Verdict> {
+    let words = ["kumiki", "place", "attach", name, "--stdio"].map(str::to_owned).into();
+    let words = Program { words, beside_root: true, ..Program::default() };
+    let far = Side { node, command, words };
+    let near = async |from, to| kumiki_places::relay(name, None, from, to).await;
+    with_far(&far, near).with_context(|| format!("places of {name} are lent no more"))
+}
+
+/// Attaches by this process' input and output, until they end.
+pub(super) fn attach_stdio(name: &str) -> Result<Verdict> {
+    // Where a node has a root, its programs look for sockets there.
+    agent::go_in()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("starting input and output")?;
+    // Its output is the stream.
+    runtime.block_on(kumiki_places::attach_stdio(name, |news| match news {
+        Attached::There(place) => output::talk(format_args!("+ {place}")),
+        Attached::Gone(place) => output::talk(format_args!("- {place}")),
+        refused @ Attached::Refused { .. } => say(refused),
+    }))?;
+    Ok(Verdict::Fine)
+}
+
+/// What is at the other end of a stream: a program in a node, or a command.
+struct Side<'a> {
+    node: Option<&'a str>,
+    command: &'a [String],
+    words: Program,
+}
+
+/// Starts the far end of a stream, and has this process be the near one, until a person ends it. Its own end is an error.
+fn with_far(
+    side: &Side<'_>,
+    near: impl AsyncFnOnce(
+        tokio::net::unix::OwnedReadHalf,
+        tokio::net::unix::OwnedWriteHalf,
+    ) -> kumiki_places::Result<()>,
+) -> Result<Verdict> {
     let (tell, interrupted) = oneshot::channel();
     let tell = std::sync::Mutex::new(Some(tell));
     interrupt::each(move |_| {
         let tell = tell.lock().ok().and_then(|mut tell| tell.take());
         let _ = tell.map(|tell| tell.send(()));
     })?;
-    let (near, far) = UnixStream::pair().context("making a stream")?;
-    let far = match command.split_first() {
-        None => node(name, far)?,
-        Some((program, words)) => {
+    let (own, far) = UnixStream::pair().context("making a stream")?;
+    let far = match (side.command.split_first(), side.node) {
+        (None, Some(name)) => node(name, side.words.clone(), far)?,
+        (None, None) => bail!("name a node, or a command after --"),
+        (Some((program, words)), _) => {
             let its = || far.try_clone().map(OwnedFd::from).context("making a stream");
             let (input, out) = (its()?, its()?);
             let child = Command::new(program).args(words).stdin(input).stdout(out).spawn();
@@ -41,14 +86,14 @@ pub(super) fn attach(name: &str, command: &[String]) -> Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("starting input and output")?;
     let was_ended = runtime.block_on(async {
-        near.set_nonblocking(true)?;
-        let (from, to) = tokio::net::UnixStream::from_std(near)?.into_split();
+        own.set_nonblocking(true)?;
+        let (from, to) = tokio::net::UnixStream::from_std(own)?.into_split();
         tokio::select! {
-            outcome = kumiki_places::attach(name, from, to, say) => outcome.map(|()| false),
+            outcome = near(from, to) => outcome.map(|()| false),
             // To end is what it was asked for.
             _ = interrupted => Ok(true),
         }
-        .context("attaching places")
+        .context("passing calls of places")
     });
     // Its end of the stream goes with it, and so does what runs at the other one.
     drop(runtime);
@@ -60,8 +105,9 @@ pub(super) fn attach(name: &str, command: &[String]) -> Result<Verdict> {
         // A node that hangs is not waited for: what runs there ends with this process.
         return Ok(Verdict::Fine);
     }
-    end(name, far).with_context(|| format!("the places of {name} are gone"))?;
-    bail!("the places of {name} are gone: what passes their calls there has ended");
+    let words = side.words.words.join(" ");
+    end(&words, far)?;
+    bail!("what passes their calls there has ended");
 }
 
 /// The relay as a program of a node.
@@ -70,10 +116,9 @@ pub(crate) fn relay_of(name: &str) -> Program {
     Program { words, beside_root: true, ..Program::default() }
 }
 
-/// Runs the relay in the node.
-fn node(name: &str, far: UnixStream) -> Result<Far> {
+/// Runs a program in the node.
+fn node(name: &str, program: Program, far: UnixStream) -> Result<Far> {
     let session = Session::open(name)?;
-    let program = relay_of(name);
     let talk = move || {
         let (mut out, mut err) = (&far, io::stderr());
         let mut client =
@@ -85,12 +130,12 @@ fn node(name: &str, far: UnixStream) -> Result<Far> {
 }
 
 /// Waits for the far end, whose stream has ended, and says why it has.
-fn end(name: &str, far: Far) -> Result<()> {
+fn end(words: &str, far: Far) -> Result<()> {
     match far {
         Far::Node(thread) => {
             let ending = thread.join().map_err(|_| anyhow!("the node's thread has panicked"))??;
             if ending != Ending::Exited(0) {
-                bail!("`kumiki place relay {name}` in the node has ended: {ending:?}");
+                bail!("`{words}` in the node has ended: {ending:?}");
             }
         }
         Far::Command(mut child) => {

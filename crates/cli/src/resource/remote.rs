@@ -1,66 +1,123 @@
-//! Resources of places behind a NATS server: listed, made, called, destroyed.
+//! Resources of places of other processes, nodes and machines: listed, made, called, destroyed.
 
 use anyhow::{Context, Result, anyhow};
-use kumiki_node::Lanes;
-use kumiki_places::{Client, Lines, Nats};
-use kumiki_resource::{Name, Pattern};
+use kumiki_node::{Lanes, Node, NodeState};
+use kumiki_places::{Client, Lines, Nats, Seen};
+use kumiki_resource::{Listed, Name, Pattern};
 use serde_json::Value;
 
 use super::row::Row;
 use crate::output;
 use crate::place::{Choose, asking};
 
-/// Places and their resources whose names match. A place that does not answer is said and passed
-/// over.
-pub(super) fn look(server: &Nats, pattern: &str) -> Result<Vec<Row>> {
+/// Places and their resources whose names match, of this user's processes if no server is said. A place that does
+/// not answer is said and passed over; of one whose process is among `published`, whose resources are listed by
+/// its own names, there is the place alone.
+pub(super) fn look(server: Option<&Nats>, pattern: &str, published: &[u32]) -> Result<Vec<Row>> {
     let matches = Pattern::new(pattern)?;
-    asking(Some(server), async |client| {
+    asking(server, async |client| {
         let mut rows = Vec::new();
         let places = client.places().await?;
         // All at the same time: one that does not answer holds up no other.
         let asked = places.into_iter().map(|seen| {
             let client = client.clone();
             async move {
-                let listed = client.ls(&seen.place, "**").await;
+                let is_listed = seen.process.is_some_and(|process| published.contains(&process));
+                let listed =
+                    if is_listed { Ok(vec![]) } else { client.ls(&seen.place, "**").await };
                 (seen, listed)
             }
         });
         for (seen, listed) in futures_util::future::join_all(asked).await {
-            let row = |name: String, id, named, state, calls, bytes| Row {
-                process: None,
-                program: None,
-                machine: Some(seen.place.rsplit_once('.').map_or("", |(host, _)| host).to_owned()),
-                name,
-                id,
-                named,
-                owner: seen.place.clone(),
-                state,
-                calls,
-                bytes,
+            let state = match (&listed, seen.process) {
+                (Ok(_), None) => "serving".to_owned(),
+                (Ok(_), Some(process)) => format!("serving by {process}"),
+                (Err(_), _) => "serving, lists nothing".to_owned(),
             };
-            let state = match &listed {
-                Ok(_) => "serving".to_owned(),
-                Err(_) => "serving, lists nothing".to_owned(),
-            };
-            let name = format!("{}/place/{:016x}", seen.place, seen.life);
-            rows.push(row(name, None, true, state, seen.requests, 0));
+            rows.push(place(&seen, state));
             match listed {
-                Ok(listed) => rows.extend(listed.into_iter().map(|one| {
-                    row(
-                        one.name,
-                        Some(one.id),
-                        one.named,
-                        one.about.state,
-                        one.calls,
-                        one.about.bytes,
-                    )
-                })),
+                Ok(listed) => rows.extend(listed.into_iter().map(|one| of(&seen.place, one))),
                 Err(error) => output::talk(error),
             }
         }
         rows.retain(|row| matches.matches(&row.name));
         Ok(rows)
     })
+}
+
+/// The row of a place.
+fn place(seen: &Seen, state: String) -> Row {
+    Row {
+        process: None,
+        program: None,
+        machine: Some(machine(&seen.place)),
+        name: format!("{}/place/{:016x}", seen.place, seen.life),
+        id: None,
+        named: true,
+        owner: seen.place.clone(),
+        state,
+        calls: seen.requests,
+        bytes: 0,
+    }
+}
+
+/// A place's machine, node or process, by its name.
+fn machine(place: &str) -> String {
+    place.rsplit_once('.').map_or("", |(host, _)| host).to_owned()
+}
+
+/// The row of a place's resource.
+fn of(place: &str, Listed { name, id, named, calls, about, .. }: Listed) -> Row {
+    Row {
+        process: None,
+        program: None,
+        machine: Some(machine(place)),
+        name,
+        id: Some(id),
+        named,
+        owner: place.to_owned(),
+        state: about.state,
+        calls,
+        bytes: about.bytes,
+    }
+}
+
+/// Places in running nodes of this machine, and their resources, by lines in the window. Those that are `known` are
+/// passed over, and a node that has none is said.
+pub(super) fn look_by_lines(pattern: &str, known: &[Row]) -> Result<Vec<Row>> {
+    let matches = Pattern::new(pattern)?;
+    let mut rows = Vec::new();
+    for node in Node::list()?.into_iter().filter(|node| node.state == NodeState::Ready) {
+        let begin = |place: &str| format!("{place}/");
+        let is_known = |place: &str| known.iter().any(|row| row.name.starts_with(&begin(place)));
+        let mut look = || -> Result<()> {
+            let Lanes { stream, window, base, .. } =
+                Lanes::open(&node.name, crate::place::relay_of(&node.name))?;
+            let lines = Lines::open(&node.name, stream, window, base)?;
+            for its in lines.all_places().into_iter().filter(|place| !is_known(place)) {
+                let mut line = lines.line(&its)?;
+                let seen = Seen {
+                    place: its.clone(),
+                    life: line.life(),
+                    version: String::new(),
+                    requests: 0,
+                    busy_ns: 0,
+                    process: None,
+                };
+                rows.push(place(&seen, "by lines".to_owned()));
+                match line.ls("**") {
+                    Ok(listed) => rows.extend(listed.into_iter().map(|one| of(&its, one))),
+                    Err(error) => output::talk(error),
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = look() {
+            output::talk(format_args!("node {}: {error:#}", node.name));
+        }
+    }
+    rows.retain(|row| matches.matches(&row.name));
+    Ok(rows)
 }
 
 /// Makes a resource, and gives its place and its id as text. With `choose`, the name's place is a pattern

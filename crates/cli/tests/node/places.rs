@@ -110,3 +110,64 @@ fn a_node_s_place_is_called_by_a_line_in_the_window_and_every_end_answers_the_ca
     host.ok("kumiki node delete n1 --force");
     host.leave();
 }
+
+#[test]
+#[ignore = "two minutes: `cargo xtask test long`, after a change to places that are lent to nodes"]
+fn a_node_calls_its_host_and_another_node_by_it_and_hears_of_their_ends_at_once() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok(&format!("printf '%s' '{ALLOW}' > allow"));
+    for node in ["n1", "n2"] {
+        host.ok(&format!("kumiki node create {node} --cpus 1 --memory 256M --image deb"));
+        host.ok(&format!("kumiki node start {node} --timeout 120"));
+    }
+    serve(&host);
+    let until =
+        |word: &str, file: &str| format!("until grep -qs '{word}' {file}; do sleep 0.2; done");
+    host.ok(&format!(
+        "rm -f attached lent web weblent; \
+         kumiki place serve --host web --cpus 0 --allow allow > web 2>&1 < /dev/null & echo $! > web.pid; {}; \
+         kumiki place attach n1 > attached 2>&1 < /dev/null & {}; \
+         kumiki place lend n1 n2 > lent 2>&1 < /dev/null & {}; \
+         kumiki place lend web n2 > weblent 2>&1 < /dev/null & {}",
+        until("serving web.core0", "web"),
+        until("+ n1.core0", "attached"),
+        until("+ n1.core0", "lent"),
+        until("+ web.core0", "weblent"),
+    ));
+    // All are listed here: those of this kernel, and of the node by its socket and by its lines.
+    let listed = host.ok("kumiki resource ls --all");
+    for part in ["n1.core0", "counter/hits", "web.core0", "serving by"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    host.ok("kumiki resource create web.core0/counter/all 0");
+    let n2 = |words: &str| format!("kumiki node exec n2 -- kumiki resource {words}");
+    // Both count at both, and each call counts once.
+    for n in 1..=10 {
+        assert_eq!(host.ok(&n2("call n1.core0/counter/hits add 1")), format!("{}\n", 41 + n));
+        assert_eq!(host.ok(&n2("call web.core0/counter/all add 1")), format!("{}\n", 2 * n - 1));
+        let here = host.ok("kumiki resource call web.core0/counter/all add 1");
+        assert_eq!(here, format!("{}\n", 2 * n));
+    }
+    let refused = host.refused(&n2("call web.core0/counter/none get"));
+    assert!(refused.contains("no resource is called"), "{refused}");
+    // A node that is killed answers what another one has under way; then the host's process does.
+    let pends = |place: &str, end: &str| {
+        let long = format!("{place}/process/long");
+        host.ok(&n2(&format!(r#"create {long} '{{"words":["sleep","1000"]}}'"#)));
+        host.ok(&format!(
+            "rm -f pending; {} > pending 2>&1 < /dev/null & \
+             until kumiki resource ls '{long}' --json | grep -q '\"calls\": *1'; do sleep 0.2; done",
+            n2(&format!("call {long} read 60000")),
+        ));
+        host.run(end);
+        host.ok("until grep -q . pending; do sleep 0.1; done");
+        let pending = host.ok("cat pending");
+        assert!(pending.contains("it has gone before it answered"), "not at once: {pending}");
+        let gone = host.refused(&n2(&format!("call {place}/counter/hits get")));
+        assert!(gone.contains("nobody answers"), "{gone}");
+    };
+    pends("n1.core0", "kumiki node kill n1");
+    pends("web.core0", "kill -9 $(cat web.pid)");
+    host.ok("kumiki node delete n1 --force; kumiki node delete n2 --force");
+    host.leave();
+}

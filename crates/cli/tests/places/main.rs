@@ -244,6 +244,11 @@ fn a_process_of_this_machine_is_a_place_without_any_server() {
     let chosen = text(&["resource", "create", "web.*/counter/more", "1", "--choose", "any"]);
     assert!(chosen.starts_with(&format!("web.core{cpu} 0x")), "{chosen}");
     assert_eq!(text(&["run", &format!("web.core{cpu}"), "--", "echo", "hello"]), "hello\n");
+    // Its process lists what it has itself, and the place is listed beside.
+    let listed = text(&["resource", "ls"]);
+    assert_eq!(listed.matches("counter/hits").count(), 1, "{listed}");
+    let by = format!("serving by {}", serving.0.id());
+    assert!(listed.contains("place/") && listed.contains(&by), "{listed}");
     text(&["resource", "delete", &hits]);
     assert_eq!(serving.end(), Some(0));
     let gone = here(&["resource", "call", &hits, "add"]).assert().code(2).get_output().clone();
@@ -285,6 +290,24 @@ fn places_that_a_command_reaches_are_called_here_and_go_with_it() {
     here(&["create", &hits, "41"]).assert().success();
     here(&["call", &hits, "add", "1"]).assert().success().stdout("42\n");
     here(&["create", "box.*/counter/x", "1", "--choose", "least-loaded"]).assert().success();
+    let listed = here(&["ls"]).assert().success().get_output().stdout.clone();
+    let listed = String::from_utf8(listed).unwrap();
+    for part in ["box\n", &format!("  {place}\n"), "counter/hits", "serving by"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    // Lent on to a third, as one node calls another by its host.
+    let third = runtime("third");
+    let there = format!("XDG_RUNTIME_DIR={third}");
+    let args = ["place", "lend", "box", "--", "env", &there, kumiki, "place", "attach", "box"];
+    let mut lend = start(&near, &[&args[..], &["--stdio"]].concat());
+    let mut said = BufReader::new(lend.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().unwrap(), format!("kumiki: + {place}"));
+    let from_third = |args: &[&str]| {
+        let mut command = home.kumiki(&[&["resource"], args].concat());
+        command.env("XDG_RUNTIME_DIR", &third);
+        command
+    };
+    from_third(&["call", &hits, "add", "1"]).assert().success().stdout("43\n");
     // A person watches at the socket, too.
     let mut watch = start(&near, &["resource", "watch", &place, "**/counter/*"]);
     let mut news = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -293,6 +316,9 @@ fn places_that_a_command_reaches_are_called_here_and_go_with_it() {
     assert_eq!(news.next().unwrap(), format!("+ {place}/counter/more"));
     assert_eq!(serving.end(), Some(0));
     assert_eq!(lines.next().unwrap(), format!("- {place}"));
+    assert_eq!(said.next().unwrap(), format!("kumiki: - {place}"));
+    from_third(&["call", &hits, "add"]).assert().code(2);
+    assert_eq!(Serving(lend).end(), Some(0));
     assert!(news.next().unwrap().contains("is gone"));
     assert_eq!(watch.wait().unwrap().code(), Some(1));
     here(&["call", &hits, "add"]).assert().code(2);
