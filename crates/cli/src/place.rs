@@ -94,7 +94,7 @@ enum PlaceCommand {
     /// With a COMMAND, `ssh n2 kumiki place attach NAME --stdio` for example, it is whatever that reaches.
     #[command(verbatim_doc_comment)]
     Lend {
-        /// What the places' names begin with
+        /// Beginning of the places' names, up to a dot
         name: String,
         /// The node
         #[arg(required_unless_present = "command")]

@@ -74,7 +74,7 @@ pub(crate) enum Word {
     Closed { at: u64 },
 }
 
-/// What a request on a line is.
+/// Kinds of requests on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
     /// An [`Operation`](crate::wire::Operation).
@@ -90,7 +90,7 @@ const BIND: u8 = 5;
 const CALL: u8 = 6;
 
 impl Head {
-    /// What stands beside a request's bytes: number (32 bits), what it is (8), form of the word (8), nothing.
+    /// The word beside a request's bytes: number (32 bits), kind (8), form of the word (8), nothing.
     #[inline(always)]
     pub(crate) fn to_word(self) -> u64 {
         let (what, number, form) = match self {
@@ -117,7 +117,7 @@ impl Head {
     }
 }
 
-/// What stands beside an answer's bytes: the form of its word, or 0.
+/// The word beside an answer's bytes: the form of its word, or 0.
 #[inline(always)]
 pub(crate) fn given(form: Option<Form>) -> u64 {
     form.map_or(0, |form| form as u64)

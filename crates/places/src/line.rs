@@ -39,7 +39,7 @@ const LOOKS: u32 = 64;
 /// For so long at a time a caller sleeps, should a word that wakes it be lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What has come: whether it was done, and what it gives, or why not.
+/// An answer: whether it was done, and what it gives, or why not.
 type Came = (Answered, Message);
 
 /// A line to one place of another kernel. It has one call at a time, of a thread that waits for its answer: calls

@@ -16,7 +16,7 @@ const MOST_TEXT: usize = 1024;
 #[derive(Default)]
 pub(crate) struct Bindings(Vec<Option<(Id, Quick)>>);
 
-/// What a request is answered with.
+/// An answer to a request.
 pub(crate) enum Given {
     Scalar(Scalar),
     /// It is in the reply.
@@ -152,7 +152,7 @@ impl Bindings {
     }
 }
 
-/// What a part has given that is no word, if the line has room for it.
+/// Gives what a part has given that is no word, if the line has room for it.
 #[inline(never)]
 fn longer(line: &Server<Lane>, longer: &mut Longer) -> Result<Given, Refusal> {
     if let Some(refusal) = longer.refusal.take() {

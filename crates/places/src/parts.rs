@@ -39,7 +39,7 @@ pub(crate) struct Quick {
     pub(crate) by_bytes: fn(&Interface, Id, &[u8], &mut Longer) -> Option<Scalar>,
 }
 
-/// What is no word: MessagePack, or why a part has not run.
+/// An answer that is no word: MessagePack, or why a part has not run.
 #[derive(Default)]
 pub(crate) struct Longer {
     pub(crate) reply: Vec<u8>,

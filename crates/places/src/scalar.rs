@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, Error as _, Unexpected, Visitor};
 use serde::{Deserializer, Serialize, Serializer, ser};
 
-/// What a scalar's word is.
+/// Types of a scalar's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Form {
@@ -60,7 +60,7 @@ impl Scalar {
         T::deserialize(self)
     }
 
-    /// What it says, for messages to people.
+    /// Its value, for messages to people.
     fn unexpected(self) -> Unexpected<'static> {
         match self.form {
             Form::Nothing => Unexpected::Unit,
@@ -106,7 +106,7 @@ macro_rules! typed {
 }
 
 impl Scalar {
-    /// Of a form that its reader does not write.
+    /// Reads one of a form that its reader does not write.
     #[cold]
     #[inline(never)]
     fn other<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
@@ -322,7 +322,7 @@ mod tests {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Empty;
 
-    /// What has a scalar is read from it as from MessagePack, as its own type and as others.
+    /// Reads a value from its scalar as from MessagePack, as its own type and as others.
     fn both<T: Serialize, U: DeserializeOwned + PartialEq + fmt::Debug>(value: T) -> Option<U> {
         let scalar = Scalar::of(&value).expect("one word");
         let packed = crate::wire::named(&value).unwrap();

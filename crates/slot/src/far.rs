@@ -96,7 +96,7 @@ impl Alleged {
 /// copies: nobody changes them any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What the other side says beside its bytes.
+    /// The other side's word beside its bytes.
     pub head: u64,
     /// The first eight bytes, little end first; of a message that has less, anything.
     pub word: u64,
@@ -181,7 +181,7 @@ impl<M: AsRef<[AtomicU64]>> Line<M> {
         (now != own).then_some(Alleged(now))
     }
 
-    /// What came with a status of this length.
+    /// The message of a status of this length.
     #[inline(always)]
     fn message(&self, length: usize) -> Message {
         let [head, word] = [HEAD, BYTES].map(|at| self.first()[at].load(Ordering::Relaxed));

@@ -15,7 +15,7 @@ use crate::failure::{Failure, answer};
 /// `struct kumiki_resource_answer`.
 pub struct ResourceAnswer(Answer<()>);
 
-/// What the owner is to do with its object.
+/// A call of C's function by the owner of the object.
 ///
 /// # Safety
 /// `function` may be called once by the owner with the object and `argument`, whenever that is.

@@ -50,7 +50,7 @@ pub(super) fn attach_stdio(name: &str) -> Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// What is at the other end of a stream: a program in a node, or a command.
+/// Other end of a stream: a program in a node, or a command.
 struct Side<'a> {
     node: Option<&'a str>,
     command: &'a [String],
