@@ -118,8 +118,9 @@ static int perform(struct handle *handle, unsigned int request, union argument *
 		return error ?: holding_start(holding, request == OSNODE_IOC_LEND);
 	case OSNODE_IOC_STOP:
 		return error ?: holding_stop(holding);
+	case OSNODE_IOC_MEMORY_BACK:
 	case OSNODE_IOC_RELEASE:
-		return error ?: holding_release(handle);
+		return error ?: holding_release(handle, request == OSNODE_IOC_MEMORY_BACK);
 	default:
 		return -ENOTTY;
 	}
@@ -148,19 +149,10 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 	return error;
 }
 
-/* Who is handed a node's memory by this descriptor asks where it ends before mapping it. */
+/* Who is handed a node's memory by this descriptor asks where the file ends before mapping it: with all addresses. */
 static loff_t device_llseek(struct file *file, loff_t offset, int whence)
 {
-	struct handle *handle = file->private_data;
-	loff_t end = 0;
-	unsigned int n;
-
-	mutex_lock(&osnode_lock);
-	for (n = 0; handle->holding && n < handle->holding->pieces; n++)
-		end = max_t(loff_t, end, handle->holding->piece[n].address +
-					 handle->holding->piece[n].bytes);
-	mutex_unlock(&osnode_lock);
-	return fixed_size_llseek(file, offset, whence, end);
+	return fixed_size_llseek(file, offset, whence, 1LL << boot_cpu_data.x86_phys_bits);
 }
 
 static const struct file_operations operations = {

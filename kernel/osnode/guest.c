@@ -259,6 +259,13 @@ static int __init guest_init(void)
 {
 	int error, n;
 
+	/* As the host's module and all others have it. */
+	BUILD_BUG_ON(offsetof(struct osnode_window, stamp_sipi) != 0x40);
+	BUILD_BUG_ON(offsetof(struct osnode_window, apic_ids) != 0x180);
+	BUILD_BUG_ON(offsetof(struct osnode_window, channels) != 0x1000);
+	BUILD_BUG_ON(sizeof(struct osnode_channel) != 512);
+	BUILD_BUG_ON(sizeof(struct osnode_bus) != 0x1000);
+	BUILD_BUG_ON(sizeof(struct osnode_slot) != 0x1000);
 	window = memremap(window_address, OSNODE_WINDOW_BYTES, MEMREMAP_WB);
 	if (!window)
 		return -ENXIO;

@@ -75,12 +75,6 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	struct holding *holding;
 	int error;
 
-	BUILD_BUG_ON(offsetof(struct osnode_window, stamp_sipi) != 0x40);
-	BUILD_BUG_ON(offsetof(struct osnode_window, apic_ids) != 0x180);
-	BUILD_BUG_ON(offsetof(struct osnode_window, channels) != 0x1000);
-	BUILD_BUG_ON(sizeof(struct osnode_channel) != 512);
-	BUILD_BUG_ON(sizeof(struct osnode_bus) != 0x1000);
-	BUILD_BUG_ON(sizeof(struct osnode_slot) != 0x1000);
 	if (!good_name(create->name) || create->reserved)
 		return -EINVAL;
 	if (create->kind != OSNODE_NODE && create->kind != OSNODE_IMAGE)
@@ -275,20 +269,23 @@ static void give_back(struct holding *holding)
 	/* Waits for who reads its files; its name is free then. */
 	kobject_del(&holding->kobj);
 	list_del_rcu(&holding->list);
-	/* A cpu in a bell may still look at its window. */
-	synchronize_rcu();
-	pci_each(holding, PCI_LET_GO);
 	cpu_free(holding);
 	memory_free(holding);
 	kobject_put(&holding->kobj);
 }
 
-int holding_release(struct handle *handle)
+int holding_release(struct handle *handle, bool memory_alone)
 {
 	struct holding *holding = handle->holding;
 
 	if (holding->state == RUNNING || holding->attached > 1 || atomic_read(&holding->mapped))
 		return -EBUSY;
+	if (memory_alone && holding->kind != OSNODE_NODE)
+		return -EINVAL;
+	if (memory_alone) {
+		memory_free(holding);
+		return 0;
+	}
 	give_back(holding);
 	handle->holding = NULL;
 	return 0;

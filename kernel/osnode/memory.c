@@ -24,9 +24,8 @@
 
 static unsigned long image_limit_mb;
 module_param(image_limit_mb, ulong, 0644);
-MODULE_PARM_DESC(image_limit_mb, "all images together take at most so many MiB; 0: what is free");
+MODULE_PARM_DESC(image_limit_mb, "kumiki gives all images together at most so many MiB; 0: what is free");
 
-static u64 image_bytes; /* under osnode_lock, as what it sums up */
 static unsigned long alloc_range;
 static unsigned long real_mode; /* physical; 0: unknown */
 
@@ -182,16 +181,11 @@ int memory_add(struct holding *holding, struct osnode_memory *memory)
 		return -EBUSY;
 	if (holding->pieces == OSNODE_PIECES)
 		return -ENOSPC;
-	if (holding->kind == OSNODE_IMAGE && image_limit_mb &&
-	    image_bytes + memory->bytes > (u64)image_limit_mb << 20)
-		return -EDQUOT;
 	error = memory->address ? claim(memory->address, memory->bytes) : allocate(memory);
 	if (error)
 		return error;
 	holding->piece[holding->pieces] = (struct piece){ memory->address, memory->bytes };
 	smp_store_release(&holding->pieces, holding->pieces + 1);
-	if (holding->kind == OSNODE_IMAGE)
-		image_bytes += memory->bytes;
 	return 0;
 }
 
@@ -209,14 +203,18 @@ static bool is_linked(struct holding *holding)
 
 void memory_free(struct holding *holding)
 {
+	struct osnode_window *window = holding->window;
+
+	/* Who may still look there, or write: a cpu in a bell, a reader of its word, functions. */
+	WRITE_ONCE(holding->window, NULL);
+	synchronize_rcu();
+	pci_each(holding, PCI_LET_GO);
 	if (is_linked(holding))
 		return;
-	memunmap(holding->window);
+	memunmap(window);
 	while (holding->pieces) {
 		struct piece *piece = &holding->piece[--holding->pieces];
 
-		if (holding->kind == OSNODE_IMAGE)
-			image_bytes -= piece->bytes;
 		if (xa_load(&claimed, piece->address / OSNODE_PIECE_UNIT))
 			unclaim(piece->address, piece->address + piece->bytes);
 		else
@@ -321,14 +319,6 @@ static int map_pages(struct vm_area_struct *vma)
 	return error;
 }
 
-/* Memory that was kept from this kernel, or is off line, has no pages that it knows. */
-static int map(struct handle *handle, struct vm_area_struct *vma, phys_addr_t from, size_t length)
-{
-	if (handle->mode == OSNODE_SERVE && !xa_load(&claimed, from / OSNODE_PIECE_UNIT))
-		return map_pages(vma);
-	return remap_pfn_range(vma, vma->vm_start, vma->vm_pgoff, length, vma->vm_page_prot);
-}
-
 int memory_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct handle *handle = file->private_data;
@@ -341,8 +331,11 @@ int memory_mmap(struct file *file, struct vm_area_struct *vma)
 	mutex_lock(&osnode_lock);
 	/* A shared mapping of a descriptor open for reading can't be made writable. */
 	error = may_map(handle, from, length, vma->vm_flags & VM_MAYWRITE);
+	/* Memory that was kept from this kernel, or is off line, has no pages that it knows. */
 	if (!error)
-		error = map(handle, vma, from, length);
+		error = handle->mode == OSNODE_SERVE && !xa_load(&claimed, from / OSNODE_PIECE_UNIT) ?
+			map_pages(vma) :
+			remap_pfn_range(vma, vma->vm_start, vma->vm_pgoff, length, vma->vm_page_prot);
 	if (!error) {
 		vma->vm_private_data = handle->holding;
 		vma->vm_ops = &mapping_operations;

@@ -32,7 +32,7 @@ struct holding {
 	atomic_t mapped; /* mappings, of any descriptor; from 0 to 1 under the lock */
 	unsigned int channels; /* bit n: a descriptor has channel n */
 	phys_addr_t slice;
-	struct osnode_window *window; /* of a node with memory: the end of its first piece; from its first start on */
+	struct osnode_window *window; /* of a node with memory: the end of its first piece; from its first start on; read under RCU */
 	unsigned int pieces;
 	struct piece piece[OSNODE_PIECES];
 	unsigned int cpus;
@@ -69,7 +69,7 @@ int holding_seal(struct holding *holding);
 int holding_link(struct holding *holding, const char *name);
 int holding_start(struct holding *holding, bool lend);
 int holding_stop(struct holding *holding);
-int holding_release(struct handle *handle);
+int holding_release(struct handle *handle, bool memory_alone);
 void holdings_free(void);
 
 extern struct notifier_block memory_guard;
@@ -96,10 +96,14 @@ struct holding *device_serves(struct file *file);
 void pci_init(void);
 void pci_by_memory(bool yes);
 int pci_take(struct holding *holding, struct osnode_pci *wanted);
-/* Bus mastering ends; with it what was under way; and whose it is. */
+/* Bus mastering ends; with it what was under way; and whose it is, with what its DMA reaches. */
 enum pci_what { PCI_SILENCE, PCI_RESET, PCI_LET_GO };
 void pci_each(struct holding *holding, enum pci_what what);
 extern struct pci_driver pci_functions;
+
+/* Of osnode-iommu.ko: DMA of a device reaches a node's memory alone; NULL: what this kernel lets it. */
+struct iommu_domain;
+int osnode_confine(struct device *device, struct iommu_domain **reach, const struct holding *holding);
 
 int tree_init(struct kobject *parent);
 void tree_exit(void);

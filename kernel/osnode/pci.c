@@ -48,6 +48,8 @@ struct function {
 	struct pci_dev *device;
 	struct pci_saved_state *fresh; /* its configuration as it was taken */
 	struct holding *holding;
+	typeof(&osnode_confine) confine; /* NULL: its DMA is not confined */
+	struct iommu_domain *reach;
 };
 
 static DEFINE_MUTEX(functions_lock);
@@ -97,6 +99,24 @@ static int function_probe(struct pci_dev *device, const struct pci_device_id *id
 	return 0;
 }
 
+/* Whose it is from here on, and with `confined` all that its DMA reaches. */
+static int give(struct function *function, struct holding *holding, bool confined)
+{
+	struct device *device = &function->device->dev;
+	int error = 0;
+
+	/* In a module of its own, which stays as long as something is confined. */
+	if (function->confine) {
+		function->confine(device, &function->reach, NULL);
+		symbol_put(osnode_confine);
+	}
+	function->confine = confined ? symbol_request(osnode_confine) : NULL;
+	if (confined)
+		error = function->confine ? function->confine(device, &function->reach, holding) : -ENOPKG;
+	function->holding = error ? NULL : holding;
+	return error;
+}
+
 /* Also of one that a running node has: it goes on without. */
 static void function_remove(struct pci_dev *device)
 {
@@ -105,6 +125,7 @@ static void function_remove(struct pci_dev *device)
 	mutex_lock(&functions_lock);
 	list_del(&function->list);
 	reset(function);
+	give(function, NULL, false);
 	mutex_unlock(&functions_lock);
 	kfree(function->fresh);
 }
@@ -129,9 +150,8 @@ int pci_take(struct holding *holding, struct osnode_pci *wanted)
 		if (pci_domain_nr(function->device->bus) != wanted->segment ||
 		    pci_dev_id(function->device) != wanted->function)
 			continue;
-		error = function->holding && function->holding != holding ? -EBUSY : 0;
-		if (!error)
-			function->holding = wanted->give_back ? NULL : holding;
+		error = function->holding && function->holding != holding ? -EBUSY :
+			give(function, wanted->give_back ? NULL : holding, wanted->confine);
 	}
 	mutex_unlock(&functions_lock);
 	return error;
@@ -149,7 +169,7 @@ void pci_each(struct holding *holding, enum pci_what what)
 			pci_err(function->device, "was not reset\n");
 		pci_clear_master(function->device);
 		if (what == PCI_LET_GO)
-			function->holding = NULL;
+			give(function, NULL, false);
 	}
 	mutex_unlock(&functions_lock);
 }

@@ -65,9 +65,14 @@ static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attribute
 
 static ssize_t word_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
 {
-	struct osnode_window *window = smp_load_acquire(&of(kobj)->window);
+	struct osnode_window *window;
+	u32 word;
 
-	return sysfs_emit(to, "%u\n", window ? READ_ONCE(window->state) : OSNODE_SILENT);
+	rcu_read_lock();
+	window = smp_load_acquire(&of(kobj)->window);
+	word = window ? READ_ONCE(window->state) : OSNODE_SILENT;
+	rcu_read_unlock();
+	return sysfs_emit(to, "%u\n", word);
 }
 
 static struct kobj_attribute memory = __ATTR_RO(memory);
@@ -97,21 +102,12 @@ static ssize_t slices_free_show(struct kobject *kobj, struct kobj_attribute *att
 
 static struct kobj_attribute slices = __ATTR(slices_free, 0444, slices_free_show, NULL);
 
-static struct attribute *attributes[] = {
-	&memory.attr, &cpus.attr, &slice.attr, &owner.attr, &state.attr, &word.attr, NULL,
+/* Of an image, which has no cpus, no slice and says nothing, the last three are empty or 0. */
+static struct attribute *holding_attrs[] = {
+	&memory.attr, &owner.attr, &state.attr, &cpus.attr, &slice.attr, &word.attr, NULL,
 };
 
-/* An image has no cpus, no slice and says nothing. */
-static umode_t visible(struct kobject *kobj, struct attribute *attribute, int n)
-{
-	bool common = attribute == &memory.attr || attribute == &owner.attr ||
-		      attribute == &state.attr;
-
-	return common || of(kobj)->kind == OSNODE_NODE ? attribute->mode : 0;
-}
-
-static const struct attribute_group group = { .attrs = attributes, .is_visible = visible };
-static const struct attribute_group *groups[] = { &group, NULL };
+ATTRIBUTE_GROUPS(holding);
 
 static void release(struct kobject *kobj)
 {
@@ -121,7 +117,7 @@ static void release(struct kobject *kobj)
 static const struct kobj_type holding_type = {
 	.release = release,
 	.sysfs_ops = &kobj_sysfs_ops,
-	.default_groups = groups,
+	.default_groups = holding_groups,
 };
 
 /* On failure the holding is freed. */

@@ -51,8 +51,8 @@ struct osnode_attach {
 struct osnode_memory { /* one more contiguous piece */
 	__u64 bytes;
 	__u32 numa_node, reserved;
-	/* In: 0, or RAM in nobody's use, else -EBUSY. Out: offset for mmap(2); lseek(2) knows
-	   where the last piece ends. */
+	/* In: 0, or RAM in nobody's use, else -EBUSY. Out: offset for mmap(2); by lseek(2) the
+	   file ends where all addresses do. */
 	__u64 address;
 };
 /* One more cpu, which must be offline, else -EBUSY; the first starts first. apic_id: out. */
@@ -62,12 +62,13 @@ struct osnode_link { __u8 name[OSNODE_NAME_BYTES]; };
 
 /*
  * A PCI function that is bound to the driver kumiki-osnode, for a node that does not run; again:
- * still its own. -ENODEV: it is not bound; -EBUSY: another node's. It is reset at each STOP, and
- * RELEASE lets go of it.
+ * still its own. Confined, its DMA reaches the pieces that the node has now and nothing else, by the
+ * host's IOMMU. -ENODEV: it is not bound; -EBUSY: another node's; -ENOPKG: osnode-iommu.ko is not
+ * loaded, -EOPNOTSUPP: no IOMMU is before it. It is reset at each STOP; RELEASE and MEMORY_BACK let go.
  */
 struct osnode_pci {
 	__u32 segment, function; /* bus in bits 8 to 15, then 5 bits of device, 3 of function */
-	__u32 give_back, reserved; /* give_back: 1, or 0 to take it */
+	__u32 give_back, confine; /* give_back: 1, or 0 to take it; confine: 1 or 0 */
 };
 
 #define OSNODE_IOC_TYPE 0xbe
@@ -86,6 +87,8 @@ struct osnode_pci {
 #define OSNODE_IOC_LEND _IO(OSNODE_IOC_TYPE, 11) /* as START; another node sends INIT and SIPI */
 #define OSNODE_IOC_PCI _IOW(OSNODE_IOC_TYPE, 15, struct osnode_pci)
 #define OSNODE_IOC_CPUS_BACK _IO(OSNODE_IOC_TYPE, 16) /* to the host, online; -EBUSY: runs */
+/* A node's memory alone, as by RELEASE: name, slice and cpus are its own still */
+#define OSNODE_IOC_MEMORY_BACK _IO(OSNODE_IOC_TYPE, 20)
 
 /*
  * Doorbells: read(2) of 8 bytes waits for one and gives how many since the last, a __u64;

@@ -94,7 +94,7 @@ fn of_idle(node: &Node) -> Result<f64> {
     let (stop, asleep) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
     let (until, times) = (Arc::clone(&stop), Arc::clone(&asleep));
     let watching = thread::spawn(move || {
-        kumiki_node::idle(NODE, QUIET, &until, |what, _| {
+        kumiki_node::idle(NODE, QUIET, None, &until, |what, _| {
             if what == "asleep" {
                 times.fetch_add(1, Ordering::Relaxed);
             }

@@ -182,9 +182,9 @@ fn stop() -> Result<Arc<AtomicBool>> {
 }
 
 /// Has a node sleep whenever nobody uses it, until a signal comes.
-pub(crate) fn idle(name: &str, after: Duration) -> Result<()> {
+pub(crate) fn idle(name: &str, after: Duration, file: Option<&Path>) -> Result<()> {
     let stop = stop()?;
-    Ok(kumiki_node::idle(name, after, &stop, |what, took| {
+    Ok(kumiki_node::idle(name, after, file, &stop, |what, took| {
         output::talk(format_args!("node {name}: {what}, {:.0} ms", took.as_secs_f64() * 1e3));
     })?)
 }

@@ -16,7 +16,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::agent::Role;
 use kumiki_node::{
     Cpus, KernelForm, Lent, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec, Stages,
-    Usage, is_node,
+    Usage, default_file, is_node,
 };
 use kumiki_report::format;
 
@@ -154,11 +154,18 @@ enum NodeCommand {
     /// address, or a command such as `kumiki node exec`, wakes it. Frames at its cards, talks by
     /// commands, and a tenth of its processors' time say that somebody uses it. What sleeps when
     /// this ends is woken by commands alone.
+    ///
+    /// With --file its memory goes back to this machine, too: it is written to a file, with
+    /// passwords and keys in it, and read from there when somebody asks. Memory of --memory-from
+    /// offline or boot only, which can be had again at its address.
     Idle {
         name: String,
         /// So long, e.g. 5m or 30s
         #[arg(long, value_parser = duration, default_value = "5m", value_name = "TIME")]
         after: Duration,
+        /// Sleep in this file [default: /var/lib/kumiki/NAME.asleep]
+        #[arg(long, value_name = "FILE", num_args = 0..=1)]
+        file: Option<Option<PathBuf>>,
     },
     /// Leave starting a node to another node
     ///
@@ -411,7 +418,10 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 ));
             }
         }
-        NodeCommand::Idle { name, after } => machine::idle(&name, after)?,
+        NodeCommand::Idle { name, after, file } => {
+            let file = file.map(|file| file.unwrap_or_else(|| default_file(&name)));
+            machine::idle(&name, after, file.as_deref())?;
+        }
         NodeCommand::Exec(exec) => return exec::exec(exec),
         NodeCommand::Console { name } => return exec::console(&name),
         NodeCommand::Logs { name, follow: true } => {

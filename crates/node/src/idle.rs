@@ -4,9 +4,12 @@
 //!   quiet for so long -> its kernel sleeps in its memory, its cpus go back to the host
 //!   a frame for it at a TAP (waits there), or a command (by a socket) -> cpus, SIPI, it goes on
 //! ```
+//!
+//! With a file its memory goes to the host as well, and comes back before its cpus.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -17,6 +20,7 @@ use rustix::net::{SocketFlags, accept_with};
 use crate::devices::{Addressing, Assigned, DeviceSpec, mac_bytes};
 use crate::host::device::Device;
 use crate::host::record;
+use crate::host::stowed::{Stowed, record_of};
 use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::serve::knock::{connected, listening};
@@ -25,29 +29,41 @@ use crate::serve::pass::{Answer, limit, receive, send};
 use crate::serve::{self, wakes};
 use crate::{Error, ErrorKind, Node, Refusal, Result, Usage, runtime};
 
+/// Nodes that sleep in files: as long as the machine is not restarted.
+const FOLDER: &str = "/var/lib/kumiki";
 /// Between two looks at a node that is awake, and at whether this is to end.
 const LOOK: Duration = Duration::from_millis(500);
 /// A node that computes more than this share of its processors' time is not idle.
 const BUSY: f64 = 0.1;
-/// How long a command waits for a node that wakes: its devices have five seconds of it.
-const WAKE_LIMIT: Duration = Duration::from_secs(60);
+/// How long a command waits for a node that wakes, or falls asleep just now: its memory may have
+/// to be written to a file, and to come back.
+const WAKE_LIMIT: Duration = Duration::from_secs(600);
+/// Before a node is tried again whose memory was not to be had.
+const AGAIN: Duration = Duration::from_secs(5);
 /// How long a command may take to say what it wants.
 const CLIENT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Where commands ask for a node that sleeps.
-fn place(name: &str) -> Result<std::path::PathBuf> {
+fn place(name: &str) -> Result<PathBuf> {
     runtime::file(&format!("{name}.idle"))
+}
+
+/// Where a node sleeps of which nobody has said where.
+pub fn default_file(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(format!("{name}.asleep"))
 }
 
 /// Wakes a node that sleeps because nobody asked for it; one that is awake or at rest stays so.
 ///
 /// # Errors
-/// There is no such node, or it does not sleep in its memory any more.
+/// There is no such node, it does not sleep in its memory any more, or its memory is not to be had.
 pub fn wake_if_idle(name: &str) -> Result<()> {
     if !is_asleep(name)? || asked_to_wake(name)? {
         return Ok(());
     }
-    Node::find(name)?.wake(Vec::new())
+    let node = Node::find(name)?;
+    node.fetch()?;
+    node.wake(Vec::new())
 }
 
 /// Has who watches a node wake it; `false` if nobody does.
@@ -63,15 +79,23 @@ fn asked_to_wake(name: &str) -> Result<bool> {
 }
 
 /// Puts a node to sleep whenever nobody has asked for it for so long, and wakes it for a frame to
-/// its address or a command, until `stop`. `told` hears of both, with how long it took. A node that
-/// sleeps when this ends is woken by commands alone.
+/// its address or a command, until `stop`. With a file it sleeps there, and its memory is the
+/// host's. `told` hears of all that, with how long it took. A node that sleeps when this ends is
+/// woken by commands alone.
 pub fn idle(
     name: &str,
     after: Duration,
+    file: Option<&Path>,
     stop: &AtomicBool,
     told: impl Fn(&str, Duration),
 ) -> Result<()> {
     let node = Node::find(name)?;
+    // Whoever wakes it may be elsewhere.
+    let file = file.map(|file| path::absolute(file).map_err(|error| Error::file(file, error)));
+    let file = file.transpose()?;
+    if file.is_some() && !is_asleep(name)? {
+        node.may_be_stowed()?;
+    }
     let place = place(name)?;
     let commands = listening(&place)?.ok_or_else(|| {
         Error::refused(ErrorKind::Running, format!("kumiki node idle {name} runs already"))
@@ -90,9 +114,21 @@ pub fn idle(
                     taps
                 }
             };
+            // What comes meanwhile waits.
+            if let Some(file) = &file {
+                into_file(&node, file, &told)?;
+            }
             let Some(first) = asked(&taps, &commands, stop)? else { break };
-            all_frames(&taps)?;
             let begin = Instant::now();
+            let fetched = node.fetch();
+            if let Err(error) = &fetched {
+                told(&format!("not awake: {error}"), begin.elapsed());
+                answer(first, &commands, &fetched);
+                held = Some(taps);
+                pause(AGAIN, stop);
+                continue;
+            }
+            all_frames(&taps)?;
             let woken = node.wake(taps);
             answer(first, &commands, &woken);
             woken?;
@@ -135,6 +171,26 @@ pub fn idle(
     Ok(())
 }
 
+/// Has a node that sleeps in its memory sleep in a file; if it cannot, it stays where it is.
+fn into_file(node: &Node, file: &Path, told: impl Fn(&str, Duration)) -> Result<()> {
+    if Stowed::of(node.name())?.is_some() {
+        return Ok(());
+    }
+    let begin = Instant::now();
+    match node.stow(file) {
+        Ok(bytes) => told(&format!("in {}, {bytes} bytes", file.display()), begin.elapsed()),
+        Err(error) => told(&format!("its memory stays: {error}"), begin.elapsed()),
+    }
+    Ok(())
+}
+
+fn pause(time: Duration, stop: &AtomicBool) {
+    let begin = Instant::now();
+    while begin.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        thread::sleep(LOOK);
+    }
+}
+
 /// Signs of somebody who uses a node: frames at its cards, and talks.
 #[derive(Debug, PartialEq, Eq)]
 struct Sign {
@@ -161,11 +217,11 @@ fn is_busy(name: &str, since: &Quiet) -> Result<bool> {
 
 fn is_asleep(name: &str) -> Result<bool> {
     let entry = sysfs::one(Holding::Node, name)?;
-    if entry.runs() || entry.pieces.is_empty() {
+    if entry.runs() {
         return Ok(false);
     }
     let device = Device::read(Holding::Node, name)?;
-    Ok(record::window(&device, &entry, false)?.1.is_some_and(|record| record.idle))
+    Ok(record_of(&device, &entry)?.is_some_and(|record| record.idle))
 }
 
 /// None: it does not answer, or somebody talks to it just now.

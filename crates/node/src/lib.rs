@@ -69,7 +69,7 @@ pub use host::pci::Function;
 pub use host::record::Record;
 pub use host::reservation::Reservation;
 pub use host::spec::{Cpus, MemorySource, Spec};
-pub use idle::{idle, wake_if_idle};
+pub use idle::{default_file, idle, wake_if_idle};
 pub use image::files::Files;
 pub use image::initramfs::Base;
 pub use image::root::RootOf;

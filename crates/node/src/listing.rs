@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::host::device::Device;
 use crate::host::record::{self, Record};
+use crate::host::stowed::{Stowed, record_of};
 use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::service::{self, ServiceState};
@@ -73,18 +74,22 @@ pub(crate) type Recorded = (NodeInfo, Option<Record>, Vec<u64>);
 pub(crate) fn records() -> Result<Vec<Recorded>> {
     sysfs::each(Holding::Node, |entry| {
         let (info, record) = look(entry)?;
-        Ok((info, record, entry.pieces.iter().map(|piece| piece.bytes).collect()))
+        // Of one that sleeps in a file, what it will have.
+        let stowed = Stowed::of(&entry.name)?.filter(|_| !entry.runs());
+        let pieces = stowed.map_or_else(|| entry.pieces.clone(), |stowed| stowed.pieces);
+        Ok((info, record, pieces.iter().map(|piece| piece.bytes).collect()))
     })
 }
 
 fn look(entry: &sysfs::Status) -> Result<(NodeInfo, Option<Record>)> {
     let device = Device::read(Holding::Node, &entry.name)?;
-    let (mut message, mut record, mut is_lent) = (None, None, false);
-    if !entry.pieces.is_empty() {
-        let window;
-        (window, record) = record::window(&device, entry, false)?;
-        is_lent = entry.state == "running" && window.is_lent();
-        message = (meaning(entry.word) == "panic").then(|| window.message());
+    let record = record_of(&device, entry)?;
+    let (mut message, mut is_lent) = (None, false);
+    let panicked = meaning(entry.word) == "panic";
+    if !entry.pieces.is_empty() && (entry.runs() || panicked) {
+        let window = record::window(&device, entry, false)?.0;
+        is_lent = entry.runs() && window.is_lent();
+        message = panicked.then(|| window.message());
     }
     Ok((described(entry, record.as_ref(), is_lent, message), record))
 }

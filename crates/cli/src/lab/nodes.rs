@@ -8,7 +8,7 @@ use kumiki_lab::{Cache, Config, Talk, kbuild};
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 19] = [
+const SOURCES: [(&str, &str); 20] = [
     ("osnode/Kbuild", include_str!("../../kernel/osnode/Kbuild")),
     ("osnode/bell.h", include_str!("../../kernel/osnode/bell.h")),
     ("osnode/cpu.c", include_str!("../../kernel/osnode/cpu.c")),
@@ -17,6 +17,7 @@ const SOURCES: [(&str, &str); 19] = [
     ("osnode/guest.c", include_str!("../../kernel/osnode/guest.c")),
     ("osnode/guest.h", include_str!("../../kernel/osnode/guest.h")),
     ("osnode/holding.c", include_str!("../../kernel/osnode/holding.c")),
+    ("osnode/iommu.c", include_str!("../../kernel/osnode/iommu.c")),
     ("osnode/ipi.h", include_str!("../../kernel/osnode/ipi.h")),
     ("osnode/memory.c", include_str!("../../kernel/osnode/memory.c")),
     ("osnode/osnode.h", include_str!("../../kernel/osnode/osnode.h")),
@@ -61,7 +62,7 @@ pub(super) fn equipped(mut config: Config, cache: &Cache) -> Result<Config> {
     config.files.push((module("osnode-guest.ko")?.clone(), guest));
     let devices = of_kernel.join("updates/osnode-virtio.ko");
     config.files.push((module("osnode-virtio.ko")?.clone(), devices));
-    for further in ["osnode-watch.ko", "osnode-eventfd.ko"] {
+    for further in ["osnode-watch.ko", "osnode-eventfd.ko", "osnode-iommu.ko"] {
         config.modules.push(module(further)?.as_path().into());
     }
     config.files.extend(kernel.driver_files(&DRIVERS)?);

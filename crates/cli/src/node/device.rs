@@ -44,7 +44,8 @@ pub(crate) struct Functions {
     /// lets go of it, and the node's kernel drives it from its next start on
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) pci: Vec<Function>,
-    /// Accept that what a PCI function writes is not confined to the node's memory
+    /// Accept that what a PCI function writes is not confined to the node's memory, as the
+    /// machine's IOMMU does it with the module osnode-iommu
     #[arg(long)]
     pub(crate) dma_unconfined: bool,
 }

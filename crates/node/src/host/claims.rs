@@ -2,7 +2,7 @@
 
 use crate::devices::{Assigned, clash};
 use crate::host::device::Device;
-use crate::host::record;
+use crate::host::stowed::record_of;
 use crate::module::holding::Holding;
 use crate::module::sysfs;
 use crate::{Error, ErrorKind, Result};
@@ -24,7 +24,7 @@ pub(crate) fn nobody_has(name: &str, devices: &[Assigned]) -> Result<()> {
     }
     for entry in sysfs::all(Holding::Node)?.iter().filter(|entry| entry.name != name) {
         let Ok(reader) = Device::read(Holding::Node, &entry.name) else { continue };
-        let Ok((_, Some(record))) = record::window(&reader, entry, false) else { continue };
+        let Ok(Some(record)) = record_of(&reader, entry) else { continue };
         for device in devices {
             for other in &record.devices {
                 if let Some(what) = clash(name, device, &entry.name, other) {

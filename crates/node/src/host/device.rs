@@ -167,17 +167,35 @@ impl Device {
             .map_err(|error| self.failed("naming one more", error))
     }
 
-    /// Has this node own a function that is bound to the module's driver, or no longer.
-    pub(crate) fn pci(&self, function: Function, give_back: bool) -> Result<()> {
+    /// Has this node own a function that is bound to the module's driver; `confined`, its DMA
+    /// reaches the memory that the node has now, and nothing else.
+    pub(crate) fn pci(&self, function: Function, confined: bool) -> Result<()> {
+        self.pci_is(function, abi::Pci { confine: confined.into(), ..Default::default() })
+    }
+
+    /// Has it own one no longer.
+    pub(crate) fn pci_back(&self, function: Function) -> Result<()> {
+        self.pci_is(function, abi::Pci { give_back: 1, ..Default::default() })
+    }
+
+    fn pci_is(&self, function: Function, how: abi::Pci) -> Result<()> {
         let (segment, number) = function.numbers();
-        let mut wanted = abi::Pci {
-            segment,
-            function: number,
-            give_back: give_back.into(),
-            ..Default::default()
-        };
+        let mut wanted = abi::Pci { segment, function: number, ..how };
         requests::pci(&self.file, &mut wanted).map_err(|error| {
             let (kind, why) = match error {
+                Errno::OPNOTSUPP => (
+                    ErrorKind::Unsupported,
+                    "is behind no IOMMU that this machine's kernel uses (intel_iommu=on, \
+                     amd_iommu=on): what it writes to memory cannot be confined",
+                ),
+                Errno::PERM | Errno::INVAL => (
+                    ErrorKind::Unsupported,
+                    "is not confined by this machine's IOMMU, whose words are in the kernel's log",
+                ),
+                Errno::NOPKG => (
+                    ErrorKind::Unsupported,
+                    "needs the module osnode-iommu to be confined: modprobe osnode-iommu",
+                ),
                 Errno::NODEV => (
                     ErrorKind::NotFound,
                     "is not bound to osnode.ko: it was given back \
@@ -195,6 +213,26 @@ impl Device {
     pub(crate) fn cpus_back(&self) -> Result<()> {
         requests::cpus_back(&self.file)
             .map_err(|error| self.failed("giving back the cpus of", error))
+    }
+
+    /// Gives the memory of a node that does not run back to the host, and no more of it.
+    pub(crate) fn memory_back(&self) -> Result<()> {
+        let begin = Instant::now();
+        let lock = loop {
+            let lock = Lock::take()?;
+            match requests::memory_back(&self.file) {
+                // Who serves it, or looks on, needs a moment.
+                Err(Errno::BUSY) if begin.elapsed() < LEAVING_LIMIT => {
+                    drop(lock);
+                    std::thread::sleep(LEAVING_LIMIT / 100);
+                }
+                outcome => {
+                    outcome.map_err(|error| self.failed("giving back the memory of", error))?;
+                    break lock;
+                }
+            }
+        };
+        self.notes().bring_back(&lock)
     }
 
     pub(crate) fn seal(&self) -> Result<()> {

@@ -11,3 +11,4 @@ pub(crate) mod pci;
 pub(crate) mod record;
 pub(crate) mod reservation;
 pub(crate) mod spec;
+pub(crate) mod stowed;

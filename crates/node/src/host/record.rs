@@ -1,5 +1,7 @@
 //! A node's record, kept in its own window: what it was made of.
 
+use std::path::PathBuf;
+
 use kumiki_boot::{Piece, WINDOW_BYTES};
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +11,7 @@ use crate::host::pci::Function;
 use crate::host::spec::Spec;
 use crate::module::{abi, sysfs};
 use crate::wire::window::Window;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, runtime};
 
 /// Parts that a node was made of; kept in its own memory, so that whoever finds the
 /// node finds this.
@@ -46,6 +48,9 @@ pub struct Record {
     /// PCI functions that it has for its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pci: Vec<Function>,
+    /// Those of them whose DMA the host's IOMMU confines to its memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confined: Vec<Function>,
 }
 
 impl Record {
@@ -68,6 +73,7 @@ impl Record {
             started_from: None,
             idle: false,
             pci: Vec::new(),
+            confined: Vec::new(),
         }
     }
 
@@ -104,12 +110,31 @@ pub(crate) fn window(
     entry: &sysfs::Status,
     writable: bool,
 ) -> Result<(Window, Option<Record>)> {
-    let first = entry.pieces.first().ok_or_else(|| incomplete(&entry.name))?;
+    let first = entry.pieces.first().ok_or_else(|| without_memory(&entry.name))?;
     let window = Window::new(device.map(&[window_of(first)], writable)?);
     let record = serde_json::from_slice(&window.record()).ok();
     // Before it is written there is what was in that memory.
     let record = record.filter(|record: &Record| record.name == entry.name);
     Ok((window, record))
+}
+
+/// Where a node is noted that sleeps in a file.
+pub(crate) fn stowed_note(name: &str) -> Result<PathBuf> {
+    runtime::file(&format!("{name}.stowed"))
+}
+
+/// Why a node has no memory.
+fn without_memory(name: &str) -> Error {
+    if stowed_note(name).is_ok_and(|note| note.exists()) {
+        return Error::refused(
+            ErrorKind::NotRunning,
+            format!(
+                "node {name} sleeps in a file, without memory: kumiki node exec {name} wakes it, \
+                 kumiki node start {name} starts it anew"
+            ),
+        );
+    }
+    incomplete(name)
 }
 
 /// That a node cannot do anything but go.

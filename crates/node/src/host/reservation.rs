@@ -47,7 +47,7 @@ pub(crate) fn pieces(
     Err(Error::refused(ErrorKind::NoMemory, format!("{}: {}", device.title(), reasons.join("; "))))
 }
 
-fn leaves_enough(bytes: u64) -> Result<()> {
+pub(crate) fn leaves_enough(bytes: u64) -> Result<()> {
     let available = available_bytes()?;
     if bytes.saturating_add(HOST_KEEPS_BYTES) > available {
         return Err(Error::refused(

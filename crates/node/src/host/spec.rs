@@ -131,9 +131,11 @@ impl Spec {
     /// Whether it may be a node on some machine.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         self.cpus.check()?;
-        if let Some(function) = self.pci.first().filter(|_| !self.dma_unconfined) {
+        let is_free = |function: &&Function| !self.dma_unconfined && !function.is_behind_iommu();
+        if let Some(function) = self.pci.iter().find(is_free) {
             let problem = format!(
-                "what {function} writes to memory is not confined to the node: dma_unconfined = true \
+                "what {function} writes to memory is not confined to the node, for this machine has \
+                 no IOMMU before it, or its kernel does not use that: dma_unconfined = true \
                  (--dma-unconfined) accepts that"
             );
             return Err(Fault::new("pci", problem));

@@ -32,6 +32,7 @@ use crate::image::origin::Extent;
 use crate::image::root::{Made, RootPart};
 use crate::image::snapshot::Snapshot;
 use crate::memory::Memory;
+use crate::memory::blocks::Lock;
 use crate::memory::numa;
 use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
@@ -483,7 +484,7 @@ fn used_bytes() -> Result<u64> {
     Ok(pieces.iter().map(|piece| piece.bytes).sum())
 }
 
-/// Refuses what the module would refuse, before another way to memory is tried.
+/// Refuses what would be too much, under the lock of those who take memory.
 fn within_limit(bytes: u64) -> Result<()> {
     let (used, limit) = (used_bytes()?, sysfs::image_limit_bytes()?);
     match limit.filter(|limit| used.saturating_add(bytes) > *limit) {
@@ -553,9 +554,11 @@ pub(crate) fn sealed<T>(
     least: u64,
     write: impl FnOnce(&Memory) -> Result<T>,
 ) -> Result<T> {
+    let lock = Lock::take()?;
     within_limit(total)?;
     let pieces =
         reservation::pieces(device, total, least, MemorySource::Any, &numa::with_memory())?;
+    drop(lock);
     let memory = device.map(&pieces, true)?;
     let written = write(&memory)?;
     // Nobody may have it mapped when it is sealed.

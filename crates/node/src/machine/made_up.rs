@@ -110,6 +110,7 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
                 devices: spec.devices.clone(),
                 init: spec.init.clone(),
                 pci: spec.pci.clone(),
+                dma_unconfined: spec.dma_unconfined,
             };
             assert!(situation.nodes.insert(spec.name.clone(), node).is_none());
         }

@@ -103,6 +103,8 @@ pub(super) struct Existing {
     pub(super) devices: Vec<DeviceSpec>,
     pub(super) init: Option<String>,
     pub(super) pci: Vec<Function>,
+    /// Whether DMA of any of those may reach all memory.
+    pub(super) dma_unconfined: bool,
 }
 
 impl Existing {
@@ -124,8 +126,7 @@ impl Existing {
             devices: self.devices.clone(),
             init: self.init.clone(),
             pci: self.pci.clone(),
-            // Accepted when it was made.
-            dma_unconfined: true,
+            dma_unconfined: self.dma_unconfined,
         })
     }
 }
@@ -163,6 +164,8 @@ impl Situation {
                 }),
                 init: record.and_then(|record| record.init.clone()),
                 pci: record.map_or(Vec::new(), |record| record.pci.clone()),
+                dma_unconfined: record
+                    .is_some_and(|record| record.confined.len() < record.pci.len()),
             };
             (node.name, existing)
         });

@@ -31,6 +31,8 @@ const SECTION_BYTES: u64 = 128 << 20;
 /// A block that takes longer has pages that do not move, or whose move needs memory
 /// that is not free; the kernel would try for ever.
 const BLOCK_LIMIT: Duration = Duration::from_secs(5);
+/// How often one is tried that has to be this one.
+const TRIES: usize = 3;
 /// How often a block on its way is looked at.
 const LOOK: Duration = Duration::from_millis(2);
 /// For all blocks of one request.
@@ -163,6 +165,58 @@ impl Notes {
     }
 }
 
+impl Notes {
+    /// Those of them that are to be taken again if these pieces are given back; `None` if some of
+    /// that was neither taken off line nor kept from this machine's kernel at its start.
+    pub(crate) fn to_take_again(&self, pieces: &[Piece]) -> Result<Option<Vec<u64>>> {
+        let noted = self.read();
+        let size = if noted.is_empty() { u64::MAX } else { block_bytes()? };
+        let aside = set_aside()?;
+        let comes_back = |piece: &&Piece| {
+            let mut blocks = piece.address / size..piece.end().div_ceil(size);
+            blocks.all(|block| noted.contains(&block)) || aside.iter().any(|all| holds(all, piece))
+        };
+        Ok(pieces.iter().all(|piece| comes_back(&piece)).then_some(noted))
+    }
+
+    /// Takes these off line again for a node: all of them, or none.
+    pub(crate) fn take_again(&self, node: &str, blocks: &[u64]) -> Result<()> {
+        let refused = |block: u64, why: &str| {
+            Err(Error::refused(
+                ErrorKind::NoMemory,
+                format!(
+                    "node {node} sleeps without its memory, and memory block {block} of that {why} \
+                     ({}): kumiki node start {node} tries it again, and starts it anew",
+                    state(block).display()
+                ),
+            ))
+        };
+        for &block in blocks {
+            if read_state(block)? != "online" {
+                return refused(block, "is off line, for another node or by hand");
+            }
+        }
+        // Before they go: what is noted and on line is no trouble.
+        self.write(blocks)?;
+        for (n, &block) in blocks.iter().enumerate() {
+            let mut is_off = false;
+            for _ in 0..TRIES {
+                is_off = is_off || set_offline(block)?;
+            }
+            if !is_off {
+                blocks[..n].iter().try_for_each(|&block| set_online(block))?;
+                self.write(&[])?;
+                return refused(block, "is in use by this machine, which does not move it");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn holds(all: &Piece, piece: &Piece) -> bool {
+    all.address <= piece.address && piece.end() <= all.end()
+}
+
 /// Whole blocks for a request, if there are enough: pieces, of which the first is
 /// one run of `first_bytes` at least, and blocks that are not needed.
 fn chosen(
@@ -216,6 +270,12 @@ fn state(block: u64) -> PathBuf {
     Path::new(BLOCKS).join(format!("memory{block}/state"))
 }
 
+fn read_state(block: u64) -> Result<String> {
+    let path = state(block);
+    let text = fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?;
+    Ok(text.trim().to_owned())
+}
+
 /// Blocks on line, the likeliest to go first: those kept for movable pages, then from
 /// the top, where the kernel itself is not.
 fn candidates() -> Result<Vec<u64>> {
@@ -259,7 +319,7 @@ fn set_offline(block: u64) -> Result<bool> {
         thread::sleep(LOOK);
     }
     // Not its exit status: it may have been killed a moment too late.
-    Ok(fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?.trim() == "offline")
+    Ok(read_state(block)? == "offline")
 }
 
 /// Brings a block back, for movable pages, so that it can go again.
@@ -267,8 +327,7 @@ fn set_online(block: u64) -> Result<()> {
     let path = state(block);
     let begin = Instant::now();
     loop {
-        let now = fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?;
-        match now.trim() {
+        match &*read_state(block)? {
             "offline" => break,
             // Somebody who has just been killed asked for it.
             "going-offline" if begin.elapsed() < BLOCK_LIMIT => thread::sleep(LOOK),
@@ -370,6 +429,15 @@ mod tests {
         assert_eq!(pieces(&[9, 7], 256 * MIB, 129 * MIB), None);
         assert_eq!(pieces(&[9], 256 * MIB, MIB), None);
         assert_eq!(pieces(&[], MIB, MIB), None);
+    }
+
+    #[test]
+    fn what_is_of_the_hosts_own_allocator_is_not_taken_again() {
+        let notes = Notes(tempfile::tempdir().unwrap().path().join("none"));
+        let pieces = [Piece { address: 1 << 30, bytes: 256 * MIB }];
+        assert_eq!(notes.to_take_again(&pieces).unwrap(), None);
+        let all = Piece { address: 1 << 30, bytes: 256 * MIB };
+        assert!(holds(&all, &pieces[0]) && !holds(&Piece { bytes: 255 * MIB, ..all }, &all));
     }
 
     #[test]

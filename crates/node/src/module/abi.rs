@@ -67,7 +67,7 @@ pub(crate) struct Pci {
     pub(crate) segment: u32,
     pub(crate) function: u32,
     pub(crate) give_back: u32,
-    pub(crate) reserved: u32,
+    pub(crate) confine: u32,
 }
 
 /// Descriptors: one in mode SERVE, and an eventfd.
@@ -103,6 +103,7 @@ pub(crate) const IOC_CPUS_BACK: Opcode = opcode::none(TYPE, 16);
 pub(crate) const EVENTFD_IOC_ATTACH: Opcode = opcode::write::<Wires>(TYPE, 17);
 pub(crate) const EVENTFD_IOC_CONNECT: Opcode = opcode::write::<Wire>(TYPE, 18);
 pub(crate) const EVENTFD_IOC_DISCONNECT: Opcode = opcode::write::<u32>(TYPE, 19);
+pub(crate) const IOC_MEMORY_BACK: Opcode = opcode::none(TYPE, 20);
 pub(crate) const GUEST_IOC_INIT: Opcode = opcode::none(TYPE, 12);
 pub(crate) const GUEST_IOC_START: Opcode = opcode::none(TYPE, 13);
 pub(crate) const GUEST_IOC_SLEEP: Opcode = opcode::none(TYPE, 14);
@@ -297,6 +298,8 @@ mod tests {
         assert!((200..=350).contains(&devices), "osnode-virtio.ko has {devices} lines of code");
         let eventfds = lines_of_code(&source("osnode/eventfd.c"));
         assert!((150..=250).contains(&eventfds), "osnode-eventfd.ko has {eventfds} lines of code");
+        let iommu = lines_of_code(&source("osnode/iommu.c"));
+        assert!((30..=80).contains(&iommu), "osnode-iommu.ko has {iommu} lines of code");
         let watch = lines_of_code(&source("osnode/watch.c"));
         assert!((80..=200).contains(&watch), "osnode-watch.ko has {watch} lines of code");
     }
@@ -325,6 +328,7 @@ mod tests {
             "osnode/virtio.c",
             "osnode/watch.c",
             "osnode/eventfd.c",
+            "osnode/iommu.c",
             "parasc/device.c",
         ] {
             assert!(source(file).contains(&format!("MODULE_VERSION(\"{version}\")")), "{file}");

@@ -85,6 +85,7 @@ requests! {
     release IOC_RELEASE;
     bell IOC_BELL;
     cpus_back IOC_CPUS_BACK;
+    memory_back IOC_MEMORY_BACK;
     guest_sleep GUEST_IOC_SLEEP;
 }
 

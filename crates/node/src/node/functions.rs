@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 impl Node {
     /// Takes a PCI function from the host's driver for the node, from its next start on.
     /// `unconfined` is the word of whoever asks that its DMA may reach all memory, for the node's
-    /// kernel has it do whatever it likes.
+    /// kernel has it do whatever it likes. Without it the host's IOMMU confines that to the node's.
     pub fn add_function(&self, function: Function, unconfined: bool) -> Result<()> {
         let (device, entry, mut record) = self.at_rest_with_record()?;
         if record.pci.contains(&function) {
@@ -22,23 +22,29 @@ impl Node {
         }
         nobody_has(&self.name, function)?;
         function.check()?;
-        if !unconfined {
+        if !unconfined && !function.is_behind_iommu() {
             return Err(Error::refused(
                 ErrorKind::Refused,
                 format!(
-                    "PCI function {function}: what it writes to memory is not confined to node {}: a \
-                     fault of that kernel's driver can overwrite anything of this machine; with \
-                     --dma-unconfined it is given all the same",
+                    "PCI function {function}: what it writes to memory is not confined to node {}, \
+                     for this machine has no IOMMU before it, or its kernel does not use that \
+                     (intel_iommu=on, amd_iommu=on): a fault of that kernel's driver can overwrite \
+                     anything of this machine; with --dma-unconfined it is given all the same",
                     self.name
                 ),
             ));
         }
         // First: whoever deletes the node gives it back.
         record.pci.push(function);
+        if !unconfined {
+            record.confined.push(function);
+        }
         self.set_record(&device, &entry, &record)?;
-        let taken = function.take().and_then(|()| device.pci(function, false));
+        let taken = function.take(!unconfined).and_then(|()| device.pci(function, !unconfined));
         taken.or_else(|error| {
-            record.pci.retain(|other| *other != function);
+            // It may never have been taken.
+            let _ = function.back_if_taken();
+            forget(&mut record, function);
             self.set_record(&device, &entry, &record)?;
             Err(error)
         })
@@ -54,11 +60,11 @@ impl Node {
             ));
         }
         // It may have gone, or have been given back by hand.
-        match device.pci(function, true) {
+        match device.pci_back(function) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => all_back(&[function])?,
         }
-        record.pci.retain(|other| *other != function);
+        forget(&mut record, function);
         self.set_record(&device, &entry, &record)
     }
 
@@ -70,6 +76,11 @@ impl Node {
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         Ok((device, entry, record))
     }
+}
+
+fn forget(record: &mut Record, function: Function) {
+    record.pci.retain(|other| *other != function);
+    record.confined.retain(|other| *other != function);
 }
 
 /// Refuses one that another node has.

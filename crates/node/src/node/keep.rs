@@ -8,10 +8,9 @@ use serde::Serialize;
 use super::{Node, Stopped};
 use crate::devices::DeviceSpec;
 use crate::host::device::{self, Device};
-use crate::host::identity::Identity;
 use crate::host::record::{self, Record, incomplete};
 use crate::image::snapshot::pages::{Places, Run};
-use crate::image::snapshot::{Header, VERSION, copy_pages, hash_of, layout, write_head};
+use crate::image::snapshot::{Header, copy_pages, hash_of, layout, write_head};
 use crate::image::{self, Image};
 use crate::module::holding::{Holding, padded};
 use crate::module::{abi, sysfs};
@@ -148,24 +147,11 @@ impl Stopped {
             copy_pages(into, &memory, &places, &runs);
             let begin = Instant::now();
             let header = Header {
-                version: VERSION,
-                machine: Identity::of_host(),
-                abi: abi::VERSION,
-                node: record.name.clone(),
-                image: record.image.clone(),
-                image_sha256: image.map(|image| image.sha256().to_owned()),
-                release: image.and_then(Image::release).map(str::to_owned),
-                root: image.and_then(Image::root),
-                slice: entry.slice,
-                pieces: entry.pieces.clone(),
-                apic_ids: entry.cpus.iter().map(|&(_, id)| id).collect(),
-                devices: record.devices.clone(),
-                wake: asleep.wake,
-                tables: asleep.tables,
                 runs: table,
                 runs_sha256: hash_of(into, table),
                 pages,
                 pages_sha256: hash_of(into, pages),
+                ..Header::of(entry, record, asleep, image)
             };
             hash_ms = ms_since(begin);
             write_head(into, &header)

@@ -8,6 +8,7 @@ pub(crate) mod keep;
 pub(crate) mod lanes;
 pub(crate) mod plugging;
 pub(crate) mod session;
+pub(crate) mod stow;
 pub(crate) mod usage;
 mod wake;
 pub(crate) mod watchman;
@@ -24,6 +25,7 @@ use crate::host::device::Device;
 use crate::host::grant::Grant;
 use crate::host::record::{self, Record, incomplete, window_of};
 use crate::host::spec::{Fault, MemorySource, Spec};
+use crate::host::stowed::{self, Stowed};
 use crate::host::{claims, cpus, reservation};
 use crate::image::files::Files;
 use crate::image::ingredients::Ingredients;
@@ -86,6 +88,7 @@ impl Node {
         record.to_json()?;
         claims::nobody_has(name, &record.devices)?;
         let (device, _) = Device::create(Holding::Node, name)?;
+        stowed::forget(name)?;
         if let Err(error) = furnish(
             &device,
             &record,
@@ -210,8 +213,9 @@ impl Node {
     /// With all that a start needs of it.
     fn stopped(&self) -> Result<Stopped> {
         let device = Device::own(Holding::Node, &self.name)?;
-        let entry = self.at_rest(&device)?;
-        entry.must_rest("runs already", "")?;
+        self.at_rest(&device)?.must_rest("runs already", "")?;
+        self.fetch_empty(&device)?;
+        let entry = sysfs::one(Holding::Node, &self.name)?;
         let (window, record) = record::window(&device, &entry, true)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         let entry = doze::with_cpus(&device, entry, &record)?;
@@ -366,6 +370,7 @@ impl Node {
                 let _ = self.set_record(&device, &entry, record);
             }
         })?;
+        Stowed::of(&self.name)?.map_or(Ok(()), Stowed::forget)?;
         tell_watchmen();
         kept.map_or(Ok(()), |record| functions::all_back(&record.pci))
     }
@@ -524,7 +529,11 @@ impl Stopped {
             )
         })?;
         // They may have been given back by hand.
-        self.record.pci.iter().try_for_each(|&function| self.device.pci(function, false))?;
+        let record = &self.record;
+        record
+            .pci
+            .iter()
+            .try_for_each(|one| self.device.pci(*one, record.confined.contains(one)))?;
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
             load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)

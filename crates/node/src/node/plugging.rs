@@ -6,6 +6,7 @@ use crate::devices::{Assigned, DeviceSpec, assign};
 use crate::host::claims::nobody_has;
 use crate::host::device::Device;
 use crate::host::record::{self, Record, incomplete};
+use crate::host::stowed::record_of;
 use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::node::Node;
@@ -94,8 +95,7 @@ impl Node {
     pub fn devices(&self) -> Result<Vec<DeviceInfo>> {
         let device = Device::read(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
-        let record = record::window(&device, &entry, false)?.1;
-        let record = record.ok_or_else(|| incomplete(&self.name))?;
+        let record = record_of(&device, &entry)?.ok_or_else(|| incomplete(&self.name))?;
         let runs = entry.runs();
         let served = if runs { serve::ask(&self.name, &Control::List)? } else { None };
         let of = |device: &Assigned| {
@@ -134,7 +134,7 @@ impl Node {
     pub(crate) fn assigned(&self) -> Result<Vec<Assigned>> {
         let device = Device::read(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
-        let record = record::window(&device, &entry, false)?.1;
+        let record = record_of(&device, &entry)?;
         record.map(|record| record.devices).ok_or_else(|| incomplete(&self.name))
     }
 

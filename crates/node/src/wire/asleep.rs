@@ -53,8 +53,7 @@ impl Window {
         self.memory.write(abi::SLEEP_AT + abi::SLEEP_COVERED, waking.covered);
     }
 
-    /// As a node says it.
-    #[cfg(test)]
+    /// As a node says it, also of one whose memory was brought back.
     pub(crate) fn fall_asleep(&self, asleep: &Asleep) {
         let set = |at, value| self.memory.u64(at).store(value, Ordering::Relaxed);
         set(abi::SLEEP_AT + abi::SLEEP_WAKE, asleep.wake);

@@ -196,13 +196,19 @@ impl Function {
         Ok(())
     }
 
-    /// Takes it from its driver and binds it to the module's, which resets it.
-    pub(crate) fn take(self) -> Result<()> {
+    /// Whether this machine's kernel has an IOMMU for it.
+    pub(crate) fn is_behind_iommu(self) -> bool {
+        self.folder().join("iommu_group").exists()
+    }
+
+    /// Takes it from its driver and binds it to the module's, which resets it. One that is not
+    /// confined goes past the IOMMU.
+    pub(crate) fn take(self, confined: bool) -> Result<()> {
         if self.driver().as_deref() == Some(DRIVER) {
             return Ok(());
         }
         self.write("driver_override", DRIVER)?;
-        self.rebind(PAST)?;
+        self.rebind((!confined).then_some(PAST))?;
         if self.driver().as_deref() == Some(DRIVER) {
             return Ok(());
         }
@@ -216,16 +222,21 @@ impl Function {
     /// Gives it back to the host's own driver.
     pub(crate) fn back(self) -> Result<()> {
         self.write("driver_override", "\n")?;
-        self.rebind(CHOSEN)
+        self.rebind(Some(CHOSEN))
+    }
+
+    /// Gives it back if it was taken at all.
+    pub(crate) fn back_if_taken(self) -> Result<()> {
+        if self.driver().as_deref() == Some(DRIVER) { self.back() } else { Ok(()) }
     }
 
     /// Without a driver for a moment, when its way to memory can be changed.
-    fn rebind(self, way: &str) -> Result<()> {
+    fn rebind(self, way: Option<&str>) -> Result<()> {
         if self.driver().is_some() {
             self.write("driver/unbind", &self.to_string())?;
         }
         let group = self.folder().join("iommu_group/type");
-        if group.exists() {
+        if let Some(way) = way.filter(|_| group.exists()) {
             fs::write(&group, way).map_err(|error| Error::file(group, error))?;
         }
         // None may suit it: that is no error.

@@ -1,14 +1,18 @@
 //! A snapshot in a file, and back from it: its bytes as they are in memory, in one frame of zstd.
+//! A node that sleeps in a file has the same there, without having been an image.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
 use kumiki_boot::zstd::{Unpacked, compress};
+use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use super::{HEAD_BYTES, MAGIC, Snapshot, read_head};
+use super::pages::{Places, Run};
+use super::{HEAD_BYTES, Header, MAGIC, Snapshot, head, layout, read_head, runs_in};
+use crate::hash::hex;
 use crate::host::device::{self, Device};
 use crate::host::identity::Identity;
 use crate::image;
@@ -35,9 +39,132 @@ impl Read for Bytes<'_> {
     }
 }
 
-/// Writes the first bytes of memory.
-fn pack(memory: &Memory, end: u64, file: &mut dyn Write) -> io::Result<()> {
-    compress(&mut Bytes { memory, at: 0, end }, file)
+/// Memory of a kernel that sleeps in it, mapped as its places are, and its free pages.
+pub(crate) struct Kernel<'a> {
+    pub(crate) memory: &'a Memory,
+    pub(crate) places: &'a Places,
+    pub(crate) free: &'a [(u64, u64)],
+}
+
+/// Its pages that are kept, one after the other.
+struct Pages<'a> {
+    memory: &'a Memory,
+    places: &'a Places,
+    runs: std::slice::Iter<'a, Run>,
+    now: Option<Bytes<'a>>,
+}
+
+impl<'a> Pages<'a> {
+    fn of(kernel: &Kernel<'a>, runs: &'a [Run]) -> Self {
+        Pages { memory: kernel.memory, places: kernel.places, runs: runs.iter(), now: None }
+    }
+}
+
+impl Read for Pages<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(run) = &mut self.now {
+                match run.read(into)? {
+                    0 if !into.is_empty() => self.now = None,
+                    count => return Ok(count),
+                }
+            }
+            let Some(run) = self.runs.find(|run| !run.zeros) else { return Ok(0) };
+            let at = self.places.offset(run.address, run.bytes()).expect("it was found there");
+            let at = at as u64;
+            self.now = Some(Bytes { memory: self.memory, at, end: at + run.bytes() });
+        }
+    }
+}
+
+/// A file that is there only when all of it is, written in one frame. Returns its length, bytes.
+fn packed(path: &Path, from: &mut dyn Read) -> Result<u64> {
+    let failed = |error: io::Error| Error::file(path, error);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    compress(from, &mut file.as_file()).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    let bytes = file.as_file().metadata().map_err(failed)?.len();
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(bytes)
+}
+
+fn sha256(mut from: impl Read) -> io::Result<String> {
+    let (mut hash, mut chunk) = (Sha256::new(), vec![0; CHUNK_BYTES]);
+    loop {
+        match from.read(&mut chunk)? {
+            0 => return Ok(hex(hash)),
+            count => hash.update(&chunk[..count]),
+        }
+    }
+}
+
+/// Writes a kernel that sleeps into a file. Returns the header, complete, and the file's length.
+pub(crate) fn stow(path: &Path, kernel: &Kernel<'_>, bare: Header) -> Result<(Header, u64)> {
+    let runs = kernel.places.runs(kernel.memory, kernel.free);
+    let mut table: Vec<u8> = runs.iter().flat_map(|run| run.to_bytes()).collect();
+    let runs_sha256 = hex(Sha256::new_with_prefix(&table));
+    let (runs_at, pages_at, _) = layout(&runs);
+    let pages_sha256 =
+        sha256(Pages::of(kernel, &runs)).map_err(|error| Error::file(path, error))?;
+    let header = Header { runs: runs_at, runs_sha256, pages: pages_at, pages_sha256, ..bare };
+    let mut first = head(&header)?;
+    first.resize(HEAD_BYTES as usize, 0);
+    table.resize((pages_at.at - runs_at.at) as usize, 0);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| Error::file(folder, error))?;
+    }
+    let mut all = (&*first).chain(&*table).chain(Pages::of(kernel, &runs));
+    let bytes = packed(path, &mut all)?;
+    Ok((header, bytes))
+}
+
+/// Writes the pages of a file into a kernel's memory, mapped as its places are, if its header `is_it`.
+/// After an error they are of no use.
+pub(crate) fn fetch(
+    path: &Path,
+    memory: &Memory,
+    places: &Places,
+    is_it: impl Fn(&Header) -> bool,
+) -> Result<Header> {
+    let file = File::open(path).map_err(|error| Error::file(path, error))?;
+    let mut packed = Packed::open(file, path, &Identity::of_host())?;
+    let header = read_head(&packed.head, u64::MAX).map_err(|what| damaged(path, what))?;
+    let before_pages = header.pages.at.checked_sub(HEAD_BYTES);
+    let before_pages = before_pages.filter(|bytes| {
+        header.runs.at == HEAD_BYTES && header.runs.bytes <= *bytes && *bytes < 2 * places.bytes()
+    });
+    let (Some(before_pages), true) = (before_pages, is_it(&header)) else {
+        return Err(Error::refused(
+            ErrorKind::Damaged,
+            format!("{} is not what the node was written to as it fell asleep", path.display()),
+        ));
+    };
+    let failed = |error: io::Error| damaged(path, error);
+    let mut table = vec![0; before_pages as usize];
+    packed.decoder.read_exact(&mut table).map_err(failed)?;
+    let runs = runs_in(&table[..header.runs.bytes as usize], &header);
+    let (mut hash, mut chunk) = (Sha256::new(), vec![0; CHUNK_BYTES]);
+    for run in runs.map_err(|what| damaged(path, what))? {
+        let at = places.offset(run.address, run.bytes());
+        let mut at = at.ok_or_else(|| damaged(path, "a page beyond the node's memory"))?;
+        let end = at + run.bytes() as usize;
+        if run.zeros {
+            memory.zero(at, end - at);
+            continue;
+        }
+        while at < end {
+            let part = &mut chunk[..(end - at).min(CHUNK_BYTES)];
+            packed.decoder.read_exact(part).map_err(failed)?;
+            hash.update(&*part);
+            memory.write(at, part);
+            at += part.len();
+        }
+    }
+    if hex(hash) != header.pages_sha256 {
+        return Err(damaged(path, "the hash of its pages"));
+    }
+    Ok(header)
 }
 
 /// A file whose header has been read, and is this machine's.
@@ -48,6 +175,8 @@ struct Packed<'a> {
     /// Bytes that are in it, and the memory that takes.
     end: u64,
     total: u64,
+    /// Whether only its node goes on from it.
+    once: bool,
 }
 
 impl<'a> Packed<'a> {
@@ -83,7 +212,7 @@ impl<'a> Packed<'a> {
         let end = header.pages.at + header.pages.bytes;
         let total = end.checked_next_multiple_of(abi::PIECE_UNIT);
         let total = total.ok_or_else(|| damaged(path, "a part beyond all memory"))?;
-        Ok(Packed { path, decoder, head, end, total })
+        Ok(Packed { path, decoder, head, end, total, once: header.once })
     }
 
     /// Writes it into memory.
@@ -118,15 +247,8 @@ pub(crate) fn save(name: &str, path: &Path) -> Result<u64> {
     if let Some(what) = snapshot.verify()? {
         return Err(super::damaged(name, what));
     }
-    let failed = |error: io::Error| Error::file(path, error);
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
     let pages = snapshot.header.pages;
-    pack(&snapshot.memory, pages.at + pages.bytes, &mut file.as_file()).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    let bytes = file.as_file().metadata().map_err(failed)?.len();
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(bytes)
+    packed(path, &mut Bytes { memory: &snapshot.memory, at: 0, end: pages.at + pages.bytes })
 }
 
 /// Puts a file's snapshot into memory, under this name, if it was kept on this machine and is as
@@ -138,6 +260,16 @@ pub(crate) fn load(name: &str, path: &Path) -> Result<u64> {
     }
     let file = File::open(path).map_err(|error| Error::file(path, error))?;
     let packed = Packed::open(file, path, &Identity::of_host())?;
+    if packed.once {
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            format!(
+                "{} is where a node sleeps while nobody asks for it: that goes on from there, once, \
+                 and nothing else does; kumiki node keep makes a snapshot",
+                path.display()
+            ),
+        ));
+    }
     let total = packed.total;
     let (device, _) = Device::create(Holding::Image, name)?;
     let filled = image::sealed(&device, total, abi::PIECE_UNIT, |into| packed.unpack(into));
@@ -153,13 +285,14 @@ pub(crate) fn load(name: &str, path: &Path) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::made;
+    use super::super::tests::{FREE, made};
     use super::*;
 
-    fn packed() -> (Vec<u8>, u64) {
+    fn in_a_file() -> (Vec<u8>, u64) {
         let (image, _, header) = made();
         let mut file = Vec::new();
-        pack(&image, header.pages.at + header.pages.bytes, &mut file).unwrap();
+        let end = header.pages.at + header.pages.bytes;
+        compress(&mut Bytes { memory: &image, at: 0, end }, &mut file).unwrap();
         (file, image.bytes() as u64)
     }
 
@@ -173,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_file_gives_the_snapshot_back() {
-        let (file, bytes) = packed();
+        let (file, bytes) = in_a_file();
         assert!((file.len() as u64) < HEAD_BYTES, "{}", file.len());
         let snapshot = unpacked(&file, bytes).unwrap();
         assert_eq!((snapshot.verify().unwrap(), snapshot.header), (None, made().2));
@@ -182,7 +315,7 @@ mod tests {
     /// By the compressor's own checks or by the snapshot's.
     #[test]
     fn a_file_that_is_not_whole_is_refused() {
-        let (file, bytes) = packed();
+        let (file, bytes) = in_a_file();
         let is_whole = |file: &[u8]| {
             unpacked(file, bytes).is_ok_and(|it| it.verify().is_ok_and(|what| what.is_none()))
         };
@@ -205,11 +338,50 @@ mod tests {
         let image = Memory::zeroed(abi::PIECE_UNIT);
         super::super::write_head(&image, &header).unwrap();
         let mut file = Vec::new();
-        pack(&image, header.pages.at, &mut file).unwrap();
+        let end = header.pages.at;
+        compress(&mut Bytes { memory: &image, at: 0, end }, &mut file).unwrap();
         let said = unpacked(&file, 1 << 30).err().unwrap().to_string();
         assert!(
             said.contains("f was kept on machine another (cpu cpu), and this one is"),
             "{said}"
         );
+    }
+
+    /// As an image of it would be, and back into memory that has something else.
+    #[test]
+    fn a_kernel_goes_through_a_file_without_an_image() {
+        let (_, node, header) = made();
+        let (places, folder) =
+            (Places::of(header.slice, &header.pieces), tempfile::tempdir().unwrap());
+        let path = folder.path().join("of/n1");
+        let bare = Header { once: true, pages_sha256: String::new(), ..header.clone() };
+        let kernel = Kernel { memory: &node, places: &places, free: &FREE };
+        let (whole, bytes) = stow(&path, &kernel, bare).unwrap();
+        assert_eq!(whole, Header { once: true, ..header });
+        assert_eq!(bytes, fs::metadata(&path).unwrap().len());
+        let other = Memory::zeroed(node.bytes() as u64);
+        other.write(0, &vec![0xa5; node.bytes()]);
+        assert_eq!(fetch(&path, &other, &places, |it| *it == whole).unwrap(), whole);
+        let runs = places.runs(&node, &FREE);
+        assert_eq!(places.runs(&other, &FREE), runs);
+        let pages = |memory: &Memory| {
+            let mut all = Vec::new();
+            let kernel = Kernel { memory, places: &places, free: &FREE };
+            Pages::of(&kernel, &runs).read_to_end(&mut all).unwrap();
+            all
+        };
+        assert_eq!(pages(&other), pages(&node));
+        assert!(fetch(&path, &other, &places, |_| false).is_err());
+        let said = load("warm", &path).unwrap_err().to_string();
+        assert!(said.contains("where a node sleeps while nobody asks"), "{said}");
+        let mut file = fs::read(&path).unwrap();
+        for at in (0..file.len()).step_by(53) {
+            file[at] ^= 0x10;
+            fs::write(&path, &file).unwrap();
+            // A checksum that nobody needs, and bits without meaning, may be at the end.
+            let fetched = fetch(&path, &other, &places, |it| *it == whole);
+            assert!(fetched.is_err() || pages(&other) == pages(&node), "{at}");
+            file[at] ^= 0x10;
+        }
     }
 }

@@ -26,10 +26,11 @@ use crate::host::device::Device;
 use crate::host::identity::Identity;
 use crate::host::record::Record;
 use crate::image::origin::Extent;
-use crate::image::{incomplete, root};
+use crate::image::{Image, incomplete, root};
 use crate::memory::Memory;
 use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
+use crate::wire::asleep::Asleep;
 use crate::{Error, ErrorKind, Result};
 use pages::{PAGE_BYTES, Places, RUN_BYTES, Run};
 
@@ -68,9 +69,44 @@ pub(crate) struct Header {
     pub(crate) runs_sha256: String,
     pub(crate) pages: Extent,
     pub(crate) pages_sha256: String,
+    /// Whether a node sleeps in it: what that has mounted is as it left it, so that it goes on
+    /// from there, and nobody else does.
+    #[serde(default)]
+    pub(crate) once: bool,
 }
 
 impl Header {
+    /// Describes a node that sleeps, without the parts.
+    pub(crate) fn of(
+        entry: &sysfs::Status,
+        record: &Record,
+        asleep: &Asleep,
+        image: Option<&Image>,
+    ) -> Self {
+        let none = Extent { at: 0, bytes: 0 };
+        Header {
+            version: VERSION,
+            machine: Identity::of_host(),
+            abi: abi::VERSION,
+            node: record.name.clone(),
+            image: record.image.clone(),
+            image_sha256: image.map(|image| image.sha256().to_owned()),
+            release: image.and_then(Image::release).map(str::to_owned),
+            root: image.and_then(Image::root),
+            slice: entry.slice,
+            pieces: entry.pieces.clone(),
+            apic_ids: entry.cpus.iter().map(|&(_, id)| id).collect(),
+            devices: record.devices.clone(),
+            wake: asleep.wake,
+            tables: asleep.tables,
+            runs: none,
+            runs_sha256: String::new(),
+            pages: none,
+            pages_sha256: String::new(),
+            once: false,
+        }
+    }
+
     /// Whether a node has the place that it was taken of.
     pub(crate) fn has_place_of(&self, node: &sysfs::Status) -> bool {
         let apic_ids = node.cpus.iter().map(|&(_, id)| id);
@@ -113,6 +149,12 @@ pub(crate) fn copy_pages(into: &Memory, from: &Memory, places: &Places, runs: &[
 
 /// Writes the head, last: the hashes are of what stands behind it.
 pub(crate) fn write_head(into: &Memory, header: &Header) -> Result<()> {
+    into.write(0, &head(header)?);
+    Ok(())
+}
+
+/// The first bytes.
+fn head(header: &Header) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(header)
         .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
     if (JSON_AT + json.len()) as u64 > HEAD_BYTES {
@@ -127,11 +169,9 @@ pub(crate) fn write_head(into: &Memory, header: &Header) -> Result<()> {
             ),
         ));
     }
-    into.u64(0).store(MAGIC, Ordering::Relaxed);
-    into.u64(8).store(json.len() as u64, Ordering::Relaxed);
-    into.write(16, &Sha256::digest(&json));
-    into.write(JSON_AT, &json);
-    Ok(())
+    let length = json.len() as u64;
+    let hash = Sha256::digest(&json);
+    Ok([&MAGIC.to_le_bytes()[..], &length.to_le_bytes(), &hash, &json].concat())
 }
 
 /// Hash of a part, as the header has it.
@@ -188,20 +228,9 @@ impl Snapshot {
     /// The runs, checked: each lies where the node has memory.
     pub(crate) fn runs(&self) -> Result<Vec<Run>> {
         let part = self.header.runs;
-        if hash_of(&self.memory, part) != self.header.runs_sha256 {
-            return Err(damaged(&self.name, "the hash of its table of pages"));
-        }
         let mut bytes = vec![0; part.bytes as usize];
         self.memory.read(part.at as usize, &mut bytes);
-        let (table, _) = bytes.as_chunks();
-        let runs: Vec<Run> = table.iter().map(Run::of_bytes).collect();
-        let places = self.places();
-        let is_inside = |run: &Run| places.offset(run.address, run.bytes()).is_some();
-        let kept: u64 = runs.iter().filter(|run| !run.zeros).map(Run::bytes).sum();
-        if !runs.iter().all(is_inside) || kept != self.header.pages.bytes {
-            return Err(damaged(&self.name, "a page beyond the node's memory"));
-        }
-        Ok(runs)
+        runs_in(&bytes, &self.header).map_err(|what| damaged(&self.name, what))
     }
 
     pub(crate) fn places(&self) -> Places {
@@ -297,6 +326,21 @@ impl Snapshot {
     }
 }
 
+/// The runs of a table, each of which lies where the node has memory; what is wrong with it.
+fn runs_in(table: &[u8], header: &Header) -> std::result::Result<Vec<Run>, &'static str> {
+    if hex(Sha256::new_with_prefix(table)) != header.runs_sha256 {
+        return Err("the hash of its table of pages");
+    }
+    let runs: Vec<Run> = table.as_chunks().0.iter().map(Run::of_bytes).collect();
+    let places = Places::of(header.slice, &header.pieces);
+    let is_inside = |run: &Run| places.offset(run.address, run.bytes()).is_some();
+    let kept: u64 = runs.iter().filter(|run| !run.zeros).map(Run::bytes).sum();
+    if !runs.iter().all(is_inside) || kept != header.pages.bytes {
+        return Err("a page beyond the node's memory");
+    }
+    Ok(runs)
+}
+
 /// The header, if it is as it was written.
 pub(crate) fn header(name: &str, memory: &Memory) -> Result<Header> {
     let mut head = vec![0; HEAD_BYTES as usize];
@@ -341,6 +385,8 @@ mod tests {
 
     use super::*;
 
+    pub(super) const FREE: [(u64, u64); 1] = [((1 << 18) + 3, 2)];
+
     /// Snapshot of a node of 8 pages beside its window, of which three are filled and two free.
     pub(super) fn made() -> (Memory, Memory, Header) {
         let first = Piece { address: 1 << 30, bytes: 8 * PAGE_BYTES + WINDOW_BYTES };
@@ -349,7 +395,7 @@ mod tests {
         for page in [0, 2, 3, 9] {
             node.write(page * 4096 + 100, &[page as u8 + 1; 50]);
         }
-        let runs = places.runs(&node, &[((1 << 18) + 3, 2)]);
+        let runs = places.runs(&node, &FREE);
         let (table, pages, total) = layout(&runs);
         let image = Memory::zeroed(total);
         copy_pages(&image, &node, &places, &runs);
@@ -372,6 +418,7 @@ mod tests {
             runs_sha256: hash_of(&image, table),
             pages,
             pages_sha256: hash_of(&image, pages),
+            once: false,
         };
         write_head(&image, &header).unwrap();
         (image, node, header)
