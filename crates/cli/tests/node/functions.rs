@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use kumiki_lab::{Accelerator, Config};
 
+use crate::trace::Trace;
 use crate::{Host, built};
 
 const DISK_BYTES: u64 = 64 << 20;
@@ -54,13 +55,16 @@ pub(crate) fn host(
 /// Given, used, killed in the midst of reads, given back: what either has written the other reads.
 fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let Some(host) = host(kernel, &folder, (DISK_BYTES, &[]), |_| {}) else { return };
+    let trace = Trace::of(folder.path());
+    let traced = |config: &mut Config| config.qemu.extend(trace.words());
+    let Some(host) = host(kernel, &folder, (DISK_BYTES, &[]), traced) else { return };
     host.ok(
         "mke2fs /dev/nvme0n1 > /dev/null 2>&1; mkdir -p /mnt; mount -t ext4 /dev/nvme0n1 /mnt && \
              dd if=/dev/urandom of=/mnt/ours bs=1M count=4 2> /dev/null",
     );
     let sum = host.ok("md5sum < /mnt/ours");
-    host.ok("kumiki node create n1 --memory 256M --image nvme");
+    host.ok("kumiki node create n1 --cpu-list 3 --memory 256M --image nvme");
+    let begin = trace.at();
     let add = format!("kumiki node device add n1 --pci {NVME}");
     let said = host.refused(&format!("{add} --dma-unconfined"));
     assert!(said.contains("this machine uses it: disk nvme0n1 is mounted"), "{said}");
@@ -111,6 +115,8 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     }
     let list = host.ok("kumiki node device ls n1");
     assert!(list.contains(&format!("pci:{NVME}")) && list.contains("stopped"), "{list}");
+    // From here on its cpu may be the host's.
+    trace.shows_its_own_alone((begin..trace.at(), 2), 3, NVME);
     // By removal, and once more by the end of the node.
     host.ok(&format!("kumiki node device rm n1 pci:{NVME}"));
     back(&host);
@@ -168,6 +174,76 @@ fn a_node_has_a_disk_of_its_own() {
 #[ignore = "as the one above, on Debian 13's kernel"]
 fn a_node_has_a_disk_of_its_own_on_debian_13() {
     a_disk_goes_to_a_node_and_back("6.12");
+}
+
+/// A disk and a card, each a node's own, at work at the same time; either ends without the other.
+#[test]
+#[ignore = "three minutes: `cargo xtask test long`, after a change to pci.c or to what a node is told of PCI"]
+fn two_nodes_have_a_device_each() {
+    const PORT: &str = "0000:03:00.0";
+    let folder = tempfile::tempdir().unwrap();
+    let trace = Trace::of(folder.path());
+    let more = |config: &mut Config| {
+        let words = "-device pcie-root-port,id=p3,bus=pcie.0,chassis=3,slot=3 \
+                     -netdev user,id=out -device e1000e,bus=p3,netdev=out";
+        config.qemu.extend(words.split(' ').map(Into::into));
+        config.qemu.extend(trace.words());
+    };
+    let Some(host) = host("6.1", &folder, (DISK_BYTES, &["e1000e"]), more) else { return };
+    host.ok("dd if=/dev/urandom of=/dev/nvme0n1 bs=1M count=16 2> /dev/null; sync");
+    let sum =
+        |place: &str| format!("dd if={place} bs=1M count=16 iflag=direct 2> /dev/null | md5sum");
+    let data = host.ok(&sum("/dev/nvme0n1"));
+    host.ok(&format!(
+        "kumiki node create n1 --cpu-list 3 --memory 320M --image nvme --pci {NVME} --dma-unconfined; \
+         kumiki node create n2 --cpu-list 2 --memory 320M --image nvme --pci {PORT} --dma-unconfined"
+    ));
+    let begin = trace.at();
+    host.ok("kumiki node start n1 n2 --timeout 240");
+    for (node, own) in [("n1", NVME), ("n2", PORT)] {
+        assert_eq!(
+            host.ok(&format!("kumiki node exec {node} -- ls /sys/bus/pci/devices")),
+            format!("{own}\n")
+        );
+    }
+    host.ok("kumiki node exec n1 -- sh -c 'until test -b /dev/nvme0n1; do sleep 0.1; done'");
+    host.ok(
+        "kumiki node exec n2 -- sh -c 'until test -e /sys/class/net/eth0; do sleep 0.1; done; \
+             ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; \
+             until grep -q 1 /sys/class/net/eth0/carrier; do sleep 0.1; done'",
+    );
+    let reads = format!("kumiki node exec n1 -- sh -c '{}'", sum("/dev/nvme0n1"));
+    // As long as the card's node asks, the disk's node reads.
+    host.ok(&format!(
+        "(while ! test -e enough; do {reads}; done; echo end) > read 2>&1 & \
+         kumiki node exec n2 -- ping -c 100 -i 0.1 -W 20 10.0.2.2 > pings; \
+         touch enough; wait; tail -n 3 pings; grep -q ' 0% packet loss' pings"
+    ));
+    let read = host.ok("cat read");
+    let lines: Vec<&str> = read.lines().collect();
+    assert!(
+        lines.len() > 1 && lines[..lines.len() - 1].iter().all(|line| *line == data.trim_end())
+    );
+    let messages = host.ok("kumiki node exec n2 -- grep eth0 /proc/interrupts");
+    assert!(messages.contains("PCI-MSI"), "{messages}");
+    // One ends with frames under way, and the other goes on; and the other way round.
+    host.run("kumiki node exec n2 -- sh -c '(setsid ping -i 0.01 10.0.2.2 > /dev/null 2>&1 &)'");
+    host.ok("kumiki node kill n2");
+    assert_eq!(host.ok(&reads), data);
+    host.ok("kumiki node start n2 --timeout 240; kumiki node kill n1");
+    host.ok(
+        "kumiki node exec n2 -- sh -c 'until test -e /sys/class/net/eth0; do sleep 0.1; done; \
+             ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; \
+             ping -c 3 -w 60 10.0.2.2'",
+    );
+    let end = trace.at();
+    trace.shows_its_own_alone((begin..end, 1), 3, NVME);
+    trace.shows_its_own_alone((begin..end, 2), 2, PORT);
+    host.ok("kumiki node delete n2 --force; kumiki node delete n1; \
+             until test -b /dev/nvme0n1; do sleep 0.1; done");
+    assert_eq!(host.ok(&sum("/dev/nvme0n1")), data);
+    host.ok("kumiki image rm nvme");
+    host.leave();
 }
 
 /// How often the disk goes to the node and back; `KUMIKI_ROUNDS` of them.

@@ -4,6 +4,7 @@
 
 mod balanced;
 mod cloud;
+mod confined;
 mod controllers;
 mod devices;
 mod faults;
@@ -15,6 +16,7 @@ mod machine;
 mod memory;
 mod modules;
 mod one;
+mod pauses;
 mod places;
 mod pool;
 mod refused;
@@ -24,8 +26,10 @@ mod several;
 mod snapshots;
 mod soak;
 mod steps;
+mod stowed;
 mod systems;
 mod terminal;
+mod trace;
 mod typed;
 mod units;
 mod watchman;

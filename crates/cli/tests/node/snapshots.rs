@@ -4,10 +4,11 @@ use crate::Host;
 use crate::pool::Kind;
 
 /// Standing in the snapshot: a file, and a program whose client has gone.
-const LEAVE: &str = "kumiki node exec n1 -- sh -c 'echo before > /tmp/said; \
+pub(crate) const LEAVE: &str = "kumiki node exec n1 -- sh -c 'echo before > /tmp/said; \
                      setsid sleep 100000 < /dev/null > /dev/null 2>&1 & echo $! > /tmp/pid'";
 /// What a copy of that still has.
-const HAS: &str = "kumiki node exec n1 -- sh -c 'cat /tmp/said; kill -0 $(cat /tmp/pid)'";
+pub(crate) const HAS: &str =
+    "kumiki node exec n1 -- sh -c 'cat /tmp/said; kill -0 $(cat /tmp/pid)'";
 
 #[test]
 fn a_node_is_kept_and_starts_where_it_slept() {

@@ -20,7 +20,7 @@ const CARD_WORDS: &str = "-device pcie-root-port,id=p3,bus=pcie.0,chassis=3,slot
                           -netdev user,id=out -device e1000e,bus=p3,netdev=out";
 const CARD: &str = "0000:03:00.0";
 /// Has a node say that it works, again and again, without a process more for each time.
-const TICKS: &str = "kumiki node exec n2 -- sh -c 'mkfifo /tmp/never; (setsid sh -c \
+pub(crate) const TICKS: &str = "kumiki node exec n2 -- sh -c 'mkfifo /tmp/never; (setsid sh -c \
                      \"exec 9<>/tmp/never; while :; do echo tick > /dev/kmsg; read -t 0.1 x <&9; done\" \
                      > /dev/null 2>&1 &)'";
 const TICK_S: f64 = 0.1;
@@ -31,20 +31,20 @@ const LOG: usize = 0x10000;
 const LOG_BYTES: usize = 0x40000;
 
 /// The log of a node, looked at from outside of the machine.
-struct Log<'a> {
+pub(crate) struct Log<'a> {
     monitor: &'a Path,
     window: u64,
 }
 
 impl<'a> Log<'a> {
-    fn of(host: &Host, monitor: &'a Path, node: &str) -> Self {
+    pub(crate) fn of(host: &Host, monitor: &'a Path, node: &str) -> Self {
         let line = host.ok(&format!("head -n 1 /sys/class/misc/kumiki-osnode/nodes/{node}/memory"));
         let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
         let (address, bytes) = line.trim().split_once(' ').unwrap();
         Log { monitor, window: number(address) + number(bytes) - WINDOW_BYTES }
     }
 
-    fn read(&self) -> String {
+    pub(crate) fn read(&self) -> String {
         let window = controllers::memory(self.monitor, self.window, (LOG + LOG_BYTES) as u64);
         let head = u64::from_le_bytes(window[LOG_HEAD..][..8].try_into().unwrap()) as usize;
         let ring = &window[LOG..];
@@ -53,7 +53,7 @@ impl<'a> Log<'a> {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    fn wait(&self, text: &str) -> String {
+    pub(crate) fn wait(&self, text: &str) -> String {
         let begin = Instant::now();
         loop {
             let log = self.read();
@@ -67,13 +67,13 @@ impl<'a> Log<'a> {
 }
 
 /// Times, in seconds, of the lines of a log that end in this word.
-fn times(log: &str, word: &str) -> Vec<f64> {
+pub(crate) fn times(log: &str, word: &str) -> Vec<f64> {
     let lines = log.lines().filter(|line| line.ends_with(word));
     lines.filter_map(|line| line.split(']').next()?.trim_matches(['[', ' ']).parse().ok()).collect()
 }
 
 /// The longest time between two ticks after the first so many, beyond what lies between them.
-fn longest_pause_ms(ticks: &[f64], after: usize) -> f64 {
+pub(crate) fn longest_pause_ms(ticks: &[f64], after: usize) -> f64 {
     let ticks = &ticks[after.saturating_sub(1)..];
     let longest = ticks.windows(2).map(|two| two[1] - two[0]).fold(0.0, f64::max);
     (longest - TICK_S) * 1e3
