@@ -181,6 +181,9 @@ fn a_node_has_a_disk_of_its_own_on_debian_13() {
 #[ignore = "three minutes: `cargo xtask test long`, after a change to pci.c or to what a node is told of PCI"]
 fn two_nodes_have_a_device_each() {
     const PORT: &str = "0000:03:00.0";
+    const UP: &str = "kumiki node exec n2 -- sh -c 'until test -e /sys/class/net/eth0; do \
+                      sleep 0.1; done; ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; \
+                      until grep -q 1 /sys/class/net/eth0/carrier; do sleep 0.1; done'";
     let folder = tempfile::tempdir().unwrap();
     let trace = Trace::of(folder.path());
     let more = |config: &mut Config| {
@@ -207,11 +210,7 @@ fn two_nodes_have_a_device_each() {
         );
     }
     host.ok("kumiki node exec n1 -- sh -c 'until test -b /dev/nvme0n1; do sleep 0.1; done'");
-    host.ok(
-        "kumiki node exec n2 -- sh -c 'until test -e /sys/class/net/eth0; do sleep 0.1; done; \
-             ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; \
-             until grep -q 1 /sys/class/net/eth0/carrier; do sleep 0.1; done'",
-    );
+    host.ok(UP);
     let reads = format!("kumiki node exec n1 -- sh -c '{}'", sum("/dev/nvme0n1"));
     // As long as the card's node asks, the disk's node reads.
     host.ok(&format!(
@@ -231,11 +230,7 @@ fn two_nodes_have_a_device_each() {
     host.ok("kumiki node kill n2");
     assert_eq!(host.ok(&reads), data);
     host.ok("kumiki node start n2 --timeout 240; kumiki node kill n1");
-    host.ok(
-        "kumiki node exec n2 -- sh -c 'until test -e /sys/class/net/eth0; do sleep 0.1; done; \
-             ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; \
-             ping -c 3 -w 60 10.0.2.2'",
-    );
+    host.ok(&format!("{UP}; kumiki node exec n2 -- ping -c 20 -W 20 10.0.2.2"));
     let end = trace.at();
     trace.shows_its_own_alone((begin..end, 1), 3, NVME);
     trace.shows_its_own_alone((begin..end, 2), 2, PORT);
