@@ -69,6 +69,7 @@ pub(super) const GAINS: &[Gain] = &[
     gain("QEMU", ""),
     gain("KVM", ""),
     gain("module osnode", ""),
+    gain("module osnode-eventfd", "half of an echo more, between a node and its host"),
     gain("kernel headers", ""),
     gain("loadable modules", ""),
     gain("cpu hotplug", ""),
