@@ -17,7 +17,7 @@ const DEADLY: [(&str, &str); 5] = [
          static bool kills(void)\n{\n\tif (!kill_at || --kill_at)\n\t\treturn false;\n\
          \tsend_sig(SIGKILL, current, 1);\n\treturn true;\n}\n/* Copies without the lock",
     ),
-    ("\tif (_IOC_TYPE(request)", "\tif (kills())\n\t\treturn -EINTR;\n\tif (_IOC_TYPE(request)"),
+    ("\tif (!size && value)", "\tif (kills())\n\t\treturn -EINTR;\n\tif (!size && value)"),
     (
         "\tmutex_unlock(&osnode_lock);\n\tif (!error && _IOC_DIR",
         "\tmutex_unlock(&osnode_lock);\n\tkills();\n\tif (!error && _IOC_DIR",
