@@ -201,7 +201,7 @@ pub(crate) unsafe fn command(
             // SAFETY: the caller's promise.
             let file = unsafe { text(file, "file") }?;
             let mut command = Command::new(file);
-            command.candidates(&search::places(file), false);
+            command.candidates(search::places(file), false);
             command
         }
     };
