@@ -9,11 +9,13 @@ use kumiki_measure::bench::Row;
 use kumiki_node::{KernelForm, Node};
 
 use super::devices::{DIRECT, IN_NODE, READ, in_node, read};
-use super::{IMAGE, NODE, run};
+use super::{NODE, run};
 use crate::run::median_of;
 
 /// The machine's, alone behind its port, as large as what is read.
 const NVME: &str = "0000:01:00.0";
+/// The image whose nodes load its driver, which `cargo xtask bench node` makes for this part.
+const IMAGE: &str = "nvme";
 const DISK: &str = "/dev/nvme0n1";
 const PIECE: usize = 128 << 10;
 const LIMIT: Duration = Duration::from_secs(240);
