@@ -5,8 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
-use kumiki_resource::Place;
-use kumiki_spawn::{Command, Process, Program, Signal};
+use kumiki_resource::kind::Kind;
+use kumiki_resource::{Handle, Place};
+use kumiki_spawn::{Process, Program, Signal};
 
 use super::handle::Resource;
 use super::manager::limit;
@@ -27,20 +28,13 @@ pub unsafe extern "C" fn kumiki_resource_program_create(
     resource: *mut *mut Resource,
 ) -> c_int {
     answer(|| {
-        if resource.is_null() {
-            return Err(null("place for the resource"));
-        }
         if path.is_null() {
             return Err(null("path"));
         }
         // SAFETY: not null, so a text, the caller says.
         let path = PathBuf::from(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
         // SAFETY: the caller's promise.
-        let name = unsafe { optional(name) }?;
-        // SAFETY: the caller's promise.
-        let made = unsafe { open(interface) }?.create::<Program>(Place(place), name, path)?;
-        // SAFETY: the caller's promise.
-        unsafe { Resource::from(made).hand_out(resource) }
+        unsafe { make::<Program>((interface, place, name), path, resource) }
     })
 }
 
@@ -64,7 +58,7 @@ pub unsafe extern "C" fn kumiki_resource_process_create(
         // SAFETY: the caller's promise.
         let command = unsafe { command(file, None, (actions, attributes), argv, envp) }?;
         // SAFETY: the caller's promise.
-        unsafe { start((interface, place, name), command, resource) }
+        unsafe { make::<Process>((interface, place, name), command, resource) }
     })
 }
 
@@ -94,24 +88,27 @@ pub unsafe extern "C" fn kumiki_resource_process_of(
         // SAFETY: the caller's promise.
         let command = unsafe { command(std::ptr::null(), Some(program), how, argv, envp) }?;
         // SAFETY: the caller's promise.
-        unsafe { start((interface, place, name), command, resource) }
+        unsafe { make::<Process>((interface, place, name), command, resource) }
     })
 }
 
 /// # Safety
 /// Pointers are null or valid.
-unsafe fn start(
+unsafe fn make<K: Kind>(
     (interface, place, name): (*const ResourceInterface, u16, *const c_char),
-    command: Command,
+    spec: K::Spec,
     resource: *mut *mut Resource,
-) -> Result<c_int, Failure> {
+) -> Result<c_int, Failure>
+where
+    Resource: From<Handle<K>>,
+{
     if resource.is_null() {
         return Err(null("place for the resource"));
     }
     // SAFETY: the caller's promise.
     let name = unsafe { optional(name) }?;
     // SAFETY: the caller's promise.
-    let made = unsafe { open(interface) }?.create::<Process>(Place(place), name, command)?;
+    let made = unsafe { open(interface) }?.create::<K>(Place(place), name, spec)?;
     // SAFETY: the caller's promise.
     unsafe { Resource::from(made).hand_out(resource) }
 }

@@ -46,6 +46,19 @@ pub(crate) fn disk(folder: &Path, further: &[&str], finish: impl FnOnce(&Path)) 
     disk
 }
 
+/// A host that has this disk at /dev/vda.
+pub(crate) fn host_with(disk: &Path) -> Option<Host> {
+    let wanted = |config: &mut Config| {
+        let drive = format!("file={},if=virtio,format=raw,cache=unsafe", disk.display());
+        config.qemu.extend(["-drive".into(), drive.into()]);
+        config.memory_bytes = 3 << 30;
+        for module in ["virtio_blk", "ext4"] {
+            config.modules.push(module.parse().unwrap());
+        }
+    };
+    had(Host::start("6.12", wanted, Turn::wait()))
+}
+
 fn root(folder: &Path, further: &[&str]) -> PathBuf {
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let all = [&PACKAGES[..], further].concat();
@@ -97,15 +110,7 @@ fn boots() -> usize {
 fn debian_with_systemd_boots_from_a_disk_and_is_stopped_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let disk = disk(folder.path(), &[], |_| {});
-    let wanted = |config: &mut Config| {
-        let drive = format!("file={},if=virtio,format=raw,cache=unsafe", disk.display());
-        config.qemu.extend(["-drive".into(), drive.into()]);
-        config.memory_bytes = 3 << 30;
-        for module in ["virtio_blk", "ext4"] {
-            config.modules.push(module.parse().unwrap());
-        }
-    };
-    let Some(host) = had(Host::start("6.12", wanted, Turn::wait())) else { return };
+    let Some(host) = host_with(&disk) else { return };
     host.add_image();
     host.ok("kumiki node create n1 --memory 512M --image deb --disk /dev/vda --init /sbin/init");
     for run in 1..=boots() {

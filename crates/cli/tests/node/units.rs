@@ -5,11 +5,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use kumiki_lab::Config;
-
-use crate::pool::Turn;
-use crate::systems::disk;
-use crate::{Host, had};
+use crate::Host;
+use crate::systems::{disk, host_with};
 
 /// Beside what any system has: programs that units use, and a node's.
 const PACKAGES: [&str; 3] = ["sed", "grep", "busybox-static"];
@@ -85,15 +82,7 @@ fn units_bring_nodes_up_at_a_boot_keep_them_and_stop_them() {
             symlink(Path::new("/usr/lib/systemd/system").join(&unit), wants.join(&unit)).unwrap();
         }
     });
-    let wanted = |config: &mut Config| {
-        let drive = format!("file={},if=virtio,format=raw,cache=unsafe", disk.display());
-        config.qemu.extend(["-drive".into(), drive.into()]);
-        config.memory_bytes = 3 << 30;
-        for module in ["virtio_blk", "ext4"] {
-            config.modules.push(module.parse().unwrap());
-        }
-    };
-    let Some(host) = had(Host::start("6.12", wanted, Turn::wait())) else { return };
+    let Some(host) = host_with(&disk) else { return };
     host.ok(FILL);
     for _ in 0..2 {
         boot(&host);
