@@ -33,10 +33,12 @@ const FILL: &str = "
     chroot m /usr/sbin/depmod $(uname -r)";
 const REACHED: &str =
     "for n in $(seq 60); do ping -c 1 -w 2 10.77.0.2 && exit 0; sleep 0.5; done; false";
-/// `booted`: the process that is systemd.
-const BOOT: &str = "unshare -m -p -f -- chroot m /lib/systemd/systemd \
+/// `booted`: the process that is the first of its namespace; systemd's children are called so, too,
+/// until each has its program.
+const BOOT: &str = "rm -f booted; unshare -m -p -f -- chroot m /lib/systemd/systemd \
                     --log-target=kmsg > console 2>&1 < /dev/null & \
-                    until pidof systemd > booted; do sleep 0.1; done";
+                    until [ -s booted ]; do sleep 0.1; for one in $(pidof systemd); do \
+                    grep -q 'NSpid.*[^0-9]1$' /proc/$one/status && echo $one > booted; done; done";
 
 /// Runs a line of shell where that system is.
 fn inside(line: &str) -> String {
