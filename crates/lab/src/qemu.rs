@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use kumiki_sys::clock::Clock;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::agent::{DEBUG_EXIT, PORT};
@@ -91,7 +92,9 @@ pub(crate) fn arguments(config: &Config, kvm: bool, files: &Files<'_>) -> Vec<Os
 /// QEMU keeps what it has translated by address. Where programs lie at random it
 /// translates each anew at every start, which takes four fifths of a short one's time.
 /// An emulated cpu is a thread that a busy host may leave aside for longer than the 21 s
-/// after which the kernel reports a stall: it waits for a minute.
+/// after which the kernel reports a stall: it waits for a minute. Its time stamp counter is this machine's,
+/// and the kernel is told how fast that is: what it measured itself, on a busy host, was a tenth of it,
+/// so that its clock ran ten times too fast.
 ///
 /// A word that the kernel does not know is the first process's. Ours comes before those of
 /// the user; behind "--" it would be lost with any parameter that has a wrong value.
@@ -100,12 +103,23 @@ pub(crate) fn append(config: &Config, kvm: bool) -> String {
         "console=ttyS0 loglevel=7 printk.devkmsg=on panic=-1 tsc=reliable no_timer_check";
     const EMULATED: &str = " norandmaps rcupdate.rcu_cpu_stall_timeout=60";
     let emulated = if kvm { "" } else { EMULATED };
+    let rate =
+        tsc_khz().filter(|_| !kvm).map_or(String::new(), |khz| format!(" tsc_early_khz={khz}"));
     let (program, word) = (crate::initramfs::AGENT, crate::agent::WORD);
-    let mut line = format!("{OWN}{emulated} rdinit={program} {word}");
+    let mut line = format!("{OWN}{emulated}{rate} rdinit={program} {word}");
     for words in &config.append {
         line = format!("{line} {words}");
     }
     line
+}
+
+/// The rate of this machine's time stamp counter, if it has one that can be relied on.
+fn tsc_khz() -> Option<u64> {
+    static RATE: OnceLock<Option<u64>> = OnceLock::new();
+    *RATE.get_or_init(|| {
+        let clock = Clock::new();
+        clock.is_tsc().then(|| (clock.hz() / 1e3).round() as u64)
+    })
 }
 
 /// A comma would end a value of QEMU's options.
@@ -206,9 +220,8 @@ mod tests {
         let words = arguments(&config, false, &files);
         assert_eq!(words.last().unwrap(), "-s");
         let line = append(&config, false);
-        let end = " norandmaps rcupdate.rcu_cpu_stall_timeout=60 rdinit=/bin/kumiki \
-                   lab-agent nokaslr quiet";
-        assert!(line.ends_with(end), "{line}");
+        assert!(line.contains(" norandmaps rcupdate.rcu_cpu_stall_timeout=60 "), "{line}");
+        assert!(line.ends_with(" rdinit=/bin/kumiki lab-agent nokaslr quiet"), "{line}");
         assert!(!append(&config, true).contains("norandmaps"));
     }
 }

@@ -114,7 +114,7 @@ fn lines(pipe: PipeReader) -> Receiver<String> {
 fn watch(mut child: Child, lines: &Receiver<String>, begin: Instant, threads: usize) -> Outcome {
     let mut reader = Reader::new(threads);
     let mut output = String::new();
-    let mut fault = None;
+    let mut killed = false;
     let mut take = |line: String| {
         reader.line(begin.elapsed(), &line);
         output += &line;
@@ -135,7 +135,7 @@ fn watch(mut child: Child, lines: &Receiver<String>, begin: Instant, threads: us
         match child.try_wait() {
             Ok(Some(status)) => break Ok(status),
             Ok(None) if silent_since.elapsed() > PATIENCE => {
-                fault = Some(format!("killed: it printed nothing for {} s", PATIENCE.as_secs()));
+                killed = true;
                 let _ = child.kill();
                 break child.wait();
             }
@@ -147,10 +147,15 @@ fn watch(mut child: Child, lines: &Receiver<String>, begin: Instant, threads: us
     while let Ok(line) = lines.recv_timeout(REST.saturating_sub(ended.elapsed())) {
         take(line);
     }
-    let fault = fault.or_else(|| match status {
+    let fault = match status {
+        _ if killed => Some(format!(
+            "killed: it printed nothing for {} s; running: {}",
+            PATIENCE.as_secs(),
+            reader.late().join(", ")
+        )),
         Ok(status) => fault_of(status, &reader),
         Err(error) => Some(format!("waiting for it: {error}")),
-    });
+    };
     judged(reader, output, fault, begin.elapsed())
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Reader {
     programs: usize,
     /// Of the program that is running: since when, and the results so far.
     running: Option<(Duration, Vec<Ended>)>,
+    /// Said to take long, and not ended since.
+    late: Vec<String>,
     tests: Vec<Test>,
 }
 
@@ -39,7 +41,15 @@ impl Reader {
     /// Of programs that run `threads` tests at a time.
     pub(super) fn new(threads: usize) -> Self {
         let threads = threads.max(1);
-        Reader { threads, passed: 0, failed: 0, programs: 0, running: None, tests: Vec::new() }
+        Reader {
+            threads,
+            passed: 0,
+            failed: 0,
+            programs: 0,
+            running: None,
+            late: Vec::new(),
+            tests: Vec::new(),
+        }
     }
 
     /// Takes a line that was printed `at` after the start; those of anything else but the
@@ -48,14 +58,25 @@ impl Reader {
         if is_begin(line) {
             self.programs += 1;
             self.running = Some((at, Vec::new()));
+            self.late.clear();
         } else if let Some(counts) = line.strip_prefix("test result: ") {
             self.count(counts);
             if let Some((begin, ended)) = self.running.take() {
                 self.tests.extend(timed(begin, ended, self.threads));
             }
-        } else if let Some((_, ended)) = &mut self.running {
-            ended.extend(result(at, line));
+        } else if let Some(name) = late(line) {
+            self.late.push(name.to_owned());
+        } else if let Some((_, ended)) = &mut self.running
+            && let Some(test) = result(at, line)
+        {
+            self.late.retain(|name| *name != test.name);
+            ended.push(test);
         }
+    }
+
+    /// Tests that run for more than a minute.
+    pub(super) fn late(&self) -> &[String] {
+        &self.late
     }
 
     /// Adds `ok. 3 passed; 0 failed; …`.
@@ -101,6 +122,11 @@ impl Reader {
 fn is_begin(line: &str) -> bool {
     let count = line.strip_prefix("running ").and_then(|line| line.split_once(' '));
     count.is_some_and(|(n, what)| n.parse::<usize>().is_ok() && matches!(what, "test" | "tests"))
+}
+
+/// `test NAME has been running for over 60 seconds`.
+fn late(line: &str) -> Option<&str> {
+    Some(line.strip_prefix("test ")?.split_once(" has been running for over ")?.0)
 }
 
 /// `test NAME ... ok`.
@@ -192,6 +218,15 @@ mod tests {
         );
         let expected = [("a", 2), ("c - should panic", 3)];
         assert_eq!(took(reader), expected.map(|(name, s)| (name.to_owned(), s)));
+    }
+
+    #[test]
+    fn what_is_late_has_not_ended() {
+        let late = " has been running for over 60 seconds";
+        let lines = [format!("test a{late}"), format!("test b{late}"), "test b ... ok".into()];
+        let mut reader = read(2, &[(0, "running 2 tests")]);
+        lines.iter().for_each(|line| reader.line(Duration::from_secs(60), line));
+        assert_eq!(reader.late(), ["a"]);
     }
 
     #[test]

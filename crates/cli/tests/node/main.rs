@@ -11,6 +11,7 @@ mod faults;
 mod functions;
 mod images;
 mod keeping;
+mod late;
 mod lent;
 mod machine;
 mod memory;
@@ -185,11 +186,10 @@ impl Host {
         guest.put(built.module("osnode-guest.ko"), Path::new(module)).unwrap();
     }
 
-    /// Runs a line of shell; fails the test if the kernel's log shows a fault.
+    /// Runs a line of shell; fails the test if the kernel's log shows a fault, or if it hangs.
     fn run(&self, line: &str) -> Output {
         let begin = Instant::now();
-        let output = self.machine.command("sh").args(["-c", line]).output();
-        let output = output.unwrap_or_else(|error| panic!("{line}: {error}"));
+        let output = late::in_time(&self.machine, line);
         let said = [&*output.stdout, &*output.stderr].concat();
         eprintln!("$ {line} [{:.1} s]\n{}", begin.elapsed().as_secs_f64(), text(&said));
         output

@@ -121,6 +121,24 @@ fn several_commands_run_at_once() {
     });
 }
 
+/// What a machine's kernel takes for a second is one, however busy this machine was when it started.
+#[test]
+fn a_machine_s_clock_is_as_fast_as_ours() {
+    let Some(machine) = machine() else { return };
+    let uptime = || -> f64 {
+        let output = machine.command("cat").arg("/proc/uptime").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split(' ').next().unwrap().parse().unwrap()
+    };
+    let (begin, before) = (Instant::now(), uptime());
+    thread::sleep(Duration::from_secs(2));
+    let (there, here) = (uptime() - before, begin.elapsed().as_secs_f64());
+    assert!((0.5..2.0).contains(&(there / here)), "{there} s there, {here} s here");
+    let line = machine.command("cat").arg("/proc/cmdline").output().unwrap();
+    let told = String::from_utf8_lossy(&line.stdout).contains("tsc_early_khz=");
+    assert_ne!(told, machine.times().kvm, "an emulated one is told how fast its clock is");
+}
+
 #[test]
 fn a_time_limit_ends_the_command_and_its_children() {
     let Some(machine) = machine() else { return };
