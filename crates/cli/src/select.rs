@@ -33,7 +33,7 @@ pub(crate) fn cases(select: &Select, level: Level) -> Result<Vec<Case>> {
 }
 
 /// The operating system's own cases, then the papers' experiments.
-fn catalogue(choice: &Choice) -> Vec<Case> {
+pub(crate) fn catalogue(choice: &Choice) -> Vec<Case> {
     let mut cases = kumiki_cases::catalogue(choice);
     cases.extend(kumiki_experiments::catalogue(choice));
     cases

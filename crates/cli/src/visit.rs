@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use kumiki_measure::case::{Choice, Level};
 use kumiki_measure::sampler::{Apart, answer};
 
-use crate::output;
+use crate::{output, select};
 
 /// By it this program knows that it is asked for a visit.
 pub(crate) const WORD: &str = "measure-visit";
@@ -27,7 +27,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     let _ = std::fs::write("/proc/self/comm", "kumiki");
     let sizes: Vec<u64> = words.filter_map(|word| word.to_str()?.parse().ok()).collect();
     let sizes = (!sizes.is_empty()).then_some(sizes);
-    let cases = kumiki_cases::catalogue(&Choice { level: Some(Level::Full), sizes });
+    let cases = select::catalogue(&Choice { level: Some(Level::Full), sizes });
     match answer(&cases) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -46,7 +46,8 @@ pub(super) fn cases() -> Vec<Case> {
             let case =
                 Case::new("resource.spawn", ABOUT, move |place| Parent::new(way, bytes, place));
             let case = case.with("way", name).with("anon_bytes", bytes).asks(bytes);
-            cases.push(case.level(level));
+            // A fork pays for all that its process has, and a run has more of it from pass to pass.
+            cases.push(case.level(level).apart());
         }
     }
     cases
