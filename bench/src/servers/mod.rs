@@ -1,11 +1,13 @@
 //! Servers and async programs: calls that are tried first, beside plain ones, tokio's and
-//! io_uring's, static files beside nginx, and RocksDB's MultiGet.
+//! io_uring's, static files beside nginx, keys beside redis and memcached, and RocksDB's MultiGet.
 
 mod calls;
 mod client;
 #[cfg(feature = "peers")]
 mod confined;
+mod file_servers;
 mod folder;
+mod kv;
 mod multiget;
 mod plain;
 mod program;
@@ -39,12 +41,13 @@ pub(crate) const URING: [&str; 2] = ["uring-server", "uring-server-untried"];
 type Cases = (&'static [&'static str], fn(Pair) -> Result<Vec<Row>>);
 
 /// The cases, in the order in which they are measured.
-const CASES: [Cases; 6] = [
+const CASES: [Cases; 7] = [
     (&["submit_cached"], calls::submit),
     (&["tokio_read_at"], calls::read_at),
     (&["tokio_ranges"], ranges::rows),
     (&["web_warm_cpu"], web::warm),
     (&["web_mix_hot_p99", "web_mix_cold_rate"], web::mix),
+    (&kv::CASES, kv::rows),
     (&["rocksdb_multiget_direct", "rocksdb_multiget_warm"], multiget::rows),
 ];
 

@@ -24,3 +24,8 @@ pub(super) fn interleaved(rounds: usize, subjects: &mut [Subject<'_>]) -> Result
     }
     Ok(groups)
 }
+
+/// One figure of turns that give several.
+pub(super) fn figure(groups: &[Vec<f64>], at: usize) -> Vec<Vec<f64>> {
+    groups.iter().map(|group| vec![group[at]]).collect()
+}

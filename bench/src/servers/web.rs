@@ -11,9 +11,10 @@ use kumiki_measure::bench::Row;
 use kumiki_measure::stats::describe;
 
 use super::client::{Client, at_fixed_rate};
+use super::file_servers;
 use super::folder::{Folder, make_cold};
 use super::program::Program;
-use super::turns::{Measured, Subject, interleaved};
+use super::turns::{Measured, Subject, figure, interleaved};
 use crate::pair::Pair;
 use crate::run::median_of;
 
@@ -48,7 +49,7 @@ pub(super) fn warm(pair: Pair) -> Result<Vec<Row>> {
     let folder = Folder::new()?;
     fill(&folder, 0)?;
     pair.bind_main()?;
-    let programs = Program::all(folder.path(), pair)?;
+    let programs = file_servers::all(folder.path(), pair)?;
     let mut subjects: Vec<Subject<'_>> = Vec::new();
     for program in &programs {
         let turn = move || {
@@ -76,29 +77,23 @@ pub(super) fn mix(pair: Pair) -> Result<Vec<Row>> {
     let folder = Folder::new()?;
     fill(&folder, COLD)?;
     pair.bind_main()?;
-    let programs = Program::all(folder.path(), pair)?;
-    let rates: Vec<_> = programs.iter().map(|_| std::cell::RefCell::new(Vec::new())).collect();
+    let programs = file_servers::all(folder.path(), pair)?;
     let mut subjects: Vec<Subject<'_>> = Vec::new();
-    for (program, rates) in programs.iter().zip(&rates) {
+    for program in &programs {
         let folder = &folder;
         let turn = move || {
             for at in 0..COLD {
                 make_cold(&File::open(folder.path().join(format!("cold{at}")))?)?;
             }
             let (p99, rate) = mixed(program)?;
-            rates.borrow_mut().push(vec![rate]);
-            Ok(vec![p99])
+            Ok(vec![p99, rate])
         };
         subjects.push((program.name, Box::new(turn)));
     }
-    let groups = interleaved(MIX_ROUNDS, &mut subjects)?;
-    drop(subjects);
     let mut rows = Vec::new();
-    for ((name, its), rates) in groups.iter().zip(rates) {
-        rows.push(Row::of(("web_mix_hot_p99", name), "ns", its, None));
-        // The first turn does not count there either.
-        let rates = rates.into_inner().split_off(1);
-        rows.push(Row::rate(("web_mix_cold_rate", name), "1/s", &rates, None));
+    for (name, its) in interleaved(MIX_ROUNDS, &mut subjects)? {
+        rows.push(Row::of(("web_mix_hot_p99", name), "ns", &figure(&its, 0), None));
+        rows.push(Row::rate(("web_mix_cold_rate", name), "1/s", &figure(&its, 1), None));
     }
     Ok(rows)
 }

@@ -4,8 +4,8 @@
 use crate::bench::Bench;
 use crate::beside::{Case, page};
 
-/// Cases of `cargo xtask bench resource` and of `cargo xtask bench node`, from near to far.
-const CASES: [Case; 8] = [
+/// Cases of `cargo xtask bench resource`, `node` and `servers`, from near to far.
+const CASES: [Case; 13] = [
     (
         "local_call",
         "A call of what the calling core owns",
@@ -46,10 +46,24 @@ const CASES: [Case; 8] = [
         "One message there and one back, beside as many requests under way at once.",
     ),
     (
-        "kv",
-        "A key-value server whose cores own their keys",
-        "More is better. n is how many commands a client sends without waiting.",
+        "kv_get",
+        "A key-value server whose cores own their keys: GET, a second",
+        "More is better. Each store on one cpu, two threads with 16 clients each on the other one; n is how many \
+         commands a client sends without waiting.",
     ),
+    (
+        "kv_get_p99",
+        "How long a GET takes: the slow tail",
+        "The 99th percentile, at 50,000 commands a second one by one, and at 400,000 in batches of 16.",
+    ),
+    (
+        "kv_get_cpu",
+        "The server’s processor time for a GET",
+        "Where the clients’ cpu is the slower one, this still tells the stores apart.",
+    ),
+    ("kv_set", "SET, a second", "More is better. The values are of 32 bytes."),
+    ("kv_set_p99", "How long a SET takes: the slow tail", "As above."),
+    ("kv_set_cpu", "The server’s processor time for a SET", "As above."),
 ];
 
 /// One HTML page of benches of places: one file or several, of which each has some of the cases.
@@ -89,7 +103,7 @@ mod tests {
         }
         let at = |case: &str| page.find(&format!("places-{case}")).unwrap();
         assert!(at("local_call") < at("core_each") && at("core_each") < at("node_call"));
-        assert!(!page.contains("places-alloc_4k") && !page.contains("places-kv"));
+        assert!(!page.contains("places-alloc_4k") && !page.contains("places-kv_get"));
         assert!(page.trim_end().ends_with("</html>"));
     }
 }

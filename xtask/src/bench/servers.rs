@@ -1,5 +1,5 @@
-//! Servers and async programs beside nginx, tokio and io_uring, measured by `bench/`, and what
-//! they promise of it.
+//! Servers and async programs beside nginx, redis, memcached, tokio and io_uring, measured by
+//! `bench/`, and what they promise of it.
 
 use std::fs;
 
@@ -18,6 +18,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "make", reason: "one of them is built by it" },
     Package { name: "libtbb-dev", reason: "and oneTBB" },
     Package { name: "nginx", reason: "static files are measured beside it" },
+    Package { name: "redis-server", reason: "keys and values are measured beside it" },
+    Package { name: "memcached", reason: "and beside it" },
     Package { name: "util-linux", reason: "servers are bound to a cpu by its taskset" },
     Package { name: "librocksdb-dev", reason: "its MultiGet is measured" },
     Package { name: "liburing-dev", reason: "by io_uring, too" },
@@ -28,7 +30,9 @@ const PACKAGES: &[Package] = &[
 pub(super) fn servers(judge: bool, cases: &[String]) -> Result<Outcome> {
     debian::install(PACKAGES)?;
     // Not among the programs of all benches, whose features it would change.
-    run(&mut cargo("build --profile dist --locked --package kumiki-httpd"))?;
+    for server in ["kumiki-httpd", "kumiki-kv"] {
+        run(&mut cargo(&format!("build --profile dist --locked --package {server}")))?;
+    }
     if cases.is_empty() || cases.iter().any(|case| case.starts_with("rocksdb_")) {
         rocksdb()?;
     }
@@ -97,6 +101,18 @@ mod tests {
             row(COLD, "nginx/aio", 1, 100.0),
             row("web_warm_cpu", KUMIKI, 1, 10.0),
             row("web_warm_cpu", "plain", 1, 10.0),
+            row("kv_get", KUMIKI, 16, 10.0),
+            row("kv_get", "redis", 16, 9.0),
+            row("kv_get", "memcached", 16, 10.0),
+            row("kv_get_p99", KUMIKI, 16, 9.0),
+            row("kv_get_p99", "redis", 16, 10.0),
+            row("kv_get_p99", "memcached", 16, 9.0),
+            row("kv_set", KUMIKI, 16, 10.0),
+            row("kv_set", "redis", 16, 9.0),
+            row("kv_set", "memcached", 16, 10.0),
+            row("kv_set_p99", KUMIKI, 16, 9.0),
+            row("kv_set_p99", "redis", 16, 10.0),
+            row("kv_set_p99", "memcached", 16, 9.0),
             row("submit_cached", KUMIKI, 4096, 12.0),
             row("submit_cached", "plain", 4096, 10.0),
             row("tokio_read_at", KUMIKI, 4096, 12.0),

@@ -1,0 +1,103 @@
+//! Who serves files: Kumiki's server, this program's own, and nginx.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+
+use super::program::{Program, built, free_address, is_here, on_cpu};
+use super::{CONFINED, PLAIN, THREADS, URING};
+use crate::pair::Pair;
+
+/// Every server that is to be had here.
+pub(super) fn all(folder: &Path, pair: Pair) -> Result<Vec<Program>> {
+    let mut all = vec![
+        kumiki("kumiki", 1, false, folder, pair)?,
+        kumiki("kumiki/2", 2, false, folder, pair)?,
+        own("plain", PLAIN, folder, pair)?,
+        own("threads", THREADS, folder, pair)?,
+    ];
+    if cfg!(feature = "peers") {
+        all.push(kumiki("kumiki/confined", 1, true, folder, pair)?);
+    }
+    for (name, word) in ["io_uring", "io_uring/untried"].into_iter().zip(URING) {
+        // Another one might do without; not where there is none, or it is forbidden.
+        match own(name, word, folder, pair) {
+            Ok(program) => all.push(program),
+            Err(error) => eprintln!("left out: {error:#}"),
+        }
+    }
+    if is_here("nginx", "-v") {
+        all.push(nginx("nginx", 1, "sendfile on;", folder, pair)?);
+        all.push(nginx("nginx/2", 2, "sendfile on;", folder, pair)?);
+        all.push(nginx("nginx/aio", 1, "sendfile on; aio threads;", folder, pair)?);
+        let direct = "aio threads; directio 16k;";
+        all.push(nginx("nginx/directio", 1, direct, folder, pair)?);
+    }
+    Ok(all)
+}
+
+fn kumiki(
+    name: &'static str,
+    workers: u16,
+    confined: bool,
+    folder: &Path,
+    pair: Pair,
+) -> Result<Program> {
+    let program = built("kumiki-httpd")?;
+    let mut command = if confined {
+        let mut command = on_cpu(pair, &std::env::current_exe()?);
+        command.arg(CONFINED).arg(&program);
+        command
+    } else {
+        on_cpu(pair, &program)
+    };
+    let workers = format!("--workers={workers}");
+    command.arg(folder).args(["--listen", "127.0.0.1:0", &workers]).stderr(Stdio::piped());
+    let mut child = command.spawn().context("starting kumiki-httpd")?;
+    let said = child.stderr.take().context("its words")?;
+    let lines = BufReader::new(said).lines().map_while(Result::ok);
+    let address = |line: String| Some(line.split(" on ").nth(1)?.split(',').next()?.parse());
+    let address = { lines }.find_map(address).context("kumiki-httpd has ended")??;
+    Ok(Program::new(name, address, child))
+}
+
+/// One of this program's.
+fn own(name: &'static str, word: &str, folder: &Path, pair: Pair) -> Result<Program> {
+    let mut command = on_cpu(pair, &std::env::current_exe()?);
+    let mut child = command.arg(word).arg(folder).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    let said = child.stdout.take().context("its words")?;
+    BufReader::new(said).read_line(&mut line)?;
+    let address = line.trim().parse();
+    let address = address.with_context(|| format!("the server {name} has ended"))?;
+    Ok(Program::new(name, address, child))
+}
+
+fn nginx(
+    name: &'static str,
+    workers: u16,
+    how: &str,
+    folder: &Path,
+    pair: Pair,
+) -> Result<Program> {
+    let settings = tempfile::tempdir()?;
+    let place = settings.path().display();
+    let address = free_address()?;
+    let text = format!(
+        "daemon off; worker_processes {workers}; pid {place}/pid; error_log {place}/error;\n\
+         user root; events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; {how} tcp_nodelay on; keepalive_requests 100000000;\n\
+         client_body_temp_path {place}/a; proxy_temp_path {place}/b; fastcgi_temp_path \
+         {place}/c; uwsgi_temp_path {place}/d; scgi_temp_path {place}/e;\n\
+         server {{ listen {address}; root {}; }} }}\n",
+        folder.display()
+    );
+    let file = settings.path().join("nginx.conf");
+    fs::write(&file, text)?;
+    let mut command = on_cpu(pair, Path::new("nginx"));
+    command.arg("-c").arg(&file).args(["-e", "/dev/null"]).stderr(Stdio::null());
+    Program::listening(name, address, command.spawn().context("starting nginx")?, settings)
+}
