@@ -24,7 +24,7 @@ struct State {
     lease: Option<Held>,
     /// Serials never repeat, also from one lease to the next.
     next: u64,
-    /// Those whose answers nobody has seen.
+    /// First serials of requests whose answers nobody has seen.
     open: BTreeSet<u64>,
     /// The last request.
     used: Instant,
@@ -93,7 +93,9 @@ impl Session {
         let mut state = self.state();
         let (first, count) = (state.next, count as u64);
         state.next += count;
-        state.open.extend(first..first + count);
+        if count > 0 {
+            state.open.insert(first);
+        }
         Ticket { session: Arc::clone(self), first, count }
     }
 
@@ -120,9 +122,8 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut state = self.session.state();
-        for serial in self.serials() {
-            state.open.remove(&serial);
+        if self.count > 0 {
+            self.session.state().open.remove(&self.first);
         }
     }
 }
