@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Commands of a batch that fills a store.
 const FILLED_AT_ONCE: usize = 1000;
 
-/// What one turn of a store has shown.
+/// Figures of one turn of a store.
 pub(super) struct Turn {
     pub(super) commands: f64,
     pub(super) seconds: f64,

@@ -20,7 +20,7 @@ const ROUNDS: usize = 7;
 const PIPELINES: [(usize, Duration); 2] =
     [(1, Duration::from_micros(40)), (16, Duration::from_micros(80))];
 
-/// Of each operation: commands a second and the server's cpu time for one, while clients ask as fast as they
+/// Cases of each operation: commands a second and the server's cpu time for one, while clients ask as fast as they
 /// are answered; and the 99th percentile of how long they take at a fixed rate.
 pub(super) const CASES: [&str; 6] =
     ["kv_get", "kv_get_p99", "kv_get_cpu", "kv_set", "kv_set_p99", "kv_set_cpu"];

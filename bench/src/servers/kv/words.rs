@@ -12,7 +12,7 @@ pub(super) enum Words {
     Memcached,
 }
 
-/// What is done with a key.
+/// Operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Get,
