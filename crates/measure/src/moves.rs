@@ -89,7 +89,7 @@ mod tests {
     fn what_is_known_to_jump_is_known_by_its_name() {
         assert_eq!(of_a_pair("entry.getppid", false), USUAL);
         assert_eq!(of_a_pair("ipc.pipe.latency", true), CROSSING);
-        assert_eq!(of_a_pair("file.create_unlink", false), 0.7);
+        assert_eq!(of_a_pair("file.create_unlink", false), 0.9);
         assert_eq!(of_a_pair("process.fork_cow", false), 0.05);
         assert_eq!(of_a_pair("ipc.pipe.latency", false), USUAL);
         assert_eq!(of_a_pair("ipc.pipe.bandwidth", true), 0.12);

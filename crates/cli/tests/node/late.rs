@@ -24,9 +24,15 @@ done
 echo w > /proc/sysrq-trigger; sleep 1
 "#;
 
+/// For lines: an address is reached within 20 s. A packet may be lost while a card is new, and busybox' ping
+/// sends as many as are counted.
+const REACHED: &str =
+    "reached() { for n in $(seq 10); do ping -c 1 -W 2 $1 && return; done; false; }";
+
 /// Runs a line of shell, which has to end in [`LIMIT`].
 pub(crate) fn in_time(machine: &Machine, line: &str) -> Output {
-    let command = machine.command("sh").args(["-c", line]).time_limit(LIMIT);
+    let script = format!("{REACHED}\n{line}");
+    let command = machine.command("sh").args(["-c", &script]).time_limit(LIMIT);
     match command.output() {
         Ok(output) => output,
         Err(error @ Error::TimeLimit { .. }) => panic!("{error}\n{}", look(machine)),

@@ -21,7 +21,7 @@ fn an_idle_node_leaves_its_memory_to_its_host() {
     of_the_host_s_own_allocator(&host);
     host.ok(&format!(
         "truncate -s 8M disk; kumiki node create n1 --memory 256M --memory-from offline --image deb \
-         {DEVICES}; kumiki node start n1 --timeout 120; ping -c 1 -w 20 10.77.0.2"
+         {DEVICES}; kumiki node start n1 --timeout 120; reached 10.77.0.2"
     ));
     host.ok(LEAVE);
     host.ok("kumiki node exec n1 -- sh -c 'mkdir -p /data; mke2fs /dev/vda > /dev/null 2>&1; \
