@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result};
 
-use super::program::{Program, built, free_address, is_here, on_cpu};
+use super::program::{Program, built, first_line, free_address, is_here, on_cpu};
 use super::{CONFINED, PLAIN, THREADS, URING};
 use crate::pair::Pair;
 
@@ -68,10 +68,7 @@ fn kumiki(
 fn own(name: &'static str, word: &str, folder: &Path, pair: Pair) -> Result<Program> {
     let mut command = on_cpu(pair, &std::env::current_exe()?);
     let mut child = command.arg(word).arg(folder).stdout(Stdio::piped()).spawn()?;
-    let mut line = String::new();
-    let said = child.stdout.take().context("its words")?;
-    BufReader::new(said).read_line(&mut line)?;
-    let address = line.trim().parse();
+    let address = first_line(&mut child)?.trim().parse();
     let address = address.with_context(|| format!("the server {name} has ended"))?;
     Ok(Program::new(name, address, child))
 }

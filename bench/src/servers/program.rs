@@ -1,12 +1,13 @@
 //! Servers as programs, on one cpu.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::pair::Pair;
 
@@ -71,6 +72,14 @@ pub(super) fn built(name: &str) -> Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name(name);
     ensure!(program.exists(), "{} is not built: cargo xtask bench does so", program.display());
     Ok(program)
+}
+
+/// A child's first line on standard output.
+pub(super) fn first_line(child: &mut Child) -> Result<String> {
+    let mut line = String::new();
+    let said = child.stdout.take().context("its words")?;
+    BufReader::new(said).read_line(&mut line)?;
+    Ok(line)
 }
 
 /// Whether this machine has a program.

@@ -1,6 +1,5 @@
 //! The stores, each on one cpu, as its own documents advise for that: nothing kept on a disk.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -8,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::words::Words;
 use crate::pair::Pair;
-use crate::servers::program::{Program, built, free_address, is_here, on_cpu};
+use crate::servers::program::{Program, built, first_line, free_address, is_here, on_cpu};
 
 /// Every store that is to be had here, and its language.
 pub(super) fn all(pair: Pair) -> Result<Vec<(Program, Words)>> {
@@ -28,8 +27,7 @@ fn kumiki(pair: Pair) -> Result<Program> {
     let mut command = on_cpu(pair, &built("kumiki-kv")?);
     command.args(["--port", "0", "--cpus", &pair.helper.to_string()]).stdout(Stdio::piped());
     let mut child = command.spawn().context("starting kumiki-kv")?;
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().context("its words")?).read_line(&mut line)?;
+    let line = first_line(&mut child)?;
     let address = line.split(' ').nth(2).and_then(|word| word.parse().ok());
     Ok(Program::new("kumiki", address.context("kumiki-kv has ended")?, child))
 }
