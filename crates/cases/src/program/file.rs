@@ -2,13 +2,19 @@
 
 use std::fs::Permissions;
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
 
 use super::limits;
 use kumiki_measure::error::{Error, Result};
+use kumiki_sys::pause::pause;
+
+/// Another thread's child needs far less from its fork to its exec.
+const COPIES_END: Duration = Duration::from_secs(10);
 
 /// Makes the file `name` in the folder `programs` of `scratch` with what `write`
 /// writes, `bytes` at most, unless it is there already.
@@ -42,11 +48,69 @@ pub(super) fn make(
     };
     finish(&mut file).map_err(error(&path))?;
     let file = file.into_temp_path();
-    // Only now, when no descriptor can write to it any more, may it be run.
+    // Only when no descriptor can write to it any more may it be run.
+    no_writer_is_left(&file).map_err(error(&path))?;
     file.persist(&path).map_err(|e| error(&path)(e.error))?;
     Ok(path)
 }
 
+/// Waits until no descriptor of any process can write to the file at `path`.
+///
+/// A child that another thread has forked holds, until its own exec, a copy of
+/// every descriptor, also of the one that has written this file; the kernel
+/// runs no file that is open for writing (`ETXTBSY`). It gives a lease for
+/// reading to nobody before that has passed (fcntl(2), `F_SETLEASE`). Where a
+/// file system has no leases, who runs the file is told.
+fn no_writer_is_left(path: &Path) -> io::Result<()> {
+    let file = std::fs::File::open(path)?;
+    let deadline = Instant::now() + COPIES_END;
+    loop {
+        // SAFETY: the call reads its three numbers and touches no memory of ours.
+        let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) };
+        // Closing the file gives the lease back.
+        let busy = answer < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN);
+        if !busy || Instant::now() >= deadline {
+            return Ok(());
+        }
+        pause(Duration::from_millis(1));
+    }
+}
+
 fn error(path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::File { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::process::Command;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_run_only_when_no_copy_of_its_descriptor_is_left() {
+        let scratch = tempfile::tempdir().unwrap();
+        let closed = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let closed = &closed;
+            let path = make(scratch.path(), "true", 1 << 20, |file| {
+                file.write_all(&std::fs::read("/bin/true")?)?;
+                // As a child of another thread has it, by a name that is to change.
+                let folder = scratch.path().join("programs");
+                let name = std::fs::read_dir(folder)?.next().expect("it is being written")?.path();
+                let copy = File::options().append(true).open(name)?;
+                scope.spawn(move || {
+                    thread::sleep(Duration::from_millis(50));
+                    closed.store(true, Ordering::SeqCst);
+                    drop(copy);
+                });
+                Ok(())
+            });
+            let path = path.unwrap();
+            assert!(closed.load(Ordering::SeqCst), "it was left while it could be written");
+            assert!(Command::new(path).status().unwrap().success());
+        });
+    }
 }

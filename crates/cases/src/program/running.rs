@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kumiki_sys::pause::pause;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -16,9 +15,6 @@ use kumiki_measure::error::{Error, Result};
 /// How long a program may work on one command before it is given up. A dead
 /// one is noticed at once; this is for one that was stopped.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// How long a program file may be found open for writing; see [`start`].
-const BUSY: Duration = Duration::from_secs(2);
 
 /// A running program. Dropping it kills it, and a child that it may have just
 /// then, and reaps it.
@@ -136,47 +132,28 @@ impl Drop for Program {
 }
 
 /// Starts `command`.
-///
-/// A child that another thread of the harness has forked holds, until its own
-/// exec, a copy of every descriptor, also of one that was writing this very
-/// file a moment ago; the kernel does not run a file that is open for writing.
-/// That passes by itself, so that it is tried again for a while.
 pub(crate) fn start(command: &mut Command) -> Result<Child> {
-    let deadline = Instant::now() + BUSY;
-    loop {
-        match command.spawn() {
-            Err(e)
-                if e.kind() == io::ErrorKind::ExecutableFileBusy && Instant::now() < deadline =>
-            {
-                pause(Duration::from_millis(1));
+    command.spawn().map_err(|e| {
+        let hint = match e.kind() {
+            io::ErrorKind::PermissionDenied => {
+                " (is the folder mounted noexec? TMPDIR chooses another)"
             }
-            outcome => {
-                return outcome.map_err(|e| {
-                    let hint = match e.kind() {
-                        io::ErrorKind::PermissionDenied => {
-                            " (is the folder mounted noexec? TMPDIR chooses another)"
-                        }
-                        io::ErrorKind::NotFound if Path::new(command.get_program()).exists() => {
-                            " (is its dynamic linker or interpreter missing here?)"
-                        }
-                        _ => "",
-                    };
-                    let program = command.get_program().to_string_lossy();
-                    Error::os(format!("start {program}{hint}"), e)
-                });
+            io::ErrorKind::NotFound if Path::new(command.get_program()).exists() => {
+                " (is its dynamic linker or interpreter missing here?)"
             }
-        }
-    }
+            _ => "",
+        };
+        let program = command.get_program().to_string_lossy();
+        Error::os(format!("start {program}{hint}"), e)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use rustix::process::{kill_process, test_kill_process};
 
     use super::*;
-    use crate::program::{Code, Image};
+    use crate::program::{Code, Image, file};
 
     /// A fork program without memory of its own; with a mapping of
     /// `anon_bytes` if not 0.
@@ -280,9 +257,8 @@ mod tests {
         let error = start(&mut Command::new("/nonexistent-program")).unwrap_err().to_string();
         assert!(error.contains("/nonexistent-program"), "{error}");
         // As a dynamic program on a machine without a C library.
-        let script = folder.path().join("script");
-        std::fs::write(&script, "#!/nonexistent-interpreter\n").unwrap();
-        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        let script = b"#!/nonexistent-interpreter\n";
+        let script = file::make(folder.path(), "script", 0, |to| to.write_all(script)).unwrap();
         let error = start(&mut Command::new(&script)).unwrap_err().to_string();
         assert!(error.contains("script (is its dynamic linker"), "{error}");
     }

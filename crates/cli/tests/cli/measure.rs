@@ -1,6 +1,7 @@
 //! `kumiki measure`: what it prints, and what it refuses before it begins.
 
 use std::fs;
+use std::process::Command;
 
 use crate::common::{Home, MEASURE, entries, failure, says, skip, text};
 use kumiki_sys::affinity;
@@ -44,7 +45,9 @@ fn json_has_every_field_of_the_schema() {
 fn a_program_that_is_removed_meanwhile_measures_to_the_end() {
     let home = Home::new();
     let program = home.path("kumiki");
-    fs::copy(env!("CARGO_BIN_EXE_kumiki"), &program).unwrap();
+    // By another process: a child of another test's thread holds no descriptor that writes to it.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_kumiki")).arg(&program).status();
+    assert!(copied.unwrap().success());
     let words = ["measure", "memory.mmap_munmap", "--quick", "--time", "1", "--json"];
     let mut command = home.run_by(program.to_str().unwrap(), &words);
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
