@@ -30,7 +30,7 @@ const RENEW: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<Inner>,
-    patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 pub(crate) struct Inner {
@@ -49,13 +49,6 @@ pub(crate) enum Way {
     },
     /// Sockets of this machine's processes.
     Here,
-}
-
-/// One place's share of a batch, and where the answers go.
-#[derive(Default)]
-struct Group {
-    numbers: Vec<usize>,
-    operations: Vec<Operation>,
 }
 
 impl fmt::Debug for Client {
@@ -137,46 +130,9 @@ impl Client {
     /// [`Why::AnswerTooLarge`]. [`Error::Unknown`]: it has run once or not at all.
     pub async fn call<P: Part>(&self, on: &Remote<P::Kind>, input: P::In) -> Result<P::Out> {
         on.require(Rights::USE)?;
-        let operation = operation::<P>(on, &input)?;
+        let operation = call::<P>(on.id.to_u64(), &input)?;
         let (_, answer) = self.ask_with_life(&on.place, on.life, operation).await?;
         given(P::NAME, &answer)
-    }
-
-    /// Runs a program part on each of these resources, with what stands beside it. What one
-    /// place is to do travels together and runs there in this order; places work at the same
-    /// time. The results are in this order, too.
-    ///
-    /// # Errors
-    /// Of each by itself, as [`call`](Self::call).
-    pub async fn each<'a, P: Part>(
-        &self,
-        all: impl IntoIterator<Item = (&'a Remote<P::Kind>, P::In)>,
-    ) -> Vec<Result<P::Out>> {
-        let mut results: Vec<Option<Result<P::Out>>> = Vec::new();
-        // By place and its life: each a request, or several if it is too much for one.
-        let mut groups: HashMap<(Arc<str>, u64), Group> = HashMap::new();
-        for (number, (on, input)) in all.into_iter().enumerate() {
-            let built = on.require(Rights::USE).and_then(|()| operation::<P>(on, &input));
-            results.push(match built {
-                Ok(operation) => {
-                    let group = groups.entry((Arc::clone(&on.place), on.life)).or_default();
-                    group.numbers.push(number);
-                    group.operations.push(operation);
-                    None
-                }
-                Err(error) => Some(Err(error)),
-            });
-        }
-        let asked = groups.into_iter().map(|((place, life), group)| async move {
-            (group.numbers, self.ask_all(&place, life, group.operations).await)
-        });
-        for (numbers, answers) in futures_util::future::join_all(asked).await {
-            for (number, answer) in numbers.into_iter().zip(answers) {
-                results[number] = Some(answer.and_then(|(_, bytes)| given(P::NAME, &bytes)));
-            }
-        }
-        let all = results.into_iter();
-        all.map(|result| result.expect("each was asked for, or refused")).collect()
     }
 
     /// Destroys a resource. Other references of it are stale from then on.
@@ -251,7 +207,7 @@ impl Client {
     }
 
     /// Asks one place for these, in requests that fit into messages.
-    async fn ask_all(
+    pub(crate) async fn ask_all(
         &self,
         place: &str,
         life: u64,
@@ -265,7 +221,7 @@ impl Client {
             match self.inner.once(&session, life, chunk, deadline).await {
                 Ok((life, outcomes)) => {
                     let one = |outcome| of_outcome(place, outcome).map(|bytes| (life, bytes));
-                    answers.extend(outcomes.into_iter().map(one));
+                    answers.extend(outcomes.into_iter().flatten().map(one));
                 }
                 Err(failure) => answers.extend((0..count).map(|_| Err(failure.error(place)))),
             }
@@ -326,9 +282,9 @@ impl Inner {
     }
 }
 
-fn operation<P: Part>(on: &Remote<P::Kind>, input: &P::In) -> Result<Operation> {
+pub(crate) fn call<P: Part>(id: u64, input: &P::In) -> Result<Operation> {
     Ok(Operation::Call {
-        id: on.id.to_u64(),
+        id,
         kind: <P::Kind as Kind>::NAME.to_owned(),
         part: P::NAME.to_owned(),
         version: P::VERSION,
@@ -336,25 +292,22 @@ fn operation<P: Part>(on: &Remote<P::Kind>, input: &P::In) -> Result<Operation> 
     })
 }
 
-fn of_outcome(place: &str, outcome: Outcome) -> Result<Bytes> {
+pub(crate) fn of_outcome(place: &str, outcome: Outcome) -> Result<Bytes> {
     outcome.map_err(|refusal| match Why::from(refusal.why) {
         Why::Died | Why::Forgotten => Error::Unknown { place: place.to_owned(), why: refusal.text },
         why => Error::Refused { place: place.to_owned(), why, text: refusal.text },
     })
 }
 
-fn written<T: Serialize>(what: &str, value: &T) -> Result<Bytes> {
+pub(crate) fn written<T: Serialize>(what: &str, value: &T) -> Result<Bytes> {
     wire::named(value).map_err(|error| Error::Value {
         what: format!("what {what} is to take cannot be written as MessagePack"),
         why: error.to_string(),
     })
 }
 
-fn given<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
-    wire::read(bytes).map_err(|error| Error::Value {
-        what: format!("what {what} has given is something else"),
-        why: error.to_string(),
-    })
+pub(crate) fn given<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
+    wire::read(bytes).map_err(|error| Error::of_given(what, &error))
 }
 
 /// Keeps leases that are not used, as long as there is a client.

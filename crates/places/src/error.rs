@@ -135,6 +135,13 @@ pub enum Error {
 }
 
 impl Error {
+    /// Of what a program part or kind has given, which is no value of its type.
+    #[cold]
+    pub(crate) fn of_given(what: &str, why: &dyn std::fmt::Display) -> Error {
+        let what = format!("what {what} has given is something else");
+        Error::Value { what, why: why.to_string() }
+    }
+
     /// Whether it is certain that the place has done nothing, and another one may be asked.
     pub fn is_passed_over(&self) -> bool {
         let passed = [Why::NotAllowed, Why::NoPart, Why::OtherVersion, Why::Full];

@@ -141,6 +141,11 @@ impl Lease {
         Before::New
     }
 
+    /// The answer of an operation, if it is kept.
+    pub(crate) fn kept(&self, serial: u64) -> Option<Outcome> {
+        self.records.get(&serial).cloned()
+    }
+
     /// Notes an operation that has begun, and blocks.
     pub(crate) fn runs(&mut self, serial: u64) {
         self.running.insert(serial);

@@ -40,6 +40,8 @@
 mod allow;
 mod allow_file;
 mod attach;
+mod batch;
+mod batch_site;
 mod blocked;
 mod bundle;
 mod busy;
@@ -47,6 +49,7 @@ mod changes;
 mod choose;
 mod client;
 mod discover;
+mod each;
 mod error;
 mod here;
 mod json;

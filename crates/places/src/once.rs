@@ -32,6 +32,7 @@ use async_nats::RequestErrorKind;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::batch;
 use crate::client::{Inner, Way};
 use crate::error::Error;
 use crate::near::Sent;
@@ -85,23 +86,25 @@ enum Tried {
 }
 
 impl Inner {
-    /// Has a place run these operations, and gives the number of its life and their answers.
+    /// Has a place run these operations, and gives the number of its life and an answer by each of their
+    /// serials; a batch's own has the words, and its calls have what is none.
     pub(crate) async fn once(
         &self,
         session: &Arc<Session>,
         life: u64,
         operations: Vec<Operation>,
         deadline: Instant,
-    ) -> Result<(u64, Vec<Outcome>), Failure> {
-        let mut answers: Vec<Option<Outcome>> = vec![None; operations.len()];
+    ) -> Result<(u64, Vec<Option<Outcome>>), Failure> {
+        let serials = operations.iter().map(Operation::serials).sum();
+        let mut answers: Vec<Option<Outcome>> = vec![None; serials];
         match self.attempts(session, life, operations, &mut answers, deadline).await {
-            Ok(life) => Ok((life, answers.into_iter().flatten().collect())),
+            Ok(life) => Ok((life, answers)),
             Err(failure) if answers.iter().all(Option::is_none) => Err(failure),
             // Some have come: of the others no more is known.
             Err(failure) => {
                 let text = failure.error(&session.place).to_string();
                 let rest = || Err(wire::Refusal::new(Why::Died, text.clone()));
-                let all = answers.into_iter().map(|answer| answer.unwrap_or_else(rest));
+                let all = answers.into_iter().map(|answer| answer.or_else(|| Some(rest())));
                 Ok((life, all.collect()))
             }
         }
@@ -117,8 +120,15 @@ impl Inner {
         deadline: Instant,
     ) -> Result<u64, Failure> {
         let leased = operations.iter().any(Operation::has_effect);
-        let ticket = session.take(operations.len());
-        let mut left: Vec<(u64, Operation)> = ticket.serials().zip(operations).collect();
+        let ticket = session.take(answers.len());
+        let first = ticket.serials().start;
+        let mut next = first;
+        let numbered = operations.into_iter().map(|operation| {
+            let serial = next;
+            next += operation.serials() as u64;
+            (serial, operation)
+        });
+        let mut left: Vec<(u64, Operation)> = numbered.collect();
         // Whether a copy of it may be under way, or have run.
         let mut sent = false;
         let mut bound: Option<Option<Held>> = None;
@@ -136,6 +146,10 @@ impl Inner {
             bound = Some(lease);
             let bytes = self.message(session, lease, life, &left[..count])?;
             let limit = self.limit();
+            if bytes.len() > limit && count > 1 {
+                most = count / 2;
+                continue;
+            }
             if bytes.len() > limit {
                 return Err(Failure::TooLarge { bytes: bytes.len(), limit });
             }
@@ -169,20 +183,37 @@ impl Inner {
                     if outcomes.len() != count {
                         return Err(unknown("it answers another number of operations"));
                     }
-                    let first = ticket.serials().start;
-                    let unanswered = left.len();
-                    let mut outcomes = outcomes.into_iter();
-                    left.retain(|(serial, _)| match outcomes.next() {
-                        Some(outcome) if !is(&outcome, Why::AskAgain) => {
-                            answers[(*serial - first) as usize] = Some(outcome);
-                            false
+                    let asked: Vec<_> = left.drain(..count).collect();
+                    let mut answered = 0;
+                    for ((serial, operation), outcome) in asked.into_iter().zip(outcomes) {
+                        if is(&outcome, Why::AskAgain) {
+                            left.push((serial, operation));
+                            continue;
                         }
-                        _ => true,
-                    });
+                        answered += 1;
+                        let answers = &mut answers[(serial - first) as usize..];
+                        let outcome =
+                            match outcome {
+                                Ok(given) if operation.calls() > 0 => {
+                                    let known = batch::read(&operation, &given)
+                                        .map_err(Failure::Unknown)?;
+                                    for (number, outcome) in known.others {
+                                        answers[1 + number as usize] = Some(outcome);
+                                    }
+                                    let kept = known.kept.into_iter();
+                                    left.extend(kept.map(|(number, call)| {
+                                        (serial + 1 + u64::from(number), call)
+                                    }));
+                                    Ok(known.words)
+                                }
+                                outcome => outcome,
+                            };
+                        answers[0] = Some(outcome);
+                    }
                     if left.is_empty() {
                         return Ok(its);
                     }
-                    if left.len() == unanswered {
+                    if answered == 0 {
                         most = (count / 2).max(1);
                         if Instant::now() >= deadline {
                             return Err(unknown("its answers find no room in a reply"));

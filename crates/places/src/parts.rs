@@ -30,7 +30,7 @@ struct Made {
     destroy: fn(&Interface, Id) -> Outcome,
 }
 
-/// A program part that does not block, as a line calls it: what it gives is one word, or stands in [`Longer`].
+/// A program part that does not block, as a line and a batch call it: what it gives is one word, or stands in [`Longer`].
 #[derive(Clone, Copy)]
 pub(crate) struct Quick {
     /// By a word. Apart, as it is short without the other one.
@@ -247,6 +247,17 @@ impl Parts {
         Ok(called)
     }
 
+    /// How a part is called by words, if it does not block.
+    pub(crate) fn quick(
+        &self,
+        allow: &Allow,
+        kind: &str,
+        part: &str,
+        version: u32,
+    ) -> Result<Option<Quick>, Refusal> {
+        self.part_of(allow, kind, part, version).map(|called| called.quick)
+    }
+
     /// Finds what a line is to call by a number.
     pub(crate) fn bind(
         &self,
@@ -255,8 +266,8 @@ impl Parts {
         binding: &Binding,
     ) -> Result<(Id, Quick), Refusal> {
         let Binding { id, kind, part, version } = binding;
-        let called = self.part_of(allow, kind, part, *version)?;
-        let quick = called.quick.ok_or_else(|| blocks(kind, part))?;
+        let quick = self.quick(allow, kind, part, *version)?;
+        let quick = quick.ok_or_else(|| blocks(kind, part))?;
         Ok((at(place, *id)?, quick))
     }
 
@@ -315,7 +326,7 @@ fn taken<P: Part>(
 }
 
 /// An id that a client has sent, if it is of this place.
-fn at(place: Place, id: u64) -> Result<Id, Refusal> {
+pub(crate) fn at(place: Place, id: u64) -> Result<Id, Refusal> {
     let id = Id::from_u64(id);
     if id.place() == place {
         return Ok(id);

@@ -6,8 +6,11 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use serde::de::{DeserializeOwned, Error as _, Unexpected, Visitor};
 use serde::{Deserializer, Serialize, Serializer, ser};
+
+use crate::wire;
 
 /// Types of a scalar's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,19 @@ impl Scalar {
     #[inline(always)]
     pub(crate) fn of<T: Serialize + ?Sized>(value: &T) -> Option<Scalar> {
         value.serialize(Write).ok()
+    }
+
+    /// The same value as MessagePack.
+    pub(crate) fn packed(self) -> Bytes {
+        let packed = match self.form {
+            Form::Nothing => wire::named(&()),
+            Form::Truth => wire::named(&(self.word == 1)),
+            Form::Signed => wire::named(&(self.word as i64)),
+            Form::Unsigned => wire::named(&self.word),
+            Form::Float => wire::named(&f64::from_bits(self.word)),
+            Form::ShortFloat => wire::named(&f32::from_bits(self.word as u32)),
+        };
+        packed.expect("a word can be written")
     }
 
     /// The value of this type.
@@ -325,9 +341,10 @@ mod tests {
     /// Reads a value from its scalar as from MessagePack, as its own type and as others.
     fn both<T: Serialize, U: DeserializeOwned + PartialEq + fmt::Debug>(value: T) -> Option<U> {
         let scalar = Scalar::of(&value).expect("one word");
-        let packed = crate::wire::named(&value).unwrap();
+        let packed = wire::named(&value).unwrap();
         let read = scalar.read::<U>().ok();
-        assert_eq!(read, crate::wire::read::<U>(&packed).ok(), "{scalar:?}");
+        assert_eq!(read, wire::read::<U>(&packed).ok(), "{scalar:?}");
+        assert_eq!(read, wire::read::<U>(&scalar.packed()).ok(), "{scalar:?}");
         read
     }
 

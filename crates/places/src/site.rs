@@ -69,7 +69,7 @@ pub(crate) enum Answered {
 }
 
 /// An operation's outcome, or that it blocks.
-type Now = std::result::Result<Outcome, Awaited>;
+pub(crate) type Now = std::result::Result<Outcome, Awaited>;
 
 impl Site {
     fn heard(&self) -> MutexGuard<'_, Option<Heard>> {
@@ -136,9 +136,10 @@ impl Site {
             Err(text) => return reply(vec![Err(Refusal::new(Why::Unreadable, text))]),
         };
         let count = request.operations.len();
-        if count > MOST_OPERATIONS {
+        let calls: usize = request.operations.iter().map(|(_, one)| one.calls().max(1)).sum();
+        if calls > MOST_OPERATIONS {
             let text = format!(
-                "{count} operations in one request are more than {MOST_OPERATIONS}: send less at \
+                "{calls} operations in one request are more than {MOST_OPERATIONS}: send less at \
                  a time"
             );
             return reply(vec![Err(Refusal::new(Why::Unreadable, text))]);
@@ -207,6 +208,9 @@ impl Site {
         let one = |(serial, operation): &(u64, Operation)| {
             let outcome = match (&lease, operation.has_effect()) {
                 (_, false) => Ok(self.look(operation)),
+                (Some(lease), true) if matches!(operation, Operation::Each { .. }) => {
+                    self.batch(lease, *serial, operation, limit, room)
+                }
                 (Some(lease), true) => self.once(lease, *serial, operation, limit),
                 (None, true) => {
                     let text = "an operation that has an effect needs a lease";
@@ -235,26 +239,41 @@ impl Site {
         if begun.unwrap_or(false) { Ok(lease) } else { Err(none()) }
     }
 
-    /// Runs an operation, or gives the answer that it gave before.
-    fn once(&self, lease: &Handle<Lease>, serial: u64, operation: &Operation, limit: usize) -> Now {
+    /// Tells what is known of an operation, before it runs.
+    pub(crate) fn before(&self, lease: &Handle<Lease>, serial: u64) -> Before {
         let before = |lease: &mut Lease, pool: &mut LeasePool| lease.before(serial, pool);
-        let before = match self.interface.with(lease, before) {
-            Ok(before) => before,
-            Err(error) => return Ok(Err(refused(&error))),
-        };
+        let known = self.interface.with(lease, before);
+        known.unwrap_or_else(|error| Before::Refused(refused(&error)))
+    }
+
+    /// Keeps the answer of an operation that has just run.
+    pub(crate) fn keep(
+        &self,
+        lease: &Handle<Lease>,
+        serial: u64,
+        outcome: Outcome,
+    ) -> Result<(), Refusal> {
+        let keep = |lease: &mut Lease, pool: &mut LeasePool| lease.keep(serial, outcome, pool);
+        self.interface.with(lease, keep).map_err(|error| refused(&error))
+    }
+
+    /// Runs an operation, or gives the answer that it gave before.
+    pub(crate) fn once(
+        &self,
+        lease: &Handle<Lease>,
+        serial: u64,
+        operation: &Operation,
+        limit: usize,
+    ) -> Now {
         let of = Awaited { lease: lease.id(), serial };
-        match before {
+        match self.before(lease, serial) {
             Before::Ran(outcome) => Ok(outcome),
             Before::Runs => Err(of),
             Before::Refused(refusal) => Ok(Err(refusal)),
             Before::New => match self.begun(operation) {
                 Begun::Ran(run) => {
                     let outcome = run.and_then(|answer| too_large(answer, limit));
-                    let kept = outcome.clone();
-                    let keep =
-                        |lease: &mut Lease, pool: &mut LeasePool| lease.keep(serial, kept, pool);
-                    let kept = self.interface.with(lease, keep);
-                    Ok(kept.map_err(|error| refused(&error)).and(outcome))
+                    Ok(self.keep(lease, serial, outcome.clone()).and(outcome))
                 }
                 Begun::Blocks(rest) => {
                     // It was found a moment ago, by the same thread.
@@ -364,7 +383,7 @@ impl Site {
     }
 }
 
-fn too_large(answer: Bytes, limit: usize) -> Outcome {
+pub(crate) fn too_large(answer: Bytes, limit: usize) -> Outcome {
     let most = limit.saturating_sub(REPLY + ANSWER);
     if answer.len() <= most {
         return Ok(answer);

@@ -8,10 +8,12 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::batch;
+
 /// The version of these messages.
 pub const VERSION: u8 = 1;
 
-/// Operations of one request, at most.
+/// Operations of one request, at most, a batch's calls included.
 pub const MOST_OPERATIONS: usize = 4096;
 
 /// Prefix of a place's name in its subject.
@@ -79,6 +81,17 @@ pub enum Operation {
         /// Input of the part, in MessagePack.
         input: Bytes,
     },
+    /// Runs a program part on many resources, each with an input of one word; answers each one's.
+    Each {
+        /// Kind of the resources.
+        kind: String,
+        /// Which part of that kind.
+        part: String,
+        /// The part's version that the client knows.
+        version: u32,
+        /// Of each call 17 bytes: the input's form, the resource's id and the word, both little-endian.
+        calls: Bytes,
+    },
     /// Destroys a resource.
     Destroy {
         /// Which.
@@ -111,8 +124,24 @@ impl Operation {
     pub(crate) fn has_effect(&self) -> bool {
         matches!(
             self,
-            Operation::Create { .. } | Operation::Call { .. } | Operation::Destroy { .. }
+            Operation::Create { .. }
+                | Operation::Call { .. }
+                | Operation::Each { .. }
+                | Operation::Destroy { .. }
         )
+    }
+
+    /// Calls of a batch; none of what is not one.
+    pub(crate) fn calls(&self) -> usize {
+        match self {
+            Operation::Each { calls, .. } => batch::count(calls).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// The number of serials that it takes: one, and one for each call of a batch.
+    pub(crate) fn serials(&self) -> usize {
+        1 + self.calls()
     }
 }
 

@@ -241,6 +241,13 @@ fn a_stranger_s_messages_change_nothing() {
             input: Bytes::from_static(&[1]),
         };
         let id = counter.id().to_u64();
+        let each = |kind: &str, version, calls: Vec<u8>| Operation::Each {
+            kind: kind.to_owned(),
+            part: "add".to_owned(),
+            version,
+            calls: calls.into(),
+        };
+        let one = [&[3][..], &id.to_le_bytes(), &[1; 8]].concat();
         for (serial, (operation, why)) in (1..).zip([
             (call(id, "counter", "add", 2), Why::OtherVersion),
             (call(id, "counter", "grow", 1), Why::NoPart),
@@ -249,6 +256,10 @@ fn a_stranger_s_messages_change_nothing() {
             (call(!id, "counter", "add", 1), Why::NoResource),
             (call(id, "memory", "read", 1), Why::BadInput),
             (Operation::Destroy { id: granted.lease, kind: "lease".to_owned() }, Why::NoPart),
+            (each("counter", 1, one[1..].to_vec()), Why::Unreadable),
+            (each("counter", 1, one.repeat(4097)), Why::Unreadable),
+            (each("counter", 2, one.clone()), Why::OtherVersion),
+            (each("lease", 1, one), Why::NoPart),
             (Operation::List { pattern: "[".to_owned() }, Why::BadInput),
             (
                 Operation::Open { kind: "counter".to_owned(), unique: "a/b".to_owned() },
@@ -268,7 +279,7 @@ fn a_stranger_s_messages_change_nothing() {
             operations: vec![(1, add())],
         };
         assert_eq!(ask(message(&again)).await, Why::OtherVersion);
-        let before = Request { first: 7, ..again };
+        let before = Request { first: 20, ..again };
         assert_eq!(ask(message(&before)).await, Why::Forgotten);
         assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 0);
         drop(interface);

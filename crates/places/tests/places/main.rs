@@ -1,6 +1,7 @@
 //! Places behind a real NATS server: each test starts one of its own.
 
 mod attached;
+mod batches;
 mod blocking;
 mod calls;
 mod faults;

@@ -106,35 +106,43 @@ fn calls(count: u64, faults: u64) {
     block_on(async {
         let client = client(&line.url()).await;
         let mut machine = Some(machine_with(&nats.url(), &path));
-        let caller = || async {
+        let (client, name) = (&client, &name);
+        // One calls by itself, the next one by batches.
+        let caller = |size: u64| async move {
             let mut ledger: Option<Remote<Ledger>> = None;
             loop {
                 let Some(its) = &ledger else {
-                    match client.open::<Ledger>(&name).await {
+                    match client.open::<Ledger>(name).await {
                         Ok(its) => ledger = Some(its),
                         Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
                     }
                     continue;
                 };
-                let number = next.fetch_add(1, Ordering::SeqCst);
-                if number >= count {
-                    return;
-                }
-                let (state, counter) = match client.call::<Note>(its, number).await {
-                    Ok(times) => {
-                        assert_eq!(times, 1, "call {number} has had its effect {times} times");
-                        (1, &tally.done)
-                    }
-                    Err(Error::Unknown { .. }) => (2, &tally.unknown),
-                    Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Refused { .. }) => {
-                        (0, &tally.not_done)
-                    }
-                    Err(other) => panic!("{other}"),
+                let number = next.fetch_add(size, Ordering::SeqCst);
+                let numbers = number..(number + size).min(count);
+                let outcomes = match size {
+                    _ if numbers.is_empty() => return,
+                    1 => vec![client.call::<Note>(its, number).await],
+                    _ => client.each::<Note>(numbers.clone().map(|number| (its, number))).await,
                 };
-                known[number as usize].store(state, Ordering::SeqCst);
-                counter.fetch_add(1, Ordering::SeqCst);
-                if state != 1 {
-                    ledger = None;
+                assert_eq!(outcomes.len() as u64, numbers.end - number);
+                for (number, outcome) in numbers.zip(outcomes) {
+                    let (state, counter) = match outcome {
+                        Ok(times) => {
+                            assert_eq!(times, 1, "call {number} has had its effect {times} times");
+                            (1, &tally.done)
+                        }
+                        Err(Error::Unknown { .. }) => (2, &tally.unknown),
+                        Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Refused { .. }) => {
+                            (0, &tally.not_done)
+                        }
+                        Err(other) => panic!("{other}"),
+                    };
+                    known[number as usize].store(state, Ordering::SeqCst);
+                    counter.fetch_add(1, Ordering::SeqCst);
+                    if state != 1 {
+                        ledger = None;
+                    }
                 }
             }
         };
@@ -155,7 +163,7 @@ fn calls(count: u64, faults: u64) {
             }
             machine
         };
-        let all = futures_util::future::join_all((0..CALLERS).map(|_| caller()));
+        let all = futures_util::future::join_all((0..CALLERS).map(|n| caller(1 + n % 2 * 6)));
         let (_, machine) = tokio::join!(all, chaos);
         drop(machine);
     });
@@ -203,6 +211,13 @@ fn an_answer_that_was_lost_comes_again() {
             line.cut_after(n * 12);
             assert_eq!(client.call::<Add>(&counter, 1).await.unwrap(), n as i64);
         }
+        for n in 0..30 {
+            line.cut_after(n * 60);
+            let sums = client.each::<Add>((0..50).map(|_| (&counter, 1))).await;
+            let sums: Vec<_> = sums.into_iter().map(Result::unwrap).collect();
+            let before = 30 + 50 * n as i64;
+            assert_eq!(sums, (before + 1..=before + 50).collect::<Vec<_>>());
+        }
     });
 }
 
@@ -229,6 +244,11 @@ fn nothing_stays_of_calls_that_were_answered() {
         };
         let before = look();
         calls(500).await;
+        for _ in 0..50 {
+            let batch = client.each::<Add>((0..300).map(|_| (&counter, 1))).await;
+            assert!(batch.into_iter().all(|sum| sum.is_ok()));
+        }
+        calls(1).await;
         let about = look();
         assert_eq!(about.state, before.state);
         assert!(about.bytes < 200, "{about:?}");
