@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::mpsc::Sender;
 
+use crate::each::Slot;
 use crate::error::{Error, Outcome, Result};
 use crate::id::{Id, KindId, Place, Serial};
 use crate::kind::{Kind, TableEntry};
@@ -120,18 +121,20 @@ impl Core {
         })?
     }
 
-    /// Runs `f` on each of these resources of one kind, with what stands beside it.
+    /// Runs `f` on each of these resources of one kind from the `next` one on, with what stands beside it.
     #[inline]
     pub(crate) fn each<K: Kind, I, R>(
         &self,
         kind: KindId,
-        items: &mut impl Iterator<Item = (Id, I)>,
-        outcomes: &mut Vec<Outcome<R>>,
+        slots: &mut [Slot<I, R>],
+        next: &mut usize,
         f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
     ) -> Outcome<()> {
         self.table::<K, _>(kind, "an operation", |table| {
-            for (id, input) in items {
-                outcomes.push(match table.entries.get_mut(id.serial()) {
+            for slot in &mut slots[*next..] {
+                *next += 1;
+                let Some((id, input)) = slot.take() else { continue };
+                *slot = Slot::Given(match table.entries.get_mut(id.serial()) {
                     Ok(entry) => {
                         entry.calls += 1;
                         Ok(f(&mut entry.value, &mut table.pool, input))

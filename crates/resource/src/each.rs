@@ -1,5 +1,6 @@
 //! Operations that travel together: one request for all that one owner has to do.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -16,11 +17,41 @@ use crate::kind::Kind;
 use crate::rights::Rights;
 use crate::send;
 
-/// One owner's part of a batch: each operation with its number there.
-struct OwnersBatch<I> {
+/// An operation of a batch: asked for, and then its result in the same place, so that one line of memory
+/// takes both their ways.
+pub(crate) enum Slot<I, R> {
+    Asked(Id, I),
+    /// It runs, or has panicked just now.
+    Taken,
+    Given(Outcome<R>),
+}
+
+/// One owner's part of a batch.
+struct Part<I, R> {
     place: Place,
-    numbers: Vec<usize>,
-    items: Vec<(Id, I)>,
+    count: usize,
+    slots: Vec<Slot<I, R>>,
+    answer: Option<Result<Given<I, R>>>,
+}
+
+/// The answer to a part: its slots come back.
+type Given<I, R> = Answer<Vec<Slot<I, R>>>;
+
+/// Whose each operation of a batch is, by the parts' numbers; nothing while all are the first one's.
+struct Order(Vec<u32>);
+
+/// One that is nobody's: its handle was refused.
+const REFUSED: u32 = u32::MAX;
+
+impl Order {
+    fn push(&mut self, before: usize, part: u32) {
+        if self.0.is_empty() && part != 0 {
+            self.0.resize(before, 0);
+        }
+        if !self.0.is_empty() || part != 0 {
+            self.0.push(part);
+        }
+    }
 }
 
 impl Interface {
@@ -61,118 +92,139 @@ impl Interface {
         R: Send + 'static,
         F: Fn(&mut K, &mut K::Pool, I) -> R + Clone + Send + 'static,
     {
-        // Refusals in a word: each result is moved some times.
-        let mut results: Vec<Option<Outcome<R>>> = Vec::new();
-        let mut parts: Vec<OwnersBatch<I>> = Vec::new();
-        for (number, (handle, input)) in all.into_iter().enumerate() {
-            let refused = handle.require(self.number(), Rights::USE).err();
-            let item = (handle.id(), input);
-            let place = item.0.place();
-            if refused.is_none() {
-                match parts.iter_mut().find(|part| part.place == place) {
-                    Some(part) => {
-                        part.numbers.push(number);
-                        part.items.push(item);
-                    }
-                    None => {
-                        parts.push(OwnersBatch { place, numbers: vec![number], items: vec![item] })
-                    }
-                }
+        let all = all.into_iter();
+        let expected = all.size_hint().0;
+        let mut parts: Vec<Part<I, R>> = Vec::new();
+        let (mut order, mut refused, mut last) = (Order(Vec::new()), Vec::new(), 0);
+        for (number, (handle, input)) in all.enumerate() {
+            if let Err(error) = handle.require(self.number(), Rights::USE) {
+                refused.push(error);
+                order.push(number, REFUSED);
+                continue;
             }
-            results.push(refused.map(|error| Err(error.into())));
+            let id = handle.id();
+            let place = id.place();
+            // Mostly it is the owner of the one before.
+            if parts.get(last).is_none_or(|part| part.place != place) {
+                last = parts.iter().position(|part| part.place == place).unwrap_or(parts.len());
+            }
+            if last == parts.len() {
+                let slots = Vec::with_capacity(if last == 0 { expected } else { 0 });
+                parts.push(Part { place, count: 0, slots, answer: None });
+            }
+            parts[last].slots.push(Slot::Asked(id, input));
+            order.push(number, last as u32);
         }
-        let mut put = |numbers: Vec<usize>, outcomes: Vec<Outcome<R>>| {
-            for (number, outcome) in numbers.into_iter().zip(outcomes) {
-                results[number] = Some(outcome);
-            }
-        };
         match self.how() {
             How::Shared(core) => {
-                for OwnersBatch { place, numbers, items } in parts {
+                for Part { place, slots, .. } in &mut parts {
                     let with = |id, run: &mut dyn FnMut(&mut K, &mut K::Pool)| {
-                        shared(core, place)?.with::<K, _>(id, run)
+                        shared(core, *place)?.with::<K, _>(id, run)
                     };
-                    put(numbers, run_all(place, items, &f, with));
+                    run_all(*place, slots, &f, with);
                 }
             }
             How::PerCore(per_core) => {
                 // The others first: they work while this thread does.
                 let own = here().map(|here| here.core.place);
-                parts.sort_by_key(|part| Some(part.place) == own);
-                let started: Vec<_> = parts
-                    .into_iter()
-                    .map(|OwnersBatch { place, numbers, mut items }| {
+                for of_own in [false, true] {
+                    for part in parts.iter_mut().filter(|p| (Some(p.place) == own) == of_own) {
                         let f = f.clone();
+                        part.count = part.slots.len();
                         // Memory of this thread's, which comes back to it: what one thread
                         // allocates and another frees costs both of them.
-                        let mut outcomes = Vec::with_capacity(items.len());
+                        let mut slots = std::mem::take(&mut part.slots);
                         let run = move |core: &Core| {
-                            run_own(core, place, &mut items, &mut outcomes, &f);
-                            Ok((outcomes, items))
+                            run_own(core, &mut slots, &f);
+                            Ok(slots)
                         };
-                        (place, numbers, send::start_at(per_core, place, run))
-                    })
-                    .collect();
-                for (place, numbers, answer) in started {
-                    let outcomes = match answer.and_then(Answer::wait) {
-                        Ok((outcomes, _)) => outcomes,
-                        Err(error) => of_all(place, error, numbers.len()),
-                    };
-                    put(numbers, outcomes);
+                        part.answer = Some(send::start_at(per_core, part.place, run));
+                    }
+                }
+                for Part { place, count, slots, answer } in &mut parts {
+                    let answer = answer.take().expect("each part was started");
+                    *slots = answer.and_then(Answer::wait).unwrap_or_else(|error| {
+                        of_all(*place, error, *count).into_iter().map(Slot::Given).collect()
+                    });
                 }
             }
         }
-        let each = |result: Option<Outcome<R>>| result.expect("each has been put in its place");
-        results.into_iter().map(|result| each(result).map_err(Error::from)).collect()
+        let mut parts = parts.into_iter().map(|part| part.slots.into_iter().map(Slot::result));
+        if order.0.is_empty() {
+            return parts.next().map_or_else(Vec::new, Iterator::collect);
+        }
+        let (mut parts, mut refused): (Vec<_>, _) = (parts.collect(), refused.into_iter());
+        let one = |part: u32| match part {
+            REFUSED => Err(refused.next().expect("one error a refusal")),
+            part => parts[part as usize].next().expect("one result an operation"),
+        };
+        order.0.into_iter().map(one).collect()
     }
 }
 
-/// Runs `f` on each of these, which are at the calling thread's own place, and leaves `items`
-/// empty. The table is found once.
-fn run_own<K: Kind, I, R>(
-    core: &Core,
-    place: Place,
-    items: &mut Vec<(Id, I)>,
-    outcomes: &mut Vec<Outcome<R>>,
-    f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
-) {
-    let mut rest = items.drain(..).peekable();
-    while let Some((id, _)) = rest.peek() {
-        let kind = id.kind();
-        // Until one panics; those behind it run then.
-        match catch_unwind(AssertUnwindSafe(|| core.each(kind, &mut rest, outcomes, f))) {
-            Ok(Ok(())) => (),
-            Ok(Err(error)) => {
-                let left = rest.by_ref().count();
-                outcomes.extend(of_all(place, *error, left));
-            }
-            Err(payload) => outcomes.push(Err(panicked(place, Panic::new(payload)).into())),
+impl<I, R> Slot<I, R> {
+    #[inline(always)]
+    fn result(self) -> Result<R> {
+        match self {
+            Slot::Given(outcome) => outcome.map_err(Error::from),
+            Slot::Asked(..) | Slot::Taken => unreachable!("each has run"),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Option<(Id, I)> {
+        match std::mem::replace(self, Slot::Taken) {
+            Slot::Asked(id, input) => Some((id, input)),
+            _ => None,
         }
     }
 }
 
-fn panicked(place: Place, panic: Panic) -> Error {
-    Error::manager(place, crate::desk::Error::Panicked(panic))
+/// Runs `f` on each of these, which are at the calling thread's own place. The table is found once.
+fn run_own<K: Kind, I, R>(
+    core: &Core,
+    slots: &mut [Slot<I, R>],
+    f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
+) {
+    let mut next = 0;
+    while let Some(Slot::Asked(id, _)) = slots.get(next) {
+        let kind = id.kind();
+        // Until one panics; those behind it run then.
+        match catch_unwind(AssertUnwindSafe(|| core.each(kind, slots, &mut next, f))) {
+            Ok(Ok(())) => (),
+            Ok(Err(error)) => {
+                let left = &mut slots[next..];
+                let errors = of_all(core.place, *error, left.len());
+                left.iter_mut().zip(errors).for_each(|(slot, error)| *slot = Slot::Given(error));
+            }
+            Err(payload) => slots[next - 1] = Slot::Given(panicked(core.place, payload)),
+        }
+    }
+}
+
+fn panicked<R>(place: Place, payload: Box<dyn Any + Send>) -> Outcome<R> {
+    let panic = crate::desk::Error::Panicked(Panic::new(payload));
+    Err(Error::manager(place, panic).into())
 }
 
 /// Runs `f` on each of these by `with`, which finds a resource.
 fn run_all<K: Kind, I, R>(
     place: Place,
-    items: Vec<(Id, I)>,
+    slots: &mut [Slot<I, R>],
     f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
     with: impl Fn(Id, &mut dyn FnMut(&mut K, &mut K::Pool)) -> Outcome<()>,
-) -> Vec<Outcome<R>> {
-    let one = |(id, input): (Id, I)| {
+) {
+    for slot in slots {
+        let Some((id, input)) = slot.take() else { continue };
         let (mut input, mut result) = (Some(input), None);
         let mut run = |resource: &mut K, pool: &mut K::Pool| {
             result = input.take().map(|input| f(resource, pool, input));
         };
-        match catch_unwind(AssertUnwindSafe(|| with(id, &mut run))) {
+        *slot = Slot::Given(match catch_unwind(AssertUnwindSafe(|| with(id, &mut run))) {
             Ok(outcome) => outcome.map(|()| result.expect("it was found, and so `f` has run")),
-            Err(payload) => Err(panicked(place, Panic::new(payload)).into()),
-        }
-    };
-    items.into_iter().map(one).collect()
+            Err(payload) => panicked(place, payload),
+        });
+    }
 }
 
 /// Why an owner has done nothing of what it was asked, for each of that.
