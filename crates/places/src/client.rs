@@ -186,8 +186,14 @@ impl Client {
     /// Asks a place for one operation: for who knows kinds and parts only by their names.
     ///
     /// # Errors
-    /// As [`call`](Self::call).
+    /// As [`call`](Self::call); [`Error::Value`] of a batch, which has more than one answer: that is
+    /// [`each`](Self::each).
     pub async fn ask(&self, place: &str, operation: Operation) -> Result<Bytes> {
+        if matches!(operation, Operation::Each { .. }) {
+            let (what, why) =
+                ("asking for a batch as one operation", "it has an answer for each call");
+            return Err(Error::Value { what: what.to_owned(), why: why.to_owned() });
+        }
         self.ask_with_life(place, 0, operation).await.map(|(_, answer)| answer)
     }
 

@@ -1,7 +1,7 @@
 //! Batches whose calls take a word each, whatever they give.
 
 use kumiki_places::standard::{Add, Counter, Get, parts};
-use kumiki_places::wire::Why;
+use kumiki_places::wire::{Operation, Why};
 use kumiki_places::{Allow, Error, Nats, Part, Run, Server};
 
 use crate::nats::NatsServer;
@@ -60,6 +60,10 @@ fn words_bytes_and_refusals_come_in_one_order() {
         assert_eq!(why(given[0].as_ref().unwrap_err()), Why::AnswerTooLarge);
         assert_eq!(given[1].as_ref().unwrap().as_deref(), Some("a"));
         assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 5006);
+        let (kind, part, calls) = ("counter".to_owned(), "add".to_owned(), Default::default());
+        let batch = Operation::Each { kind, part, version: 1, calls };
+        let error = client.ask(&place, batch).await.unwrap_err();
+        assert!(matches!(error, Error::Value { .. }), "{error}");
     });
 }
 
