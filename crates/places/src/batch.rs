@@ -9,14 +9,12 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::scalar::{Form, Scalar};
-use crate::wire::{self, Operation, Outcome};
+use crate::wire::{self, CALL, Operation, Outcome};
 
-/// Bytes of a call: its scalar's form, the resource's id, the word.
-const CALL: usize = 17;
 /// Bytes of an answer: its scalar's form, the word.
 const GIVEN: usize = 9;
 
-/// What a batch answers.
+/// A batch's answer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Given {
     /// A word for each call.
@@ -90,7 +88,7 @@ pub(crate) fn words(words: &[u8]) -> impl Iterator<Item = Option<Scalar>> {
     })
 }
 
-/// What a client knows of a batch once it is answered.
+/// A batch's answer, as its client knows it.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) words: Bytes,

@@ -15,7 +15,7 @@ use crate::remote::Remote;
 use crate::scalar::Scalar;
 use crate::wire::{Operation, Outcome};
 
-/// What one life of a place is to do, and where the results go.
+/// Calls for one life of a place, and where their results go.
 struct Group<I> {
     place: Arc<str>,
     life: u64,

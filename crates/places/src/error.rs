@@ -135,7 +135,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Of what a program part or kind has given, which is no value of its type.
+    /// A program part or kind has given what is no value of its type.
     #[cold]
     pub(crate) fn of_given(what: &str, why: &dyn std::fmt::Display) -> Error {
         let what = format!("what {what} has given is something else");

@@ -54,7 +54,7 @@ impl Scalar {
         value.serialize(Write).ok()
     }
 
-    /// The same value as MessagePack.
+    /// Its value as MessagePack.
     pub(crate) fn packed(self) -> Bytes {
         let packed = match self.form {
             Form::Nothing => wire::named(&()),

@@ -8,13 +8,14 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::batch;
-
 /// The version of these messages.
 pub const VERSION: u8 = 1;
 
 /// Operations of one request, at most, a batch's calls included.
 pub const MOST_OPERATIONS: usize = 4096;
+
+/// Bytes of a batch's call.
+pub(crate) const CALL: usize = 17;
 
 /// Prefix of a place's name in its subject.
 pub(crate) const SUBJECT: &str = "kumiki.place.";
@@ -89,7 +90,7 @@ pub enum Operation {
         part: String,
         /// The part's version that the client knows.
         version: u32,
-        /// Of each call 17 bytes: the input's form, the resource's id and the word, both little-endian.
+        /// 17 bytes a call: the input's form, the resource's id and the word, both little-endian.
         calls: Bytes,
     },
     /// Destroys a resource.
@@ -134,7 +135,7 @@ impl Operation {
     /// Calls of a batch; none of what is not one.
     pub(crate) fn calls(&self) -> usize {
         match self {
-            Operation::Each { calls, .. } => batch::count(calls).unwrap_or(0),
+            Operation::Each { calls, .. } => calls.len() / CALL,
             _ => 0,
         }
     }

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::sync::mpsc::Sender;
 
-use crate::each::Slot;
 use crate::error::{Error, Outcome, Result};
 use crate::id::{Id, KindId, Place, Serial};
+use crate::item::Item;
 use crate::kind::{Kind, TableEntry};
 use crate::kinds::{KindTable, Kinds, Made};
 use crate::list::{Change, Listed, Pattern};
@@ -126,15 +126,15 @@ impl Core {
     pub(crate) fn each<K: Kind, I, R>(
         &self,
         kind: KindId,
-        slots: &mut [Slot<I, R>],
+        items: &mut [Item<I, R>],
         next: &mut usize,
         f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
     ) -> Outcome<()> {
         self.table::<K, _>(kind, "an operation", |table| {
-            for slot in &mut slots[*next..] {
+            for item in &mut items[*next..] {
                 *next += 1;
-                let Some((id, input)) = slot.take() else { continue };
-                *slot = Slot::Given(match table.entries.get_mut(id.serial()) {
+                let Some((id, input)) = item.take() else { continue };
+                *item = Item::Given(match table.entries.get_mut(id.serial()) {
                     Ok(entry) => {
                         entry.calls += 1;
                         Ok(f(&mut entry.value, &mut table.pool, input))

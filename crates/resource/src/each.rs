@@ -13,29 +13,21 @@ use crate::handle::Handle;
 use crate::here::here;
 use crate::id::{Id, Place};
 use crate::interface::{How, Interface, shared};
+use crate::item::Item;
 use crate::kind::Kind;
 use crate::rights::Rights;
 use crate::send;
-
-/// An operation of a batch: asked for, and then its result in the same place, so that one line of memory
-/// takes both their ways.
-pub(crate) enum Slot<I, R> {
-    Asked(Id, I),
-    /// It runs, or has panicked just now.
-    Taken,
-    Given(Outcome<R>),
-}
 
 /// One owner's part of a batch.
 struct Part<I, R> {
     place: Place,
     count: usize,
-    slots: Vec<Slot<I, R>>,
+    items: Vec<Item<I, R>>,
     answer: Option<Result<Given<I, R>>>,
 }
 
-/// The answer to a part: its slots come back.
-type Given<I, R> = Answer<Vec<Slot<I, R>>>;
+/// The answer to a part: its items come back.
+type Given<I, R> = Answer<Vec<Item<I, R>>>;
 
 /// Whose each operation of a batch is, by the parts' numbers; nothing while all are the first one's.
 struct Order(Vec<u32>);
@@ -109,19 +101,19 @@ impl Interface {
                 last = parts.iter().position(|part| part.place == place).unwrap_or(parts.len());
             }
             if last == parts.len() {
-                let slots = Vec::with_capacity(if last == 0 { expected } else { 0 });
-                parts.push(Part { place, count: 0, slots, answer: None });
+                let items = Vec::with_capacity(if last == 0 { expected } else { 0 });
+                parts.push(Part { place, count: 0, items, answer: None });
             }
-            parts[last].slots.push(Slot::Asked(id, input));
+            parts[last].items.push(Item::Asked(id, input));
             order.push(number, last as u32);
         }
         match self.how() {
             How::Shared(core) => {
-                for Part { place, slots, .. } in &mut parts {
+                for Part { place, items, .. } in &mut parts {
                     let with = |id, run: &mut dyn FnMut(&mut K, &mut K::Pool)| {
                         shared(core, *place)?.with::<K, _>(id, run)
                     };
-                    run_all(*place, slots, &f, with);
+                    run_all(*place, items, &f, with);
                 }
             }
             How::PerCore(per_core) => {
@@ -130,26 +122,26 @@ impl Interface {
                 for of_own in [false, true] {
                     for part in parts.iter_mut().filter(|p| (Some(p.place) == own) == of_own) {
                         let f = f.clone();
-                        part.count = part.slots.len();
+                        part.count = part.items.len();
                         // Memory of this thread's, which comes back to it: what one thread
                         // allocates and another frees costs both of them.
-                        let mut slots = std::mem::take(&mut part.slots);
+                        let mut items = std::mem::take(&mut part.items);
                         let run = move |core: &Core| {
-                            run_own(core, &mut slots, &f);
-                            Ok(slots)
+                            run_own(core, &mut items, &f);
+                            Ok(items)
                         };
                         part.answer = Some(send::start_at(per_core, part.place, run));
                     }
                 }
-                for Part { place, count, slots, answer } in &mut parts {
+                for Part { place, count, items, answer } in &mut parts {
                     let answer = answer.take().expect("each part was started");
-                    *slots = answer.and_then(Answer::wait).unwrap_or_else(|error| {
-                        of_all(*place, error, *count).into_iter().map(Slot::Given).collect()
+                    *items = answer.and_then(Answer::wait).unwrap_or_else(|error| {
+                        of_all(*place, error, *count).into_iter().map(Item::Given).collect()
                     });
                 }
             }
         }
-        let mut parts = parts.into_iter().map(|part| part.slots.into_iter().map(Slot::result));
+        let mut parts = parts.into_iter().map(|part| part.items.into_iter().map(Item::result));
         if order.0.is_empty() {
             return parts.next().map_or_else(Vec::new, Iterator::collect);
         }
@@ -162,42 +154,24 @@ impl Interface {
     }
 }
 
-impl<I, R> Slot<I, R> {
-    #[inline(always)]
-    fn result(self) -> Result<R> {
-        match self {
-            Slot::Given(outcome) => outcome.map_err(Error::from),
-            Slot::Asked(..) | Slot::Taken => unreachable!("each has run"),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn take(&mut self) -> Option<(Id, I)> {
-        match std::mem::replace(self, Slot::Taken) {
-            Slot::Asked(id, input) => Some((id, input)),
-            _ => None,
-        }
-    }
-}
-
 /// Runs `f` on each of these, which are at the calling thread's own place. The table is found once.
 fn run_own<K: Kind, I, R>(
     core: &Core,
-    slots: &mut [Slot<I, R>],
+    items: &mut [Item<I, R>],
     f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
 ) {
     let mut next = 0;
-    while let Some(Slot::Asked(id, _)) = slots.get(next) {
+    while let Some(Item::Asked(id, _)) = items.get(next) {
         let kind = id.kind();
         // Until one panics; those behind it run then.
-        match catch_unwind(AssertUnwindSafe(|| core.each(kind, slots, &mut next, f))) {
+        match catch_unwind(AssertUnwindSafe(|| core.each(kind, items, &mut next, f))) {
             Ok(Ok(())) => (),
             Ok(Err(error)) => {
-                let left = &mut slots[next..];
+                let left = &mut items[next..];
                 let errors = of_all(core.place, *error, left.len());
-                left.iter_mut().zip(errors).for_each(|(slot, error)| *slot = Slot::Given(error));
+                left.iter_mut().zip(errors).for_each(|(item, error)| *item = Item::Given(error));
             }
-            Err(payload) => slots[next - 1] = Slot::Given(panicked(core.place, payload)),
+            Err(payload) => items[next - 1] = Item::Given(panicked(core.place, payload)),
         }
     }
 }
@@ -210,17 +184,17 @@ fn panicked<R>(place: Place, payload: Box<dyn Any + Send>) -> Outcome<R> {
 /// Runs `f` on each of these by `with`, which finds a resource.
 fn run_all<K: Kind, I, R>(
     place: Place,
-    slots: &mut [Slot<I, R>],
+    items: &mut [Item<I, R>],
     f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
     with: impl Fn(Id, &mut dyn FnMut(&mut K, &mut K::Pool)) -> Outcome<()>,
 ) {
-    for slot in slots {
-        let Some((id, input)) = slot.take() else { continue };
+    for item in items {
+        let Some((id, input)) = item.take() else { continue };
         let (mut input, mut result) = (Some(input), None);
         let mut run = |resource: &mut K, pool: &mut K::Pool| {
             result = input.take().map(|input| f(resource, pool, input));
         };
-        *slot = Slot::Given(match catch_unwind(AssertUnwindSafe(|| with(id, &mut run))) {
+        *item = Item::Given(match catch_unwind(AssertUnwindSafe(|| with(id, &mut run))) {
             Ok(outcome) => outcome.map(|()| result.expect("it was found, and so `f` has run")),
             Err(payload) => panicked(place, payload),
         });

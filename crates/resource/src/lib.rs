@@ -69,6 +69,7 @@ mod here;
 mod id;
 mod inside;
 mod interface;
+mod item;
 pub mod kind;
 mod kinds;
 mod large;
