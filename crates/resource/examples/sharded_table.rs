@@ -48,25 +48,33 @@ impl Kind for Shard {
     }
 }
 
-/// Counts these keys in the shards that have them: one call for each shard.
+/// Counts these keys in the shards that have them: one request for each, the own one while others work.
 fn count(
     interface: &Interface,
     shards: &[Handle<Shard>],
     hash: &RandomState,
     keys: &[u64],
 ) -> Result<()> {
+    let shard_of = |key| hash.hash_one(key) as usize % shards.len();
+    if let [key] = keys {
+        // One is a call: a batch has lists.
+        return interface.with(&shards[shard_of(key)], |Shard(map), ()| {
+            *map.entry(*key).or_default() += 1;
+        });
+    }
     let mut by_shard = vec![Vec::new(); shards.len()];
     for key in keys {
-        by_shard[hash.hash_one(key) as usize % shards.len()].push(*key);
+        by_shard[shard_of(key)].push(*key);
     }
-    for (shard, keys) in shards.iter().zip(by_shard).filter(|(_, keys)| !keys.is_empty()) {
-        interface.with(shard, |Shard(map), ()| {
-            for key in keys {
-                *map.entry(key).or_default() += 1;
-            }
-        })?;
-    }
-    Ok(())
+    let asked = shards.iter().zip(by_shard).filter(|(_, keys)| !keys.is_empty());
+    let counted = interface.each(asked, |Shard(map), (), keys| {
+        for key in &keys {
+            *map.entry(*key).or_default() += 1;
+        }
+        // Freed where it was allocated.
+        keys
+    });
+    counted.into_iter().try_for_each(|keys| keys.map(drop))
 }
 
 /// Keys that nobody foresees.
