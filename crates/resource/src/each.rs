@@ -32,6 +32,9 @@ type Given<I, R> = Answer<Vec<Item<I, R>>>;
 /// Whose each operation of a batch is, by the parts' numbers; nothing while all are the first one's.
 struct Order(Vec<u32>);
 
+/// Operations that room is made for at once: an iterator's word for more is not taken.
+const MOST_AT_ONCE: usize = 4096;
+
 /// One that is nobody's: its handle was refused.
 const REFUSED: u32 = u32::MAX;
 
@@ -85,7 +88,7 @@ impl Interface {
         F: Fn(&mut K, &mut K::Pool, I) -> R + Clone + Send + 'static,
     {
         let all = all.into_iter();
-        let expected = all.size_hint().0;
+        let expected = all.size_hint().0.min(MOST_AT_ONCE);
         let mut parts: Vec<Part<I, R>> = Vec::new();
         let (mut order, mut refused, mut last) = (Order(Vec::new()), Vec::new(), 0);
         for (number, (handle, input)) in all.enumerate() {
