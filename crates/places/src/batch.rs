@@ -112,6 +112,9 @@ pub(crate) fn read(batch: &Operation, given: &[u8]) -> Result<Known, String> {
     {
         return Err("it answers another number of calls".to_owned());
     }
+    if answers.chunks(GIVEN).any(|answer| answer[0] != 0 && Form::of(answer[0]).is_none()) {
+        return Err("it answers by words of a form that is not known here".to_owned());
+    }
     let mut come = vec![false; if others.is_empty() { 0 } else { count }];
     others.iter().for_each(|(number, _)| come[*number as usize] = true);
     let calls = (0_u32..).zip(calls(asked).zip(words(&answers)));
@@ -182,6 +185,11 @@ mod tests {
         for wrong in [
             given(&[Some(1)], vec![]),
             given(&[Some(1); 3], vec![]),
+            // Of a later version: there is no answer to ask for again.
+            {
+                let words = [&[7_u8; 9][..], &[0; 9]].concat();
+                wire::named(&Given { words: words.into(), others: vec![] }).unwrap().into()
+            },
             given(&[None, None], vec![(2, Ok(Bytes::new()))]),
             b"\xc1".to_vec(),
             vec![],

@@ -26,14 +26,19 @@ impl Site {
         limit: usize,
         room: usize,
     ) -> Now {
-        let words = match self.before(lease, serial) {
+        // Each of its calls may give an answer that is kept by itself.
+        let words = match self.before(lease, serial, batch.serials()) {
             Before::Ran(words) => words,
-            Before::Runs => return Err(Awaited { lease: lease.id(), serial }),
             Before::Refused(refusal) => Err(refusal),
-            Before::New => {
-                let words = self.words(lease, serial, batch, limit)?;
-                self.keep(lease, serial, words.clone()).and(words)
-            }
+            // One that runs has calls that block: with them it is done when each has an answer.
+            Before::New | Before::Runs => match self.words(lease, serial, batch, limit) {
+                Ok(words) => self.keep(lease, serial, words.clone()).and(words),
+                Err(of) => {
+                    // It was found a moment ago, by the same thread.
+                    let _ = self.interface.with(lease, |lease, _| lease.runs(serial));
+                    return Err(of);
+                }
+            },
         };
         Ok(words.and_then(|words| self.with_others(lease, serial, words, room)))
     }
@@ -53,6 +58,10 @@ impl Site {
             let text = format!("{} bytes are no whole calls", calls.len());
             return Ok(Err(Refusal::new(Why::Unreadable, text)));
         };
+        if serial.checked_add(batch.serials() as u64).is_none() {
+            let text = format!("a batch of {count} calls has no serial {serial}");
+            return Ok(Err(Refusal::new(Why::Unreadable, text)));
+        }
         let quick = match self.parts.quick(&self.allow, kind, part, *version) {
             Ok(quick) => quick,
             Err(refusal) => return Ok(Err(refusal)),
@@ -78,7 +87,7 @@ impl Site {
                 words.push(None);
                 continue;
             };
-            let outcome = match keeps.then(|| self.before(lease, serial)) {
+            let outcome = match keeps.then(|| self.before(lease, serial, 0)) {
                 Some(Before::Refused(refusal)) => Err(refusal),
                 _ => match self.called(quick, id, input, &mut longer) {
                     Ok(Some(word)) => {

@@ -114,8 +114,8 @@ impl Lease {
         true
     }
 
-    /// Tells what is known of operation `serial`, before it runs.
-    pub(crate) fn before(&self, serial: u64, pool: &LeasePool) -> Before {
+    /// Tells what is known of operation `serial`, before it runs, and gives so many answers to keep.
+    pub(crate) fn before(&self, serial: u64, answers: usize, pool: &LeasePool) -> Before {
         if let Some(answer) = self.records.get(&serial) {
             return Before::Ran(answer.clone());
         }
@@ -130,7 +130,7 @@ impl Lease {
             let text = format!("{what}: take answers first, or ask for less at a time");
             Before::Refused(Refusal::new(Why::Full, text))
         };
-        if self.records.len() + self.running.len() >= MOST_RECORDS {
+        if self.records.len() + self.running.len() + answers > MOST_RECORDS {
             return full(format!("{MOST_RECORDS} answers are kept for this client, the limit"));
         }
         if pool.bytes >= MOST_BYTES {
@@ -151,19 +151,28 @@ impl Lease {
         self.running.insert(serial);
     }
 
-    /// Keeps the answer of an operation that has blocked, if its client has not given it up meanwhile.
+    /// Keeps the answer of an operation that has blocked.
     pub(crate) fn ended(&mut self, serial: u64, answer: Outcome, pool: &mut LeasePool) {
-        if self.running.remove(&serial) && serial >= self.first {
+        if self.running.contains(&serial) {
             self.keep(serial, answer, pool);
         }
     }
 
-    /// Keeps the answer of an operation that has just run.
+    /// Keeps the answer of an operation that has just run, if its client has not given it up meanwhile.
     pub(crate) fn keep(&mut self, serial: u64, answer: Outcome, pool: &mut LeasePool) {
+        self.running.remove(&serial);
+        if serial < self.first {
+            return;
+        }
         let bytes = weight(&answer);
         self.bytes += bytes;
         pool.bytes += bytes;
-        self.records.insert(serial, answer);
+        // A call of a batch that blocks is looked at again with the others of it.
+        if let Some(former) = self.records.insert(serial, answer) {
+            let bytes = weight(&former);
+            self.bytes -= bytes;
+            pool.bytes -= bytes;
+        }
     }
 
     /// Whether nothing was heard of the client for so long.
@@ -194,16 +203,18 @@ mod tests {
         assert!(!lease.begin(8, 5, &mut pool), "another key");
         assert!(lease.begin(7, 1, &mut pool));
         for serial in 1..=3 {
-            assert_eq!(lease.before(serial, &pool), Before::New);
+            assert_eq!(lease.before(serial, 1, &pool), Before::New);
             lease.keep(serial, answer("abc"), &mut pool);
-            assert_eq!(lease.before(serial, &pool), Before::Ran(answer("abc")));
+            assert_eq!(lease.before(serial, 1, &pool), Before::Ran(answer("abc")));
         }
         assert_eq!(pool.bytes, 3 * (RECORD + 3));
         assert!(lease.begin(7, 3, &mut pool));
         assert!(lease.begin(7, 1, &mut pool), "sent anew: an older number changes nothing");
-        let Before::Refused(refusal) = lease.before(2, &pool) else { panic!("it would run again") };
+        let Before::Refused(refusal) = lease.before(2, 1, &pool) else {
+            panic!("it would run again")
+        };
         assert_eq!(refusal.why, Why::Forgotten as u16);
-        assert_eq!(lease.before(3, &pool), Before::Ran(answer("abc")));
+        assert_eq!(lease.before(3, 1, &pool), Before::Ran(answer("abc")));
         assert_eq!(pool.bytes, RECORD + 3);
         lease.destroy(&mut pool);
         assert_eq!((pool.leases, pool.bytes), (0, 0));
@@ -215,9 +226,9 @@ mod tests {
         let mut lease = Lease::create(7, &mut pool).unwrap();
         lease.runs(1);
         lease.runs(2);
-        assert_eq!(lease.before(1, &pool), Before::Runs);
+        assert_eq!(lease.before(1, 1, &pool), Before::Runs);
         lease.ended(1, answer("a"), &mut pool);
-        assert_eq!(lease.before(1, &pool), Before::Ran(answer("a")));
+        assert_eq!(lease.before(1, 1, &pool), Before::Ran(answer("a")));
         lease.begin(7, 3, &mut pool);
         lease.ended(2, answer("b"), &mut pool);
         assert_eq!(pool.bytes, 0, "nobody will ask for it");
@@ -231,10 +242,15 @@ mod tests {
             lease.keep(serial, answer(""), &mut pool);
         }
         let next = MOST_RECORDS as u64 + 1;
-        assert!(matches!(lease.before(next, &pool), Before::Refused(_)));
-        assert_eq!(lease.before(1, &pool), Before::Ran(answer("")), "which takes no room");
+        assert!(matches!(lease.before(next, 1, &pool), Before::Refused(_)));
+        assert_eq!(lease.before(1, 1, &pool), Before::Ran(answer("")), "which takes no room");
         lease.begin(7, 2, &mut pool);
-        assert_eq!(lease.before(next, &pool), Before::New);
+        assert_eq!(lease.before(next, 1, &pool), Before::New);
+        assert!(matches!(lease.before(next, 2, &pool), Before::Refused(_)));
+        let bytes = pool.bytes;
+        lease.keep(5, answer("a"), &mut pool);
+        lease.keep(5, answer("bc"), &mut pool);
+        assert_eq!(pool.bytes, bytes + 2, "one answer each");
         pool.leases = MOST_LEASES;
         assert!(Lease::create(1, &mut pool).unwrap_err().to_string().contains("65536 clients"));
     }

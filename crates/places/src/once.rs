@@ -150,10 +150,17 @@ impl Inner {
                 most = count / 2;
                 continue;
             }
+            if bytes.len() > limit && sent {
+                return Err(unknown("what it has not answered finds no room in a message"));
+            }
             if bytes.len() > limit {
                 return Err(Failure::TooLarge { bytes: bytes.len(), limit });
             }
-            let tried = self.send(session, bytes, deadline.min(Instant::now() + patience)).await?;
+            let until = deadline.min(Instant::now() + patience);
+            let tried = match self.send(session, bytes, until).await {
+                Err(Failure::NotSent(why)) if sent => return Err(Failure::Unknown(why)),
+                tried => tried?,
+            };
             let again = sent;
             sent |= !matches!(tried, Tried::Nobody);
             match tried {

@@ -311,7 +311,11 @@ pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Refusal>) -> Result<T, R
 
 /// Refuses because of what a part has panicked with.
 pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Refusal {
-    Refusal::new(Why::Panicked, kumiki_resource::Panic::new(payload).to_string())
+    let panic = kumiki_resource::Panic::new(payload);
+    let refusal = Refusal::new(Why::Panicked, panic.to_string());
+    // Its drop is the part's code, too, and might panic again.
+    std::mem::forget(panic.into_payload());
+    refusal
 }
 
 /// The resource and the input of a call.

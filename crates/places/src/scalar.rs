@@ -184,6 +184,11 @@ impl<'de> Deserializer<'de> for Scalar {
         Err(NoValue::invalid_type(self.unexpected(), &name))
     }
 
+    /// As MessagePack, and as it was written.
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+
     serde::forward_to_deserialize_any! {
         bool f32 char str string bytes byte_buf unit unit_struct seq tuple
         tuple_struct map struct identifier ignored_any
@@ -338,6 +343,28 @@ mod tests {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Empty;
 
+    /// A word for people, a number for machines.
+    #[derive(Debug, PartialEq)]
+    struct Day(u8);
+
+    impl Serialize for Day {
+        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            match to.is_human_readable() {
+                true => to.serialize_str("a day"),
+                false => to.serialize_u8(self.0),
+            }
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Day {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Day, D::Error> {
+            match from.is_human_readable() {
+                true => String::deserialize(from).map(|_| Day(0)),
+                false => u8::deserialize(from).map(Day),
+            }
+        }
+    }
+
     /// Reads a value from its scalar as from MessagePack, as its own type and as others.
     fn both<T: Serialize, U: DeserializeOwned + PartialEq + fmt::Debug>(value: T) -> Option<U> {
         let scalar = Scalar::of(&value).expect("one word");
@@ -365,6 +392,7 @@ mod tests {
         assert_eq!(both::<_, f64>(Metres(2.5)), Some(2.5));
         assert_eq!(both::<_, Option<i64>>(Some(-3_i64)), Some(Some(-3)));
         assert_eq!(both::<_, Option<i64>>(None::<i64>), Some(None));
+        assert_eq!(both::<_, Day>(Day(3)), Some(Day(3)));
         assert_eq!(both::<_, String>(7_u8), None);
         assert_eq!(both::<_, Vec<u8>>(()), None);
     }

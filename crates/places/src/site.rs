@@ -239,9 +239,9 @@ impl Site {
         if begun.unwrap_or(false) { Ok(lease) } else { Err(none()) }
     }
 
-    /// Tells what is known of an operation, before it runs.
-    pub(crate) fn before(&self, lease: &Handle<Lease>, serial: u64) -> Before {
-        let before = |lease: &mut Lease, pool: &mut LeasePool| lease.before(serial, pool);
+    /// Tells what is known of an operation, before it runs and gives so many answers to keep.
+    pub(crate) fn before(&self, lease: &Handle<Lease>, serial: u64, answers: usize) -> Before {
+        let before = |lease: &mut Lease, pool: &mut LeasePool| lease.before(serial, answers, pool);
         let known = self.interface.with(lease, before);
         known.unwrap_or_else(|error| Before::Refused(refused(&error)))
     }
@@ -266,7 +266,7 @@ impl Site {
         limit: usize,
     ) -> Now {
         let of = Awaited { lease: lease.id(), serial };
-        match self.before(lease, serial) {
+        match self.before(lease, serial, 1) {
             Before::Ran(outcome) => Ok(outcome),
             Before::Runs => Err(of),
             Before::Refused(refusal) => Ok(Err(refusal)),

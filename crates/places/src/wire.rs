@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Operations of one request, at most, a batch's calls included.
 pub const MOST_OPERATIONS: usize = 4096;
@@ -333,7 +333,7 @@ mod tests {
         }
         let mut later = bytes.to_vec();
         later[0] = VERSION + 1;
-        assert!(parse::<Request>(&later).unwrap_err().contains("of version 2"));
+        assert!(parse::<Request>(&later).unwrap_err().contains("of version 3"));
     }
 
     #[test]

@@ -76,7 +76,8 @@ impl Interface {
     /// Of each by itself, as [`with`](Self::with): an operation that fails or panics keeps none
     /// of the others from running. If an owner is gone, or dies meanwhile, or has 32 requests
     /// of this thread's under way, that is the error of all that it was to do; if it dies, those
-    /// may have run, all or some.
+    /// may have run, all or some. Within a program part all have [`Error::Nested`], and what is
+    /// other owners' may have run.
     pub fn each<'a, K: Kind, I, R, F>(
         &self,
         all: impl IntoIterator<Item = (&'a Handle<K>, I)>,
@@ -193,14 +194,17 @@ fn run_all<K: Kind, I, R>(
 ) {
     for item in items {
         let Some((id, input)) = item.take() else { continue };
-        let (mut input, mut result) = (Some(input), None);
-        let mut run = |resource: &mut K, pool: &mut K::Pool| {
-            result = input.take().map(|input| f(resource, pool, input));
+        // What `f` does not take is dropped within, too.
+        let one = || {
+            let (mut input, mut result) = (Some(input), None);
+            let mut run = |resource: &mut K, pool: &mut K::Pool| {
+                result = input.take().map(|input| f(resource, pool, input));
+            };
+            let found = with(id, &mut run);
+            found.map(|()| result.expect("it was found, and so `f` has run"))
         };
-        *item = Item::Given(match catch_unwind(AssertUnwindSafe(|| with(id, &mut run))) {
-            Ok(outcome) => outcome.map(|()| result.expect("it was found, and so `f` has run")),
-            Err(payload) => panicked(place, payload),
-        });
+        let outcome = catch_unwind(AssertUnwindSafe(one));
+        *item = Item::Given(outcome.unwrap_or_else(|payload| panicked(place, payload)));
     }
 }
 

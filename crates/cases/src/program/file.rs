@@ -13,8 +13,8 @@ use super::limits;
 use kumiki_measure::error::{Error, Result};
 use kumiki_sys::pause::pause;
 
-/// Another thread's child needs far less from its fork to its exec.
-const COPIES_END: Duration = Duration::from_secs(10);
+/// Another thread's child needs far less from its fork to its exec, and some file systems never give a lease.
+const COPIES_END: Duration = Duration::from_secs(1);
 
 /// Makes the file `name` in the folder `programs` of `scratch` with what `write`
 /// writes, `bytes` at most, unless it is there already.
@@ -60,7 +60,7 @@ pub(super) fn make(
 /// every descriptor, also of the one that has written this file; the kernel
 /// runs no file that is open for writing (`ETXTBSY`). It gives a lease for
 /// reading to nobody before that has passed (fcntl(2), `F_SETLEASE`). Where a
-/// file system has no leases, who runs the file is told.
+/// file system gives none, the file is left to whoever runs it, who is told if it is busy.
 fn no_writer_is_left(path: &Path) -> io::Result<()> {
     let file = std::fs::File::open(path)?;
     let deadline = Instant::now() + COPIES_END;

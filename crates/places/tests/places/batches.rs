@@ -67,6 +67,51 @@ fn words_bytes_and_refusals_come_in_one_order() {
     });
 }
 
+/// Panics with what panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a bomb");
+    }
+}
+
+/// Counts, and throws a bomb for 2.
+struct Throw;
+
+impl Part for Throw {
+    type Kind = Counter;
+    const NAME: &'static str = "throw";
+    type In = i64;
+    type Out = i64;
+}
+
+impl Run for Throw {
+    fn run(counter: &mut Counter, (): &mut (), which: i64) -> i64 {
+        counter.0 += 1;
+        if which == 2 {
+            std::panic::panic_any(Bomb);
+        }
+        counter.0
+    }
+}
+
+#[test]
+fn a_panic_whose_payload_panics_is_one_call_s_own() {
+    let nats = NatsServer::start();
+    let server = Server::new(Nats::at(nats.url()), "m").parts(parts().part::<Throw>());
+    let (_interface, _served, place) = managing(server.allow(Allow::everything())).unwrap();
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let given = client.each::<Throw>([(&counter, 1), (&counter, 2), (&counter, 3)]).await;
+        let given: Vec<_> = given.into_iter().map(Result::ok).collect();
+        assert_eq!(given, [Some(1), None, Some(3)]);
+        client.call::<Throw>(&counter, 2).await.unwrap_err();
+        assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 4, "each ran once");
+    });
+}
+
 #[test]
 fn a_batch_of_a_life_that_is_over_or_of_a_part_that_is_not_there_is_refused_whole() {
     let nats = NatsServer::start();

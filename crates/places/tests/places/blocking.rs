@@ -3,9 +3,12 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use kumiki_places::standard::{Add, Counter, Get, parts};
 use kumiki_places::wire::Why;
-use kumiki_places::{Allow, Block, Error, MOST_BLOCKED, Nats, Part, Served, Server, Work};
+use kumiki_places::{
+    Allow, Block, Error, MOST_BLOCKED, MOST_RECORDS, Nats, Part, Served, Server, Work,
+};
 use kumiki_resource::Interface;
 
 use crate::nats::{Line, NatsServer};
@@ -177,6 +180,38 @@ fn parts_that_block_have_a_limit_and_it_is_told() {
         let (all, ()) = tokio::join!(all, beyond);
         assert!(all.into_iter().all(|one| one.is_ok()));
         assert_eq!(GATES.times(99), 0, "it did not run");
+    });
+}
+
+#[test]
+fn a_batch_that_has_begun_is_not_refused_when_nothing_more_is_kept() {
+    let nats = NatsServer::start();
+    let (_interface, _served, place) = gated(&nats.url(), PATIENCE);
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let fills = async {
+            while client.call::<Get>(&counter, ()).await.unwrap() < 2 {}
+            // Its answers wait for those of the batch, until there is no room for one more.
+            for _ in 0..=MOST_RECORDS / 256 {
+                let calls = (0..256).map(|_| client.call::<Get>(&counter, ()));
+                join_all(calls).await;
+            }
+            let error = client.call::<Get>(&counter, ()).await.unwrap_err();
+            assert!(matches!(error, Error::Refused { why: Why::Full, .. }), "{error}");
+            GATES.open([40]);
+            // It is looked at again, and its second call blocks yet.
+            while GATES.times(40) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            GATES.open([41]);
+        };
+        let batch = client.each::<Pass>([(&counter, 40), (&counter, 41)]);
+        let (both, ()) = tokio::join!(batch, fills);
+        let values: Vec<_> = both.into_iter().map(Result::unwrap).collect();
+        assert_eq!(values, [1, 2]);
+        assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 2, "they began once");
     });
 }
 

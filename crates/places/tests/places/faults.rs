@@ -259,7 +259,7 @@ fn a_stranger_s_messages_change_nothing() {
             (each("counter", 1, one[1..].to_vec()), Why::Unreadable),
             (each("counter", 1, one.repeat(4097)), Why::Unreadable),
             (each("counter", 2, one.clone()), Why::OtherVersion),
-            (each("lease", 1, one), Why::NoPart),
+            (each("lease", 1, one.clone()), Why::NoPart),
             (Operation::List { pattern: "[".to_owned() }, Why::BadInput),
             (
                 Operation::Open { kind: "counter".to_owned(), unique: "a/b".to_owned() },
@@ -279,6 +279,9 @@ fn a_stranger_s_messages_change_nothing() {
             operations: vec![(1, add())],
         };
         assert_eq!(ask(message(&again)).await, Why::OtherVersion);
+        let operations = vec![(u64::MAX, each("counter", 1, one))];
+        let beyond = Request { operations, ..again.clone() };
+        assert_eq!(ask(message(&beyond)).await, Why::Unreadable, "it has no serial for its call");
         let before = Request { first: 20, ..again };
         assert_eq!(ask(message(&before)).await, Why::Forgotten);
         assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 0);
