@@ -1,4 +1,4 @@
-//! A Debian as new in a container, where chroot(2) is refused.
+//! A Debian as new in a container, where mounts are refused.
 
 use std::path::Path;
 use std::process::Command;

@@ -3,7 +3,7 @@
 //! A Debian without anything but Rust, gcc, git and certificates is made in a folder, the
 //! committed tree is cloned into it, and every command of the README's first block runs
 //! there. Rust and the downloaded crates are this machine's, and so is how it reaches
-//! package archives; nothing else is. Where chroot(2) is refused a container of podman or
+//! package archives; nothing else is. Where that is refused a container of podman or
 //! docker takes the folder's place.
 
 use std::fs::{self, File};
@@ -55,9 +55,12 @@ const RUST: &str = "/opt/rust";
 const CLONE: &str = "/root/kumiki";
 
 /// In a mount and process namespace of its own: whatever happens, with the last process
-/// the kernel takes down every mount. `$1` is the new root, `$2` the Rust.
+/// the kernel takes down every mount. `$1` is the new root, `$2` the Rust. By pivot_root(2): within
+/// chroot(2) the kernel gives nobody a user namespace, which some tests make. In a session of its own, as a
+/// machine's first process: the number of a process group from outside reads as 0.
 const ENTER: &str = r#"
 set -eu
+mount --bind "$1" "$1"
 mount -t proc proc "$1/proc"
 mount --rbind /sys "$1/sys"
 mount --rbind /dev "$1/dev"
@@ -66,9 +69,12 @@ mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
 mkdir -p "$1/opt/rust"
 mount --bind "$2" "$1/opt/rust"
 mount -o remount,bind,ro "$1/opt/rust"
-root=$1
+mkdir -p "$1/.host"
+cd "$1"
 shift 2
-chroot "$root" "$@"
+pivot_root . .host
+umount --lazy /.host
+exec setsid "$@"
 "#;
 const NAMESPACES: [&str; 5] =
     ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child"];
@@ -85,17 +91,17 @@ pub(crate) fn fresh(release: Option<Release>) -> Result<ExitCode> {
     verdicts_of(release, |release| Machine::make(release, engine()?)?.check())
 }
 
-/// A container's engine where chroot(2) is refused; an error where there is neither.
+/// A container's engine where mounts are refused; an error where there is neither.
 fn engine() -> Result<Option<&'static str>> {
-    let may_chroot = succeeds(entered().arg("true"));
-    let engine = if may_chroot { None } else { container::engine() };
+    let may_mount = succeeds(entered().arg("true"));
+    let engine = if may_mount { None } else { container::engine() };
     ensure!(
-        may_chroot || engine.is_some(),
-        "a Debian as new is made with chroot(2), mounts and namespaces, which this user may not \
-         have (`unshare {}` fails), or in a container: run as root, or install podman",
+        may_mount || engine.is_some(),
+        "a Debian as new is made with mounts and namespaces, which this user may not have \
+         (`unshare {}` fails), or in a container: run as root, or install podman",
         NAMESPACES.join(" ")
     );
-    if may_chroot {
+    if may_mount {
         debian::install(PACKAGES)?;
     }
     Ok(engine)
@@ -302,7 +308,7 @@ impl Clean {
     pub(crate) fn make(purpose: &str, release: Release) -> Result<Self> {
         ensure!(
             engine()?.is_none(),
-            "packages are tried in a Debian that is made with chroot(2), which is refused here"
+            "packages are tried in a Debian that is made with mounts, which are refused here"
         );
         let name = format!("{purpose}-{}", release.suite());
         let machine = Machine::base(&name, release, None, &["ca-certificates"])?;
