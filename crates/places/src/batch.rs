@@ -39,9 +39,8 @@ impl Calls {
         self.0.extend_from_slice(&input.word.to_le_bytes());
     }
 
-    /// Those so far.
-    pub(crate) fn take(&mut self) -> Bytes {
-        std::mem::take(&mut self.0).into()
+    pub(crate) fn into_bytes(self) -> Bytes {
+        self.0.into()
     }
 }
 
@@ -137,7 +136,7 @@ mod tests {
         let mut calls = Calls::default();
         inputs.iter().for_each(|input| calls.push(7, Scalar::of(input).unwrap()));
         let (kind, part) = ("counter".to_owned(), "add".to_owned());
-        Operation::Each { kind, part, version: 1, calls: calls.take() }
+        Operation::Each { kind, part, version: 1, calls: calls.into_bytes() }
     }
 
     fn given(words: &[Option<i64>], others: Vec<(u32, Outcome)>) -> Vec<u8> {

@@ -126,7 +126,7 @@ impl Client {
                 kind: <P::Kind as Kind>::NAME.to_owned(),
                 part: P::NAME.to_owned(),
                 version: P::VERSION,
-                calls: packed.take(),
+                calls: packed.into_bytes(),
             };
             match self.inner.once(&session, life, vec![batch], deadline).await {
                 Ok((_, answers)) => results.extend(unpacked::<P>(place, answers)),

@@ -32,7 +32,7 @@ use async_nats::RequestErrorKind;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::batch;
+use crate::batch::{self, Known};
 use crate::client::{Inner, Way};
 use crate::error::Error;
 use crate::near::Sent;
@@ -199,22 +199,14 @@ impl Inner {
                         }
                         answered += 1;
                         let answers = &mut answers[(serial - first) as usize..];
-                        let outcome =
-                            match outcome {
-                                Ok(given) if operation.calls() > 0 => {
-                                    let known = batch::read(&operation, &given)
-                                        .map_err(Failure::Unknown)?;
-                                    for (number, outcome) in known.others {
-                                        answers[1 + number as usize] = Some(outcome);
-                                    }
-                                    let kept = known.kept.into_iter();
-                                    left.extend(kept.map(|(number, call)| {
-                                        (serial + 1 + u64::from(number), call)
-                                    }));
-                                    Ok(known.words)
-                                }
-                                outcome => outcome,
-                            };
+                        let outcome = match outcome {
+                            Ok(given) if operation.calls() > 0 => {
+                                let known = batch::read(&operation, &given);
+                                let known = known.map_err(Failure::Unknown)?;
+                                Ok(spread(known, serial, answers, &mut left))
+                            }
+                            outcome => outcome,
+                        };
                         answers[0] = Some(outcome);
                     }
                     if left.is_empty() {
@@ -389,6 +381,23 @@ impl Inner {
             Ok(Sent::Not | Sent::Lost) | Err(_) => Ok(Tried::Silent),
         }
     }
+}
+
+/// Puts what a batch's calls have given where it belongs, from the batch's own answer on, and asks for what is
+/// still at the place with what is left. Gives the words.
+fn spread(
+    known: Known,
+    serial: u64,
+    answers: &mut [Option<Outcome>],
+    left: &mut Vec<(u64, Operation)>,
+) -> Bytes {
+    for (number, outcome) in known.others {
+        answers[1 + number as usize] = Some(outcome);
+    }
+    left.extend(
+        known.kept.into_iter().map(|(number, call)| (serial + 1 + u64::from(number), call)),
+    );
+    known.words
 }
 
 /// A place's refusal of a request as a whole.
