@@ -48,7 +48,9 @@
 //! (`auto`, `umwait`, `mwaitx`, `mwait`, `futex`): [`Policy::from_env`].
 //!
 //! `bell.rs` states the protocol between sleeper and waker and argues its correctness,
-//! and loom checks it (`cargo xtask loom`); `docs/design/wait.md` has the trade-offs.
+//! and loom checks it (`cargo xtask loom`); `docs/design/wait.md` has the trade-offs. Many
+//! sleepers have an [`EventCount`]; one that sleeps at descriptors, in poll or epoll, has a
+//! [`PollBell`].
 
 mod adapt;
 pub mod barrier;
@@ -62,6 +64,7 @@ mod error;
 mod event_count;
 mod machine;
 mod policy;
+mod poll_bell;
 mod primitive;
 mod rested;
 mod ticks;
@@ -73,6 +76,7 @@ pub use deadline::Deadline;
 pub use error::{Error, TimedOut};
 pub use event_count::EventCount;
 pub use policy::{Policy, Relax, Sleep, Threshold};
+pub use poll_bell::PollBell;
 pub use rested::{Rested, rested};
 pub use ticks::Ticks;
 pub use waiter::{Counts, Waiter};

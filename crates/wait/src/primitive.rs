@@ -1,7 +1,7 @@
 //! What the protocol is built from. Under `cfg(loom)` these are loom's doubles, so the
 //! model checker runs the same protocol.
 
-pub(crate) use imp::{Word, fence, spin_loop};
+pub(crate) use imp::{AtomicBool, Descriptor, Word, fence, spin_loop};
 
 /// Processes whose threads may sleep on a [`Word`].
 pub(crate) use kumiki_sys::futex::Scope;
@@ -9,14 +9,42 @@ pub(crate) use kumiki_sys::futex::Scope;
 #[cfg(not(loom))]
 mod imp {
     use std::ops::Deref;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::sync::atomic::AtomicU32;
     use std::time::{Duration, Instant};
 
     use kumiki_sys::futex::{self, Deadline, Outcome, Scope};
     use kumiki_sys::pause::pause;
+    use rustix::event::{EventfdFlags, eventfd};
 
     pub(crate) use std::hint::spin_loop;
-    pub(crate) use std::sync::atomic::fence;
+    pub(crate) use std::sync::atomic::{AtomicBool, fence};
+
+    /// A counter whose descriptor is readable while it is not 0: an eventfd(2).
+    #[derive(Debug)]
+    pub(crate) struct Descriptor(OwnedFd);
+
+    impl Descriptor {
+        pub(crate) fn new() -> std::io::Result<Self> {
+            Ok(Descriptor(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
+        }
+
+        pub(crate) fn add_one(&self) {
+            // It fails where 2^64 - 1 have been added since it was reset: readable it is.
+            let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+        }
+
+        pub(crate) fn reset(&self) {
+            // It fails where it is 0 already.
+            let _ = rustix::io::read(&self.0, &mut [0; 8]);
+        }
+    }
+
+    impl AsFd for Descriptor {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
 
     /// A word that a thread can sleep on.
     #[derive(Debug)]
@@ -73,7 +101,37 @@ mod imp {
     use loom::sync::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
 
-    pub(crate) use loom::sync::atomic::fence;
+    pub(crate) use loom::sync::atomic::{AtomicBool, fence};
+
+    /// An eventfd as eventfd(2) promises it. The kernel does each call under a lock of the counter's.
+    #[derive(Debug)]
+    pub(crate) struct Descriptor {
+        is_readable: Mutex<bool>,
+        poller: Condvar,
+    }
+
+    impl Descriptor {
+        pub(crate) fn new() -> std::io::Result<Self> {
+            Ok(Descriptor { is_readable: Mutex::new(false), poller: Condvar::new() })
+        }
+
+        pub(crate) fn add_one(&self) {
+            *self.is_readable.lock().unwrap() = true;
+            self.poller.notify_one();
+        }
+
+        pub(crate) fn reset(&self) {
+            *self.is_readable.lock().unwrap() = false;
+        }
+
+        /// Sleeps while it is not readable.
+        pub(crate) fn poll(&self) {
+            let mut is_readable = self.is_readable.lock().unwrap();
+            while !*is_readable {
+                is_readable = self.poller.wait(is_readable).unwrap();
+            }
+        }
+    }
 
     /// For loom no time passes.
     pub(crate) fn spin_loop() {}

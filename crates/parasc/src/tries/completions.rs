@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::future::Future;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+#[cfg(not(loom))]
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::AcqRel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use rustix::event::{EventfdFlags, eventfd};
+use kumiki_wait::PollBell;
 
 use crate::error::Result;
+use crate::primitive::{Mutex, lock};
 
 /// A request that a [`Completions`] keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,24 +62,15 @@ enum Kept<F: Future> {
 
 #[derive(Debug)]
 struct Told {
-    descriptor: OwnedFd,
-    /// Those to look at, and whether the descriptor was written to since the last look.
+    bell: PollBell,
+    /// Those to look at.
     woken: Mutex<Vec<usize>>,
-    is_told: AtomicBool,
 }
 
 impl Told {
-    fn woken(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn tell(&self, at: usize) {
-        self.woken().push(at);
-        // One write, however many end until somebody looks.
-        if !self.is_told.swap(true, AcqRel) {
-            // It cannot fail: one below 2^64 - 1 is written to a counter that is 0.
-            let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
-        }
+        lock(&self.woken).push(at);
+        self.bell.ring();
     }
 }
 
@@ -105,9 +96,8 @@ impl<F: Future + Unpin> Completions<F> {
     /// # Errors
     /// [`Error::Sys`](crate::Error::Sys) if the kernel gives no descriptor.
     pub fn new() -> Result<Self> {
-        let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-            .map_err(|errno| kumiki_sys::Error::os("eventfd2", errno))?;
-        let told = Told { descriptor, woken: Default::default(), is_told: Default::default() };
+        let bell = PollBell::new().map_err(|error| kumiki_sys::Error::os("eventfd2", error))?;
+        let told = Told { bell, woken: Mutex::new(Vec::new()) };
         let (kept, free, ended) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Completions { kept, free, count: 0, ended, told: Arc::new(told) })
     }
@@ -158,12 +148,9 @@ impl<F: Future + Unpin> Completions<F> {
     /// not readable any more, until the next one ends.
     pub fn take(&mut self) -> impl Iterator<Item = (Key, F::Output)> {
         // Before the list is taken: who comes after that writes again.
-        if self.told.is_told.swap(false, AcqRel) {
-            let mut counter = [0; 8];
-            let _ = rustix::io::read(&self.told.descriptor, &mut counter);
-        }
+        self.told.bell.listen();
         let mut woken = std::mem::take(&mut self.ended);
-        std::mem::swap(&mut woken, &mut *self.told.woken());
+        std::mem::swap(&mut woken, &mut *lock(&self.told.woken));
         let mut outputs = Vec::new();
         for at in woken.drain(..) {
             // It may have been given up, or woken twice.
@@ -196,9 +183,18 @@ impl<F: Future> fmt::Debug for Completions<F> {
     }
 }
 
+#[cfg(not(loom))]
 impl<F: Future> AsFd for Completions<F> {
     /// To be waited for; reading it is [`take`](Completions::take)'s.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.told.descriptor.as_fd()
+        self.told.bell.as_fd()
+    }
+}
+
+#[cfg(loom)]
+impl<F: Future> Completions<F> {
+    /// Waits until the descriptor is readable.
+    pub(crate) fn poll(&self) {
+        self.told.bell.poll();
     }
 }

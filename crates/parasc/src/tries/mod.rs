@@ -49,6 +49,8 @@
 mod attempt;
 mod completions;
 mod local;
+#[cfg(all(test, loom))]
+mod loom;
 mod made;
 mod open_read;
 mod refused;

@@ -5,3 +5,4 @@
 
 mod bell;
 mod event_count;
+mod poll_bell;
