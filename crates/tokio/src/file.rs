@@ -12,10 +12,10 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::engine::{hand_over, invalid, make};
 use crate::fs::{Metadata, metadata_of};
-use crate::turn;
+use crate::{memory, turn};
 
 /// The most of a read or a write that is handed over at once: what is more is a second call.
-const PIECE: usize = 1 << 20;
+pub(crate) const PIECE: usize = 1 << 20;
 
 /// An open file, read and written at offsets. A clone is the same open file.
 ///
@@ -48,13 +48,24 @@ impl File {
 
     /// Opens the file with these flags of open(2), beside `O_CLOEXEC` and `O_NONBLOCK`.
     ///
+    /// A file that somebody has a lease of (fcntl(2), `F_SETLEASE`) is waited for, unless `flags`
+    /// have `O_NONBLOCK` themselves.
+    ///
     /// # Errors
     /// As open(2), and `InvalidInput` for a path with a zero byte.
     pub async fn open_with(path: impl AsRef<Path>, flags: OFlags, mode: Mode) -> io::Result<File> {
         let path = terminated(path).map_err(invalid)?;
-        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let asked = flags | OFlags::CLOEXEC;
+        let flags = asked | OFlags::NONBLOCK;
         let opened = make(Openat::new(CWD, path, flags, mode)).await?;
-        Ok(File::from(opened.output?))
+        match opened.output {
+            Err(Errno::AGAIN) if !asked.contains(OFlags::NONBLOCK) => {
+                let (_, path, _, _) = opened.operation.into_parts();
+                let opened = hand_over(Openat::new(CWD, path, asked, mode)).await?;
+                Ok(File::from(opened.output?))
+            }
+            opened => Ok(File::from(opened?)),
+        }
     }
 
     /// A file that is open already.
@@ -67,6 +78,8 @@ impl File {
     ///
     /// What is in memory is read into `buffer` by one system call, and ready at once. What is
     /// not is read by another thread into memory of its own, up to 1 MiB at a time, and copied.
+    /// Of a file with `O_DIRECT` offset and length have to fit its device; `buffer` may lie
+    /// anywhere.
     ///
     /// # Errors
     /// As pread(2).
@@ -82,11 +95,10 @@ impl File {
 
     #[inline(never)]
     async fn read_cold(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let room = Vec::with_capacity(buffer.len().min(PIECE));
+        let room = memory::aligned(buffer.len().min(PIECE))?;
         let (read, count) = self.hand_over_read(room, offset).await?;
-        // A vector may have more room than it was asked for.
-        let count = count.min(buffer.len());
-        buffer[..count].copy_from_slice(&read[..count]);
+        // No more than there was room for.
+        buffer[..count].copy_from_slice(&read.as_ref()[..count]);
         Ok(count)
     }
 
@@ -143,7 +155,7 @@ impl File {
             turn::take().await;
             return Ok(made?);
         }
-        let data = data[..data.len().min(PIECE)].to_vec();
+        let data = memory::aligned_copy(&data[..data.len().min(PIECE)])?;
         Ok(hand_over(Pwrite::new(Arc::clone(&self.descriptor), data, offset)).await?.output?)
     }
 
@@ -209,12 +221,12 @@ impl File {
         Some(made.map_err(io::Error::from))
     }
 
-    /// Reads by another thread, within the buffer's spare capacity.
-    pub(crate) async fn hand_over_read(
+    /// Reads by another thread, into what room the buffer has.
+    pub(crate) async fn hand_over_read<B: BufferMut + Send + 'static>(
         &self,
-        buffer: Vec<u8>,
+        buffer: B,
         offset: u64,
-    ) -> io::Result<(Vec<u8>, usize)> {
+    ) -> io::Result<(B, usize)> {
         let mut read = Pread::new(Arc::clone(&self.descriptor), offset, buffer);
         loop {
             let made = hand_over(read).await?;
@@ -227,6 +239,11 @@ impl File {
                 Err(errno) => return Err(errno.into()),
             }
         }
+    }
+
+    /// Whether it is read past the cache, so that a device writes to the caller's memory itself.
+    pub(crate) fn is_direct(&self) -> bool {
+        rustix::fs::fcntl_getfl(&self.descriptor).is_ok_and(|it| it.contains(OFlags::DIRECT))
     }
 
     pub(crate) fn shared(&self) -> Arc<OwnedFd> {

@@ -1,9 +1,9 @@
 //! Functions with the names of `tokio::fs`, which try before they hand over.
 
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use std::time::SystemTime;
 
 use kumiki_parasc::Pending;
 use kumiki_parasc::op::path::terminated;
-use kumiki_parasc::op::{Attributes, CWD, Errno, Getdents64, Openat, Read, Statx};
-use kumiki_parasc::tries::OpenRead;
+use kumiki_parasc::op::{Attributes, CWD, Errno, Fstatat, Getdents64, Openat, Statx};
+use kumiki_parasc::tries::{OpenRead, OpenReadError, Step};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 
 use crate::engine::{ended, engine, hand_over, invalid, make};
-use crate::turn;
+use crate::{turn, unread};
 
 /// Bytes for entries of a directory at once: what the C library takes.
 const ENTRIES: usize = 32 * 1024;
-/// Bytes of what is no regular file at once.
-const PIECE: usize = 64 * 1024;
+/// What is asked of a file.
+const MASK: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// Reads a whole file: as long as it was when it was opened, or, if it tells no length or is no
 /// regular file, to its end.
@@ -33,29 +33,20 @@ const PIECE: usize = 64 * 1024;
 /// As [`std::fs::read`].
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let path = terminated(path).map_err(invalid)?;
-    let opened = make(OpenRead::new(CWD, path.clone())).await?.output?;
+    let opened = make(OpenRead::new(CWD, path.clone()).keep_unread()).await?.output;
     turn::take().await;
-    match opened.attributes.file_type() {
-        FileType::RegularFile => Ok(opened.data),
-        FileType::Directory => Err(Errno::ISDIR.into()),
-        _ => read_to_end(path).await,
-    }
-}
-
-/// A FIFO, a device: by threads that may sleep.
-async fn read_to_end(path: CString) -> io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let opened = hand_over(Openat::new(CWD, path, flags, Mode::empty())).await?;
-    let (file, mut all) = (Arc::new(opened.output?), Vec::new());
-    loop {
-        let room = Vec::with_capacity(PIECE);
-        let read = hand_over(Read::new(Arc::clone(&file), room)).await?;
-        match read.output {
-            Ok(0) => return Ok(all),
-            Ok(_) => all.extend_from_slice(read.operation.filled()),
-            Err(Errno::INTR) => (),
-            Err(errno) => return Err(errno.into()),
+    let opened = match opened {
+        // Somebody has a lease of it; or it is a file by its kind, and has no positions or
+        // waits for what comes, as some of /proc.
+        Err(OpenReadError { errno: Errno::AGAIN | Errno::SPIPE, .. }) => {
+            return unread::read_sleeping(path).await;
         }
+        opened => opened?,
+    };
+    match (opened.attributes.file_type(), opened.file) {
+        (FileType::Directory, _) => Err(Errno::ISDIR.into()),
+        (FileType::RegularFile, _) | (_, None) => Ok(opened.data),
+        (kind, Some(file)) => unread::read_on(file, kind).await,
     }
 }
 
@@ -77,18 +68,59 @@ pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 
 async fn metadata_with(path: &Path, flags: OFlags) -> io::Result<Metadata> {
     let path = terminated(path).map_err(invalid)?;
-    let opened = make(OpenRead::new(CWD, path).flags(flags).range(0, 0)).await?.output?;
+    let opened = make(OpenRead::new(CWD, path.clone()).flags(flags).range(0, 0)).await?.output;
     turn::take().await;
-    Ok(Metadata(opened.attributes))
+    match opened {
+        Ok(opened) => Ok(Metadata(opened.attributes)),
+        // No descriptor is to be had: std asks without one.
+        Err(OpenReadError {
+            step: Step::Open,
+            errno: Errno::MFILE | Errno::NFILE | Errno::NOSYS | Errno::PERM,
+        }) => {
+            let follow = !flags.contains(OFlags::NOFOLLOW);
+            let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+            Ok(Metadata(attributes(CWD, path, flags).await?))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// By a thread that may sleep, and by an older call where statx(2) is refused.
+async fn attributes<F, P>(dir: F, path: P, flags: AtFlags) -> io::Result<Attributes>
+where
+    F: AsFd + Send + 'static,
+    P: AsRef<CStr> + Send + 'static,
+{
+    let made = hand_over(Statx::new(dir, path, flags, MASK)).await?;
+    let told = made.operation.attributes().copied();
+    match made.output {
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let (dir, path) = made.operation.into_parts();
+            let made = hand_over(Fstatat::new(dir, path, flags)).await?;
+            made.output?;
+            made.operation.stat().map(Attributes::from).ok_or_else(untold)
+        }
+        output => output.map_err(io::Error::from).and_then(|()| told.ok_or_else(untold)),
+    }
+}
+
+fn untold() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the kernel has told no attributes of a file")
 }
 
 pub(crate) async fn metadata_of(file: Arc<OwnedFd>) -> io::Result<Metadata> {
-    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let made = make(Statx::new(file, c"", AtFlags::EMPTY_PATH, mask)).await?;
-    made.output?;
+    let made = make(Statx::new(file, c"", AtFlags::EMPTY_PATH, MASK)).await?;
     turn::take().await;
-    let attributes = made.operation.attributes().copied();
-    attributes.map(Metadata).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    match made.output {
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let (file, path) = made.operation.into_parts();
+            Ok(Metadata(attributes(file, path, AtFlags::EMPTY_PATH).await?))
+        }
+        output => {
+            output?;
+            made.operation.attributes().copied().map(Metadata).ok_or_else(untold)
+        }
+    }
 }
 
 /// Attributes of a file.

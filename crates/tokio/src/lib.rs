@@ -41,10 +41,12 @@
 mod engine;
 mod file;
 pub mod fs;
+mod memory;
 mod ranges;
 #[cfg(feature = "tokio")]
 mod reader;
 mod turn;
+mod unread;
 
 pub use engine::use_engine;
 pub use file::File;

@@ -2,12 +2,15 @@
 
 use std::io;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use kumiki_parasc::op::{self, Aligned, BufferMut, Errno, Fadvise, FileAdvice};
+use kumiki_parasc::{Pending, Sequence};
 
 use crate::engine::{ended, engine};
-use crate::file::File;
-use crate::turn;
-use kumiki_parasc::Sequence;
-use kumiki_parasc::op::{Errno, Fadvise, FileAdvice, Pread};
+use crate::file::{File, PIECE};
+use crate::{memory, turn};
 
 /// Bytes that are read at once, and the ranges in them.
 type Span = (Range<u64>, Vec<usize>);
@@ -16,6 +19,8 @@ type Span = (Range<u64>, Vec<usize>);
 const GROUP: usize = 32;
 /// Bytes of a group, unless one span has more: what is copied by one thread.
 const GROUP_BYTES: u64 = 4 << 20;
+/// Up to so many bytes in all a file is not asked where it ends.
+const FEW: u64 = 1 << 20;
 
 /// When parts that would sleep are read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +40,7 @@ impl Default for Merge {
 }
 
 /// Reads these ranges of a file, in their order. A range that ends behind the file's end gives
-/// fewer bytes.
+/// fewer bytes, and takes no more memory than it gives.
 ///
 /// Those in memory are read at once. All others are under way at the same time, near ones
 /// together ([`Merge`]): the kernel is told of them by posix_fadvise(2), and reads ahead while others are
@@ -51,8 +56,8 @@ impl Default for Merge {
 /// ```
 ///
 /// # Errors
-/// As pread(2), of a range that fails; `InvalidInput` for one that ends before it
-/// begins.
+/// As pread(2), of a range that fails; `InvalidInput` for one that ends before it begins;
+/// `OutOfMemory` if there is not so much memory.
 pub async fn read_ranges(file: &File, ranges: &[Range<u64>]) -> io::Result<Vec<Vec<u8>>> {
     read_ranges_merged(file, ranges, Merge::default()).await
 }
@@ -66,7 +71,15 @@ pub async fn read_ranges_merged(
     ranges: &[Range<u64>],
     merge: Merge,
 ) -> io::Result<Vec<Vec<u8>>> {
-    ranges.iter().try_for_each(|range| length(range).map(drop))?;
+    let asked =
+        ranges.iter().try_fold(0_u64, |all, range| match range.end.checked_sub(range.start) {
+            Some(bytes) => Ok(all.saturating_add(bytes)),
+            None => {
+                let text = format!("the range {range:?} ends before it begins");
+                Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+            }
+        })?;
+    let ends = if asked > FEW { Ends::of(file).await? } else { Ends::Anywhere };
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_unstable_by_key(|at| ranges[*at].start);
     let mut parts = vec![Vec::new(); ranges.len()];
@@ -78,10 +91,16 @@ pub async fn read_ranges_merged(
         };
         Ok((engine()?.submit(Sequence::new(group.iter().map(advise).collect())), group))
     };
+    let is_direct = file.is_direct();
     for at in order {
-        let (range, part) = (&ranges[at], &mut parts[at]);
-        let length = length(range)?;
-        part.reserve_exact(length);
+        let (range, part) = (ends.cut(&ranges[at]), &mut parts[at]);
+        let bytes = range.end - range.start;
+        if bytes > FEW && ends == Ends::Unknown {
+            *part = read_on(file, range).await?;
+            continue;
+        }
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        memory::reserve(part, length)?;
         match file.try_read(part, range.start) {
             _ if length == 0 => (),
             Some(read) => {
@@ -89,7 +108,11 @@ pub async fn read_ranges_merged(
                 part.truncate(length);
                 turn::take().await;
             }
-            None => announced.extend(cold.add(range, at).map(announce).transpose()?),
+            None => {
+                // It is read elsewhere.
+                *part = Vec::new();
+                announced.extend(cold.add(&range, at).map(announce).transpose()?);
+            }
         }
     }
     announced.extend(cold.rest().map(announce).transpose()?);
@@ -97,17 +120,15 @@ pub async fn read_ranges_merged(
     for (announcement, group) in announced {
         // A file that knows no such advice is read all the same.
         ended(announcement.await)?;
-        let read = |(span, _): &Span| {
-            let room = Vec::with_capacity((span.end - span.start) as usize);
-            Pread::new(file.shared(), span.start, room)
+        let read = match is_direct {
+            true => Reads::Direct(submit(file, &group, memory::aligned)?),
+            false => Reads::Cached(submit(file, &group, memory::room)?),
         };
-        reads.push((engine()?.submit(Sequence::new(group.iter().map(read).collect())), group));
+        reads.push((read, group));
     }
     let mut spans = Vec::new();
     for (read, group) in reads {
-        let made = ended(read.await)?;
-        let bytes = made.operation.into_operations().into_iter().map(Pread::into_buffer);
-        spans.extend(made.output.into_iter().zip(bytes).zip(group));
+        spans.extend(read.made().await?.into_iter().zip(group));
     }
     for ((output, mut bytes), (span, members)) in spans {
         match output {
@@ -118,10 +139,10 @@ pub async fn read_ranges_merged(
         // A file that shrinks, or a file system that gives parts: what is missing is asked for.
         while bytes.len() < (span.end - span.start) as usize {
             let at = span.start + bytes.len() as u64;
-            let room = Vec::with_capacity((span.end - at) as usize);
+            let room = memory::aligned((span.end - at) as usize)?;
             match file.hand_over_read(room, at).await? {
                 (_, 0) => break,
-                (more, _) => bytes.extend_from_slice(&more),
+                (more, _) => append(&mut bytes, more.as_ref())?,
             }
         }
         if let [only] = members[..] {
@@ -130,19 +151,101 @@ pub async fn read_ranges_merged(
         }
         for at in members {
             let within = |offset: u64| bytes.len().min((offset - span.start) as usize);
-            let range = &ranges[at];
-            parts[at].extend_from_slice(&bytes[within(range.start)..within(range.end)]);
+            let range = ends.cut(&ranges[at]);
+            append(&mut parts[at], &bytes[within(range.start)..within(range.end)])?;
         }
     }
     Ok(parts)
 }
 
-fn length(range: &Range<u64>) -> io::Result<usize> {
-    let length = range.end.checked_sub(range.start).and_then(|bytes| usize::try_from(bytes).ok());
-    length.filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(|| {
-        let text = format!("the range {range:?} ends before it begins, or is longer than memory");
-        io::Error::new(io::ErrorKind::InvalidInput, text)
-    })
+/// Where a file ends, as far as it tells: memory is asked for no more than it has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// So little is asked for that it is no matter.
+    Anywhere,
+    /// Files of `/proc`, and devices.
+    Unknown,
+    At(u64),
+}
+
+impl Ends {
+    async fn of(file: &File) -> io::Result<Ends> {
+        let metadata = file.metadata().await?;
+        Ok(match metadata.len() {
+            length if metadata.is_file() && length > 0 => Ends::At(length),
+            _ => Ends::Unknown,
+        })
+    }
+
+    /// The range as far as the file goes.
+    fn cut(self, range: &Range<u64>) -> Range<u64> {
+        match self {
+            Ends::At(end) => range.start.min(end)..range.end.min(end),
+            Ends::Anywhere | Ends::Unknown => range.clone(),
+        }
+    }
+}
+
+/// Reads a long range of a file that does not tell its length, as far as it goes.
+async fn read_on(file: &File, range: Range<u64>) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    loop {
+        let at = range.start + all.len() as u64;
+        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+        let room = memory::aligned(left.min(PIECE))?;
+        match file.hand_over_read(room, at).await? {
+            (_, 0) => return Ok(all),
+            (more, _) => append(&mut all, more.as_ref())?,
+        }
+    }
+}
+
+fn append(bytes: &mut Vec<u8>, more: &[u8]) -> io::Result<()> {
+    bytes.try_reserve(more.len()).map_err(|_| memory::lacking(more.len()))?;
+    bytes.extend_from_slice(more);
+    Ok(())
+}
+
+type Pread<B> = op::Pread<Arc<OwnedFd>, B>;
+
+/// Reads of a group, under way.
+enum Reads {
+    Cached(Pending<Sequence<Pread<Vec<u8>>>>),
+    /// Into memory that a device writes to itself.
+    Direct(Pending<Sequence<Pread<Aligned>>>),
+}
+
+fn submit<B: BufferMut + Send + 'static>(
+    file: &File,
+    group: &[Span],
+    memory: fn(usize) -> io::Result<B>,
+) -> io::Result<Pending<Sequence<Pread<B>>>> {
+    let read = |(span, _): &Span| {
+        let room = memory((span.end - span.start) as usize)?;
+        Ok(Pread::new(file.shared(), span.start, room))
+    };
+    Ok(engine()?.submit(Sequence::new(group.iter().map(read).collect::<io::Result<_>>()?)))
+}
+
+impl Reads {
+    async fn made(self) -> io::Result<Vec<(Result<usize, Errno>, Vec<u8>)>> {
+        match self {
+            Reads::Cached(reads) => {
+                let made = ended(reads.await)?;
+                let all = made.operation.into_operations().into_iter().map(Pread::into_buffer);
+                Ok(made.output.into_iter().zip(all).collect())
+            }
+            Reads::Direct(reads) => {
+                let made = ended(reads.await)?;
+                let copy = |read: Pread<Aligned>| {
+                    let (mut bytes, all) = (Vec::new(), read.into_buffer());
+                    append(&mut bytes, all.as_ref()).map(|()| bytes)
+                };
+                let all = made.operation.into_operations().into_iter().map(copy);
+                made.output.into_iter().zip(all).map(|(output, it)| Ok((output, it?))).collect()
+            }
+        }
+    }
 }
 
 /// Ranges that are not in memory, in rising order: near ones in spans, spans in groups, each of

@@ -9,16 +9,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use kumiki_parasc::Pending;
-use kumiki_parasc::op::Pread;
+use kumiki_parasc::op::{Aligned, Pread};
 use tokio::io::{AsyncRead, AsyncSeek, ReadBuf};
 
 use crate::engine::{ended, engine};
 use crate::file::File;
+use crate::memory;
 
 /// The most that is read at once where it would sleep.
 const PIECE: usize = 256 * 1024;
+/// It is a multiple of this, and not less than two: what devices want of files with `O_DIRECT`.
+const UNIT: usize = 4096;
 
-type Cold = Pread<Arc<OwnedFd>, Vec<u8>>;
+type Cold = Pread<Arc<OwnedFd>, Aligned>;
 
 /// Reads a file from a position on that is this reader's own: for what takes tokio's
 /// `AsyncRead`, as a response's body.
@@ -31,7 +34,7 @@ pub struct Reader {
     /// A read under way, of the bytes at `position`.
     reading: Option<Pending<Cold>>,
     /// Bytes read and not yet taken.
-    rest: Vec<u8>,
+    rest: Option<Aligned>,
     taken: usize,
     sought: Option<u64>,
 }
@@ -49,18 +52,18 @@ impl fmt::Debug for Reader {
 impl Reader {
     /// A reader that begins at `position`.
     pub fn new(file: File, position: u64) -> Self {
-        Reader { file, position, reading: None, rest: Vec::new(), taken: 0, sought: None }
+        Reader { file, position, reading: None, rest: None, taken: 0, sought: None }
     }
 
     fn take_rest(&mut self, buffer: &mut ReadBuf<'_>) {
-        let rest = &self.rest[self.taken..];
+        let Some(all) = &self.rest else { return };
+        let rest = all.as_ref().get(self.taken..).unwrap_or_default();
         let count = rest.len().min(buffer.remaining());
         buffer.put_slice(&rest[..count]);
         self.taken += count;
         self.position += count as u64;
-        if self.taken == self.rest.len() {
-            self.rest.clear();
-            self.taken = 0;
+        if count == rest.len() {
+            (self.rest, self.taken) = (None, 0);
         }
     }
 }
@@ -76,7 +79,7 @@ impl AsyncRead for Reader {
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        if this.rest.is_empty() && this.reading.is_none() {
+        if this.rest.is_none() && this.reading.is_none() {
             match this.file.try_read_slice(buffer.initialize_unfilled(), this.position) {
                 Some(read) => {
                     let count = read?;
@@ -86,7 +89,8 @@ impl AsyncRead for Reader {
                     return Poll::Ready(Ok(()));
                 }
                 None => {
-                    let room = Vec::with_capacity(buffer.remaining().clamp(8192, PIECE));
+                    let bytes = buffer.remaining().clamp(2 * UNIT, PIECE);
+                    let room = memory::aligned(bytes.next_multiple_of(UNIT))?;
                     let read = Pread::new(this.file.shared(), this.position, room);
                     this.reading = Some(engine()?.submit(read));
                 }
@@ -97,7 +101,7 @@ impl AsyncRead for Reader {
             this.reading = None;
             let made = ended(outcome)?;
             made.output?;
-            this.rest = made.operation.into_buffer();
+            this.rest = Some(made.operation.into_buffer());
             this.taken = 0;
         }
         budget.made_progress();
@@ -118,8 +122,7 @@ impl AsyncSeek for Reader {
             io::Error::new(io::ErrorKind::InvalidInput, "a position before the file's start")
         })?;
         (this.reading, this.sought) = (None, Some(position));
-        this.rest.clear();
-        (this.position, this.taken) = (position, 0);
+        (this.rest, this.position, this.taken) = (None, position, 0);
         Ok(())
     }
 

@@ -35,6 +35,7 @@ pub mod buffer;
 pub mod path;
 
 mod address;
+mod aligned;
 mod asked;
 mod attr;
 mod control;
@@ -65,6 +66,7 @@ mod time;
 mod vectored;
 mod xattr;
 
+pub use aligned::Aligned;
 pub use asked::*;
 pub use attr::{Faccessat2, Fchmod, Fchmodat, Fchownat, Fstatfs, Futimens, Statfs, Utimensat};
 pub use buffer::BufferMut;

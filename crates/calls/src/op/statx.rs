@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
 
 use kumiki_sys::syscall;
-use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::Operation;
@@ -216,6 +216,34 @@ impl Attributes {
     }
 }
 
+/// What an older call tells, where a filter or kernel knows no statx(2): all but the birth and the
+/// number of the mount.
+impl From<&Stat> for Attributes {
+    fn from(stat: &Stat) -> Attributes {
+        // SAFETY: whole numbers, any bits will do.
+        let mut told: libc::statx = unsafe { std::mem::zeroed() };
+        told.stx_mask = StatxFlags::BASIC_STATS.bits();
+        told.stx_mode = stat.st_mode as u16;
+        told.stx_size = stat.st_size as u64;
+        told.stx_blocks = stat.st_blocks as u64;
+        told.stx_blksize = stat.st_blksize as u32;
+        told.stx_nlink = stat.st_nlink as u32;
+        (told.stx_ino, told.stx_uid, told.stx_gid) = (stat.st_ino, stat.st_uid, stat.st_gid);
+        (told.stx_dev_major, told.stx_dev_minor) =
+            (libc::major(stat.st_dev), libc::minor(stat.st_dev));
+        (told.stx_rdev_major, told.stx_rdev_minor) =
+            (libc::major(stat.st_rdev), libc::minor(stat.st_rdev));
+        for (stamp, seconds, nanoseconds) in [
+            (&mut told.stx_atime, stat.st_atime, stat.st_atime_nsec),
+            (&mut told.stx_mtime, stat.st_mtime, stat.st_mtime_nsec),
+            (&mut told.stx_ctime, stat.st_ctime, stat.st_ctime_nsec),
+        ] {
+            (stamp.tv_sec, stamp.tv_nsec) = (seconds, nanoseconds as u32);
+        }
+        Attributes(told)
+    }
+}
+
 impl fmt::Debug for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attributes")
@@ -243,6 +271,29 @@ fn time(stamp: libc::statx_timestamp) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_older_call_tells_the_same() {
+        use std::os::fd::AsFd;
+        for path in ["/dev/null", "/etc/passwd", "/", "/proc/self/stat"] {
+            let file = std::fs::File::open(path).unwrap();
+            let stat = rustix::fs::fstat(&file).unwrap();
+            let mut asked =
+                Statx::new(file.as_fd(), c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS);
+            // SAFETY: the operation's own request.
+            let ret_val = unsafe { crate::call(&asked.request()) };
+            // SAFETY: its result.
+            unsafe { asked.complete(ret_val) }.unwrap();
+            let (one, other) = (Attributes::from(&stat), asked.attributes().unwrap());
+            let all = |it: &Attributes| {
+                let numbers = [it.size(), it.blocks(), it.ino(), it.dev(), it.rdev()];
+                let small = [it.mode().into(), it.block_size(), it.nlink(), it.uid(), it.gid()];
+                (numbers, small, [it.accessed(), it.modified(), it.changed()])
+            };
+            assert_eq!(all(&one), all(other), "{path}");
+            assert!(one.mask() == StatxFlags::BASIC_STATS && one.created().is_none());
+        }
+    }
 
     #[test]
     fn times_before_1970_count_upwards_too() {

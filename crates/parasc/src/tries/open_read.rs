@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::job::Job;
-use crate::op::{Attributes, Openat2, Pread, Statx};
+use crate::op::{Attributes, Fstatat, Openat, Openat2, Pread, Statx};
 use kumiki_calls::Request;
 
 /// Room for a file that does not tell its length, as those of `/proc`.
@@ -39,7 +39,7 @@ pub struct OpenRead<F, P> {
     resolve: ResolveFlags,
     offset: u64,
     limit: usize,
-    keep: bool,
+    keep: Keep,
     attributes: Option<Attributes>,
     data: Vec<u8>,
     file: Option<OwnedFd>,
@@ -51,13 +51,25 @@ pub struct OpenRead<F, P> {
 enum State<F, P> {
     /// Before the first request.
     New(F, P),
-    Open(Openat2<F, P>),
+    Open(Openat<F, P>),
+    /// With a restriction, which openat(2) cannot be told of.
+    Restricted(Openat2<F, P>),
     Stat(Statx<OwnedFd, &'static CStr>),
+    /// Where a filter or kernel knows no statx(2).
+    OldStat(Fstatat<OwnedFd, &'static CStr>),
     Read(Pread<OwnedFd, Vec<u8>>),
     Done,
     Failed(OpenReadError),
     /// While it changes.
     Between,
+}
+
+/// Which files stay open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keep {
+    None,
+    Unread,
+    All,
 }
 
 /// A file that was opened.
@@ -74,9 +86,9 @@ pub struct Opened {
 /// One of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// openat2(2)
+    /// openat(2), or openat2(2) with a [restriction](OpenRead::resolve).
     Open,
-    /// statx(2)
+    /// statx(2), or fstatat(2) where that is refused.
     Attributes,
     /// pread(2)
     Read,
@@ -85,7 +97,7 @@ pub enum Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Step::Open => "openat2",
+            Step::Open => "open",
             Step::Attributes => "statx",
             Step::Read => "pread64",
         })
@@ -119,7 +131,7 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
             resolve: ResolveFlags::empty(),
             offset: 0,
             limit: usize::MAX,
-            keep: false,
+            keep: Keep::None,
             attributes: None,
             data: Vec::new(),
             file: None,
@@ -156,7 +168,32 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
     /// Leaves the file open.
     #[must_use]
     pub fn keep(self) -> Self {
-        OpenRead { keep: true, ..self }
+        OpenRead { keep: Keep::All, ..self }
+    }
+
+    /// Leaves open what is not a regular file: a FIFO's other end knows of this descriptor, so
+    /// whoever reads it has to go on with it.
+    #[must_use]
+    pub fn keep_unread(self) -> Self {
+        OpenRead { keep: Keep::Unread, ..self }
+    }
+
+    /// After the open.
+    fn opened(&mut self, opened: Result<OwnedFd, Errno>) {
+        self.state = match opened {
+            Ok(file) => {
+                State::Stat(Statx::new(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS))
+            }
+            Err(errno) => State::Failed(OpenReadError { step: Step::Open, errno }),
+        };
+    }
+
+    /// After the question for attributes.
+    fn told(&mut self, file: OwnedFd, told: Result<Attributes, Errno>) {
+        self.state = match told {
+            Ok(attributes) => self.begin_read(file, attributes),
+            Err(errno) => State::Failed(OpenReadError { step: Step::Attributes, errno }),
+        };
     }
 
     /// After the file's attributes: reads of it, or not.
@@ -204,12 +241,17 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
     }
 
     fn is_due(&self) -> bool {
-        matches!(self.state, State::Open(_) | State::Stat(_) | State::Read(_))
+        !matches!(self.state, State::New(..) | State::Between | State::Done | State::Failed(_))
     }
 
     fn end(&mut self, file: OwnedFd) -> State<F, P> {
         // Closed here, by the thread that has made the last call.
-        self.file = self.keep.then_some(file);
+        let is_file = self.attributes.is_some_and(|it| it.file_type() == FileType::RegularFile);
+        self.file = match self.keep {
+            Keep::All => Some(file),
+            Keep::Unread if !is_file => Some(file),
+            _ => None,
+        };
         State::Done
     }
 }
@@ -224,11 +266,16 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
             && let State::New(dir, path) = std::mem::replace(&mut self.state, State::Between)
         {
             let (flags, resolve) = (self.flags, self.resolve);
-            self.state = State::Open(Openat2::new(dir, path, flags, Mode::empty(), resolve));
+            self.state = match resolve.is_empty() {
+                true => State::Open(Openat::new(dir, path, flags, Mode::empty())),
+                false => State::Restricted(Openat2::new(dir, path, flags, Mode::empty(), resolve)),
+            };
         }
         match &mut self.state {
             State::Open(open) => open.request(),
+            State::Restricted(open) => open.request(),
             State::Stat(stat) => stat.request(),
+            State::OldStat(stat) => stat.request(),
             State::Read(read) => read.request(),
             // Asked though nothing is due: a call that does nothing.
             _ => Request::new(libc::SYS_getppid, []),
@@ -236,29 +283,45 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
     }
 
     unsafe fn goes_on(&mut self, ret_val: i64) -> bool {
-        let failed = |step, errno| State::Failed(OpenReadError { step, errno });
         // Taken out of its place, where the kernel does not write any more, once it is complete.
         match &mut self.state {
-            // SAFETY: in each case the result of its request, the caller vouches.
-            State::Open(open) => match unsafe { open.complete(ret_val) } {
-                Ok(file) => {
-                    let flags = AtFlags::EMPTY_PATH;
-                    self.state = State::Stat(Statx::new(file, c"", flags, StatxFlags::BASIC_STATS));
-                }
-                Err(errno) => self.state = failed(Step::Open, errno),
-            },
+            State::Open(open) => {
+                // SAFETY: in each case the result of its request, the caller vouches.
+                let opened = unsafe { open.complete(ret_val) };
+                self.opened(opened);
+            }
+            State::Restricted(open) => {
+                // SAFETY: as above.
+                let opened = unsafe { open.complete(ret_val) };
+                self.opened(opened);
+            }
             State::Stat(stat) => {
                 // SAFETY: as above.
                 let result = unsafe { stat.complete(ret_val) };
-                let attributes = stat.attributes().copied();
+                let told = stat.attributes().copied();
                 let State::Stat(stat) = std::mem::replace(&mut self.state, State::Between) else {
                     return false;
                 };
                 let (file, _) = stat.into_parts();
-                self.state = match (result, attributes) {
-                    (Ok(()), Some(attributes)) => self.begin_read(file, attributes),
-                    (result, _) => failed(Step::Attributes, result.err().unwrap_or(Errno::IO)),
+                match result {
+                    // An answer about this very file is never one of these.
+                    Err(Errno::NOSYS | Errno::PERM) => {
+                        let old = Fstatat::new(file, c"", AtFlags::EMPTY_PATH);
+                        self.state = State::OldStat(old);
+                    }
+                    result => self.told(file, result.and(told.ok_or(Errno::IO))),
+                }
+            }
+            State::OldStat(stat) => {
+                // SAFETY: as above.
+                let result = unsafe { stat.complete(ret_val) };
+                let told = stat.stat().map(Attributes::from);
+                let State::OldStat(stat) = std::mem::replace(&mut self.state, State::Between)
+                else {
+                    return false;
                 };
+                let (file, _) = stat.into_parts();
+                self.told(file, result.and(told.ok_or(Errno::IO)));
             }
             State::Read(read) => {
                 // SAFETY: as above.
@@ -266,7 +329,9 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
                 match result {
                     // Made again.
                     Err(Errno::INTR) => return true,
-                    Err(errno) => self.state = failed(Step::Read, errno),
+                    Err(errno) => {
+                        self.state = State::Failed(OpenReadError { step: Step::Read, errno });
+                    }
                     Ok(count) => {
                         let State::Read(read) = std::mem::replace(&mut self.state, State::Between)
                         else {
@@ -295,6 +360,11 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
                 let attributes =
                     attributes.ok_or(OpenReadError { step: Step::Attributes, errno: Errno::IO })?;
                 Ok(Opened { file, attributes, data })
+            }
+            // Statx(2) was answered in place of a result: no other call is made for it.
+            State::OldStat(_) => {
+                let errno = Errno::from_raw_os_error(ret_val.unsigned_abs() as i32);
+                Err(OpenReadError { step: Step::Attributes, errno })
             }
             // An answer in place of a result, which is an error of its step, has ended it.
             _ => Err(OpenReadError { step: Step::Open, errno: Errno::CANCELED }),

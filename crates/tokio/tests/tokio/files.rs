@@ -95,6 +95,36 @@ fn ranges_come_in_their_order_however_they_are_read() {
     });
 }
 
+/// A server hands on what a client asks for: memory is taken for what the file has.
+#[test]
+fn a_range_takes_no_more_memory_than_it_gives() {
+    let all = content(3_000_000);
+    let temporary = file(&all);
+    on_both(|| async {
+        let opened = File::open(temporary.path()).await.unwrap();
+        for cold in [false, true] {
+            if cold {
+                make_cold(temporary.as_file());
+            }
+            let ends = [1 << 40, u64::MAX, 3_000_001, 2_999_999];
+            let ranges: Vec<_> = ends.iter().map(|end| 1_000_000..*end).collect();
+            for (part, end) in read_ranges(&opened, &ranges).await.unwrap().iter().zip(ends) {
+                assert!(part[..] == all[1_000_000..all.len().min(end as usize)], "{end} {cold}");
+            }
+            let behind = [1 << 40..1 << 41, 3_000_000..u64::MAX, u64::MAX - 1..u64::MAX];
+            assert_eq!(read_ranges(&opened, &behind).await.unwrap(), [b"", b"", b""]);
+        }
+        // These do not tell how long they are.
+        let known = std::fs::read("/proc/self/auxv").unwrap();
+        let opened = File::open("/proc/self/auxv").await.unwrap();
+        let parts = read_ranges(&opened, &[0..1 << 40, 8..1 << 41]).await.unwrap();
+        assert!(parts == [&known[..], &known[8..]]);
+        let opened = File::open("/dev/zero").await.unwrap();
+        let parts = read_ranges(&opened, &[0..3 << 20, 1 << 30..(1 << 30) + 5]).await.unwrap();
+        assert_eq!((parts[0].len(), &parts[1][..]), (3 << 20, &[0; 5][..]));
+    });
+}
+
 #[test]
 fn a_task_that_finds_everything_in_memory_lets_others_run() {
     let temporary = file(&content(4096));

@@ -1,6 +1,7 @@
 //! Functions with the names of `tokio::fs`, held against those.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
 
 use kumiki_tokio::fs;
@@ -28,6 +29,43 @@ fn files_are_read_whole_as_tokio_reads_them() {
             assert_eq!((ours.kind(), ours.raw_os_error()), (theirs.kind(), theirs.raw_os_error()));
         }
     });
+}
+
+/// What a thread writes to a FIFO, this way or that, is all read, and its writer is let go.
+#[test]
+fn a_fifo_is_read_as_std_reads_it() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for round in 0..40 {
+        let to = path.clone();
+        let (come, ready) = std::sync::mpsc::channel();
+        // Before the reader, behind it, or at the same time; in one piece or in two.
+        let writer = std::thread::spawn(move || {
+            come.send(()).unwrap();
+            if round % 2 == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let mut file = std::fs::File::options().write(true).open(to)?;
+            file.write_all(b"hello, ")?;
+            if round % 3 == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            file.write_all(b"reader")
+        });
+        ready.recv().unwrap();
+        if round % 4 == 1 {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let read = runtime.block_on(async {
+            tokio::time::timeout(std::time::Duration::from_secs(20), fs::read(&path)).await
+        });
+        let read =
+            read.unwrap_or_else(|_| panic!("round {round}: it waits though the writer is gone"));
+        assert_eq!(read.unwrap(), b"hello, reader", "{round}");
+        writer.join().unwrap().unwrap();
+    }
 }
 
 #[test]
