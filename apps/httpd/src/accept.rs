@@ -10,6 +10,8 @@ use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::say::say;
+
 /// The sockets to listen on: those that systemd hands over, or new ones.
 ///
 /// # Errors
@@ -51,11 +53,11 @@ impl Limit {
         let files = getrlimit(Resource::Nofile).current.or(current).unwrap_or(u64::MAX);
         let by_files = usize::try_from(files.saturating_sub(OTHERS) / 2).unwrap_or(usize::MAX);
         if by_files < most {
-            eprintln!(
-                "kumiki-httpd: {} connections at most, not {most}: the limit of open files \
-                 (ulimit -n) is {files}",
+            say(format_args!(
+                "{} connections at most, not {most}: the limit of open files (ulimit -n) is \
+                 {files}",
                 by_files.max(1)
-            );
+            ));
         }
         Limit { count: AtomicUsize::new(0), most: most.min(by_files).max(1) }
     }

@@ -78,7 +78,11 @@ impl Answer {
             None => (0, chunk),
         };
         let conditional = fields.if_none_match.is_some() || fields.if_modified_since.is_some();
-        let limit = if conditional || head.method == Method::Head { 0 } else { most };
+        // Beyond what the kernel takes for an offset there is nothing to be read.
+        let is_there = i64::try_from(start).is_ok();
+        let wants = is_there && !conditional && head.method == Method::Get;
+        let limit = if wants { most } else { 0 };
+        let start = if is_there { start } else { 0 };
         self.first = start;
         OpenRead::new(Arc::clone(folder), path).resolve(BENEATH).range(start, limit).keep()
     }
@@ -208,11 +212,14 @@ impl Answer {
 
     /// Bytes in memory that are not sent.
     pub(crate) fn unsent(&self) -> (&[u8], &[u8]) {
-        (&self.head[self.head_sent..], &self.data[self.data_sent..])
+        (
+            self.head.get(self.head_sent..).unwrap_or_default(),
+            self.data.get(self.data_sent..).unwrap_or_default(),
+        )
     }
 
     pub(crate) fn sent(&mut self, count: usize) {
-        let of_head = count.min(self.head.len() - self.head_sent);
+        let of_head = count.min(self.head.len().saturating_sub(self.head_sent));
         self.head_sent += of_head;
         self.data_sent += count - of_head;
     }
@@ -249,9 +256,14 @@ impl Answer {
         (self.data, self.data_sent) = (data, 0);
     }
 
+    /// Whether some of it was sent.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.head_sent > 0
+    }
+
     /// Bytes of the body that were not sent.
     pub(crate) fn left(&self) -> u64 {
-        self.left + (self.data.len() - self.data_sent) as u64
+        self.left + self.data.len().saturating_sub(self.data_sent) as u64
     }
 }
 

@@ -1,16 +1,17 @@
 //! Conditional requests (RFC 9110, section 13).
 
 use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kumiki_parasc::op::Attributes;
 
+use crate::date::{second_of, told};
 use crate::request::Fields;
 
 /// Version of a file: when it was changed and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    modified: SystemTime,
+    /// As the file system has it, which may be any: seconds since 1970, and nanoseconds.
+    modified: (i64, u32),
     size: u64,
 }
 
@@ -27,35 +28,36 @@ pub(crate) enum Verdict {
 
 impl Version {
     pub(crate) fn of(attributes: &Attributes) -> Self {
-        Version { modified: attributes.modified(), size: attributes.size() }
+        let modified = attributes.as_raw().stx_mtime;
+        Version { modified: (modified.tv_sec, modified.tv_nsec), size: attributes.size() }
     }
 
-    /// As `Last-Modified` says it: whole seconds, none before 1970.
-    pub(crate) fn modified(self) -> SystemTime {
-        let since = self.modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-        UNIX_EPOCH + Duration::from_secs(since.as_secs())
+    /// Second since 1970, of which `Last-Modified` says what a date can tell.
+    pub(crate) fn modified(self) -> i64 {
+        self.modified.0
     }
 
     /// Answers to these conditions.
     pub(crate) fn judge(self, fields: &Fields<'_>) -> Verdict {
+        let modified = told(self.modified());
         // In the order of section 13.2.2.
         match (fields.if_match, fields.if_unmodified_since) {
             (Some(tags), _) if !self.is_among(tags, true) => return Verdict::Failed,
-            (None, Some(date)) if date_of(date).is_some_and(|date| self.modified() > date) => {
+            (None, Some(date)) if second_of(date).is_some_and(|date| modified > date) => {
                 return Verdict::Failed;
             }
             _ => (),
         }
         match (fields.if_none_match, fields.if_modified_since) {
             (Some(tags), _) if self.is_among(tags, false) => return Verdict::NotModified,
-            (None, Some(date)) if date_of(date).is_some_and(|date| self.modified() <= date) => {
+            (None, Some(date)) if second_of(date).is_some_and(|date| modified <= date) => {
                 return Verdict::NotModified;
             }
             _ => (),
         }
         let range = fields.if_range.is_none_or(|validator| match validator.first() {
             Some(b'"') => self.is_among(validator, true),
-            _ => date_of(validator).is_some_and(|date| self.modified() == date),
+            _ => second_of(validator) == Some(modified),
         });
         Verdict::Whole { range }
     }
@@ -78,30 +80,18 @@ impl Version {
 /// The entity tag, with its quotes.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanoseconds = match self.modified.duration_since(UNIX_EPOCH) {
-            Ok(since) => since.as_nanos() as i128,
-            Err(before) => -(before.duration().as_nanos() as i128),
-        };
-        write!(f, "\"{nanoseconds:x}-{:x}\"", self.size)
+        let (seconds, nanoseconds) = self.modified;
+        write!(f, "\"{seconds:x}.{nanoseconds:x}-{:x}\"", self.size)
     }
-}
-
-fn date_of(field: &[u8]) -> Option<SystemTime> {
-    httpdate::parse_http_date(std::str::from_utf8(field).ok()?).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
+    use crate::date::http_date;
 
     fn version() -> Version {
-        Version { modified: UNIX_EPOCH + Duration::from_millis(1_000_000_500), size: 0x77 }
-    }
-
-    fn date(time: SystemTime) -> String {
-        httpdate::fmt_http_date(time)
+        Version { modified: (1_000_000, 500_000_000), size: 0x77 }
     }
 
     #[test]
@@ -130,9 +120,9 @@ mod tests {
     #[test]
     fn dates_count_where_there_are_no_tags() {
         let version = version();
-        let (last, before) = (version.modified(), version.modified() - SECOND);
-        let since = |time: SystemTime, tag: Option<&'static str>| {
-            let date = date(time);
+        let (last, before) = (version.modified(), version.modified() - 1);
+        let since = |time: i64, tag: Option<&'static str>| {
+            let date = http_date(time);
             let fields = Fields {
                 if_modified_since: Some(date.as_bytes()),
                 if_none_match: tag.map(str::as_bytes),
@@ -143,8 +133,8 @@ mod tests {
         assert_eq!(since(last, None), Verdict::NotModified);
         assert_eq!(since(before, None), Verdict::Whole { range: true });
         assert_eq!(since(last, Some("\"other\"")), Verdict::Whole { range: true });
-        let unless = |time: SystemTime| {
-            let date = date(time);
+        let unless = |time: i64| {
+            let date = http_date(time);
             let fields = Fields { if_unmodified_since: Some(date.as_bytes()), ..Fields::default() };
             version.judge(&fields)
         };
@@ -162,10 +152,10 @@ mod tests {
         };
         for (validator, range) in [
             (version.to_string(), true),
-            (date(version.modified()), true),
+            (http_date(version.modified()), true),
             (format!("W/{version}"), false),
             ("\"other\"".to_owned(), false),
-            (date(version.modified() + SECOND), false),
+            (http_date(version.modified() + 1), false),
         ] {
             assert_eq!(judge(&validator), Verdict::Whole { range }, "{validator}");
         }

@@ -159,7 +159,7 @@ impl Connection {
         if self.transport.flush() == Moved::Later {
             return Some(Next::Writable);
         }
-        let (was_empty, room) = (self.input.is_empty(), MOST_HEAD - self.input.len());
+        let (was_empty, room) = (self.input.is_empty(), MOST_HEAD.saturating_sub(self.input.len()));
         match self.transport.receive(&mut self.input, room.min(RECEIVE)) {
             Moved::Bytes(0) | Moved::Lost => Some(Next::Close),
             Moved::Later if around.ends && self.input.is_empty() => Some(Next::Close),
@@ -357,7 +357,7 @@ impl Connection {
     fn end_answer(&mut self, around: &mut Surroundings<'_>) -> Option<Next> {
         self.write_log(around);
         self.answer.begin();
-        self.input.drain(..self.head_length);
+        self.input.drain(..self.head_length.min(self.input.len()));
         self.is_first = false;
         self.since = around.now;
         if self.keeps_alive {
@@ -432,6 +432,24 @@ impl Connection {
         self.keeps_alive = false;
         self.answer_shortly(Status::REQUEST_TIMEOUT, false, around);
         self.go(around)
+    }
+
+    /// After a panic of ours: answered 500 as long as nothing of an answer has been sent, and the
+    /// end of the connection in any case.
+    pub(crate) fn fail(&mut self, around: &mut Surroundings<'_>) -> Next {
+        if self.phase == Phase::Lingering || self.is_amid_answer() {
+            return Next::Close;
+        }
+        self.under_way = None;
+        // What it was parsed from may be gone.
+        (self.head_length, self.keeps_alive) = (self.input.len(), false);
+        self.answer_shortly(Status::INTERNAL, false, around);
+        self.go(around)
+    }
+
+    /// Whether some of an answer was sent, and not all.
+    pub(crate) fn is_amid_answer(&self) -> bool {
+        self.answer.is_begun()
     }
 
     /// Between two requests, or before the first.

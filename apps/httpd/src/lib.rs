@@ -19,13 +19,17 @@ mod answer;
 pub mod args;
 mod conditions;
 mod connection;
+mod date;
 mod encoding;
 mod listing;
 mod log;
+#[cfg(test)]
+mod made_up;
 mod moved;
 mod range;
 pub mod request;
 mod response;
+mod say;
 mod serve;
 mod site;
 pub mod target;

@@ -11,9 +11,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
 
 use anyhow::{Context, Result};
+
+use crate::date;
+use crate::say::say;
 
 /// Parts that may wait for the disk; what comes then is left out and counted, as a server that
 /// waited for its log would be as slow as the log's disk.
@@ -65,7 +67,14 @@ impl Log {
     /// A worker's part of it.
     pub(crate) fn lines(&self) -> Lines {
         let (sender, left_out) = (self.sender.clone(), Arc::clone(&self.left_out));
-        Lines { sender, left_out, lines: Vec::new(), count: 0, second: 0, time: String::new() }
+        Lines {
+            sender,
+            left_out,
+            lines: Vec::new(),
+            count: 0,
+            second: i64::MIN,
+            time: String::new(),
+        }
     }
 
     /// Waits until all is written. All workers' parts are gone before.
@@ -107,11 +116,11 @@ fn write(receiver: Receiver<Message>, mut output: Output, path: &Path, left_out:
         };
         let lost = left_out.swap(0, Relaxed);
         if lost > 0 {
-            eprintln!("kumiki-httpd: {lost} lines of the log were left out: its disk is too slow");
+            say(format_args!("{lost} lines of the log were left out: its disk is too slow"));
         }
         match written {
             Err(error) if !complained => {
-                eprintln!("kumiki-httpd: writing the log {}: {error}", path.display());
+                say(format_args!("writing the log {}: {error}", path.display()));
                 complained = true;
             }
             Ok(()) => complained = false,
@@ -141,7 +150,7 @@ pub(crate) struct Lines {
     left_out: Arc<AtomicU64>,
     lines: Vec<u8>,
     count: u64,
-    second: u64,
+    second: i64,
     time: String,
 }
 
@@ -181,15 +190,14 @@ impl Lines {
 
     /// In UTC, which needs no file of time zones; a new text each second.
     fn tell_time(&mut self) {
-        let now = SystemTime::now();
-        let second = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let second = date::now();
         if second != self.second {
             self.second = second;
             // "Sun, 06 Nov 1994 08:49:37 GMT" has all that "06/Nov/1994:08:49:37 +0000" needs.
-            let date = httpdate::fmt_http_date(now);
-            let (day, month, year, time) =
-                (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
-            self.time = format!("{day}/{month}/{year}:{time} +0000");
+            let date = date::http_date(second);
+            let mut words = date.split(' ').skip(1);
+            let mut word = || words.next().unwrap_or("-");
+            self.time = format!("{}/{}/{}:{} +0000", word(), word(), word(), word());
         }
     }
 }

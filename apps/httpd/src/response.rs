@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::date;
 
 /// A status of RFC 9110, and its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,21 +37,20 @@ impl Status {
 /// The date of answers, made anew each second.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    second: u64,
+    second: i64,
     date: String,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Clock { second: u64::MAX, date: String::new() }
+        Clock { second: i64::MIN, date: String::new() }
     }
 
     /// Now, as `Date` says it.
     pub(crate) fn date(&mut self) -> &str {
-        let now = SystemTime::now();
-        let second = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let second = date::now();
         if second != self.second {
-            (self.second, self.date) = (second, httpdate::fmt_http_date(now));
+            (self.second, self.date) = (second, date::http_date(second));
         }
         &self.date
     }
@@ -108,8 +108,8 @@ impl<'a> Writer<'a> {
         self
     }
 
-    pub(crate) fn date_field(&mut self, name: &str, time: SystemTime) -> &mut Self {
-        self.field(name, &httpdate::fmt_http_date(time))
+    pub(crate) fn date_field(&mut self, name: &str, second: i64) -> &mut Self {
+        self.field(name, &date::http_date(second))
     }
 
     pub(crate) fn end(&mut self) {

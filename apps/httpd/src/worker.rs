@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -153,7 +154,8 @@ impl Worker {
             events.clear();
             let now = Instant::now();
             let is_idle = self.turns.is_empty() && self.ended.is_empty();
-            let wait = if is_idle { next_tick - next_tick.min(now) } else { Duration::ZERO };
+            let wait =
+                if is_idle { next_tick.saturating_duration_since(now) } else { Duration::ZERO };
             let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
             match epoll::wait(
                 &self.epoll,
@@ -204,9 +206,11 @@ impl Worker {
         if self.control.ends.load(Acquire) && self.ends.is_none() {
             self.ends = Some(now + Duration::from_secs(self.shared.site.args().grace));
             self.listen(false)?;
-            let idle = |place: &Option<Connection>| place.as_ref().is_some_and(Connection::is_idle);
+            let places = self.connections.iter().enumerate();
+            let is_idle =
+                |place: &Option<Connection>| place.as_ref().is_some_and(Connection::is_idle);
             let idle: Vec<_> =
-                (0..self.connections.len()).filter(|at| idle(&self.connections[*at])).collect();
+                places.filter(|(_, place)| is_idle(place)).map(|(at, _)| at).collect();
             // A request that has come just now is answered.
             idle.into_iter().for_each(|at| self.go(at, now));
         }
@@ -223,7 +227,8 @@ impl Worker {
                 // Others wait in the socket's queue until there is room.
                 return self.listen(false);
             }
-            let taken = accept(&self.shared.listeners[listener]);
+            let Some(listener) = self.shared.listeners.get(listener) else { return Ok(()) };
+            let taken = accept(listener);
             match taken {
                 Accepted::Connection(socket, peer) => {
                     // Without, the last part of an answer waits for the client's word.
@@ -316,7 +321,13 @@ impl Worker {
             now,
             ends: self.ends.is_some(),
         };
-        let next = work(connection, &mut around);
+        // A fault of ours ends one connection, not all those of this thread. A connection is left
+        // by a panic as whatever it is: all that is done with it is to be answered and closed.
+        let next = catch_unwind(AssertUnwindSafe(|| work(connection, &mut around)));
+        let next = next.unwrap_or_else(|_| {
+            let end = catch_unwind(AssertUnwindSafe(|| connection.fail(&mut around)));
+            end.unwrap_or(Next::Close)
+        });
         let waits = match next {
             Next::Close => return self.close(at),
             Next::Turn => return self.turns.push(at),
@@ -356,7 +367,7 @@ impl Worker {
 
     fn tick(&mut self, now: Instant) -> Result<()> {
         for at in 0..self.connections.len() {
-            let Some(connection) = &self.connections[at] else { continue };
+            let Some(Some(connection)) = self.connections.get(at) else { continue };
             if connection.is_overdue(self.shared.site.args(), now) {
                 self.with(at, now, Connection::expire);
             }
@@ -375,5 +386,67 @@ impl Drop for Worker {
         }
         let open = self.connections.iter().flatten().count();
         (0..open).for_each(|_| self.shared.limit.give_back());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use clap::Parser;
+    use kumiki_parasc::{Config, Engine};
+
+    use super::*;
+    use crate::args::Args;
+
+    /// A worker of a folder with a file `a`, and its address.
+    fn worker(folder: &std::path::Path) -> (Worker, std::net::SocketAddr) {
+        std::fs::write(folder.join("a"), "abc").unwrap();
+        let args = Args::parse_from(["kumiki-httpd", folder.to_str().unwrap()]);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let site = Site::open(&args).unwrap();
+        let shared = Shared { site, listeners: vec![listener], limit: Limit::new(100) };
+        let files = Files::new(Arc::new(Engine::new(&Config::default()).unwrap()));
+        let control = Arc::new(Control::new().unwrap());
+        (Worker::new(Arc::new(shared), control, files, None).unwrap(), address)
+    }
+
+    #[test]
+    fn a_panic_ends_its_connection_by_500_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut worker, address) = worker(folder.path());
+        let mut streams = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+        let now = Instant::now();
+        worker.accept(0, now).unwrap();
+        assert_eq!(worker.connections.len(), 2);
+        for (at, stream) in streams.iter_mut().enumerate() {
+            stream.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            if at == 0 {
+                worker.with(0, now, |_, _| panic!("made up"));
+            }
+        }
+        let mut answer = String::new();
+        streams[0].read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 500 ") && answer.ends_with("</h1>\n"), "{answer}");
+        assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
+        worker.go(1, now);
+        let mut answer = [0; 12];
+        streams[1].read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        // Amid an answer there is nothing that could be said.
+        std::fs::write(folder.path().join("large"), vec![7; 50_000_000]).unwrap();
+        streams[1].write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        while !worker.connections[1].as_ref().is_some_and(Connection::is_amid_answer) {
+            worker.go(1, now);
+        }
+        worker.with(1, now, |_, _| panic!("made up"));
+        assert!(worker.connections[1].is_none());
+        let mut rest = Vec::new();
+        let _ = streams[1].read_to_end(&mut rest);
+        assert!(rest.len() < 50_000_000);
+        assert!(!rest.windows(12).any(|bytes| bytes == b"HTTP/1.1 500"));
     }
 }

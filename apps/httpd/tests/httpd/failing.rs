@@ -1,11 +1,12 @@
-//! A disk that fails while files of it are served.
+//! File systems that fail, or say what none should.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, Timespec, Timestamps, fadvise, futimens};
 
 use super::scene::{Server, wait_until};
 
@@ -94,4 +95,41 @@ fn what_cannot_be_read_is_an_error_and_the_rest_is_served() {
         }
     }
     wait_until("no more descriptors than at first", || server.descriptors() <= open);
+}
+
+/// Seconds since 1970 that a file may be dated, and what is said of it.
+const DATES: [(i64, &str); 6] = [
+    (253_402_300_799, "Fri, 31 Dec 9999 23:59:59 GMT"),
+    (253_402_300_800, "Fri, 31 Dec 9999 23:59:59 GMT"),
+    (i64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+    (-1, "Thu, 01 Jan 1970 00:00:00 GMT"),
+    (i64::MIN, "Thu, 01 Jan 1970 00:00:00 GMT"),
+    (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+];
+
+#[test]
+fn files_of_any_date_are_served() {
+    // Other file systems cut dates.
+    let memory = Path::new("/dev/shm");
+    if !memory.is_dir() {
+        return eprintln!("skipped: there is no {}", memory.display());
+    }
+    let server = Server::start_in(memory, &["--workers", "2"], |folder| {
+        for (at, (tv_sec, _)) in DATES.iter().enumerate() {
+            let mut file = File::create(folder.join(at.to_string())).unwrap();
+            file.write_all(b"dated").unwrap();
+            let date = Timespec { tv_sec: *tv_sec, tv_nsec: 0 };
+            futimens(&file, &Timestamps { last_access: date, last_modification: date }).unwrap();
+        }
+    });
+    // Each more often than there are workers: one that was lost takes connections for ever.
+    for _ in 0..5 {
+        for (at, (_, date)) in DATES.iter().enumerate() {
+            let answer = server.get(&format!("/{at}"), "");
+            assert_eq!((answer.status, &answer.body[..]), (200, &b"dated"[..]), "{at}");
+            assert_eq!(answer.field("Last-Modified"), Some(*date));
+            let known = format!("If-Modified-Since: {date}\r\n");
+            assert_eq!(server.get(&format!("/{at}"), &known).status, 304, "{at}");
+        }
+    }
 }

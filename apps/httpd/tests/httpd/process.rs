@@ -131,3 +131,23 @@ fn its_log_tells_each_request() {
     assert!(lines[1].contains("\"HEAD / HTTP/1.1\" 200 0 "), "{text}");
     assert!(lines[2].contains(" 405 "), "{text}");
 }
+
+#[test]
+fn a_standard_error_that_nobody_reads_does_not_end_it() {
+    let place = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (mut server, said) = Server::start_heard(place, &["--workers", "1"], |folder| {
+        std::fs::write(folder.join("a"), "a").unwrap();
+    });
+    drop(said);
+    // The folder cannot be opened anew, which is said.
+    let folder = server.path("a").parent().unwrap().to_owned();
+    let away = folder.with_extension("away");
+    std::fs::rename(&folder, &away).unwrap();
+    for _ in 0..3 {
+        server.signal("HUP");
+        assert_eq!(server.get("/a", "").body, b"a");
+    }
+    std::fs::rename(&away, &folder).unwrap();
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+}

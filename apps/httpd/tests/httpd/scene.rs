@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// One that takes longer hangs, on however busy a machine.
@@ -32,7 +32,24 @@ impl Server {
     /// One of a folder that `fill` fills.
     pub(crate) fn start_with(args: &[&str], fill: impl FnOnce(&Path)) -> Server {
         // Below the build's folder, which is on a disk where the machine has one.
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Server::start_in(Path::new(env!("CARGO_TARGET_TMPDIR")), args, fill)
+    }
+
+    /// The same, with the folder in this one.
+    pub(crate) fn start_in(place: &Path, args: &[&str], fill: impl FnOnce(&Path)) -> Server {
+        let (server, mut said) = Server::start_heard(place, args, fill);
+        // What it says later is not to hold it up.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        server
+    }
+
+    /// The same, with what it says on standard error after its first line.
+    pub(crate) fn start_heard(
+        place: &Path,
+        args: &[&str],
+        fill: impl FnOnce(&Path),
+    ) -> (Server, BufReader<ChildStderr>) {
+        let folder = tempfile::tempdir_in(place).unwrap();
         fill(folder.path());
         let mut command = Command::new(env!("CARGO_BIN_EXE_kumiki-httpd"));
         command.arg(folder.path()).args(["--listen", "127.0.0.1:0"]).args(args);
@@ -45,9 +62,7 @@ impl Server {
         }
         let address = line.split(" on ").nth(1).unwrap().split(',').next().unwrap();
         let address = address.parse().unwrap();
-        // What it says later is not to hold it up.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Server { folder, child, address }
+        (Server { folder, child, address }, said)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

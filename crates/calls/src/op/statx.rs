@@ -107,6 +107,12 @@ impl<F: fmt::Debug, P: fmt::Debug> fmt::Debug for Statx<F, P> {
 pub struct Attributes(libc::statx);
 
 impl Attributes {
+    /// Attributes that the kernel has told elsewhere, or may tell.
+    #[inline]
+    pub const fn from_raw(raw: libc::statx) -> Self {
+        Attributes(raw)
+    }
+
     /// Which of the attributes are real.
     #[inline]
     pub const fn mask(&self) -> StatxFlags {
@@ -259,13 +265,15 @@ impl fmt::Debug for Attributes {
 }
 
 fn time(stamp: libc::statx_timestamp) -> SystemTime {
-    // Seconds may be before 1970; nanoseconds always count upwards.
+    // Seconds may be before 1970; nanoseconds always count upwards. A file system may say
+    // anything: what no `SystemTime` can tell is cut.
     let seconds = Duration::from_secs(stamp.tv_sec.unsigned_abs());
     let second = match stamp.tv_sec {
-        0.. => SystemTime::UNIX_EPOCH + seconds,
-        _ => SystemTime::UNIX_EPOCH - seconds,
+        0.. => SystemTime::UNIX_EPOCH.checked_add(seconds),
+        _ => SystemTime::UNIX_EPOCH.checked_sub(seconds),
     };
-    second + Duration::from_nanos(stamp.tv_nsec.into())
+    let second = second.unwrap_or(SystemTime::UNIX_EPOCH);
+    second.checked_add(Duration::from_nanos(stamp.tv_nsec.into())).unwrap_or(second)
 }
 
 #[cfg(test)]
@@ -301,5 +309,19 @@ mod tests {
         let mut stamp: libc::statx_timestamp = unsafe { std::mem::zeroed() };
         (stamp.tv_sec, stamp.tv_nsec) = (-2, 250_000_000);
         assert_eq!(time(stamp) + Duration::from_millis(1750), SystemTime::UNIX_EPOCH);
+    }
+
+    #[test]
+    fn any_stamp_is_a_time() {
+        // SAFETY: as above.
+        let mut stamp: libc::statx_timestamp = unsafe { std::mem::zeroed() };
+        for tv_sec in [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 3, i64::MAX] {
+            for tv_nsec in [0, 999_999_999, u32::MAX] {
+                (stamp.tv_sec, stamp.tv_nsec) = (tv_sec, tv_nsec);
+                let since = time(stamp).duration_since(SystemTime::UNIX_EPOCH);
+                let is_after = tv_sec >= 0 || tv_sec == -1 && tv_nsec > 999_999_999;
+                assert_eq!(since.is_ok(), is_after, "{tv_sec} {tv_nsec}");
+            }
+        }
     }
 }
