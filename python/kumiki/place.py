@@ -18,8 +18,11 @@ import errno
 import json
 import os
 import pathlib
+import select
+import threading
+import time
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint64, c_void_p
-from typing import Any, Iterator
+from typing import Any, AsyncIterator, Callable, Iterator
 
 __all__ = ["Call", "Gone", "NotSent", "PlaceError", "Places", "Refused", "Unknown", "Watch"]
 
@@ -118,18 +121,81 @@ def _ms(timeout: float | None) -> int:
     return 0 if timeout is None else max(1, round(timeout * 1000))
 
 
-def _limit(timeout: float | None) -> int:
-    """For how long is waited: without limit if negative."""
-    return -1 if timeout is None else max(0, round(timeout * 1000))
+# For how many milliseconds at most a wait does not look: nothing is awaited for ever that cannot come.
+_SLICE = 10_000
+# What has rung its descriptor is there within this, in milliseconds.
+_SOON = 1000
 
 
-def _taken(name: str, of: c_void_p, timeout: float | None) -> Any:
+def _taken(name: str, of: c_void_p, limit_ms: int) -> Any:
     given = c_void_p()
-    _call(name, of, _limit(timeout), byref(given))
+    _call(name, of, limit_ms, byref(given))
     try:
         return json.loads(ctypes.string_at(given.value or 0))
     finally:
         _library.kumiki_places_free(given)
+
+
+def _awaited(name: str, of: c_void_p, fd: int, timeout: float | None) -> Any:
+    """As _taken, once the descriptor is readable. It is poll(2) of Python's that waits: a signal's handler, as that
+    of Ctrl-C, runs at once, and its exception ends the wait. C's functions know nothing of handlers in Python."""
+    end = None if timeout is None else time.monotonic() + timeout
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    while True:
+        left = _SLICE if end is None else min(_SLICE, max(0.0, end - time.monotonic()) * 1000)
+        is_rung = poll.poll(left)
+        try:
+            return _taken(name, of, 0)
+        except TimeoutError:
+            # Somebody else has taken it, or its last step is under way.
+            if end is not None and time.monotonic() >= end:
+                raise
+            if is_rung:
+                time.sleep(0.001)
+
+
+def _beside(work: "Callable[[], Any]", undo: "Callable[[Any], None]") -> Any:
+    """What `work` gives, which waits in C, by a thread of its own: a signal's handler runs meanwhile, and if that
+    raises, `undo` has what comes later."""
+    lock, ended = threading.Lock(), threading.Event()
+    outcome: list[Any] = []
+    given_up = False
+
+    def run() -> None:
+        try:
+            made = (work(), None)
+        except BaseException as error:
+            made = (None, error)
+        with lock:
+            outcome.append(made)
+            if given_up and made[1] is None:
+                undo(made[0])
+        ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        ended.wait()
+    except BaseException:
+        with lock:
+            given_up = True
+            if outcome and outcome[0][1] is None:
+                undo(outcome[0][0])
+        raise
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    return value
+
+
+async def _readable(fd: int) -> None:
+    """Waits in asyncio until the descriptor is readable."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(fd, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)
 
 
 class Call:
@@ -142,7 +208,7 @@ class Call:
         """What it gives; TimeoutError if it is still under way after `timeout` seconds."""
         if not self._pointer:
             raise ValueError("the call was given up")
-        return _taken("call_wait", self._pointer, timeout)
+        return _awaited("call_wait", self._pointer, self.fileno(), timeout)
 
     def done(self) -> bool:
         """Whether it has ended, well or not."""
@@ -171,17 +237,12 @@ class Call:
         return self._ended().__await__()
 
     async def _ended(self) -> Any:
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        fd = self.fileno()
-        loop.add_reader(fd, ended.set)
         try:
-            await ended.wait()
+            await _readable(self.fileno())
         except asyncio.CancelledError:
-            loop.remove_reader(fd)
             self.cancel()
             raise
-        loop.remove_reader(fd)
-        return self.wait(0)
+        return _taken("call_wait", self._pointer, _SOON)
 
     def __del__(self) -> None:
         if getattr(self, "_pointer", None):
@@ -189,7 +250,10 @@ class Call:
 
 
 class Watch:
-    """News of a place: dictionaries whose "news" is here, created, destroyed, missed, gone or unheard."""
+    """News of a place: dictionaries whose "news" is here, created, destroyed, missed, gone or unheard.
+
+    `for` and `async for` wait for the next ones.
+    """
 
     def __init__(self, pointer: c_void_p) -> None:
         self._pointer = pointer
@@ -198,7 +262,7 @@ class Watch:
         """The next one; TimeoutError if there is none within `timeout` seconds."""
         if not self._pointer:
             raise ValueError("the watch has ended")
-        return _taken("watch_next", self._pointer, timeout)
+        return _awaited("watch_next", self._pointer, self.fileno(), timeout)
 
     def fileno(self) -> int:
         """A descriptor that is readable while there are news."""
@@ -211,6 +275,13 @@ class Watch:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         while True:
             yield self.next()
+
+    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        while True:
+            try:
+                yield self.next(0)
+            except TimeoutError:
+                await _readable(self.fileno())
 
     def __enter__(self) -> "Watch":
         return self
@@ -234,7 +305,13 @@ class Places:
         self._pointer = c_void_p()
         url = None if nats is None else _text(nats)
         file = None if credentials is None else _text(credentials)
-        _call("open", byref(self._pointer), url, file)
+
+        def opened() -> c_void_p:
+            pointer = c_void_p()
+            _call("open", byref(pointer), url, file)
+            return pointer
+
+        self._pointer = _beside(opened, _library.kumiki_places_close)
 
     def create(self, name: str, wishes: Any = None, timeout: float | None = None) -> str:
         """Makes the resource "place/kind/unique", and gives its id."""
@@ -266,9 +343,14 @@ class Places:
 
     def watch(self, place: str, pattern: str = "**", timeout: float | None = None) -> Watch:
         """Watches names of a place, and the place itself, from now on."""
-        watch = c_void_p()
-        _call("watch", self._pointer, _text(place), _text(pattern), _ms(timeout), byref(watch))
-        return Watch(watch)
+        names, limit = (_text(place), _text(pattern)), _ms(timeout)
+
+        def watched() -> c_void_p:
+            watch = c_void_p()
+            _call("watch", self._pointer, *names, limit, byref(watch))
+            return watch
+
+        return Watch(_beside(watched, _library.kumiki_places_watch_end))
 
     def _start(self, name: str, *arguments: Any) -> Call:
         call = c_void_p()

@@ -3,9 +3,12 @@
 import asyncio
 import errno
 import importlib.util
+import os
 import pathlib
 import select
+import signal
 import sys
+import threading
 import time
 import unittest
 
@@ -94,6 +97,73 @@ class Calls(unittest.TestCase):
             self.assertEqual(select.select([watch], [], [], 60)[0], [watch])
             news = next(iter(watch))
             self.assertEqual((news["news"], news["name"]), ("created", name("w-" + self.unique)))
+
+    def test_each_wait_ends_by_a_signal(self) -> None:
+        """Ctrl-C's handler raises: no wait of this package goes on in C meanwhile, with a limit or without."""
+        watch = self.places.watch(PLACE, "**/counter/nothing-" + self.unique)
+        self.addCleanup(watch.close)
+        self.assertEqual(watch.next(60)["news"], "here")
+        later = self.places.start(self.name, "later", 10 * MINUTE)
+        self.addCleanup(later.cancel)
+
+        async def news() -> None:
+            async for _ in watch:
+                pass
+
+        waits = {
+            "for news in watch": lambda: list(watch),
+            "async for news in watch": lambda: asyncio.run(news()),
+            "watch.next": lambda: watch.next(600),
+            "call.wait": later.wait,
+            "call.wait with a limit": lambda: later.wait(600),
+            "await call": lambda: asyncio.run(_awaited(self.places.start(self.name, "later", 10 * MINUTE))),
+            "places.call": lambda: self.places.call(self.name, "later", 10 * MINUTE, timeout=600),
+            "places.ls": lambda: self.places.ls("nobody-" + self.unique + ".core0", timeout=600),
+            "places.watch": lambda: self.places.watch("nobody-" + self.unique + ".core0", timeout=600),
+        }
+        for what, wait in waits.items():
+            with self.subTest(what):
+                self._interrupt(wait)
+
+    def _interrupt(self, wait) -> None:
+        """Sends SIGINT to this process until the wait has ended; whatever is not interrupted is ended by SIGALRM."""
+        done = threading.Event()
+
+        def signals() -> None:
+            while not done.wait(0.2):
+                os.kill(os.getpid(), signal.SIGINT)
+
+        sender = threading.Thread(target=signals)
+        signal.alarm(20)
+        try:
+            sender.start()
+            wait()
+        except KeyboardInterrupt:
+            pass
+        except Gone:
+            # Said at once.
+            pass
+        finally:
+            while not done.is_set():
+                try:
+                    done.set()
+                    sender.join()
+                except KeyboardInterrupt:
+                    pass
+            signal.alarm(0)
+
+    def test_async_for(self) -> None:
+        async def first() -> list[str]:
+            found = []
+            with self.places.watch(PLACE, "**/counter/a-*") as watch:
+                async for news in watch:
+                    found.append(news["news"])
+                    if len(found) == 3:
+                        return found
+                    self.places.create(name(f"a-{len(found)}-{self.unique}"), 1)
+            return found
+
+        self.assertEqual(asyncio.run(first()), ["here", "created", "created"])
 
     def test_zz_the_place_s_end(self) -> None:
         with self.places.watch(PLACE) as watch:
