@@ -74,7 +74,7 @@ fn read(text: &str) -> Result<BTreeMap<String, usize>> {
     text.lines().map(line).collect()
 }
 
-fn each_source(folder: &Path, work: &mut dyn FnMut(&str, &str)) -> Result<()> {
+pub(crate) fn each_source(folder: &Path, work: &mut dyn FnMut(&str, &str)) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     paths.sort();

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use crate::run::{cargo, everything, run};
 use crate::{
-    aarch64, deny, documents, features, first_lines, interfaces, layers, modules, package,
+    aarch64, deny, documents, features, first_lines, interfaces, layers, modules, package, secrets,
 };
 
 type Check = fn() -> Result<()>;
@@ -14,7 +14,7 @@ type Check = fn() -> Result<()>;
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 13] = [
+    let checks: [(&str, Check); 14] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("modules", modules::check),
@@ -36,6 +36,7 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
         }),
         ("documents", documents::check),
         ("first lines", first_lines::check),
+        ("secrets", secrets::check),
         // Of no workspace, so nothing else sees whether they still compile.
         ("fuzz targets", || {
             let clippy = "clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings";

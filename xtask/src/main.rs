@@ -37,6 +37,7 @@ mod part;
 mod picture;
 mod readme;
 mod run;
+mod secrets;
 mod ship;
 mod stress;
 mod test;

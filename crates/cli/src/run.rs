@@ -2,12 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::thread::Builder;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use kumiki_places::run::{self, Input, Process, Program};
-use kumiki_places::{Client, Remote, host_name};
+use kumiki_places::{Client, Remote, caller_name};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
@@ -66,8 +66,7 @@ pub(crate) fn run(args: RunArgs) -> Result<Verdict> {
     asking(args.server.nats().as_ref(), async |client| {
         let client = client.with_timeout(PATIENCE);
         // For who looks: whose it is.
-        let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.subsec_nanos());
-        let unique = format!("{}-{}-{nanos:08x}", host_name(), std::process::id());
+        let unique = caller_name();
         let process = match args.choose {
             Some(choose) => {
                 client.create_among(&args.place, choose.choice(), Some(&unique), program).await?

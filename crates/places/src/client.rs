@@ -17,6 +17,7 @@ use crate::loads::Loads;
 use crate::nats::{Link, Nats};
 use crate::part::{Part, Portable};
 use crate::remote::Remote;
+use crate::secret;
 use crate::session::Session;
 use crate::sockets::LIMIT;
 use crate::wire::{self, Offer, Operation, Outcome, Why};
@@ -64,7 +65,7 @@ impl Client {
     /// # Errors
     /// [`Error::Connect`]; credentials that cannot be read.
     pub async fn connect(nats: &Nats) -> Result<Client> {
-        let name = client_name();
+        let name = caller_name();
         let (nats, link) = nats.connect(&name).await?;
         Ok(Client::by(Way::Nats { nats, link }, name))
     }
@@ -73,7 +74,7 @@ impl Client {
     /// crate::Server::here)), in a tokio runtime. Their calls are the same; a place that ends or is killed is
     /// known at once.
     pub fn here() -> Client {
-        Client::by(Way::Here, client_name())
+        Client::by(Way::Here, caller_name())
     }
 
     fn by(way: Way, name: String) -> Client {
@@ -262,9 +263,14 @@ impl Client {
     }
 }
 
-/// For who looks at a place's leases.
-fn client_name() -> String {
-    format!("{}-{}-{:08x}", crate::host_name(), std::process::id(), fastrand::u32(..))
+/// A name for what this process makes elsewhere, `HOST-PID-NUMBER`: another one each time.
+pub fn caller_name() -> String {
+    let (host, process) = (crate::host_name(), std::process::id());
+    match secret::number("a name") {
+        Ok(number) => format!("{host}-{process}-{:08x}", number >> 32),
+        // It is for who looks; what is to be unique is refused where it is not.
+        Err(_) => format!("{host}-{process}"),
+    }
 }
 
 impl Inner {

@@ -72,6 +72,7 @@ mod remote;
 #[cfg(feature = "run")]
 pub mod run;
 mod scalar;
+mod secret;
 mod serve;
 mod session;
 mod site;
@@ -84,7 +85,7 @@ pub mod wire;
 pub use allow::Allow;
 pub use attach::{Attached, attach, attach_stdio};
 pub use blocked::MOST_BLOCKED;
-pub use client::Client;
+pub use client::{Client, caller_name};
 pub use discover::Seen;
 pub use error::{Error, Result};
 pub use json::{from_json, to_json};

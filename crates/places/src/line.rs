@@ -74,8 +74,8 @@ impl Line {
         memory: Lane,
         lane: usize,
         gone: Arc<AtomicBool>,
+        first: u32,
     ) -> Line {
-        let first = fastrand::u32(..);
         Line {
             shared,
             place,

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::lane::{LANE_BYTES, Lane, Word};
 use crate::lane_stages::{Said, Shared, Stage};
 use crate::line::Line;
+use crate::secret;
 use crate::wire::Why;
 
 /// For so long an answer is waited for, if nothing else is said.
@@ -94,6 +95,8 @@ impl Lines {
             None => state.has_ended.then_some(None),
         });
         let number = number.flatten().ok_or_else(gone)?;
+        // Who had the lane before is to guess none of this one's requests.
+        let first = secret::number("a line's first request")? as u32;
         let free = self.shared.wait(deadline, |state| {
             let free = state.lanes.iter().position(|lane| matches!(lane, Stage::Free));
             // One that closes will be free.
@@ -119,7 +122,7 @@ impl Lines {
         let lane = lane.expect("there are as many lanes as the memory has");
         let shared = Arc::clone(&self.shared);
         // From here on it is given back whatever happens.
-        let mut line = Line::new(shared, place.into(), lane, index, gone_flag);
+        let mut line = Line::new(shared, place.into(), lane, index, gone_flag, first);
         line.set_timeout(self.patience);
         let word = Word::Open { at: self.shared.place_of(index), first: line.first };
         self.shared.say(number, &word);

@@ -36,6 +36,7 @@ use crate::batch::{self, Known};
 use crate::client::{Inner, Way};
 use crate::error::Error;
 use crate::near::Sent;
+use crate::secret;
 use crate::session::{Held, Session};
 use crate::wire::{self, Asked, Granted, Operation, Outcome, Reply, Why};
 
@@ -255,7 +256,8 @@ impl Inner {
         if let Some(lease) = session.lease() {
             return Ok(lease);
         }
-        let key = fastrand::u64(1..);
+        let key = secret::number("a lease's secret");
+        let key = key.map_err(|error| Failure::NotSent(error.to_string()))?;
         let hello = Operation::Hello { key, client: self.name.clone() };
         let mut patience = PATIENCE;
         loop {

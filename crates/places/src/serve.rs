@@ -35,6 +35,7 @@ use crate::here::Desk;
 use crate::lease::Lease;
 use crate::nats::Nats;
 use crate::parts::Parts;
+use crate::secret;
 use crate::site::{Answered, LOOK, Site, every};
 use crate::wire::{self, Operation, Request, SERVICE, SUBJECT};
 
@@ -179,7 +180,7 @@ impl Server {
                 place,
                 core,
                 name: name.clone(),
-                life: fastrand::u64(1..),
+                life: secret::number("a place's life")?,
                 holds: self.holds,
                 parts: self.parts.clone(),
                 allow: self.allow.clone(),

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use kumiki_resource::kind::Kind;
 use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place, Rights};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -100,9 +101,11 @@ impl Site {
         wire::message(&Changes { life: self.life, number, changes }).ok()
     }
 
-    /// A name of this process as others have it.
+    /// A name of this process as others have it. Who calls here is told to nobody but this process itself.
     fn renamed(&self, name: &str) -> Option<String> {
-        Some(format!("{}{}", self.name, name.strip_prefix(&self.core)?))
+        let rest = name.strip_prefix(&self.core)?;
+        let kind = rest.strip_prefix('/')?.split('/').next()?;
+        (kind != Lease::NAME).then(|| format!("{}{rest}", self.name))
     }
 
     /// Has changes told from now on, for a while.
@@ -308,6 +311,10 @@ impl Site {
             Operation::Offers => answer(&self.parts.offers(&self.allow)),
             Operation::Open { kind, unique } => {
                 self.lists()?;
+                if kind == Lease::NAME {
+                    let text = format!("{} shows its callers to nobody", self.name);
+                    return Err(Refusal::new(Why::NotAllowed, text));
+                }
                 let name = Name::new(&self.core, kind, unique).map_err(|error| refused(&error))?;
                 let id = self.interface.lookup(&name).map_err(|error| refused(&error))?;
                 answer(&id.to_u64())

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kumiki_places::standard::{Add, Counter, Get};
 use kumiki_places::wire::{self, Operation, Reply, Request, Why};
-use kumiki_places::{Client, Error, Nats};
+use kumiki_places::{Client, Error, Nats, News};
 
 use crate::nats::{Line, NatsServer};
 use crate::scene::{PATIENCE, block_on, client, interface, machine, managing, server};
@@ -178,10 +178,24 @@ fn too_much_for_a_message_is_refused_before_it_leaves() {
 fn a_stranger_s_messages_change_nothing() {
     let nats = NatsServer::start();
     let (interface, _served, place) = machine(&nats.url(), "m");
+    let leases = kumiki_resource::Pattern::new("*/lease/*").unwrap();
     block_on(async {
         let client = client(&nats.url()).await;
+        let mut watch = client.watch(&place, "**").await.unwrap();
         let counter = client.create::<Counter>(&place, Some("a"), 0).await.unwrap();
-        let lease = client.ls(&place, "*/lease/*").await.unwrap()[0].id.to_u64();
+        let lease = interface.ls(&leases).unwrap().remove(0);
+        // Who calls is shown to nobody who calls: not listed, not told, not opened.
+        let listed = client.ls(&place, "**").await.unwrap();
+        assert!(listed.iter().all(|one| one.name.contains("/counter/")), "{listed:?}");
+        assert!(matches!(watch.next().await, News::Here { .. }));
+        let News::Changed(change) = watch.next().await else { panic!("no change was told") };
+        assert_eq!(change.name, format!("{place}/counter/a"), "the lease came before it");
+        let unique = lease.name.rsplit('/').next().unwrap().to_owned();
+        assert!(lease.named, "{unique}");
+        let open = Operation::Open { kind: "lease".to_owned(), unique };
+        let error = client.ask(&place, open).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::NotAllowed, .. }), "{error}");
+        let lease = lease.id.to_u64();
         let stranger = async_nats::connect(nats.url()).await.unwrap();
         let ask = async |bytes: Vec<u8>| {
             let subject = format!("kumiki.place.{place}");
@@ -293,6 +307,7 @@ fn a_stranger_s_messages_change_nothing() {
 fn a_lease_ends_with_its_client_and_is_renewed_by_one_that_lives() {
     let nats = NatsServer::start();
     let interface = interface(1);
+    let leases = kumiki_resource::Pattern::new("*/lease/*").unwrap();
     let server = server(&nats.url(), "m").leases(Duration::from_millis(200));
     let served = server.serve(&interface).unwrap();
     let place = served.names()[0].to_owned();
@@ -302,13 +317,13 @@ fn a_lease_ends_with_its_client_and_is_renewed_by_one_that_lives() {
             client(&nats.url()).await.create::<Counter>(&place, None, 0).await.unwrap();
         }
         let end = Instant::now() + PATIENCE;
-        while !watcher.ls(&place, "*/lease/*").await.unwrap().is_empty() {
+        while !interface.ls(&leases).unwrap().is_empty() {
             assert!(Instant::now() < end, "leases of clients that are gone stay");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         // One whose lease has ended while it did nothing gets another one, and runs once.
         let counter = watcher.create::<Counter>(&place, None, 0).await.unwrap();
-        while !watcher.ls(&place, "*/lease/*").await.unwrap().is_empty() {
+        while !interface.ls(&leases).unwrap().is_empty() {
             assert!(Instant::now() < end);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -1,0 +1,118 @@
+//! Secrets, and names that nobody is to guess, come from getrandom(2) alone.
+//!
+//! `fastrand` and the hashers of collections are seeded by the clock and a thread's number, and what one of
+//! them has given tells what it gives next: a lease's key that came from one was found in 0.75 s. So a source
+//! that uses one stands below, with the reason why nobody gains by guessing. What a test or a bench draws is no secret.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::first_lines::each_source;
+use crate::run::metadata;
+
+/// Generators that can be guessed.
+const GENERATORS: [&str; 4] = ["fastrand", "RandomState", "DefaultHasher", "oorandom"];
+
+/// Sources that may use one, and why.
+const PERMITTED: [(&str, &str); 15] = [
+    (
+        "apps/kv/src/shard.rs",
+        "a table's hash: who finds collisions makes lookups slow, and reads nothing",
+    ),
+    ("crates/ab/src/process.rs", "tells whether two outputs are equal"),
+    ("crates/ab/src/trial.rs", "the order of pairs"),
+    ("crates/cases/src/program/image.rs", "noise with a fixed seed"),
+    (
+        "crates/lab/src/command.rs",
+        "tells one program's lines in a log from another's, of one's own machine",
+    ),
+    ("crates/lab/src/debug.rs", "a cache's file name, by its content"),
+    ("crates/lab/src/kbuild.rs", "a cache's file name, by its content"),
+    ("crates/lab/src/machine.rs", "a log's file name in a folder of one's own"),
+    (
+        "crates/lab/src/place.rs",
+        "a folder's name in a folder of one's own; one that is there is refused",
+    ),
+    ("crates/measure/src/sampler/mod.rs", "the order of cases, by a fixed seed"),
+    ("crates/measure/src/stats/bootstrap.rs", "resamples"),
+    ("crates/measure/src/stats/change.rs", "resamples"),
+    ("crates/measure/src/stats/simulate.rs", "simulated samples"),
+    ("crates/measure/src/stopwatch.rs", "noise of less than a clock's step"),
+    ("crates/places/src/loads.rs", "which of several places is asked first"),
+];
+
+/// Sources that may use one for tables: they hold what is ours, or say why not.
+const TABLES: [(&str, &str); 1] =
+    [("crates/resource/src/word.rs", "a table's hash, of names that its own process makes")];
+
+/// Checks the sources of all that is not a bench.
+pub(crate) fn check() -> Result<()> {
+    let permitted: Vec<&str> = PERMITTED.iter().chain(&TABLES).map(|(file, _)| *file).collect();
+    let (mut faults, mut used) = (Vec::new(), Vec::new());
+    for package in metadata()?.workspace_packages() {
+        let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
+        if ["kumiki-bench", "xtask"].contains(&package.name.as_str())
+            || !folder.join("src").is_dir()
+        {
+            continue;
+        }
+        each_source(folder.join("src").as_std_path(), &mut |file, text| {
+            let Some((number, generator)) = found(file, text) else { return };
+            match permitted.contains(&file) {
+                true => used.push(file.to_owned()),
+                false => faults.push(format!(
+                    "{file}:{number}: {generator} can be guessed: take a secret from getrandom(2), or say in \
+                     xtask/src/secrets.rs why this is none"
+                )),
+            }
+        })?;
+    }
+    let gone = permitted.iter().filter(|file| !used.iter().any(|one| one == *file));
+    faults.extend(
+        gone.map(|file| format!("{file} uses none any more: strike it from xtask/src/secrets.rs")),
+    );
+    if !faults.is_empty() {
+        bail!("\n  {}", faults.join("\n  "));
+    }
+    Ok(())
+}
+
+/// The first line of a source, before its tests, that uses a generator.
+fn found(file: &str, text: &str) -> Option<(usize, &'static str)> {
+    let name = Path::new(file).file_name()?;
+    if name == "tests.rs" {
+        return None;
+    }
+    let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let is_tests = |two: &[&str]| {
+        two[0].starts_with("#[cfg(") && two[0].contains("test") && two[1].starts_with("mod ")
+    };
+    let end = lines.windows(2).position(is_tests).unwrap_or(lines.len());
+    let mut code = lines[..end].iter().enumerate().filter(|(_, line)| !line.starts_with("//"));
+    code.find_map(|(number, line)| {
+        let used = GENERATORS.into_iter().find(|generator| line.contains(generator))?;
+        Some((number + 1, used))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_test_draws_is_no_secret_and_what_code_draws_may_be() {
+        let text = "// fastrand\nlet key = fastrand::u64(1..);\n";
+        assert_eq!(found("crates/a/src/b.rs", text), Some((2, "fastrand")));
+        assert_eq!(found("crates/a/src/tests.rs", text), None);
+        let tests = "#[cfg(test)]\nmod tests {\n    use fastrand::Rng;\n}\n";
+        assert_eq!(found("crates/a/src/b.rs", tests), None);
+        let one = "#[cfg(test)]\nuse std::thread;\nlet key = fastrand::u64(1..);\n";
+        assert_eq!(found("crates/a/src/b.rs", one), Some((3, "fastrand")));
+    }
+
+    #[test]
+    fn the_list_is_true() {
+        check().unwrap();
+    }
+}
