@@ -13,10 +13,15 @@ pub(crate) struct Package {
     pub(crate) reason: &'static str,
 }
 
-/// What the tests of places on other machines need, and those of programs that serve.
+/// What the tests of places on other machines need, those of programs that serve, and those of
+/// container images.
 pub(crate) const WORKSPACE: &[Package] = &[
+    Package { name: "libarchive-tools", reason: "bsdtar's archives are read as tar reads them" },
     Package { name: "nats-server", reason: "places of other machines are behind it" },
+    Package { name: "python3", reason: "makes archives of all forms for the tests of images" },
     Package { name: "redis-tools", reason: "redis-cli and redis-benchmark try kumiki-kv" },
+    Package { name: "xz-utils", reason: "packs archives for the tests of images" },
+    Package { name: "zstd", reason: "the same" },
 ];
 
 /// What the tests of the report's page need.

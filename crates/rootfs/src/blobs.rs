@@ -1,9 +1,11 @@
 //! Images beside their layers: small files of JSON, and references by hash.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -53,6 +55,20 @@ pub(crate) fn sha256(digest: &str) -> Result<&str, String> {
     hash.ok_or_else(|| format!("the digest {digest:?}: sha256 and 64 digits are expected"))
 }
 
+/// Opens a regular file. Anything else, whose opening might wait, is refused by what it is.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let kind = file.metadata()?.file_type();
+    let what = match kind {
+        _ if kind.is_file() => return Ok(file),
+        _ if kind.is_dir() => "a folder",
+        _ if kind.is_fifo() => "a pipe",
+        _ => "a device",
+    };
+    Err(io::Error::other(format!("it is {what}: a regular file is expected")))
+}
+
 /// Parses JSON of so many bytes.
 pub(crate) fn json<T: DeserializeOwned>(what: &str, from: impl Read) -> Result<T, String> {
     let mut bytes = Vec::new();
@@ -68,7 +84,7 @@ pub(crate) fn json<T: DeserializeOwned>(what: &str, from: impl Read) -> Result<T
 pub(crate) fn blob<T: DeserializeOwned>(folder: &Path, digest: &str) -> Result<T, String> {
     let hash = sha256(digest)?;
     let path = folder.join("blobs/sha256").join(hash);
-    let open = || File::open(&path).map_err(|error| format!("{digest}: {error}"));
+    let open = || open(&path).map_err(|error| format!("{digest}: {error}"));
     let have = Hashed::new(open()?.take(JSON_BYTES + 1)).finish();
     if have.map_err(|error| format!("{digest}: {error}"))? != hash {
         return Err(format!("{digest}: its file has another hash: copy the image again"));
@@ -76,7 +92,9 @@ pub(crate) fn blob<T: DeserializeOwned>(folder: &Path, digest: &str) -> Result<T
     json(digest, open()?)
 }
 
-pub(crate) fn refused(image: &impl std::fmt::Display) -> impl Fn(String) -> Error {
+pub(crate) fn refused<I: std::fmt::Display + ?Sized>(
+    image: &I,
+) -> impl Fn(String) -> Error + use<I> {
     let image = image.to_string();
     move |problem| Error::Image { image: image.clone(), problem }
 }

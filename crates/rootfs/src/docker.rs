@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde::Deserialize;
-use tar::{Archive, EntryType};
 
-use crate::blobs::{Layer, Parts, json};
+use crate::archive::{Archive, Kind};
+use crate::blobs::{Layer, Parts, json, open};
 
 /// Files in such an archive: some for each layer.
 const ENTRIES: usize = 100_000;
+const NAMES_BYTES: usize = 64 << 20;
 const MANIFEST: &str = "manifest.json";
 
 #[derive(Deserialize)]
@@ -29,30 +30,28 @@ enum Place {
 
 /// The image that is in it.
 pub(crate) fn parts(path: &Path) -> Result<Parts, String> {
-    let said = |error: std::io::Error| format!("no archive of `docker save`: {error}");
-    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    let mut file = open(path).map_err(|error| error.to_string())?;
     let mut places = BTreeMap::new();
-    for entry in Archive::new(&file).entries().map_err(said)? {
-        let entry = entry.map_err(said)?;
-        let name = clean(&String::from_utf8_lossy(&entry.path_bytes()));
-        let place = match (entry.header().entry_type(), entry.link_name_bytes()) {
-            (EntryType::Regular | EntryType::Continuous, _) => {
-                Place::At(entry.raw_file_position(), entry.size())
-            }
+    let (mut archive, mut names) = (Archive::new(BufReader::new(&file)), 0);
+    while let Some(member) = archive.next()? {
+        let name = clean(&member.shown());
+        let target = String::from_utf8_lossy(&member.linked);
+        names += name.len() + target.len();
+        let place = match member.kind {
+            Kind::File if member.map.is_none() => Place::At(member.at, member.stored),
             // Layers that are the same were written once, and linked by folder.
-            (EntryType::Symlink, Some(target)) => {
+            Kind::Link => {
                 let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
-                Place::Link(clean(&format!("{folder}/{}", String::from_utf8_lossy(&target))))
+                Place::Link(clean(&format!("{folder}/{target}")))
             }
-            (EntryType::Link, Some(target)) => {
-                Place::Link(clean(&String::from_utf8_lossy(&target)))
-            }
+            Kind::HardLink => Place::Link(clean(&target)),
             _ => continue,
         };
         places.insert(name, place);
-        if places.len() > ENTRIES {
+        if places.len() > ENTRIES || names > NAMES_BYTES {
             return Err(format!(
-                "more than {ENTRIES} files, which no archive of `docker save` has"
+                "more than {ENTRIES} files, or {NAMES_BYTES} bytes of names, which no archive of \
+                 `docker save` has"
             ));
         }
     }

@@ -11,7 +11,9 @@ use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat,
     lsetxattr, mknodat, utimensat,
 };
+use rustix::io::Errno;
 
+use crate::pax::Time;
 use crate::read::Root;
 use crate::tree::{About, Id, ROOT, What};
 use crate::{Error, Result};
@@ -70,12 +72,19 @@ fn dress(at: &Path, about: &About, is_link: bool) -> io::Result<()> {
         let set = lsetxattr(at, OsStr::from_bytes(name), value, XattrFlags::empty());
         set.map_err(|error| {
             let name = String::from_utf8_lossy(name);
-            io::Error::other(format!(
-                "its attribute {name}: {error}; TMPDIR names a folder of another file system"
-            ))
+            let length = value.len();
+            let hint = match error {
+                // By its size, which the kernel takes, or as the file system has no attributes.
+                Errno::NOSPC | Errno::TOOBIG | Errno::OPNOTSUPP | Errno::RANGE => {
+                    "; TMPDIR names a folder of another file system"
+                }
+                _ => "",
+            };
+            io::Error::other(format!("its attribute {name} of {length} bytes: {error}{hint}"))
         })?;
     }
-    let time = Timespec { tv_sec: i64::try_from(about.modified).unwrap_or_default(), tv_nsec: 0 };
+    let Time { seconds, nanoseconds } = about.modified;
+    let time = Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() };
     let times = Timestamps { last_access: time, last_modification: time };
     Ok(utimensat(CWD, at, &times, itself)?)
 }

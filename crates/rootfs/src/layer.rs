@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use tar::{Archive, Entry, EntryType};
-
+use crate::archive::{Archive, Kind, Member};
 use crate::error::Fault;
 use crate::limits::Limits;
 use crate::store::{KeepFailed, Store};
-use crate::tree::{About, PATH_BYTES, Tree, What, parts};
+use crate::tree::{PATH_BYTES, Tree, What, parts};
 use crate::{Error, Result};
 
 /// Before the name of what is hidden (OCI image specification, `layer.md`).
@@ -17,9 +16,15 @@ const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Others, which are notes of a file system's own.
 const WHITEOUT_NOTE: &[u8] = b".wh..wh.";
-/// As tar programs name extended attributes in pax headers.
-const ATTRIBUTE: &[u8] = b"SCHILY.xattr.";
 const DEVICES: &[u8] = b"dev/";
+/// Names on the ways of links to an image's files, all ways together. The largest images have one
+/// link of two names on the way to each file.
+const LINKED_NAMES: u64 = 16 << 20;
+/// XATTR_NAME_MAX and XATTR_SIZE_MAX of Linux.
+const ATTRIBUTE_NAME: usize = 255;
+const ATTRIBUTE_BYTES: usize = 65_536;
+/// Attributes of the system that a file may have: access control lists, as the kernel writes them.
+const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
 /// An image while it is read.
 pub(crate) struct Reading<'a> {
@@ -28,11 +33,18 @@ pub(crate) struct Reading<'a> {
     pub(crate) store: Store,
     pub(crate) limits: Limits,
     pub(crate) entries: u64,
+    /// Bytes of names, targets and attributes.
+    names: u64,
     /// Device files of `/dev`, which a node has of its own.
     pub(crate) left_out: u64,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// With nothing read yet but what is in this tree.
+    pub(crate) fn new(image: &'a str, tree: Tree, store: Store, limits: Limits) -> Self {
+        Reading { image, tree, store, limits, entries: 0, names: 0, left_out: 0 }
+    }
+
     fn refuse(&self, problem: Fault) -> Error {
         Error::Image { image: self.image.to_owned(), problem }
     }
@@ -40,76 +52,80 @@ impl Reading<'_> {
     /// Reads an archive. Whiteouts are ordinary files in what is no layer of several.
     pub(crate) fn layer(&mut self, archive: impl Read, layer: u32, whiteouts: bool) -> Result<()> {
         let mut archive = Archive::new(archive);
-        let damaged = |image: &str, error: &std::io::Error| Error::Image {
-            image: image.to_owned(),
-            problem: format!("no whole tar archive, or one that is damaged: {error}"),
-        };
-        let entries = archive.entries().map_err(|error| damaged(self.image, &error))?;
-        for entry in entries {
-            let mut entry = entry.map_err(|error| damaged(self.image, &error))?;
+        while let Some(member) = archive.next().map_err(|fault| self.refuse(fault))? {
             self.entries += 1;
             if self.entries.max(self.tree.len() as u64) > self.limits.entries {
                 let limit = self.limits.entries;
                 return Err(self.refuse(format!("it has more than {limit} files, the limit")));
             }
-            self.entry(&mut entry, layer, whiteouts)?;
+            self.count(&member).map_err(|fault| self.refuse(fault))?;
+            self.entry(member, &mut archive, layer, whiteouts)?;
+            if self.tree.linked_names() > LINKED_NAMES {
+                return Err(self.refuse(format!(
+                    "links on the ways to its files lead through more than {LINKED_NAMES} names, \
+                     the limit"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what stays in memory of an entry.
+    fn count(&mut self, member: &Member) -> Result<(), Fault> {
+        let attributes = member.about.attributes.iter();
+        let attributes: usize = attributes.map(|(name, value)| name.len() + value.len()).sum();
+        let bytes = member.path.len() + member.linked.len() + attributes;
+        self.names = self.names.saturating_add(bytes as u64);
+        if self.names > self.limits.names {
+            return Err(format!(
+                "{}: with it the image has more than {} bytes of names, links and attributes, the \
+                 limit",
+                member.shown(),
+                self.limits.names
+            ));
         }
         Ok(())
     }
 
     fn entry<R: Read>(
         &mut self,
-        entry: &mut Entry<'_, R>,
+        member: Member,
+        archive: &mut Archive<R>,
         layer: u32,
         whiteouts: bool,
     ) -> Result<()> {
-        let path = entry.path_bytes().into_owned();
-        let shown = String::from_utf8_lossy(&path).into_owned();
-        let kind = entry.header().entry_type();
-        if kind == EntryType::XGlobalHeader {
-            return Ok(());
-        }
-        let bare = parts(&path).collect::<Vec<_>>().join(&b'/');
+        let bare = parts(&member.path).collect::<Vec<_>>().join(&b'/');
         if whiteouts && self.whiteout(&bare, layer)? {
             return Ok(());
         }
-        let about = about(entry).map_err(|fault| self.refuse(format!("{shown}: {fault}")))?;
-        let linked = entry.link_name_bytes().map(std::borrow::Cow::into_owned).unwrap_or_default();
-        let what = match kind {
-            // The oldest archives have no kind for folders.
-            EntryType::Regular | EntryType::Continuous if path.ends_with(b"/") => folder(),
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                What::File(self.content(entry, &shown)?)
+        let of = |fault: Fault| format!("{}: {fault}", member.shown());
+        attributes(&member).map_err(|fault| self.refuse(of(fault)))?;
+        let what = match member.kind {
+            Kind::File => What::File(self.content(&member, archive)?),
+            Kind::Folder => What::Folder(BTreeMap::new()),
+            Kind::Link => {
+                let target = link(&member.linked).map_err(|fault| self.refuse(of(fault)))?;
+                What::Link(target)
             }
-            EntryType::Directory => folder(),
-            EntryType::Symlink if linked.is_empty() || linked.len() > PATH_BYTES => {
-                let length = linked.len();
-                let fault = format!("{shown}: a link to a name of {length} bytes");
-                return Err(self.refuse(fault));
-            }
-            EntryType::Symlink => What::Link(linked),
-            EntryType::Link => {
-                let made = self.tree.hard_link(&path, &linked, layer);
+            Kind::HardLink => {
+                let made = self.tree.hard_link(&member.path, &member.linked, layer);
                 return made.map_err(|fault| self.refuse(fault));
             }
-            EntryType::Fifo => What::Fifo,
-            EntryType::Char | EntryType::Block if bare.starts_with(DEVICES) => {
+            Kind::Fifo => What::Fifo,
+            Kind::Device if bare.starts_with(DEVICES) => {
                 self.left_out += 1;
                 return Ok(());
             }
-            EntryType::Char | EntryType::Block => {
-                let fault = format!(
-                    "{shown}: a device file, which would reach the node's devices by another \
-                     name: leave it out; a node's own are in /dev"
-                );
-                return Err(self.refuse(fault));
-            }
-            other => {
-                let fault = format!("{shown}: an entry of kind {:?}", char::from(other.as_byte()));
-                return Err(self.refuse(fault));
+            Kind::Device => {
+                return Err(self.refuse(of(
+                    "a device file, which would reach the node's devices by another name: leave it \
+                     out; a node's own are in /dev"
+                        .to_owned(),
+                )));
             }
         };
-        self.tree.put(&path, what, about, layer).map_err(|fault| self.refuse(fault))
+        let put = self.tree.put(&member.path, what, member.about, layer);
+        put.map_err(|fault| self.refuse(fault))
     }
 
     /// Whether an entry is a whiteout, which is carried out.
@@ -125,50 +141,64 @@ impl Reading<'_> {
         hidden.map_err(|fault| self.refuse(fault)).map(|()| true)
     }
 
-    fn content<R: Read>(&mut self, entry: &mut Entry<'_, R>, shown: &str) -> Result<u64> {
-        let (size, limit) = (entry.size(), self.limits.bytes);
-        let kept = self.store.keep(entry).map_err(|failed| match failed {
+    fn content<R: Read>(&mut self, member: &Member, archive: &mut Archive<R>) -> Result<u64> {
+        let (size, limit) = (member.size(), self.limits.bytes);
+        let map = member.map.as_ref();
+        let kept = self.store.keep(archive, size, map).map_err(|failed| match failed {
             KeepFailed::Here(error) => error,
             KeepFailed::There(error) => {
-                self.refuse(format!("{shown}: its {size} bytes cannot be read: {error}"))
+                self.refuse(format!("{}: its {size} bytes cannot be read: {error}", member.shown()))
             }
         })?;
         kept.map_err(|_| {
             self.refuse(format!(
-                "{shown}: with it the image has more than {limit} bytes, the limit: what a node's \
-                 root has stays in memory"
+                "{}: with it the image has more than {limit} bytes, the limit: what a node's root \
+                 has stays in memory",
+                member.shown()
             ))
         })
     }
 }
 
-fn folder() -> What {
-    What::Folder(BTreeMap::new())
+/// Where a link leads, if one can.
+fn link(target: &[u8]) -> Result<Vec<u8>, Fault> {
+    match target.len() {
+        1..=PATH_BYTES if target.contains(&0) => Err("a link to a name with a zero".to_owned()),
+        1..=PATH_BYTES => Ok(target.to_vec()),
+        length => Err(format!("a link to a name of {length} bytes")),
+    }
 }
 
-fn about<R: Read>(entry: &mut Entry<'_, R>) -> Result<About, Fault> {
-    let header = entry.header();
-    let number = |what: &str, value: std::io::Result<u64>| {
-        let value = value.map_err(|error| format!("its {what}: {error}"))?;
-        u32::try_from(value).map_err(|_| format!("its {what} is {value}, which no file has"))
-    };
-    let user = number("owner", header.uid())?;
-    let group = number("group", header.gid())?;
-    let mode = header.mode().map_err(|error| format!("its permissions: {error}"))? & 0o7777;
-    let modified = header.mtime().unwrap_or_default();
-    let mut attributes = BTreeMap::new();
-    let failed = |error: std::io::Error| format!("its attributes: {error}");
-    for extension in entry.pax_extensions().map_err(failed)?.into_iter().flatten() {
-        let extension = extension.map_err(failed)?;
-        let Some(name) = extension.key_bytes().strip_prefix(ATTRIBUTE) else { continue };
+/// Whether a file of an image may have these attributes.
+fn attributes(member: &Member) -> Result<(), Fault> {
+    for (name, value) in &member.about.attributes {
+        let shown = || String::from_utf8_lossy(name);
         // Others are the kernel's own: `trusted.overlay.opaque` would hide files of a node's.
-        if !(name.starts_with(b"user.") || name.starts_with(b"security.")) {
+        let kinds = [&b"user."[..], b"security."];
+        if !kinds.iter().any(|kind| name.starts_with(kind)) && !LISTS.contains(&&name[..]) {
             return Err(format!(
-                "its attribute {}: only those of user and security are an image's",
-                String::from_utf8_lossy(name)
+                "its attribute {}: only those of user and security, and access control lists, are \
+                 an image's",
+                shown()
             ));
         }
-        attributes.insert(name.to_vec(), extension.value_bytes().to_vec());
+        if name.len() > ATTRIBUTE_NAME || name.contains(&0) {
+            return Err(format!("its attribute {}: no name of an attribute", shown()));
+        }
+        // GNU tar writes `=` and `%` so, and others the four letters as they are.
+        if [&b"%3D"[..], b"%25"].iter().any(|quoted| name.windows(3).any(|of| of == *quoted)) {
+            return Err(format!(
+                "its attribute {}: a name with % that tar programs read in two ways",
+                shown()
+            ));
+        }
+        if value.len() > ATTRIBUTE_BYTES {
+            let length = value.len();
+            return Err(format!(
+                "its attribute {}: {length} bytes, of {ATTRIBUTE_BYTES} at most",
+                shown()
+            ));
+        }
     }
-    Ok(About { mode, user, group, modified, attributes })
+    Ok(())
 }

@@ -20,10 +20,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod archive;
 mod blobs;
 mod docker;
 mod erofs;
 mod error;
+mod header;
 mod lay_out;
 mod layer;
 mod limits;
@@ -32,9 +34,12 @@ mod limits;
 pub mod made_up;
 mod oci;
 mod packed;
+mod pax;
+mod pieces;
 mod program;
 mod read;
 mod source;
+mod sparse;
 mod store;
 mod tree;
 

@@ -11,7 +11,7 @@ use crate::read::Root;
 use crate::store::Store;
 use crate::tree::{About, Tree, What};
 
-const LIMITS: Limits = Limits { bytes: 1 << 20, entries: 1000 };
+const LIMITS: Limits = Limits { bytes: 1 << 20, entries: 1000, names: 1 << 20 };
 const OUTSIDE: &str = "outside";
 
 /// Reads these bytes as a layer over some files, and lays out what comes of it. Nothing may
@@ -25,14 +25,8 @@ pub fn layer(bytes: &[u8]) {
     };
     let (data, root) = (made("data"), made("root"));
     fs::write(work.path().join(OUTSIDE), OUTSIDE).expect("a file");
-    let mut reading = Reading {
-        image: "made up",
-        tree: base(),
-        store: Store::new(&data, LIMITS.bytes),
-        limits: LIMITS,
-        entries: 0,
-        left_out: 0,
-    };
+    let store = Store::new(&data, LIMITS.bytes);
+    let mut reading = Reading::new("made up", base(), store, LIMITS);
     let read = reading.layer(bytes, 1, true);
     let Reading { tree, store, left_out, .. } = reading;
     if read.is_ok() {

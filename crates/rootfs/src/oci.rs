@@ -1,11 +1,11 @@
 //! A folder of the OCI image layout (image specification, `image-layout.md`).
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::blobs::{Descriptor, Layer, Parts, blob, json, sha256};
+use crate::blobs::{Descriptor, Layer, Parts, blob, json, open, sha256};
 
 /// An index within an index.
 const NESTED: usize = 4;
@@ -24,7 +24,7 @@ struct Manifest {
 /// The image for this processor.
 pub(crate) fn parts(folder: &Path) -> Result<Parts, String> {
     let path = folder.join("index.json");
-    let file = File::open(&path).map_err(|error| {
+    let file = open(&path).map_err(|error| {
         format!("index.json: {error}; a folder as `skopeo copy … oci:DIR` makes it is expected")
     })?;
     let mut index: Index = json("index.json", file)?;
@@ -50,7 +50,14 @@ fn chosen(manifests: &[Descriptor]) -> Result<&Descriptor, String> {
         let platform = one.platform.as_ref();
         platform.is_none_or(|of| of.architecture == "amd64" && of.os == "linux")
     };
-    match manifests.iter().filter(ours).collect::<Vec<_>>()[..] {
+    let mut different: Vec<&Descriptor> = Vec::new();
+    for one in manifests.iter().filter(ours) {
+        // Of one digest they are one image, with several tags.
+        if different.iter().all(|other| other.digest != one.digest) {
+            different.push(one);
+        }
+    }
+    match different[..] {
         [one] => Ok(one),
         [] => {
             let name = |one: &Descriptor| {

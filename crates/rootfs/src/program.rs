@@ -35,9 +35,18 @@ pub(crate) struct Config {
     pub(crate) os: String,
     #[serde(default)]
     config: Option<Container>,
+    #[serde(default)]
+    rootfs: Option<RootFs>,
 }
 
+/// Layers as they are unpacked, by their digests, the lowest first.
 #[derive(Debug, Default, Deserialize)]
+struct RootFs {
+    #[serde(default)]
+    diff_ids: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Container {
     entrypoint: Option<Vec<String>>,
@@ -48,8 +57,13 @@ struct Container {
 }
 
 impl Config {
-    pub(crate) fn program(self) -> Program {
-        let container = self.config.unwrap_or_default();
+    /// Digest of each layer unpacked, if it says them.
+    pub(crate) fn unpacked(&self) -> &[String] {
+        self.rootfs.as_ref().map_or(&[], |of| &of.diff_ids)
+    }
+
+    pub(crate) fn program(&self) -> Program {
+        let container = self.config.clone().unwrap_or_default();
         let mut words = container.entrypoint.unwrap_or_default();
         words.extend(container.cmd.unwrap_or_default());
         Program {

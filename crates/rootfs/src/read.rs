@@ -1,15 +1,15 @@
 //! An image, read and checked.
 
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::blobs::{Layer, Parts, refused};
+use crate::blobs::{Layer, Parts, open, refused, sha256};
 use crate::layer::Reading;
 use crate::limits::Limits;
-use crate::packed::{Hashed, hex, unpacked};
+use crate::packed::{Counted, Hashed, hex, is_packed, unpacked};
 use crate::program::{Config, Program};
 use crate::store::Store;
 use crate::tree::{Tree, What};
@@ -36,7 +36,10 @@ pub fn read(source: &Source, words: &[String], work: &Path, limits: Limits) -> R
     let (parts, layered) = match source {
         Source::Tar(path) => (whole(path)?, false),
         Source::Oci(folder) => (oci::parts(folder).map_err(&refuse)?, true),
-        Source::Docker(path) => (docker::parts(path).map_err(&refuse)?, true),
+        Source::Docker(path) => {
+            let plain = plain(path, work, limits)?;
+            (docker::parts(plain.as_deref().unwrap_or(path)).map_err(&refuse)?, true)
+        }
     };
     for (what, have, want) in
         [("architecture", &parts.config.architecture, "amd64"), ("os", &parts.config.os, "linux")]
@@ -50,16 +53,22 @@ pub fn read(source: &Source, words: &[String], work: &Path, limits: Limits) -> R
         program.words = words.to_vec();
     }
     let mut hash = Sha256::new();
-    let mut reading = Reading {
-        image: &name,
-        tree: Tree::new(),
-        store: Store::new(work, limits.bytes),
-        limits,
-        entries: 0,
-        left_out: 0,
-    };
+    let store = Store::new(work, limits.bytes);
+    let mut reading = Reading::new(&name, Tree::new(), store, limits);
+    let digests = parts.config.unpacked();
+    if !digests.is_empty() && digests.len() != parts.layers.len() {
+        let (said, there) = (digests.len(), parts.layers.len());
+        return Err(refuse(format!(
+            "its configuration is of {said} layers, and {there} are there"
+        )));
+    }
+    let mut left = limits.unpacked();
     for (number, layer) in parts.layers.iter().enumerate() {
-        hash.update(read_layer(&mut reading, layer, number as u32, layered)?);
+        let of = Of { number: number as u32, layered, unpacked: digests.get(number) };
+        hash.update(read_layer(&mut reading, layer, &of, &mut left)?);
+    }
+    if !layered && reading.entries == 0 {
+        return Err(refuse("no files are in it: an archive of all files is expected".to_owned()));
     }
     let Reading { mut tree, store, left_out, .. } = reading;
     startable(&mut tree, &store, &program).map_err(&refuse)?;
@@ -69,30 +78,74 @@ pub fn read(source: &Source, words: &[String], work: &Path, limits: Limits) -> R
 
 /// An archive of all files, which says nothing of a program.
 fn whole(path: &Path) -> Result<Parts> {
-    let about = fs::metadata(path).map_err(|error| Error::file(path, error))?;
+    let file = open(path).map_err(|error| Error::file(path, error))?;
+    let about = file.metadata().map_err(|error| Error::file(path, error))?;
     let layer = Layer { file: path.to_owned(), at: 0, bytes: about.len(), sha256: None };
     Ok(Parts { config: Config::default(), layers: vec![layer] })
 }
 
-/// Returns the hash of its bytes.
+/// An archive of `docker save` that was packed as a whole, unpacked to `work`; it is read here and
+/// there. `None`: it is not packed.
+fn plain(path: &Path, work: &Path, limits: Limits) -> Result<Option<PathBuf>> {
+    let failed = |error| Error::file(path, error);
+    let mut file = open(path).map_err(failed)?;
+    if !is_packed(&mut file).map_err(failed)? {
+        return Ok(None);
+    }
+    file.rewind().map_err(failed)?;
+    let mut left = limits.unpacked();
+    let mut packed = Counted::new(unpacked(file).map_err(failed)?, &mut left);
+    let place = work.join("archive");
+    let mut plain = File::create_new(&place).map_err(|error| Error::file(&place, error))?;
+    io::copy(&mut packed, &mut plain).map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => Error::file(&place, error),
+        _ => Error::file(path, error),
+    })?;
+    Ok(Some(place))
+}
+
+/// A layer's place among the others, and its digest.
+struct Of<'a> {
+    number: u32,
+    /// Whether there may be others below it.
+    layered: bool,
+    /// Its digest when it is unpacked.
+    unpacked: Option<&'a String>,
+}
+
+/// Returns the hash of its bytes. `left`: what may still be unpacked.
 fn read_layer(
     reading: &mut Reading<'_>,
     layer: &Layer,
-    number: u32,
-    layered: bool,
+    of: &Of<'_>,
+    left: &mut u64,
 ) -> Result<String> {
     let failed = |error| Error::file(&layer.file, error);
-    let mut file = File::open(&layer.file).map_err(failed)?;
+    let refuse = refused(&reading.image);
+    let mut file = open(&layer.file).map_err(failed)?;
     file.seek(SeekFrom::Start(layer.at)).map_err(failed)?;
-    let mut hashed = Hashed::new(file.take(layer.bytes));
-    reading.layer(unpacked(&mut hashed).map_err(failed)?, number, layered)?;
-    let have = hashed.finish().map_err(failed)?;
-    match &layer.sha256 {
-        Some(want) if *want != have => Err(refused(&reading.image)(format!(
+    let mut packed = Hashed::new(file.take(layer.bytes));
+    let number = of.number + 1;
+    let damaged = |error| refuse(format!("layer {number}: {error}"));
+    let unpacked = unpacked(&mut packed).map_err(damaged)?;
+    let mut inner = Hashed::new(Counted::new(unpacked, left));
+    reading.layer(&mut inner, of.number, of.layered)?;
+    // To its end, where checksums stand.
+    let inner = inner.finish().map_err(damaged)?;
+    let have = packed.finish().map_err(failed)?;
+    if let Some(want) = layer.sha256.as_ref().filter(|want| **want != have) {
+        return Err(refuse(format!(
             "layer sha256:{want}: its file has another hash: copy the image again"
-        ))),
-        _ => Ok(have),
+        )));
     }
+    let want = of.unpacked.map(|digest| sha256(digest)).transpose().map_err(&refuse)?;
+    if let Some(want) = want.filter(|want| **want != inner) {
+        return Err(refuse(format!(
+            "layer {number}: unpacked it has another hash than sha256:{want}, which its \
+             configuration says: copy the image again"
+        )));
+    }
+    Ok(have)
 }
 
 /// Whether the program that the image names is in it, and one for this processor.
@@ -173,254 +226,4 @@ impl Root {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    use std::path::PathBuf;
-
-    use proptest::prelude::*;
-    use tar::{Builder, EntryType, Header};
-
-    use super::*;
-
-    /// Name, kind, what it links to or holds.
-    type Made<'a> = (&'a str, EntryType, &'a [u8]);
-
-    const FILE: EntryType = EntryType::Regular;
-
-    fn archive(entries: &[Made<'_>]) -> Vec<u8> {
-        let mut archive = Builder::new(Vec::new());
-        for (name, kind, more) in entries {
-            let mut header = Header::new_gnu();
-            header.set_entry_type(*kind);
-            header.set_mode(0o755);
-            header.set_uid(0);
-            header.set_gid(0);
-            header.set_mtime(1_000_000);
-            let is_file = *kind == FILE;
-            // As it is given: the crate's own ways refuse what is to be refused here.
-            let old = header.as_old_mut();
-            old.name[..name.len()].copy_from_slice(name.as_bytes());
-            if !is_file {
-                old.linkname[..more.len()].copy_from_slice(more);
-            }
-            header.set_size(if is_file { more.len() as u64 } else { 0 });
-            header.set_cksum();
-            let content: &[u8] = if is_file { more } else { &[] };
-            archive.append(&header, content).unwrap();
-        }
-        archive.into_inner().unwrap()
-    }
-
-    struct Rig {
-        folder: tempfile::TempDir,
-    }
-
-    impl Rig {
-        fn new() -> Self {
-            Rig { folder: tempfile::tempdir().unwrap() }
-        }
-
-        fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-            let path = self.folder.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, bytes).unwrap();
-            path
-        }
-
-        fn read(&self, source: &Source, words: &[&str], limits: Limits) -> Result<Root> {
-            let work = tempfile::tempdir_in(self.folder.path()).unwrap().keep();
-            let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
-            read(source, &words, &work, limits)
-        }
-
-        fn tar(&self, entries: &[Made<'_>], words: &[&str]) -> Result<Root, String> {
-            let path = self.file("root.tar", &archive(entries));
-            let read = self.read(&Source::Tar(path), words, Limits::default());
-            read.map_err(|error| error.to_string())
-        }
-
-        /// Puts a blob there; its digest.
-        fn blob(&self, bytes: &[u8]) -> String {
-            let hash = Hashed::new(bytes).finish().unwrap();
-            self.file(&format!("blobs/sha256/{hash}"), bytes);
-            format!("sha256:{hash}")
-        }
-
-        /// An image of these layers.
-        fn oci(&self, layers: &[Vec<u8>], config: &str) -> Source {
-            let layers: Vec<_> = layers
-                .iter()
-                .map(|layer| format!(r#"{{"digest":"{}"}}"#, self.blob(layer)))
-                .collect();
-            let config = self.blob(config.as_bytes());
-            let manifest =
-                format!(r#"{{"config":{{"digest":"{config}"}},"layers":[{}]}}"#, layers.join(","));
-            let manifest = self.blob(manifest.as_bytes());
-            let other = r#"{"digest":"x","platform":{"architecture":"arm64","os":"linux"}}"#;
-            let index = format!(r#"{{"manifests":[{other},{{"digest":"{manifest}"}}]}}"#);
-            self.file("index.json", index.as_bytes());
-            Source::Oci(self.folder.path().to_owned())
-        }
-    }
-
-    const CONFIG: &str = r#"{"architecture":"amd64","os":"linux","config":{"Entrypoint":["/run"],
-        "Cmd":["-a"],"Env":["PATH=/bin","A=b"],"User":"www","WorkingDir":"/srv"}}"#;
-
-    #[test]
-    fn layers_are_read_with_their_configuration_and_laid_out() {
-        let rig = Rig::new();
-        let lower = archive(&[
-            ("run", FILE, b"#!/bin/sh\n"),
-            ("old/file", FILE, b"1"),
-            ("old/kept", EntryType::Link, b"run"),
-            ("usr/lib/", EntryType::Directory, b""),
-            ("lib", EntryType::Symlink, b"usr/lib"),
-            ("dev/null", EntryType::Char, b""),
-        ]);
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Default::default());
-        let upper = archive(&[("old/.wh.file", FILE, b""), ("lib/so", FILE, b"2")]);
-        std::io::Write::write_all(&mut gzip, &upper).unwrap();
-        let source = rig.oci(&[lower, gzip.finish().unwrap()], CONFIG);
-        let mut root = rig.read(&source, &[], Limits::default()).unwrap();
-        let program = root.program().clone();
-        assert_eq!((program.words.join(" "), program.folder), ("/run -a".into(), "/srv".into()));
-        assert_eq!((program.environment.len(), program.user.as_str()), (2, "www"));
-        assert!(!root.has("old/file") && root.has("lib/so") && root.has("usr/lib/so"));
-        assert_eq!(root.left_out(), 1);
-        let again = rig.read(&source, &[], Limits::default()).unwrap();
-        assert_eq!(root.identity(), again.identity());
-        let made = tempfile::tempdir_in(rig.folder.path()).unwrap();
-        root.lay_out(made.path()).unwrap();
-        let about = |path: &str| fs::symlink_metadata(made.path().join(path)).unwrap();
-        assert_eq!(about("run").ino(), about("old/kept").ino());
-        assert_eq!(
-            (about("run").permissions().mode() & 0o7777, about("run").mtime()),
-            (0o755, 1_000_000)
-        );
-        assert_eq!(fs::read(made.path().join("usr/lib/so")).unwrap(), b"2");
-        assert!(about("lib").is_symlink() && !made.path().join("dev/null").exists());
-    }
-
-    #[test]
-    fn what_must_not_be_in_a_root_is_refused_by_its_name() {
-        let rig = Rig::new();
-        for (entry, says) in [
-            (("a/../../etc/x", FILE, &b"1"[..]), "a/../../etc/x: a name with `..`"),
-            (("disk", EntryType::Block, b""), "disk: a device file"),
-            (("etc/dev/mem", EntryType::Char, b""), "etc/dev/mem: a device file"),
-            (("x", EntryType::Link, b"/etc/shadow"), "x: a hard link to /etc/shadow"),
-            (("x", EntryType::Link, b"../y"), "x: linked to ../y: a name with `..`"),
-            (("x", EntryType::Symlink, b""), "x: a link to a name of 0 bytes"),
-            (("x", EntryType::new(b'V'), b""), "x: an entry of kind 'V'"),
-        ] {
-            let error = rig.tar(&[entry], &[]).err().unwrap_or_default();
-            assert!(error.contains("root.tar: ") && error.contains(says), "{error}");
-        }
-        let bomb = Limits { bytes: 10, entries: 3 };
-        let large = rig.file("large", &archive(&[("a", FILE, b"12345"), ("b", FILE, b"678901")]));
-        let error = rig.read(&Source::Tar(large), &[], bomb).err().unwrap().to_string();
-        assert!(error.contains("b: with it the image has more than 10 bytes"), "{error}");
-        let many: Vec<_> = ["a", "b", "c", "d"].map(|name| (name, FILE, &b""[..])).into();
-        let many = rig.file("many", &archive(&many));
-        let error = rig.read(&Source::Tar(many), &[], bomb).err().unwrap().to_string();
-        assert!(error.contains("more than 3 files"), "{error}");
-        let error = rig.read(&Source::Tar(rig.file("no", b"text")), &[], bomb).err().unwrap();
-        assert!(error.to_string().contains("no whole tar archive"), "{error}");
-    }
-
-    #[test]
-    fn an_image_has_the_program_that_it_names_for_this_processor() {
-        let rig = Rig::new();
-        let mut arm = *b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0";
-        let entries = [
-            ("bin/one", FILE, &b"#!/bin/sh\n"[..]),
-            ("arm", FILE, &arm.clone()),
-            ("link", EntryType::Symlink, b"/bin/one"),
-            ("etc/", EntryType::Directory, b""),
-        ];
-        for words in [["one"], ["/link"], ["bin/one"]] {
-            let root = rig.tar(&entries, &words).unwrap();
-            assert_eq!(root.program().words, words);
-        }
-        for (word, says) in [
-            ("two", "its entrypoint two is no program in it (/usr/local/sbin/two"),
-            ("/etc", "its entrypoint /etc is no program"),
-            ("/arm", "for another processor"),
-        ] {
-            let error = rig.tar(&entries, &[word]).err().unwrap_or_default();
-            assert!(error.contains(says), "{error}");
-        }
-        arm[18] = 62;
-        assert!(rig.tar(&[("x", FILE, &arm)], &["/x"]).is_ok());
-        let source = rig.oci(&[archive(&[])], &CONFIG.replace("amd64", "arm64"));
-        let error = rig.read(&source, &[], Limits::default()).err().unwrap().to_string();
-        assert!(error.contains("its architecture is arm64, and a node's is amd64"), "{error}");
-    }
-
-    #[test]
-    fn a_layer_that_was_changed_is_refused() {
-        let rig = Rig::new();
-        let layer = archive(&[("run", FILE, b"#!")]);
-        let source = rig.oci(std::slice::from_ref(&layer), CONFIG);
-        let hash = Hashed::new(&layer[..]).finish().unwrap();
-        let other = archive(&[("run", FILE, b"#?")]);
-        rig.file(&format!("blobs/sha256/{hash}"), &other);
-        let error = rig.read(&source, &[], Limits::default()).err().unwrap().to_string();
-        assert!(error.contains(&format!("sha256:{hash}: its file has another hash")), "{error}");
-        let manifest = r#"{"manifests":[{"digest":"sha256:../../../etc/passwd"}]}"#;
-        rig.file("index.json", manifest.as_bytes());
-        let error = rig.read(&source, &[], Limits::default()).err().unwrap().to_string();
-        assert!(error.contains("sha256 and 64 digits are expected"), "{error}");
-    }
-
-    #[test]
-    fn archives_of_docker_save_are_read_old_and_new() {
-        let rig = Rig::new();
-        let layer = archive(&[("run", FILE, b"#!/bin/sh\n")]);
-        let manifest =
-            r#"[{"Config":"c.json","RepoTags":null,"Layers":["b/layer.tar","a/layer.tar"]}]"#;
-        let entries: [Made<'_>; 4] = [
-            ("a/layer.tar", FILE, &layer),
-            ("b/layer.tar", EntryType::Symlink, b"../a/layer.tar"),
-            ("c.json", FILE, CONFIG.as_bytes()),
-            ("manifest.json", FILE, manifest.as_bytes()),
-        ];
-        let path = rig.file("saved.tar", &archive(&entries));
-        let root = rig.read(&Source::Docker(path), &[], Limits::default()).unwrap();
-        assert_eq!(root.program().words, ["/run", "-a"]);
-        let path = rig.file("saved.tar", &archive(&entries[..3]));
-        let error = rig.read(&Source::Docker(path), &[], Limits::default()).err().unwrap();
-        assert!(error.to_string().contains("manifest.json is not in it"), "{error}");
-    }
-
-    fn kind() -> impl Strategy<Value = EntryType> {
-        let kinds = [b'0', b'1', b'2', b'3', b'5', b'6', b'7', b'L', b'S', b'g', b'x'];
-        prop::sample::select(kinds.map(EntryType::new).to_vec())
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(200))]
-
-        /// The twin of the fuzz target of this name.
-        #[test]
-        fn root_layer(
-            entries in prop::collection::vec(
-                ("(out|up|loop|d|in|/|\\.\\.|\\.wh\\.|\\.wh\\.\\.opq|[a-c]){1,6}", kind(),
-                 "(/|\\.\\./|out|d|[a-c]){0,4}"),
-                0..12,
-            ),
-            spoilt in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
-        ) {
-            let entries: Vec<Made<'_>> = entries
-                .iter()
-                .map(|(name, kind, more)| (name.as_str(), *kind, more.as_bytes()))
-                .collect();
-            let mut bytes = archive(&entries);
-            for (at, byte) in spoilt {
-                let at = at.index(bytes.len());
-                bytes[at] = byte;
-            }
-            crate::made_up::layer(&bytes);
-        }
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Fault;
+use crate::pax::Time;
 
 /// Where a node stands in the tree.
 pub(crate) type Id = usize;
@@ -24,15 +25,15 @@ pub(crate) struct About {
     pub(crate) mode: u32,
     pub(crate) user: u32,
     pub(crate) group: u32,
-    /// Seconds since 1970.
-    pub(crate) modified: u64,
+    pub(crate) modified: Time,
     pub(crate) attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Default for About {
     /// A folder that no entry tells of.
     fn default() -> Self {
-        About { mode: 0o755, user: 0, group: 0, modified: 0, attributes: BTreeMap::new() }
+        let modified = Time::default();
+        About { mode: 0o755, user: 0, group: 0, modified, attributes: BTreeMap::new() }
     }
 }
 
@@ -57,12 +58,19 @@ pub(crate) enum What {
 pub(crate) struct Node {
     pub(crate) what: What,
     pub(crate) about: About,
+    /// Layer that has taken away all that lower ones had in this folder, if one has.
+    /// Whatever came since is of that layer or of a later one.
+    cleared: Option<u32>,
 }
 
 /// A root's files. The first node is the root itself.
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
+    linked_names: u64,
+    /// Names that whiteouts have looked at.
+    #[cfg(test)]
+    looked_at: u64,
 }
 
 /// Parts of a path, without what leads nowhere.
@@ -97,8 +105,14 @@ pub(crate) fn names(path: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
 
 impl Tree {
     pub(crate) fn new() -> Self {
-        let root = Node { what: What::Folder(BTreeMap::new()), about: About::default() };
-        Tree { nodes: vec![root] }
+        let mut tree = Tree {
+            nodes: Vec::new(),
+            linked_names: 0,
+            #[cfg(test)]
+            looked_at: 0,
+        };
+        tree.add(What::Folder(BTreeMap::new()), About::default());
+        tree
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -109,8 +123,13 @@ impl Tree {
         &self.nodes[id]
     }
 
+    /// Names that links on the ways to its files have led through, so far.
+    pub(crate) fn linked_names(&self) -> u64 {
+        self.linked_names
+    }
+
     fn add(&mut self, what: What, about: About) -> Id {
-        self.nodes.push(Node { what, about });
+        self.nodes.push(Node { what, about, cleared: None });
         self.nodes.len() - 1
     }
 
@@ -154,6 +173,7 @@ impl Tree {
                         way.truncate(1);
                     }
                     let way: Vec<Vec<u8>> = parts(target).map(<[u8]>::to_vec).collect();
+                    self.linked_names = self.linked_names.saturating_add(1 + way.len() as u64);
                     rest.extend(way.into_iter().rev());
                 }
                 _ if way.len() > DEPTH => return None,
@@ -239,42 +259,59 @@ impl Tree {
     }
 
     /// A whiteout: what lower layers have of this name is gone; without a name, all that they
-    /// have in this folder.
+    /// have in this folder. A link on the way leads nowhere: what is behind it was not named.
     pub(crate) fn hide(
         &mut self,
         folder: &[u8],
         name: Option<&[u8]>,
         layer: u32,
     ) -> Result<(), Fault> {
-        let names = names(folder)?;
-        let Some(id) = self.walk(&names, true, None) else { return Ok(()) };
-        let Some(there) = self.folder(id) else { return Ok(()) };
-        let hidden: Vec<_> = match name {
-            Some(name) => there.contains_key(name).then(|| name.to_vec()).into_iter().collect(),
-            None => there.keys().cloned().collect(),
-        };
-        for name in hidden {
-            self.purge(id, &name, layer);
+        let mut id = ROOT;
+        for name in names(folder)? {
+            let Some(next) = self.folder(id).and_then(|there| there.get(&name)) else {
+                return Ok(());
+            };
+            id = next.id;
+        }
+        match name {
+            Some(name) => {
+                self.purge(id, name, layer);
+            }
+            None => self.clear(id, layer),
         }
         Ok(())
     }
 
-    /// Takes what is not of this layer away from a name; whether something is left.
-    fn purge(&mut self, folder: Id, name: &[u8], layer: u32) -> bool {
-        let Some(&Name { id, layer: of }) = self.folder(folder).and_then(|names| names.get(name))
-        else {
-            return false;
-        };
-        let within: Vec<_> =
-            self.folder(id).map(|names| names.keys().cloned().collect()).unwrap_or_default();
-        let mut left = of == layer;
-        for name in within {
-            left |= self.purge(id, &name, layer);
+    /// Takes all that is not of this layer away from a folder; once, as nothing of a lower layer
+    /// comes after.
+    fn clear(&mut self, folder: Id, layer: u32) {
+        if self.nodes[folder].cleared == Some(layer) {
+            return;
         }
-        if !left && let Some(names) = self.folder(folder) {
+        let Some(there) = self.folder(folder) else { return };
+        let within: Vec<_> = there.keys().cloned().collect();
+        for name in within {
+            self.purge(folder, &name, layer);
+        }
+        self.nodes[folder].cleared = Some(layer);
+    }
+
+    /// Takes what is not of this layer away from a name.
+    fn purge(&mut self, folder: Id, name: &[u8], layer: u32) {
+        #[cfg(test)]
+        {
+            self.looked_at += 1;
+        }
+        let known = self.folder(folder).and_then(|names| names.get(name)).copied();
+        let Some(Name { id, layer: of }) = known else { return };
+        self.clear(id, layer);
+        let has_some = self.folder(id).is_some_and(|within| !within.is_empty());
+        if of != layer
+            && !has_some
+            && let Some(names) = self.folder(folder)
+        {
             names.remove(name);
         }
-        left
     }
 
     /// The file that a program in this root would find here.
@@ -357,6 +394,38 @@ mod tests {
         tree.put(b"e", folder(), about.clone(), 2).unwrap();
         assert!(has(&mut tree, "e/in"));
         assert_eq!(tree.find(b"e").unwrap().about, about);
+    }
+
+    #[test]
+    fn a_whiteout_names_what_it_hides_and_no_link_leads_it_elsewhere() {
+        let mut tree = Tree::new();
+        tree.put(b"data/keep", What::File(0), About::default(), 0).unwrap();
+        tree.put(b"l", link("data"), About::default(), 0).unwrap();
+        // As an overlay, where a whiteout's folder hides the link of its name.
+        tree.hide(b"l", Some(b"keep"), 1).unwrap();
+        tree.hide(b"l", None, 1).unwrap();
+        assert!(has(&mut tree, "data/keep"));
+        tree.hide(b"", Some(b"l"), 1).unwrap();
+        assert!(has(&mut tree, "data/keep") && !has(&mut tree, "l"));
+    }
+
+    #[test]
+    fn as_many_whiteouts_as_files_look_at_each_file_once() {
+        const MANY: u64 = 2000;
+        let mut tree = Tree::new();
+        let file = |tree: &mut Tree, name: String, layer| {
+            tree.put(name.as_bytes(), What::File(0), About::default(), layer).unwrap();
+        };
+        (0..MANY).for_each(|n| file(&mut tree, format!("d/e/lower{n}"), 0));
+        for n in 0..MANY {
+            file(&mut tree, format!("d/e/{n}"), 1);
+            tree.hide(b"d/e", None, 1).unwrap();
+            tree.hide(b"d", Some(b"e"), 1).unwrap();
+            tree.hide(b"", Some(b"d"), 1).unwrap();
+        }
+        assert!(has(&mut tree, "d/e/7") && !has(&mut tree, "d/e/lower7"));
+        // Each whiteout looks at its own name, and the first at all that was there before.
+        assert!(tree.looked_at <= 4 * MANY + 10, "{}", tree.looked_at);
     }
 
     #[test]
