@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::Lanes;
 use kumiki_places::run::Process;
-use kumiki_places::{Allow, Choice, Client, Lease, Nats, Server, host_name, standard};
+use kumiki_places::{Allow, Choice, Client, Error, Lease, Nats, Server, host_name, standard};
 use kumiki_resource::{Interface, Memory};
 use kumiki_sys::affinity;
 
@@ -239,13 +239,28 @@ fn serve(
     // Also for `kumiki resource ls` on this machine; a second server of one user goes without.
     let _published = interface.publish();
     output::line(format!("serving {}", served.names().join(", ")))?;
+    let mut said = 0;
     loop {
         match told.recv_timeout(LOOK) {
             // To end is what it was asked for.
             Ok(_) => return Ok(Verdict::Fine),
             Err(RecvTimeoutError::Timeout) => {
-                if let Some(error) = served.ended() {
-                    return Err(anyhow!("{error}")).context("a place has ended");
+                let endings = served.endings();
+                let (count, all) = (endings.len(), served.names().len());
+                for (place, error) in endings.into_iter().skip(said) {
+                    // A name that another machine has is that place's matter alone. Whatever else ends a
+                    // place should not be: whoever has started this process starts it anew.
+                    if !matches!(*error, Error::PlaceTaken { .. }) || all == 1 {
+                        return Err(anyhow!("{error}"))
+                            .with_context(|| format!("{place} has ended"));
+                    }
+                    output::talk(format_args!(
+                        "{error}; this one has ended, and the others serve on"
+                    ));
+                }
+                said = count;
+                if count == all {
+                    bail!("all places have ended");
                 }
             }
             Err(RecvTimeoutError::Disconnected) => bail!("nobody hears signals any more"),

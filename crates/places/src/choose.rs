@@ -15,8 +15,8 @@ use crate::client::{Client, Inner, Way};
 use crate::error::{Error, Result};
 use crate::loads::{Choice, ordered};
 use crate::part::Portable;
+use crate::post::{BEAT, BEATS};
 use crate::remote::Remote;
-use crate::serve::{BEAT, BEATS};
 use crate::sockets;
 use crate::wire::{self, Operation};
 

@@ -100,6 +100,14 @@ pub enum Error {
         /// Which.
         place: String,
     },
+    /// The thread of a place has panicked: it answers nobody any more.
+    #[error("place {place} has ended by a panic: {text}; please report it")]
+    Panicked {
+        /// Which.
+        place: String,
+        /// The panic's text.
+        text: String,
+    },
     /// A machine's name that cannot stand in a resource's name.
     #[error("{host:?} cannot be a machine's name here: {why}")]
     Host {

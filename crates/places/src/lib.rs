@@ -67,8 +67,10 @@ mod near;
 mod once;
 mod part;
 mod parts;
+mod post;
 mod relay;
 mod remote;
+mod rivals;
 #[cfg(feature = "run")]
 pub mod run;
 mod scalar;

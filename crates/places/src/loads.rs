@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use kumiki_resource::Pattern;
 use tokio::time::Instant;
 
-use crate::serve::{BEAT, BEATS, Beat};
+use crate::post::{BEAT, BEATS, Beat};
 
 /// A place that was not heard of for so long is passed over.
 const SILENT: std::time::Duration = BEAT.saturating_mul(2);

@@ -4,66 +4,35 @@
 //! places of a machine do not wait for each other. What it receives it has run by the place's
 //! owner, all of a request in one call.
 
-use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use async_nats::connection::State;
-use async_nats::service::endpoint::Endpoint;
-use async_nats::service::{self, ServiceExt};
-use async_nats::{Client, RequestErrorKind};
-use bytes::Bytes;
-use futures_util::StreamExt;
 use kumiki_resource::{Interface, Manager, Name};
 use kumiki_sys::affinity;
 use kumiki_sys::shm::Window;
-use serde::{Deserialize, Serialize};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 use crate::allow::Allow;
-use crate::blocked::{Ended, MOST_BLOCKED, Threads, Waiting, Waits};
-use crate::busy::{Busy, WINDOW};
-use crate::changes::CHANGES;
+use crate::blocked::{Ended, MOST_BLOCKED, Threads};
+use crate::busy::Busy;
 use crate::error::{Error, Result};
 use crate::here::Desk;
 use crate::lease::Lease;
 use crate::nats::Nats;
 use crate::parts::Parts;
+use crate::post::Post;
 use crate::secret;
-use crate::site::{Answered, LOOK, Site, every};
-use crate::wire::{self, Operation, Request, SERVICE, SUBJECT};
+use crate::site::Site;
 
-/// Prefix of a place's name in the subject of its beats.
-pub(crate) const BEATS: &str = "kumiki.beat.";
-/// Between two beats of a place.
-pub(crate) const BEAT: Duration = WINDOW;
-/// For how long a new place waits whether somebody answers to its name already.
-const TAKEN: Duration = Duration::from_secs(2);
 /// For how long a client's lease holds after its last request, if nothing else is said.
 const HOLDS: Duration = Duration::from_secs(60);
-/// For how long a place that ends lets its last answers leave.
-const LAST: Duration = Duration::from_secs(2);
-
-/// A sign of life of a place.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Beat {
-    pub(crate) life: u64,
-    /// For how long it has served, ms: no two machines' clocks are compared.
-    pub(crate) age_ms: u64,
-    /// Number of the last message with changes of names.
-    #[serde(default)]
-    pub(crate) changes: u64,
-    /// Share of the time since the beat before, or nearly, for which it answered requests.
-    #[serde(default)]
-    pub(crate) busy_permille: u16,
-}
-
 /// An interface to be served.
 #[derive(Debug)]
 pub struct Server {
@@ -80,8 +49,11 @@ pub struct Server {
 /// Places that answer; they do until the value is dropped.
 pub struct Served {
     places: Vec<Serving>,
-    ended: watch::Receiver<Option<Arc<Error>>>,
+    ended: watch::Receiver<Endings>,
 }
+
+/// Places that have ended by themselves, and why.
+type Endings = Vec<(String, Arc<Error>)>;
 
 struct Serving {
     name: String,
@@ -168,7 +140,7 @@ impl Server {
         check_host(&self.host)?;
         // Told now, not to each client.
         interface.kind::<Lease>()?;
-        let (tell_end, ended) = watch::channel(None);
+        let (tell_end, ended) = watch::channel(Endings::new());
         let mut served = Served { places: Vec::new(), ended };
         for place in interface.places() {
             let core = interface.place_name(place)?;
@@ -188,6 +160,7 @@ impl Server {
                 heard: Mutex::new(None),
                 told: AtomicU64::new(0),
                 busy: Busy::new(Instant::now()),
+                since: Instant::now(),
             };
             let serving = start(site, runtime, blocked, &self, tell_end.clone())?;
             served.places.push(serving);
@@ -204,6 +177,14 @@ impl Served {
 
     /// Why a place has ended by itself, if one has: another process took its name, say.
     pub fn ended(&self) -> Option<Arc<Error>> {
+        self.ended.borrow().first().map(|(_, error)| Arc::clone(error))
+    }
+
+    /// The places that have ended by themselves, in this order, and why each has. The others serve on.
+    ///
+    /// [`Error::PlaceTaken`] is that of one place; whatever else it is, such as [`Error::Panicked`], is nothing that
+    /// should be, and a process of places alone does well to end with it.
+    pub fn endings(&self) -> Vec<(String, Arc<Error>)> {
         self.ended.borrow().clone()
     }
 }
@@ -254,7 +235,7 @@ fn start(
     runtime: Runtime,
     blocked: UnboundedReceiver<Ended>,
     server: &Server,
-    tell_end: watch::Sender<Option<Arc<Error>>>,
+    tell_end: watch::Sender<Endings>,
 ) -> Result<Serving> {
     let io = |what| move |source| Error::Io { what, source };
     let (nats, host, name) = (server.nats.clone(), server.host.clone(), site.name.clone());
@@ -263,7 +244,11 @@ fn start(
     // Not tokio's: who serves may be within a runtime, where that must not be waited for.
     let (tell, told) = channel();
     let number = site.place.0;
-    let work = move || {
+    let own = name.clone();
+    let ended = move |error: Error| {
+        tell_end.send_modify(|ended| ended.push((own.clone(), Arc::new(error))));
+    };
+    let serve = move |runtime: &Runtime, tell: Sender<Result<()>>| {
         runtime.block_on(async move {
             let opened = async {
                 let manager = manages.then(|| manager(&site)).transpose()?;
@@ -277,19 +262,25 @@ fn start(
             };
             let (begun, manager) = match opened.await {
                 Ok(opened) => opened,
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => {
+                    let _ = tell.send(Err(error));
+                    return Ok(());
+                }
             };
             if tell.send(Ok(())).is_err() {
-                return;
+                return Ok(());
             }
-            let served = match begun {
+            match begun {
                 Begun::Post(post) => post.serve(manager, stopped).await,
                 Begun::Desk(desk) => desk.serve(manager, stopped).await,
-            };
-            if let Err(error) = served {
-                tell_end.send_replace(Some(Arc::new(error)));
             }
-        });
+        })
+    };
+    let place = name.clone();
+    let work = move || {
+        if let Err(error) = guarded(place, || serve(&runtime, tell)) {
+            ended(error);
+        }
         // What blocks goes on, and nobody hears what it gives.
         runtime.shutdown_background();
     };
@@ -299,7 +290,7 @@ fn start(
     let thread = thread.map_err(io(format!("starting the thread of place {name}")))?;
     let serving = Serving { name, stop: Some(stop), thread: Some(thread) };
     let outcome = told.recv().unwrap_or_else(|_| {
-        Err(Error::Nats { what: "starting a place", why: "its thread has ended".to_owned() })
+        Err(Error::Panicked { place: serving.name.clone(), text: "as it was started".to_owned() })
     });
     outcome.map(|()| serving)
 }
@@ -317,186 +308,17 @@ fn manager(site: &Site) -> Result<Manager> {
     Ok(site.interface.manage(site.place)?)
 }
 
-/// A place at its subject.
-struct Post {
-    site: Site,
-    client: Client,
-    requests: Endpoint,
-    blocked: UnboundedReceiver<Ended>,
-    waiting: Waiting<service::Request>,
-    beats: async_nats::Subscriber,
-    service: async_nats::service::Service,
-    since: Instant,
+/// Serves a place. One whose thread is gone answers nobody: a panic of it is told, as its end is.
+fn guarded(place: String, serve: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(serve))
+        .unwrap_or_else(|panic| Err(Error::Panicked { place, text: panicked(&*panic) }))
 }
 
-impl Post {
-    async fn open(
-        site: Site,
-        blocked: UnboundedReceiver<Ended>,
-        nats: &Nats,
-        host: &str,
-    ) -> Result<Post> {
-        let failed =
-            |what| move |why: async_nats::Error| Error::Nats { what, why: why.to_string() };
-        let (client, _) = nats.connect(&site.name).await?;
-        let subject = format!("{SUBJECT}{}", site.name);
-        if is_answered(&client, &subject).await? {
-            return Err(Error::PlaceTaken { place: site.name });
-        }
-        let metadata = HashMap::from([
-            ("place".to_owned(), site.name.clone()),
-            ("host".to_owned(), host.to_owned()),
-            ("life".to_owned(), site.life.to_string()),
-        ]);
-        let service = client
-            .service_builder()
-            .description(format!("place {}", site.name))
-            .metadata(metadata)
-            .start(SERVICE, env!("CARGO_PKG_VERSION"))
-            .await
-            .map_err(failed("announcing a place"))?;
-        // A group of its own: of two places of one name both are to hear, and one to end.
-        let requests = service
-            .endpoint_builder()
-            .name("place")
-            .queue_group(format!("life-{}", site.life))
-            .add(subject)
-            .await
-            .map_err(failed("opening a place"))?;
-        let beats = client.subscribe(format!("{BEATS}{}", site.name)).await;
-        let beats = beats.map_err(|error| failed("hearing a place's beats")(error.into()))?;
-        let (waiting, since) = (Waiting::default(), Instant::now());
-        let mut post = Post { site, client, requests, blocked, waiting, beats, service, since };
-        // Once the server gives a beat back it knows what was subscribed to before: whoever calls
-        // as soon as this returns is heard. A flush only says that the lines have left.
-        post.beat().await;
-        let opened = post.client.flush().await;
-        opened.map_err(|error| failed("opening a place")(error.into()))?;
-        let _ = tokio::time::timeout(LAST, post.beats.next()).await;
-        Ok(post)
-    }
-
-    /// Says that it is there.
-    async fn beat(&mut self) {
-        let age_ms = self.since.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-        let busy_permille = self.site.busy.permille(Instant::now());
-        let (life, changes) = (self.site.life, self.site.told());
-        let beat = Beat { life, age_ms, changes, busy_permille };
-        if let Ok(bytes) = serde_json::to_vec(&beat) {
-            let subject = format!("{BEATS}{}", self.site.name);
-            let _ = self.client.publish(subject, bytes.into()).await;
-        }
-    }
-
-    /// Serves until it is stopped.
-    async fn serve(
-        mut self,
-        manager: Option<Manager>,
-        mut stopped: oneshot::Receiver<()>,
-    ) -> Result<()> {
-        let mut beat = every(BEAT);
-        let mut leases = every(self.site.lease_check());
-        let mut look = every(LOOK);
-        loop {
-            tokio::select! {
-                // Requests that never rest are to hold up none of the others.
-                biased;
-                _ = &mut stopped => break,
-                Some(other) = self.beats.next() => self.compare(&other.payload)?,
-                _ = beat.tick() => self.beat().await,
-                _ = look.tick(), if manager.is_some() || self.site.is_watched() => {
-                    self.tell().await;
-                }
-                _ = leases.tick() => self.site.end_leases()?,
-                Some(ended) = self.blocked.recv() => {
-                    let of = ended.of;
-                    self.site.ended(ended)?;
-                    for Waits { to, .. } in self.waiting.take(of) {
-                        self.answer(to, true).await;
-                    }
-                }
-                Some(request) = self.requests.next() => {
-                    self.answer(request, false).await;
-                }
-                else => break,
-            }
-            if let Some(manager) = &manager {
-                manager.serve();
-            }
-        }
-        for Waits { payload, to, .. } in self.waiting.take_all() {
-            let _ = to.respond(Ok(self.site.give_up(&payload))).await;
-        }
-        let Post { site, client, requests, service, .. } = self;
-        let _ = service.stop().await;
-        drop(requests);
-        // That is told by a task of its own.
-        tokio::task::yield_now().await;
-        let end = async {
-            // What was answered leaves. Then a question whose answer comes behind: whoever asks
-            // from here on is told by the server that nobody is here.
-            let _ = client.flush().await;
-            let _ = is_answered(&client, &format!("{SUBJECT}{}", site.name)).await;
-        };
-        // A server that is not there keeps nobody.
-        let _ = tokio::time::timeout(LAST, end).await;
-        Ok(())
-    }
-
-    /// Answers a request, or keeps it until what it waits for has ended.
-    async fn answer(&mut self, request: service::Request, has_waited: bool) {
-        let limit = self.client.max_payload();
-        let answered = self.site.answer(&request.message.payload, limit, has_waited);
-        match answered {
-            // Who does not hear it asks again.
-            Answered::Reply(reply) => _ = request.respond(Ok(reply)).await,
-            Answered::Waits { of, first } => {
-                let payload = request.message.payload.clone();
-                self.waiting.add(of, Waits { payload, to: request, first });
-            }
-        }
-    }
-
-    /// Tells those who watch what has changed.
-    async fn tell(&self) {
-        let subject = format!("{CHANGES}{}", self.site.name);
-        while let Some(changes) = self.site.changes(self.client.max_payload()) {
-            // Without a connection it would wait for one, and with it whoever asks this place. What is
-            // not told is missed by its number.
-            if self.client.connection_state() == State::Connected {
-                let _ = self.client.publish(subject.clone(), changes).await;
-            }
-        }
-    }
-
-    /// Hears a beat of this name: of two places the younger one ends.
-    fn compare(&self, beat: &[u8]) -> Result<()> {
-        // Anybody may send anything.
-        let Ok(Beat { life, age_ms, .. }) = serde_json::from_slice(beat) else { return Ok(()) };
-        let age = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if life != self.site.life && (age_ms, life) > (age, self.site.life) {
-            return Err(Error::PlaceTaken { place: self.site.name.clone() });
-        }
-        Ok(())
-    }
-}
-
-/// Whether somebody answers at a subject.
-async fn is_answered(client: &Client, subject: &str) -> Result<bool> {
-    let operations = vec![(0, Operation::Offers)];
-    let request = Request { life: 0, lease: 0, key: 0, first: 0, operations };
-    let bytes = wire::message(&request).unwrap_or_else(|_| Bytes::new());
-    let asked = async_nats::Request::new().payload(bytes).timeout(Some(TAKEN));
-    match client.send_request(subject.to_owned(), asked).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == RequestErrorKind::NoResponders => Ok(false),
-        // Somebody is there and does not answer.
-        Err(error) if error.kind() == RequestErrorKind::TimedOut => Ok(true),
-        Err(error) => Err(Error::Nats {
-            what: "asking whether a place's name is free",
-            why: error.to_string(),
-        }),
-    }
+/// The text of a panic.
+pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a text").to_owned()
 }
 
 /// For who has no name of its own to give.
@@ -518,6 +340,16 @@ mod tests {
         for bad in ["", "a..b", ".a", "a b", "a*", "a>", "a/b", &"a".repeat(201)] {
             assert!(check_host(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_panic_of_a_place_s_thread_is_its_end_and_is_told() {
+        let own = || "h.core0".to_owned();
+        let error = guarded(own(), || panic!("at {}", 7)).unwrap_err();
+        assert!(matches!(&error, Error::Panicked { text, .. } if text == "at 7"), "{error}");
+        let taken = guarded(own(), || Err(Error::PlaceTaken { place: own() })).unwrap_err();
+        assert!(matches!(taken, Error::PlaceTaken { .. }), "{taken}");
+        guarded(own(), || Ok(())).unwrap();
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub(crate) struct Site {
     pub(crate) told: AtomicU64,
     /// Time that it answers requests.
     pub(crate) busy: Busy,
+    pub(crate) since: Instant,
 }
 
 /// Reply to a message, or the operation that it waits for.
@@ -80,6 +81,11 @@ impl Site {
     /// Whether anybody watches.
     pub(crate) fn is_watched(&self) -> bool {
         self.heard().is_some()
+    }
+
+    /// For how long it has served, ms: no two machines' clocks are compared.
+    pub(crate) fn age_ms(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Number of the last message with changes.
@@ -323,6 +329,7 @@ impl Site {
                 self.lists()?;
                 answer(&self.watch()?)
             }
+            Operation::Age => answer(&self.age_ms()),
             Operation::Load => answer(&self.busy.permille(Instant::now())),
             Operation::List { pattern } => {
                 self.lists()?;

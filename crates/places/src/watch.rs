@@ -22,7 +22,7 @@ use crate::changes::{CHANGES, Changes, Watching};
 use crate::client::{Client, Way};
 use crate::error::{Error, Result};
 use crate::near::{self, Sign};
-use crate::serve::{BEAT, BEATS, Beat};
+use crate::post::{BEAT, BEATS, Beat};
 use crate::wire::{self, Operation, Why};
 
 /// A beat that is so late makes a watcher ask.

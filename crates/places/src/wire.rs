@@ -118,6 +118,8 @@ pub enum Operation {
     Watch,
     /// Asks for the share of its time for which the place answered requests lately, in thousandths.
     Load,
+    /// Asks for how long the place has served in this life, ms.
+    Age,
 }
 
 impl Operation {

@@ -97,8 +97,13 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn to(server: &NatsServer) -> Line {
+        Line::to_port(server.port())
+    }
+
+    /// To any port of this machine.
+    pub(crate) fn to_port(target: u16) -> Line {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, target) = (listener.local_addr().unwrap().port(), server.port());
+        let port = listener.local_addr().unwrap().port();
         let line = Line {
             port,
             ends: Arc::default(),

@@ -83,30 +83,6 @@ fn a_second_place_of_one_name_is_refused() {
 }
 
 #[test]
-fn of_two_places_that_find_each_other_later_the_younger_one_ends() {
-    let (here, there) = (NatsServer::start(), NatsServer::start());
-    let (_elder_interface, elder, _) = machine(&here.url(), "m");
-    let (_interface, younger, place) = machine(&there.url(), "m");
-    std::thread::sleep(Duration::from_millis(20));
-    // As a line between two servers that was broken would let it through.
-    block_on(async {
-        let nats = async_nats::connect(there.url()).await.unwrap();
-        let beat = format!("{{\"life\":1,\"age_ms\":{}}}", u64::MAX);
-        let end = Instant::now() + PATIENCE;
-        for noise in ["", "{", "[1,2]", "{\"life\":-1}"] {
-            nats.publish(format!("kumiki.beat.{place}"), noise.into()).await.unwrap();
-        }
-        while younger.ended().is_none() && Instant::now() < end {
-            nats.publish(format!("kumiki.beat.{place}"), beat.clone().into()).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    });
-    let error = younger.ended().expect("it heard of the other one");
-    assert!(matches!(&*error, Error::PlaceTaken { .. }), "{error}");
-    assert!(elder.ended().is_none());
-}
-
-#[test]
 fn a_line_that_is_down_is_waited_for_and_then_said() {
     let nats = NatsServer::start();
     let (_interface, _served, place) = machine(&nats.url(), "m");

@@ -7,6 +7,7 @@ mod calls;
 mod faults;
 mod here;
 mod lines;
+mod names;
 #[path = "../nats/mod.rs"]
 mod nats;
 mod once;

@@ -1,0 +1,116 @@
+//! Who has a place's name: two places of one name, beats of strangers, and who hears all and answers nothing.
+
+use std::time::{Duration, Instant};
+
+use async_nats::Client as Stranger;
+use futures_util::StreamExt;
+use kumiki_places::standard::{Add, Counter};
+use kumiki_places::wire::{self, Reply};
+use kumiki_places::{Error, Served};
+
+use crate::nats::{Line, NatsServer};
+use crate::scene::{PATIENCE, block_on, client, interface, machine, server};
+
+/// What a place of this name sends in its beats, from somebody else.
+async fn forge(nats: &Stranger, place: &str, life: u64, age_ms: u64) {
+    let beat = format!("{{\"life\":{life},\"age_ms\":{age_ms}}}");
+    nats.publish(format!("kumiki.beat.{place}"), beat.into()).await.unwrap();
+}
+
+#[test]
+fn a_second_place_of_one_name_is_refused() {
+    let nats = NatsServer::start();
+    let (_interface, served, place) = machine(&nats.url(), "m");
+    let error = server(&nats.url(), "m").serve(&interface(1)).unwrap_err();
+    assert!(matches!(&error, Error::PlaceTaken { place: its } if *its == place), "{error}");
+    drop(served);
+    let _free = machine(&nats.url(), "m");
+}
+
+/// Whoever may publish to its beats says what he likes: a place that nobody rivals serves on.
+#[test]
+fn a_forged_beat_ends_no_place_whatever_it_says() {
+    let nats = NatsServer::start();
+    let (_interface, served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let stranger = async_nats::connect(nats.url()).await.unwrap();
+        // The place asks who has its name, and not once for each beat.
+        let mut questions = stranger.subscribe(format!("kumiki.place.{place}")).await.unwrap();
+        for noise in ["", "{", "[1,2]", "{\"life\":-1}"] {
+            stranger.publish(format!("kumiki.beat.{place}"), noise.into()).await.unwrap();
+        }
+        for life in 1..=1000 {
+            forge(&stranger, &place, life, u64::MAX).await;
+        }
+        let asked = tokio::time::timeout(PATIENCE, questions.next()).await.unwrap().unwrap();
+        // What answers, and is no place, or none that is older, is none.
+        let inbox = asked.reply.unwrap();
+        let younger =
+            Reply { life: 5, answers: vec![Ok(rmp_serde::to_vec(&0_u64).unwrap().into())] };
+        let younger = [&[wire::VERSION][..], &rmp_serde::to_vec(&younger).unwrap()].concat();
+        for answer in [vec![], b"PONG".to_vec(), younger] {
+            stranger.publish(inbox.clone(), answer.into()).await.unwrap();
+        }
+        // Longer than it waits for answers.
+        let end = Instant::now() + Duration::from_millis(2500);
+        let mut value = 0;
+        while Instant::now() < end {
+            value += 1;
+            assert_eq!(client.call::<Add>(&counter, 1).await.unwrap(), value);
+            forge(&stranger, &place, value.unsigned_abs(), u64::MAX).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(served.endings().is_empty(), "{:?}", served.endings());
+    });
+}
+
+/// Two servers, a leaf node and its hub, with a line between them that is down at first.
+fn parted(folder: &std::path::Path) -> (NatsServer, NatsServer, Line) {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let start = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        NatsServer::start_with(&["-c", path.to_str().unwrap()])
+    };
+    let hub = start("hub", format!("leafnodes {{ listen: \"{free}\" }}\n"));
+    let line = Line::to_port(free.port());
+    line.down();
+    let url = line.url().replace("nats://", "nats-leaf://");
+    let text = format!("leafnodes {{ reconnect: 1, remotes: [{{ url: \"{url}\" }}] }}\n");
+    let leaf = start("leaf", text);
+    (hub, leaf, line)
+}
+
+#[test]
+fn of_two_places_that_find_each_other_later_the_younger_one_ends_and_no_other_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, leaf, line) = parted(folder.path());
+    let (_elder_interface, elder, place) = machine(&hub.url(), "m");
+    std::thread::sleep(Duration::from_millis(50));
+    let interface = interface(2);
+    let younger = server(&leaf.url(), "m").serve(&interface).unwrap();
+    let others: Vec<String> = younger.names().into_iter().map(str::to_owned).collect();
+    line.up();
+    let end = Instant::now() + PATIENCE;
+    while younger.endings().is_empty() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ended = |served: &Served| -> Vec<String> {
+        served.endings().into_iter().map(|(place, _)| place).collect()
+    };
+    assert_eq!(ended(&younger), [place.as_str()]);
+    let error = younger.ended().unwrap();
+    assert!(matches!(&*error, Error::PlaceTaken { place: its } if *its == place), "{error}");
+    block_on(async {
+        // Those that nobody rivals answer, at both sides of the line.
+        for url in [hub.url(), leaf.url()] {
+            let client = client(&url).await;
+            for other in &others {
+                client.create::<Counter>(other, None, 0).await.unwrap();
+            }
+        }
+    });
+    assert_eq!((ended(&elder), ended(&younger).len()), (vec![], 1));
+}
