@@ -2,10 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -35,42 +34,26 @@ pub(crate) fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>> {
     Ok(listeners)
 }
 
-/// Connections of all workers.
-#[derive(Debug)]
-pub(crate) struct Limit {
-    count: AtomicUsize,
-    most: usize,
-}
+/// Connections that there may be if not said otherwise.
+const CONNECTIONS: u32 = 10_000;
+/// Descriptors that others of the process need.
+const OTHERS: u64 = 64;
 
-impl Limit {
-    /// Makes room for `most`, or for fewer if there cannot be so many descriptors: each connection
-    /// may have two.
-    pub(crate) fn new(most: usize) -> Self {
-        // What others of the process need.
-        const OTHERS: u64 = 64;
-        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-        let files = getrlimit(Resource::Nofile).current.or(current).unwrap_or(u64::MAX);
-        let by_files = usize::try_from(files.saturating_sub(OTHERS) / 2).unwrap_or(usize::MAX);
-        if by_files < most {
-            say(format_args!(
-                "{} connections at most, not {most}: the limit of open files (ulimit -n) is \
-                 {files}",
-                by_files.max(1)
-            ));
-        }
-        Limit { count: AtomicUsize::new(0), most: most.min(by_files).max(1) }
+/// How many connections there may be: as many as were asked for, or fewer if there cannot be so
+/// many descriptors, of which each may have two. That is said to who has asked.
+pub(crate) fn most_connections(asked: Option<u32>) -> usize {
+    let most = usize::try_from(asked.unwrap_or(CONNECTIONS)).unwrap_or(usize::MAX);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let files = getrlimit(Resource::Nofile).current.or(current).unwrap_or(u64::MAX);
+    let by_files = usize::try_from(files.saturating_sub(OTHERS) / 2).unwrap_or(usize::MAX).max(1);
+    if by_files < most && asked.is_some() {
+        say(format_args!(
+            "{by_files} connections at most, not {most}: the limit of open files (ulimit -n) is \
+             {files}",
+        ));
     }
-
-    /// Counts one more, if there may be.
-    pub(crate) fn take(&self) -> bool {
-        let more = |count| (count < self.most).then_some(count + 1);
-        self.count.fetch_update(Relaxed, Relaxed, more).is_ok()
-    }
-
-    pub(crate) fn give_back(&self) {
-        self.count.fetch_sub(1, Relaxed);
-    }
+    most.min(by_files)
 }
 
 /// Outcome of asking for a connection.
@@ -83,6 +66,12 @@ pub(crate) enum Accepted {
     Lost,
     /// No descriptor or no memory for it.
     Exhausted,
+}
+
+/// Whether a connection waits there, for which another one would be closed.
+pub(crate) fn one_waits(listener: &TcpListener) -> bool {
+    let (mut look, now) = ([PollFd::new(listener, PollFlags::IN)], Timespec::default());
+    poll(&mut look, Some(&now)).is_ok_and(|count| count > 0)
 }
 
 /// Takes a connection that waits.
@@ -103,14 +92,6 @@ fn address(peer: SocketAddrAny) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_limit_counts() {
-        let limit = Limit { count: AtomicUsize::new(0), most: 2 };
-        assert!(limit.take() && limit.take() && !limit.take());
-        limit.give_back();
-        assert!(limit.take() && !limit.take());
-    }
 
     #[test]
     fn an_address_that_is_taken_is_named() {

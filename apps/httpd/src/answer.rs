@@ -28,6 +28,8 @@ pub(crate) struct Answer {
     data: Vec<u8>,
     data_sent: usize,
     file: Option<Arc<OwnedFd>>,
+    /// Device of the file or folder.
+    pub(crate) device: u64,
     /// Where the file's next bytes are, and how many are to come beside `data`.
     offset: u64,
     left: u64,
@@ -101,6 +103,7 @@ impl Answer {
             Ok(opened) => opened,
             Err(error) => return Body::of_error(error.errno),
         };
+        self.device = attributes.dev();
         let Some(file) = file.map(Arc::new) else { return Body::Short(Status::INTERNAL) };
         match (attributes.file_type(), candidate.kind) {
             (FileType::RegularFile, Kind::File | Kind::Index) => {

@@ -30,9 +30,9 @@ pub struct Args {
     /// Write a line a request to this file, in the combined format; `-` is the standard output
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Connections at the same time, of all threads
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub connections: u32,
+    /// Connections at the same time, of all threads; if not given 10,000, or as many as there may be open files for
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub connections: Option<u32>,
     /// Seconds for a request's head to come in, from its first byte on
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub head_time: u64,
@@ -42,6 +42,9 @@ pub struct Args {
     /// Seconds for a client to take 64 KiB of an answer, or what is left of it
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub send_time: u64,
+    /// Seconds for a disk to give what a client waits for; then the answer is 503, or ends
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub disk_time: u64,
     /// Seconds for requests under way when the server is told to end
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub grace: u64,

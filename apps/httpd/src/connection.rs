@@ -38,6 +38,10 @@ const CHUNK: usize = 64 * 1024;
 const TURN: usize = 32;
 /// Bytes that a client is to take within the time for sending.
 const PROGRESS: usize = 64 * 1024;
+/// How long a client that sends no more waits for a disk: mostly it has gone.
+const LEFT: Duration = Duration::from_secs(5);
+/// How long the first request of a connection may be on its way before that is closed for another.
+const NEW: Duration = Duration::from_secs(1);
 /// How long a client has to close a connection that we have closed, and how much it may send.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 256 * 1024;
@@ -89,6 +93,8 @@ pub(crate) struct Connection {
     since: Instant,
     progress: usize,
     is_first: bool,
+    /// Since when the client sends no more, as far as that was seen.
+    left: Option<Instant>,
     pub(crate) under_way: Option<Key>,
     /// Events that the epoll waits for.
     pub(crate) waits: EventFlags,
@@ -113,6 +119,7 @@ impl Connection {
             since: now,
             progress: 0,
             is_first: true,
+            left: None,
             under_way: None,
             waits: EventFlags::IN,
         }
@@ -181,16 +188,15 @@ impl Connection {
                 return None;
             };
             let open = self.answer.request(head, candidate.path, &around.root.folder, CHUNK);
-            match around.files.open(self.number, open) {
+            let at = self.answer.candidate;
+            let path = || around.site.candidate(head, at).map(|candidate| candidate.path);
+            match around.files.open(self.number, open, &around.root.folder, path) {
                 Ok(done) => {
                     if let Some(next) = self.opened(head, done, around) {
                         return next;
                     }
                 }
-                Err(work) => {
-                    self.phase = Phase::Waiting;
-                    return Some(Next::Work(work));
-                }
+                Err(work) => return Some(self.wait(work, around.now)),
             }
         }
     }
@@ -228,7 +234,7 @@ impl Connection {
     ) -> Option<Next> {
         let mut room = Vec::with_capacity(CHUNK);
         loop {
-            match around.files.entries(self.number, &folder, room) {
+            match around.files.entries(self.number, &folder, self.answer.device, room) {
                 Ok(Done::Entries(part)) => match self.answer.listed(part) {
                     Ok(true) => room = Vec::with_capacity(CHUNK),
                     Ok(false) => {
@@ -244,12 +250,16 @@ impl Connection {
                 },
                 Ok(_) => return Some(Next::Close),
                 Err(work) => {
-                    self.phase = Phase::Waiting;
                     self.answer.folder = Some(folder);
-                    return Some(Next::Work(work));
+                    return Some(self.wait(work, around.now));
                 }
             }
         }
+    }
+
+    fn wait(&mut self, work: Box<Work>, now: Instant) -> Next {
+        (self.phase, self.since) = (Phase::Waiting, now);
+        Next::Work(work)
     }
 
     /// Goes on after a call that was under way.
@@ -321,17 +331,14 @@ impl Connection {
                     Moved::Lost => self.lose(around),
                 };
             };
-            return match around.files.read(self.number, &file, offset, room) {
+            return match around.files.read(self.number, &file, self.answer.device, offset, room) {
                 Ok(Done::Read(part)) => match self.answer.take_part(part) {
                     true => None,
                     // Shorter than it was: what was promised cannot be sent.
                     false => self.lose(around),
                 },
                 Ok(_) => self.lose(around),
-                Err(work) => {
-                    self.phase = Phase::Waiting;
-                    Some(Next::Work(work))
-                }
+                Err(work) => Some(self.wait(work, around.now)),
             };
         }
         match self.transport.send(head, body) {
@@ -417,14 +424,39 @@ impl Connection {
             Phase::Head => args.head_time,
             Phase::Sending => args.send_time,
             Phase::Lingering => LINGER.as_secs(),
-            // A disk takes as long as it takes.
-            Phase::Waiting => return false,
+            Phase::Waiting => args.disk_time,
         };
+        let left = self.left.filter(|_| self.phase == Phase::Waiting);
+        if left.is_some_and(|since| now.saturating_duration_since(since) >= LEFT) {
+            return true;
+        }
         now.saturating_duration_since(self.since) >= Duration::from_secs(seconds)
     }
 
-    /// Ends a head that has not come in time: by an answer, if something has come.
+    /// The client sends no more, and mostly has gone.
+    pub(crate) fn leaves(&mut self, now: Instant) {
+        self.left.get_or_insert(now);
+    }
+
+    /// Events to be told of while a call is under way: not of what is not read, and once that the
+    /// client sends no more.
+    pub(crate) fn waits_for_work(&self) -> EventFlags {
+        if self.left.is_some() { EventFlags::empty() } else { EventFlags::RDHUP }
+    }
+
+    /// Ends what has not come in time: by an answer, if a request has begun and no answer.
     pub(crate) fn expire(&mut self, around: &mut Surroundings<'_>) -> Next {
+        if self.phase == Phase::Waiting {
+            if self.is_amid_answer() {
+                self.write_log(around);
+                return Next::Close;
+            }
+            let is_head =
+                matches!(parse(&self.input), Parsed::Head(head) if head.method == Method::Head);
+            self.keeps_alive = false;
+            self.answer_shortly(Status::UNAVAILABLE, is_head, around);
+            return self.go(around);
+        }
         if self.phase != Phase::Head || self.input.is_empty() {
             return Next::Close;
         }
@@ -455,6 +487,13 @@ impl Connection {
     /// Between two requests, or before the first.
     pub(crate) fn is_idle(&self) -> bool {
         self.phase == Phase::Head && self.input.is_empty()
+    }
+
+    /// Whether it may be closed for another one: between requests, or before the first if that is
+    /// not on its way.
+    pub(crate) fn may_make_room(&self, now: Instant) -> bool {
+        let is_new = || now.saturating_duration_since(self.since) < NEW;
+        self.is_idle() && !(self.is_first && is_new())
     }
 
     /// Since when.

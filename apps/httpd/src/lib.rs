@@ -20,7 +20,9 @@ pub mod args;
 mod conditions;
 mod connection;
 mod date;
+mod devices;
 mod encoding;
+mod failure;
 mod listing;
 mod log;
 #[cfg(test)]

@@ -1,20 +1,19 @@
 //! The access log: lines of the combined format, written by a thread of their own, since a
 //! write to a file may sleep.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::date;
+use crate::failure::Failure;
 use crate::say::say;
 
 /// Parts that may wait for the disk; what comes then is left out and counted, as a server that
@@ -22,23 +21,76 @@ use crate::say::say;
 const WAITING: usize = 256;
 /// Bytes of a worker's lines before they are handed over.
 const PART: usize = 32 * 1024;
+/// How long the end waits for what is to be written.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-enum Message {
-    Lines(Vec<u8>),
-    Reopen,
-}
-
-/// A log, and the thread that writes it.
+/// A log, which a thread writes.
 #[derive(Debug)]
 pub(crate) struct Log {
-    sender: SyncSender<Message>,
-    left_out: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+    queue: Arc<Queue>,
 }
 
-impl std::fmt::Debug for Message {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Message")
+/// Work of the thread that is due.
+#[derive(Debug, Default)]
+struct State {
+    parts: VecDeque<Vec<u8>>,
+    /// Lines that there was no room for, since that was said.
+    left_out: u64,
+    reopens: bool,
+    ends: bool,
+    is_over: bool,
+}
+
+/// State that is waited for: all under one lock, so that nothing told is lost.
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The thread's next step.
+#[derive(Debug)]
+enum Step {
+    Write { lines: Vec<u8>, left_out: u64 },
+    Reopen,
+    End,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changed.notify_all();
+    }
+
+    /// Waits for what is to be done. A file that was renamed is left before lines that wait are
+    /// written.
+    fn next(&self) -> Step {
+        let mut state = self.state();
+        loop {
+            if std::mem::take(&mut state.reopens) {
+                return Step::Reopen;
+            }
+            if let Some(lines) = state.parts.pop_front() {
+                return Step::Write { lines, left_out: std::mem::take(&mut state.left_out) };
+            }
+            if state.ends {
+                return Step::End;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The thread is gone, however it has ended.
+struct Over<'a>(&'a Queue);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.change(|state| state.is_over = true);
     }
 }
 
@@ -47,42 +99,47 @@ impl Log {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = open(path)?;
-        let (sender, receiver) = sync_channel(WAITING);
-        let left_out = Arc::new(AtomicU64::new(0));
-        let (theirs, path) = (Arc::clone(&left_out), path.to_owned());
-        let write = move || write(receiver, file, &path, &theirs);
-        let thread = std::thread::Builder::new().name("log".to_owned()).spawn(write);
-        let thread = Some(thread.context("starting the thread that writes the log")?);
-        Ok(Log { sender, left_out, thread })
+    pub(crate) fn open(path: &Path, failure: &Arc<Failure>) -> Result<Self> {
+        let output = open(path)?;
+        let (queue, path, failure) = (Arc::new(Queue::default()), path.to_owned(), failure.clone());
+        let theirs = Arc::clone(&queue);
+        let work = move || {
+            let _over = Over(&theirs);
+            failure.watch("the log", || {
+                write(&theirs, output, &path);
+                Ok(())
+            });
+        };
+        let thread = std::thread::Builder::new().name("log".to_owned()).spawn(work);
+        thread.context("starting the thread that writes the log")?;
+        Ok(Log { queue })
     }
 
     /// Has the file opened anew, after it was renamed.
     pub(crate) fn reopen(&self) {
-        // One that waits already does, too.
-        let _ = self.sender.try_send(Message::Reopen);
+        self.queue.change(|state| state.reopens = true);
     }
 
     /// A worker's part of it.
     pub(crate) fn lines(&self) -> Lines {
-        let (sender, left_out) = (self.sender.clone(), Arc::clone(&self.left_out));
-        Lines {
-            sender,
-            left_out,
-            lines: Vec::new(),
-            count: 0,
-            second: i64::MIN,
-            time: String::new(),
-        }
+        let queue = Arc::clone(&self.queue);
+        Lines { queue, lines: Vec::new(), count: 0, second: i64::MIN, time: String::new() }
     }
 
-    /// Waits until all is written. All workers' parts are gone before.
+    /// Waits until all is written, as long as its disk or its reader can be expected to take. All
+    /// workers' parts have come before.
     pub(crate) fn end(self) {
-        let Log { sender, thread, .. } = self;
-        drop(sender);
-        if let Some(thread) = thread {
-            let _ = thread.join();
+        self.queue.change(|state| state.ends = true);
+        let goes_on = |state: &mut State| !state.is_over;
+        let waited = self.queue.changed.wait_timeout_while(self.queue.state(), PATIENCE, goes_on);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !state.is_over {
+            say(format_args!(
+                "the end of the log is lost: what reads it, or its disk, takes nothing \
+                 ({} parts of {} KiB wait)",
+                state.parts.len() + 1,
+                PART / 1024
+            ));
         }
     }
 }
@@ -100,24 +157,27 @@ fn open(path: &Path) -> Result<Output> {
     Ok(Output::File(file.with_context(|| format!("opening the log {}", path.display()))?))
 }
 
-fn write(receiver: Receiver<Message>, mut output: Output, path: &Path, left_out: &AtomicU64) {
+fn write(queue: &Queue, mut output: Output, path: &Path) {
     let mut complained = false;
-    for message in receiver {
-        let written = match (message, &mut output) {
-            (Message::Reopen, _) => {
+    loop {
+        let written = match (queue.next(), &mut output) {
+            (Step::End, _) => return,
+            (Step::Reopen, _) => {
                 open(path).map(|anew| output = anew).map_err(|error| format!("{error:#}"))
             }
-            (Message::Lines(lines), Output::Standard) => {
-                io::stdout().write_all(&lines).map_err(|error| error.to_string())
-            }
-            (Message::Lines(lines), Output::File(file)) => {
-                file.write_all(&lines).map_err(|error| error.to_string())
+            (Step::Write { lines, left_out }, output) => {
+                if left_out > 0 {
+                    say(format_args!(
+                        "{left_out} lines of the log were left out: its disk is too slow"
+                    ));
+                }
+                match output {
+                    Output::Standard => io::stdout().write_all(&lines),
+                    Output::File(file) => file.write_all(&lines),
+                }
+                .map_err(|error| error.to_string())
             }
         };
-        let lost = left_out.swap(0, Relaxed);
-        if lost > 0 {
-            say(format_args!("{lost} lines of the log were left out: its disk is too slow"));
-        }
         match written {
             Err(error) if !complained => {
                 say(format_args!("writing the log {}: {error}", path.display()));
@@ -146,8 +206,7 @@ pub(crate) struct Entry<'a> {
 /// Lines of one worker, handed over in large parts.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    sender: SyncSender<Message>,
-    left_out: Arc<AtomicU64>,
+    queue: Arc<Queue>,
     lines: Vec<u8>,
     count: u64,
     second: i64,
@@ -183,9 +242,10 @@ impl Lines {
             return;
         }
         let (lines, count) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.count));
-        if let Err(TrySendError::Full(_)) = self.sender.try_send(Message::Lines(lines)) {
-            self.left_out.fetch_add(count, Relaxed);
-        }
+        self.queue.change(|state| match state.parts.len() {
+            0..WAITING => state.parts.push_back(lines),
+            _ => state.left_out = state.left_out.saturating_add(count),
+        });
     }
 
     /// In UTC, which needs no file of time zones; a new text each second.
@@ -220,7 +280,7 @@ mod tests {
     fn lines_are_written_whole_and_cannot_be_forged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("access.log");
-        let log = Log::open(&path).unwrap();
+        let log = Log::open(&path, &Arc::default()).unwrap();
         let mut lines = log.lines();
         let entry = Entry {
             peer: Some([127, 0, 0, 1].into()),
@@ -249,11 +309,61 @@ mod tests {
     fn a_log_is_opened_anew_after_it_was_renamed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("access.log");
-        let log = Log::open(&path).unwrap();
+        let log = Log::open(&path, &Arc::default()).unwrap();
         std::fs::rename(&path, folder.path().join("old")).unwrap();
         log.reopen();
         log.end();
         assert!(path.exists());
-        assert!(Log::open(&folder.path().join("no/such")).is_err());
+        assert!(Log::open(&folder.path().join("no/such"), &Arc::default()).is_err());
+    }
+
+    /// Lines until the queue is full, whose reader takes none.
+    fn fill(log: &Log) {
+        let mut lines = log.lines();
+        for _ in 0..WAITING + 20 {
+            lines.lines.extend_from_slice(&[b'x'; PART]);
+            lines.count = 1;
+            lines.hand_over();
+        }
+        assert!(log.queue.state().parts.len() == WAITING && log.queue.state().left_out > 0);
+    }
+
+    #[test]
+    fn a_log_whose_queue_is_full_is_opened_anew_and_one_that_nobody_reads_does_not_keep_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        )
+        .unwrap();
+        // Both ends here, so that the open waits for nobody.
+        let mut reader = File::options().read(true).write(true).open(&path).unwrap();
+        let log = Log::open(&path, &Arc::default()).unwrap();
+        fill(&log);
+        std::fs::rename(&path, folder.path().join("old")).unwrap();
+        log.reopen();
+        // What is being written is read now, and all else goes to the new file.
+        let mut room = vec![0; PART];
+        while !path.exists() {
+            let _ = io::Read::read(&mut reader, &mut room).unwrap();
+        }
+        log.end();
+        // Of the first ones a few were in the pipe.
+        let written = std::fs::metadata(&path).unwrap().len();
+        assert!(written >= ((WAITING - 5) * PART) as u64, "{written}");
+        // One that is never read.
+        let path = folder.path().join("stalled");
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        )
+        .unwrap();
+        let _reader = File::options().read(true).write(true).open(&path).unwrap();
+        let log = Log::open(&path, &Arc::default()).unwrap();
+        fill(&log);
+        log.end();
     }
 }

@@ -11,6 +11,8 @@ use kumiki_parasc::op::{Errno, Getdents64, Pread};
 use kumiki_parasc::tries::{Attempt, OpenRead, OpenReadError, Opened, Step};
 use kumiki_parasc::{Completed, Engine, Failed, Job};
 
+use crate::devices::{Devices, device_of};
+
 type Open = OpenRead<Arc<OwnedFd>, CString>;
 type Part = Pread<Arc<OwnedFd>, Vec<u8>>;
 type Entries = Getdents64<Arc<OwnedFd>, Vec<u8>>;
@@ -29,6 +31,8 @@ pub(crate) enum Done {
 /// A request for it that is under way, of the connection of this number.
 pub(crate) struct Work {
     connection: usize,
+    device: u64,
+    devices: Arc<Devices>,
     calls: Calls,
 }
 
@@ -45,16 +49,29 @@ pub(crate) type Tried = Result<Done, Box<Work>>;
 /// Maker of the calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
+    /// It tries; what would sleep goes to the device's.
     engine: Arc<Engine>,
+    devices: Arc<Devices>,
 }
 
 impl Files {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Files { engine }
+    pub(crate) fn new(engine: Arc<Engine>, devices: Arc<Devices>) -> Self {
+        Files { engine, devices }
     }
 
-    pub(crate) fn open(&self, connection: usize, open: Open) -> Tried {
-        self.make(connection, open, opened, Calls::Open)
+    /// Opens what is at `path` below the folder, which `open` has been made of.
+    pub(crate) fn open(
+        &self,
+        connection: usize,
+        open: Open,
+        folder: &OwnedFd,
+        path: impl FnOnce() -> Option<CString>,
+    ) -> Tried {
+        let device = |open: &Open| match open.attributes() {
+            Some(attributes) => attributes.dev(),
+            None => device_of(folder, &path().unwrap_or_default()),
+        };
+        self.make(connection, open, device, opened, Calls::Open)
     }
 
     /// Reads from `offset` on, as many bytes as `room` has of spare capacity.
@@ -62,27 +79,44 @@ impl Files {
         &self,
         connection: usize,
         file: &Arc<OwnedFd>,
+        device: u64,
         offset: u64,
         room: Vec<u8>,
     ) -> Tried {
-        self.make(connection, Pread::new(Arc::clone(file), offset, room), read, Calls::Read)
+        let job = Pread::new(Arc::clone(file), offset, room);
+        self.make(connection, job, |_| device, read, Calls::Read)
     }
 
-    pub(crate) fn entries(&self, connection: usize, folder: &Arc<OwnedFd>, room: Vec<u8>) -> Tried {
+    pub(crate) fn entries(
+        &self,
+        connection: usize,
+        folder: &Arc<OwnedFd>,
+        device: u64,
+        room: Vec<u8>,
+    ) -> Tried {
         let job = Getdents64::new(Arc::clone(folder), room);
-        self.make(connection, job, entries, Calls::Entries)
+        self.make(connection, job, |_| device, entries, Calls::Entries)
     }
 
     fn make<J: Job + Send + 'static>(
         &self,
         connection: usize,
         job: J,
+        device: impl FnOnce(&J) -> u64,
         done: impl Fn(Completed<J>) -> Done,
         calls: impl Fn(Attempt<J>) -> Calls,
     ) -> Tried {
-        match self.engine.attempt(job).made() {
+        let mut of = 0;
+        let attempt = self.engine.attempt_by(job, |job| {
+            of = device(job);
+            self.devices.engine(of)
+        });
+        match attempt.made() {
             Ok(completed) => Ok(done(completed)),
-            Err(attempt) => Err(Box::new(Work { connection, calls: calls(attempt) })),
+            Err(attempt) => {
+                let devices = Arc::clone(&self.devices);
+                Err(Box::new(Work { connection, device: of, devices, calls: calls(attempt) }))
+            }
         }
     }
 }
@@ -91,7 +125,7 @@ impl Future for Work {
     type Output = (usize, Done);
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Work { connection, calls } = self.get_mut();
+        let Work { connection, device, devices, calls } = self.get_mut();
         let done = match calls {
             Calls::Open(open) => poll(open, context, opened, |error| {
                 Done::Opened(Err(OpenReadError { step: Step::Open, errno: error }))
@@ -99,7 +133,10 @@ impl Future for Work {
             Calls::Read(part) => poll(part, context, read, |error| Done::Read(Err(error))),
             Calls::Entries(part) => poll(part, context, entries, |error| Done::Entries(Err(error))),
         };
-        done.map(|done| (*connection, done))
+        done.map(|done| {
+            devices.ended(*device);
+            (*connection, done)
+        })
     }
 }
 

@@ -5,16 +5,18 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use kumiki_parasc::Completions;
+use kumiki_parasc::tries::Key;
+use kumiki_wait::{Capacity, PollBell};
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-use crate::accept::{Accepted, Limit, accept};
+use crate::accept::{Accepted, accept, one_waits};
 use crate::connection::{Connection, Next, Surroundings};
 use crate::log::Lines;
 use crate::response::Clock;
@@ -31,36 +33,39 @@ const AT_ONCE: usize = 64;
 /// How often times are looked at, and the log is written at the latest.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Message of the main thread to a worker.
+/// Message of other threads to a worker.
 #[derive(Debug)]
 pub(crate) struct Control {
-    descriptor: OwnedFd,
+    bell: PollBell,
     ends: AtomicBool,
     reloads: AtomicU32,
+    /// Another worker has a connection that there is no place for.
+    is_asked_for_room: AtomicBool,
 }
 
 impl Control {
     pub(crate) fn new() -> Result<Self> {
-        let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-        let descriptor = descriptor.context("making an event descriptor for a worker")?;
-        Ok(Control { descriptor, ends: AtomicBool::new(false), reloads: AtomicU32::new(0) })
-    }
-
-    fn tell(&self) {
-        // A counter that is full is told already.
-        let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+        let bell = PollBell::new().context("making an event descriptor for a worker")?;
+        let (ends, is_asked_for_room) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Control { bell, ends, reloads: AtomicU32::new(0), is_asked_for_room })
     }
 
     /// Has it end when its connections have, or after its time.
     pub(crate) fn end(&self) {
         self.ends.store(true, Release);
-        self.tell();
+        self.bell.ring();
     }
 
     /// Has it take the site's new folder.
     pub(crate) fn reload(&self) {
         self.reloads.fetch_add(1, Release);
-        self.tell();
+        self.bell.ring();
+    }
+
+    /// Has it close a connection that is idle, and take one that waits.
+    fn ask_for_room(&self) {
+        self.is_asked_for_room.store(true, Release);
+        self.bell.ring();
     }
 }
 
@@ -69,13 +74,17 @@ impl Control {
 pub(crate) struct Shared {
     pub(crate) site: Site,
     pub(crate) listeners: Vec<TcpListener>,
-    pub(crate) limit: Limit,
+    /// Connections of all workers.
+    pub(crate) places: Capacity,
+    /// One a worker.
+    pub(crate) controls: Vec<Control>,
 }
 
 pub(crate) struct Worker {
     epoll: OwnedFd,
     shared: Arc<Shared>,
-    control: Arc<Control>,
+    /// Its number among the workers.
+    number: usize,
     files: Files,
     root: Arc<Root>,
     connections: Vec<Option<Connection>>,
@@ -95,7 +104,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        control: Arc<Control>,
+        number: usize,
         files: Files,
         log: Option<Lines>,
     ) -> Result<Self> {
@@ -105,12 +114,13 @@ impl Worker {
             epoll::add(&epoll, source.as_fd(), EventData::new_u64(mark), EventFlags::IN)
         };
         add(&completions, COMPLETIONS).context("adding to an epoll")?;
-        add(&control.descriptor, CONTROL).context("adding to an epoll")?;
+        let control = shared.controls.get(number).context("a worker without a control")?;
+        add(&control.bell, CONTROL).context("adding to an epoll")?;
         let root = shared.site.root();
         let mut worker = Worker {
             epoll,
             shared,
-            control,
+            number,
             files,
             root,
             connections: Vec::new(),
@@ -199,11 +209,22 @@ impl Worker {
     }
 
     fn obey(&mut self, now: Instant) -> Result<()> {
-        let _ = rustix::io::read(&self.control.descriptor, &mut [0; 8]);
-        if self.control.reloads.swap(0, Acquire) > 0 {
+        let shared = Arc::clone(&self.shared);
+        let Some(control) = shared.controls.get(self.number) else { return Ok(()) };
+        control.bell.listen();
+        if control.reloads.swap(0, AcqRel) > 0 {
             self.root = self.shared.site.root();
         }
-        if self.control.ends.load(Acquire) && self.ends.is_none() {
+        if control.is_asked_for_room.swap(false, AcqRel) {
+            // Its place given back, the one that waits is taken here.
+            match self.shared.places.take() {
+                true => self.give_back(),
+                false => {
+                    self.make_room(now);
+                }
+            }
+        }
+        if control.ends.load(Acquire) && self.ends.is_none() {
             self.ends = Some(now + Duration::from_secs(self.shared.site.args().grace));
             self.listen(false)?;
             let places = self.connections.iter().enumerate();
@@ -222,10 +243,14 @@ impl Worker {
             return Ok(());
         }
         for _ in 0..AT_ONCE {
-            let has_room = |worker: &Worker| worker.shared.limit.take();
-            if !(has_room(self) || self.make_room() && has_room(self)) {
-                // Others wait in the socket's queue until there is room.
-                return self.listen(false);
+            let has_room = |worker: &Worker| worker.shared.places.take();
+            let has_place = has_room(self);
+            if !has_place && !self.shared.listeners.get(listener).is_some_and(one_waits) {
+                return Ok(());
+            }
+            if !(has_place || self.make_room(now) && has_room(self)) {
+                // It waits in the socket's queue. Who gives a place back next is told, and takes it.
+                return self.wait_for_room();
             }
             let Some(listener) = self.shared.listeners.get(listener) else { return Ok(()) };
             let taken = accept(listener);
@@ -234,22 +259,51 @@ impl Worker {
                     // Without, the last part of an answer waits for the client's word.
                     let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
                     let Some(transport) = self.transport(socket) else {
-                        self.shared.limit.give_back();
+                        self.give_back();
                         continue;
                     };
                     self.add(transport, peer, now);
                     continue;
                 }
-                _ => self.shared.limit.give_back(),
+                _ => self.give_back(),
             }
             match taken {
                 Accepted::Lost => (),
-                Accepted::Exhausted if !self.make_room() => return self.listen(false),
+                Accepted::Exhausted if !self.make_room(now) => return self.wait_for_room(),
                 Accepted::Exhausted => (),
                 _ => return Ok(()),
             }
         }
         Ok(())
+    }
+
+    /// Stops to listen, and has another worker close what is idle there.
+    fn wait_for_room(&mut self) -> Result<()> {
+        self.listen(false)?;
+        let others = self.shared.controls.iter().enumerate().filter(|(at, _)| *at != self.number);
+        others.for_each(|(_, control)| control.ask_for_room());
+        Ok(())
+    }
+
+    /// Gives a place back; where somebody was refused one, this worker takes whom it waits for.
+    fn give_back(&mut self) {
+        if self.shared.places.give_back() {
+            self.listen_anew();
+        }
+    }
+
+    /// Has the epoll look at the listening sockets: one that waits there may have been told to
+    /// another worker.
+    fn listen_anew(&mut self) {
+        if self.ends.is_some() {
+            return;
+        }
+        for listener in &self.shared.listeners {
+            let _ = epoll::delete(&self.epoll, listener);
+        }
+        self.listens = false;
+        // Should it fail, the next tick tries again.
+        let _ = self.listen(true);
     }
 
     fn transport(&self, socket: OwnedFd) -> Option<Transport> {
@@ -277,10 +331,10 @@ impl Worker {
     }
 
     /// Closes the connection of ours that has been idle longest; `false` if none is.
-    fn make_room(&mut self) -> bool {
+    fn make_room(&mut self, now: Instant) -> bool {
         let places = self.connections.iter().enumerate();
         let idle = places.filter_map(|(at, place)| {
-            place.as_ref().filter(|it| it.is_idle()).map(|it| (it.since(), at))
+            place.as_ref().filter(|it| it.may_make_room(now)).map(|it| (it.since(), at))
         });
         let Some((_, at)) = idle.min() else { return false };
         self.close(at);
@@ -293,6 +347,12 @@ impl Worker {
         // Told again and again, though a call is under way: nobody is there for its result.
         if is_lost && connection.under_way.is_some() {
             return self.close(at);
+        }
+        if flags.contains(EventFlags::RDHUP) && connection.under_way.is_some() {
+            return self.with(at, now, |connection, around| {
+                connection.leaves(around.now);
+                Next::Readable
+            });
         }
         self.go(at, now);
     }
@@ -333,11 +393,10 @@ impl Worker {
             Next::Turn => return self.turns.push(at),
             Next::Work(work) => {
                 connection.under_way = Some(self.completions.add(work));
-                // Not to be told of what is not read.
-                Some(EventFlags::empty())
+                Some(connection.waits_for_work())
             }
             Next::Writable => Some(EventFlags::OUT),
-            Next::Readable if connection.under_way.is_some() => None,
+            Next::Readable if connection.under_way.is_some() => Some(connection.waits_for_work()),
             Next::Readable => Some(EventFlags::IN),
         };
         let Some(waits) = waits.filter(|waits| *waits != connection.waits) else { return };
@@ -350,25 +409,31 @@ impl Worker {
 
     fn close(&mut self, at: usize) {
         let Some(connection) = self.connections.get_mut(at).and_then(Option::take) else { return };
-        // A result that has come is nobody's: the next connection here has calls of its own.
-        match self.ended.iter().position(|(of, _)| *of == at) {
-            Some(ended) => drop(self.ended.remove(ended)),
-            None => {
-                if let Some(key) = connection.under_way {
-                    self.completions.give_up(key);
-                }
-            }
+        if let Some(key) = connection.under_way {
+            self.give_up(at, key);
         }
         // Closing the descriptor takes it out of the epoll.
         drop(connection);
         self.free.push(at);
-        self.shared.limit.give_back();
+        self.give_back();
+    }
+
+    /// Gives up what the connection here waits for.
+    fn give_up(&mut self, at: usize, key: Key) {
+        // A result that has come is nobody's: the next connection here has calls of its own.
+        match self.ended.iter().position(|(of, _)| *of == at) {
+            Some(ended) => drop(self.ended.remove(ended)),
+            None => drop(self.completions.give_up(key)),
+        }
     }
 
     fn tick(&mut self, now: Instant) -> Result<()> {
         for at in 0..self.connections.len() {
-            let Some(Some(connection)) = self.connections.get(at) else { continue };
+            let Some(Some(connection)) = self.connections.get_mut(at) else { continue };
             if connection.is_overdue(self.shared.site.args(), now) {
+                if let Some(key) = connection.under_way.take() {
+                    self.give_up(at, key);
+                }
                 self.with(at, now, Connection::expire);
             }
         }
@@ -385,7 +450,10 @@ impl Drop for Worker {
             log.hand_over();
         }
         let open = self.connections.iter().flatten().count();
-        (0..open).for_each(|_| self.shared.limit.give_back());
+        for _ in 0..open {
+            // Nobody listens here any more.
+            let _ = self.shared.places.give_back();
+        }
     }
 }
 
@@ -399,25 +467,98 @@ mod tests {
 
     use super::*;
     use crate::args::Args;
+    use crate::devices::Devices;
 
     /// A worker of a folder with a file `a`, and its address.
-    fn worker(folder: &std::path::Path) -> (Worker, std::net::SocketAddr) {
+    fn worker(folder: &std::path::Path, most: usize) -> (Worker, std::net::SocketAddr) {
+        let ([worker], address) = workers(folder, most);
+        (worker, address)
+    }
+
+    /// So many workers, of `most` connections together.
+    fn workers<const N: usize>(
+        folder: &std::path::Path,
+        most: usize,
+    ) -> ([Worker; N], std::net::SocketAddr) {
         std::fs::write(folder.join("a"), "abc").unwrap();
         let args = Args::parse_from(["kumiki-httpd", folder.to_str().unwrap()]);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let site = Site::open(&args).unwrap();
-        let shared = Shared { site, listeners: vec![listener], limit: Limit::new(100) };
-        let files = Files::new(Arc::new(Engine::new(&Config::default()).unwrap()));
-        let control = Arc::new(Control::new().unwrap());
-        (Worker::new(Arc::new(shared), control, files, None).unwrap(), address)
+        let (places, controls) =
+            (Capacity::new(most), (0..N).map(|_| Control::new().unwrap()).collect());
+        let shared = Shared { site, listeners: vec![listener], places, controls };
+        let engine = Arc::new(Engine::new(&Config::default()).unwrap());
+        let files = Files::new(Arc::clone(&engine), Arc::new(Devices::new(engine)));
+        let (shared, mut number) = (Arc::new(shared), 0..N);
+        let worker = |()| {
+            let number = number.next().unwrap();
+            Worker::new(Arc::clone(&shared), number, files.clone(), None).unwrap()
+        };
+        ([(); N].map(worker), address)
+    }
+
+    /// Takes those that have come.
+    fn turn(worker: &mut Worker) {
+        worker.accept(0, Instant::now()).unwrap();
+    }
+
+    /// No tick comes here: what would wait for one hangs.
+    #[test]
+    fn who_frees_a_place_listens_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut worker, address) = worker(folder.path(), 2);
+        // Amid their heads, none of them may be closed for another.
+        let mut clients = [(); 4].map(|()| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET /a").unwrap();
+            stream
+        });
+        turn(&mut worker);
+        (0..2).for_each(|at| worker.go(at, Instant::now()));
+        turn(&mut worker);
+        assert!(!worker.listens && worker.connections.len() == 2);
+        worker.close(1);
+        assert!(worker.listens);
+        turn(&mut worker);
+        assert_eq!(worker.connections.iter().flatten().count(), 2);
+        let rest = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        clients[2].write_all(rest).unwrap();
+        worker.go(1, Instant::now());
+        let mut answer = [0; 12];
+        clients[2].read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+    }
+
+    #[test]
+    fn a_worker_without_an_idle_connection_asks_another_for_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let ([mut idle, mut full], address) = workers::<2>(folder.path(), 1);
+        let mut first = TcpStream::connect(address).unwrap();
+        let request = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+        first.write_all(request).unwrap();
+        turn(&mut idle);
+        let mut answer = [0; 12];
+        first.read_exact(&mut answer).unwrap();
+        // The kernel has told one of them, which has no place for it and none to close.
+        let mut second = TcpStream::connect(address).unwrap();
+        turn(&mut full);
+        assert!(!full.listens && full.connections.is_empty());
+        let now = Instant::now();
+        idle.obey(now).unwrap();
+        assert!(first.read_to_end(&mut Vec::new()).is_ok() && idle.listens);
+        turn(&mut idle);
+        second.write_all(request).unwrap();
+        idle.go(0, now);
+        second.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
     }
 
     #[test]
     fn a_panic_ends_its_connection_by_500_and_no_other() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut worker, address) = worker(folder.path());
+        let (mut worker, address) = worker(folder.path(), 100);
         let mut streams = [(); 2].map(|()| TcpStream::connect(address).unwrap());
         let now = Instant::now();
         worker.accept(0, now).unwrap();

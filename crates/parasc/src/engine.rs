@@ -107,6 +107,12 @@ impl Engine {
         Pending::submit(&self.core, operation, false)
     }
 
+    /// Whether submitted requests wait that no thread has begun: for an instant while threads are
+    /// called, and for as long as all are in calls that do not return.
+    pub fn waits(&self) -> bool {
+        self.core.queues.iter().any(|queue| queue.any())
+    }
+
     /// As [`submit`](Self::submit), for any system call.
     ///
     /// # Safety

@@ -58,12 +58,16 @@ impl Queue {
         self.queued.load(Acquire) != 0
     }
 
-    /// Takes a task out that the caller has claimed, if it was the last to come.
+    /// Takes a task out that the caller has claimed: mostly the last to come. Left there it would
+    /// stay for as long as all threads are in calls that do not return.
     pub(crate) fn forget(&self, task: &Arc<dyn Task>) {
         let mut tasks = lock(&self.tasks);
         let is_it =
             |other: &mut Arc<dyn Task>| std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(task));
-        let task = tasks.pop_back_if(is_it);
+        let task = tasks.pop_back_if(is_it).or_else(|| {
+            let at = tasks.iter_mut().rposition(is_it)?;
+            tasks.remove(at)
+        });
         self.queued.store(tasks.len(), Release);
         drop(tasks);
         drop(task);

@@ -50,11 +50,12 @@
 //! `bell.rs` states the protocol between sleeper and waker and argues its correctness,
 //! and loom checks it (`cargo xtask loom`); `docs/design/wait.md` has the trade-offs. Many
 //! sleepers have an [`EventCount`]; one that sleeps at descriptors, in poll or epoll, has a
-//! [`PollBell`].
+//! [`PollBell`]. A [`Capacity`] tells who frees a place that somebody was refused one.
 
 mod adapt;
 pub mod barrier;
 mod bell;
+mod capacity;
 mod cost;
 mod deadline;
 #[cfg(target_arch = "x86_64")]
@@ -71,6 +72,7 @@ mod ticks;
 mod waiter;
 
 pub use bell::Bell;
+pub use capacity::Capacity;
 pub use cost::sleep_cost_ticks;
 pub use deadline::Deadline;
 pub use error::{Error, TimedOut};

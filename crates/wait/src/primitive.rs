@@ -1,7 +1,7 @@
 //! What the protocol is built from. Under `cfg(loom)` these are loom's doubles, so the
 //! model checker runs the same protocol.
 
-pub(crate) use imp::{AtomicBool, Descriptor, Word, fence, spin_loop};
+pub(crate) use imp::{AtomicBool, AtomicUsize, Descriptor, Word, fence, spin_loop};
 
 /// Processes whose threads may sleep on a [`Word`].
 pub(crate) use kumiki_sys::futex::Scope;
@@ -18,7 +18,7 @@ mod imp {
     use rustix::event::{EventfdFlags, eventfd};
 
     pub(crate) use std::hint::spin_loop;
-    pub(crate) use std::sync::atomic::{AtomicBool, fence};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
 
     /// A counter whose descriptor is readable while it is not 0: an eventfd(2).
     #[derive(Debug)]
@@ -101,7 +101,7 @@ mod imp {
     use loom::sync::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
 
-    pub(crate) use loom::sync::atomic::{AtomicBool, fence};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
 
     /// An eventfd as eventfd(2) promises it. The kernel does each call under a lock of the counter's.
     #[derive(Debug)]

@@ -3,6 +3,7 @@
 mod confined;
 mod failing;
 mod files;
+mod hanging;
 mod hostile;
 mod many;
 mod page;

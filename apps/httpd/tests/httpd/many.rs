@@ -60,6 +60,18 @@ fn without_descriptors_connections_wait_until_others_end() {
 }
 
 #[test]
+fn idle_connections_of_any_worker_make_room_for_new_ones() {
+    let server = with_a(&["--workers", "4", "--connections", "3"]);
+    let mut idle = Vec::new();
+    for at in 0..300 {
+        let mut stream = server.connect();
+        assert!(is_answered(&mut stream, REQUEST), "{at}");
+        idle.push(stream);
+    }
+    assert!(server.descriptors() < 100);
+}
+
+#[test]
 #[ignore = "takes 20,000 descriptors and some seconds: `cargo xtask test long`, after a change to worker.rs or accept.rs"]
 fn ten_thousand_idle_connections_leave_it_as_it_was() {
     const CONNECTIONS: usize = 10_000;

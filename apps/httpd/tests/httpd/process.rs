@@ -151,3 +151,37 @@ fn a_standard_error_that_nobody_reads_does_not_end_it() {
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0));
 }
+
+#[test]
+fn a_log_that_nobody_reads_does_not_keep_it_from_ending() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a"), "a").unwrap();
+    let program = env!("CARGO_BIN_EXE_kumiki-httpd");
+    let mut child = Command::new(program)
+        .arg(folder.path())
+        .args(["--listen", "127.0.0.1:0", "--log", "-", "--workers", "1"])
+        .stdout(writer)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    let address = line.split(" on ").nth(1).unwrap().split(',').next().unwrap();
+    // Each line some kilobytes: more than a pipe takes.
+    let long = "x".repeat(8000);
+    for _ in 0..40 {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let request = format!("GET /a HTTP/1.0\r\nUser-Agent: {long}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(rest.contains("the end of the log is lost"), "{rest}");
+    drop(reader);
+}

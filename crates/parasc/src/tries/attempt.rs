@@ -105,19 +105,54 @@ impl Engine {
     /// A job of several calls is gone through here as far as none sleeps, and handed over from
     /// there on.
     #[inline]
-    pub fn attempt<O: Job + Send + 'static>(&self, mut operation: O) -> Attempt<O> {
+    pub fn attempt<O: Job + Send + 'static>(&self, operation: O) -> Attempt<O> {
+        self.attempt_or(operation, |operation, doubt| self.hand_over(operation, doubt))
+    }
+
+    /// As [`attempt`](Self::attempt), and where the call would sleep it is submitted to the
+    /// engine that `choose` gives for the operation: so that those of one disk, say, take the
+    /// threads of no other.
+    ///
+    /// ```
+    /// use kumiki_parasc::op::CWD;
+    /// use kumiki_parasc::tries::OpenRead;
+    /// use kumiki_parasc::{Config, Engine};
+    ///
+    /// let (engine, slow) = (Engine::new(&Config::default())?, Engine::new(&Config::default())?);
+    /// let attempt = engine.attempt_by(OpenRead::new(CWD, c"/proc/self/stat"), |_| &slow);
+    /// assert!(attempt.wait()?.output?.data.contains(&b'('));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn attempt_by<O, E>(&self, operation: O, choose: impl FnOnce(&O) -> E) -> Attempt<O>
+    where
+        O: Job + Send + 'static,
+        E: std::ops::Deref<Target = Engine>,
+    {
+        self.attempt_or(operation, |operation, doubt| {
+            let engine = choose(&operation);
+            engine.hand_over(operation, doubt)
+        })
+    }
+
+    #[inline]
+    fn attempt_or<O: Job + Send + 'static>(
+        &self,
+        mut operation: O,
+        hand_over: impl FnOnce(O, Option<(i64, Place)>) -> Attempt<O>,
+    ) -> Attempt<O> {
         let rules = &self.core.rules;
         let mut request = operation.request();
         if rules.check(&request).is_err() {
-            return self.hand_over(operation, None);
+            return hand_over(operation, None);
         }
         loop {
             // SAFETY: the operation vouches for its calls, and stays where it is.
             let ret_val = match unsafe { try_call(&request, Some(rules)) } {
                 Tried::Made(ret_val) => ret_val,
-                Tried::WouldSleep | Tried::Cannot(_) => return self.hand_over(operation, None),
+                Tried::WouldSleep | Tried::Cannot(_) => return hand_over(operation, None),
                 Tried::NotHere(error, place) => {
-                    return self.hand_over(operation, place.map(|place| (error, place)));
+                    return hand_over(operation, place.map(|place| (error, place)));
                 }
             };
             // SAFETY: its call's result, and it has not moved.

@@ -196,6 +196,11 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
         };
     }
 
+    /// Attributes of the file, as far as it was opened already.
+    pub fn attributes(&self) -> Option<&Attributes> {
+        self.attributes.as_ref()
+    }
+
     /// After the file's attributes: reads of it, or not.
     fn begin_read(&mut self, file: OwnedFd, attributes: Attributes) -> State<F, P> {
         self.attributes = Some(attributes);

@@ -4,5 +4,6 @@
 #![cfg(loom)]
 
 mod bell;
+mod capacity;
 mod event_count;
 mod poll_bell;
