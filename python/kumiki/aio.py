@@ -16,7 +16,11 @@ import asyncio
 import logging
 import os
 import threading
-from asyncio.base_subprocess import BaseSubprocessTransport
+from asyncio.base_subprocess import (
+    BaseSubprocessTransport,
+    ReadSubprocessPipeProto,
+    WriteSubprocessPipeProto,
+)
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process, SubprocessStreamProtocol
 from typing import Any, Callable
 
@@ -125,14 +129,13 @@ async def _start(
             raise ValueError(f"{name} must be {only}")
     standard = [named.pop(name, PIPE) for name in ("stdin", "stdout", "stderr")]
     protocol = protocol_factory()
-    waiter = loop.create_future()
-    transport = _Transport(loop, protocol, args, shell, *standard, 0, waiter=waiter, **named)
+    transport = _Transport(loop, protocol, args, shell, *standard, 0, **named)
     try:
-        await waiter
+        await transport._connect()
     except BaseException:
         # Whoever is cancelled here has no transport by which to end the child.
-        transport.close()
-        await transport._wait()
+        if transport._give_up():
+            await transport._wait()
         raise
     return transport, protocol
 
@@ -141,6 +144,7 @@ class _Transport(BaseSubprocessTransport):
     """asyncio's, of a child of kumiki.Popen, which sees its end itself."""
 
     _pidfd = -1
+    _is_refused = False
 
     def _start(
         self, args: Any, shell: bool, stdin: Any, stdout: Any, stderr: Any, bufsize: int, **named: Any
@@ -155,6 +159,88 @@ class _Transport(BaseSubprocessTransport):
             # A system call that is refused, no descriptor, or a loop that takes none.
             self._forget()
             threading.Thread(target=self._wait_for_it, args=(self._proc, self._loop), daemon=True).start()
+
+    async def _connect_pipes(self, waiter: Any) -> None:
+        """Nothing: asyncio connects in a task of its own, and where that is cancelled, as the end of a loop
+        does, nobody ever hears of it."""
+
+    async def _connect(self) -> None:
+        """Connects the child's pipes, all of them, and is cancelled only after that. It takes a few turns of the loop
+        and waits for nobody; a pipe that is closed while it is being connected stays in the loop's selector."""
+        loop, connected = self._loop, self._loop.create_future()
+        _Steps(loop, self._each_pipe(), connected).go()
+        cancelled = None
+        while not connected.done():
+            try:
+                await asyncio.shield(connected)
+            except asyncio.CancelledError as error:
+                cancelled = error
+            except BaseException:
+                # Told below.
+                pass
+        error = connected.exception()
+        if cancelled is not None or error is not None:
+            raise cancelled or error
+
+    async def _each_pipe(self) -> None:
+        loop, proc = self._loop, self._proc
+        if proc.stdin is not None:
+            _, self._pipes[0] = await loop.connect_write_pipe(
+                lambda: WriteSubprocessPipeProto(self, 0), proc.stdin
+            )
+        if proc.stdout is not None:
+            _, self._pipes[1] = await loop.connect_read_pipe(
+                lambda: ReadSubprocessPipeProto(self, 1), proc.stdout
+            )
+        if proc.stderr is not None:
+            _, self._pipes[2] = await loop.connect_read_pipe(
+                lambda: ReadSubprocessPipeProto(self, 2), proc.stderr
+            )
+        # The protocol hears of it before the caller does, and then of what has happened meanwhile.
+        loop.call_soon(self._protocol.connection_made, self)
+        calls, self._pending_calls = self._pending_calls, None
+        for callback, data in calls:
+            loop.call_soon(callback, *data)
+
+    def _give_up(self) -> bool:
+        """Ends a child whose start was given up: whether it ends soon."""
+        if self._pending_calls is not None:
+            # Not all pipes could be connected. The caller's protocol has heard of nothing, and never will.
+            self._protocol, self._pending_calls = asyncio.SubprocessProtocol(), None
+            for fd, file in enumerate((self._proc.stdin, self._proc.stdout, self._proc.stderr)):
+                if file is not None and self._pipes.get(fd) is None:
+                    file.close()
+                    self._pipes.pop(fd, None)
+        self.close()
+        return not self._is_refused
+
+    def close(self) -> None:
+        """As asyncio's, also if the loop is closed, or the child may not be killed."""
+        if self._closed:
+            return
+        self._closed = True
+        for protocol in self._pipes.values():
+            if protocol is None or protocol.pipe is None:
+                continue
+            try:
+                protocol.pipe.close()
+            except RuntimeError:
+                # The loop is closed: what is left of the pipe closes it.
+                pass
+        if self._proc is None or self._returncode is not None or self._proc.poll() is not None:
+            return
+        try:
+            self._proc.kill()
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            self._is_refused = True
+
+    def kill(self) -> None:
+        if self._proc is None or self._proc._tree is None:
+            super().kill()
+        else:
+            self._proc.kill()
 
     def _forget(self) -> None:
         if self._pidfd >= 0:
@@ -178,8 +264,43 @@ class _Transport(BaseSubprocessTransport):
             _logger.warning("Loop that handles pid %d is closed", proc.pid)
 
     def __del__(self) -> None:
-        super().__del__()
-        self._forget()
+        try:
+            super().__del__()
+        finally:
+            self._forget()
+            proc = getattr(self, "_proc", None)
+            if proc is not None and proc.returncode is None and not self._is_refused:
+                # Its loop is closed, and it was killed just now.
+                try:
+                    threading.Thread(target=proc.wait, daemon=True).start()
+                except RuntimeError:
+                    # The program is ending.
+                    pass
+
+
+class _Steps:
+    """A coroutine whose steps are callbacks of the loop, and no task's: nobody can cancel it half way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, steps: Any, ended: "asyncio.Future[None]") -> None:
+        self._loop, self._steps, self._ended = loop, steps, ended
+
+    def go(self, _: Any = None) -> None:
+        try:
+            awaited = self._steps.send(None)
+        except StopIteration:
+            # After what the last step has asked for.
+            self._loop.call_soon(self._ended.set_result, None)
+        except BaseException as error:
+            self._ended.set_exception(error)
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+        else:
+            if awaited is None:
+                self._loop.call_soon(self.go)
+            else:
+                # As a task says that it has seen what was awaited.
+                awaited._asyncio_future_blocking = False
+                awaited.add_done_callback(self.go)
 
 
 def _status(proc: Popen) -> int:

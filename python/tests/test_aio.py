@@ -1,10 +1,13 @@
 """kumiki.aio: what is not asyncio's own. The rest is held by asyncio's tests (test_cpython.py)."""
 
 import asyncio
+import gc
 import os
 import signal
 import threading
+import time
 import unittest
+import warnings
 from unittest import mock
 
 import kumiki
@@ -80,6 +83,119 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         os.waitpid(child.pid, 0)
         with self.assertLogs("asyncio", "WARNING"):
             self.assertEqual(await child.wait(), 255)
+
+    def test_who_is_cancelled_at_any_step_ends_and_leaves_nothing(self):
+        """A start is given up after so many turns of the loop: alone, in a loop that lives on; with all other tasks,
+        as asyncio.run does at its end; twice. It ends, with its child, and leaves no descriptor."""
+        every = dict(stdin=kumiki.PIPE, stdout=kumiki.PIPE, stderr=kumiki.PIPE)
+        ways = {"alone": self._alone, "twice": self._twice, "all": self._all}
+        self.addCleanup(signal.alarm, 0)
+        asyncio.run(asyncio.sleep(0))
+        before = self._descriptors()
+        for program in (["sleep", "1000"], ["true"], ["cat"]):
+            for way, give_up in ways.items():
+                cancelled = 0
+                for turns in range(12):
+                    with self.subTest(program=program[0], way=way, turns=turns):
+                        # What hangs is ended, and its line is above.
+                        signal.alarm(30)
+                        cancelled += asyncio.run(give_up(program, every, turns))
+                        self._no_child()
+                        self.assertEqual(self._descriptors(), before)
+                self.assertGreater(cancelled, 3, "no start was given up half way")
+
+    async def _begun(self, program, every, turns):
+        task = asyncio.ensure_future(kumiki.aio.create_subprocess_exec(*program, **every))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return task
+
+    async def _alone(self, program, every, turns, times=1):
+        task = await self._begun(program, every, turns)
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([task])
+        if task.cancelled():
+            # The loop goes on, also with the numbers of the descriptors that were closed.
+            other = await kumiki.aio.create_subprocess_exec("echo", "fine", **every)
+            self.assertEqual((await other.communicate())[0], b"fine\n")
+            return 1
+        child = task.result()
+        if child.returncode is None:
+            child.kill()
+        await child.communicate()
+        return 0
+
+    async def _twice(self, program, every, turns):
+        return await self._alone(program, every, turns, times=2)
+
+    async def _all(self, program, every, turns):
+        task = await self._begun(program, every, turns)
+        if not task.done():
+            # The end of the loop cancels it, and each task that is left.
+            return 1
+        child = task.result()
+        if child.returncode is None:
+            child.kill()
+        await child.communicate()
+        return 0
+
+    def _descriptors(self):
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    def _no_child(self):
+        """Waits, for it may be ending: a start that was given up twice does not."""
+        with warnings.catch_warnings():
+            # The loop's end may have come with the start's.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+        try:
+            while True:
+                os.waitpid(-1, 0)
+        except ChildProcessError:
+            pass
+
+    def test_a_pipe_that_cannot_be_connected_is_an_error(self):
+        for refused in ("connect_write_pipe", "connect_read_pipe"):
+
+            async def main():
+                loop = asyncio.get_running_loop()
+                with mock.patch.object(loop, refused, side_effect=ValueError("no such pipe")):
+                    with self.assertRaisesRegex(ValueError, "no such pipe"):
+                        await kumiki.aio.create_subprocess_exec("sleep", "1000", stdin=-1, stdout=-1)
+
+            signal.alarm(30)
+            self.addCleanup(signal.alarm, 0)
+            before = self._descriptors()
+            asyncio.run(main())
+            self._no_child()
+            self.assertEqual(self._descriptors(), before)
+
+    def test_a_loop_that_is_closed_over_its_children_leaves_nothing(self):
+        for pipes in ({}, dict(stdin=-1, stdout=-1)):
+
+            async def main():
+                start = kumiki.aio.create_subprocess_exec
+                return [await start("sleep", "1000", **pipes) for _ in range(20)]
+
+            before = self._descriptors()
+            with warnings.catch_warnings():
+                # Each child, and each of its pipes, is said to be unclosed.
+                warnings.simplefilter("ignore", ResourceWarning)
+                asyncio.run(main())
+                self.assertEqual(self._descriptors(), before)
+            self._all_gone()
+
+    def _all_gone(self):
+        for _ in range(2000):
+            try:
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            except ChildProcessError:
+                return
+            time.sleep(0.01)
+        self.fail("children are left")
 
     def test_a_loop_of_another_thread_has_children_too(self):
         ends = []

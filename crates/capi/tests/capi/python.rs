@@ -34,9 +34,27 @@ fn where_something_is_refused_a_child_starts_as_one_of_subprocess() {
     well(python().arg(root().join("python/tests/test_refused.py")));
 }
 
+/// Newer ones, whose asyncio is another: those that are there.
+fn newer() -> impl Iterator<Item = Command> {
+    ["python3.12", "python3.13", "python3.14"].into_iter().filter_map(|name| {
+        let looked = Command::new(name).args(["-c", ""]).output();
+        if !looked.is_ok_and(|output| output.status.success()) {
+            println!("there is no {name}: passed over");
+            return None;
+        }
+        let mut newer = Command::new(name);
+        for (variable, value) in python().get_envs() {
+            newer.env(variable, value.unwrap_or_default());
+        }
+        Some(newer)
+    })
+}
+
 #[test]
 fn asyncio_has_it_too() {
-    well(python().arg(root().join("python/tests/test_aio.py")));
+    for mut python in std::iter::once(python()).chain(newer()) {
+        well(python.arg(root().join("python/tests/test_aio.py")));
+    }
 }
 
 #[test]
