@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 use kumiki_measure::compare::{
-    Cause, Compared, Comparison, Doubt, Family, Side, Verdict as Found, compare,
+    Cause, Compared, Comparison, Doubt, Family, MOST_TOLD, Side, Verdict as Found, compare,
 };
+use kumiki_measure::stats::quiet::LEAST;
 use kumiki_report::format;
 
 use crate::args::{Compare, FailOn};
@@ -57,7 +58,7 @@ fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> 
             format!("{:.3}", row.ratio),
             quiet(&row.b),
             interval(row.ci),
-            format!("{:.3}", row.p),
+            probability(row.p),
             distance(row),
         ];
         table.add(&cells[..shown.len()]);
@@ -74,9 +75,10 @@ fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> 
         output::text(output::wrapped(&origin(side, loaded), ""))?;
     }
     output::text(output::wrapped(&told(comparison), ""))?;
-    let counted = |what: &str, of: usize, count: &dyn Fn(Found) -> usize| {
+    let counted = |[one, several]: [&str; 2], of: usize, count: &dyn Fn(Found) -> usize| {
         format!(
-            "{of} {what} compared at {} %: {} worse, {} better, {} the same, {} unclear",
+            "{of} {} compared at {} %: {} worse, {} better, {} the same, {} unclear",
+            if of == 1 { one } else { several },
             percent(comparison.threshold),
             count(Found::Regression),
             count(Found::Improvement),
@@ -85,11 +87,11 @@ fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> 
         )
     };
     let families = &|found| comparison.families(found);
-    let counts = counted("families", comparison.families.len(), families);
+    let counts = counted(["family", "families"], comparison.families.len(), families);
     output::text(output::wrapped(&counts, ""))?;
     let counts = format!(
         "{}; only in A {}, only in B {}",
-        counted("rows", comparison.rows.len(), &|found| comparison.count(found)),
+        counted(["row", "rows"], comparison.rows.len(), &|found| comparison.count(found)),
         comparison.only_a.len(),
         comparison.only_b.len(),
     );
@@ -167,6 +169,11 @@ fn clears(family: &Family) -> String {
     }
 }
 
+/// A probability, which is never 0.
+fn probability(p: f64) -> String {
+    if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+}
+
 /// A share in percent, rounded up: within what is named it holds.
 fn tenth(share: f64) -> f64 {
     (share * 1000.0).ceil() / 10.0
@@ -190,12 +197,20 @@ fn told(comparison: &Comparison) -> String {
     let tells: Vec<String> = kinds
         .iter()
         .zip(comparison.tells)
-        .filter_map(|(kind, tells)| Some(format!("{:.0} % {kind}", 100.0 * tells?)))
+        .filter_map(|(kind, tells)| {
+            let tells = tells?;
+            let more = if tells < MOST_TOLD { "" } else { "more than " };
+            Some(format!("{more}{:.0} % {kind}", 100.0 * tells))
+        })
         .collect();
     if !tells.is_empty() {
         text += &format!(
             " So of most families two runs like these tell differences of {} and more.",
             tells.join(", ")
+        );
+    } else if !comparison.families.is_empty() {
+        text += &format!(
+            " No family has {LEAST} visits on each side: two runs like these tell no difference."
         );
     }
     match comparison.clock {

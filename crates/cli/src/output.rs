@@ -263,12 +263,11 @@ fn slopes(results: &Results) -> Result<()> {
     let shown = if narrow(WIDE) { &headings[..4] } else { &headings[..] };
     let mut table = Rows::new(shown, 3);
     for slope in &results.slopes {
-        let known = matches!(slope.trend, Trend::Grows | Trend::Falls);
         let cells = [
             slope.case.clone(),
             slope.param.trim_end_matches("_bytes").to_owned(),
             params(&slope.params),
-            if known { format::time(slope.ns_per_page) } else { slope.trend.word().to_owned() },
+            format::growth(slope),
             format::interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
             format!("{:.3}", slope.r2),
             slope.knee_bytes.map_or_else(String::new, format::bytes),

@@ -205,9 +205,10 @@ pub struct Row {
     #[serde(default)]
     pub quiet: f64,
     /// An interval of `quiet` that also holds what changes from run to run: some 95 of 100
-    /// hold what other runs of the same machine find.
-    #[serde(default)]
-    pub quiet_ci: [f64; 2],
+    /// hold what other runs of the same machine find. `None` of fewer visits than
+    /// [`stats::quiet::LEAST`](crate::stats::quiet::LEAST): they tell nothing of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet_ci: Option<[f64; 2]>,
     /// How far the core's clock wandered around the visits: half the range of
     /// the middle 90 % of its cycle times over their median. It moves all rows
     /// of a run together, more slowly than a run lasts, so that no resampling
@@ -251,11 +252,13 @@ impl Row {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trend {
-    /// The whole interval of the slope lies above zero.
+    /// The whole interval of the slope lies above zero, or the cost of the largest size lies
+    /// above that of the smallest, their intervals apart by more than [`FLAT`] and what such
+    /// a row moves by from run to run: then it grows, and only how fast is unclear ([`Slope::is_graded`]).
     Grows,
-    /// The whole interval lies below zero.
+    /// The same with the slope below zero, or the largest size's cost below the smallest's.
     Falls,
-    /// The interval holds zero, and from its one end to its other the cost changes by at
+    /// The interval of the slope holds zero, and from its one end to its other the cost changes by at
     /// most [`FLAT`] over the sizes that were measured.
     Flat,
     /// The interval holds zero and much else: nothing may be said.
@@ -303,6 +306,13 @@ pub struct Slope {
     pub knee_bytes: Option<u64>,
     /// Nanoseconds a page beyond the knee.
     pub ns_per_page_beyond: Option<f64>,
+}
+
+impl Slope {
+    /// Whether the slope itself may be told: its interval does not hold zero.
+    pub fn is_graded(&self) -> bool {
+        self.ci[0] > 0.0 || self.ci[1] < 0.0
+    }
 }
 
 /// A case that could not run here.

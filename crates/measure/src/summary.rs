@@ -2,7 +2,7 @@
 
 use crate::moves;
 use crate::schema::{CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Unit, Visit};
-use crate::stats::widen::widen;
+use crate::stats::widen::{widen, within};
 use crate::stats::{bootstrap, describe, quiet, slope};
 
 /// Share of a row's visits that one cause must have struck before the row
@@ -33,10 +33,10 @@ impl Row {
             .filter(|visit| !visit.samples.is_empty())
             .map(|visit| quiet::of_visit(&visit.samples, unit))
             .collect();
-        let moves = moves::of_a_run(case, cpus.len() > 1);
-        let (quiet, quiet_ci) = quiet::over_visits(&costs, wander, moves);
         let min = samples.first().copied().unwrap_or(f64::NAN);
         let max = samples.last().copied().unwrap_or(f64::NAN);
+        let moves = moves::of_a_run(case, cpus.len() > 1);
+        let (quiet, quiet_ci) = quiet::over_visits(&costs, [min, max], wander, moves);
         Row {
             case: case.to_owned(),
             params,
@@ -44,7 +44,7 @@ impl Row {
             n: samples.len(),
             median,
             p99,
-            ci: within(widen(resampled, median, &[wander]), min, max),
+            ci: within(widen(resampled, median, &[wander]), [min, max]),
             quiet,
             quiet_ci,
             wander,
@@ -68,13 +68,6 @@ impl Results {
         let slopes = slope::slopes(&rows);
         Results { schema: SCHEMA, run, machine, rows, slopes, skipped }
     }
-}
-
-/// Never beyond what was seen: on a busy cpu a chain of the cycle's measurement is
-/// interrupted as often as not, `wander` is then many times the median, and an interval
-/// that is widened by it reaches where no sample ever was.
-fn within([low, high]: [f64; 2], min: f64, max: f64) -> [f64; 2] {
-    [low.max(min), high.min(max)]
 }
 
 /// Mean over the samples: a visit counts by how many it has.

@@ -97,6 +97,13 @@ fn written(huge: bool) -> [(&'static str, Value); 2] {
 fn per_mib(r: &Results, slope: &Slope, before: &str, after: String) -> Sentence {
     let most = || time(slope.ci[1].max(0.0) * PAGES_PER_MIB);
     let (figure, after) = match slope.trend {
+        Trend::Grows if !slope.is_graded() => (
+            format!("at most {} more", most()),
+            " per MiB; it grows, and only how fast is unclear.".to_owned(),
+        ),
+        Trend::Falls if !slope.is_graded() => {
+            ("less the larger it is".to_owned(), "; how much less per MiB is unclear.".to_owned())
+        }
         Trend::Grows => (time(slope.ns_per_page * PAGES_PER_MIB), after),
         Trend::Falls => {
             (format!("{} less", time(-slope.ns_per_page * PAGES_PER_MIB)), " per MiB.".to_owned())
@@ -132,7 +139,7 @@ pub(crate) fn fork_huge(r: &Results) -> Option<Sentence> {
     let huge = rows::slope(r, "process.fork", "anon_bytes", &written(true))?;
     let ordinary = rows::slope(r, "process.fork", "anon_bytes", &written(false));
     // A ratio to nothing, or to noise below nothing, says nothing.
-    let grows = |slope: &Slope| slope.trend == Trend::Grows;
+    let grows = |slope: &Slope| slope.trend == Trend::Grows && slope.is_graded();
     let ordinary = ordinary.filter(|o| grows(o) && grows(huge) && o.ci[0] > huge.ci[1]);
     let after = match ordinary.map(|o| o.ns_per_page / huge.ns_per_page) {
         Some(less) => format!(" per MiB, {} less.", times(less)),
@@ -146,11 +153,14 @@ pub(crate) fn compared(comparisons: &[Comparison], names: &[String]) -> Vec<Sent
     let sentence = |(comparison, name): (&Comparison, &String)| {
         let of = |verdict| count(comparison.families(verdict) as u64);
         Sentence {
-            before: format!(
-                "Of {} families of rows that {name} and {} have both, ",
-                count(comparison.families.len() as u64),
-                names[0]
-            ),
+            before: match comparison.families.len() {
+                1 => format!("Of the one family of rows that {name} and {} have both, ", names[0]),
+                all => format!(
+                    "Of {} families of rows that {name} and {} have both, ",
+                    count(all as u64),
+                    names[0]
+                ),
+            },
             figure: format!(
                 "{} are better and {} worse",
                 of(Found::Improvement),

@@ -13,8 +13,13 @@ use crate::format::{self, bytes, count, fixed, interval, number, params, quantit
 use crate::headline::headline;
 use crate::{machine, rows};
 
-/// Columns of a CSV file after `case` and the parameters.
-const COLUMNS: [&str; 15] = [
+/// Columns of a CSV file: of every result the same, so that files can be put together.
+const COLUMNS: [&str; 20] = [
+    "host",
+    "started",
+    "label",
+    "case",
+    "parameters",
     "unit",
     "n",
     "median",
@@ -32,11 +37,12 @@ const COLUMNS: [&str; 15] = [
     "quiet_high",
 ];
 
-/// Writes one line a row: `case`, a column for each parameter that occurs
-/// (empty where a row has none), then `unit`, `n`, `median`, `p99`, `ci_low`,
-/// `ci_high`, `min`, `mad`, `outliers`, `cpu_ns`, `disturbed`, `round_trip_ns`, `quiet`,
-/// `quiet_low` and `quiet_high`. Figures are in the row's unit, unrounded. A text that a spreadsheet
-/// would take for a formula begins with an apostrophe.
+/// Writes one line a row below a head: where and when it was measured (`host`, `started`,
+/// `label`), `case`, its `parameters` as `name=value` with `;` between them, then `unit`, `n`,
+/// `median`, `p99`, `ci_low`, `ci_high`, `min`, `mad`, `outliers`, `cpu_ns`, `disturbed`,
+/// `round_trip_ns`, `quiet`, `quiet_low` and `quiet_high`. The columns are those of every
+/// result. Figures are in the row's unit, unrounded; what is not known is empty. A text that a
+/// spreadsheet would take for a formula begins with an apostrophe.
 ///
 /// # Errors
 ///
@@ -50,23 +56,15 @@ pub fn csv(results: &Results, out: impl Write) -> io::Result<()> {
 }
 
 fn write_csv(results: &Results, out: impl Write) -> csv::Result<()> {
-    let mut names: Vec<&str> =
-        results.rows.iter().flat_map(|row| row.params.keys()).map(String::as_str).collect();
-    names.sort_unstable();
-    names.dedup();
-
     let mut csv = csv::Writer::from_writer(out);
-    let heads = names.iter().map(|name| cell(name));
-    let known = COLUMNS.map(str::to_owned);
-    csv.write_record(["case".to_owned()].into_iter().chain(heads).chain(known))?;
+    csv.write_record(COLUMNS)?;
+    let label = results.run.label.as_deref().unwrap_or_default();
+    let origin = [&results.machine.hostname, &results.run.started, label].map(cell);
     for row in &results.rows {
-        let own =
-            names.iter().map(|name| row.params.get(*name).map(|value| cell(&value.to_string())));
-        csv.write_field(cell(&row.case))?;
-        for value in own.chain(figures(row).map(Some)) {
-            csv.write_field(value.unwrap_or_default())?;
-        }
-        csv.write_record(None::<&[u8]>)?;
+        let params = row.params.iter().map(|(name, value)| format!("{name}={value}"));
+        let params = params.collect::<Vec<_>>().join(";");
+        let own = [cell(&row.case), cell(&params)].into_iter().chain(figures(row));
+        csv.write_record(origin.iter().cloned().chain(own))?;
     }
     Ok(csv.flush()?)
 }
@@ -80,8 +78,9 @@ fn cell(text: &str) -> String {
     if is_formula { format!("'{text}") } else { text }
 }
 
-/// A row's [`COLUMNS`].
+/// A row's [`COLUMNS`] from its unit on.
 fn figures(row: &Row) -> impl Iterator<Item = String> {
+    let end = |at: usize| row.quiet_ci.map(|ends| ends[at].to_string()).unwrap_or_default();
     [
         row.unit.as_str().to_owned(),
         row.n.to_string(),
@@ -96,8 +95,8 @@ fn figures(row: &Row) -> impl Iterator<Item = String> {
         row.disturbed.to_string(),
         row.round_trip_ns.map(|ns| ns.to_string()).unwrap_or_default(),
         row.quiet.to_string(),
-        row.quiet_ci[0].to_string(),
-        row.quiet_ci[1].to_string(),
+        end(0),
+        end(1),
     ]
     .into_iter()
 }
@@ -154,6 +153,7 @@ pub fn markdown(results: &Results) -> String {
 
 fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
     let name = machine::names(std::slice::from_ref(results)).remove(0);
+    let name = machine::title(&name, results);
     writeln!(out, "# What the operating system costs on {}\n", escape(&name))?;
     for warning in machine::warnings(results) {
         writeln!(out, "> ⚠ {}\n", escape(&warning))?;

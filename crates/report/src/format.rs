@@ -87,8 +87,8 @@ pub fn time(ns: f64) -> String {
 /// A slope's figure, or the word for what may be said instead.
 pub fn growth(slope: &Slope) -> String {
     match slope.trend {
-        Trend::Grows | Trend::Falls => time(slope.ns_per_page),
-        Trend::Flat | Trend::Unclear => slope.trend.word().to_owned(),
+        Trend::Grows | Trend::Falls if slope.is_graded() => time(slope.ns_per_page),
+        Trend::Grows | Trend::Falls | Trend::Flat | Trend::Unclear => slope.trend.word().to_owned(),
     }
 }
 
@@ -128,8 +128,12 @@ pub fn hertz(value: f64) -> String {
     format!("{}{THIN}GHz", number(value / 1e9))
 }
 
-/// A length of time that a person waits: `48 s`, `4 min 12 s`.
+/// A length of time that a person waits: `48 s`, `4 min 12 s`; of less than a second its
+/// time, as `0 s` says that there was none.
 pub fn wait(seconds: f64) -> String {
+    if seconds > 0.0 && seconds < 1.0 {
+        return time(seconds * 1e9);
+    }
     let whole = seconds.round() as u64;
     match (whole / 60, whole % 60) {
         (0, s) => format!("{s}{THIN}s"),
@@ -336,6 +340,8 @@ mod tests {
 
     #[test]
     fn waits() {
+        assert_eq!(plain(&wait(0.412)), "412 ms");
+        assert_eq!([plain(&wait(0.0)), plain(&wait(1.4))], ["0 s", "1 s"]);
         assert_eq!(plain(&wait(47.6)), "48 s");
         assert_eq!(plain(&wait(240.0)), "4 min");
         assert_eq!(plain(&wait(252.0)), "4 min 12 s");

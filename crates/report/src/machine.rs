@@ -40,6 +40,15 @@ pub(crate) fn names(results: &[Results]) -> Vec<String> {
     dated.iter().map(&mut number).collect()
 }
 
+/// A result's name in a title: a label says which, the host where.
+pub(crate) fn title(name: &str, result: &Results) -> String {
+    let host = &result.machine.hostname;
+    if host.is_empty() || name.starts_with(host.as_str()) {
+        return name.to_owned();
+    }
+    format!("{host} ({name})")
+}
+
 /// `2026-11-24 08:11` of `2026-11-24T08:11:12Z`.
 fn minute(started: &str) -> Option<String> {
     started.get(..16).map(|text| text.replace('T', " "))
@@ -160,7 +169,10 @@ mod tests {
     fn names_differ() {
         let results =
             [on("a", None), on("b", Some("old kernel")), on("a", Some(" ")), on("", None)];
-        assert_eq!(names(&results), ["a #1", "old kernel", "a #2", "unnamed machine"]);
+        let names = names(&results);
+        assert_eq!(names, ["a #1", "old kernel", "a #2", "unnamed machine"]);
+        let titles: Vec<_> = names.iter().zip(&results).map(|(name, r)| title(name, r)).collect();
+        assert_eq!(titles, ["a #1", "b (old kernel)", "a #2", "unnamed machine"]);
     }
 
     #[test]

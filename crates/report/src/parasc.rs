@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use kumiki_measure::schema::{Results, Row};
+use kumiki_measure::schema::{FLAT, Results, Row};
 use maud::{Markup, html};
 
 use crate::format::{count, interval, param, params, quantity, times, value};
@@ -105,6 +105,13 @@ impl<'a> Against<'a> {
         let from = self.rows.iter().rposition(|one| slower(&one)).map_or(0, |at| at + 1);
         let apart = |(_, plain, row): &&(u64, &Row, &Row)| compare(plain, row).1 == Verdict::Better;
         self.rows[from..].iter().find(apart).map(|(n, ..)| *n)
+    }
+
+    /// Whether no number of requests takes less than its plain calls by as much as matters,
+    /// whatever end of both intervals is true.
+    pub(crate) fn never_pays(&self) -> bool {
+        let good_end = |(_, plain, row): &(u64, &Row, &Row)| row.ci[0] / plain.ci[1];
+        self.rows.iter().all(|one| good_end(one) > 1.0 - FLAT)
     }
 
     /// What it shows, in a sentence.

@@ -23,10 +23,12 @@ pub fn metrics(results: &Results) -> String {
         }
         let _ = writeln!(text, "# HELP kumiki_{name} {help}\n# TYPE kumiki_{name} gauge");
         for row in &rows {
+            // Of fewer visits than an interval takes these two are not there.
+            let [low, high] = row.quiet_ci.unwrap_or([f64::NAN; 2]);
             let figures = [
                 ("quiet", row.quiet),
-                ("quiet_low", row.quiet_ci[0]),
-                ("quiet_high", row.quiet_ci[1]),
+                ("quiet_low", low),
+                ("quiet_high", high),
                 ("median", row.median),
                 ("p99", row.p99),
             ];

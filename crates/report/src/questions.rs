@@ -3,6 +3,7 @@
 use kumiki_measure::schema::Results;
 
 use crate::answers::{self, Sentence};
+use crate::headline::mostly_disturbed;
 use crate::rows;
 use crate::steps::{self, Step};
 
@@ -31,12 +32,16 @@ impl Question {
     }
 
     /// The steps that every result with rows of this question's says; one that says nothing
-    /// of it has no voice.
+    /// of it has no voice. Where others disturbed most of one, nothing in it is graded, and no
+    /// step stands on it.
     pub(crate) fn to_do(&self, results: &[Results]) -> Vec<&'static str> {
         let has =
             |r: &&Results| r.rows.iter().any(|row| self.parts.contains(&rows::part_of(&row.case)));
         let asked: Vec<&Results> = results.iter().filter(has).collect();
-        let held = |step: &&Step| !asked.is_empty() && asked.iter().all(|r| (step.holds)(r));
+        if asked.is_empty() || asked.iter().any(|r| mostly_disturbed(r)) {
+            return Vec::new();
+        }
+        let held = |step: &&Step| asked.iter().all(|r| (step.holds)(r));
         self.to_do.iter().filter(held).map(|step| step.text).collect()
     }
 }

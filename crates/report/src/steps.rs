@@ -48,7 +48,7 @@ pub(crate) fn huge_pages_fork_cheaper(r: &Results) -> bool {
         rows::slope(r, "process.fork", "anon_bytes", &wanted)
     };
     let both = slope(false).zip(slope(true));
-    both.is_some_and(|(o, huge)| o.trend == Trend::Grows && o.ci[0] > huge.ci[1])
+    both.is_some_and(|(o, huge)| o.trend == Trend::Grows && o.is_graded() && o.ci[0] > huge.ci[1])
 }
 
 pub(crate) fn same_cpu_wakes_cheaper(r: &Results) -> bool {
@@ -93,7 +93,7 @@ pub(crate) fn batches_pay(r: &Results) -> bool {
 }
 
 pub(crate) fn batches_do_not_pay(r: &Results) -> bool {
-    batches(r, "own").is_some_and(|own| own.faster_from().is_none())
+    batches(r, "own").is_some_and(|own| own.never_pays())
 }
 
 pub(crate) fn own_files_are_faster(r: &Results) -> bool {

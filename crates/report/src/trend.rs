@@ -36,8 +36,8 @@ pub struct Point {
     pub kernel: String,
     /// What it costs where others leave it alone, in the row's unit.
     pub quiet: f64,
-    /// Interval of that.
-    pub interval: [f64; 2],
+    /// Interval of that; `None` of so few visits that there is none.
+    pub interval: Option<[f64; 2]>,
     /// Whether other work disturbed it.
     pub disturbed: bool,
     /// The cost begins here to be another one, and stays.
@@ -108,7 +108,9 @@ pub fn trend_html(trends: &[Trend], machine: &Machine) -> String {
         (grid(&figures))
     };
     let notes = "Each point is a result, the oldest at the left: what the row costs where others \
-                 leave it alone, with an interval that holds what changes from run to run. A \
+                 leave it alone, with an interval that holds what changes from run to run (of \
+                 fewer than three visits there is none). A hollow point is one that others \
+                 disturbed. A \
                  change is marked where a cost became another one and stayed (E-divisive, p < \
                  0.01; it takes three results on each side).";
     frame(&title, &head, [("trend", "Over time", body)].into_iter(), Some(notes))
@@ -121,10 +123,14 @@ fn name(trend: &Trend) -> String {
     }
 }
 
+fn day(point: &Point) -> &str {
+    point.started.split('T').next().unwrap_or_default()
+}
+
 fn figure(at: usize, trend: &Trend) -> figures::Figure {
     let moment = |point: &Point| Moment {
         value: point.quiet,
-        ci: point.interval,
+        ci: point.interval.unwrap_or([point.quiet; 2]),
         disturbed: point.disturbed,
         changed: point.changed,
         text: vec![
@@ -132,11 +138,18 @@ fn figure(at: usize, trend: &Trend) -> figures::Figure {
             minute(&point.started),
             format!("Linux {}", point.kernel),
             format::quantity(point.quiet, trend.unit),
-            format!("95 % {}", format::interval(point.interval, trend.unit)),
+            match point.interval {
+                Some(ends) => format!("95 % {}", format::interval(ends, trend.unit)),
+                None => "too few visits for an interval".to_owned(),
+            },
         ],
     };
     let moments = trend.points.iter().map(moment).collect();
-    figures::over_time(format!("trend-{at}"), name(trend), trend.unit, moments)
+    let between = match (trend.points.first(), trend.points.last()) {
+        (Some(first), Some(last)) => format!(", {} to {}", day(first), day(last)),
+        _ => String::new(),
+    };
+    figures::over_time(format!("trend-{at}"), name(trend), trend.unit, moments, &between)
 }
 
 #[cfg(test)]
@@ -150,7 +163,7 @@ mod tests {
             started: format!("2026-11-{:02}T01:02:03Z", at + 1),
             kernel: "6.18".to_owned(),
             quiet: *quiet,
-            interval: [quiet * 0.9, quiet * 1.1],
+            interval: Some([quiet * 0.9, quiet * 1.1]),
             disturbed: at == 1,
             changed: false,
         };
@@ -175,6 +188,7 @@ mod tests {
         assert!(page.starts_with("<!DOCTYPE html>") && page.contains(said), "{page}");
         assert!(page.contains("file.&lt;stat&gt;") && !page.contains("<stat>"));
         assert!(page.contains("changed, and stayed") && page.contains("Linux 6.18"));
+        assert!(page.contains("oldest at the left, 2026-11-01 to 2026-11-16"));
         let mut steady = trend(&[100.0; 10]);
         steady.mark_changes();
         let page = trend_html(&[steady], &Machine::default());

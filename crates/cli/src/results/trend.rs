@@ -108,7 +108,7 @@ fn print(trends: &[Trend], machine: &Machine, others: usize) -> Result<()> {
                 minute(&point.started),
                 point.kernel.clone(),
                 format::quantity(point.quiet, trend.unit),
-                format::interval(point.interval, trend.unit),
+                point.interval.map_or_else(none, |ends| format::interval(ends, trend.unit)),
                 bar(point.quiet / most),
             ]);
         }
@@ -119,7 +119,8 @@ fn print(trends: &[Trend], machine: &Machine, others: usize) -> Result<()> {
         output::line("")?;
     }
     let mut text = format!(
-        "On {}, {} cpus. ▶ marks where a cost changed and stayed (p < 0.01; it takes three results \
+        "On {}, {} cpus. A bar is as long as the cost beside the row's largest, ! says that others \
+         disturbed it, and – that fewer than three visits have no interval. ▶ marks where a cost changed and stayed (p < 0.01; it takes three results \
          on each side, and six or more tell).",
         machine.cpu_model, machine.cpus
     );
@@ -127,6 +128,11 @@ fn print(trends: &[Trend], machine: &Machine, others: usize) -> Result<()> {
         text += &format!(" {others} results of other machines are left out.");
     }
     output::text(output::wrapped(&text, ""))
+}
+
+/// Stands where there is no interval.
+fn none() -> String {
+    "–".to_owned()
 }
 
 /// A bar of at most twenty columns.

@@ -25,6 +25,8 @@ pub(super) struct Moved {
     pub(super) shift: Shift,
     pub(super) known: f64,
     pub(super) crosses: bool,
+    /// Visits of the side that has fewer, of the row that has most.
+    pub(super) visits: usize,
 }
 
 /// What a pair of runs says of the errors of its own families.
@@ -126,7 +128,7 @@ mod tests {
 
     fn moved(worse: f64) -> Moved {
         let within = Doubt { variance: 0.0, freedom: 10.0 };
-        Moved { shift: Shift { worse, within }, known: USUAL, crosses: false }
+        Moved { shift: Shift { worse, within }, known: USUAL, crosses: false, visits: 10 }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{SIGNIFICANT, moved, times_visits};
 use crate::schema::Row;
 use crate::stats::mann_whitney;
+use crate::stats::quiet::LEAST;
 
 /// A difference within this share of a limit is the limit itself, whatever the
 /// number of visits.
@@ -87,7 +88,6 @@ pub(super) struct Unclear<'a> {
 impl Unclear<'_> {
     pub(super) fn doubt(&self) -> Doubt {
         let (cause, why) = self.cause();
-        let same_at = self.ci[1].max(-self.ci[0]).exp_m1();
         let judged = !matches!(cause, Cause::Moved | Cause::FewVisits);
         let waits = matches!(cause, Cause::Wide | Cause::Disturbed);
         Doubt {
@@ -95,7 +95,7 @@ impl Unclear<'_> {
             why,
             remedy: cause.remedy(),
             times_visits: if waits { times_visits(self.error[0], self.error[1]) } else { None },
-            same_at: (judged && same_at.is_finite()).then_some(same_at),
+            same_at: if judged { super::same_at(self.ci) } else { None },
         }
     }
 
@@ -114,6 +114,10 @@ impl Unclear<'_> {
                 format!("{m} and {n} visits cannot give p below {reachable:.2}"),
             );
         }
+        if m.min(n) < LEAST {
+            let why = format!("a side has fewer than {LEAST} visits");
+            return (Cause::FewVisits, why);
+        }
         let side = self.disturbed();
         if let (true, Some(side)) = (self.apart(), side) {
             let text = format!("other work disturbed {side}, and the quiet visits do not tell");
@@ -123,7 +127,10 @@ impl Unclear<'_> {
             return (Cause::Overlap, format!("the visits of A and B overlap: p = {:.2}", self.p));
         }
         let [low, high] = self.ci.map(|end| 100.0 * end.exp_m1());
-        let reaches = format!("the interval reaches from {low:+.1} to {high:+.1} %");
+        let reaches = match self.ci.iter().all(|end| end.is_finite()) {
+            true => format!("the interval reaches from {low:+.1} to {high:+.1} %"),
+            false => "the interval reaches further than a hundredfold".to_owned(),
+        };
         let by_runs = self.error[0].powi(2) < self.error[1].powi(2) / 2.0;
         match side {
             Some(side) if !by_runs => {

@@ -8,6 +8,7 @@ use super::shift::Shift;
 use super::{Judged, Limits, Verdict, judge};
 use crate::moves;
 use crate::schema::{Params, Row, Unit, Value};
+use crate::stats::quiet::LEAST;
 
 /// A case with all of its sizes and counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -85,7 +86,8 @@ impl<'a> Pooled<'a> {
             let crosses = rows.iter().any(|(a, _)| a.cpus.len() > 1);
             let layout = rows.iter().map(|(a, _)| by_layout(a)).fold(0.0, f64::max);
             let known = moves::of_a_pair(&first.case, crosses).hypot(layout);
-            Some(Moved { shift: Shift::pooled(&shifts)?, known, crosses })
+            let visits = rows.iter().map(|(a, b)| super::visits(a, b)).max().unwrap_or(0);
+            Some(Moved { shift: Shift::pooled(&shifts)?, known, crosses, visits })
         };
         let (all, quiet) = (moved(false), disturbed.then(|| moved(true)));
         Pooled { moved: all, quiet, rows }
@@ -117,8 +119,7 @@ impl<'a> Pooled<'a> {
     }
 
     fn doubt(&self, between: &Between, limits: &Limits, ci: [f64; 2]) -> Doubt {
-        let same_at = ci[1].exp().max((-ci[0]).exp()) - 1.0;
-        let same_at = same_at.is_finite().then_some(same_at);
+        let same_at = super::same_at(ci);
         let of = |cause: Cause, why: String, times_visits, same_at| Doubt {
             cause,
             why,
@@ -130,12 +131,12 @@ impl<'a> Pooled<'a> {
             let apart = "the cpus were not as far apart in any of its rows".to_owned();
             return of(Cause::Moved, apart, None, None);
         };
-        if moved.shift.within.variance.is_nan() {
-            return of(Cause::FewVisits, "a side has one visit".to_owned(), None, None);
+        if moved.visits < LEAST || moved.shift.within.variance.is_nan() {
+            let why = format!("a side has fewer than {LEAST} visits");
+            return of(Cause::FewVisits, why, None, None);
         }
-        let percent = |ln: f64| 100.0 * ln.exp_m1();
         let error = between.error(&moved);
-        let told = percent(between.critical(&moved) * error);
+        let told = super::told(between.critical(&moved) * error);
         if self.quiet.is_some()
             && !limits.holds(self.quiet.flatten(), between)
             && limits.beyond(moved.shift.worse.abs())
@@ -144,11 +145,10 @@ impl<'a> Pooled<'a> {
             return of(Cause::Disturbed, why, None, same_at);
         }
         if moved.shift.within.variance < error.powi(2) / 2.0 {
-            let why =
-                format!("by itself it moves from run to run: two runs tell {told:.0} % and more");
+            let why = format!("by itself it moves from run to run: two runs tell {told}");
             return of(Cause::Runs, why, None, same_at);
         }
-        let why = format!("its visits spread: these tell {told:.0} % and more");
+        let why = format!("its visits spread: these tell {told}");
         let times = super::times_visits(moved.shift.within.error(), error);
         of(Cause::Wide, why, times, same_at)
     }

@@ -45,6 +45,7 @@ use shift::{Shift, Way};
 use crate::check::identity;
 use crate::moves;
 use crate::schema::{Machine, Params, Results, Row, Run, Unit};
+use crate::stats::quiet::LEAST;
 use crate::stats::{false_discovery, mann_whitney};
 
 /// p below which ranks count as apart.
@@ -59,6 +60,13 @@ const LARGEST: f64 = 0.35;
 
 /// Half of an interval of 95 %, in standard errors that are well known.
 const INTERVAL: f64 = 1.96;
+
+/// A difference that runs tell is never said to be larger than this share: what only a twofold
+/// difference would show in is said to be that, whatever Student's t of few visits makes of it.
+pub const MOST_TOLD: f64 = 1.0;
+
+/// An interval that reaches further than so many times its middle says nothing, and is none.
+const FURTHEST: f64 = 100.0;
 
 /// Verdict on one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -157,7 +165,8 @@ pub struct Comparison {
     /// The core's clock on both sides, where it was measured.
     pub clock: Option<Clock>,
     /// The least difference that these runs tell, as a share, for most families on one cpu
-    /// and for most of those that cross from cpu to cpu; nothing where there are none.
+    /// and for most of those that cross from cpu to cpu: [`MOST_TOLD`] is that or more. Nothing
+    /// where no family has [`LEAST`] visits on each side.
     pub tells: [Option<f64>; 2],
     /// Rows of both that differ in their sizes only, pooled.
     pub families: Vec<Family>,
@@ -242,10 +251,31 @@ fn pooled<'a>(
 fn tells(families: &[Pooled], between: &Between, crosses: bool) -> Option<f64> {
     let moved = families.iter().filter_map(|family| family.moved);
     let errors = moved
-        .filter(|moved| moved.crosses == crosses && moved.shift.within.variance.is_finite())
+        .filter(|moved| moved.crosses == crosses && moved.visits >= LEAST)
+        .filter(|moved| moved.shift.within.variance.is_finite())
         .map(|moved| (between.critical(&moved) * between.error(&moved)).exp_m1());
     let middle = crate::stats::describe::median_of(errors);
-    middle.is_finite().then_some(middle)
+    middle.is_finite().then_some(middle.min(MOST_TOLD))
+}
+
+/// How large a difference is told, in words, from the logarithm of the least.
+fn told(least: f64) -> String {
+    match least.exp_m1() {
+        share if share > MOST_TOLD => format!("more than {:.0} %", 100.0 * MOST_TOLD),
+        share => format!("{:.0} % and more", 100.0 * share),
+    }
+}
+
+/// The least threshold at which an interval of logarithms is called the same, as a share; none
+/// where that is a twofold difference or none at all.
+fn same_at([low, high]: [f64; 2]) -> Option<f64> {
+    let share = high.max(-low).exp_m1();
+    (share <= MOST_TOLD).then_some(share)
+}
+
+/// Visits of the side that has fewer.
+fn visits(a: &Row, b: &Row) -> usize {
+    a.visits.len().min(b.visits.len())
 }
 
 fn unmatched(row: &Row) -> Unmatched {
@@ -318,8 +348,10 @@ fn judge(
     limits: &Limits,
 ) -> Judged {
     let (worse, error) = (moved.shift.worse, between.error(moved));
-    // Of one visit nothing is known.
-    let reach = if error.is_nan() { f64::INFINITY } else { between.alone(moved) * error };
+    // Of one visit or two nothing is known.
+    let known = moved.visits >= LEAST && !error.is_nan();
+    let reach = if known { between.alone(moved) * error } else { f64::INFINITY };
+    let reach = if reach > FURTHEST.ln() { f64::INFINITY } else { reach };
     let [low, high] = [worse - reach, worse + reach];
     let holds = quiet.is_none_or(|quiet| limits.holds(quiet, between));
     let within = limits.same([low, high]);
@@ -380,7 +412,7 @@ fn compare_row(row: &Pooled, between: &Between, limits: &Limits, way: Way) -> Co
 fn far(a: &Row, b: &Row, way: Way) -> Option<Moved> {
     let crosses = a.cpus.len() > 1;
     let shift = Shift::of(a, b, way)?;
-    Some(Moved { shift, known: moves::of_a_pair(&a.case, crosses), crosses })
+    Some(Moved { shift, known: moves::of_a_pair(&a.case, crosses), crosses, visits: visits(a, b) })
 }
 
 /// The raw round trips of both sides if a case of two cpus ran on cpus that were

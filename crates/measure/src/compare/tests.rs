@@ -98,7 +98,40 @@ fn an_unclear_row_says_why_and_what_would_clear_it() {
     let doubt = runs.rows[0].doubt.clone().unwrap();
     assert_eq!((doubt.cause, doubt.times_visits), (Cause::Runs, None), "{doubt:?}");
     let doubt = runs.families[0].doubt.clone().unwrap();
-    assert!(doubt.cause == Cause::Runs && doubt.why.contains("% and more"), "{doubt:?}");
+    assert!(doubt.cause == Cause::Runs && doubt.why.ends_with("tell more than 100 %"), "{doubt:?}");
+}
+
+proptest! {
+    /// What two short runs leave beside heavy work: few visits, hundreds of times apart.
+    #[test]
+    fn no_figure_is_made_of_few_or_wild_visits(
+        a in prop::collection::vec(prop::collection::vec(1e2..1e7f64, 1..6), 1..8),
+        b in prop::collection::vec(prop::collection::vec(1e2..1e7f64, 1..6), 1..8),
+    ) {
+        let few = a.len().min(b.len()) < LEAST;
+        let [a, b] = [a, b].map(|visits| {
+            results(vec![row("x", Unit::Nanoseconds, 1, 50.0, visits)])
+        });
+        let found = compare(&a, &b, 0.05);
+        let tells = found.tells[0];
+        prop_assert!(tells.is_none_or(|tells| tells <= MOST_TOLD), "{:?}", tells);
+        prop_assert!(!few || tells.is_none());
+        let (family, row) = (&found.families[0], &found.rows[0]);
+        for (ratio, ci, verdict, doubt) in [
+            (family.ratio, family.ci, family.verdict, &family.doubt),
+            (row.ratio, row.ci, row.verdict, &row.doubt),
+        ] {
+            let is_none = ci[0] == 0.0 && ci[1].is_infinite();
+            let near = ci[0] * FURTHEST * 1.001 >= ratio && ci[1] <= ratio * FURTHEST * 1.001;
+            prop_assert!(is_none || near, "{} {:?}", ratio, ci);
+            prop_assert!(!few || is_none && verdict != Verdict::Same);
+            if let Some(doubt) = doubt {
+                prop_assert!(doubt.same_at.is_none_or(|same| same <= MOST_TOLD), "{:?}", doubt);
+                let digits = doubt.why.split(|c: char| !c.is_ascii_digit());
+                prop_assert!(digits.map(str::len).max() < Some(6), "{:?}", doubt);
+            }
+        }
+    }
 }
 
 #[test]

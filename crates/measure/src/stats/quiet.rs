@@ -10,10 +10,15 @@
 //!
 //! # The interval
 //!
-//! It is that of the median of the visits, by how far they are apart. What a run as a whole
-//! changes (where the tool's own pages lie, the physical core below a virtual cpu, what the
-//! host does for these minutes) is in none of its visits, so the interval is widened by what
-//! is known of the case ([`crate::moves`]).
+//! It is that of the median of the visits, by how far they are apart and how far the core's
+//! clock wandered. Of one or two visits there is none: Student's t of so few is so long that a
+//! busy machine's intervals reached from nanoseconds to minutes. Of more it ends where samples
+//! do: how sure the visits are is never said by a time that none of them saw.
+//!
+//! What a run as a whole changes (where the tool's own pages lie, the physical core below a
+//! virtual cpu, what the host does for these minutes) is in none of its visits, so the interval
+//! is then widened by what is known of the case ([`crate::moves`]): by so much, and no more, it
+//! may reach beyond its samples.
 
 use super::doubt::Doubt;
 use super::{describe, widen};
@@ -21,6 +26,9 @@ use crate::schema::Unit;
 
 /// The quantile within a visit, from its good end.
 const WITHIN: f64 = 0.10;
+
+/// Visits of which an interval may be told: two that happen to agree, or not, say nothing.
+pub const LEAST: usize = 3;
 
 /// The interval holds so much.
 const CONFIDENCE: f64 = 0.95;
@@ -41,24 +49,33 @@ pub fn beside(samples: &[f64], beside: &[f64], unit: Unit) -> Option<f64> {
 }
 
 /// The quiet cost by its visits' and an interval that holds that of other runs of the same
-/// machine, too, in some 95 of 100 cases. `wander` is how far the core's clock moved, `moves`
-/// the standard error, in ln, that a run brings with it.
-pub fn over_visits(visits: &[f64], wander: f64, moves: f64) -> (f64, [f64; 2]) {
+/// machine, too, in some 95 of 100 cases; none of fewer than [`LEAST`] visits. `seen` are the
+/// least and the largest sample of all visits, `wander` is how far the core's clock moved,
+/// `moves` the standard error, in ln, that a run brings with it.
+pub fn over_visits(
+    visits: &[f64],
+    seen: [f64; 2],
+    wander: f64,
+    moves: f64,
+) -> (f64, Option<[f64; 2]>) {
     let cost = describe::median_of(visits.iter().copied());
-    if visits.is_empty() {
-        return (cost, [f64::NAN; 2]);
+    if visits.len() < LEAST {
+        return (cost, None);
     }
     let logs: Vec<f64> = visits.iter().map(|cost| cost.max(f64::MIN_POSITIVE).ln()).collect();
-    // Of one visit nothing is known of others: nothing is added.
-    let own = (visits.len() > 1).then(|| Doubt::of_median(&logs));
-    let doubt = Doubt::sum(own.into_iter().chain([Doubt::known(moves)]).collect::<Vec<_>>());
-    let half = doubt.quantile((1.0 + CONFIDENCE) / 2.0) * doubt.error();
-    let known = [cost / half.exp(), cost * half.exp()];
-    (cost, widen::widen(known, cost, &[wander]))
+    let own = Doubt::of_median(&logs);
+    let runs = Doubt::known(moves);
+    let reach = |doubt: Doubt| (doubt.quantile((1.0 + CONFIDENCE) / 2.0) * doubt.error()).exp();
+    let both = reach(Doubt::sum([own, runs]));
+    let both = widen::widen([cost / both, cost * both], cost, &[wander]);
+    let runs = reach(runs);
+    (cost, Some(widen::within(both, [seen[0] / runs, seen[1] * runs])))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::stats::{bootstrap, simulate};
 
@@ -101,7 +118,9 @@ mod tests {
                 }
             }
             let costs: Vec<f64> = visits.iter().map(|v| of_visit(v, Unit::Nanoseconds)).collect();
-            let [low, high] = over_visits(&costs, 0.0, between_runs).1;
+            let seen = describe::sorted(visits.iter().flatten().copied());
+            let seen = [seen[0], seen[seen.len() - 1]];
+            let [low, high] = over_visits(&costs, seen, 0.0, between_runs).1.unwrap();
             // The truth is of this quantile, which lies below the middle of the samples.
             let truth = 100.0 * (-1.2816_f64 * 0.02).exp();
             (low..=high).contains(&truth)
@@ -115,6 +134,30 @@ mod tests {
             for between_runs in [0.0, 0.02, 0.04] {
                 let share = held(visits, between_runs);
                 assert!(share >= 0.9, "{visits} visits, runs apart by {between_runs}: {share}");
+            }
+        }
+    }
+
+    proptest! {
+        /// What a busy machine leaves of a short run: few visits, some of them hundreds of
+        /// times as long as others, and a clock that could not be measured.
+        #[test]
+        fn an_interval_is_none_of_few_visits_and_never_far_from_the_samples(
+            visits in prop::collection::vec(prop::collection::vec(1e2..1e7f64, 1..6), 1..9),
+            wander in 0.0..50.0f64,
+            moves in 0.0..0.9f64,
+        ) {
+            let costs: Vec<f64> =
+                visits.iter().map(|visit| of_visit(visit, Unit::Nanoseconds)).collect();
+            let all = describe::sorted(visits.iter().flatten().copied());
+            let [min, max] = [all[0], all[all.len() - 1]];
+            let (cost, interval) = over_visits(&costs, [min, max], wander, moves);
+            prop_assert_eq!(interval.is_some(), visits.len() >= LEAST);
+            if let Some([low, high]) = interval {
+                let known = (1.96 * moves).exp() * 1.000_001;
+                prop_assert!(low <= cost && cost <= high);
+                prop_assert!(low >= min / known, "{} below {}", low, min);
+                prop_assert!(high <= max * known, "{} above {}", high, max);
             }
         }
     }

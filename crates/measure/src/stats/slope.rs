@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::line::{self, Point};
+use crate::moves;
 use crate::schema::{FLAT, Params, Row, Slope, Trend, Unit, Value};
 
 /// Bytes of the page that slopes are stated for, whatever the machine's own.
 pub const PAGE_BYTES: f64 = 4096.0;
+
+/// Half of an interval of 95 %, in standard errors.
+const HALF_WIDTH: f64 = 1.96;
 
 /// Distinct sizes that a line needs.
 const SIZES: usize = 3;
@@ -109,14 +113,19 @@ impl<'a> Line<'a> {
         // The core's clock moves all points together: the line does not show it.
         let wander = rows.iter().map(|row| row.wander).fold(0.0, f64::max);
         let ci = widened(&line, wander);
-        let smallest = points.iter().min_by(|a, b| a.pages.total_cmp(&b.pages))?;
+        let by_size = |a: &&Point, b: &&Point| a.pages.total_cmp(&b.pages);
+        let (smallest, largest) = (points.iter().min_by(by_size)?, points.iter().max_by(by_size)?);
+        let span = largest.pages - smallest.pages;
+        let crosses = rows.iter().any(|row| row.cpus.len() > 1);
+        // Beyond what is called flat and what a row moves by from run to run.
+        let clear = (1.0 + FLAT) * (HALF_WIDTH * moves::of_a_pair(self.case, crosses)).exp();
         Some(Slope {
             case: self.case.to_owned(),
             param: self.param.to_owned(),
             params: self.fixed,
             ns_per_page: line.ns_per_page,
             ci,
-            trend: trend(ci, sizes[sizes.len() - 1] - sizes[0], smallest.ns, line.knee.is_some()),
+            trend: trend(ci, span, [smallest, largest], clear, line.knee.is_some()),
             base_ns: line.base_ns,
             r2: line.r2,
             knee_bytes: line.knee.map(|knee| (knee.pages * PAGE_BYTES).round() as u64),
@@ -133,15 +142,19 @@ fn widened(line: &line::Line, wander: f64) -> [f64; 2] {
     [line.ns_per_page - half, line.ns_per_page + half]
 }
 
-/// What the interval of a slope allows to be said, over a span of so many pages from a
-/// cost of `smallest_ns` on. Of a line that breaks, the part below the knee is not the
-/// whole: it is never called flat.
-fn trend([low, high]: [f64; 2], span: f64, smallest_ns: f64, breaks: bool) -> Trend {
-    let within = |slope: f64| (slope * span).abs() <= FLAT * smallest_ns;
+/// What may be said of a cost: by the interval of its slope, over a span of so many pages, and
+/// by the costs at both ends of the span, whose intervals are apart by the factor `clear`. Of a
+/// line that breaks, the part below the knee is not the whole: it is never called flat.
+fn trend([low, high]: [f64; 2], span: f64, ends: [&Point; 2], clear: f64, breaks: bool) -> Trend {
+    let [smallest, largest] = ends;
+    let within = |slope: f64| (slope * span).abs() <= FLAT * smallest.ns;
+    let apart = |below: f64, above: f64| above > below * clear;
     match () {
         () if low > 0.0 => Trend::Grows,
         () if high < 0.0 => Trend::Falls,
         () if within(low) && within(high) && !breaks => Trend::Flat,
+        () if apart(smallest.ci[1], largest.ci[0]) => Trend::Grows,
+        () if apart(largest.ci[1], smallest.ci[0]) => Trend::Falls,
         () => Trend::Unclear,
     }
 }
@@ -210,6 +223,40 @@ mod tests {
         let slopes = slopes(&rows);
         assert_eq!(slopes.len(), 1);
         assert!((slopes[0].base_ns - 1000.0).abs() < 1e-6);
+    }
+
+    /// A row that others disturbed: its visits are up to `times` as long as they might be.
+    fn disturbed(data: u64, ns: f64, times: f64) -> Row {
+        let mut row = fork(data, 0, "write", false, ns);
+        let visit = |factor: f64| Visit { samples: vec![ns * factor; 9], ..Visit::default() };
+        let visits = vec![visit(1.0), visit(1.0), visit(times.sqrt()), visit(times)];
+        row = Row::summarise(&row.case, row.params, row.unit, row.cpus, visits);
+        row
+    }
+
+    #[test]
+    fn what_is_apart_at_both_ends_grows_whatever_the_line_between_them_does() {
+        // 200-fold, and along no line: a row in the middle is as long as the last.
+        let rows = |last: f64, times: f64| {
+            [
+                disturbed(0, 250_000.0, times),
+                disturbed(MIB, 260_000.0, times),
+                disturbed(4 * MIB, 40e6, times),
+                disturbed(16 * MIB, last, times),
+            ]
+        };
+        let grows = &slopes(&rows(50e6, 1.5))[0];
+        assert!(grows.ci[0] < 0.0, "the line does not tell: {grows:?}");
+        assert_eq!((grows.trend, grows.is_graded()), (Trend::Grows, false));
+        let falls = &slopes(&rows(50_000.0, 1.5))[0];
+        assert_eq!((falls.trend, falls.is_graded()), (Trend::Falls, false), "{falls:?}");
+        // Where the ends overlap nothing may be said.
+        let unclear = &slopes(&rows(400_000.0, 4.0))[0];
+        assert_eq!(unclear.trend, Trend::Unclear, "{unclear:?}");
+        let line: Vec<Row> =
+            (0..4u64).map(|i| fork(i * MIB, 0, "write", false, 1e5 + 1e4 * i as f64)).collect();
+        let line = &slopes(&line)[0];
+        assert_eq!((line.trend, line.is_graded()), (Trend::Grows, true), "{line:?}");
     }
 
     #[test]

@@ -17,8 +17,15 @@ pub(crate) struct Moment {
     pub(crate) text: Vec<String>,
 }
 
-/// The results from left to right, as far apart as they are in number.
-pub(crate) fn over_time(id: String, title: String, unit: Unit, moments: Vec<Moment>) -> Figure {
+/// The results from left to right, as far apart as they are in number. `between` says from
+/// when to when.
+pub(crate) fn over_time(
+    id: String,
+    title: String,
+    unit: Unit,
+    moments: Vec<Moment>,
+    between: &str,
+) -> Figure {
     let point = |(at, moment): (usize, &Moment)| Point {
         at: (at + 1) as f64,
         value: moment.value,
@@ -35,7 +42,7 @@ pub(crate) fn over_time(id: String, title: String, unit: Unit, moments: Vec<Mome
         series.push(Series { label, colour: 1, variant: 2, points: vec![point(changed)] });
     }
     let axes = Axes {
-        along: "results, the oldest at the left".to_owned(),
+        along: format!("results, the oldest at the left{between}"),
         quantity: Quantity::Count,
         values: Quantity::Measured(unit),
         log: [false, false],

@@ -31,13 +31,17 @@ pub struct Advice {
 }
 
 /// The run's own trouble first, then the bad figures in their order, then what
-/// holds on most machines.
+/// holds on most machines. Where others disturbed most rows only the first, and settings.
 pub(super) fn advice(results: &Results, figures: &[Figure]) -> Vec<Advice> {
     let of = |key: &str| figures.iter().find(|figure| figure.key == key);
     let mut out: Vec<Advice> = disturbed(results).into_iter().collect();
     let bad = figures.iter().filter(|f| f.standing.is_some_and(|s| s.grade == Grade::Bad));
     out.extend(bad.map(|figure| about_bad(figure, &results.machine)));
     out.extend(state(&results.machine));
+    // What is graded by nobody gives no advice.
+    if mostly_disturbed(results) {
+        return out;
+    }
     if let (Some(fork), Some(spawn)) = (of("fork-gib"), of("spawn")) {
         out.extend(spawn_instead(fork, spawn));
     }

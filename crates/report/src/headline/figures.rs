@@ -126,7 +126,7 @@ fn written(huge: bool) -> [(&'static str, Value); 2] {
 /// By the line through the sizes that were measured, if that says enough about a GiB.
 fn fork_gib(r: &Results) -> Option<Found> {
     let slope = rows::slope(r, "process.fork", "anon_bytes", &written(false))?;
-    if slope.trend != Trend::Grows {
+    if slope.trend != Trend::Grows || !slope.is_graded() {
         return None;
     }
     let pages = |bytes: f64| bytes / 4096.0;

@@ -57,8 +57,9 @@ fn legend(at: usize, line: &Line, dots: bool) -> Markup {
 fn slope(slope: &Slope) -> Markup {
     let ci = interval(slope.ci, Unit::Nanoseconds);
     html! {
-        @if matches!(slope.trend, Trend::Flat | Trend::Unclear) {
+        @if !slope.is_graded() || matches!(slope.trend, Trend::Flat | Trend::Unclear) {
             " " b title={ (ci) " a page" } { (slope.trend.word()) }
+            @if matches!(slope.trend, Trend::Grows | Trend::Falls) { "; how fast is unclear" }
         } @else {
             span title={ "95 % CI " (ci) ", R² " (number(slope.r2)) } {
                 " " b { (time(slope.ns_per_page)) } " a page"

@@ -157,11 +157,20 @@ fn legend(headlines: &[Headline]) -> Markup {
             span.pill.good { "▾ good" } " costs at most two thirds of what the reference does, "
             span.pill.bad { "▴ bad" } " at least half as much again, "
             span.pill.usual { "• usual" } " is what lies between, each with its whole interval; "
-            span.pill.unclear { "? unclear" } " is what reaches over. Intervals in brackets are of 95" (THIN) "%; \
+            span.pill.unclear { "? unclear" } " is what an interval too wide leaves between two of these. Intervals in brackets are of 95" (THIN) "%; \
             of the cache line, what 90" (THIN) "% of its round trips lay in."
             @for (name, date, conditions) in &said {
-                " Reference: " b { (name) } ", " (date) " (" (conditions) ")."
+                " Reference: " b { (name) } ", " (date) " (" (with_code(conditions)) ")."
             }
+        }
+    }
+}
+
+/// Text in which what stands between backticks is a command.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }

@@ -34,7 +34,9 @@ pub fn html(results: &[Results]) -> String {
     let names = machine::names(results);
     let title = match names.as_slice() {
         [] => "No result".to_owned(),
-        [one] => format!("What the operating system costs on {one}"),
+        [one] => {
+            format!("What the operating system costs on {}", machine::title(one, &results[0]))
+        }
         several => format!("What the operating system costs: {}", several.join(", ")),
     };
     let sections = Writer::new(results, &names).sections();
@@ -277,4 +279,5 @@ const NOTES: &str = "Medians over all samples; none was dropped. Confidence inte
                      raw cache-line round trip measured beside it, because on a virtual machine that \
                      round trip itself moves. A slope is flat where its interval holds zero and the cost \
                      changes by at most a tenth over all sizes; where the interval holds zero and \
-                     more than that, it is unclear.";
+                     more than that, the costs of the smallest and the largest size tell whether \
+                     it grows, if their intervals are far enough apart; else it is unclear.";

@@ -32,7 +32,7 @@ pub fn row(case: &str, params: Params, median: f64) -> Row {
         cpu,
         disturbed: false,
         quiet: median,
-        quiet_ci: [median * 0.9, median * 1.1],
+        quiet_ci: Some([median * 0.9, median * 1.1]),
         wander: 0.0,
         disturbances: vec![],
         round_trip_ns: Some(310.0),

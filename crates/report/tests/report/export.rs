@@ -11,11 +11,12 @@ fn csv(results: &Results) -> String {
 }
 
 #[test]
-fn csv_has_a_column_for_each_parameter_that_occurs() {
+fn csv_has_the_same_columns_whatever_was_measured() {
     let mut r = empty("host");
     let mut rate = row("ipc.pipe.bandwidth", params([("bytes", (64 * KIB).into())]), 3.5);
     rate.unit = Unit::GigabytesPerSecond;
     rate.round_trip_ns = None;
+    rate.quiet_ci = None;
     r.rows = vec![
         rate,
         disturbed(
@@ -23,12 +24,19 @@ fn csv_has_a_column_for_each_parameter_that_occurs() {
             "steal",
         ),
     ];
+    r.run.label = Some("=1".to_owned());
+    let head = "host,started,label,case,parameters,unit,n,median,p99,ci_low,ci_high,min,mad,\
+                outliers,cpu_ns,disturbed,round_trip_ns,quiet,quiet_low,quiet_high";
     assert_eq!(
         csv(&r),
-        "case,bytes,huge,touch,unit,n,median,p99,ci_low,ci_high,min,mad,outliers,cpu_ns,disturbed,round_trip_ns,quiet,quiet_low,quiet_high\n\
-         ipc.pipe.bandwidth,65536,,,GB/s,120,3.5,4.8999999999999995,3.4299999999999997,3.5700000000000003,3.2550000000000003,0.07,2,3.1500000000000004,false,,3.5,3.15,3.8500000000000005\n\
-         process.fork,,true,\"a,b\",ns,120,100,140,98,102,93,2,2,90,true,310,100,90,110.00000000000001\n"
+        format!(
+            "{head}\n\
+         host,2026-11-20T09:30:00Z,'=1,ipc.pipe.bandwidth,bytes=65536,GB/s,120,3.5,4.8999999999999995,3.4299999999999997,3.5700000000000003,3.2550000000000003,0.07,2,3.1500000000000004,false,,3.5,,\n\
+         host,2026-11-20T09:30:00Z,'=1,process.fork,\"huge=true;touch=a,b\",ns,120,100,140,98,102,93,2,2,90,true,310,100,90,110.00000000000001\n"
+        )
     );
+    // Two files of different cases are put together by cat, but for the second's head.
+    assert_eq!(csv(&full("other", 1.0)).lines().next(), Some(head));
 }
 
 #[test]
@@ -42,7 +50,8 @@ fn csv_holds_every_row() {
     let text = csv(&r);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let head = reader.headers().expect("a head").clone();
-    let (case, median) = (0, head.iter().position(|name| name == "median").expect("a median"));
+    let [case, median] = ["case", "median"]
+        .map(|column| head.iter().position(|name| name == column).expect("a column"));
     let lines: Vec<_> = reader.records().map(|line| line.expect("well-formed")).collect();
     assert_eq!(lines.len(), r.rows.len());
     for (line, row) in lines.iter().zip(&r.rows) {

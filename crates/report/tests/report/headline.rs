@@ -1,6 +1,6 @@
 //! The first figures of made-up results, and of the references.
 
-use kumiki_measure::schema::{Machine, Params, Results, Row, Trend};
+use kumiki_measure::schema::{Machine, Params, Results, Row, Trend, Value};
 use kumiki_report::headline::{Figure, Grade, Headline, headline};
 use kumiki_report::reference;
 
@@ -174,4 +174,28 @@ fn a_run_that_others_used_is_not_graded() {
     assert!(grades.clone().count() > 5);
     assert!(grades.clone().all(|standing| standing.grade == Grade::Unclear));
     assert!(headline.advice[0].finding.contains("nothing here is graded"), "{headline:?}");
+    // And where nothing is graded nothing is advised, but what is about the run.
+    let advised: Vec<_> = headline.advice.iter().filter_map(|advice| advice.figure).collect();
+    assert_eq!(advised, [] as [&str; 0]);
+    let page = kumiki_report::html(&[result]);
+    assert!(!page.contains("What to do. "), "no question's step stands on such rows");
+    let graded = kumiki_report::html(std::slice::from_ref(reference.results()));
+    assert!(graded.contains("What to do. "));
+}
+
+#[test]
+fn plain_calls_are_advised_where_no_end_of_an_interval_says_otherwise() {
+    let with = |share: [f64; 2]| {
+        let mut result = full("host", 1.0);
+        let rows = result.rows.iter_mut().filter(|row| row.case == "parasc.requests");
+        for row in rows.filter(|row| row.params["processing_threads"] != 0_u64.into()) {
+            let Value::Number(requests) = row.params["requests"] else { continue };
+            let plain = 170.0 * requests as f64;
+            row.median = plain * share[1].min(0.96);
+            row.ci = share.map(|end| plain * end);
+        }
+        kumiki_report::html(&[result]).contains("Make these calls plainly here.")
+    };
+    assert!(!with([0.5, 0.99]), "from half to as much: it may well pay");
+    assert!(with([0.95, 1.3]));
 }

@@ -116,8 +116,8 @@ fn intervals(runs: &[Results]) -> Share {
     let mut share = Share::default();
     for rows in by_row(runs).into_values() {
         let grand = describe::median_of(rows.iter().map(|(row, _)| row.quiet));
-        for (row, _) in &rows {
-            share.add((row.quiet_ci[0]..=row.quiet_ci[1]).contains(&grand));
+        for [low, high] in rows.iter().filter_map(|(row, _)| row.quiet_ci) {
+            share.add((low..=high).contains(&grand));
         }
     }
     share
