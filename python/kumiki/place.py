@@ -297,6 +297,9 @@ class Watch:
 class Places:
     """This user's places on this machine, or those behind a NATS server.
 
+    Who asks a server stands in its URL (USER:PASSWORD@, TOKEN@), in `credentials`, a file, or in the environment, as
+    NATS' own tools have it (NATS_CREDS, NATS_NKEY, NATS_USER and so on).
+
     A `timeout` is for how many seconds a call is tried: ten, if nothing is said. It is not to be used in a child of
     os.fork().
     """

@@ -18,6 +18,7 @@ pub(crate) struct Package {
 pub(crate) const WORKSPACE: &[Package] = &[
     Package { name: "libarchive-tools", reason: "bsdtar's archives are read as tar reads them" },
     Package { name: "nats-server", reason: "places of other machines are behind it" },
+    Package { name: "openssl", reason: "certificates for a NATS server that asks for a client's" },
     Package { name: "python3", reason: "makes archives of all forms for the tests of images" },
     Package { name: "redis-tools", reason: "redis-cli and redis-benchmark try kumiki-kv" },
     Package { name: "xz-utils", reason: "packs archives for the tests of images" },

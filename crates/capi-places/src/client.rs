@@ -96,7 +96,11 @@ pub unsafe extern "C" fn kumiki_places_open(
             match url {
                 Some(url) => {
                     let credentials = file.map(PathBuf::from);
-                    Client::connect(&Nats { url: url.to_owned(), credentials }).await
+                    let mut nats = Nats::from_environment(url);
+                    if credentials.is_some() {
+                        nats.credentials = credentials;
+                    }
+                    Client::connect(&nats).await
                 }
                 None => Ok(Client::here()),
             }

@@ -115,7 +115,11 @@ enum PlaceCommand {
 /// NATS server, where there need be none.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MaybeNats {
-    /// The NATS server, e.g. nats://127.0.0.1:4222 or tls://db.example.org
+    /// The NATS server, e.g. nats://127.0.0.1:4222 or tls://USER:PASSWORD@db.example.org
+    ///
+    /// TOKEN@ stands there for a token; %2C for a comma, %40 for an @. Who may see this machine's processes sees that:
+    /// NATS_USER and NATS_PASSWORD, or NATS_TOKEN, say the same by the environment, and files by NATS_CREDS,
+    /// NATS_NKEY, NATS_CA, NATS_CERT and NATS_KEY.
     #[arg(long = "nats", value_name = "URL")]
     url: Option<String>,
     #[command(flatten)]
@@ -124,9 +128,21 @@ pub(crate) struct MaybeNats {
 
 #[derive(Clone, Debug, Args)]
 struct Credentials {
-    /// Credentials for it, as nsc writes them
+    /// Credentials for it, as nsc writes them [default: NATS_CREDS]
     #[arg(long, value_name = "FILE", requires = "url")]
     creds: Option<PathBuf>,
+    /// An NKEY's seed for it, in a file [default: NATS_NKEY]
+    #[arg(long, value_name = "FILE", requires = "url", conflicts_with = "creds")]
+    nkey: Option<PathBuf>,
+    /// Certificates of an authority that it has its own of, PEM [default: NATS_CA]
+    #[arg(long, value_name = "FILE", requires = "url")]
+    tls_ca: Option<PathBuf>,
+    /// The certificate to be known by, PEM [default: NATS_CERT]
+    #[arg(long, value_name = "FILE", requires = "url", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// That certificate's key, PEM [default: NATS_KEY]
+    #[arg(long, value_name = "FILE", requires = "url", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 }
 
 /// Ways to choose one of several places.
@@ -177,7 +193,18 @@ impl MaybeNats {
 
 impl Credentials {
     fn at(&self, url: &str) -> Nats {
-        Nats { url: url.to_owned(), credentials: self.creds.clone() }
+        let mut nats = Nats::from_environment(url);
+        if self.creds.is_some() || self.nkey.is_some() {
+            (nats.credentials, nats.nkey) = (self.creds.clone(), self.nkey.clone());
+            (nats.user, nats.token) = (None, None);
+        }
+        if let Some(ca) = &self.tls_ca {
+            nats.authorities = Some(ca.clone());
+        }
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            nats.certificate = Some((certificate.clone(), key.clone()));
+        }
+        nats
     }
 }
 

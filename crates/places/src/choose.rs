@@ -12,8 +12,10 @@ use kumiki_resource::Pattern;
 use tokio::time::{Instant, sleep_until};
 
 use crate::client::{Client, Inner, Way};
+use crate::denied::Doing;
 use crate::error::{Error, Result};
 use crate::loads::{Choice, ordered};
+use crate::nats::refused;
 use crate::part::Portable;
 use crate::post::{BEAT, BEATS};
 use crate::remote::Remote;
@@ -78,7 +80,17 @@ impl Client {
         }
         // A round of beats, and half a second for those that are late.
         let since = *loads.since.get().expect("it was set above");
-        sleep_until(since + BEAT + BEAT / 4).await;
+        let late = sleep_until(since + BEAT + BEAT / 4);
+        if let Way::Nats { link, .. } = &self.inner.way {
+            let (mut link, all) = (link.clone(), format!("{BEATS}>"));
+            let denied = [(Doing::Subscribe, &*all)];
+            tokio::select! {
+                () = late => {}
+                why = refused(&mut link, 0, &denied) => {
+                    return Err(Error::Nats { what: "hearing of places", why });
+                }
+            }
+        }
         Ok(loads.ordered(&matches, choice, Instant::now()))
     }
 }

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::{Client, Way};
+use crate::denied::Doing;
 use crate::error::{Error, Result};
+use crate::nats::refused;
 use crate::sockets;
 use crate::wire::SERVICE;
 
@@ -105,15 +107,25 @@ impl Client {
     async fn gather(&self, verb: &str) -> Result<Vec<Answer>> {
         let failed = |why: String| Error::Nats { what: "asking which places there are", why };
         let nats = self.inner.nats("asking which places there are")?;
+        let Way::Nats { link, .. } = &self.inner.way else { return Ok(Vec::new()) };
+        let mut link = link.clone();
+        let since = link.borrow_and_update().denied.count();
         let inbox = nats.new_inbox();
+        let subject = format!("$SRV.{verb}.{SERVICE}");
+        let denied = [(Doing::Publish, &*subject), (Doing::Subscribe, &*inbox)];
         let mut answers =
             nats.subscribe(inbox.clone()).await.map_err(|error| failed(error.to_string()))?;
-        let asked = nats.publish_with_reply(format!("$SRV.{verb}.{SERVICE}"), inbox, "".into());
+        let asked = nats.publish_with_reply(subject.clone(), inbox.clone(), "".into());
         asked.await.map_err(|error| failed(error.to_string()))?;
         let end = Instant::now() + LONGEST;
         let (mut seen, mut until) = (Vec::new(), end);
         while seen.len() < MOST {
-            let Ok(Some(answer)) = timeout_at(until.min(end), answers.next()).await else { break };
+            let answer = tokio::select! {
+                biased;
+                answer = timeout_at(until.min(end), answers.next()) => answer,
+                why = refused(&mut link, since, &denied) => return Err(failed(why)),
+            };
+            let Ok(Some(answer)) = answer else { break };
             if answer.status == Some(StatusCode::NO_RESPONDERS) {
                 break;
             }

@@ -29,7 +29,7 @@ pub enum Error {
     /// Nobody answers to the name. Nothing was done.
     #[error(
         "nobody answers at place {place}: it has ended, or never was; nothing was done. `kumiki \
-         resource ls --nats URL` shows those that there are"
+         resource ls` shows those of this machine, and with --nats URL those behind that server"
     )]
     Gone {
         /// Which.

@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+mod absent;
 mod allow;
 mod allow_file;
 mod attach;
@@ -48,10 +49,12 @@ mod busy;
 mod changes;
 mod choose;
 mod client;
+mod denied;
 mod discover;
 mod each;
 mod error;
 mod here;
+mod identity;
 mod json;
 mod lane;
 mod lane_stages;

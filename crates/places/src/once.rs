@@ -32,9 +32,12 @@ use async_nats::RequestErrorKind;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::absent::absent;
 use crate::batch::{self, Known};
 use crate::client::{Inner, Way};
+use crate::denied::Doing;
 use crate::error::Error;
+use crate::nats::refused;
 use crate::near::Sent;
 use crate::secret;
 use crate::session::{Held, Session};
@@ -77,6 +80,16 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// That of what has no effect: nothing was done, whether or not it has arrived.
+    fn of_look(self) -> Failure {
+        match self {
+            Failure::Unknown(why) => Failure::NotSent(why),
+            other => other,
+        }
+    }
+}
+
 /// One try to have a message answered.
 enum Tried {
     Answered(Reply),
@@ -98,7 +111,13 @@ impl Inner {
     ) -> Result<(u64, Vec<Option<Outcome>>), Failure> {
         let serials = operations.iter().map(Operation::serials).sum();
         let mut answers: Vec<Option<Outcome>> = vec![None; serials];
-        match self.attempts(session, life, operations, &mut answers, deadline).await {
+        let has_effect = operations.iter().any(Operation::has_effect);
+        let attempts = self.attempts(session, life, operations, &mut answers, deadline);
+        let outcome = match has_effect {
+            true => attempts.await,
+            false => self.unless_absent(session, attempts).await.map_err(Failure::of_look),
+        };
+        match outcome {
             Ok(life) => Ok((life, answers)),
             Err(failure) if answers.iter().all(Option::is_none) => Err(failure),
             // Some have come: of the others no more is known.
@@ -166,6 +185,7 @@ impl Inner {
             sent |= !matches!(tried, Tried::Nobody);
             match tried {
                 Tried::Answered(Reply { life: its, answers: outcomes }) => {
+                    session.heard(true);
                     match whole(&outcomes, count) {
                         None => (),
                         Some(refusal) if is_of_lease(refusal.why) => {
@@ -230,6 +250,7 @@ impl Inner {
                     tokio::time::sleep(RETURN).await;
                 }
                 Tried::Silent if Instant::now() >= deadline => {
+                    session.heard(false);
                     return Err(unknown("it was sent, and no answer has come in time"));
                 }
                 Tried::Silent => patience = MOST_PATIENCE.min(patience * 2),
@@ -250,39 +271,48 @@ impl Inner {
         }
     }
 
-    /// The lease at this place, asked for if there is none.
+    /// The lease at this place, asked for if there is none; one whose place was silent is asked about first.
     async fn lease(&self, session: &Session, deadline: Instant) -> Result<Held, Failure> {
-        let _one = session.greeting.lock().await;
-        if let Some(lease) = session.lease() {
-            return Ok(lease);
+        let one = timeout_at(deadline, session.greeting.lock()).await;
+        let _one = one.map_err(|_| Failure::NotSent("it has not answered in time".to_owned()))?;
+        match session.lease() {
+            Some(lease) if !session.is_doubted() => Ok(lease),
+            _ => self.unless_absent(session, self.greet(session, deadline)).await,
         }
+    }
+
+    /// Asks whether the lease holds, or for one. Nothing of that has an effect.
+    async fn greet(&self, session: &Session, deadline: Instant) -> Result<Held, Failure> {
         let key = secret::number("a lease's secret");
         let key = key.map_err(|error| Failure::NotSent(error.to_string()))?;
-        let hello = Operation::Hello { key, client: self.name.clone() };
+        let hello = [(0, Operation::Hello { key, client: self.name.clone() })];
         let mut patience = PATIENCE;
         loop {
             self.wait_for_link(false, deadline).await?;
-            let bytes = self.message(session, None, 0, &[(0, hello.clone())])?;
-            match self.send(session, bytes, deadline.min(Instant::now() + patience)).await? {
+            let held = session.lease();
+            let operations = if held.is_some() { &[][..] } else { &hello };
+            let life = held.map_or(0, |held| held.granted.life);
+            let bytes = self.message(session, held, life, operations)?;
+            let sent = self.send(session, bytes, deadline.min(Instant::now() + patience)).await;
+            match sent.map_err(Failure::of_look)? {
                 Tried::Nobody => return Err(Failure::Gone),
                 Tried::Answered(reply) => {
-                    let outcome = reply.answers.into_iter().next();
-                    let refused =
-                        |text: String| Failure::Refused(wire::Refusal::new(Why::Kind, text));
-                    let bytes = outcome
-                        .ok_or_else(|| refused("it gives no lease".to_owned()))?
-                        .map_err(Failure::Refused)?;
-                    let granted: Granted = wire::read(&bytes)
-                        .map_err(|error| refused(format!("what it gives is no lease: {error}")))?;
-                    let lease = Held { granted, key };
-                    session.set_lease(lease);
-                    return Ok(lease);
-                }
-                // A lease that nobody knows of ends by itself.
-                Tried::Silent if Instant::now() >= deadline => {
-                    return Err(Failure::NotSent("it has not answered in time".to_owned()));
+                    let Some(held) = held else { return granted(session, reply, key) };
+                    let ended = reply
+                        .answers
+                        .iter()
+                        .any(|one| is(one, Why::NoLease) || is(one, Why::OtherLife));
+                    if !ended {
+                        session.heard(true);
+                        return Ok(held);
+                    }
+                    session.forget(held);
                 }
                 Tried::Silent => patience = MOST_PATIENCE.min(patience * 2),
+            }
+            // A lease that nobody knows of ends by itself.
+            if Instant::now() >= deadline {
+                return Err(Failure::NotSent("it has not answered in time".to_owned()));
             }
         }
     }
@@ -331,11 +361,19 @@ impl Inner {
         let Way::Nats { nats, link } = &self.way else {
             return self.send_here(session, &bytes, until).await;
         };
-        let mut link = link.clone();
-        let made = link.borrow_and_update().made;
+        let (mut link, mut denials) = (link.clone(), link.clone());
+        let (made, since) = {
+            let link = link.borrow_and_update();
+            if let Some(why) = link.deaf() {
+                return Err(Failure::NotSent(why));
+            }
+            (link.made, link.denied.count())
+        };
         let request = async_nats::Request::new().payload(bytes).timeout(None);
         let answer = nats.send_request(session.subject.to_string(), request);
+        let denied = [(Doing::Publish, &*session.subject)];
         tokio::select! {
+            biased;
             answer = answer => match answer {
                 Ok(message) => match wire::parse::<Reply>(&message.payload) {
                     Ok(reply) => Ok(Tried::Answered(reply)),
@@ -351,9 +389,42 @@ impl Inner {
             },
             // Made anew, not just lost: until then nothing can be asked.
             _ = link.wait_for(|link| link.up && link.made != made) => Ok(Tried::Silent),
+            // What is denied went nowhere; where answers are, it was delivered and is answered in vain.
+            why = refused(&mut denials, since, &denied) => match denials.borrow().deaf() {
+                Some(_) => Err(Failure::Unknown(why)),
+                None => Err(Failure::NotSent(why)),
+            },
             () = sleep_until(until) => Ok(Tried::Silent),
         }
     }
+
+    /// Does what has no effect, unless it is plain that nobody is there.
+    async fn unless_absent<T>(
+        &self,
+        session: &Session,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let Way::Nats { nats, link } = &self.way else { return work.await };
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            () = absent(nats, link, &session.place, PATIENCE) => Err(Failure::Gone),
+        }
+    }
+}
+
+/// The lease that a place grants.
+fn granted(session: &Session, reply: Reply, key: u64) -> Result<Held, Failure> {
+    let refused = |text: String| Failure::Refused(wire::Refusal::new(Why::Kind, text));
+    let outcome = reply.answers.into_iter().next();
+    let bytes = outcome
+        .ok_or_else(|| refused("it gives no lease".to_owned()))?
+        .map_err(Failure::Refused)?;
+    let granted: Granted = wire::read(&bytes)
+        .map_err(|error| refused(format!("what it gives is no lease: {error}")))?;
+    let lease = Held { granted, key };
+    session.set_lease(lease);
+    Ok(lease)
 }
 
 impl Inner {

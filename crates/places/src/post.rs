@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use crate::blocked::{Ended, Waiting, Waits};
 use crate::busy::WINDOW;
 use crate::changes::CHANGES;
+use crate::denied::Doing;
 use crate::error::{Error, Result};
 use crate::nats::Nats;
 use crate::rivals::{self, Rival};
@@ -68,7 +69,7 @@ impl Post {
     ) -> Result<Post> {
         let failed =
             |what| move |why: async_nats::Error| Error::Nats { what, why: why.to_string() };
-        let (client, _) = nats.connect(&site.name).await?;
+        let (client, link) = nats.connect(&site.name).await?;
         let subject = format!("{SUBJECT}{}", site.name);
         // Who hears the question and is no place, a tap on all subjects, keeps none from starting.
         if !rivals::ask(&client, subject.clone(), |_| true).await?.is_empty() {
@@ -105,6 +106,16 @@ impl Post {
         let opened = post.client.flush().await;
         opened.map_err(|error| failed("opening a place")(error.into()))?;
         let _ = tokio::time::timeout(LAST, post.beats.next()).await;
+        // What the server denies it has said by now.
+        let (place, beats) =
+            (format!("{SUBJECT}{}", post.site.name), format!("{BEATS}{}", post.site.name));
+        let needed =
+            [(Doing::Subscribe, &place), (Doing::Subscribe, &beats), (Doing::Publish, &beats)];
+        let link = link.borrow().clone();
+        let denied = needed.iter().find_map(|(doing, subject)| link.denied(0, *doing, subject));
+        if let Some(why) = denied {
+            return Err(Error::Nats { what: "opening a place", why });
+        }
         Ok(post)
     }
 
@@ -229,7 +240,7 @@ impl Post {
         self.asked = Some(asked);
     }
 
-    /// Of two places of one name the younger one ends.
+    /// Ends this place if one of the same name that has answered is older.
     fn compare(&self, asked: &Result<Vec<Rival>>) -> Result<()> {
         // Who cannot ask hears the next beat.
         let Ok(rivals) = asked else { return Ok(()) };

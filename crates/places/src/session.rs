@@ -22,6 +22,8 @@ pub(crate) struct Session {
 #[derive(Debug)]
 struct State {
     lease: Option<Held>,
+    /// The place has left something without an answer since it was last heard of.
+    doubted: bool,
     /// Serials never repeat, also from one lease to the next.
     next: u64,
     /// First serials of requests whose answers nobody has seen.
@@ -46,7 +48,13 @@ pub(crate) struct Ticket {
 
 impl Session {
     pub(crate) fn new(place: &str) -> Session {
-        let state = State { lease: None, next: 1, open: BTreeSet::new(), used: Instant::now() };
+        let state = State {
+            lease: None,
+            doubted: false,
+            next: 1,
+            open: BTreeSet::new(),
+            used: Instant::now(),
+        };
         Session {
             place: place.into(),
             subject: format!("{SUBJECT}{place}").into(),
@@ -77,7 +85,18 @@ impl Session {
     pub(crate) fn set_lease(&self, lease: Held) {
         let mut state = self.state();
         state.lease = Some(lease);
+        state.doubted = false;
         state.used = Instant::now();
+    }
+
+    /// Notes whether the place has answered: of one that has not, it is asked whether it is there before anything that has
+    /// an effect is sent to it.
+    pub(crate) fn heard(&self, answered: bool) {
+        self.state().doubted = !answered;
+    }
+
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.state().doubted
     }
 
     /// Forgets a lease that has ended, unless there is another one by now.

@@ -20,13 +20,17 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::changes::{CHANGES, Changes, Watching};
 use crate::client::{Client, Way};
+use crate::denied::Doing;
 use crate::error::{Error, Result};
+use crate::nats::refused;
 use crate::near::{self, Sign};
 use crate::post::{BEAT, BEATS, Beat};
 use crate::wire::{self, Operation, Why};
 
 /// A beat that is so late makes a watcher ask.
 const LATE: Duration = BEAT.saturating_add(Duration::from_secs(1));
+/// For how long a denial may be on its way from one task to another.
+const DENIED: Duration = Duration::from_millis(20);
 /// For how long a watcher that asks waits for an answer.
 const ANSWER: Duration = BEAT;
 
@@ -101,6 +105,10 @@ impl Client {
             what: "watching".to_owned(),
             why: error.to_string(),
         })?;
+        let since = match &self.inner.way {
+            Way::Nats { link, .. } => Some(link.borrow().denied.count()),
+            Way::Here => None,
+        };
         let source = match self.inner.way {
             Way::Nats { .. } => Source::Nats {
                 changes: self.hear(format!("{CHANGES}{place}")).await?,
@@ -133,6 +141,15 @@ impl Client {
             news: VecDeque::new(),
         };
         let watching = watch.asked(self.clone()).await?;
+        if let (Way::Nats { link, .. }, Some(since)) = (&self.inner.way, since) {
+            let subjects = [format!("{CHANGES}{place}"), format!("{BEATS}{place}")];
+            let denied = subjects.each_ref().map(|subject| (Doing::Subscribe, &**subject));
+            // The server said so before the place has answered; it is heard by another task.
+            let denied = timeout(DENIED, refused(&mut link.clone(), since, &denied)).await;
+            if let Ok(why) = denied {
+                return Err(Error::Nats { what: "watching a place", why });
+            }
+        }
         watch.here(watching);
         Ok(watch)
     }

@@ -53,7 +53,9 @@ struct kumiki_places_watch;
 
 /*
  * A client of this user's places on this machine, or, with the URL of a NATS server, of those behind it;
- * credentials are a file's name or null. It has a thread.
+ * credentials are a file's name or null. Who asks may also stand in the URL (USER:PASSWORD@, TOKEN@) or in the
+ * environment (NATS_CREDS, NATS_NKEY, NATS_USER and NATS_PASSWORD, NATS_TOKEN, NATS_CERT and NATS_KEY, NATS_CA). It has a
+ * thread.
  */
 int kumiki_places_open(struct kumiki_places **places, const char *nats, const char *credentials);
 /* Calls and watches of it may live longer. Null is ignored. */

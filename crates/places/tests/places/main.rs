@@ -14,4 +14,5 @@ mod once;
 mod processes;
 mod scale;
 mod scene;
+mod users;
 mod watch;
