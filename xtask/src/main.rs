@@ -39,6 +39,7 @@ mod readme;
 mod run;
 mod secrets;
 mod ship;
+mod soak;
 mod stress;
 mod test;
 mod tool;
@@ -76,6 +77,8 @@ enum Chore {
         #[command(subcommand)]
         name: stress::Name,
     },
+    /// Runs a server or a library under mixed clients and drawn faults, and checks every answer
+    Soak(soak::Soak),
     /// Measures a part as a user runs it and checks what it promises
     Bench {
         /// What to measure
@@ -242,6 +245,7 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Lint { checks } => lint::lint(&checks),
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
+        Chore::Soak(soak) => soak::soak(&soak),
         Chore::Bench { name, json, check, against, cases, slice } => {
             bench(name, json.as_deref(), check, against.as_deref(), &cases, &slice)
         }

@@ -13,8 +13,14 @@ use super::leaving;
 use crate::run::metadata;
 
 /// The crates of the workspace that are nobody's but ours.
-pub(crate) const PRIVATE: [&str; 5] =
-    ["kumiki-bench", "kumiki-capi-places", "kumiki-rocksdb", "kumiki-spawn-server", "xtask"];
+pub(crate) const PRIVATE: [&str; 6] = [
+    "kumiki-bench",
+    "kumiki-capi-places",
+    "kumiki-rocksdb",
+    "kumiki-soak",
+    "kumiki-spawn-server",
+    "xtask",
+];
 /// How the description of a crate ends which only ours need.
 const INTERNAL: &str = "(an implementation detail of kumiki)";
 /// The most that a registry takes.

@@ -1,0 +1,147 @@
+//! One run: its seed, its end, what is counted, and how it fails.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use crate::stacks;
+use crate::watch::{Pending, Watch};
+
+/// A run, which all its threads share.
+#[derive(Debug)]
+pub(crate) struct Soak {
+    name: &'static str,
+    seed: u64,
+    end: Instant,
+    counts: Mutex<BTreeMap<String, u64>>,
+    watch: Watch,
+    /// The processes whose stacks are told.
+    processes: Mutex<Vec<u32>>,
+    failing: Mutex<()>,
+    /// Until when answers that say "no" are allowed, as a fault is under way: milliseconds of `begun`.
+    excused_until: AtomicU32,
+    begun: Instant,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Soak {
+    pub(crate) fn new(name: &'static str, seed: u64, span: Duration) -> Soak {
+        let begun = Instant::now();
+        Soak {
+            name,
+            seed,
+            end: begun + span,
+            counts: Mutex::default(),
+            watch: Watch::default(),
+            processes: Mutex::new(vec![std::process::id()]),
+            failing: Mutex::new(()),
+            excused_until: AtomicU32::new(0),
+            begun,
+        }
+    }
+
+    /// Whether its time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    /// Sleeps, but not beyond the end.
+    pub(crate) fn sleep(&self, span: Duration) {
+        thread::sleep(span.min(self.end.saturating_duration_since(Instant::now())));
+    }
+
+    /// Choices of one thread, by the seed.
+    pub(crate) fn rng(&self, of: u64) -> Rng {
+        Rng::with_seed(self.seed ^ of.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    pub(crate) fn count(&self, what: &str) {
+        self.count_many(what, 1);
+    }
+
+    pub(crate) fn count_many(&self, what: &str, many: u64) {
+        let mut counts = lock(&self.counts);
+        match counts.get_mut(what) {
+            Some(count) => *count += many,
+            None => _ = counts.insert(what.to_owned(), many),
+        }
+    }
+
+    /// How often it was counted.
+    pub(crate) fn counted(&self, what: &str) -> u64 {
+        lock(&self.counts).get(what).copied().unwrap_or(0)
+    }
+
+    /// Notes a request, until what is returned is dropped.
+    pub(crate) fn request(&self, what: impl Into<String>) -> Pending<'_> {
+        self.watch.begin(what.into())
+    }
+
+    /// The stacks of this process are told if a request has no answer.
+    pub(crate) fn watch_process(&self, pid: u32) {
+        lock(&self.processes).push(pid);
+    }
+
+    pub(crate) fn forget_process(&self, pid: u32) {
+        lock(&self.processes).retain(|one| *one != pid);
+    }
+
+    fn now_ms(&self) -> u32 {
+        self.begun.elapsed().as_millis() as u32
+    }
+
+    /// From now on for so long, refusals are what the fault asks for.
+    pub(crate) fn excuse(&self, span: Duration) {
+        self.excused_until.fetch_max(self.now_ms() + span.as_millis() as u32, Relaxed);
+    }
+
+    pub(crate) fn is_excused(&self) -> bool {
+        self.now_ms() < self.excused_until.load(Relaxed)
+    }
+
+    /// Looks for requests without an answer, until the run is over and none is left.
+    pub(crate) fn guard(&self) {
+        while !self.is_over() || self.watch.pending() > 0 {
+            if let Some(late) = self.watch.late() {
+                self.fail(&late);
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Tells why, with all stacks, and ends the process: threads that wait for ever hold up nothing.
+    pub(crate) fn fail(&self, why: &str) -> ! {
+        // Of several at once the first one tells.
+        let _one = lock(&self.failing);
+        let processes = lock(&self.processes).clone();
+        eprintln!("soak {}: FAILED after {:?}: {why}", self.name, self.begun.elapsed());
+        self.print_counts();
+        for pid in processes {
+            eprint!("{}", stacks::of(pid));
+        }
+        eprintln!("soak {}: FAILED: {why}\nagain by: --seed {}", self.name, self.seed);
+        std::process::exit(1);
+    }
+
+    fn print_counts(&self) {
+        for (what, count) in &*lock(&self.counts) {
+            println!("  {count:>9} {what}");
+        }
+        let (longest, what) = self.watch.longest();
+        println!("  longest silence {:.0} ms: {what}", longest.as_secs_f64() * 1e3);
+    }
+
+    /// Says what was done.
+    pub(crate) fn finish(&self) {
+        println!("soak {}: fine, --seed {}", self.name, self.seed);
+        self.print_counts();
+    }
+}

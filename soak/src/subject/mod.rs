@@ -1,0 +1,49 @@
+//! What can be run, each with its clients and its faults.
+
+mod completions;
+mod httpd;
+mod tokio;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use crate::ground::Ground;
+use crate::soak::Soak;
+
+/// Everything that can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Subject {
+    /// `kumiki-httpd`, and clients that read, leave, and cut connections
+    Httpd,
+    /// Files in tokio tasks, by `kumiki-tokio`
+    Tokio,
+    /// Requests of `kumiki-parasc` in loops that have one descriptor to go by
+    Completions,
+}
+
+impl Subject {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Subject::Httpd => "httpd",
+            Subject::Tokio => "tokio",
+            Subject::Completions => "completions",
+        }
+    }
+
+    /// Runs it, until the run is over.
+    pub(crate) fn soak(self, soak: &'static Soak, ground: &Ground) -> Result<()> {
+        match self {
+            Subject::Httpd => httpd::soak(soak, ground),
+            Subject::Tokio => tokio::soak(soak, ground),
+            Subject::Completions => completions::soak(soak, ground),
+        }
+    }
+
+    /// Is the server, in a process of its own; `words` are those of its command line.
+    pub(crate) fn serve(self, words: &[String]) -> Result<()> {
+        match self {
+            Subject::Httpd => httpd::serve(words),
+            _ => bail!("{} has no server", self.name()),
+        }
+    }
+}
