@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
-use kumiki_measure::schema::{Params, Results, Row, Skipped, Trend, Value};
+use kumiki_measure::schema::{Params, Results, Row, Skipped, Value};
 use kumiki_report::{export, format};
 use kumiki_sys::stdio::stdout_was_closed;
 use kumiki_sys::visible::{visible, visible_lines};

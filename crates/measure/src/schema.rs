@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON and of the store. A reader refuses a newer one.
 pub const SCHEMA: u32 = 1;
 
 /// One parameter's value.
-#[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// `huge`, `fixed`, …
@@ -355,14 +356,11 @@ impl Skipped {
     /// assert_eq!(Skipped::together(&[skipped("a", "x"), skipped("a", "y")]).len(), 2);
     /// ```
     pub fn together(skipped: &[Skipped]) -> Vec<Skips<'_>> {
-        let mut all: Vec<Skips<'_>> = Vec::new();
+        let mut all: IndexMap<[&str; 2], Vec<&Params>> = IndexMap::new();
         for Skipped { case, params, reason } in skipped {
-            match all.iter_mut().find(|one| one.case == case && one.reason == reason) {
-                Some(known) => known.params.push(params),
-                None => all.push(Skips { case, reason, params: vec![params] }),
-            }
+            all.entry([case, reason]).or_default().push(params);
         }
-        all
+        all.into_iter().map(|([case, reason], params)| Skips { case, reason, params }).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use indexmap::IndexSet;
 use kumiki_measure::schema::{Results, Row};
 use kumiki_sys::visible::{is_shown, visible};
 use serde::Serialize;
@@ -166,7 +167,7 @@ fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
         writeln!(out, "| {name} | {} |", escape(value))?;
     }
 
-    let mut notes = Vec::new();
+    let mut notes = IndexSet::new();
     for part in rows::by_part(results) {
         writeln!(out, "\n## {}\n", escape(part.title))?;
         writeln!(
@@ -238,15 +239,12 @@ fn markdown_headline(results: &Results, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn markdown_row(row: &Row, notes: &mut Vec<String>, out: &mut String) -> std::fmt::Result {
+fn markdown_row(row: &Row, notes: &mut IndexSet<String>, out: &mut String) -> std::fmt::Result {
     let mut mark = String::new();
     if row.disturbed {
         let why = row.disturbances.join("; ");
         let why = if why.is_empty() { "no reason recorded".to_owned() } else { why };
-        let at = notes.iter().position(|note| *note == why).unwrap_or_else(|| {
-            notes.push(why);
-            notes.len() - 1
-        });
+        let (at, _) = notes.insert_full(why);
         mark = format!(" ⚠{}", at + 1);
     }
     let round_trip = match (rows::round_trips(row), row.round_trip_ns) {

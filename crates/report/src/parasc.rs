@@ -1,9 +1,10 @@
 //! Table 3 of Nakamura's paper on parallel system calls (2018), and requests
 //! against plain calls: the numbers below its Figure 7, and other calls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use kumiki_measure::schema::{FLAT, Results, Row};
+use indexmap::IndexSet;
+use kumiki_measure::schema::{FLAT, Params, Results, Row};
 use maud::{Markup, html};
 
 use crate::format::{count, interval, param, params, quantity, times, value};
@@ -77,15 +78,15 @@ pub(crate) fn measured<'a>(
 
 /// Each number of processing threads against plain calls.
 pub(crate) fn against<'a>(results: &'a Results, files: &str) -> Vec<Against<'a>> {
-    let rows = measured(results, files, None);
-    let plain = |requests| rows.iter().find(|one| (one.0, one.1) == (0, requests));
-    let threads: BTreeSet<u64> = rows.iter().map(|one| one.0).filter(|n| *n > 0).collect();
-    let against = threads.into_iter().map(|threads| {
-        let own = rows.iter().filter(|one| one.0 == threads);
-        let mut rows: Vec<_> =
-            own.filter_map(|(_, n, row)| Some((*n, plain(*n)?.2, *row))).collect();
-        rows.sort_by_key(|(n, ..)| *n);
-        Against { threads, rows }
+    // Of a row that is there twice the first counts.
+    let mut by_threads: BTreeMap<u64, BTreeMap<u64, &Row>> = BTreeMap::new();
+    for (threads, requests, row) in measured(results, files, None) {
+        by_threads.entry(threads).or_default().entry(requests).or_insert(row);
+    }
+    let Some(plain) = by_threads.remove(&0) else { return Vec::new() };
+    let against = by_threads.into_iter().map(|(threads, own)| {
+        let beside = |(n, row)| Some((n, *plain.get(&n)?, row));
+        Against { threads, rows: own.into_iter().filter_map(beside).collect() }
     });
     against.filter(|against| !against.rows.is_empty()).collect()
 }
@@ -93,9 +94,8 @@ pub(crate) fn against<'a>(results: &'a Results, files: &str) -> Vec<Against<'a>>
 impl<'a> Against<'a> {
     /// The plain calls and the requests, so many of them.
     fn at(&self, requests: u64) -> Option<(&'a Row, &'a Row)> {
-        let of =
-            |(n, plain, row): &(u64, &'a Row, &'a Row)| (*n == requests).then_some((*plain, *row));
-        self.rows.iter().find_map(of)
+        let at = self.rows.binary_search_by_key(&requests, |(n, ..)| *n).ok()?;
+        self.rows.get(at).map(|(_, plain, row)| (*plain, *row))
     }
 
     /// From how many requests on they are faster than plain calls: there the
@@ -141,6 +141,10 @@ fn requests(results: &Results, files: &str) -> Option<Markup> {
     let all = against(results, files);
     let first = all.first()?;
     let numbers: BTreeSet<u64> = all.iter().flat_map(|a| a.rows.iter().map(|row| row.0)).collect();
+    let filled = all.iter().map(|a| a.rows.len()).sum();
+    if !rows::fills(filled, [all.len(), numbers.len()]) {
+        return None;
+    }
     let title = format!("requests against plain calls, {}", value("files", &files.into()));
     Some(html! {
         figure data-figure={ "parasc-ratio-" (files) } {
@@ -211,33 +215,25 @@ fn calls(results: &Results) -> Option<Markup> {
     let way = |way: &str| -> Vec<&Row> {
         find(results, "parasc.calls", &[("way", way.into())]).collect()
     };
-    let all_plain = way("plain");
-    let other = |row: &Row| {
+    let plain: HashMap<&Params, &Row> =
+        way("plain").into_iter().map(|row| (&row.params, row)).collect();
+    let mut rows: HashMap<(String, u64), (&Row, &Row)> = HashMap::new();
+    let mut kinds: IndexSet<String> = IndexSet::new();
+    for row in way("parallel") {
         let mut params = row.params.clone();
         params.insert("way".to_owned(), "plain".into());
-        all_plain.iter().copied().find(|plain| plain.params == params)
-    };
-    let rows: Vec<(&Row, &Row)> =
-        way("parallel").into_iter().filter_map(|row| Some((other(row)?, row))).collect();
-    let number = |row: &Row| rows::number(&row.params, "requests");
-    let numbers: BTreeSet<u64> = rows.iter().filter_map(|(_, row)| number(row)).collect();
-    let mut kinds: Vec<String> = Vec::new();
-    for (_, row) in &rows {
+        let Some(plain) = plain.get(&params) else { continue };
         let kind = row.params.get("call").map(|call| value("call", call)).unwrap_or_default();
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
+        kinds.insert(kind.clone());
+        if let Some(requests) = number(&row.params, "requests") {
+            rows.entry((kind, requests)).or_insert((plain, row));
         }
     }
-    if kinds.is_empty() {
+    let numbers: BTreeSet<u64> = rows.keys().map(|(_, requests)| *requests).collect();
+    if kinds.is_empty() || !rows::fills(rows.len(), [kinds.len(), numbers.len()]) {
         return None;
     }
     let title = "batches of other calls, as multiples of plain calls";
-    let cell = |kind: &str, n: u64| {
-        rows.iter().find(|(_, row)| {
-            let same = row.params.get("call").is_some_and(|call| value("call", call) == kind);
-            same && number(row) == Some(n)
-        })
-    };
     Some(html! {
         figure data-figure="parasc-calls" {
             h4 { (title) }
@@ -254,7 +250,7 @@ fn calls(results: &Results) -> Option<Markup> {
                             tr {
                                 th scope="row" { (kind) }
                                 @for n in &numbers {
-                                    @match cell(kind, *n) {
+                                    @match rows.get(&(kind.clone(), *n)) {
                                         Some((plain, row)) => (against_plain(plain, row)),
                                         None => td.n.quiet { "–" },
                                     }
@@ -287,10 +283,11 @@ fn inside(results: &Results) -> Option<Markup> {
     if plain.is_empty() {
         return None;
     }
+    let by_params: HashMap<&Params, &Row> = all.iter().map(|row| (&row.params, *row)).collect();
     let beside = |plain: &Row, way: &str| {
         let mut params = plain.params.clone();
         params.insert("way".to_owned(), way.into());
-        all.iter().copied().find(|row| row.params == params)
+        by_params.get(&params).copied()
     };
     let title = "calls inside the kernel ÷ plain calls";
     Some(html! {

@@ -1,5 +1,8 @@
 //! Finding rows, and putting them in the order in which they are shown.
 
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
 use kumiki_measure::schema::{Params, Results, Row, Slope, Unit, Value};
 
 /// Parts in the order of the page: a case's first word, and its heading.
@@ -39,22 +42,21 @@ pub(crate) fn title_of(part: &str) -> &str {
 /// All rows by part and case. Parts that this page does not know come last,
 /// under their own name.
 pub(crate) fn by_part(results: &Results) -> Vec<Part<'_>> {
-    let mut parts: Vec<Part<'_>> = Vec::new();
+    let mut by_case: IndexMap<&str, IndexMap<&str, Vec<&Row>>> = IndexMap::new();
     for row in &results.rows {
-        let name = part_of(&row.case);
-        let at = parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
-            let title = title_of(name);
-            parts.push(Part { name, title, cases: Vec::new() });
-            parts.len() - 1
-        });
-        let cases = &mut parts[at].cases;
-        match cases.iter_mut().find(|(case, _)| *case == row.case) {
-            Some((_, rows)) => rows.push(row),
-            None => cases.push((&row.case, vec![row])),
-        }
+        let cases = by_case.entry(part_of(&row.case)).or_default();
+        cases.entry(&row.case).or_default().push(row);
     }
+    let mut parts: Vec<Part<'_>> = by_case
+        .into_iter()
+        .map(|(name, cases)| Part {
+            name,
+            title: title_of(name),
+            cases: cases.into_iter().collect(),
+        })
+        .collect();
     for (_, rows) in parts.iter_mut().flat_map(|part| &mut part.cases) {
-        rows.sort_by_key(|row| order(row));
+        rows.sort_by_cached_key(|row| order(row));
     }
     parts.sort_by_key(|part| rank(part.name));
     parts
@@ -80,16 +82,16 @@ pub(crate) fn size(row: &Row) -> u64 {
     sizes.filter_map(|name| number(&row.params, name)).fold(0, u64::saturating_add)
 }
 
-/// Whether `row`, one without any size, is where the line of `param` with the
-/// other parameters `rest` begins.
-pub(crate) fn begins(row: &Row, param: &str, rest: &Params) -> bool {
-    let Some(own) = without(&row.params, param) else {
-        return false;
-    };
+/// What a row without any size and the lines that begin there have in common: the case, and the
+/// parameters but for how memory is treated.
+pub(crate) type Beginning<'a> = (&'a str, Vec<(&'a str, Option<&'a Value>)>);
+
+/// That of a line whose rows share `rest`, or of a row whose parameters but for the line's
+/// are these.
+pub(crate) fn beginning<'a>(case: &'a str, rest: &'a Params) -> Beginning<'a> {
     let treatment = |name: &String| TREATMENT.contains(&name.as_str());
-    size(row) == 0
-        && own.keys().eq(rest.keys())
-        && own.iter().all(|(name, value)| treatment(name) || rest.get(name) == Some(value))
+    let value = |(name, value)| (String::as_str(name), (!treatment(name)).then_some(value));
+    (case, rest.iter().map(value).collect())
 }
 
 /// A row's place among those of its case: what varies if it has several sizes,
@@ -171,10 +173,23 @@ pub(crate) fn without(params: &Params, param: &str) -> Option<Params> {
     Some(rest)
 }
 
-/// The other result's row of the same case, parameters and unit.
-pub(crate) fn same<'a>(results: &'a Results, row: &Row) -> Option<&'a Row> {
-    let mut rows = results.rows.iter();
-    rows.find(|r| r.case == row.case && r.params == row.params && r.unit == row.unit)
+/// A result's rows by what tells them from each other.
+pub(crate) struct Rows<'a>(HashMap<(&'a str, &'a Params, Unit), &'a Row>);
+
+impl<'a> Rows<'a> {
+    /// Of a row that is there twice the first counts.
+    pub(crate) fn of(results: &'a Results) -> Self {
+        let mut rows = HashMap::with_capacity(results.rows.len());
+        for row in &results.rows {
+            rows.entry((row.case.as_str(), &row.params, row.unit)).or_insert(row);
+        }
+        Rows(rows)
+    }
+
+    /// The row of the same case, parameters and unit.
+    pub(crate) fn same(&self, row: &Row) -> Option<&'a Row> {
+        self.0.get(&(row.case.as_str(), &row.params, row.unit)).copied()
+    }
 }
 
 /// A cross-core row's median as a multiple of the raw cache-line round trip
@@ -182,6 +197,14 @@ pub(crate) fn same<'a>(results: &'a Results, row: &Row) -> Option<&'a Row> {
 pub(crate) fn round_trips(row: &Row) -> Option<f64> {
     let round_trip = row.round_trip_ns.filter(|ns| *ns > 0.0)?;
     (row.cpus.len() > 1 && row.unit == Unit::Nanoseconds).then(|| row.median / round_trip)
+}
+
+/// Whether a matrix of so many cells may be drawn for so few rows: of one that is hardly filled
+/// the tables of all rows say as much, and it would be as large as the rows' square.
+pub(crate) fn fills(rows: usize, [columns, lines]: [usize; 2]) -> bool {
+    const SMALL: usize = 1024;
+    const EMPTY: usize = 16;
+    columns.saturating_mul(lines) <= rows.saturating_mul(EMPTY).saturating_add(SMALL)
 }
 
 /// How another row's median compares with this one's.

@@ -1,7 +1,6 @@
 //! Tables 1 and 2 of Hori et al.'s paper on shadow threads, and its Figures 5, 6
 //! and 8, as tables: they need no script.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kumiki_measure::schema::{Results, Row, Value};
@@ -107,11 +106,11 @@ fn matrix(results: &Results, wait: &str, title: &str, caption: &str) -> Option<M
             Some(((cpu("main_cpu")?, cpu("helper_cpu")?), row))
         })
         .collect();
-    if rows.is_empty() {
-        return None;
-    }
     let mains: BTreeSet<u64> = rows.keys().map(|(main, _)| *main).collect();
     let helpers: BTreeSet<u64> = rows.keys().map(|(_, helper)| *helper).collect();
+    if rows.is_empty() || !rows::fills(rows.len(), [mains.len(), helpers.len()]) {
+        return None;
+    }
     let cpus = mains.union(&helpers).count();
     let some = rows.len() < cpus * cpus - cpus;
     let scale = Scale::of(&rows.values().copied().collect::<Vec<_>>(), None);
@@ -172,22 +171,17 @@ fn shaded(row: &Row, scale: &Scale) -> Markup {
 
 /// What a wait uses as it grows old, by threshold.
 fn over(results: &Results) -> Option<Markup> {
-    let rows: Vec<&Row> = find(results, "shadow.idle_over", &[]).collect();
-    let mut ages: Vec<u64> = rows.iter().filter_map(|r| number(&r.params, "after_ms")).collect();
-    ages.sort_unstable();
-    ages.dedup();
-    let mut thresholds: Vec<&Value> =
-        rows.iter().filter_map(|row| row.params.get("threshold_ticks")).collect();
     // Numbers before the word, as they grow.
-    thresholds.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
-    thresholds.dedup();
-    let at = |threshold: &Value, age: u64| {
-        rows.iter().find(|row| {
-            row.params.get("threshold_ticks") == Some(threshold)
-                && number(&row.params, "after_ms") == Some(age)
+    let rows: BTreeMap<(&Value, u64), &Row> = find(results, "shadow.idle_over", &[])
+        .filter_map(|row| {
+            let threshold = row.params.get("threshold_ticks")?;
+            Some(((threshold, number(&row.params, "after_ms")?), row))
         })
-    };
-    (!rows.is_empty()).then(|| html! {
+        .collect();
+    let thresholds: BTreeSet<&Value> = rows.keys().map(|(threshold, _)| *threshold).collect();
+    let ages: BTreeSet<u64> = rows.keys().map(|(_, age)| *age).collect();
+    let drawn = !rows.is_empty() && rows::fills(rows.len(), [thresholds.len(), ages.len()]);
+    drawn.then(|| html! {
         figure data-figure="shadow-idle-over" {
             h4 { "cpus in use while main and helpers wait" }
             div.scroll tabindex="0" role="region" aria-label="cpus in use while they wait" {
@@ -204,7 +198,7 @@ fn over(results: &Results) -> Option<Markup> {
                                 th scope="row" { (format::value("threshold_ticks", threshold)) }
                                 @for age in &ages {
                                     td.n {
-                                        @if let Some(row) = at(threshold, *age) {
+                                        @if let Some(row) = rows.get(&(*threshold, *age)) {
                                             (quantity(row.median, row.unit)) (mark(row))
                                         } @else { "–" }
                                     }

@@ -1,5 +1,6 @@
 //! Every row in a table, slopes, comparisons, and what could not run.
 
+use indexmap::IndexMap;
 use kumiki_measure::compare::{Comparison, Family, Verdict as Found};
 use kumiki_measure::schema::{Results, Row, Skipped, Slope, Unit};
 use maud::{Markup, html};
@@ -153,6 +154,7 @@ pub(crate) fn slopes(slopes: &[&Slope]) -> Markup {
 /// Each row of the first result against the same row of the others.
 pub(crate) fn comparison(results: &[Results], names: &[String]) -> Markup {
     let (base, others) = (&results[0], &results[1..]);
+    let others: Vec<rows::Rows<'_>> = others.iter().map(rows::Rows::of).collect();
     html! {
         div.scroll tabindex="0" role="region" aria-label="Comparison" {
             table.compared {
@@ -177,7 +179,7 @@ pub(crate) fn comparison(results: &[Results], names: &[String]) -> Markup {
                                 }
                                 td.n data-name=(names[0]) { (median(row)) }
                                 @for (other, name) in others.iter().zip(&names[1..]) {
-                                    (against(row, rows::same(other, row), name))
+                                    (against(row, other.same(row), name))
                                 }
                             }
                         }
@@ -210,10 +212,12 @@ fn against(base: &Row, other: Option<&Row>, name: &str) -> Markup {
 
 /// Families of rows, each result against the first: what the quiet costs say beyond doubt.
 pub(crate) fn families(comparisons: &[Comparison], names: &[String]) -> Markup {
-    let mut all: Vec<&Family> = Vec::new();
-    for family in comparisons.iter().flat_map(|comparison| &comparison.families) {
-        if !all.iter().any(|known| same_family(known, family)) {
-            all.push(family);
+    let mut all: IndexMap<_, Vec<Option<&Family>>> = IndexMap::new();
+    for (at, comparison) in comparisons.iter().enumerate() {
+        for family in &comparison.families {
+            let key = (&family.case, &family.params, family.unit);
+            let own = all.entry(key).or_insert_with(|| vec![None; comparisons.len()]);
+            own[at] = Some(family);
         }
     }
     html! {
@@ -226,16 +230,16 @@ pub(crate) fn families(comparisons: &[Comparison], names: &[String]) -> Markup {
                     }
                 }
                 tbody {
-                    @for family in &all {
+                    @for ((case, own, _), found) in &all {
                         tr {
                             th scope="row" {
-                                code { (family.case) }
-                                @if !family.params.is_empty() { " " (params(&family.params)) }
+                                code { (case) }
+                                @if !own.is_empty() { " " (params(own)) }
                             }
-                            @for (comparison, name) in comparisons.iter().zip(&names[1..]) {
+                            @for (family, name) in found.iter().zip(&names[1..]) {
                                 td.n data-name=(name) {
-                                    @match comparison.families.iter().find(|f| same_family(f, family)) {
-                                        Some(found) => (judged(found)),
+                                    @match family {
+                                        Some(family) => (judged(family)),
                                         None => "not measured",
                                     }
                                 }
@@ -246,10 +250,6 @@ pub(crate) fn families(comparisons: &[Comparison], names: &[String]) -> Markup {
             }
         }
     }
-}
-
-fn same_family(a: &Family, b: &Family) -> bool {
-    (&a.case, &a.params, a.unit) == (&b.case, &b.params, b.unit)
 }
 
 fn judged(family: &Family) -> Markup {

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use kumiki_measure::schema::{Machine, Params};
+use indexmap::IndexMap;
+use kumiki_measure::schema::{Machine, Params, Unit};
 use kumiki_report::format::{self, minute};
 use kumiki_report::{Point, Trend, trend_html};
 
@@ -31,7 +32,7 @@ pub(super) fn run(
     listed.sort_by(|a, b| a.run.started.cmp(&b.run.started).then(a.id.cmp(&b.id)));
     let Some(latest) = listed.last() else { bail!(NOTHING) };
     let machine = latest.machine.clone();
-    let mut trends: Vec<Trend> = Vec::new();
+    let mut trends: IndexMap<(String, Params, Unit), Vec<Point>> = IndexMap::new();
     let mut others = 0;
     for entry in &listed {
         if identity(&entry.machine) != identity(&machine) {
@@ -50,20 +51,12 @@ pub(super) fn run(
                 disturbed: row.disturbed,
                 changed: false,
             };
-            let same = |trend: &&mut Trend| {
-                trend.case == row.case && trend.params == row.params && trend.unit == row.unit
-            };
-            match trends.iter_mut().find(same) {
-                Some(trend) => trend.points.push(point),
-                None => trends.push(Trend {
-                    case: row.case.clone(),
-                    params: row.params.clone(),
-                    unit: row.unit,
-                    points: vec![point],
-                }),
-            }
+            let key = (row.case.clone(), row.params.clone(), row.unit);
+            trends.entry(key).or_default().push(point);
         }
     }
+    let trend = |((case, params, unit), points)| Trend { case, params, unit, points };
+    let mut trends: Vec<Trend> = trends.into_iter().map(trend).collect();
     if trends.is_empty() {
         bail!(
             "no stored result of this machine has a row that fits {}: `kumiki measure ls` names \

@@ -1,5 +1,6 @@
 //! Rows that differ in their sizes only, pooled.
 
+use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::between::{Between, Moved};
@@ -51,18 +52,11 @@ fn common(params: &Params) -> Params {
 
 /// Puts rows into families, in the order of A.
 pub(super) fn families<'a>(rows: &[(&'a Row, &'a Row)]) -> Vec<Vec<(&'a Row, &'a Row)>> {
-    let mut all: Vec<(Params, Vec<(&Row, &Row)>)> = Vec::new();
+    let mut all: IndexMap<_, Vec<(&Row, &Row)>> = IndexMap::new();
     for &(a, b) in rows {
-        let params = common(&a.params);
-        let same = |(known, of): &&mut (Params, Vec<(&Row, &Row)>)| {
-            of[0].0.case == a.case && of[0].0.unit == a.unit && *known == params
-        };
-        match all.iter_mut().find(same) {
-            Some((_, family)) => family.push((a, b)),
-            None => all.push((params, vec![(a, b)])),
-        }
+        all.entry((&a.case, a.unit, common(&a.params))).or_default().push((a, b));
     }
-    all.into_iter().map(|(_, rows)| rows).collect()
+    all.into_values().collect()
 }
 
 /// Error that the layout of the code alone gives a row, in ln.

@@ -1,6 +1,6 @@
 //! Which rows lie on one line.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::line::{self, Point};
 use crate::moves;
@@ -32,7 +32,7 @@ const TREATMENT: [&str; 2] = ["touch", "huge"];
 /// its own and whose other sizes are zero.
 pub fn slopes(rows: &[Row]) -> Vec<Slope> {
     let mut groups: Vec<(Line<'_>, Vec<&Row>)> = Vec::new();
-    let mut index = BTreeMap::new();
+    let mut index = HashMap::new();
     for row in rows.iter().filter(|row| row.unit == Unit::Nanoseconds) {
         for param in row.params.keys().filter(|name| is_size(name)) {
             let line = Line::through(row, param);
@@ -43,8 +43,8 @@ pub fn slopes(rows: &[Row]) -> Vec<Slope> {
             groups[at].1.push(row);
         }
     }
-    let zeros: Vec<&Row> = rows.iter().filter(|row| is_base(row)).collect();
-    groups.into_iter().filter_map(|(line, rows)| line.slope(rows, &zeros)).collect()
+    let bases = Bases::of(rows);
+    groups.into_iter().filter_map(|(line, rows)| line.slope(rows, &bases)).collect()
 }
 
 fn is_size(name: &str) -> bool {
@@ -66,6 +66,37 @@ fn is_base(row: &Row) -> bool {
         && sizes.all(|param| size(row, param) == Some(0.0))
 }
 
+/// Rows without any size, each by what the lines that begin there share.
+struct Bases<'a>(HashMap<Shared<'a>, &'a Row>);
+
+/// A case, the parameter that grows, and the others but for the values of [`TREATMENT`].
+type Shared<'a> = (&'a str, &'a str, Vec<(&'a str, Option<&'a Value>)>);
+
+impl<'a> Bases<'a> {
+    fn of(rows: &'a [Row]) -> Self {
+        let mut bases = HashMap::new();
+        for row in rows.iter().filter(|row| is_base(row)) {
+            for param in row.params.keys().filter(|name| is_size(name)) {
+                bases.entry(shared(&row.case, param, &row.params)).or_insert(row);
+            }
+        }
+        Bases(bases)
+    }
+
+    /// Where a line begins, if there is such a row.
+    fn of_line(&self, line: &Line<'_>) -> Option<&'a Row> {
+        self.0.get(&shared(line.case, line.param, &line.fixed)).copied()
+    }
+}
+
+fn shared<'a>(case: &'a str, param: &'a str, params: &'a Params) -> Shared<'a> {
+    let others = params.iter().filter(|(name, _)| *name != param);
+    let value = |(name, value): (&'a String, &'a Value)| {
+        (name.as_str(), (!TREATMENT.contains(&name.as_str())).then_some(value))
+    };
+    (case, param, others.map(value).collect())
+}
+
 /// What the rows of one line share.
 struct Line<'a> {
     case: &'a str,
@@ -85,22 +116,9 @@ impl<'a> Line<'a> {
         format!("{}\0{}\0{:?}", self.case, self.param, self.fixed)
     }
 
-    /// Whether `base`, a row without any size, is where this line begins.
-    fn begins_at(&self, base: &Row) -> bool {
-        let mut theirs = base.params.clone();
-        theirs.remove(self.param);
-        base.case == self.case
-            && base.params.contains_key(self.param)
-            && theirs.len() == self.fixed.len()
-            && theirs
-                .iter()
-                .zip(&self.fixed)
-                .all(|((a, x), (b, y))| a == b && (x == y || TREATMENT.contains(&a.as_str())))
-    }
-
-    fn slope(self, mut rows: Vec<&'a Row>, bases: &[&'a Row]) -> Option<Slope> {
+    fn slope(self, mut rows: Vec<&'a Row>, bases: &Bases<'a>) -> Option<Slope> {
         if rows.iter().all(|row| size(row, self.param) != Some(0.0)) {
-            rows.extend(bases.iter().find(|base| self.begins_at(base)));
+            rows.extend(bases.of_line(&self));
         }
         let points: Vec<Point> = rows.iter().filter_map(|row| point(row, self.param)).collect();
         let mut sizes: Vec<f64> = points.iter().map(|point| point.pages).collect();

@@ -1,5 +1,6 @@
 //! Ways of doing one thing, one below the other.
 
+use indexmap::IndexMap;
 use kumiki_measure::schema::{Params, Results, Row, Unit, Value};
 
 use super::chart::{self, Point, Series};
@@ -56,22 +57,19 @@ fn figure(
     names: &[String],
 ) -> Option<Figure> {
     // Fastest first, by the fastest placement.
-    let mut ways: Vec<(String, f64)> = Vec::new();
+    let mut ways: IndexMap<String, f64> = IndexMap::new();
     for (_, row) in &rows {
         let (_, name) = way(row);
-        match ways.iter_mut().find(|(way, _)| *way == name) {
-            Some((_, best)) => *best = best.min(row.median),
-            None => ways.push((name, row.median)),
-        }
+        let best = ways.entry(name).or_insert(row.median);
+        *best = best.min(row.median);
     }
     if ways.len() < 2 {
         return None;
     }
-    ways.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-    let ways: Vec<String> = ways.into_iter().map(|(way, _)| way).collect();
+    ways.sort_by(|_, a, _, b| a.total_cmp(b));
 
     let placed = rows.iter().any(|(_, row)| row.params.contains_key("cpu"));
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: IndexMap<String, Series> = IndexMap::new();
     for (result, row) in rows {
         let (placement, way) = way(row);
         let placement = match placement.is_empty() && placed {
@@ -83,20 +81,19 @@ fn figure(
             (true, false) => format!("{}: {placement}", names[result]),
             (false, _) => placement,
         };
-        let at = ways.iter().position(|w| *w == way).unwrap_or_default();
+        let at = ways.get_index_of(&way).unwrap_or_default();
         let point = point(at, row, &way, &label);
-        match series.iter_mut().find(|s| s.label == label) {
-            Some(one) => one.points.push(point),
-            None => {
-                let (colour, variant) = (series.len(), series.len());
-                series.push(Series { label, colour, variant, points: vec![point] });
-            }
-        }
+        let place = series.len();
+        let new = || Series { label: label.clone(), colour: place, variant: place, points: vec![] };
+        series.entry(label.clone()).or_insert_with(new).points.push(point);
     }
+    let ways: Vec<String> = ways.into_keys().collect();
+    let series: Vec<Series> = series.into_values().collect();
     Some(Figure {
         id: id.to_owned(),
         title: title.to_owned(),
         caption: caption.to_owned(),
+        part: None,
         dots: true,
         svg: chart::dots(title, Unit::Nanoseconds, &ways, &series),
         lines: series.iter().map(Line::of).collect(),
@@ -115,15 +112,14 @@ fn smallest(all: Vec<&Row>) -> Vec<&Row> {
     let size = |row: &Row| rows::number(&row.params, "bytes").unwrap_or(0);
     let rest =
         |row: &Row| rows::without(&row.params, "bytes").unwrap_or_else(|| row.params.clone());
-    let mut out: Vec<&Row> = Vec::new();
+    let mut out: IndexMap<(&str, Params), &Row> = IndexMap::new();
     for row in all {
-        match out.iter_mut().find(|o| o.case == row.case && rest(o) == rest(row)) {
-            Some(other) if size(row) < size(other) => *other = row,
-            Some(_) => {}
-            None => out.push(row),
+        let least = out.entry((&row.case, rest(row))).or_insert(row);
+        if size(row) < size(least) {
+            *least = row;
         }
     }
-    out
+    out.into_values().collect()
 }
 
 /// Where the two ends run, in words, and what is left to name the way.

@@ -23,6 +23,8 @@ pub(crate) struct Figure {
     pub id: String,
     /// Heading.
     pub title: String,
+    /// The part that it was made for unasked.
+    pub part: Option<String>,
     /// What it shows, in a sentence or two.
     pub caption: String,
     /// Whether it shows dots of ways, not lines.

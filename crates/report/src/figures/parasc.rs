@@ -1,6 +1,9 @@
 //! Figure 7 of Nakamura's paper on parallel system calls: requests and plain
 //! calls, by their number.
 
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
 use kumiki_measure::schema::{Results, Row, Unit};
 
 use super::axis::Quantity;
@@ -21,10 +24,11 @@ pub(super) fn requests(results: &[Results], names: &[String]) -> Vec<Figure> {
 
 fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> {
     let several = names.len() > 1;
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: IndexMap<String, Series> = IndexMap::new();
     for (result, r) in results.iter().enumerate() {
         let rows = measured(r, files, None);
-        let plain = |requests| rows.iter().find(|one| (one.0, one.1) == (0, requests));
+        let alone = rows.iter().filter(|one| one.0 == 0);
+        let plain: HashMap<u64, &Row> = alone.map(|(_, requests, row)| (*requests, *row)).collect();
         let others = BY.iter().flat_map(|(by, word)| {
             measured(r, files, Some(by)).into_iter().map(move |row| (*word, row))
         });
@@ -32,21 +36,19 @@ fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> 
         for (by, (threads, requests, row)) in own.chain(others) {
             let way = format!("{by}{}", format::value("processing_threads", &threads.into()));
             let label = if several { format!("{}: {way}", names[result]) } else { way };
-            let plain = plain(requests).map(|(.., plain)| *plain).filter(|_| threads > 0);
+            let plain = plain.get(&requests).copied().filter(|_| threads > 0);
             let point = point(requests, row, plain, &label);
-            match series.iter_mut().find(|one| one.label == label) {
-                Some(one) => one.points.push(point),
-                None => {
-                    // Of each way its own lines, 0 of them the plain calls'.
-                    let at = BY.iter().position(|(_, word)| *word == by).map_or(0, |at| at + 1);
-                    let variant = MOST * at + threads as usize;
-                    let colour = if several { result } else { variant };
-                    series.push(Series { label, colour, variant, points: vec![point] });
-                }
-            }
+            let new = || {
+                // Of each way its own lines, 0 of them the plain calls'.
+                let at = BY.iter().position(|(_, word)| *word == by).map_or(0, |at| at + 1);
+                let variant = MOST * at + threads as usize;
+                let colour = if several { result } else { variant };
+                Series { label: label.clone(), colour, variant, points: Vec::new() }
+            };
+            series.entry(label.clone()).or_insert_with(new).points.push(point);
         }
     }
-    series.retain(|one| one.points.len() > 1);
+    let mut series: Vec<Series> = series.into_values().filter(|one| one.points.len() > 1).collect();
     series.iter_mut().for_each(|one| one.points.sort_by(|a, b| a.at.total_cmp(&b.at)));
     if series.is_empty() {
         return None;
@@ -73,6 +75,7 @@ fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> 
              and do nothing else: what there is to be had.{}",
             said.collect::<String>()
         ),
+        part: None,
         dots: false,
         svg: chart::lines(&title, axes, &series),
         title,

@@ -91,6 +91,7 @@ fn figure(pair: &Pair, shown: Shown, results: &[Results], names: &[String]) -> O
     Some(Figure {
         id: format!("resource-{}-{id}", pair.id),
         caption: format!("Figure {number} of Horii et al.: {about}."),
+        part: None,
         dots: false,
         svg: chart::counts(&title, &along, &series),
         title,

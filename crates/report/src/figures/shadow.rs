@@ -1,6 +1,9 @@
 //! Table 1 and Figure 8 of Hori et al.: what handing over costs, and what a
 //! helper that waits.
 
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
 use kumiki_measure::schema::{Results, Row, Unit, Value};
 
 use super::chart::{self, Point, Series};
@@ -59,17 +62,15 @@ fn doze(results: &[Results], names: &[String]) -> String {
 /// Table 1 as a chart: the ways to hand over nothing, the fastest first.
 pub(super) fn ways(results: &[Results], names: &[String]) -> Option<Figure> {
     let rows = rows(results, "shadow.null");
-    let best = |way: &Value| {
-        let of = rows.iter().filter(|(_, row)| row.params.get("way") == Some(way));
-        of.map(|(_, row)| row.median).fold(f64::INFINITY, f64::min)
-    };
-    let mut ways: Vec<&Value> = Vec::new();
-    for way in values(&rows, "way") {
-        if !ways.contains(&way) {
-            ways.push(way);
+    let mut best: IndexMap<&Value, f64> = IndexMap::new();
+    for (_, row) in &rows {
+        if let Some(way) = row.params.get("way") {
+            let best = best.entry(way).or_insert(f64::INFINITY);
+            *best = best.min(row.median);
         }
     }
-    ways.sort_by(|a, b| best(a).total_cmp(&best(b)));
+    best.sort_by(|_, a, _, b| a.total_cmp(b));
+    let ways: Vec<&Value> = best.into_keys().collect();
     let caption = "From a thread’s start to its end, when it does nothing: a helper that waits \
                    awake, one that must be woken, and a thread that is made each time. Table 1 of \
                    Hori et al.; ucontext stays on its cpu."
@@ -101,9 +102,11 @@ fn by_value(
     if values.is_empty() {
         return None;
     }
+    let places: HashMap<&Value, usize> =
+        values.iter().enumerate().map(|(at, value)| (*value, at)).collect();
     let mut series: Vec<Series> = Vec::new();
     for (result, row) in rows {
-        let at = values.iter().position(|value| row.params.get(param) == Some(*value))?;
+        let at = *row.params.get(param).and_then(|value| places.get(value))?;
         // One result needs no name.
         let label = if names.len() > 1 { names[result].clone() } else { String::new() };
         let point = point(at, row, &label);
@@ -119,6 +122,7 @@ fn by_value(
         id: id.to_owned(),
         title: title.to_owned(),
         caption,
+        part: None,
         dots: true,
         svg: chart::dots(title, unit, &said, &series),
         lines: series.iter().map(Line::of).collect(),

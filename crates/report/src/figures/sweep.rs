@@ -1,9 +1,10 @@
 //! Cost against one size, a line for each result and each set of the other
 //! parameters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use kumiki_measure::schema::{Params, Results, Row, Unit, Value};
+use indexmap::{IndexMap, IndexSet};
+use kumiki_measure::schema::{Params, Results, Row, Slope, Unit, Value};
 
 use super::axis::Quantity;
 use super::chart::{self, Axes, Point, Series};
@@ -28,12 +29,19 @@ struct Raw<'a> {
 /// the cases that were measured at [`SIZES`] sizes or more and are in none.
 pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
     let mut out = Vec::new();
+    let slopes: Vec<Slopes<'_>> = results.iter().map(slopes).collect();
     for known in &KNOWN {
-        let lines = collect(results, known.param, |row| belongs(known, row));
+        let lines = collect(
+            results.iter().enumerate().flat_map(|(at, r)| {
+                r.rows.iter().filter(|row| belongs(known, row)).map(move |row| (at, row))
+            }),
+            known.param,
+        );
         let about = About {
             id: known.id.to_owned(),
+            part: None,
             title: known.title.to_owned(),
-            caption: caption(known, &lines, results, names),
+            caption: caption(known, &lines, &slopes, names),
             axes: Axes {
                 along: known.axis.to_owned(),
                 quantity: Quantity::Bytes,
@@ -45,16 +53,16 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
             },
             against: known.against,
         };
-        out.extend(figure(about, known.param, lines, results, names));
+        out.extend(figure(about, known.param, lines, &slopes, names));
     }
-    for Other { part, param, unit, cases } in others(results) {
-        let wanted = |row: &Row| row.unit == unit && cases.contains_key(row.case.as_str());
-        let lines = collect(results, param, wanted);
+    for ((part, param, unit), Other { rows, cases }) in others(results) {
+        let lines = collect(rows.into_iter(), param);
         let size = if param == "bytes" { "size".to_owned() } else { format::words(param) };
         let about = About {
             id: format!("other-{part}-{}", param.replace('_', "-")),
+            part: Some(part.to_owned()),
             title: format!("{}, by {size}", rows::title_of(part)),
-            caption: match cases.keys().collect::<Vec<_>>().as_slice() {
+            caption: match cases.keys().collect::<Vec<_>>()[..] {
                 [one] => format!("The case {one}."),
                 _ => String::new(),
             },
@@ -66,13 +74,22 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
             },
             against: None,
         };
-        out.extend(figure(about, param, lines, results, names));
+        out.extend(figure(about, param, lines, &slopes, names));
     }
     out
 }
 
+/// A result's slopes: by case, parameter and the parameters that stay.
+type Slopes<'a> = HashMap<(&'a str, &'a str, &'a Params), &'a Slope>;
+
+fn slopes(results: &Results) -> Slopes<'_> {
+    // Of two alike the first counts.
+    let all = results.slopes.iter().rev();
+    all.map(|slope| ((slope.case.as_str(), slope.param.as_str(), &slope.params), slope)).collect()
+}
+
 /// What a figure shows, what the paper found there, and whether each result agrees.
-fn caption(known: &Known, lines: &[Raw<'_>], results: &[Results], names: &[String]) -> String {
+fn caption(known: &Known, lines: &[Raw<'_>], slopes: &[Slopes<'_>], names: &[String]) -> String {
     let mut text = known.caption.to_owned();
     let Some(found) = &known.found else { return text };
     text = format!("{text} {}", found.there);
@@ -81,10 +98,8 @@ fn caption(known: &Known, lines: &[Raw<'_>], results: &[Results], names: &[Strin
         |raw: &&Raw<'_>| raw.rest.get("touch").is_none_or(|touch| *touch == Value::from("none"));
     for (result, name) in names.iter().enumerate() {
         let own = lines.iter().filter(|raw| raw.result == result).find(untouched);
-        let slope = own.and_then(|raw| {
-            let mut slopes = results[result].slopes.iter();
-            slopes.find(|s| s.case == raw.case && s.param == known.param && s.params == raw.rest)
-        });
+        let slope =
+            own.and_then(|raw| slopes[result].get(&(raw.case, known.param, &raw.rest)).copied());
         let Some(slope) = slope else { continue };
         let here = (found.here)(slope);
         text += &if names.len() > 1 { format!(" {name}: {here}") } else { format!(" {here}") };
@@ -100,73 +115,70 @@ fn belongs(known: &Known, row: &Row) -> bool {
 }
 
 /// A figure that nobody asked for: a part's cases that vary in one size.
+#[derive(Default)]
 struct Other<'a> {
-    part: &'a str,
-    param: &'a str,
-    unit: Unit,
-    /// Each case with its sizes.
+    /// Each case with its sizes, where no known figure has them.
     cases: BTreeMap<&'a str, BTreeSet<u64>>,
+    /// Rows with that size, each with the number of its result.
+    rows: Vec<(usize, &'a Row)>,
 }
 
-fn others(results: &[Results]) -> Vec<Other<'_>> {
-    let mut out: Vec<Other<'_>> = Vec::new();
-    for row in results.iter().flat_map(|r| &r.rows) {
+/// Those of each part, parameter and unit.
+fn others(results: &[Results]) -> IndexMap<(&str, &str, Unit), Other<'_>> {
+    let mut out: IndexMap<(&str, &str, Unit), Other<'_>> = IndexMap::new();
+    let all = results.iter().enumerate();
+    for (result, row) in all.flat_map(|(at, r)| r.rows.iter().map(move |row| (at, row))) {
         for param in row.params.keys().filter(|name| rows::is_size(name)) {
             let Some(size) = rows::number(&row.params, param) else { continue };
-            if KNOWN.iter().any(|known| known.param == param && belongs(known, row)) {
-                continue;
+            let other = out.entry((rows::part_of(&row.case), param, row.unit)).or_default();
+            other.rows.push((result, row));
+            if !KNOWN.iter().any(|known| known.param == param && belongs(known, row)) {
+                other.cases.entry(&row.case).or_default().insert(size);
             }
-            let (part, unit) = (rows::part_of(&row.case), row.unit);
-            let same = |o: &Other<'_>| (o.part, o.param, o.unit) == (part, param.as_str(), unit);
-            let at = out.iter().position(same).unwrap_or_else(|| {
-                out.push(Other { part, param, unit, cases: BTreeMap::new() });
-                out.len() - 1
-            });
-            out[at].cases.entry(&row.case).or_default().insert(size);
         }
     }
-    for other in &mut out {
+    for other in out.values_mut() {
         other.cases.retain(|_, sizes| sizes.len() >= SIZES);
+        other.rows.retain(|(_, row)| other.cases.contains_key(row.case.as_str()));
     }
     out
 }
 
-/// Rows by line; only lines with two points or more. A row without any size is
-/// measured once: it begins each line that differs only in what is done with
-/// memory.
-fn collect<'a>(results: &'a [Results], param: &str, wanted: impl Fn(&Row) -> bool) -> Vec<Raw<'a>> {
-    let mut lines: Vec<Raw<'a>> = Vec::new();
-    for (result, r) in results.iter().enumerate() {
-        let first = lines.len();
-        let rows = || r.rows.iter().filter(|row| wanted(row));
-        for row in rows() {
-            let Some(size) = rows::number(&row.params, param) else {
-                continue;
-            };
-            let Some(rest) = rows::without(&row.params, param) else {
-                continue;
-            };
-            let same = |l: &&mut Raw<'_>| l.case == row.case && l.rest == rest;
-            match lines[first..].iter_mut().find(same) {
-                Some(line) => line.rows.push((size, row)),
-                None => lines.push(Raw { result, case: &row.case, rest, rows: vec![(size, row)] }),
-            }
+/// Rows with their sizes, by result, case and other parameters.
+type ByLine<'a> = IndexMap<(usize, &'a str, Params), Vec<(u64, &'a Row)>>;
+
+/// Rows by line, each given with the number of its result; only lines with two points or
+/// more. A row without any size is measured once: it begins each line that differs only in
+/// what is done with memory.
+fn collect<'a>(rows: impl Iterator<Item = (usize, &'a Row)>, param: &str) -> Vec<Raw<'a>> {
+    let mut lines: ByLine<'a> = IndexMap::new();
+    let mut bases: Vec<(usize, &Row, Params)> = Vec::new();
+    for (result, row) in rows {
+        let Some(size) = rows::number(&row.params, param) else { continue };
+        let Some(rest) = rows::without(&row.params, param) else { continue };
+        if rows::size(row) == 0 {
+            bases.push((result, row, rest.clone()));
         }
-        for line in &mut lines[first..] {
-            let sized = line.rows.iter().all(|(size, _)| *size > 0);
-            let begins = |row: &&Row| row.case == line.case && rows::begins(row, param, &line.rest);
-            if let Some(base) = rows().find(begins).filter(|_| sized) {
-                line.rows.push((0, base));
-            }
-        }
+        lines.entry((result, &row.case, rest)).or_default().push((size, row));
     }
+    let mut beginnings = HashMap::new();
+    for (result, row, rest) in &bases {
+        beginnings.entry((*result, rows::beginning(&row.case, rest))).or_insert(*row);
+    }
+    for ((result, case, rest), own) in &mut lines {
+        let sized = own.iter().all(|(size, _)| *size > 0);
+        let base = beginnings.get(&(*result, rows::beginning(case, rest))).filter(|_| sized);
+        own.extend(base.map(|row| (0, *row)));
+    }
+    let raw = |((result, case, rest), rows)| Raw { result, case, rest, rows };
+    let mut lines: Vec<Raw<'a>> = lines.into_iter().map(raw).collect();
     lines.retain(|line| line.rows.iter().any(|(size, _)| *size != line.rows[0].0));
     // Cases stay in their order, so that a rest of parameters has one colour in
     // every figure.
-    let cases: Vec<&str> = lines.iter().map(|line| line.case).collect();
-    lines.sort_by_key(|line| {
+    let cases: IndexSet<&str> = lines.iter().map(|line| line.case).collect();
+    lines.sort_by_cached_key(|line| {
         let values: Vec<String> = line.rest.values().map(in_order).collect();
-        (line.result, cases.iter().position(|case| *case == line.case), values)
+        (line.result, cases.get_index_of(line.case), values)
     });
     for line in &mut lines {
         line.rows.sort_by_key(|(size, _)| *size);
@@ -185,6 +197,7 @@ fn in_order(value: &Value) -> String {
 /// What a figure is, beside its lines.
 struct About {
     id: String,
+    part: Option<String>,
     title: String,
     caption: String,
     axes: Axes,
@@ -196,35 +209,31 @@ fn figure(
     about: About,
     param: &str,
     raws: Vec<Raw<'_>>,
-    results: &[Results],
+    slopes: &[Slopes<'_>],
     names: &[String],
 ) -> Option<Figure> {
     if raws.is_empty() {
         return None;
     }
     let variants = Variants::of(&raws);
+    let bases = about.against.map(|against| bases(&raws, against)).unwrap_or_default();
     let (mut series, mut lines) = (Vec::new(), Vec::new());
     for raw in &raws {
         let variant = variants.index(raw);
         // With several results a colour is a result, else it is a variant.
-        let several = results.len() > 1;
+        let several = names.len() > 1;
         let colour = if several { raw.result } else { variant };
         let label = match (several, variants.label(raw)) {
             (false, label) => label,
             (true, label) if label.is_empty() => names[raw.result].clone(),
             (true, label) => format!("{}: {label}", names[raw.result]),
         };
-        let mut slopes = results[raw.result].slopes.iter();
-        let slope = slopes.find(|s| s.case == raw.case && s.param == param && s.params == raw.rest);
+        let slope = slopes[raw.result].get(&(raw.case, param, &raw.rest)).copied();
         let points = raw.rows.iter().map(|(size, row)| point(*size, row, &label));
         let points: Vec<Point> = match about.against {
             None => points.collect(),
-            Some((param, word)) => {
-                let base = raws.iter().find(|other| {
-                    other.result == raw.result
-                        && other.case == raw.case
-                        && other.rest.get(param) == Some(&Value::from(word))
-                });
+            Some((_, word)) => {
+                let base = bases.get(&(raw.result, raw.case));
                 points.filter_map(|point| divided(point, base?, word)).collect()
             }
         };
@@ -239,6 +248,7 @@ fn figure(
     (!series.is_empty()).then(|| Figure {
         id: about.id,
         caption: about.caption,
+        part: about.part,
         dots: false,
         svg: chart::lines(&about.title, about.axes, &series),
         title: about.title,
@@ -246,9 +256,21 @@ fn figure(
     })
 }
 
+/// The rows of each result's and case's line that others are divided by, by their sizes.
+type Bases<'a> = HashMap<(usize, &'a str), HashMap<u64, &'a Row>>;
+
+fn bases<'a>(raws: &[Raw<'a>], (param, word): (&str, &str)) -> Bases<'a> {
+    let word = Value::from(word);
+    let mut bases = Bases::new();
+    for raw in raws.iter().filter(|raw| raw.rest.get(param) == Some(&word)) {
+        bases.entry((raw.result, raw.case)).or_insert_with(|| raw.rows.iter().copied().collect());
+    }
+    bases
+}
+
 /// The same as a multiple of another line's value at this size.
-fn divided(point: Point, base: &Raw<'_>, word: &str) -> Option<Point> {
-    let (_, row) = base.rows.iter().find(|(size, _)| *size as f64 == point.at)?;
+fn divided(point: Point, base: &HashMap<u64, &Row>, word: &str) -> Option<Point> {
+    let row = base.get(&(point.at as u64))?;
     let ratio = point.value / row.median;
     let mut text = point.text;
     text.push(format!("{} {word}", format::times(ratio)));
@@ -273,34 +295,41 @@ fn point(size: u64, row: &Row, label: &str) -> Point {
 /// The different (case, other parameters) of a figure's lines, and how to name
 /// each: by what is not the same for all.
 struct Variants<'a> {
-    all: Vec<(&'a str, &'a Params)>,
+    all: IndexSet<(&'a str, &'a Params)>,
+    /// Of each case how many lines it has, and how many have the same value of a parameter.
+    lines: HashMap<&'a str, usize>,
+    alike: HashMap<(&'a str, &'a str, &'a Value), usize>,
+    /// So many words at the beginning and at the end of all cases are the same.
+    shared: [usize; 2],
 }
 
 impl<'a> Variants<'a> {
     fn of(raws: &'a [Raw<'a>]) -> Self {
-        let mut all: Vec<(&str, &Params)> = Vec::new();
-        for raw in raws {
-            if !all.contains(&(raw.case, &raw.rest)) {
-                all.push((raw.case, &raw.rest));
+        let all: IndexSet<(&str, &Params)> = raws.iter().map(|raw| (raw.case, &raw.rest)).collect();
+        let (mut lines, mut alike) = (HashMap::new(), HashMap::new());
+        for &(case, rest) in &all {
+            *lines.entry(case).or_default() += 1;
+            for (name, value) in rest {
+                *alike.entry((case, name.as_str(), value)).or_default() += 1;
             }
         }
-        Variants { all }
+        let cases: Vec<Vec<&str>> = lines.keys().map(|case| case.split('.').collect()).collect();
+        Variants { all, lines, alike, shared: shared(&cases) }
     }
 
     fn index(&self, raw: &Raw<'_>) -> usize {
-        self.all.iter().position(|v| *v == (raw.case, &raw.rest)).unwrap_or(0)
+        self.all.get_index_of(&(raw.case, &raw.rest)).unwrap_or(0)
     }
 
     fn label(&self, raw: &Raw<'_>) -> String {
         let mut words = Vec::new();
-        if self.all.iter().any(|(case, _)| *case != raw.case) {
+        if self.lines.len() > 1 {
             words.push(self.case(raw.case));
         }
         for (name, value) in &raw.rest {
             // Cases differ in which parameters they have; only values tell.
-            let differs =
-                |(case, rest): &(&str, &Params)| *case == raw.case && rest.get(name) != Some(value);
-            if self.all.iter().any(differs) {
+            let alike = self.alike.get(&(raw.case, name.as_str(), value));
+            if alike != self.lines.get(raw.case) {
                 words.push(format::param(name, value));
             }
         }
@@ -309,20 +338,25 @@ impl<'a> Variants<'a> {
 
     /// A case without the words that all cases of the figure begin or end with.
     fn case(&self, case: &str) -> String {
-        let cases: Vec<Vec<&str>> = self.all.iter().map(|(c, _)| c.split('.').collect()).collect();
         let own: Vec<&str> = case.split('.').collect();
-        let same = |at: &dyn Fn(&[&str]) -> Option<String>| cases.iter().all(|c| at(c) == at(&own));
-        let shortest = cases.iter().map(Vec::len).min().unwrap_or(0);
-        let mut front = 0;
-        while front + 1 < shortest && same(&|c| c.get(front).map(|w| (*w).to_owned())) {
-            front += 1;
-        }
-        let mut back = 0;
-        while front + back + 1 < shortest
-            && same(&|c| c.len().checked_sub(back + 1).map(|i| c[i].to_owned()))
-        {
-            back += 1;
-        }
+        let [front, back] = self.shared;
         own[front..own.len() - back].join(" ")
     }
+}
+
+/// How many words all begin with, and end with, so that each has one left.
+fn shared(cases: &[Vec<&str>]) -> [usize; 2] {
+    let shortest = cases.iter().map(Vec::len).min().unwrap_or(0);
+    let alike = |at: &dyn Fn(&[&str]) -> usize| {
+        cases.windows(2).all(|two| two[0][at(&two[0])] == two[1][at(&two[1])])
+    };
+    let mut front = 0;
+    while front + 1 < shortest && alike(&|_| front) {
+        front += 1;
+    }
+    let mut back = 0;
+    while front + back + 1 < shortest && alike(&|words| words.len() - back - 1) {
+        back += 1;
+    }
+    [front, back]
 }

@@ -50,6 +50,7 @@ pub(crate) fn over_time(
     Figure {
         id,
         caption: String::new(),
+        part: None,
         dots: false,
         svg: chart::lines(&title, axes, &series),
         title,

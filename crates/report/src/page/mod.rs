@@ -5,10 +5,10 @@ mod first_screen;
 
 pub(crate) use figure::grid;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use kumiki_measure::compare::{Comparison, compare};
-use kumiki_measure::schema::Results;
+use kumiki_measure::schema::{Results, Slope};
 use maud::{Markup, html};
 
 use crate::figures::{self, Figure};
@@ -51,14 +51,44 @@ struct Writer<'a> {
     ids: Vec<String>,
     /// Those that have no place yet.
     figures: Vec<Figure>,
+    /// Those that were made for a part unasked.
+    unasked: HashMap<String, Vec<Figure>>,
+    /// Each result's rows and slopes by part.
+    parts: Vec<HashMap<&'a str, Own<'a>>>,
     sections: Vec<Section>,
+}
+
+/// What a result has of a part.
+struct Own<'a> {
+    part: rows::Part<'a>,
+    slopes: Vec<&'a Slope>,
+}
+
+fn by_part(results: &Results) -> HashMap<&str, Own<'_>> {
+    let parts = rows::by_part(results).into_iter();
+    let mut parts: HashMap<&str, Own<'_>> =
+        parts.map(|part| (part.name, Own { part, slopes: Vec::new() })).collect();
+    for slope in &results.slopes {
+        if let Some(own) = parts.get_mut(rows::part_of(&slope.case)) {
+            own.slopes.push(slope);
+        }
+    }
+    parts
 }
 
 impl<'a> Writer<'a> {
     fn new(results: &'a [Results], names: &'a [String]) -> Self {
-        let figures = figures::figures(results, names);
-        let ids = figures.iter().map(|figure| figure.id.clone()).collect();
-        Writer { results, names, ids, figures, sections: Vec::new() }
+        let all = figures::figures(results, names);
+        let ids = all.iter().map(|figure| figure.id.clone()).collect();
+        let (mut figures, mut unasked) = (Vec::new(), HashMap::<String, Vec<Figure>>::new());
+        for figure in all {
+            match &figure.part {
+                Some(part) => unasked.entry(part.clone()).or_default().push(figure),
+                None => figures.push(figure),
+            }
+        }
+        let parts = results.iter().map(by_part).collect();
+        Writer { results, names, ids, figures, unasked, parts, sections: Vec::new() }
     }
 
     fn sections(mut self) -> Vec<Section> {
@@ -83,9 +113,14 @@ impl<'a> Writer<'a> {
 
     /// What each result has to say, under its name where there are several.
     fn each(&self, body: impl Fn(&Results) -> Option<Markup>) -> Markup {
+        self.each_at(|at| body(&self.results[at]))
+    }
+
+    /// The same by the result's place.
+    fn each_at(&self, body: impl Fn(usize) -> Option<Markup>) -> Markup {
         html! {
-            @for (r, name) in self.results.iter().zip(self.names) {
-                @if let Some(body) = body(r) {
+            @for (at, name) in self.names.iter().enumerate() {
+                @if let Some(body) = body(at) {
                     @if self.results.len() > 1 { div { h3 { (name) } (body) } } @else { (body) }
                 }
             }
@@ -146,31 +181,31 @@ impl<'a> Writer<'a> {
 
     /// The figures of these names, and those made unasked for these parts.
     fn take(&mut self, ids: &[&str], parts: &[&str]) -> Vec<Figure> {
-        let unasked = |id: &str| parts.iter().any(|part| id.starts_with(&format!("other-{part}-")));
-        let rank = |figure: &Figure| {
-            let known = ids.iter().position(|id| *id == figure.id);
-            known.or_else(|| unasked(&figure.id).then_some(ids.len()))
-        };
-        let (mut taken, rest): (Vec<Figure>, Vec<Figure>) =
-            self.figures.drain(..).partition(|figure| rank(figure).is_some());
-        self.figures = rest;
-        taken.sort_by_key(|figure| rank(figure));
+        let mut taken = Vec::new();
+        if !ids.is_empty() {
+            let rank = |figure: &Figure| ids.iter().position(|id| *id == figure.id);
+            let (own, rest): (Vec<Figure>, Vec<Figure>) =
+                self.figures.drain(..).partition(|figure| rank(figure).is_some());
+            (taken, self.figures) = (own, rest);
+            taken.sort_by_key(|figure| rank(figure));
+        }
+        taken.extend(parts.iter().filter_map(|part| self.unasked.remove(*part)).flatten());
         taken
     }
 
     /// Every row of these parts, and the slopes below them, folded.
     fn rows(&self, parts: &[&str]) -> Markup {
-        let belongs = |case: &str| parts.contains(&rows::part_of(case));
-        let of = |r: &Results| r.rows.iter().filter(|row| belongs(&row.case)).count();
-        let count: usize = self.results.iter().map(of).sum();
-        let tables = self.each(|r| {
-            let own: Vec<_> =
-                rows::by_part(r).into_iter().filter(|part| parts.contains(&part.name)).collect();
-            (!own.is_empty()).then(|| html! { @for part in &own { (tables::part(part)) } })
+        let own = |at: usize| parts.iter().filter_map(move |part| self.parts[at].get(part));
+        let results = 0..self.results.len();
+        let count: usize =
+            results.flat_map(own).flat_map(|own| &own.part.cases).map(|(_, rows)| rows.len()).sum();
+        let tables = self.each_at(|at| {
+            let own: Vec<_> = own(at).collect();
+            (!own.is_empty()).then(|| html! { @for own in &own { (tables::part(&own.part)) } })
         });
-        let slopes = self.each(|r| {
-            let own: Vec<_> = r.slopes.iter().filter(|slope| belongs(&slope.case)).collect();
-            (!own.is_empty()).then(|| tables::slopes(&own))
+        let slopes = self.each_at(|at| {
+            let slopes: Vec<&Slope> = own(at).flat_map(|own| own.slopes.iter().copied()).collect();
+            (!slopes.is_empty()).then(|| tables::slopes(&slopes))
         });
         html! {
             @if count == 1 { (folded("The one row", &tables)) }

@@ -5,4 +5,5 @@ mod browser;
 mod common;
 mod export;
 mod headline;
+mod large;
 mod page;
