@@ -61,7 +61,7 @@ impl Denied {
     }
 }
 
-/// What is denied, by the server's words.
+/// Reads what is denied by the server's words.
 fn read(text: &str) -> Option<(Doing, &str)> {
     let rest = text.strip_prefix("Permissions Violation for ")?;
     let (doing, rest) = if let Some(rest) = rest.strip_prefix("Publish to ") {

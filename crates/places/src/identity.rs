@@ -31,6 +31,9 @@ pub struct Nats {
     pub authorities: Option<PathBuf>,
 }
 
+/// User and password, or a token alone.
+type Login = (String, Option<String>);
+
 /// Variables of the environment that NATS' own tools read, too.
 const VARIABLES: [&str; 8] = [
     "NATS_CREDS",
@@ -123,7 +126,7 @@ impl Nats {
     }
 
     /// The servers, and the user and password, or the token alone, of the first URL that has one.
-    fn addresses(&self) -> Result<(Vec<ServerAddr>, Option<(String, Option<String>)>)> {
+    fn addresses(&self) -> Result<(Vec<ServerAddr>, Option<Login>)> {
         let refused = |why: String| Error::Value {
             what: format!("{} is no NATS server's URL", self.shown()),
             why,

@@ -5,18 +5,22 @@
 //! and the first serial whose answer the client has not seen; the server keeps the answer of
 //! each request from there on, and gives that instead of running a repeated one again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use kumiki_resource::kind::{About, Kind};
-use kumiki_resource::{Error, Place, Result};
+use kumiki_resource::{Error, Id, Place, Result};
 
 use crate::wire::{Outcome, Refusal, Why};
 
 /// Answers that are kept for one client, at most.
 pub const MOST_RECORDS: usize = 8192;
-/// Leases of one place, at most.
+/// Leases of one place, at most: for one more the one goes that was not heard of for longest.
 pub const MOST_LEASES: usize = 1 << 16;
+/// Leases of one place that were not used yet, at most: for one more the oldest of them goes.
+pub const MOST_UNUSED: usize = 1024;
+/// Bytes of answers that one place keeps for one client, at most.
+pub const MOST_BYTES_OF_ONE: usize = MOST_BYTES / 4;
 /// Bytes of answers that one place keeps for all its clients, at most.
 pub const MOST_BYTES: usize = 64 << 20;
 
@@ -36,6 +40,10 @@ pub struct Lease {
     running: BTreeSet<u64>,
     bytes: usize,
     seen: Instant,
+    /// Something that is allowed has begun under it.
+    used: bool,
+    /// It was seen since it was last looked at for one to be let go.
+    fresh: bool,
 }
 
 /// All leases of a place.
@@ -43,6 +51,10 @@ pub struct Lease {
 pub struct LeasePool {
     leases: usize,
     bytes: usize,
+    /// Leases that were not used yet, the oldest first, and those that were. Some have ended, and some of the first have
+    /// been used, since.
+    idle: VecDeque<Id>,
+    used: VecDeque<Id>,
 }
 
 /// Reason against an operation, or its answer without running it.
@@ -77,7 +89,8 @@ impl Kind for Lease {
         }
         pool.leases += 1;
         let (records, running) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Lease { key, first: 1, records, running, bytes: 0, seen: Instant::now() })
+        let seen = Instant::now();
+        Ok(Lease { key, first: 1, records, running, bytes: 0, seen, used: false, fresh: true })
     }
 
     fn destroy(self, pool: &mut LeasePool) {
@@ -101,7 +114,7 @@ impl Lease {
         if key != self.key {
             return false;
         }
-        self.seen = Instant::now();
+        (self.seen, self.fresh) = (Instant::now(), true);
         // A request that has been overtaken, or is sent anew, carries an older one.
         if first > self.first {
             self.first = first;
@@ -132,6 +145,10 @@ impl Lease {
         };
         if self.records.len() + self.running.len() + answers > MOST_RECORDS {
             return full(format!("{MOST_RECORDS} answers are kept for this client, the limit"));
+        }
+        if self.bytes >= MOST_BYTES_OF_ONE {
+            let most = MOST_BYTES_OF_ONE;
+            return full(format!("{most} bytes of answers are kept for this client, the limit"));
         }
         if pool.bytes >= MOST_BYTES {
             return full(format!(
@@ -175,10 +192,38 @@ impl Lease {
         }
     }
 
+    /// Notes that it is used; whether it is for the first time.
+    pub(crate) fn begins_to_be_used(&mut self) -> bool {
+        !std::mem::replace(&mut self.used, true)
+    }
+
+    /// Whether it may be let go for another client's: one that was never used, or that nothing is under way of and
+    /// that was not seen since it was last asked this.
+    pub(crate) fn may_go(&mut self, unused: bool) -> bool {
+        match unused {
+            true => !self.used,
+            false => !std::mem::take(&mut self.fresh) && self.running.is_empty(),
+        }
+    }
+
     /// Whether nothing was heard of the client for so long.
     pub(crate) fn is_over(&self, holds: Duration) -> bool {
         self.seen.elapsed() > holds
     }
+}
+
+impl LeasePool {
+    /// The queue of leases that were used, or of those that were not.
+    pub(crate) fn queue(&mut self, unused: bool) -> &mut VecDeque<Id> {
+        if unused { &mut self.idle } else { &mut self.used }
+    }
+}
+
+/// Whether an operation was more than a question that its place refuses.
+pub(crate) fn is_use(outcome: &Outcome) -> bool {
+    let Err(refusal) = outcome else { return true };
+    let refused = [Why::NotAllowed, Why::NoPart, Why::OtherVersion, Why::BadInput, Why::Unreadable];
+    !refused.contains(&Why::from(refusal.why))
 }
 
 fn weight(answer: &Outcome) -> usize {
@@ -235,6 +280,21 @@ mod tests {
     }
 
     #[test]
+    fn the_one_goes_that_was_not_used_or_not_seen_and_is_at_nothing() {
+        let mut pool = LeasePool::default();
+        let mut lease = Lease::create(7, &mut pool).unwrap();
+        assert!(lease.may_go(true));
+        assert!(lease.begins_to_be_used() && !lease.begins_to_be_used());
+        assert!(!lease.may_go(true));
+        // Seen since it was made; not since it was asked; seen again.
+        assert!(!lease.may_go(false) && lease.may_go(false));
+        lease.begin(7, 1, &mut pool);
+        assert!(!lease.may_go(false));
+        lease.runs(1);
+        assert!(!lease.may_go(false), "its answer is waited for");
+    }
+
+    #[test]
     fn what_is_kept_is_bounded() {
         let mut pool = LeasePool::default();
         let mut lease = Lease::create(7, &mut pool).unwrap();
@@ -251,6 +311,10 @@ mod tests {
         lease.keep(5, answer("a"), &mut pool);
         lease.keep(5, answer("bc"), &mut pool);
         assert_eq!(pool.bytes, bytes + 2, "one answer each");
+        pool.bytes = 0;
+        assert_eq!(lease.before(next, 0, &pool), Before::New);
+        lease.bytes = MOST_BYTES_OF_ONE;
+        assert!(matches!(lease.before(next, 0, &pool), Before::Refused(_)), "a client's share");
         pool.leases = MOST_LEASES;
         assert!(Lease::create(1, &mut pool).unwrap_err().to_string().contains("65536 clients"));
     }

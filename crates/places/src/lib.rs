@@ -60,6 +60,7 @@ mod lane;
 mod lane_stages;
 mod lanes;
 mod lease;
+mod lease_site;
 mod line;
 mod line_site;
 mod lines;
@@ -94,7 +95,9 @@ pub use client::{Client, caller_name};
 pub use discover::Seen;
 pub use error::{Error, Result};
 pub use json::{from_json, to_json};
-pub use lease::{Lease, LeasePool, MOST_BYTES, MOST_LEASES, MOST_RECORDS};
+pub use lease::{
+    Lease, LeasePool, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS, MOST_UNUSED,
+};
 pub use line::Line;
 pub use lines::Lines;
 pub use loads::Choice;

@@ -20,7 +20,7 @@ pub(crate) struct Link {
     pub(crate) up: bool,
     pub(crate) made: u64,
     pub(crate) denied: Denied,
-    /// Who it is that is denied it, and where.
+    /// The user that is denied it, and where, as a sentence begins.
     pub(crate) whom: String,
 }
 

@@ -7,22 +7,23 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kumiki_resource::kind::Kind;
-use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place, Rights};
+use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::allow::Allow;
 use crate::blocked::{Awaited, Ended, Threads};
 use crate::busy::Busy;
 use crate::changes::{Changes, HOLDS, Heard, Watching};
-use crate::lease::{Before, Lease, LeasePool};
+use crate::lease::{Before, Lease, LeasePool, is_use};
 use crate::parts::{Begun, Parts, answer, refused};
-use crate::wire::{
-    self, Granted, MOST_OPERATIONS, Operation, Outcome, Refusal, Reply, Request, Why,
-};
+use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Refusal, Reply, Request, Why};
 
 /// Between two looks whether threads of this process ask, of a thread that manages its place, and
 /// whether names have changed, of one that is watched.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// For how long one message may have a place look something up: what is left then is to be asked for again.
+const LOOKING: Duration = Duration::from_millis(20);
 
 /// Ticks of a period; one that comes late moves those after it.
 pub(crate) fn every(period: Duration) -> Interval {
@@ -214,9 +215,22 @@ impl Site {
         };
         // Those that find none take some, too.
         let mut room = limit.saturating_sub(REPLY + ANSWER * request.operations.len());
+        let (begin, mut has_looked, mut has_greeted) = (Instant::now(), false, false);
         let one = |(serial, operation): &(u64, Operation)| {
             let outcome = match (&lease, operation.has_effect()) {
-                (_, false) => Ok(self.look(operation)),
+                (_, false) if matches!(operation, Operation::Hello { .. }) && has_greeted => {
+                    let text = "one lease is asked for in one message";
+                    Ok(Err(Refusal::new(Why::Full, text)))
+                }
+                // Others have waited for long enough: what is left is asked for by another message.
+                (_, false) if has_looked && begin.elapsed() > LOOKING => {
+                    Ok(Err(Refusal::new(Why::AskAgain, "")))
+                }
+                (_, false) => {
+                    has_looked = true;
+                    has_greeted |= matches!(operation, Operation::Hello { .. });
+                    Ok(self.look(operation))
+                }
                 (Some(lease), true) if matches!(operation, Operation::Each { .. }) => {
                     self.batch(lease, *serial, operation, limit, room)
                 }
@@ -233,21 +247,6 @@ impl Site {
         outcomes.into_iter().collect()
     }
 
-    /// Finds the client's lease, and notes that it lives.
-    fn begin(&self, lease: Id, request: &Request) -> Result<Handle<Lease>, Refusal> {
-        let none = || {
-            let text = format!("{} has no such lease: it has ended", self.name);
-            Refusal::new(Why::NoLease, text)
-        };
-        if lease.place() != self.place {
-            return Err(none());
-        }
-        let lease = self.interface.of_id::<Lease>(lease).map_err(|_| none())?;
-        let (key, first) = (request.key, request.first);
-        let begun = self.interface.with(&lease, |lease, pool| lease.begin(key, first, pool));
-        if begun.unwrap_or(false) { Ok(lease) } else { Err(none()) }
-    }
-
     /// Tells what is known of an operation, before it runs and gives so many answers to keep.
     pub(crate) fn before(&self, lease: &Handle<Lease>, serial: u64, answers: usize) -> Before {
         let before = |lease: &mut Lease, pool: &mut LeasePool| lease.before(serial, answers, pool);
@@ -262,8 +261,13 @@ impl Site {
         serial: u64,
         outcome: Outcome,
     ) -> Result<(), Refusal> {
+        let is_use = is_use(&outcome);
         let keep = |lease: &mut Lease, pool: &mut LeasePool| lease.keep(serial, outcome, pool);
-        self.interface.with(lease, keep).map_err(|error| refused(&error))
+        self.interface.with(lease, keep).map_err(|error| refused(&error))?;
+        if is_use {
+            self.used(lease);
+        }
+        Ok(())
     }
 
     /// Runs an operation, or gives the answer that it gave before.
@@ -287,6 +291,7 @@ impl Site {
                 Begun::Blocks(rest) => {
                     // It was found a moment ago, by the same thread.
                     let _ = self.interface.with(lease, |lease, _| lease.runs(serial));
+                    self.used(lease);
                     let rest = move || rest().and_then(|answer| too_large(answer, limit));
                     self.threads.start(of, Box::new(rest));
                     Err(of)
@@ -303,17 +308,7 @@ impl Site {
     /// Answers an operation that changes nothing that others see.
     pub(crate) fn look(&self, operation: &Operation) -> Outcome {
         match operation {
-            Operation::Hello { key, client } => {
-                // Who asks is for the listing: what is not a name does without.
-                let unique = Name::new(&self.core, "lease", client).is_ok().then_some(&**client);
-                let interface = &self.interface;
-                let made = interface
-                    .create::<Lease>(self.place, unique, *key)
-                    .or_else(|_| interface.create::<Lease>(self.place, None, *key))
-                    .map_err(|error| refused(&error))?;
-                let holds_ms = u64::try_from(self.holds.as_millis()).unwrap_or(u64::MAX);
-                answer(&Granted { life: self.life, lease: made.id().to_u64(), holds_ms })
-            }
+            Operation::Hello { key, client } => self.hello(*key, client),
             Operation::Offers => answer(&self.parts.offers(&self.allow)),
             Operation::Open { kind, unique } => {
                 self.lists()?;
@@ -374,26 +369,6 @@ impl Site {
             }
             None => Err(Refusal::new(Why::AskAgain, "")),
         }
-    }
-
-    /// Between two looks whether leases have ended.
-    pub(crate) fn lease_check(&self) -> Duration {
-        (self.holds / 4).max(Duration::from_millis(10))
-    }
-
-    /// Destroys the leases of clients that nothing was heard of.
-    pub(crate) fn end_leases(&self) -> kumiki_resource::Result<()> {
-        self.interface.run(self.place, || -> kumiki_resource::Result<()> {
-            let leases = Pattern::new(&format!("{}/lease/*", self.core))?;
-            for listed in self.interface.ls_at(self.place, &leases)? {
-                let lease =
-                    self.interface.grant::<Lease>(listed.id, Rights::USE | Rights::DESTROY)?;
-                if self.interface.with(&lease, |lease, _| lease.is_over(self.holds))? {
-                    self.interface.destroy(lease)?;
-                }
-            }
-            Ok(())
-        })?
     }
 }
 

@@ -64,6 +64,7 @@ pub mod desk;
 mod each;
 mod error;
 mod frames;
+mod glob;
 mod handle;
 mod here;
 mod id;

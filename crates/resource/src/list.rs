@@ -1,9 +1,9 @@
 //! Listing, searching and watching names.
 
-use glob::MatchOptions;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::glob::Tokens;
 use crate::id::Id;
 use crate::kind::About;
 use crate::name::{Name, plain};
@@ -11,7 +11,10 @@ use crate::name::{Name, plain};
 /// A pattern of names, as shells have them: `*` and `?` within a part, `[a-c]`, `**`
 /// across parts. `core*/memory/*`.
 #[derive(Clone, Debug)]
-pub struct Pattern(glob::Pattern);
+pub struct Pattern(Tokens);
+
+/// A pattern's bytes, at most: more than a name has.
+const LONGEST_PATTERN: usize = 1024;
 
 impl Pattern {
     /// From its text.
@@ -19,20 +22,25 @@ impl Pattern {
     /// # Errors
     /// [`Error::Pattern`] says where it is wrong.
     pub fn new(pattern: &str) -> Result<Pattern> {
-        glob::Pattern::new(pattern)
-            .map(Pattern)
-            .map_err(|error| Error::Pattern { pattern: pattern.to_owned(), why: error.to_string() })
+        let refused = |pattern: String, why: String| Err(Error::Pattern { pattern, why });
+        if pattern.len() > LONGEST_PATTERN {
+            let why = format!("it has {} bytes, of {LONGEST_PATTERN} at most", pattern.len());
+            return refused(plain(pattern, LONGEST), why);
+        }
+        match ::glob::Pattern::new(pattern) {
+            Ok(_) => Ok(Pattern(Tokens::of(pattern))),
+            Err(error) => refused(pattern.to_owned(), error.to_string()),
+        }
     }
 
     /// One for all names.
     pub fn all() -> Pattern {
-        Pattern(glob::Pattern::new("**").expect("a fixed pattern"))
+        Pattern(Tokens::of("**"))
     }
 
     /// Whether `name` is one of them.
     pub fn matches(&self, name: &str) -> bool {
-        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
-        self.0.matches_with(name, options)
+        self.0.matches(name)
     }
 }
 

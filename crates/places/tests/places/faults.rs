@@ -331,7 +331,7 @@ fn vanish() {
     const CLIENTS: usize = 10_000;
     let nats = NatsServer::start();
     let interface = interface(1);
-    let server = server(&nats.url(), "m").leases(Duration::from_secs(2));
+    let server = server(&nats.url(), "m").leases(Duration::from_secs(4));
     let served = server.serve(&interface).unwrap();
     let place = served.names()[0].to_owned();
     block_on(async {

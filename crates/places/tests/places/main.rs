@@ -3,6 +3,7 @@
 mod attached;
 mod batches;
 mod blocking;
+mod bounds;
 mod calls;
 mod faults;
 mod here;
