@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use crate::run::{cargo, everything, run};
 use crate::{
     aarch64, deny, documents, features, first_lines, interfaces, layers, modules, package, secrets,
+    wakes,
 };
 
 type Check = fn() -> Result<()>;
@@ -14,7 +15,7 @@ type Check = fn() -> Result<()>;
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 14] = [
+    let checks: [(&str, Check); 15] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("modules", modules::check),
@@ -37,6 +38,7 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
         ("documents", documents::check),
         ("first lines", first_lines::check),
         ("secrets", secrets::check),
+        ("wakes", wakes::check),
         // Of no workspace, so nothing else sees whether they still compile.
         ("fuzz targets", || {
             let clippy = "clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings";

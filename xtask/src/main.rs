@@ -43,6 +43,7 @@ mod soak;
 mod stress;
 mod test;
 mod tool;
+mod wakes;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about)]
