@@ -181,10 +181,19 @@ pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     // Of the kernel's memory: it does not sleep.
     let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
     let path = rustix::fs::readlink(link, Vec::new())?.into_bytes();
-    if path.ends_with(b" (deleted)") && rustix::fs::fstat(&file)?.st_nlink == 0 {
-        return Err(io::ErrorKind::NotFound.into());
+    if path.ends_with(b" (deleted)") && names(&file).is_ok_and(|names| names == 0) {
+        return Err(Errno::NOENT.into());
     }
     Ok(PathBuf::from(OsString::from_vec(path)))
+}
+
+/// How many names a file has, as the kernel remembers it; by either call, as one may be refused.
+fn names(file: &OwnedFd) -> io::Result<u64> {
+    let other = |_| {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        rustix::fs::statx(file, c"", flags, StatxFlags::NLINK).map(|it| it.stx_nlink.into())
+    };
+    Ok(rustix::fs::fstat(file).map(|it| it.st_nlink).or_else(other)?)
 }
 
 /// The entries of a directory, without `.` and `..`.

@@ -1,7 +1,10 @@
 //! Files for async programs, on two runtimes.
 
 mod cancelled;
+mod edges;
 mod files;
+#[path = "../filter/mod.rs"]
+mod filter;
 mod names;
 mod object_ranges;
 #[cfg(feature = "tokio")]

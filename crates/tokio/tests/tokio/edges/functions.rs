@@ -1,0 +1,253 @@
+//! The functions, each with its own of std's.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::SystemTime;
+
+use futures_lite::future::block_on;
+use kumiki_tokio as ours;
+
+use super::Outcome;
+use super::things::Both;
+
+pub(super) struct Function<T: ?Sized + 'static> {
+    pub(super) name: &'static str,
+    pub(super) std: fn(&T) -> Outcome,
+    pub(super) ours: fn(&T) -> Outcome,
+}
+
+fn told(result: io::Result<String>) -> Outcome {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::OutOfMemory => "no memory".to_owned(),
+        kind => format!("{kind:?} {:?}", error.raw_os_error()),
+    })
+}
+
+fn bytes(read: &[u8]) -> String {
+    let sum = read.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(*byte));
+    format!("{} bytes, {sum:x}", read.len())
+}
+
+fn attributes(length: u64, mode: u32, inode: u64, modified: SystemTime) -> String {
+    // Of what is made anew each time neither the number nor the time is the same.
+    let _ = (inode, modified);
+    format!("{length} {mode:o}")
+}
+
+fn of_std(it: &std::fs::Metadata) -> String {
+    attributes(it.len(), it.mode(), it.ino(), it.modified().unwrap())
+}
+
+fn of_ours(it: &ours::fs::Metadata) -> String {
+    attributes(
+        it.len(),
+        it.attributes().mode().into(),
+        it.attributes().ino(),
+        it.modified().unwrap(),
+    )
+}
+
+fn sorted(mut names: Vec<String>) -> String {
+    names.sort();
+    names.join(" ")
+}
+
+pub(super) const OF_PATHS: &[Function<Path>] = &[
+    Function {
+        name: "read",
+        std: |path| told(std::fs::read(path).map(|it| bytes(&it))),
+        ours: |path| told(block_on(ours::fs::read(path)).map(|it| bytes(&it))),
+    },
+    Function {
+        name: "metadata",
+        std: |path| told(std::fs::metadata(path).map(|it| of_std(&it))),
+        ours: |path| told(block_on(ours::fs::metadata(path)).map(|it| of_ours(&it))),
+    },
+    Function {
+        name: "symlink_metadata",
+        std: |path| told(std::fs::symlink_metadata(path).map(|it| of_std(&it))),
+        ours: |path| told(block_on(ours::fs::symlink_metadata(path)).map(|it| of_ours(&it))),
+    },
+    Function {
+        name: "canonicalize",
+        std: |path| told(std::fs::canonicalize(path).map(|it| it.display().to_string())),
+        ours: |path| {
+            told(block_on(ours::fs::canonicalize(path)).map(|it| it.display().to_string()))
+        },
+    },
+    Function {
+        name: "read_dir",
+        std: |path| {
+            let list = || {
+                let names = std::fs::read_dir(path)?.map(|entry| {
+                    entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+                });
+                names.collect::<io::Result<Vec<_>>>().map(sorted)
+            };
+            told(list())
+        },
+        ours: |path| {
+            told(block_on(async {
+                let (mut list, mut names) = (ours::fs::read_dir(path).await?, Vec::new());
+                while let Some(entry) = list.next_entry().await? {
+                    names.push(entry.file_name().to_string_lossy().into_owned());
+                }
+                Ok(sorted(names))
+            }))
+        },
+    },
+    Function {
+        name: "open",
+        std: |path| told(File::open(path).and_then(|file| file.metadata()).map(|it| of_std(&it))),
+        ours: |path| {
+            told(block_on(async {
+                let file = ours::File::open(path).await?;
+                file.metadata().await.map(|it| of_ours(&it))
+            }))
+        },
+    },
+    Function {
+        name: "write",
+        std: |path| {
+            let write = || {
+                let file = File::options().write(true).open(path)?;
+                let count = file.write_at(b"beginning", 0)?;
+                Ok(format!("{count}"))
+            };
+            told(write())
+        },
+        ours: |path| {
+            told(block_on(async {
+                let (flags, mode) = (rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty());
+                let file = ours::File::open_with(path, flags, mode).await?;
+                let count = file.write_at(b"beginning", 0).await?;
+                Ok(format!("{count}"))
+            }))
+        },
+    },
+];
+
+/// Memory as a file with `O_DIRECT` wants it, so that std's call has it.
+struct Page(Vec<u8>);
+
+impl Page {
+    fn new() -> Page {
+        Page(vec![b'w'; 3 * 4096])
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let skip = self.0.as_ptr().align_offset(4096);
+        &mut self.0[skip..][..4096]
+    }
+}
+
+fn range(at: u64, file: &File) -> io::Result<Vec<u8>> {
+    let mut page = Page::new();
+    let count = file.read_at(page.bytes(), at)?;
+    Ok(page.bytes()[..count].to_vec())
+}
+
+pub(super) const OF_FILES: &[Function<Both>] = &[
+    Function {
+        name: "metadata",
+        std: |both| told(both.std.metadata().map(|it| of_std(&it))),
+        ours: |both| told(block_on(both.ours.metadata()).map(|it| of_ours(&it))),
+    },
+    Function {
+        name: "read_at",
+        std: |both| told(range(0, &both.std).map(|it| bytes(&it))),
+        ours: |both| {
+            // Somewhere in memory.
+            let mut page = Page::new();
+            let read = block_on(both.ours.read_at(&mut page.0[1..4097], 0));
+            told(read.map(|count| bytes(&page.0[1..][..count])))
+        },
+    },
+    Function {
+        name: "read_at, aligned",
+        std: |both| told(range(4096, &both.std).map(|it| bytes(&it))),
+        ours: |both| {
+            let mut page = Page::new();
+            let read = block_on(both.ours.read_at(page.bytes(), 4096));
+            told(read.map(|count| bytes(&page.bytes()[..count])))
+        },
+    },
+    Function {
+        name: "read_exact_at",
+        std: |both| {
+            let mut page = Page::new();
+            told(both.std.read_exact_at(page.bytes(), 0).map(|()| bytes(page.bytes())))
+        },
+        ours: |both| {
+            let mut page = Page::new();
+            let read = block_on(both.ours.read_exact_at(&mut page.0[1..4097], 0));
+            told(read.map(|()| bytes(&page.0[1..4097])))
+        },
+    },
+    Function {
+        name: "read_at_into",
+        std: |both| told(range(0, &both.std).map(|it| bytes(&it))),
+        ours: |both| {
+            let room = kumiki_parasc::op::Aligned::with_room(4096).unwrap();
+            let read = block_on(both.ours.read_at_into(room, 0));
+            told(read.map(|(count, room)| bytes(&room.as_ref()[..count])))
+        },
+    },
+    Function {
+        name: "read_ranges",
+        std: |both| {
+            let parts = [0, 8192, 4096].map(|at| range(at, &both.std));
+            told(parts.into_iter().collect::<io::Result<Vec<_>>>().map(|it| bytes(&it.concat())))
+        },
+        ours: |both| {
+            let ranges = [0..4096, 8192..12_288, 4096..8192];
+            told(block_on(ours::read_ranges(&both.ours, &ranges)).map(|it| bytes(&it.concat())))
+        },
+    },
+    Function {
+        name: "write_at",
+        std: |both| {
+            let mut page = Page::new();
+            told(both.std.write_at(page.bytes(), 0).map(|count| count.to_string()))
+        },
+        ours: |both| {
+            let page = Page::new();
+            let written = block_on(both.ours.write_at(&page.0[1..4097], 0));
+            told(written.map(|count| count.to_string()))
+        },
+    },
+    Function {
+        name: "sync_all",
+        std: |both| told(both.std.sync_all().map(|()| String::new())),
+        ours: |both| told(block_on(both.ours.sync_all()).map(|()| String::new())),
+    },
+    #[cfg(feature = "tokio")]
+    Function {
+        name: "Reader",
+        std: |both| {
+            let read = || {
+                let mut all = Vec::new();
+                loop {
+                    match range(all.len() as u64, &both.std)? {
+                        part if part.is_empty() => return Ok(all),
+                        part => all.extend(part),
+                    }
+                    if all.len() > 1 << 20 {
+                        return Ok(all[..1 << 20].to_vec());
+                    }
+                }
+            };
+            told(read().map(|it| bytes(&it)))
+        },
+        ours: |both| {
+            use tokio::io::AsyncReadExt;
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let mut all = Vec::new();
+            let reader = ours::Reader::new(both.ours.clone(), 0);
+            let read = runtime.block_on(reader.take(1 << 20).read_to_end(&mut all));
+            told(read.map(|_| bytes(&all)))
+        },
+    },
+];
