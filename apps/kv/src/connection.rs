@@ -1,59 +1,40 @@
 //! A client: what has come of it, and what goes back.
 
 use std::mem;
-use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::command::{Plan, plan};
-use crate::resp::{self, Limits, Reader};
-use crate::shard::{Op, Shard};
+use crate::batch::Batch;
+use crate::desk::{Desk, HIGH, Shards, Terms};
+use crate::dispatch::{self, Step};
+use crate::resp::{Limits, Out, Reader};
+use crate::session::Session;
+use crate::shard::Shard;
+use crate::store::Seen;
+use crate::transaction;
 
-/// Bytes of answers that wait for a client before nothing more is read of it.
-const HIGH: usize = 1 << 20;
-/// Bytes of answers at which a client is let go: one command has asked for so much.
-const MOST: usize = 64 << 20;
 /// Reads of one client before others have their turn.
 const TURNS: usize = 4;
-
-/// An operation for another shard, which takes its bytes along.
-pub type Sent = Op<Box<[u8]>>;
-
-/// Answers of operations that were sent, one after the other.
-#[derive(Debug, Default)]
-pub struct Answers {
-    /// All of them.
-    pub bytes: Vec<u8>,
-    /// Where each ends.
-    pub ends: Vec<usize>,
-}
-
-/// The shards, as a connection sees them.
-pub trait Shards {
-    /// Which one has a key.
-    fn of(&self, key: &[u8]) -> usize;
-    /// How many there are.
-    fn count(&self) -> usize;
-    /// The one of this thread.
-    fn own(&self) -> usize;
-    /// Runs `f` on that.
-    fn with<R: Send>(&self, f: impl FnOnce(&mut Shard) -> R + Send) -> R;
-    /// Has each shard run what is for it, and waits for all; none if one is gone.
-    fn ask(&self, now: u64, theirs: Vec<Vec<Sent>>) -> Option<Vec<Answers>>;
-}
 
 /// A client.
 #[derive(Debug)]
 pub struct Connection {
     /// Its socket, which never waits.
     pub socket: OwnedFd,
+    /// Its state beside its bytes.
+    pub session: Session,
     reader: Reader,
-    out: Vec<u8>,
+    /// Bytes that have come and have not been run.
+    rest: Vec<u8>,
+    /// Whether that has whole commands.
+    has_more: bool,
+    /// Answers that the client has not taken, and how many bytes of them it has.
+    unsent: Vec<u8>,
     sent: usize,
-    /// It goes when its answers have left.
-    ends: bool,
+    /// Commands that wait for other shards.
+    batch: Option<Box<Batch>>,
 }
 
 /// Next step of a connection.
@@ -61,6 +42,8 @@ pub struct Connection {
 pub enum Wants {
     /// To be read.
     Read,
+    /// To have another turn at once.
+    Turn,
     /// Room for its answers.
     Write,
     /// To go.
@@ -69,270 +52,260 @@ pub enum Wants {
 
 impl Connection {
     /// One that has just come.
-    pub fn new(socket: OwnedFd) -> Connection {
-        Connection { socket, reader: Reader::default(), out: Vec::new(), sent: 0, ends: false }
+    pub fn new(socket: OwnedFd, session: Session) -> Connection {
+        Connection {
+            socket,
+            session,
+            reader: Reader::default(),
+            rest: Vec::new(),
+            has_more: false,
+            unsent: Vec::new(),
+            sent: 0,
+            batch: None,
+        }
     }
 
     /// Bytes of memory that it has.
     pub fn kept(&self) -> usize {
-        self.reader.kept() + self.out.capacity()
+        let batch = self.batch.as_ref().map_or(0, |batch| batch.kept());
+        self.reader.kept()
+            + self.rest.capacity()
+            + self.unsent.capacity()
+            + self.session.kept()
+            + batch
     }
 
-    /// Does what can be done without waiting; `buffer` is for what comes.
-    pub fn turn(
-        &mut self,
-        shards: &impl Shards,
-        limits: Limits,
-        now: u64,
-        buffer: &mut [u8],
-    ) -> Wants {
+    /// Whether it has answers that its client has not taken.
+    pub fn is_answered(&self) -> bool {
+        self.unsent.is_empty() && self.batch.is_none()
+    }
+
+    /// Shows others how it stands; its place is `at`.
+    fn show(&mut self, shard: &mut Shard, at: usize, now: u64) {
+        let (half, unsent, kept) = (self.rest.len(), self.unsent.len() - self.sent, self.kept());
+        self.session.show(&mut shard.clients, at, now);
+        if let Some(shown) = shard.clients.at(at) {
+            (shown.half, shown.unsent, shown.kept) = (half, unsent, kept);
+        }
+    }
+
+    /// Its socket's number, for who lists clients.
+    pub fn fd(&self) -> i32 {
+        self.socket.as_raw_fd()
+    }
+
+    /// Does what can be done without waiting.
+    pub fn turn(&mut self, desk: &mut Desk<'_, impl Shards>, at: usize) -> Wants {
         if !self.flush() {
             return Wants::Close;
         }
         for _ in 0..TURNS {
-            if self.ends || self.out.len() - self.sent > HIGH {
-                break;
+            if !self.unsent.is_empty() {
+                return Wants::Write;
             }
-            let count = match recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
-                Ok((0, _)) => return Wants::Close,
-                Ok((count, _)) => count,
-                Err(Errno::AGAIN | Errno::INTR) => break,
-                Err(_) => return Wants::Close,
-            };
-            self.reader.push(&buffer[..count]);
-            self.run(shards, limits, now);
-            if self.out.len() > MOST || !self.flush() {
+            if self.session.ends {
                 return Wants::Close;
             }
-            if count < buffer.len() {
+            let mut is_last = false;
+            let had_more = mem::take(&mut self.has_more) || self.batch.is_some();
+            let mut rest = mem::take(&mut self.rest);
+            let mut count = 0;
+            if !had_more {
+                count = match recv(&self.socket, &mut *desk.buffer, RecvFlags::empty()) {
+                    Ok((0, _)) => return Wants::Close,
+                    Ok((count, _)) => count,
+                    Err(Errno::AGAIN | Errno::INTR) => {
+                        self.rest = rest;
+                        break;
+                    }
+                    Err(_) => return Wants::Close,
+                };
+                desk.counters().input.add(count as u64);
+                is_last = count < desk.buffer.len();
+            }
+            let is_from_buffer = rest.is_empty();
+            // Whole commands are read where they stand; only what has not come whole is kept.
+            let buffer = mem::take(&mut desk.buffer);
+            if !is_from_buffer {
+                self.grow(&mut rest, count);
+                rest.extend_from_slice(&buffer[..count]);
+            }
+            let input = if is_from_buffer { &buffer[..count] } else { &rest[..] };
+            self.run(input, desk, at);
+            let start = self.reader.rest();
+            if is_from_buffer {
+                if start < count {
+                    rest.reserve_exact(count - start);
+                    rest.extend_from_slice(&buffer[start..count]);
+                }
+            } else if start >= rest.len() {
+                rest = Vec::new();
+            } else if start > 0 {
+                rest.drain(..start);
+                rest.shrink_to(2 * rest.len());
+            }
+            desk.buffer = buffer;
+            self.rest = rest;
+            if self.session.is_cut || !self.send(desk) {
+                return Wants::Close;
+            }
+            if is_last && !self.has_more && self.batch.is_none() {
                 break;
             }
         }
-        match self.out.is_empty() {
-            true if self.ends => Wants::Close,
+        match self.unsent.is_empty() {
+            true if self.session.ends => Wants::Close,
+            true if self.has_more || self.batch.is_some() => Wants::Turn,
             true => Wants::Read,
             false => Wants::Write,
         }
     }
 
+    /// Makes room for so many more bytes: for a word that is long, all of it by and by.
+    fn grow(&self, rest: &mut Vec<u8>, more: usize) {
+        let need = rest.len() + more;
+        if need > rest.capacity() {
+            let wanted = self.reader.wanted().min(2 * need);
+            rest.reserve_exact(wanted.max(need + need / 8) - rest.len());
+        }
+    }
+
     /// Sends what waits; `false` if nobody takes it any more.
     fn flush(&mut self) -> bool {
-        while self.sent < self.out.len() {
-            match send(&self.socket, &self.out[self.sent..], SendFlags::NOSIGNAL) {
+        while self.sent < self.unsent.len() {
+            match send(&self.socket, &self.unsent[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => self.sent += count,
                 Err(Errno::AGAIN) => return true,
                 Err(Errno::INTR) => (),
                 Err(_) => return false,
             }
         }
-        self.out.clear();
+        self.unsent = Vec::new();
         self.sent = 0;
-        if self.out.capacity() > 64 << 10 {
-            self.out.shrink_to(4096);
-        }
         true
     }
 
-    /// Runs all commands that have come whole.
-    fn run(&mut self, shards: &impl Shards, limits: Limits, now: u64) {
-        if shards.count() == 1 {
-            // One call for all of them, whose words stay where they are.
-            let Connection { reader, out, ends, .. } = self;
-            shards.with(|shard| {
-                while !*ends && out.len() <= MOST {
-                    match reader.next(limits) {
-                        Ok(true) => *ends = here(reader, shard, now, out),
-                        Ok(false) => break,
-                        Err(wrong) => {
-                            resp::error(out, &format!("ERR {wrong}"));
-                            *ends = true;
-                        }
-                    }
+    /// Sends what has just been answered, and keeps what is not taken.
+    fn send(&mut self, desk: &mut Desk<'_, impl Shards>) -> bool {
+        let mut sent = 0;
+        let bytes = &desk.out.bytes;
+        let mut is_there = true;
+        while sent < bytes.len() {
+            match send(&self.socket, &bytes[sent..], SendFlags::NOSIGNAL) {
+                Ok(count) => sent += count,
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => (),
+                Err(_) => {
+                    is_there = false;
+                    break;
                 }
-            });
+            }
+        }
+        desk.counters().output.add(bytes.len() as u64);
+        if bytes.len() - sent > HIGH {
+            // Much is not copied.
+            self.unsent = mem::take(&mut desk.out.bytes);
+            self.unsent.shrink_to_fit();
+            self.sent = sent;
+            return is_there;
+        }
+        if sent < bytes.len() {
+            self.unsent = bytes[sent..].to_vec();
+        }
+        desk.out.bytes.clear();
+        if desk.out.bytes.capacity() > 2 * HIGH {
+            desk.out.bytes.shrink_to(HIGH);
+        }
+        is_there
+    }
+
+    /// Runs the commands that have come whole, until there is much to send.
+    fn run(&mut self, input: &[u8], desk: &mut Desk<'_, impl Shards>, at: usize) {
+        desk.out.is_three = self.session.is_three;
+        if desk.shards.count() > 1 {
+            let mut batch = self.batch.take().unwrap_or_default();
+            self.has_more = batch.run(&mut self.reader, &mut self.session, input, desk);
+            if !batch.is_empty() {
+                self.batch = Some(batch);
+            }
+            let now = desk.terms.now;
+            desk.shards.with(|shard| self.show(shard, at, now));
             return;
         }
-        let mut batch = Batch::new(shards.count());
-        while !self.ends && batch.local.len() <= MOST {
-            match self.reader.next(limits) {
-                Ok(true) => match batch.add(&self.reader, shards, now) {
-                    Added::Stays => (),
-                    Added::Ends => self.ends = true,
-                    Added::OfAll(plan, op) => {
-                        // It sees what stands before it, and nothing that stands behind it.
-                        let before = mem::replace(&mut batch, Batch::new(shards.count()));
-                        let mut alone = Batch::new(shards.count());
-                        alone.add_to_all(plan, &op);
-                        for batch in [before, alone] {
-                            self.ends |= !batch.finish(shards, now, &mut self.out);
-                        }
-                    }
-                },
-                Ok(false) => break,
-                Err(wrong) => {
-                    let start = batch.local.len();
-                    resp::error(&mut batch.local, &format!("ERR {wrong}"));
-                    batch.done(start);
-                    self.ends = true;
-                }
-            }
-        }
-        self.ends |= !batch.finish(shards, now, &mut self.out);
+        // One call for all of them, whose words stay where they are.
+        let Desk { shards, terms, out, .. } = desk;
+        shards.with(|shard| {
+            self.has_more =
+                alone(&mut self.reader, &mut self.session, input, shard, *terms, out, at);
+            self.show(shard, at, terms.now);
+        });
+    }
+
+    /// Takes the keys that it watches.
+    pub fn take_watched(&mut self) -> (usize, Vec<Seen>) {
+        (self.session.watched_at, self.session.take_watched())
     }
 }
 
-/// Runs a command on the only shard; whether its client goes.
-fn here(reader: &Reader, shard: &mut Shard, now: u64, out: &mut Vec<u8>) -> bool {
-    // Most commands have one operation, which wants no memory.
-    let (mut first, mut rest) = (None, Vec::new());
-    let push = |op| match first {
-        None => first = Some(op),
-        Some(_) => rest.push(op),
+/// Runs commands on the only shard; whether there are more.
+fn alone(
+    reader: &mut Reader,
+    session: &mut Session,
+    input: &[u8],
+    shard: &mut Shard,
+    terms: Terms<'_>,
+    out: &mut Out,
+    at: usize,
+) -> bool {
+    let Terms { shared, now, most, limits } = terms;
+    let mut count = 0;
+    let has_more = loop {
+        if out.bytes.len() >= HIGH {
+            break true;
+        }
+        let limits = Limits { is_stranger: !session.is_known, ..limits };
+        match reader.next(input, limits) {
+            Ok(true) => {}
+            Ok(false) => break false,
+            Err(wrong) => {
+                out.error(&format!("ERR {wrong}"));
+                session.ends = true;
+                break false;
+            }
+        }
+        count += 1;
+        let (words, start) = (reader.words(input), out.bytes.len());
+        session.begins();
+        match dispatch::step(words, session, out, 1, |_| 0) {
+            Step::Answered => {}
+            Step::Shards(row) => {
+                if row.group == "connection" {
+                    // It may be about itself.
+                    session.show(&mut shard.clients, at, now);
+                }
+                dispatch::in_shard(row, words, shard, session.id, now, out, most);
+            }
+            Step::Here(row, run) => {
+                if row.group == "server" {
+                    shard.publish(&shared.counters[0]);
+                }
+                dispatch::here(run, words, session, shared, now, out, most);
+            }
+            Step::Unwatch(_, run) => {
+                let watched = session.take_watched();
+                dispatch::watched_are_same(&watched, shard, now);
+                dispatch::here(run, words, session, shared, now, out, most);
+            }
+            Step::Watch => transaction::watch(words, session, shard, now, out),
+            Step::Exec => transaction::exec(session, shard, shared, now, out, most),
+        }
+        if !session.answers() {
+            out.bytes.truncate(start);
+        }
+        if session.ends || session.is_cut {
+            break false;
+        }
     };
-    let plan = plan(reader.words(), now, push, out);
-    let count = usize::from(first.is_some()) + rest.len();
-    let ops = first.into_iter().chain(rest);
-    match plan {
-        Plan::Sum if count > 1 => {
-            let mut answers = Vec::new();
-            ops.for_each(|op| shard.run(op, now, &mut answers));
-            resp::integer(out, sum(&answers));
-        }
-        Plan::Array => {
-            resp::array(out, count);
-            ops.for_each(|op| shard.run(op, now, out));
-        }
-        // Their answers are the command's; of what was answered there are none.
-        _ => ops.for_each(|op| shard.run(op, now, out)),
-    }
-    plan == Plan::Quit
-}
-
-/// The sum of answers that are numbers.
-fn sum(answers: &[u8]) -> i64 {
-    let numbers = answers
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| resp::number(line.strip_prefix(b":")?.strip_suffix(b"\r")?));
-    numbers.sum()
-}
-
-/// Commands whose keys several shards have.
-#[derive(Debug)]
-struct Batch {
-    slots: Vec<(Plan, Range<usize>)>,
-    pieces: Vec<Piece>,
-    /// Answers that are there.
-    local: Vec<u8>,
-    /// Operations for each shard.
-    theirs: Vec<Vec<Sent>>,
-}
-
-/// Outcome of adding a command.
-enum Added {
-    /// One of some keys.
-    Stays,
-    /// The last one.
-    Ends,
-    /// One of all keys, which is not added.
-    OfAll(Plan, Sent),
-}
-
-/// Where an answer is.
-#[derive(Clone, Debug)]
-enum Piece {
-    Local(Range<usize>),
-    Theirs(usize, usize),
-}
-
-impl Batch {
-    fn new(shards: usize) -> Batch {
-        let theirs = (0..shards).map(|_| Vec::new()).collect();
-        Batch { slots: Vec::new(), pieces: Vec::new(), local: Vec::new(), theirs }
-    }
-
-    /// Adds an answer that stands in `local` from `start` on.
-    fn done(&mut self, start: usize) {
-        let first = self.pieces.len();
-        self.pieces.push(Piece::Local(start..self.local.len()));
-        self.slots.push((Plan::One, first..first + 1));
-    }
-
-    /// Adds a command, of which it runs what is this thread's.
-    fn add(&mut self, reader: &Reader, shards: &impl Shards, now: u64) -> Added {
-        let Batch { slots, pieces, local, theirs } = self;
-        let (first, start) = (pieces.len(), local.len());
-        let mut told = Vec::new();
-        let mut of_all = None;
-        let push = |op: Op<&[u8]>| {
-            let Some(key) = op.key() else {
-                of_all = Some(op.sent());
-                return;
-            };
-            let shard = shards.of(key);
-            if shard == shards.own() {
-                let from = local.len();
-                shards.with(|own| own.run(op, now, local));
-                pieces.push(Piece::Local(from..local.len()));
-            } else {
-                pieces.push(Piece::Theirs(shard, theirs[shard].len()));
-                theirs[shard].push(op.sent());
-            }
-        };
-        let plan = plan(reader.words(), now, push, &mut told);
-        if let Some(op) = of_all {
-            return Added::OfAll(plan, op);
-        }
-        if matches!(plan, Plan::Done | Plan::Quit) {
-            local.append(&mut told);
-            self.done(start);
-        } else {
-            slots.push((plan, first..pieces.len()));
-        }
-        if plan == Plan::Quit { Added::Ends } else { Added::Stays }
-    }
-
-    /// Adds a command that each shard is to run.
-    fn add_to_all(&mut self, plan: Plan, op: &Sent) {
-        let first = self.pieces.len();
-        for (shard, its) in self.theirs.iter_mut().enumerate() {
-            self.pieces.push(Piece::Theirs(shard, its.len()));
-            its.push(op.clone());
-        }
-        self.slots.push((plan, first..self.pieces.len()));
-    }
-
-    /// Asks the other shards and puts all answers in their order; `false` if one is gone.
-    fn finish(self, shards: &impl Shards, now: u64, out: &mut Vec<u8>) -> bool {
-        let Batch { slots, pieces, local, theirs } = self;
-        let answers = match theirs.iter().all(Vec::is_empty) {
-            true => Vec::new(),
-            false => match shards.ask(now, theirs) {
-                Some(answers) => answers,
-                None => return false,
-            },
-        };
-        let piece = |piece: &Piece| match piece {
-            Piece::Local(range) => &local[range.clone()],
-            Piece::Theirs(shard, at) => {
-                let Answers { bytes, ends } = &answers[*shard];
-                let start = at.checked_sub(1).map_or(0, |before| ends[before]);
-                &bytes[start..ends[*at]]
-            }
-        };
-        for (plan, range) in slots {
-            let its = &pieces[range];
-            match plan {
-                Plan::Sum | Plan::SumOfAll => {
-                    resp::integer(out, its.iter().map(|one| sum(piece(one))).sum());
-                }
-                Plan::AnyOfAll => out.extend_from_slice(its.first().map_or(b"", &piece)),
-                Plan::Array => {
-                    resp::array(out, its.len());
-                    its.iter().for_each(|one| out.extend_from_slice(piece(one)));
-                }
-                _ => its.iter().for_each(|one| out.extend_from_slice(piece(one))),
-            }
-        }
-        true
-    }
+    shared.counters[0].commands.add(count);
+    has_more
 }

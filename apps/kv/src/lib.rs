@@ -13,14 +13,25 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
-pub mod command;
+pub mod args;
+pub mod batch;
+mod bell;
+pub mod clients;
+pub mod commands;
 pub mod connection;
+pub mod counters;
+pub mod desk;
+pub mod dispatch;
+mod info;
+pub mod jobs;
+mod listen;
+mod metrics;
 pub mod resp;
+mod say;
+pub mod server;
+pub mod session;
 pub mod shard;
-pub mod worker;
-
-use kumiki_resource::PageAlloc;
-
-// Values of about a page, and buffers, are pages of the core that got them.
-#[global_allocator]
-static ALLOCATOR: PageAlloc = PageAlloc::SYSTEM;
+pub mod shared;
+pub mod store;
+pub mod transaction;
+mod worker;

@@ -1,0 +1,148 @@
+//! What is known of a core's clients, as `CLIENT LIST` tells it, and who of them is to go.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// A client, as others see it.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// Its number, which no other one will have.
+    pub id: u64,
+    /// Where it is from.
+    pub addr: Arc<str>,
+    /// Where it has come to.
+    pub laddr: Arc<str>,
+    /// Its socket's number.
+    pub fd: i32,
+    /// The name that it gave itself.
+    pub name: String,
+    /// Its library.
+    pub lib_name: String,
+    /// That one's version.
+    pub lib_ver: String,
+    /// When it came, ms since 1970.
+    pub came: u64,
+    /// When it last did something.
+    pub turned: u64,
+    /// The last command.
+    pub last: &'static str,
+    /// Whether it speaks version 3 of the protocol.
+    pub is_three: bool,
+    /// Commands that wait for EXEC, if it has begun a transaction.
+    pub queued: Option<usize>,
+    /// Keys that it watches.
+    pub watched: usize,
+    /// Bytes of a command that has not come whole.
+    pub half: usize,
+    /// Bytes of answers that it has not taken.
+    pub unsent: usize,
+    /// Bytes of memory for it.
+    pub kept: usize,
+    /// It asked not to be let go for memory's sake.
+    pub stays: bool,
+    /// Whether it came by a Unix socket.
+    pub is_local: bool,
+}
+
+impl About {
+    /// Its line.
+    pub fn line(&self, now: u64, out: &mut String) {
+        let mut flags = String::new();
+        for (is_so, flag) in [(self.queued.is_some(), 'x'), (self.is_local, 'U'), (self.stays, 'e')]
+        {
+            flags.extend(is_so.then_some(flag));
+        }
+        if flags.is_empty() {
+            flags.push('N');
+        }
+        let seconds = |since: u64| now.saturating_sub(since) / 1000;
+        let multi = self.queued.map_or(-1, |queued| queued as i64);
+        // Into a String it cannot fail.
+        let _ = writeln!(
+            out,
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 \
+             ssub=0 multi={multi} qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} \
+             oll=0 omem={} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} \
+             lib-ver={}",
+            self.id,
+            self.addr,
+            self.laddr,
+            self.fd,
+            self.name,
+            seconds(self.came),
+            seconds(self.turned),
+            self.half,
+            self.unsent,
+            self.unsent,
+            self.kept,
+            self.last,
+            if self.is_three { 3 } else { 2 },
+            self.lib_name,
+            self.lib_ver,
+        );
+    }
+}
+
+/// Which clients somebody means.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// One of these numbers.
+    pub ids: Option<Vec<u64>>,
+    /// From there.
+    pub addr: Option<String>,
+    /// Come to there.
+    pub laddr: Option<String>,
+    /// Nobody is meant: there is none of a type.
+    pub is_none: bool,
+    /// Not this one.
+    pub but: Option<u64>,
+    /// Here for so many seconds at least.
+    pub age: Option<u64>,
+}
+
+impl Filter {
+    fn holds(&self, client: &About, now: u64) -> bool {
+        !self.is_none
+            && self.but != Some(client.id)
+            && self.ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
+            && self.addr.as_ref().is_none_or(|addr| **addr == *client.addr)
+            && self.laddr.as_ref().is_none_or(|addr| **addr == *client.laddr)
+            && self.age.is_none_or(|age| now.saturating_sub(client.came) / 1000 >= age)
+    }
+}
+
+/// Clients of a core, by their places in its worker's list.
+#[derive(Debug, Default)]
+pub struct Clients {
+    places: Vec<Option<About>>,
+    /// Places of those that are to go.
+    pub go: Vec<(usize, u64)>,
+}
+
+impl Clients {
+    /// The one at a place.
+    pub fn at(&mut self, place: usize) -> &mut Option<About> {
+        if place >= self.places.len() {
+            self.places.resize(place + 1, None);
+        }
+        &mut self.places[place]
+    }
+
+    /// One line each of those that are meant.
+    pub fn list(&self, filter: &Filter, now: u64) -> String {
+        let mut lines = String::new();
+        let meant = self.places.iter().flatten().filter(|client| filter.holds(client, now));
+        meant.for_each(|client| client.line(now, &mut lines));
+        lines
+    }
+
+    /// Has those go that are meant; how many.
+    pub fn kill(&mut self, filter: &Filter, now: u64) -> usize {
+        let all = self.places.iter().enumerate();
+        let meant = all.filter_map(|(at, client)| Some((at, client.as_ref()?)));
+        let meant = meant.filter(|(_, client)| filter.holds(client, now));
+        let before = self.go.len();
+        self.go.extend(meant.map(|(at, client)| (at, client.id)));
+        self.go.len() - before
+    }
+}

@@ -1,0 +1,200 @@
+//! Answers into bytes.
+
+use super::digits;
+
+/// Answers of a client, in the version of the protocol that it speaks.
+#[derive(Debug, Default)]
+pub struct Out {
+    /// The answers so far.
+    pub bytes: Vec<u8>,
+    /// Whether it is version 3.
+    pub is_three: bool,
+    /// So long may it become; nought: as long as it likes.
+    room: usize,
+    /// Something had no room.
+    is_over: bool,
+}
+
+impl Out {
+    /// None yet, in this version.
+    pub fn of(is_three: bool) -> Out {
+        Out { is_three, ..Out::default() }
+    }
+
+    /// An answer that begins here has so many bytes at most. What has no more room is not
+    /// written, so that no answer takes memory without bound while it is made.
+    pub fn begin(&mut self, most: usize) -> usize {
+        self.room = self.bytes.len() + most;
+        self.is_over = false;
+        self.bytes.len()
+    }
+
+    /// Ends what began at `start`: too long a one becomes an error; whether it was.
+    pub fn end(&mut self, start: usize) -> bool {
+        let is_over = std::mem::take(&mut self.is_over);
+        if is_over {
+            let most = self.room - start;
+            self.bytes.truncate(start);
+            self.error(&format!(
+                "ERR the answer would be longer than {most} bytes, more than --memory allows for \
+                 one: ask for less at once"
+            ));
+        }
+        is_over
+    }
+
+    /// A list of answers, whose number is not known yet, of no more bytes than this may have.
+    pub fn list(&self) -> Out {
+        let room = if self.room == 0 { 0 } else { self.room - self.bytes.len().min(self.room) };
+        Out { bytes: Vec::new(), is_three: self.is_three, room, is_over: false }
+    }
+
+    /// Writes such a list.
+    pub fn array_of(&mut self, count: usize, list: Out) {
+        self.is_over |= list.is_over;
+        if !list.is_over {
+            self.array(count);
+            self.bytes.extend_from_slice(&list.bytes);
+        }
+    }
+
+    /// Writes a text that says how it went: `+OK`.
+    pub fn simple(&mut self, text: &str) {
+        self.bytes.push(b'+');
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Writes that it went well.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.bytes.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// Writes an error; `text` begins with its word in capitals.
+    pub fn error(&mut self, text: &str) {
+        self.error_of(&[text.as_bytes()]);
+    }
+
+    /// Writes an error of these pieces.
+    pub fn error_of(&mut self, pieces: &[&[u8]]) {
+        self.bytes.push(b'-');
+        for piece in pieces {
+            // A line's end would be another answer.
+            let visible = piece.iter().map(|byte| match byte {
+                b'\r' | b'\n' => b' ',
+                other => *other,
+            });
+            self.bytes.extend(visible);
+        }
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Writes a number.
+    #[inline]
+    pub fn integer(&mut self, number: i64) {
+        self.marked(b':', number);
+    }
+
+    /// Writes how many answers follow.
+    pub fn array(&mut self, count: usize) {
+        self.marked(b'*', count as i64);
+    }
+
+    /// Writes how many pairs follow.
+    pub fn map(&mut self, pairs: usize) {
+        match self.is_three {
+            true => self.marked(b'%', pairs as i64),
+            false => self.array(2 * pairs),
+        }
+    }
+
+    /// Writes how many answers follow that are all different.
+    pub fn set(&mut self, count: usize) {
+        self.marked(if self.is_three { b'~' } else { b'*' }, count as i64);
+    }
+
+    /// Writes bytes.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        if self.room != 0 && self.bytes.len() + bytes.len() > self.room {
+            self.is_over = true;
+            return;
+        }
+        self.marked(b'$', bytes.len() as i64);
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Writes a text for people.
+    pub fn text(&mut self, text: &[u8]) {
+        if !self.is_three {
+            return self.bulk(text);
+        }
+        if self.room != 0 && self.bytes.len() + text.len() > self.room {
+            self.is_over = true;
+            return;
+        }
+        self.marked(b'=', text.len() as i64 + 4);
+        self.bytes.extend_from_slice(b"txt:");
+        self.bytes.extend_from_slice(text);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Writes that there is nothing.
+    #[inline]
+    pub fn nothing(&mut self) {
+        self.bytes.extend_from_slice(if self.is_three { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// Writes that there is no array.
+    pub fn no_array(&mut self) {
+        self.bytes.extend_from_slice(if self.is_three { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    #[inline]
+    fn marked(&mut self, mark: u8, number: i64) {
+        let mut buffer = [0; 24];
+        self.bytes.push(mark);
+        self.bytes.extend_from_slice(digits(number, &mut buffer));
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_are_written() {
+        let both = |write: fn(&mut Out)| {
+            [false, true].map(|is_three| {
+                let mut out = Out { is_three, ..Out::default() };
+                write(&mut out);
+                String::from_utf8(out.bytes).unwrap()
+            })
+        };
+        assert_eq!(both(Out::nothing), ["$-1\r\n", "_\r\n"]);
+        assert_eq!(both(Out::no_array), ["*-1\r\n", "_\r\n"]);
+        assert_eq!(both(|out| out.map(2)), ["*4\r\n", "%2\r\n"]);
+        assert_eq!(both(|out| out.set(2)), ["*2\r\n", "~2\r\n"]);
+        assert_eq!(both(|out| out.text(b"a")), ["$1\r\na\r\n", "=5\r\ntxt:a\r\n"]);
+        assert_eq!(both(|out| out.error("ERR a\r\nb")), ["-ERR a  b\r\n", "-ERR a  b\r\n"]);
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_is_an_error_and_no_memory() {
+        let mut out = Out::default();
+        out.ok();
+        let start = out.begin(1000);
+        out.array(1000);
+        (0..1000).for_each(|_| out.bulk(&[b'v'; 500]));
+        assert!(out.bytes.capacity() < 3000, "{}", out.bytes.capacity());
+        assert!(out.end(start));
+        assert!(out.bytes.starts_with(b"+OK\r\n-ERR the answer would be longer than 1000"));
+        let start = out.begin(1000);
+        out.bulk(b"a");
+        assert!(!out.end(start));
+        assert!(out.bytes.ends_with(b"$1\r\na\r\n"));
+    }
+}

@@ -1,0 +1,225 @@
+//! The server: its workers, and signals.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use kumiki_resource::Interface;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::Args;
+use crate::bell::Bell;
+use crate::say::say;
+use crate::shard::Shard;
+use crate::shared::{Given, Shared, client_memory};
+use crate::store::Hash;
+use crate::worker::{self, Start};
+use crate::{listen, metrics};
+
+/// Bytes of a word, at most, whatever is said: places in a command are of 32 bits.
+const LONGEST: usize = 512 << 20;
+/// Exit status of a server one of whose threads has died; its unit starts it anew.
+pub(crate) const DIED: i32 = 70;
+/// For so long answers are sent when it is told to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A server whose clients can come.
+#[derive(Debug)]
+pub struct Server {
+    addresses: Vec<SocketAddr>,
+    cpus: Vec<usize>,
+    shared: Arc<Shared>,
+    bells: Arc<Vec<Bell>>,
+    drained: Receiver<()>,
+    unix: Option<PathBuf>,
+}
+
+/// Serves until it is told to end.
+///
+/// # Errors
+/// It cannot start.
+pub fn run(args: &Args) -> Result<()> {
+    // Before there are threads that could be interrupted instead.
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("hearing signals")?;
+    let server = Server::start(args)?;
+    let addresses: Vec<String> = server.addresses.iter().map(SocketAddr::to_string).collect();
+    let (addresses, cpus) = (addresses.join(","), &server.cpus);
+    let mut stdout = std::io::stdout();
+    let _ = writeln!(stdout, "kumiki-kv: serving {addresses} on cpus {cpus:?}");
+    let _ = stdout.flush();
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            break;
+        }
+        match server.shared.read_password() {
+            Ok(()) => say(format_args!("SIGHUP: the password was read anew")),
+            Err(error) => say(format_args!("SIGHUP: the old password stays: {error:#}")),
+        }
+    }
+    server.end();
+    Ok(())
+}
+
+impl Server {
+    /// Starts a worker on each cpu; they serve as long as the process lives.
+    ///
+    /// # Errors
+    /// A cpu that is not there, an address that is taken, no descriptor left, settings that
+    /// contradict each other.
+    pub fn start(args: &Args) -> Result<Server> {
+        let is_pinned = args.cpus.is_some();
+        let cpus = match &args.cpus {
+            Some(cpus) => cpus.clone(),
+            None => kumiki_sys::affinity::current()?.iter().take(1).collect(),
+        };
+        ensure!(!cpus.is_empty(), "--cpus names no cpu");
+        ensure!(args.clients > 0, "--clients is 0: nobody could come");
+        ensure!(
+            (1024..=LONGEST).contains(&args.longest),
+            "--longest is {} bytes: 1K to 512M are possible",
+            args.longest
+        );
+        let workers = cpus.len();
+        let least = 2 * workers * client_memory(0, args.longest);
+        ensure!(
+            args.memory >= least,
+            "--memory is {} bytes: with --longest {} and {workers} shards it must be {least} at least",
+            args.memory,
+            args.longest
+        );
+        let shared = Arc::new(Shared::new(Given {
+            workers,
+            memory: args.memory,
+            clients: descriptors(args.clients, workers),
+            timeout: args.timeout,
+            is_protected: args.protected_mode.0,
+            longest: args.longest,
+            bind: args.bind.iter().map(ToString::to_string).collect(),
+            unix: args.unix.clone(),
+            password_file: args.password_file.clone(),
+        })?);
+        let mut listeners: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::new()).collect();
+        let (mut addresses, mut port) = (Vec::new(), args.port);
+        for bind in &args.bind {
+            let (address, sockets) = listen::tcp(SocketAddr::new(*bind, port), workers)?;
+            // The port of the first, if any would do.
+            port = address.port();
+            addresses.push(address);
+            listeners.iter_mut().zip(sockets).for_each(|(its, socket)| its.push(socket));
+        }
+        shared.port.store(port.into(), Relaxed);
+        let unix = args.unix.as_ref().map(|path| listen::unix(path, args.unix_mode)).transpose()?;
+        let builder = Interface::builder().kind::<Shard>().cores([]);
+        let interface = builder.adopted(cpus.iter().copied()).per_core()?;
+        let places = interface.places();
+        let bells: Arc<Vec<Bell>> =
+            Arc::new(places.iter().map(|_| Bell::new()).collect::<Result<_>>()?);
+        if let Some(at) = &args.metrics {
+            metrics::start(at, Arc::clone(&shared))?;
+        }
+        let (all_there, hash) = (Arc::new(Barrier::new(workers)), Hash::default());
+        let ((tell, told), (drain, drained)) = (channel(), channel());
+        for ((own, place), listeners) in places.iter().copied().enumerate().zip(listeners) {
+            let unix = unix.as_ref().map(OwnedFd::try_clone).transpose()?;
+            let start = Start {
+                interface: interface.clone(),
+                place,
+                own,
+                is_pinned,
+                bells: Arc::clone(&bells),
+                shared: Arc::clone(&shared),
+                hash: hash.clone(),
+                all_there: Arc::clone(&all_there),
+                listeners,
+                unix,
+                drained: drain.clone(),
+            };
+            let tell = tell.clone();
+            let run = move || {
+                let _death = Death(own);
+                let begun = worker::begin(start);
+                match begun {
+                    Ok(mut worker) => {
+                        let _ = tell.send(Ok(()));
+                        drop(tell);
+                        let error = worker.serve();
+                        died(own, format_args!("{error:#}"));
+                    }
+                    Err(error) => _ = tell.send(Err(error)),
+                }
+            };
+            let builder = thread::Builder::new().name(format!("kv-{}", place.0));
+            builder.spawn(run).context("starting a worker")?;
+        }
+        drop(tell);
+        for begun in told {
+            begun?;
+        }
+        let unix = args.unix.clone();
+        Ok(Server { addresses, cpus, shared, bells, drained, unix })
+    }
+
+    /// Where clients come.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Takes no new client, and lets the others go when they have their answers.
+    fn end(&self) {
+        self.shared.ends.store(true, Relaxed);
+        self.bells.iter().for_each(Bell::wake);
+        for _ in self.bells.iter() {
+            // Those that do not take their answers are not waited for.
+            if self.drained.recv_timeout(GRACE).is_err() {
+                break;
+            }
+        }
+        if let Some(path) = &self.unix {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Ends the process when its thread panics: a port that nobody serves would be worse.
+struct Death(usize);
+
+impl Drop for Death {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            died(self.0, format_args!("a panic, of which the message stands above"));
+        }
+    }
+}
+
+fn died(worker: usize, why: std::fmt::Arguments<'_>) -> ! {
+    say(format_args!(
+        "worker {worker} has ended: {why}; the server ends with status {DIED}, by which its unit \
+         starts it anew"
+    ));
+    std::process::exit(DIED)
+}
+
+/// Raises the limit of descriptors, and gives the clients that there can be.
+fn descriptors(clients: usize, workers: usize) -> usize {
+    // What else the process has.
+    let others = 32 + 8 * workers as u64;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let files = getrlimit(Resource::Nofile).current.or(current).unwrap_or(u64::MAX);
+    let most = usize::try_from(files.saturating_sub(others)).unwrap_or(usize::MAX).max(1);
+    if most < clients {
+        say(format_args!(
+            "{most} clients at most, not {clients}: the limit of open files (ulimit -n) is {files}"
+        ));
+    }
+    clients.min(most)
+}

@@ -1,0 +1,222 @@
+//! What all workers know: settings, the password, counters.
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::sync::RwLock;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::counters::{Counters, Sums};
+
+/// The version of Redis whose commands these are.
+pub const REDIS_VERSION: &str = "7.2.4";
+/// This program's.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Settings that can be changed while it runs, and what is known of the process.
+#[derive(Debug)]
+pub struct Shared {
+    /// Counters of each worker.
+    pub counters: Vec<Counters>,
+    /// Bytes of everything that clients can make it keep.
+    pub memory: AtomicUsize,
+    /// Clients of all workers, at most.
+    pub clients: AtomicUsize,
+    /// Seconds after which an idle client is let go; 0: never.
+    pub timeout: AtomicU64,
+    /// Whether others than this machine's are refused while there is no password.
+    pub is_protected: AtomicBool,
+    /// Bytes of a word, at most.
+    pub longest: usize,
+    /// Where clients come.
+    pub bind: Vec<String>,
+    /// The port; 0: none.
+    pub port: AtomicUsize,
+    /// The Unix socket.
+    pub unix: Option<PathBuf>,
+    /// It is to end.
+    pub ends: AtomicBool,
+    /// A number of this process, of 40 digits.
+    pub run_id: String,
+    start: Instant,
+    password_file: Option<PathBuf>,
+    password: RwLock<Option<Box<[u8]>>>,
+    has_password: AtomicBool,
+    wrong_passwords: AtomicU64,
+    /// Sums when they were last set to nought.
+    zero: RwLock<Sums>,
+}
+
+/// Settings that are given when the server starts.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// How many workers there are.
+    pub workers: usize,
+    /// Bytes of everything.
+    pub memory: usize,
+    /// Clients of all workers.
+    pub clients: usize,
+    /// Seconds after which an idle client is let go.
+    pub timeout: u64,
+    /// Whether it is protected.
+    pub is_protected: bool,
+    /// Bytes of a word.
+    pub longest: usize,
+    /// Where clients come.
+    pub bind: Vec<String>,
+    /// The Unix socket.
+    pub unix: Option<PathBuf>,
+    /// The file of the password.
+    pub password_file: Option<PathBuf>,
+}
+
+impl Shared {
+    /// One with these settings.
+    ///
+    /// # Errors
+    /// The password cannot be read.
+    pub fn new(given: Given) -> Result<Shared> {
+        let shared = Shared {
+            counters: (0..given.workers).map(|_| Counters::default()).collect(),
+            memory: AtomicUsize::new(given.memory),
+            clients: AtomicUsize::new(given.clients),
+            timeout: AtomicU64::new(given.timeout),
+            is_protected: AtomicBool::new(given.is_protected),
+            longest: given.longest,
+            bind: given.bind,
+            port: AtomicUsize::new(0),
+            unix: given.unix,
+            ends: AtomicBool::new(false),
+            run_id: run_id(),
+            start: Instant::now(),
+            password_file: given.password_file,
+            password: RwLock::new(None),
+            has_password: AtomicBool::new(false),
+            wrong_passwords: AtomicU64::new(0),
+            zero: RwLock::new(Sums::default()),
+        };
+        shared.read_password()?;
+        Ok(shared)
+    }
+
+    /// Reads the password's file anew; one that cannot be read changes nothing.
+    ///
+    /// # Errors
+    /// There is none, or nothing in it.
+    pub fn read_password(&self) -> Result<()> {
+        let Some(file) = &self.password_file else { return Ok(()) };
+        let text = fs::read(file)
+            .with_context(|| format!("reading --password-file {}", file.display()))?;
+        let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        ensure!(
+            !line.is_empty(),
+            "--password-file {}: its first line is empty; write the password there",
+            file.display()
+        );
+        if line.len() > 512 {
+            bail!(
+                "--password-file {}: the password has {} bytes, 512 are allowed",
+                file.display(),
+                line.len()
+            );
+        }
+        // Nobody panics while holding it: it is set by one statement.
+        *self.password.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(line.into());
+        self.has_password.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Whether clients have to say a password.
+    pub fn has_password(&self) -> bool {
+        self.has_password.load(Relaxed)
+    }
+
+    /// Whether that is it; of none each is. It takes as long whatever is wrong with it.
+    pub fn is_password(&self, said: &[u8]) -> bool {
+        let password = self.password.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(password) = password.as_deref() else { return true };
+        let differs = (0..512).fold(0, |differs, at| {
+            let (one, other) = (password.get(at), said.get(at));
+            differs | (one.copied().unwrap_or(0) ^ other.copied().unwrap_or(0))
+        });
+        (differs == 0) & (password.len() == said.len())
+    }
+
+    /// Counts a wrong password.
+    pub fn refused_password(&self) {
+        self.wrong_passwords.fetch_add(1, Relaxed);
+    }
+
+    /// Sums of all workers, since the server began.
+    pub fn totals(&self) -> Sums {
+        let mut sums = Sums::of(&self.counters);
+        sums.wrong_passwords = self.wrong_passwords.load(Relaxed);
+        sums
+    }
+
+    /// Sums of all workers, since they were last set to nought.
+    pub fn sums(&self) -> Sums {
+        let zero = *self.zero.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let now = self.totals();
+        Sums {
+            connections: now.connections.wrapping_sub(zero.connections),
+            turned_away: now.turned_away.wrapping_sub(zero.turned_away),
+            not_taken: now.not_taken.wrapping_sub(zero.not_taken),
+            protected: now.protected.wrapping_sub(zero.protected),
+            let_go: now.let_go.wrapping_sub(zero.let_go),
+            commands: now.commands.wrapping_sub(zero.commands),
+            refused: now.refused.wrapping_sub(zero.refused),
+            wrong_passwords: now.wrong_passwords.wrapping_sub(zero.wrong_passwords),
+            hits: now.hits.wrapping_sub(zero.hits),
+            misses: now.misses.wrapping_sub(zero.misses),
+            expired: now.expired.wrapping_sub(zero.expired),
+            input: now.input.wrapping_sub(zero.input),
+            output: now.output.wrapping_sub(zero.output),
+            ..now
+        }
+    }
+
+    /// Sets the sums to nought, of what happens; what there is stays.
+    pub fn reset_sums(&self) {
+        let now = self.totals();
+        *self.zero.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = now;
+    }
+
+    /// For how long it has run, seconds.
+    pub fn uptime(&self) -> u64 {
+        self.start.elapsed().as_secs()
+    }
+
+    /// Bytes of memory for what clients have sent half and not yet received.
+    pub fn client_memory(&self) -> usize {
+        let workers = self.counters.len();
+        workers * client_memory(self.memory.load(Relaxed) / workers, self.longest)
+    }
+
+    /// Bytes of memory for keys and values.
+    pub fn key_memory(&self) -> usize {
+        self.memory.load(Relaxed) - self.client_memory().min(self.memory.load(Relaxed))
+    }
+}
+
+/// The share of a worker's clients of its memory: an eighth, but so much that a command of each kind can be had.
+pub fn client_memory(memory: usize, longest: usize) -> usize {
+    (memory / 8).max(4 * longest)
+}
+
+/// Milliseconds since 1970; a clock that stands before is at their beginning.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // From one on: nought is never.
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX / 4).clamp(1, u64::MAX / 4)
+}
+
+fn run_id() -> String {
+    let random = RandomState::new();
+    (0..3).map(|at| format!("{:016x}", random.hash_one(at))).collect::<String>()[..40].to_owned()
+}

@@ -1,0 +1,174 @@
+//! Where it listens, who may come, and how it ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::scene::Server;
+
+fn signal(server: &Server, signal: Signal) {
+    kill_process(Pid::from_child(&server.child), signal).unwrap();
+}
+
+/// Two servers at one port would each have half of the keys.
+#[test]
+fn a_second_server_at_a_port_is_refused() {
+    for cpus in [1, 2] {
+        let first = Server::start(cpus, &[]);
+        let port = first.address.port().to_string();
+        let second = Command::new(env!("CARGO_BIN_EXE_kumiki-kv")).args(["--port", &port]).output();
+        let second = second.unwrap();
+        let text = String::from_utf8_lossy(&second.stderr);
+        assert!(text.contains("Address already in use"), "{text}");
+        assert_eq!(second.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn who_does_not_know_the_password_does_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    fs::write(&file, "open sesame\n").unwrap();
+    let server = Server::start(1, &["--password-file", file.to_str().unwrap()]);
+    let seen = server.ask(
+        b"SET a 1\r\nNOPE\r\nHELLO 3\r\nAUTH wrong\r\nAUTH other 'open sesame'\r\n\
+          MULTI\r\nAUTH 'open sesame'\r\nSET a 2\r\nGET a\r\nQUIT\r\n",
+    );
+    let lines: Vec<&str> = seen.lines().collect();
+    assert_eq!(lines[0], "-NOAUTH Authentication required.");
+    assert!(lines[1].starts_with("-ERR unknown command 'NOPE'"), "{seen}");
+    assert!(lines[2].starts_with("-NOAUTH HELLO must be called"), "{seen}");
+    assert!(lines[3].starts_with("-WRONGPASS") && lines[4].starts_with("-WRONGPASS"), "{seen}");
+    assert_eq!(lines[5], "-NOAUTH Authentication required.");
+    assert_eq!(&lines[6..], ["+OK", "+OK", "$1", "2", "+OK"]);
+    let seen = server.ask(b"*2\r\n$3\r\nGET\r\n$100000\r\n");
+    assert_eq!(seen, "-ERR Protocol error: unauthenticated bulk length\r\n");
+    let seen =
+        server.ask(b"HELLO 2 AUTH default 'open sesame' SETNAME me\r\nCLIENT GETNAME\r\nQUIT\r\n");
+    assert!(seen.ends_with("$2\r\nme\r\n+OK\r\n"), "{seen}");
+    // Another password, without a start.
+    fs::write(&file, "other").unwrap();
+    signal(&server, Signal::HUP);
+    let begin = Instant::now();
+    while server.ask(b"AUTH other\r\nQUIT\r\n") != "+OK\r\n+OK\r\n" {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it has not read the password anew");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_unix_socket_is_served_and_goes_with_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kv.sock");
+    for cpus in [1, 2] {
+        let mut server = Server::start(cpus, &["--unix", path.to_str().unwrap()]);
+        for _ in 0..4 {
+            let mut client = UnixStream::connect(&path).unwrap();
+            client.write_all(b"INCR a\r\nCLIENT INFO\r\nQUIT\r\n").unwrap();
+            let mut seen = String::new();
+            client.read_to_string(&mut seen).unwrap();
+            assert!(seen.starts_with(':') && seen.contains("flags=U"), "{seen}");
+        }
+        if cpus == 1 {
+            // One that is killed leaves it behind, which the next one takes.
+            server.child.kill().unwrap();
+            server.child.wait().unwrap();
+            assert!(path.exists());
+        } else {
+            let second = Command::new(env!("CARGO_BIN_EXE_kumiki-kv"))
+                .args(["--port", "0", "--unix", path.to_str().unwrap()])
+                .output()
+                .unwrap();
+            assert!(String::from_utf8_lossy(&second.stderr).contains("already in use"));
+            signal(&server, Signal::TERM);
+            assert_eq!(server.child.wait().unwrap().code(), Some(0));
+            assert!(!path.exists());
+        }
+    }
+}
+
+/// What has been sent before is answered, whatever else the client does.
+#[test]
+fn it_ends_when_its_answers_have_left() {
+    for cpus in [1, 2] {
+        let mut server = Server::start(cpus, &["--memory", "64M"]);
+        let mut client = server.client();
+        client.write_all(b"SET a 1\r\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(&client).read_line(&mut line).unwrap();
+        let idle = server.client();
+        signal(&server, Signal::TERM);
+        assert_eq!(server.child.wait().unwrap().code(), Some(0));
+        let mut rest = Vec::new();
+        let _ = client.read_to_end(&mut rest);
+        drop(idle);
+        assert!(TcpStream::connect(server.address).is_err());
+    }
+}
+
+#[test]
+fn nobody_who_reads_what_it_says_is_no_fault() {
+    let mut child = Command::new("sh")
+        .args(["-c", "exec \"$0\" --port 0 >&- 2>&-", env!("CARGO_BIN_EXE_kumiki-kv")])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It would have ended by now with a panic's status.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(child.try_wait().unwrap(), None);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// Too many are told; without a descriptor they wait, and no cpu burns meanwhile.
+#[test]
+fn too_many_are_told_or_wait() {
+    let server = Server::start(1, &["--clients", "3"]);
+    let held: Vec<TcpStream> = (0..3).map(|_| server.client()).collect();
+    for mut client in &held {
+        client.write_all(b"PING\r\n").unwrap();
+        assert_eq!(BufReader::new(client).lines().next().unwrap().unwrap(), "+PONG");
+    }
+    assert_eq!(server.ask(b"PING\r\n"), "-ERR max number of clients reached\r\n");
+    drop(held);
+
+    let server = Server::start(1, &[]);
+    let pid = server.child.id().to_string();
+    let set = Command::new("prlimit").args(["--pid", &pid, "--nofile=20:20"]).status();
+    assert!(set.expect("util-linux has prlimit").success());
+    let held: Vec<TcpStream> = (0..100).map(|_| server.client()).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let before = server.cpu_time();
+    std::thread::sleep(Duration::from_secs(1));
+    let burnt = server.cpu_time() - before;
+    assert!(burnt < 30, "{burnt} ticks of 100 a second beside clients that wait");
+    drop(held);
+    assert_eq!(server.ask(b"PING\r\nQUIT\r\n"), "+PONG\r\n+OK\r\n");
+}
+
+#[test]
+fn metrics_and_info_say_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics");
+    let server = Server::start(1, &["--metrics", &format!("unix:{}", path.display())]);
+    let seen = server.ask(b"SET a 1\r\nGET a\r\nGET b\r\nINFO\r\nQUIT\r\n");
+    for line in ["keyspace_hits:1", "keyspace_misses:1", "db0:keys=1,", "loading:0", "role:master"]
+    {
+        assert!(seen.contains(&format!("\r\n{line}")), "{line}: {seen}");
+    }
+    let mut client = UnixStream::connect(&path).unwrap();
+    client.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut seen = String::new();
+    client.read_to_string(&mut seen).unwrap();
+    assert!(seen.starts_with("HTTP/1.1 200 OK\r\n") && seen.ends_with("# EOF\n"), "{seen}");
+    for line in
+        ["keyspace_hits_total 1", "keyspace_misses_total 1", "keys 1", "memory_max_bytes 268435456"]
+    {
+        assert!(seen.contains(&format!("\nkumiki_kv_{line}\n")), "{line}: {seen}");
+    }
+}
