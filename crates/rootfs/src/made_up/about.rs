@@ -49,11 +49,13 @@ fn visit(
     found: &mut BTreeMap<PathBuf, About>,
 ) {
     let path = folder.join(name);
-    let about = fs::symlink_metadata(&path).unwrap();
+    let about = fs::symlink_metadata(&path).expect("it is there");
     let kind = about.file_type();
     let (kind, size, content) = match kind {
         _ if kind.is_dir() => ("folder", 0, String::new()),
-        _ if kind.is_symlink() => ("link", 0, format!("{:?}", fs::read_link(&path).unwrap())),
+        _ if kind.is_symlink() => {
+            ("link", 0, format!("{:?}", fs::read_link(&path).expect("it is there")))
+        }
         _ if kind.is_fifo() => ("fifo", 0, String::new()),
         _ => ("file", about.size(), hash(&path)),
     };
@@ -65,27 +67,50 @@ fn visit(
     let it = About { kind, mode, owner, modified, size, content, attributes, same_as };
     found.insert(name.to_owned(), it);
     if kind == "folder" {
-        let mut names: Vec<_> =
-            fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> = fs::read_dir(&path)
+            .expect("it is there")
+            .map(|entry| entry.expect("it is there").file_name())
+            .collect();
         names.sort();
         names.iter().for_each(|within| visit(folder, &name.join(within), first, found));
     }
 }
 
 fn hash(path: &Path) -> String {
-    format!("{:x?}", Sha256::digest(fs::read(path).unwrap()))
+    format!("{:x?}", Sha256::digest(fs::read(path).expect("it is there")))
 }
 
 fn attributes(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut names = vec![0; 65_536];
-    let length = rustix::fs::llistxattr(path, &mut names[..]).unwrap();
+    let length = rustix::fs::llistxattr(path, &mut names[..]).expect("it is there");
     let names = names[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty());
     let value = |name: &[u8]| {
         let name = String::from_utf8_lossy(name).into_owned();
         let mut value = vec![0; 65_536];
-        let length = rustix::fs::lgetxattr(path, name.as_str(), &mut value[..]).unwrap();
+        let length =
+            rustix::fs::lgetxattr(path, name.as_str(), &mut value[..]).expect("it is there");
         value.truncate(length);
         (name, value)
     };
     names.map(value).collect()
+}
+
+/// Differences between a folder of ours and what tar has made.
+pub(crate) fn differences(ours: &Path, theirs: &Path) -> Vec<String> {
+    let (ours, theirs) = (all(ours), all(theirs));
+    let mut differences = Vec::new();
+    for (path, theirs) in &theirs {
+        let shown = path.display();
+        match ours.get(path) {
+            None => differences.push(format!("{shown} is missing")),
+            Some(ours) if !ours.is(theirs) => {
+                differences.push(format!("{shown}:\n  {ours:?}\n  tar: {theirs:?}"));
+            }
+            Some(_) => {}
+        }
+    }
+    for path in ours.keys().filter(|path| !theirs.contains_key(*path)) {
+        differences.push(format!("tar does not make {}", path.display()));
+    }
+    differences
 }

@@ -310,4 +310,32 @@ proptest! {
         }
         crate::made_up::layer(&bytes);
     }
+
+    /// The twin of the fuzz target of this name.
+    #[test]
+    fn root_tar(
+        entries in prop::collection::vec(
+            ("(d/|e/|l/|/|\\./|[a-c]){1,4}", kind(), "(/|\\.\\./|\\./|d/|[a-c]){0,4}"),
+            0..8,
+        ),
+        spoilt in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        sums in any::<bool>(),
+    ) {
+        if !fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0) {
+            return Ok(());
+        }
+        let entries: Vec<Made<'_>> = entries
+            .iter()
+            .map(|(name, kind, more)| (name.as_str(), *kind, more.as_bytes()))
+            .collect();
+        let mut bytes = archive(&entries);
+        for (at, byte) in spoilt {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if sums {
+            crate::made_up::with_sums(&mut bytes);
+        }
+        crate::made_up::like_tar(&bytes);
+    }
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use kumiki_rootfs::{Limits, Root, Source, read};
 
-use crate::about::all;
+use crate::about::differences;
 
 /// Reads an archive to a new folder; what failed, for people.
 pub(crate) fn read_tar(
@@ -31,18 +31,12 @@ pub(crate) fn is_root(what: &str) -> bool {
     is_root
 }
 
-fn by_tar(archive: &Path, folder: &Path) -> bool {
-    let options = [
-        "-x",
-        "-p",
-        "--delay-directory-restore",
-        "--numeric-owner",
-        "--xattrs",
-        "--xattrs-include=*",
-    ];
+fn by_tar(archive: &Path, folder: &Path) {
     let mut command = Command::new("tar");
-    command.args(options).arg("-f").arg(archive).arg("-C").arg(folder);
-    command.stderr(Stdio::null()).status().unwrap().success()
+    command.args(["-x", "-p", "--delay-directory-restore", "--numeric-owner"]);
+    command.args(["--xattrs", "--xattrs-include=*", "-f"]).arg(archive).arg("-C").arg(folder);
+    // Where it complains, of a block of zeros alone or of a time in the future, it unpacks.
+    let _ = command.stderr(Stdio::null()).status().unwrap();
 }
 
 fn corpus(folder: &Path) -> Option<Vec<(PathBuf, String)>> {
@@ -89,29 +83,12 @@ fn archives_of_all_programs_and_formats_become_what_tar_makes_of_them_or_are_ref
                 }
                 let theirs = tempfile::tempdir_in(folder.path()).unwrap();
                 by_tar(archive, theirs.path());
-                let before = wrong.len();
-                differences(&name, ours.path(), theirs.path(), &mut wrong);
-                same += usize::from(wrong.len() == before);
+                let differences = differences(ours.path(), theirs.path());
+                same += usize::from(differences.is_empty());
+                wrong.extend(differences.iter().map(|found| format!("{name}: {found}")));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(same >= 30, "{same} archives of {} were held against tar's", archives.len());
-}
-
-/// What is there in one and not in the other, or otherwise.
-pub(crate) fn differences(name: &str, ours: &Path, theirs: &Path, wrong: &mut Vec<String>) {
-    let (ours, theirs) = (all(ours), all(theirs));
-    for (path, theirs) in &theirs {
-        match ours.get(path) {
-            None => wrong.push(format!("{name}: {} is missing", path.display())),
-            Some(ours) if !ours.is(theirs) => {
-                wrong.push(format!("{name}: {}:\n  {ours:?}\n  tar: {theirs:?}", path.display()));
-            }
-            Some(_) => {}
-        }
-    }
-    for path in ours.keys().filter(|path| !theirs.contains_key(*path)) {
-        wrong.push(format!("{name}: tar does not make {}", path.display()));
-    }
 }
