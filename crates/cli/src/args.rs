@@ -12,7 +12,8 @@ use crate::{image, lab, node, place, resource, run};
 /// Measure what the operating system costs on this machine.
 ///
 /// Exit status: 0 fine, 1 a negative result (a regression, nothing found),
-/// 2 an error, 130 ended by Ctrl-C (143 by SIGTERM).
+/// 2 an error, 130 ended by Ctrl-C (143 by SIGTERM), 141 nobody reads what is printed. `run`
+/// and `node exec` give the command's own: 127 if it is not found, 126 if it is none.
 #[derive(Debug, Parser)]
 #[command(name = "kumiki", version, max_term_width = 100)]
 pub(crate) struct Cli {

@@ -29,6 +29,7 @@ mod screen;
 mod select;
 mod session;
 mod size;
+mod started;
 mod terminal;
 mod visit;
 
@@ -38,6 +39,9 @@ use anyhow::Result;
 use clap::Parser;
 
 use args::{Cli, Command};
+
+/// Exit status of who writes to a pipe that nobody reads: 128 and SIGPIPE.
+const UNREAD: u8 = 141;
 
 /// What a command found, apart from errors.
 enum Verdict {
@@ -69,8 +73,9 @@ fn main() -> ExitCode {
         Ok(Verdict::Exit(code)) => ExitCode::from(code),
         Ok(Verdict::Negative) => ExitCode::from(1),
         Ok(Verdict::Interrupted(signal)) => ExitCode::from(signal.exit_status()),
-        // Whoever read our output has had enough: `kumiki … | head`.
-        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        // Whoever read our output has had enough: `kumiki … | head`. As a shell says of a program
+        // that SIGPIPE has ended, which is nothing to be told.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::from(UNREAD),
         Err(error) => {
             output::talk(output::message(&error));
             ExitCode::from(2)

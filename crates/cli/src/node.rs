@@ -231,6 +231,9 @@ enum NodeCommand {
         count: Option<u64>,
     },
     /// Copy a file into a node, or out of it: one of the two is NODE:PATH
+    ///
+    /// The other may be `-`, standard input or output; what is a device, a pipe or a link there is
+    /// written through. Permissions and the time of the last change come along.
     Cp {
         #[arg(value_name = "FILE|NODE:PATH")]
         from: String,

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use kumiki_measure::schema::{Params, Results, Row, Skipped, Value};
 use kumiki_report::{export, format};
-use kumiki_sys::stdio::stdout_was_closed;
+use kumiki_sys::stdio::{print, stdout_was_closed};
 use kumiki_sys::visible::{visible, visible_lines};
 
 /// Columns of the narrowest terminal that texts are made for.
@@ -108,12 +108,21 @@ pub(crate) fn log(bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// They went nowhere: the disk is full, or there is no standard output.
 pub(crate) fn data(bytes: &[u8]) -> Result<()> {
-    let written = || {
+    print(bytes).context("writing to standard output")
+}
+
+/// Standard output for what goes on and on: each piece arrives, or is an error.
+pub(crate) struct Stream;
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         has_stdout()?;
-        let mut out = io::stdout().lock();
-        out.write_all(bytes).and_then(|()| out.flush())
-    };
-    written().context("writing to standard output")
+        io::stdout().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
 }
 
 /// Whether what is printed arrives anywhere. The standard library lets writes to a

@@ -13,7 +13,7 @@ use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
 use crate::place::{Choose, MaybeNats, asking};
-use crate::{Verdict, interrupt};
+use crate::{Verdict, interrupt, output, started};
 
 /// Signals that end a program unless it handles them.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
@@ -67,11 +67,16 @@ pub(crate) fn run(args: RunArgs) -> Result<Verdict> {
         let client = client.with_timeout(PATIENCE);
         // For who looks: whose it is.
         let unique = caller_name();
+        let word = program.words.first().cloned().unwrap_or_default();
         let process = match args.choose {
             Some(choose) => {
-                client.create_among(&args.place, choose.choice(), Some(&unique), program).await?
+                client.create_among(&args.place, choose.choice(), Some(&unique), program).await
             }
-            None => client.create::<Process>(&args.place, Some(&unique), program).await?,
+            None => client.create::<Process>(&args.place, Some(&unique), program).await,
+        };
+        let process = match process {
+            Ok(process) => process,
+            Err(error) => return started::none(error.into(), &word),
         };
         let outcome = attend(&client, &process, signals).await;
         // It has ended, or is to.
@@ -100,15 +105,16 @@ async fn attend(
 /// Writes what the process writes, until it has ended.
 async fn show(client: &Client, process: &Remote<Process>) -> Result<u8> {
     loop {
-        let output = client.call::<run::Read>(process, WAIT_MS).await?;
-        let ended = output.ended;
+        let have = client.call::<run::Read>(process, WAIT_MS).await?;
+        let ended = have.ended;
         // On another thread: who reads it slowly is not to hold up signals.
         let write = move || {
-            let (mut out, mut err) = (io::stdout(), io::stderr());
-            out.write_all(&output.out).and_then(|()| out.flush())?;
-            err.write_all(&output.err)
+            let (mut out, mut err) = (output::Stream, io::stderr());
+            out.write_all(&have.out).and_then(|()| out.flush())?;
+            err.write_all(&have.err)
         };
-        tokio::task::spawn_blocking(write).await.context("writing its output")??;
+        let written = tokio::task::spawn_blocking(write).await.context("writing its output")?;
+        written.context("writing its output")?;
         if let Some(ended) = ended {
             let by_signal = ended.signal.map(|signal| 128 + signal);
             let code = ended.status.or(by_signal).context("nobody knows how it has ended")?;

@@ -8,6 +8,7 @@
 //! look earlier: among the functions that the C library calls before `main`, those of the
 //! section `.init_array`.
 
+use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,6 +30,20 @@ pub fn restore_pipe_signal() {
         // SAFETY: a signal's number and a default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
+}
+
+/// Writes to standard output, and says whether it arrived: where it was closed, on a full device and
+/// in a pipe that nobody reads it did not.
+///
+/// # Errors
+/// Those of the write; EBADF where there is no standard output.
+pub fn print(bytes: &[u8]) -> io::Result<()> {
+    if stdout_was_closed() {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
 }
 
 #[used]

@@ -137,7 +137,7 @@ fn piped(command: Command, interrupts: &Interrupts) -> Result<Outcome> {
     let running = command.spawn()?;
     interrupts.are_for(running.control());
     // Not locked: the handler of an interrupt has something to say, too.
-    Ok(running.pass(io::stdin(), io::stdout(), io::stderr())?)
+    Ok(running.pass(io::stdin(), output::Stream, io::stderr())?)
 }
 
 /// The first interrupt is for the command, if one runs; the next one ends us, and

@@ -173,7 +173,7 @@ pub(crate) fn net_of_host(args: &NetArgs) -> Result<()> {
 /// Where `cp` goes on in the node.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FileEnd {
-    Take { target: PathBuf, name: PathBuf, mode: String, bytes: u64 },
+    Take { target: PathBuf, name: PathBuf, mode: String, bytes: u64, time: Option<String> },
     Give { source: PathBuf },
 }
 
@@ -181,8 +181,9 @@ impl FileEnd {
     pub(crate) fn run(self) -> Result<()> {
         agent::go_in()?;
         match self {
-            FileEnd::Take { target, name, mode, bytes } => {
-                copying::take(&target, &name, u32::from_str_radix(&mode, 8)?, bytes)?;
+            FileEnd::Take { target, name, mode, bytes, time } => {
+                let mode = u32::from_str_radix(&mode, 8)?;
+                copying::take(&target, &name, mode, bytes, time.as_deref())?;
             }
             FileEnd::Give { source } => copying::give(&source)?,
         }

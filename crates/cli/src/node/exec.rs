@@ -18,7 +18,7 @@ use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::terminal::{self, Raw};
-use crate::{Verdict, interrupt, output};
+use crate::{Verdict, interrupt, output, started};
 
 /// Signals that end a program unless it handles them.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
@@ -65,7 +65,13 @@ pub(super) fn exec(exec: Exec) -> Result<Verdict> {
     }
     wake_if_idle(&exec.name)?;
     let session = Session::open(&exec.name)?;
-    let ending = attend(&program, |client| session.run(&program, client))?;
+    let ending = match attend(&program, |client| session.run(&program, client)) {
+        Ok(ending) => ending,
+        Err(error) => {
+            let word = program.words.first().map_or("", String::as_str);
+            return started::none(error, word);
+        }
+    };
     Ok(Verdict::Exit(match ending {
         Ending::Exited(status) => status as u8,
         Ending::Signalled(signal) => 128 + signal as u8,
@@ -119,7 +125,7 @@ fn attend(
 ) -> Result<Ending> {
     let mut signals = Signals::new(program.terminal.is_some())?;
     let input = io::stdin();
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
+    let (mut out, mut err) = (output::Stream, io::stderr());
     let mut client = Client {
         input: Some(input.as_fd()),
         out: &mut out,

@@ -2,55 +2,127 @@
 //! where nobody asked for it.
 
 use std::fs;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use crate::common::{Home, MEASURE, entries, text};
 
-/// A command with its standard output elsewhere.
+/// Where standard output goes that goes nowhere, and the exit status then.
+const NOWHERE: [(&str, i32); 3] =
+    [(">&-", 2), (">/dev/full", 2), ("a pipe that nobody reads", 141)];
+
+/// What each command prints is tried by these words, `NAME` being a result's name.
+const PRINTS: &[&[&str]] = &[
+    &["--help"],
+    &["--version"],
+    &["help", "measure"],
+    &["measure", "entry.", "--quick", "--time", "1", "--json"],
+    &["measure", "entry.", "--quick", "--time", "1"],
+    &["measure", "ls"],
+    &["measure", "ls", "--json"],
+    &["results"],
+    &["results", "ls"],
+    &["results", "ls", "--json"],
+    &["results", "show", "NAME"],
+    &["results", "export", "NAME"],
+    &["results", "export", "NAME", "-o", "-"],
+    &["results", "export", "NAME", "-o", "/dev/stdout"],
+    &["results", "trend", "entry."],
+    &["compare", "NAME", "NAME"],
+    &["compare", "NAME", "NAME", "--json"],
+    &["report", "NAME"],
+    &["report", "NAME", "-o", "-"],
+    &["ab", "--pairs", "2", "--json", "--", "true", "---", "true"],
+    &["doctor"],
+    &["doctor", "--json"],
+    &["lab", "ls"],
+    &["resource", "ls", "--json"],
+    &["man"],
+    &["completions", "bash"],
+];
+
+/// Commands that print nothing, or only on a machine that a test has to make; their own tests are
+/// elsewhere.
+const NOT_HERE: &[(&str, &str)] = &[
+    ("results import", "prints nothing"),
+    ("results rm", "prints nothing"),
+    ("lab", "needs a virtual machine"),
+    ("image", "needs the module osnode"),
+    ("node", "needs the module osnode"),
+    ("resource", "needs who publishes something"),
+    ("place", "serves without an end"),
+    ("run", "needs a place: tests/places"),
+];
+
+/// Runs a command with its standard output elsewhere.
 fn redirected(home: &Home, args: &[&str], to: &str) -> Output {
-    let script = format!("exec \"$0\" \"$@\" {to}");
-    let words = [&["-c", &script, env!("CARGO_BIN_EXE_kumiki")], args].concat();
-    home.run_by("sh", &words).output().unwrap()
+    let kumiki = env!("CARGO_BIN_EXE_kumiki");
+    if to.starts_with('>') {
+        let script = format!("exec \"$0\" \"$@\" {to}");
+        let words = [&["-c", &script, kumiki], args].concat();
+        return home.run_by("sh", &words).output().unwrap();
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = home.run_by(kumiki, args).stdout(writer).stderr(Stdio::piped()).spawn();
+    child.unwrap().wait_with_output().unwrap()
+}
+
+/// The commands below this one, by its help.
+fn below(home: &Home, command: &[String]) -> Vec<Vec<String>> {
+    let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
+    words.push("--help");
+    let help = home.prints(&words);
+    let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+    let is_name = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    let names = list.lines().take_while(|line| !line.is_empty()).filter(is_name);
+    let names = names.filter_map(|line| line.split_whitespace().next()).filter(|it| *it != "help");
+    names.map(|name| [command, &[name.to_owned()]].concat()).collect()
+}
+
+fn arrives_or_says(home: &Home, args: &[&str]) {
+    for (to, status) in NOWHERE {
+        let output = redirected(home, args, to);
+        let said = text(output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{args:?} {to}: {said}");
+        assert!(status != 2 || said.contains("standard output"), "{args:?} {to}: {said}");
+        assert!(!said.contains("panicked"), "{args:?} {to}: {said}");
+    }
+}
+
+#[test]
+fn the_help_of_every_command_arrives_or_is_an_error_and_every_command_is_tried() {
+    let home = Home::new();
+    let mut commands = below(&home, &[]);
+    let mut seen = 0;
+    while let Some(command) = commands.pop() {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        arrives_or_says(&home, &[&words[..], &["--help"]].concat());
+        seen += 1;
+        let more = below(&home, &command);
+        if more.is_empty() {
+            let name = words.join(" ");
+            let is_tried = PRINTS.iter().any(|tried| tried.starts_with(&words));
+            let is_elsewhere = NOT_HERE
+                .iter()
+                .any(|(other, _)| name == *other || name.starts_with(&format!("{other} ")));
+            assert!(is_tried || is_elsewhere, "{name}: where its output goes is tried nowhere");
+        }
+        commands.extend(more);
+    }
+    assert!(seen > 50, "{seen} commands");
 }
 
 #[test]
 fn output_that_goes_nowhere_is_an_error() {
     let home = Home::new();
     let name = home.reference();
-    let json = [&MEASURE[..], &["--json"]].concat();
-    let commands: [&[&str]; 21] = [
-        &["--help"],
-        &["--version"],
-        &["help", "measure"],
-        &["results", "ls", "--help"],
-        &json,
-        &MEASURE,
-        &["measure", "ls"],
-        &["measure", "ls", "--json"],
-        &["results"],
-        &["results", "ls", "--json"],
-        &["results", "show", &name],
-        &["results", "export", &name],
-        &["results", "export", &name, "-o", "-"],
-        &["compare", &name, &name],
-        &["compare", &name, &name, "--json"],
-        &["report", &name],
-        &["report", &name, "-o", "-"],
-        &["doctor"],
-        &["doctor", "--json"],
-        &["man"],
-        &["completions", "bash"],
-    ];
-    for args in commands {
-        for to in [">&-", ">/dev/full"] {
-            let Output { status, stderr, .. } = redirected(&home, args, to);
-            let said = text(stderr);
-            assert_eq!(status.code(), Some(2), "{args:?} {to}: {said}");
-            assert!(said.contains("standard output"), "{args:?} {to}: {said}");
-        }
+    for args in PRINTS {
+        let args: Vec<&str> =
+            args.iter().map(|&word| if word == "NAME" { &name } else { word }).collect();
+        arrives_or_says(&home, &args);
     }
-    // Nothing was measured for nobody.
-    assert_eq!(home.runs().len(), 2, "to a full device one learns only at the end");
+    // Nothing was measured where it could be known that nobody reads it: a closed output.
+    assert_eq!(home.runs().len(), 4, "to a full device and a pipe one learns only at the end");
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub(crate) mod origin;
 pub(crate) mod root;
 pub(crate) mod shipped;
 pub(crate) mod snapshot;
+pub(crate) mod work;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;

@@ -9,11 +9,11 @@ use kumiki_boot::Piece;
 use kumiki_rootfs::{Limits, Program, Source};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 
 use crate::hash::hex;
 use crate::host::device;
 use crate::image::origin::Extent;
+use crate::image::work::Work;
 use crate::memory::Memory;
 use crate::module::abi;
 use crate::{Error, ErrorKind, Result};
@@ -78,7 +78,7 @@ fn refused(error: kumiki_rootfs::Error) -> Error {
 
 /// A container image that was read, in a folder of its own.
 pub(crate) struct Unpacked {
-    work: TempDir,
+    work: Work,
     root: kumiki_rootfs::Root,
 }
 
@@ -89,7 +89,7 @@ impl Unpacked {
         let available = device::available_bytes()?.saturating_sub(device::HOST_KEEPS_BYTES);
         let limits = Limits { bytes: available.max(abi::PIECE_UNIT), ..Limits::default() };
         let place = place();
-        let work = tempfile::Builder::new().prefix("kumiki-").tempdir_in(&place);
+        let work = Work::new_in(&place);
         let work = work.map_err(|error| Error::file(&place, error))?;
         let data = work.path().join("data");
         fs::create_dir(&data).map_err(|error| Error::file(&data, error))?;
@@ -145,7 +145,7 @@ fn program_json(program: &Program) -> Result<Vec<u8>> {
 
 /// A file system that only has to be copied into memory that stays.
 pub(crate) struct Made {
-    _work: TempDir,
+    _work: Work,
     identity: String,
     image: PathBuf,
     pub(crate) bytes: u64,

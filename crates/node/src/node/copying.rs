@@ -1,11 +1,14 @@
 //! Files into a node and out of it, through a channel: there this very program takes
 //! them from its input, or writes them to its output.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use kumiki_destination::{About, Destination, STDOUT};
 
 use crate::node::client::{Client, Ending};
 use crate::node::session::Session;
@@ -13,8 +16,6 @@ use crate::wire::AGENT;
 use crate::wire::frame::Program;
 use crate::{Error, ErrorKind, Result};
 
-/// Of a file that is not whole yet.
-const PART: &str = ".part";
 /// Bytes at most that a node says before a file: its mode and size.
 const HEAD_BYTES: usize = 64;
 /// Bytes that are kept of why a node refuses.
@@ -23,32 +24,43 @@ const SAID_BYTES: usize = 4096;
 /// would be root.
 const NODES_MODE: u32 = 0o777;
 
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(PART);
-    name.into()
+/// Which side of a copy has failed.
+enum Failed {
+    Here(io::Error),
+    There(Error),
 }
 
-/// Has `fill` write a file, which is there whole, or as it was.
-fn whole(path: &Path, mode: Option<u32>, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
-    let part = part_of(path);
-    let failed = |error| Error::file(path, error);
-    // Nobody else's to read before it has its mode, and no file that a link names.
-    let mut new = OpenOptions::new();
-    new.write(true).create(true).truncate(true).mode(0o600);
-    new.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-    let mut file = new.open(&part).map_err(|error| Error::file(&part, error))?;
-    let filled = fill(&mut file).and_then(|()| {
-        if let Some(mode) = mode {
-            file.set_permissions(fs::Permissions::from_mode(mode & 0o7777)).map_err(failed)?;
-        }
-        file.sync_all().map_err(failed)?;
-        fs::rename(&part, path).map_err(failed)
-    });
-    if filled.is_err() {
-        let _ = fs::remove_file(&part);
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        Failed::Here(error)
     }
-    filled
+}
+
+/// Has `fill` write what a person named, which is there whole, or as it was.
+fn whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<About>) -> Result<()> {
+    let written = Destination::new(path).map_err(Failed::Here);
+    let fill = |out: &mut dyn Write| fill(out).map_err(Failed::There);
+    written.and_then(|destination| destination.write_as(fill)).map_err(|failed| match failed {
+        Failed::Here(error) => Error::file(path, error),
+        Failed::There(error) => error,
+    })
+}
+
+/// A file's times as it is sent: seconds since 1970, before a point and nanoseconds.
+fn sent_time(about: &fs::Metadata) -> String {
+    format!("{}.{:09}", about.mtime(), about.mtime_nsec())
+}
+
+/// The same, received; none if it is none that this machine has a word for.
+fn received_time(text: &str) -> Option<SystemTime> {
+    let (seconds, nanoseconds) = text.split_once('.')?;
+    let (seconds, nanoseconds): (i64, u32) = (seconds.parse().ok()?, nanoseconds.parse().ok()?);
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let base = match seconds {
+        0.. => SystemTime::UNIX_EPOCH.checked_add(whole),
+        _ => SystemTime::UNIX_EPOCH.checked_sub(whole),
+    };
+    base?.checked_add(Duration::from_nanos(nanoseconds.into()))
 }
 
 /// A file's own place, or one of its name in the folder that is there.
@@ -60,11 +72,12 @@ fn place(target: &Path, source: &Path) -> PathBuf {
 }
 
 /// In the node: standard input becomes a file of so many bytes.
-pub fn take(target: &Path, name: &Path, mode: u32, bytes: u64) -> Result<()> {
-    whole(&place(target, name), Some(mode), |file| {
+pub fn take(target: &Path, name: &Path, mode: u32, bytes: u64, time: Option<&str>) -> Result<()> {
+    whole(&place(target, name), |file| {
         let taken = io::copy(&mut io::stdin().lock(), file);
         let taken = taken.map_err(|error| Error::file(target, error))?;
-        complete(target, taken, bytes)
+        complete(target, taken, bytes)?;
+        Ok(About { mode: Some(mode & 0o7777), modified: time.and_then(received_time) })
     })
 }
 
@@ -81,19 +94,22 @@ fn complete(path: &Path, have: u64, want: u64) -> Result<()> {
     ))
 }
 
-/// In the node: a file goes to standard output, behind a line with its mode and size.
+/// In the node: a file goes to standard output, behind a line with its mode, size and time.
 pub fn give(source: &Path) -> Result<()> {
     let failed = |error| Error::file(source, error);
-    let mut file = File::open(source).map_err(failed)?;
-    let about = file.metadata().map_err(failed)?;
+    // Before it is opened, which may wait for who writes to a pipe.
+    let about = fs::metadata(source).map_err(failed)?;
     if !about.is_file() {
         return Err(Error::refused(
             ErrorKind::Invalid,
             format!("{}: it is no file", source.display()),
         ));
     }
+    let mut file = File::open(source).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
     let mut out = io::stdout().lock();
-    writeln!(out, "{:o} {}", about.permissions().mode(), about.len()).map_err(failed)?;
+    let (mode, time) = (about.permissions().mode(), sent_time(&about));
+    writeln!(out, "{mode:o} {} {time}", about.len()).map_err(failed)?;
     io::copy(&mut file, &mut out).and_then(|_| out.flush()).map_err(failed)
 }
 
@@ -113,32 +129,45 @@ fn run(node: &str, words: &[String], input: Option<&File>, out: &mut dyn Write) 
     }
 }
 
-/// Copies a file of the host to a place in a node.
+/// Copies a file of the host to a place in a node; `-` is standard input.
 pub fn into_node(node: &str, source: &Path, target: &str) -> Result<()> {
     let failed = |error| Error::file(source, error);
-    let file = File::open(source).map_err(failed)?;
+    let file = match source == Path::new(STDOUT) {
+        true => from_stdin().map_err(failed)?,
+        false if fs::metadata(source).map_err(failed)?.is_file() => {
+            File::open(source).map_err(failed)?
+        }
+        false => {
+            let source = source.display();
+            let what = format!("{source}: it is no file; a folder is shared by --share");
+            return Err(Error::refused(ErrorKind::Invalid, what));
+        }
+    };
     let about = file.metadata().map_err(failed)?;
-    if !about.is_file() {
-        return Err(Error::refused(
-            ErrorKind::Invalid,
-            format!("{}: it is no file; a folder is shared by --share", source.display()),
-        ));
-    }
     let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (mode, bytes) = (about.permissions().mode(), about.len());
-    let words = ["take", target, &name, &format!("{mode:o}"), &bytes.to_string()];
+    let (mode, bytes, time) = (format!("{mode:o}"), bytes.to_string(), sent_time(&about));
+    let words = ["take", target, &name, &mode, &bytes, &time];
     run(node, &words.map(str::to_owned), Some(&file), &mut io::sink())
 }
 
-/// Copies a file of a node to a place here.
+/// All of standard input, as a file: a node is told how much comes.
+fn from_stdin() -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(&mut io::stdin().lock(), &mut file)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Copies a file of a node to a place here; `-` is standard output.
 pub fn out_of_node(node: &str, source: &str, target: &Path) -> Result<()> {
-    whole(&place(target, Path::new(source)), None, |file| {
-        let mut into = Incoming { file, head: Some(Vec::new()), mode: 0, want: 0, have: 0 };
+    whole(&place(target, Path::new(source)), |file| {
+        let mut into = Incoming::new(file);
         run(node, &["give".to_owned(), source.to_owned()], None, &mut into)?;
-        let (mode, have, want) = (into.mode, into.have, into.want);
+        let Incoming { mode, have, want, modified, .. } = into;
         complete(target, have, want)?;
-        let mode = fs::Permissions::from_mode(mode & NODES_MODE);
-        file.set_permissions(mode).map_err(|error| Error::file(target, error))
+        Ok(About { mode: Some(mode & NODES_MODE), modified })
     })
 }
 
@@ -159,11 +188,18 @@ impl Write for Said {
 
 /// A file behind its first line. The node that sends it is not believed to end.
 struct Incoming<'a> {
-    file: &'a mut File,
+    file: &'a mut dyn Write,
     head: Option<Vec<u8>>,
     mode: u32,
     want: u64,
     have: u64,
+    modified: Option<SystemTime>,
+}
+
+impl<'a> Incoming<'a> {
+    fn new(file: &'a mut dyn Write) -> Self {
+        Incoming { file, head: Some(Vec::new()), mode: 0, want: 0, have: 0, modified: None }
+    }
 }
 
 impl Write for Incoming<'_> {
@@ -187,10 +223,13 @@ impl Write for Incoming<'_> {
         head.extend(&bytes[..end.unwrap_or(bytes.len())]);
         let Some(end) = end else { return Ok(bytes.len()) };
         let text = String::from_utf8_lossy(head).into_owned();
-        let parsed = text.split_once(' ').and_then(|(mode, bytes)| {
-            Some((u32::from_str_radix(mode, 8).ok()?, bytes.parse().ok()?))
+        let parsed = text.split_once(' ').and_then(|(mode, rest)| {
+            let (bytes, time) = rest.split_once(' ').unwrap_or((rest, ""));
+            let mode = u32::from_str_radix(mode, 8).ok()?;
+            Some((mode, bytes.parse().ok()?, received_time(time)))
         });
-        (self.mode, self.want) = parsed.ok_or_else(|| io::Error::other("no file comes"))?;
+        let parsed = parsed.ok_or_else(|| io::Error::other("no file comes"))?;
+        (self.mode, self.want, self.modified) = parsed;
         self.head = None;
         Ok(end + 1)
     }
@@ -208,10 +247,9 @@ mod tests {
     fn a_file_comes_behind_its_first_line_in_any_pieces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
-        for pieces in [vec!["644 4\nab", "cd"], vec!["64", "4 4", "\n", "abcd"]] {
+        for pieces in [vec!["644 4\nab", "cd"], vec!["64", "4 4 7.5", "\n", "abcd"]] {
             let mut file = File::create(&path).unwrap();
-            let mut into =
-                Incoming { file: &mut file, head: Some(vec![]), mode: 0, want: 0, have: 0 };
+            let mut into = Incoming::new(&mut file);
             pieces.iter().for_each(|piece| into.write_all(piece.as_bytes()).unwrap());
             assert_eq!((into.mode, into.want, into.have), (0o644, 4, 4));
             assert_eq!(fs::read(&path).unwrap(), b"abcd");
@@ -223,8 +261,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut file = File::create(folder.path().join("f")).unwrap();
         for sent in ["x".repeat(HEAD_BYTES + 1), "644 4\nabcde".to_owned()] {
-            let mut into =
-                Incoming { file: &mut file, head: Some(vec![]), mode: 0, want: 0, have: 0 };
+            let mut into = Incoming::new(&mut file);
             let mut sent = sent.as_bytes().chunks(7);
             assert!(sent.any(|piece| into.write_all(piece).is_err()));
         }
@@ -240,23 +277,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         fs::write(&path, "old").unwrap();
-        let failed = whole(&path, None, |file| {
+        let failed = whole(&path, |file| {
             file.write_all(b"new").unwrap();
-            complete(&path, 3, 4)
+            complete(&path, 3, 4).map(|()| About::default())
         });
         let failed = failed.unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::Interrupted);
         assert!(failed.to_string().contains("3 of 4 bytes came"));
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        whole(&path, None, |file| {
-            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-            Ok(())
-        })
-        .unwrap();
-        let other = folder.path().join("other");
-        std::os::unix::fs::symlink(&other, part_of(&path)).unwrap();
-        assert!(whole(&path, None, |_| Ok(())).is_err() && !other.exists());
         assert_eq!(place(folder.path(), Path::new("/a/b")), folder.path().join("b"));
+    }
+
+    #[test]
+    fn a_time_arrives_as_it_was_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, "").unwrap();
+        for nanoseconds in [-1_500_000_000, 0, 1_000_000_000_000_000_007i64] {
+            let since = Duration::from_nanos(nanoseconds.unsigned_abs());
+            let time = match nanoseconds {
+                0.. => SystemTime::UNIX_EPOCH + since,
+                _ => SystemTime::UNIX_EPOCH - since,
+            };
+            File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+            let sent = sent_time(&fs::metadata(&path).unwrap());
+            assert_eq!(received_time(&sent), Some(time), "{sent}");
+        }
+        for none in ["", "x.1", "9223372036854775808.0", "1"] {
+            assert_eq!(received_time(none), None, "{none}");
+        }
     }
 }

@@ -3,12 +3,12 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use kumiki_boot::zstd::{Unpacked, compress};
+use kumiki_destination::Destination;
 use sha2::{Digest, Sha256};
-use tempfile::NamedTempFile;
 
 use super::pages::{Places, Run};
 use super::{HEAD_BYTES, Header, MAGIC, Snapshot, head, layout, read_head, runs_in};
@@ -79,14 +79,30 @@ impl Read for Pages<'_> {
 
 /// A file that is there only when all of it is, written in one frame. Returns its length, bytes.
 fn packed(path: &Path, from: &mut dyn Read) -> Result<u64> {
-    let failed = |error: io::Error| Error::file(path, error);
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
-    compress(from, &mut file.as_file()).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    let bytes = file.as_file().metadata().map_err(failed)?.len();
-    file.persist(path).map_err(|error| failed(error.error))?;
+    let mut bytes = 0;
+    let written = Destination::new(path).and_then(|destination| {
+        destination.write(|out| compress(from, &mut Counted { out, bytes: &mut bytes }))
+    });
+    written.map_err(|error| Error::file(path, error))?;
     Ok(bytes)
+}
+
+/// Counts what is written.
+struct Counted<'a> {
+    out: &'a mut dyn Write,
+    bytes: &'a mut u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        *self.bytes += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 fn sha256(mut from: impl Read) -> io::Result<String> {
