@@ -41,6 +41,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
             ("places", "docs/design/places.md"),
             ("spawn", "docs/design/spawn.md"),
             ("Servers", "docs/design/servers.md"),
+            ("HTTP", "docs/design/http.md"),
             ("kv", "docs/design/kv.md"),
             ("lab", "docs/design/lab.md"),
             ("node", "docs/design/node.md"),

@@ -9,11 +9,14 @@ use kumiki_parasc::tries::{OpenRead, OpenReadError, Opened};
 use rustix::fs::FileType;
 
 use crate::conditions::{Verdict, Version};
+use crate::date::{self, http_date};
 use crate::listing::{self, Entry, folder_of};
 use crate::range::{Asked, Part};
 use crate::request::{Head, Method};
 use crate::response::{Clock, Status, Writer};
+use crate::second::{Stage, Why};
 use crate::site::{BENEATH, Candidate, Kind};
+use crate::target;
 
 /// An answer that is being found or sent.
 #[derive(Debug, Default)]
@@ -22,6 +25,9 @@ pub(crate) struct Answer {
     pub(crate) candidate: usize,
     /// Where the first bytes that were read with the open begin.
     first: u64,
+    pub(crate) stage: Stage,
+    /// Looks that an open was followed by: a long path is not gone through to its start.
+    pub(crate) looks: usize,
     /// The head, and after it a page that is made here.
     pub(crate) head: Vec<u8>,
     head_sent: usize,
@@ -46,6 +52,8 @@ pub(crate) struct Answer {
 pub(crate) enum Body {
     /// It is not there: the next candidate.
     Next,
+    /// It may be there: another look.
+    Look(Why),
     /// The answer is ready to be sent.
     Ready,
     Short(Status),
@@ -70,6 +78,17 @@ impl Answer {
         folder: &Arc<OwnedFd>,
         chunk: usize,
     ) -> OpenRead<Arc<OwnedFd>, CString> {
+        let open = OpenRead::new(Arc::clone(folder), path).resolve(BENEATH);
+        self.wanted(head, open, chunk)
+    }
+
+    /// As [`request`](Self::request), of an open that is made otherwise.
+    pub(crate) fn wanted(
+        &mut self,
+        head: &Head<'_>,
+        open: OpenRead<Arc<OwnedFd>, CString>,
+        chunk: usize,
+    ) -> OpenRead<Arc<OwnedFd>, CString> {
         let fields = &head.fields;
         let (start, most) = match fields.range.and_then(Asked::parse) {
             Some(Asked::From(start, last)) => {
@@ -79,14 +98,15 @@ impl Answer {
             Some(Asked::Last(_)) => (0, 0),
             None => (0, chunk),
         };
-        let conditional = fields.if_none_match.is_some() || fields.if_modified_since.is_some();
+        let conditional = fields.if_none_match.is_there() || fields.if_modified_since.is_some();
         // Beyond what the kernel takes for an offset there is nothing to be read.
         let is_there = i64::try_from(start).is_ok();
         let wants = is_there && !conditional && head.method == Method::Get;
         let limit = if wants { most } else { 0 };
         let start = if is_there { start } else { 0 };
         self.first = start;
-        OpenRead::new(Arc::clone(folder), path).resolve(BENEATH).range(start, limit).keep()
+        self.stage = Stage::First;
+        open.range(start, limit).keep()
     }
 
     /// After the open of a candidate.
@@ -101,7 +121,12 @@ impl Answer {
     ) -> Body {
         let Opened { file, attributes, data } = match result {
             Ok(opened) => opened,
-            Err(error) => return Body::of_error(error.errno),
+            // The file itself is there to be tried.
+            Err(_) if candidate.encoding.is_some() => return Body::Next,
+            Err(error) => {
+                let again = Why::of(error.errno).filter(|_| self.stage == Stage::First);
+                return again.map_or_else(|| Body::of_error(error.errno), Body::Look);
+            }
         };
         self.device = attributes.dev();
         let Some(file) = file.map(Arc::new) else { return Body::Short(Status::INTERNAL) };
@@ -109,13 +134,15 @@ impl Answer {
             (FileType::RegularFile, Kind::File | Kind::Index) => {
                 self.file(head, candidate, (file, attributes, data), keeps_alive, clock)
             }
+            // A variant that is no file hides none.
+            _ if candidate.encoding.is_some() => Body::Next,
             (FileType::Directory, Kind::Folder) if lists => Body::Folder(file),
-            (FileType::Directory, Kind::File) if candidate.encoding.is_none() => {
+            (FileType::Directory, Kind::File) => {
                 self.redirect(head, keeps_alive, clock);
                 Body::Ready
             }
-            // A folder of the index's name, or of a name in a coding.
-            (FileType::Directory, Kind::Index | Kind::File) => Body::Next,
+            // A folder of the index's name.
+            (FileType::Directory, Kind::Index) => Body::Next,
             (FileType::RegularFile, Kind::Folder) => Body::Short(Status::NOT_FOUND),
             // FIFOs, sockets, devices; folders that are not listed.
             _ => Body::Short(Status::FORBIDDEN),
@@ -130,19 +157,27 @@ impl Answer {
         keeps_alive: bool,
         clock: &mut Clock,
     ) -> Body {
-        let (version, size) = (Version::of(&attributes), attributes.size());
+        let (version, size) = (Version::of(&attributes, candidate.encoding), attributes.size());
         let verdict = version.judge(&head.fields);
         let range = head.fields.range.and_then(Asked::parse).map(|asked| asked.of(size));
-        let range = range.filter(|_| matches!(verdict, Verdict::Whole { range: true }));
+        // A range means something to GET alone (section 14.2).
+        let is_get = head.method == Method::Get;
+        let range = range.filter(|_| is_get && matches!(verdict, Verdict::Whole { range: true }));
         let (status, start, length) = match (verdict, range) {
             (Verdict::Failed, _) => return Body::Short(Status::PRECONDITION_FAILED),
             (Verdict::NotModified, _) => (Status::NOT_MODIFIED, 0, 0),
             (_, Some(Part::None)) => (Status::RANGE_NOT_SATISFIABLE, 0, 0),
             (_, Some(Part::Bytes { start, length })) => (Status::PARTIAL, start, length),
-            (_, None) => (Status::OK, 0, size),
+            (_, Some(Part::Empty) | None) => (Status::OK, 0, size),
         };
         let mut writer = Writer::new(&mut self.head, status, keeps_alive, clock);
-        writer.field("ETag", &version.to_string()).date_field("Last-Modified", version.modified());
+        writer.field_if("ETag", version.tag());
+        // Where a cache has the tag it needs no more (section 15.4.5).
+        if status != Status::NOT_MODIFIED || version.tag().is_none() {
+            // None is later than the answer itself (section 8.8.2.1).
+            let modified = version.modified().map(|modified| http_date(modified.min(date::now())));
+            writer.field_if("Last-Modified", modified.as_deref());
+        }
         writer.field("Accept-Ranges", "bytes").field("X-Content-Type-Options", "nosniff");
         writer.field("Vary", "Accept-Encoding");
         match status {
@@ -160,7 +195,7 @@ impl Answer {
                     writer.field("Content-Encoding", encoding.name());
                 }
                 if status == Status::PARTIAL {
-                    let last = start + length - 1;
+                    let last = (start + length).saturating_sub(1);
                     writer.field("Content-Range", &format!("bytes {start}-{last}/{size}"));
                 }
             }
@@ -181,14 +216,23 @@ impl Answer {
 
     fn redirect(&mut self, head: &Head<'_>, keeps_alive: bool, clock: &mut Clock) {
         let mut writer = Writer::new(&mut self.head, Status::MOVED, keeps_alive, clock);
-        writer.field("Location", &folder_of(&head.target.path)).length(0).end();
+        let query = target::query(head.raw_target.as_bytes());
+        writer.field("Location", &folder_of(&head.target.path, query)).length(0).end();
         self.status = Status::MOVED.code();
     }
 
     /// Takes a part of a folder's entries, and says whether there may be more.
-    pub(crate) fn listed(&mut self, part: Result<Vec<u8>, Errno>) -> Result<bool, Errno> {
+    pub(crate) fn listed(
+        &mut self,
+        part: Result<Vec<u8>, Errno>,
+        hides_dot: bool,
+    ) -> Result<bool, Errno> {
         let part = part?;
-        for entry in Entries::new(&part).filter(|entry| entry.name != c"." && entry.name != c"..") {
+        let is_shown = |name: &[u8]| match hides_dot {
+            true => !name.starts_with(b"."),
+            false => name != b"." && name != b"..",
+        };
+        for entry in Entries::new(&part).filter(|entry| is_shown(entry.name.to_bytes())) {
             if self.entries.len() == listing::MOST {
                 self.are_all = false;
                 return Ok(false);

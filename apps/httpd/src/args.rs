@@ -24,6 +24,9 @@ pub struct Args {
     /// Answer a folder without such a file by 403, not by a list of its files
     #[arg(long)]
     pub no_list: bool,
+    /// Answer 404 for names that begin with a dot, but below .well-known, and leave them out of lists
+    #[arg(long)]
+    pub hide_dot: bool,
     /// Answer with FILE.br, FILE.zst or FILE.gz if there is one and the client takes it
     #[arg(long)]
     pub precompressed: bool,

@@ -1,18 +1,26 @@
 //! Conditional requests (RFC 9110, section 13).
 
-use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use kumiki_parasc::op::Attributes;
 
-use crate::date::{second_of, told};
-use crate::request::Fields;
+use crate::date::{self, second_of, told};
+use crate::encoding::Encoding;
+use crate::request::{Fields, Lines};
 
-/// Version of a file: when it was changed and how long it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Up to this second a time says nothing: package managers and builders of images give all files
+/// the first or the second one of 1970.
+const NOTHING: i64 = 1;
+
+/// Version of a file, or of a variant of it: which one it is, when it was changed, how long it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// As the file system has it, which may be any: seconds since 1970, and nanoseconds.
-    modified: (i64, u32),
-    size: u64,
+    /// The entity tag, with its quotes; none where attributes say nothing.
+    tag: Option<String>,
+    /// Second of the last change of its content, as is told; that of its last change at all, which
+    /// nobody can set.
+    modified: i64,
+    changed: i64,
 }
 
 /// The answer's kind, as the conditions have it.
@@ -27,62 +35,87 @@ pub(crate) enum Verdict {
 }
 
 impl Version {
-    pub(crate) fn of(attributes: &Attributes) -> Self {
-        let modified = attributes.as_raw().stx_mtime;
-        Version { modified: (modified.tv_sec, modified.tv_nsec), size: attributes.size() }
+    /// The tag is of device, inode, size and time of change, which differ where two files, or two
+    /// versions of one, have one time of modification. As one number, since nobody is to know the
+    /// inode.
+    pub(crate) fn of(attributes: &Attributes, encoding: Option<Encoding>) -> Self {
+        let raw = attributes.as_raw();
+        let (changed, modified) = (raw.stx_ctime, raw.stx_mtime.tv_sec);
+        let size = attributes.size();
+        let says = changed.tv_sec > NOTHING && attributes.ino() != 0;
+        let tag = says.then(|| {
+            let mut hasher = DefaultHasher::new();
+            (attributes.dev(), attributes.ino(), changed.tv_sec, changed.tv_nsec).hash(&mut hasher);
+            let variant = encoding.map_or("", Encoding::suffix).replace('.', "-");
+            format!("\"{:016x}-{size:x}{variant}\"", hasher.finish())
+        });
+        Version { tag, modified, changed: changed.tv_sec }
     }
 
-    /// Second since 1970, of which `Last-Modified` says what a date can tell.
-    pub(crate) fn modified(self) -> i64 {
-        self.modified.0
+    /// The entity tag, with its quotes.
+    pub(crate) fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// Second of the last modification, if it says something.
+    pub(crate) fn modified(&self) -> Option<i64> {
+        (self.modified > NOTHING).then_some(self.modified)
     }
 
     /// Answers to these conditions.
-    pub(crate) fn judge(self, fields: &Fields<'_>) -> Verdict {
-        let modified = told(self.modified());
+    pub(crate) fn judge(&self, fields: &Fields<'_>) -> Verdict {
+        let after = |date: &[u8]| Some(told(self.modified()?) > second_of(date)?);
         // In the order of section 13.2.2.
-        match (fields.if_match, fields.if_unmodified_since) {
-            (Some(tags), _) if !self.is_among(tags, true) => return Verdict::Failed,
-            (None, Some(date)) if second_of(date).is_some_and(|date| modified > date) => {
-                return Verdict::Failed;
-            }
-            _ => (),
+        let has_failed = match fields.if_match.is_there() {
+            true => !self.is_among(&fields.if_match, true),
+            false => fields.if_unmodified_since.and_then(after) == Some(true),
+        };
+        if has_failed {
+            return Verdict::Failed;
         }
-        match (fields.if_none_match, fields.if_modified_since) {
-            (Some(tags), _) if self.is_among(tags, false) => return Verdict::NotModified,
-            (None, Some(date)) if second_of(date).is_some_and(|date| modified <= date) => {
-                return Verdict::NotModified;
-            }
-            _ => (),
+        let is_known = match fields.if_none_match.is_there() {
+            true => self.is_among(&fields.if_none_match, false),
+            false => fields.if_modified_since.and_then(after) == Some(false),
+        };
+        if is_known {
+            return Verdict::NotModified;
         }
         let range = fields.if_range.is_none_or(|validator| match validator.first() {
-            Some(b'"') => self.is_among(validator, true),
-            _ => second_of(validator) == Some(modified),
+            Some(b'"') => self.tag.as_deref().is_some_and(|own| own.as_bytes() == validator),
+            _ => self.is_of_date(validator),
         });
         Verdict::Whole { range }
     }
 
-    /// Whether its tag stands in a list, or that is `*`. Ours are strong; a weak one is equal
-    /// only where a strong one is not asked for.
-    fn is_among(self, tags: &[u8], strongly: bool) -> bool {
-        let own = self.to_string();
-        tags.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|tag| {
-            let strong = match tag.strip_prefix(b"W/") {
-                Some(_) if strongly => return false,
-                Some(tag) => tag,
-                None => tag,
-            };
-            tag == b"*" || strong == own.as_bytes()
+    /// Whether it is surely the only version of this date: the file was written then, was not given
+    /// the date, and that second is over (section 8.8.2.2).
+    fn is_of_date(&self, date: &[u8]) -> bool {
+        let is_same = || self.modified().is_some_and(|own| second_of(date) == Some(told(own)));
+        self.modified == self.changed && self.changed < date::now() && is_same()
+    }
+
+    /// Whether its tag stands in a list of one or more lines, or that is `*`. Ours are strong; a
+    /// weak one is equal only where a strong one is not asked for.
+    fn is_among(&self, lines: &Lines<'_>, strongly: bool) -> bool {
+        if lines.is_star() {
+            return true;
+        }
+        let Some(own) = self.tag.as_deref() else { return false };
+        lines.iter().flat_map(tags).any(|tag| match tag.strip_prefix(b"W/") {
+            Some(tag) => !strongly && tag == own.as_bytes(),
+            None => tag == own.as_bytes(),
         })
     }
 }
 
-/// The entity tag, with its quotes.
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, nanoseconds) = self.modified;
-        write!(f, "\"{seconds:x}.{nanoseconds:x}-{:x}\"", self.size)
-    }
+/// Tags of a line. A comma may stand within one.
+fn tags(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut is_within = false;
+    line.split(move |byte| {
+        is_within ^= *byte == b'"';
+        *byte == b',' && !is_within
+    })
+    .map(<[u8]>::trim_ascii)
 }
 
 #[cfg(test)]
@@ -91,73 +124,94 @@ mod tests {
     use crate::date::http_date;
 
     fn version() -> Version {
-        Version { modified: (1_000_000, 500_000_000), size: 0x77 }
+        let tag = Some("\"0123456789abcdef-77\"".to_owned());
+        Version { tag, modified: 1_000_000, changed: 1_000_000 }
+    }
+
+    fn lines(lines: &[&'static str]) -> Lines<'static> {
+        let mut all = Lines::default();
+        lines.iter().for_each(|line| all.add(line.as_bytes()));
+        all
     }
 
     #[test]
     fn tags_are_compared_as_the_condition_asks() {
-        let (own, version) = (version().to_string(), version());
-        let weak = format!("W/{own}");
-        let list = format!("\"a\", {own} ,\"b\"");
-        let none_match = |tags: &str| {
-            version.judge(&Fields { if_none_match: Some(tags.as_bytes()), ..Fields::default() })
+        const OWN: &str = "\"0123456789abcdef-77\"";
+        const WEAK: &str = "W/\"0123456789abcdef-77\"";
+        const LIST: &str = "\"a\", \"0123456789abcdef-77\" ,\"b\"";
+        let none_match = |tags: &[&'static str]| {
+            version().judge(&Fields { if_none_match: lines(tags), ..Fields::default() })
         };
-        for tags in [&own, &weak, &list, "*"] {
-            assert_eq!(none_match(tags), Verdict::NotModified, "{tags}");
+        for tags in [&[OWN][..], &[WEAK], &[LIST], &["*"], &["\"a\"", OWN], &["", OWN]] {
+            assert_eq!(none_match(tags), Verdict::NotModified, "{tags:?}");
         }
-        assert_eq!(none_match("\"a\""), Verdict::Whole { range: true });
-        let matches = |tags: &str| {
-            version.judge(&Fields { if_match: Some(tags.as_bytes()), ..Fields::default() })
+        for tags in [&["\"a\""][..], &["\"a,*,b\""], &["\"a\"", "\"b\""], &["\"a\", *"]] {
+            assert_eq!(none_match(tags), Verdict::Whole { range: true }, "{tags:?}");
+        }
+        let matches = |tags: &[&'static str]| {
+            version().judge(&Fields { if_match: lines(tags), ..Fields::default() })
         };
-        for tags in [&own, &list, "*"] {
-            assert_eq!(matches(tags), Verdict::Whole { range: true }, "{tags}");
+        for tags in [&[OWN][..], &[LIST], &["*"], &["\"a\"", OWN]] {
+            assert_eq!(matches(tags), Verdict::Whole { range: true }, "{tags:?}");
         }
-        for tags in [&weak, "\"a\"", ""] {
-            assert_eq!(matches(tags), Verdict::Failed, "{tags}");
+        for tags in [&[WEAK][..], &["\"a\""], &[""], &["\"a\"", WEAK]] {
+            assert_eq!(matches(tags), Verdict::Failed, "{tags:?}");
         }
     }
 
     #[test]
-    fn dates_count_where_there_are_no_tags() {
-        let version = version();
-        let (last, before) = (version.modified(), version.modified() - 1);
-        let since = |time: i64, tag: Option<&'static str>| {
-            let date = http_date(time);
+    fn dates_count_where_there_are_no_tags_and_where_they_say_something() {
+        let (version, last) = (version(), 1_000_000);
+        let since = |version: &Version, second: i64, tag: &[&'static str]| {
+            let date = http_date(second);
             let fields = Fields {
                 if_modified_since: Some(date.as_bytes()),
-                if_none_match: tag.map(str::as_bytes),
+                if_none_match: lines(tag),
                 ..Fields::default()
             };
             version.judge(&fields)
         };
-        assert_eq!(since(last, None), Verdict::NotModified);
-        assert_eq!(since(before, None), Verdict::Whole { range: true });
-        assert_eq!(since(last, Some("\"other\"")), Verdict::Whole { range: true });
-        let unless = |time: i64| {
-            let date = http_date(time);
+        let whole = Verdict::Whole { range: true };
+        assert_eq!(since(&version, last, &[]), Verdict::NotModified);
+        assert_eq!(since(&version, last - 1, &[]), whole);
+        assert_eq!(since(&version, last, &["\"other\""]), whole);
+        let unless = |version: &Version, second: i64| {
+            let date = http_date(second);
             let fields = Fields { if_unmodified_since: Some(date.as_bytes()), ..Fields::default() };
             version.judge(&fields)
         };
-        assert_eq!(unless(last), Verdict::Whole { range: true });
-        assert_eq!(unless(before), Verdict::Failed);
+        assert_eq!(unless(&version, last), whole);
+        assert_eq!(unless(&version, last - 1), Verdict::Failed);
         let nonsense = Fields { if_modified_since: Some(b"yesterday"), ..Fields::default() };
-        assert_eq!(version.judge(&nonsense), Verdict::Whole { range: true });
+        assert_eq!(version.judge(&nonsense), whole);
+        for modified in [i64::MIN, -1, 0, 1] {
+            let version = Version { modified, ..version.clone() };
+            assert_eq!((since(&version, last, &[]), unless(&version, 0)), (whole, whole));
+        }
     }
 
     #[test]
     fn a_range_counts_only_of_the_version_that_is_named() {
         let version = version();
-        let judge = |validator: &str| {
+        let judge = |version: &Version, validator: &str| {
             version.judge(&Fields { if_range: Some(validator.as_bytes()), ..Fields::default() })
         };
+        let (own, date) = (version.tag().unwrap(), http_date(1_000_000));
         for (validator, range) in [
-            (version.to_string(), true),
-            (http_date(version.modified()), true),
-            (format!("W/{version}"), false),
+            (own.to_owned(), true),
+            (date.clone(), true),
+            (format!("W/{own}"), false),
             ("\"other\"".to_owned(), false),
-            (http_date(version.modified() + 1), false),
+            (http_date(1_000_001), false),
+            ("*".to_owned(), false),
         ] {
-            assert_eq!(judge(&validator), Verdict::Whole { range }, "{validator}");
+            assert_eq!(judge(&version, &validator), Verdict::Whole { range }, "{validator}");
         }
+        // A date that it was given, and one whose second is not over.
+        let given = Version { changed: 2_000_000, ..version.clone() };
+        assert_eq!(judge(&given, &date), Verdict::Whole { range: false });
+        let now = date::now();
+        let fresh = Version { modified: now, changed: now, ..version };
+        assert_eq!(judge(&fresh, &http_date(now)), Verdict::Whole { range: false });
     }
 }

@@ -12,13 +12,16 @@
 //! What a client sends meanwhile stays in the socket: it fills the client's own memory, not
 //! ours.
 
+use std::ffi::CString;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kumiki_parasc::tries::Key;
+use kumiki_parasc::op::Errno;
+use kumiki_parasc::tries::{Key, OpenRead, OpenReadError, Opened};
 use rustix::event::epoll::EventFlags;
+use rustix::fs::OFlags;
 
 use crate::answer::{Answer, Body};
 use crate::args::Args;
@@ -26,6 +29,7 @@ use crate::log::{Entry, Lines};
 use crate::moved::Moved;
 use crate::request::{Head, MOST_HEAD, Method, Parsed, parse};
 use crate::response::{Clock, Status, short};
+use crate::second::{Found, Stage, Why, longer, shorter};
 use crate::site::{Root, Site};
 use crate::transport::Transport;
 use crate::work::{Done, Files, Work};
@@ -40,6 +44,10 @@ const TURN: usize = 32;
 const PROGRESS: usize = 64 * 1024;
 /// How long a client that sends no more waits for a disk: mostly it has gone.
 const LEFT: Duration = Duration::from_secs(5);
+/// Looks for second opens that a request may cost.
+const LOOKS: usize = 16;
+/// Bytes of a line that is no request's, in the log.
+const LOGGED: usize = 1000;
 /// How long the first request of a connection may be on its way before that is closed for another.
 const NEW: Duration = Duration::from_secs(1);
 /// How long a client has to close a connection that we have closed, and how much it may send.
@@ -166,10 +174,10 @@ impl Connection {
         if self.transport.flush() == Moved::Later {
             return Some(Next::Writable);
         }
-        let (was_empty, room) = (self.input.is_empty(), MOST_HEAD.saturating_sub(self.input.len()));
+        let (was_empty, room) = (self.is_idle(), MOST_HEAD.saturating_sub(self.input.len()));
         match self.transport.receive(&mut self.input, room.min(RECEIVE)) {
             Moved::Bytes(0) | Moved::Lost => Some(Next::Close),
-            Moved::Later if around.ends && self.input.is_empty() => Some(Next::Close),
+            Moved::Later if around.ends && self.is_idle() => Some(Next::Close),
             Moved::Later => Some(Next::Readable),
             Moved::Bytes(_) => {
                 if was_empty {
@@ -209,6 +217,9 @@ impl Connection {
         around: &mut Surroundings<'_>,
     ) -> Option<Option<Next>> {
         let Done::Opened(result) = done else { return Some(Some(Next::Close)) };
+        if let Stage::Looking(why, length) = self.answer.stage {
+            return self.looked(head, (why, length), result, around);
+        }
         let candidate = around.site.candidate(head, self.answer.candidate)?;
         let lists = !around.site.args().no_list;
         let is_head = head.method == Method::Head;
@@ -218,11 +229,84 @@ impl Connection {
                 self.answer.candidate += 1;
                 return None;
             }
+            Body::Look(why) => {
+                let length = candidate.path.count_bytes();
+                return self.look(head, why, (candidate.path, length), around);
+            }
             Body::Ready => self.begin_sending(around.now),
             Body::Short(status) => self.answer_shortly(status, is_head, around),
             Body::Folder(folder) => return Some(self.list(head, folder, around)),
         }
         Some(None)
+    }
+
+    /// Looks at what an open was refused, for a second one: at this part of its path.
+    fn look(
+        &mut self,
+        head: &Head<'_>,
+        why: Why,
+        (path, length): (CString, usize),
+        around: &mut Surroundings<'_>,
+    ) -> Option<Option<Next>> {
+        let root = Arc::clone(around.root);
+        let look = why.look(&root.folder, path.clone());
+        self.answer.stage = Stage::Looking(why, length);
+        self.answer.looks += 1;
+        self.open_by(head, look, &root.folder, path, around)
+    }
+
+    /// After that look: the second open, or a look at less of the path.
+    fn looked(
+        &mut self,
+        head: &Head<'_>,
+        (why, length): (Why, usize),
+        result: Result<Opened, OpenReadError>,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Option<Next>> {
+        let root = Arc::clone(around.root);
+        let path = around.site.candidate(head, self.answer.candidate)?.path;
+        let found = match result {
+            Ok(opened) => why.found(&root.folder, opened),
+            Err(error) if matches!(error.errno, Errno::NOENT | Errno::NOTDIR) => {
+                match shorter(&path, length).filter(|_| self.answer.looks < LOOKS) {
+                    Some(part) => return self.look(head, why, part, around),
+                    None => Found::Other,
+                }
+            }
+            Err(_) => Found::Other,
+        };
+        let (open, path) = match found {
+            Found::Path(found) => {
+                let path = longer(found, &path, length);
+                let open = self.answer.request(head, path.clone(), &root.folder, CHUNK);
+                (open, path)
+            }
+            Found::File(file, name) => {
+                // Without O_NONBLOCK: it waits for the lease, and is not tried before.
+                let open = OpenRead::new(file, name).flags(OFlags::RDONLY);
+                (self.answer.wanted(head, open, CHUNK), path)
+            }
+            Found::Other => {
+                self.answer_shortly(why.status(), head.method == Method::Head, around);
+                return Some(None);
+            }
+        };
+        self.answer.stage = Stage::Second;
+        self.open_by(head, open, &root.folder, path, around)
+    }
+
+    fn open_by(
+        &mut self,
+        head: &Head<'_>,
+        open: OpenRead<Arc<OwnedFd>, CString>,
+        folder: &OwnedFd,
+        path: CString,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Option<Next>> {
+        match around.files.open(self.number, open, folder, || Some(path)) {
+            Ok(done) => self.opened(head, done, around),
+            Err(work) => Some(Some(self.wait(work, around.now))),
+        }
     }
 
     /// Reads a folder's entries, as many parts as there are.
@@ -235,19 +319,21 @@ impl Connection {
         let mut room = Vec::with_capacity(CHUNK);
         loop {
             match around.files.entries(self.number, &folder, self.answer.device, room) {
-                Ok(Done::Entries(part)) => match self.answer.listed(part) {
-                    Ok(true) => room = Vec::with_capacity(CHUNK),
-                    Ok(false) => {
-                        self.answer.page(head, self.keeps_alive, around.clock);
-                        self.begin_sending(around.now);
-                        return None;
+                Ok(Done::Entries(part)) => {
+                    match self.answer.listed(part, around.site.args().hide_dot) {
+                        Ok(true) => room = Vec::with_capacity(CHUNK),
+                        Ok(false) => {
+                            self.answer.page(head, self.keeps_alive, around.clock);
+                            self.begin_sending(around.now);
+                            return None;
+                        }
+                        Err(_) => {
+                            let is_head = head.method == Method::Head;
+                            self.answer_shortly(Status::INTERNAL, is_head, around);
+                            return None;
+                        }
                     }
-                    Err(_) => {
-                        let is_head = head.method == Method::Head;
-                        self.answer_shortly(Status::INTERNAL, is_head, around);
-                        return None;
-                    }
-                },
+                }
                 Ok(_) => return Some(Next::Close),
                 Err(work) => {
                     self.answer.folder = Some(folder);
@@ -293,18 +379,20 @@ impl Connection {
         around: &mut Surroundings<'_>,
     ) -> Option<Next> {
         match (done, self.answer.folder.take()) {
-            (Done::Entries(part), Some(folder)) => match self.answer.listed(part) {
-                Ok(true) => self.list(head, folder, around),
-                Ok(false) => {
-                    self.answer.page(head, self.keeps_alive, around.clock);
-                    self.begin_sending(around.now);
-                    None
+            (Done::Entries(part), Some(folder)) => {
+                match self.answer.listed(part, around.site.args().hide_dot) {
+                    Ok(true) => self.list(head, folder, around),
+                    Ok(false) => {
+                        self.answer.page(head, self.keeps_alive, around.clock);
+                        self.begin_sending(around.now);
+                        None
+                    }
+                    Err(_) => {
+                        self.answer_shortly(Status::INTERNAL, head.method == Method::Head, around);
+                        None
+                    }
                 }
-                Err(_) => {
-                    self.answer_shortly(Status::INTERNAL, head.method == Method::Head, around);
-                    None
-                }
-            },
+            }
             (done, _) => self.opened(head, done, around).unwrap_or_else(|| self.open(head, around)),
         }
     }
@@ -393,26 +481,17 @@ impl Connection {
     fn write_log(&mut self, around: &mut Surroundings<'_>) {
         let Some(log) = around.log.as_deref_mut() else { return };
         let (peer, status, bytes) = (self.peer, self.answer.status, self.answer.bytes);
-        let none = Entry {
-            peer,
-            method: "-",
-            target: "-",
-            minor: 1,
-            status,
-            bytes,
-            referer: None,
-            agent: None,
-        };
+        // Also of what was refused: who looks for an attack or a fault looks here.
+        let start = self.input.strip_prefix(b"\r\n").unwrap_or(&self.input);
+        let line = start.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+        let none = Entry { peer, line, status, bytes, referer: None, agent: None };
         match parse(&self.input) {
             Parsed::Head(head) => log.add(&Entry {
-                method: if head.method == Method::Head { "HEAD" } else { "GET" },
-                target: head.raw_target,
-                minor: head.minor,
                 referer: head.fields.referer,
                 agent: head.fields.user_agent,
                 ..none
             }),
-            _ => log.add(&none),
+            _ => log.add(&Entry { line: line.get(..LOGGED).unwrap_or(line), ..none }),
         }
     }
 
@@ -457,7 +536,7 @@ impl Connection {
             self.answer_shortly(Status::UNAVAILABLE, is_head, around);
             return self.go(around);
         }
-        if self.phase != Phase::Head || self.input.is_empty() {
+        if self.phase != Phase::Head || self.is_idle() {
             return Next::Close;
         }
         self.head_length = self.input.len();
@@ -486,7 +565,8 @@ impl Connection {
 
     /// Between two requests, or before the first.
     pub(crate) fn is_idle(&self) -> bool {
-        self.phase == Phase::Head && self.input.is_empty()
+        // An empty line may come between two (`request::parse`).
+        self.phase == Phase::Head && matches!(&self.input[..], b"" | b"\r" | b"\r\n")
     }
 
     /// Whether it may be closed for another one: between requests, or before the first if that is

@@ -17,8 +17,25 @@ pub(crate) fn told(second: i64) -> u64 {
 
 /// The second of a client's date; `None` if it is no date.
 pub(crate) fn second_of(date: &[u8]) -> Option<u64> {
-    let date = httpdate::parse_http_date(std::str::from_utf8(date).ok()?).ok()?;
+    let date = std::str::from_utf8(date).ok()?;
+    let of_this_century = this_century(date);
+    let date = httpdate::parse_http_date(of_this_century.as_deref().unwrap_or(date)).ok()?;
     date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+/// The date in today's form if it is of the one with two digits of the year (RFC 850): the year is
+/// the one that is at most fifty years ahead (RFC 9110, section 5.6.7).
+fn this_century(date: &str) -> Option<String> {
+    // "Sunday, 06-Nov-94 08:49:37 GMT"
+    let (weekday, rest) = date.split_once("day, ")?;
+    let (day, rest) = rest.split_once('-')?;
+    let (month, rest) = rest.split_once('-')?;
+    let (year, time) = rest.split_once(' ')?;
+    let last: i64 = year.parse().ok().filter(|_| year.len() == 2)?;
+    // Of 400 years each 146,097 days.
+    let now = 1970 + now() / (146_097 * 86_400 / 400);
+    let year = (now + 50 - last).div_euclid(100) * 100 + last;
+    Some(format!("{}, {day} {month} {year:04} {time}", weekday.get(..3)?))
 }
 
 /// Second of the machine's clock, which may be anything.
@@ -45,6 +62,21 @@ mod tests {
         ] {
             assert_eq!(http_date(second), date, "{second}");
         }
+    }
+
+    #[test]
+    fn a_year_of_two_digits_is_at_most_fifty_years_ahead() {
+        let days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+        for ahead in -49..=49 {
+            let second = now() + ahead * 146_097 * 216;
+            let date = http_date(second);
+            let words: Vec<_> = date.split([' ', ',']).collect();
+            let [weekday, _, day, month, year, time, _] = words[..] else { panic!("{date}") };
+            let weekday = days.iter().find(|day| day.starts_with(weekday)).unwrap();
+            let short = format!("{weekday}, {day}-{month}-{} {time} GMT", &year[2..]);
+            assert_eq!(second_of(short.as_bytes()), Some(told(second)), "{short}");
+        }
+        assert_eq!(second_of(b"Sun Nov  6 08:49:37 1994"), Some(784_111_777));
     }
 
     proptest! {

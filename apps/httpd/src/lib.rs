@@ -17,12 +17,14 @@
 mod accept;
 mod answer;
 pub mod args;
+mod authority;
 mod conditions;
 mod connection;
 mod date;
 mod devices;
 mod encoding;
 mod failure;
+mod line;
 mod listing;
 mod log;
 #[cfg(test)]
@@ -32,6 +34,7 @@ mod range;
 pub mod request;
 mod response;
 mod say;
+mod second;
 mod serve;
 mod site;
 pub mod target;

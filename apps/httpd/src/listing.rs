@@ -42,13 +42,35 @@ pub(crate) fn page(path: &[u8], mut entries: Vec<Entry>, are_all: bool) -> Strin
     page
 }
 
+/// Characters that are not escaped in a query: one that was sent is escaped already.
+const IN_QUERY: &AsciiSet = &IN_PATH
+    .remove(b'%')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b'/')
+    .remove(b'?');
+
 /// Where a folder without its slash is: from the root of the server on, never another host.
-pub(crate) fn folder_of(path: &[u8]) -> String {
+pub(crate) fn folder_of(path: &[u8], query: Option<&[u8]>) -> String {
     let mut location = String::new();
     for part in path.split(|byte| *byte == b'/') {
         let _ = write!(location, "/{}", percent_encode(part, IN_PATH));
     }
     location.push('/');
+    if let Some(query) = query {
+        let _ = write!(location, "?{}", percent_encode(query, IN_QUERY));
+    }
     location
 }
 
@@ -90,7 +112,9 @@ mod tests {
 
     #[test]
     fn a_redirect_stays_on_this_server() {
-        assert_eq!(folder_of(b"a b/c\r\nX: y"), "/a%20b/c%0D%0AX%3A%20y/");
-        assert_eq!(folder_of(b"\\\\evil"), "/%5C%5Cevil/");
+        assert_eq!(folder_of(b"a b/c\r\nX: y", None), "/a%20b/c%0D%0AX%3A%20y/");
+        assert_eq!(folder_of(b"\\\\evil", None), "/%5C%5Cevil/");
+        assert_eq!(folder_of(b"a", Some(b"q=1&r=%20/?\r\nX: y")), "/a/?q=1&r=%20/?%0D%0AX:%20y");
+        assert_eq!(folder_of(b"a", Some(b"")), "/a/?");
     }
 }

@@ -193,10 +193,8 @@ fn write(queue: &Queue, mut output: Output, path: &Path) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) peer: Option<IpAddr>,
-    /// `GET /target HTTP/1.1`, or what came in place of it.
-    pub(crate) method: &'a str,
-    pub(crate) target: &'a str,
-    pub(crate) minor: u8,
+    /// The request's first line, as it came.
+    pub(crate) line: &'a [u8],
     pub(crate) status: u16,
     pub(crate) bytes: u64,
     pub(crate) referer: Option<&'a [u8]>,
@@ -221,10 +219,10 @@ impl Lines {
             Some(peer) => _ = write!(line, "{peer}"),
             None => line.push('-'),
         }
-        let _ = write!(line, " - - [{}] \"{} ", self.time, entry.method);
-        quote(&mut line, entry.target.as_bytes());
-        let Entry { minor, status, bytes, .. } = entry;
-        let _ = write!(line, " HTTP/1.{minor}\" {status} {bytes} \"");
+        let _ = write!(line, " - - [{}] \"", self.time);
+        quote(&mut line, if entry.line.is_empty() { b"-" } else { entry.line });
+        let Entry { status, bytes, .. } = entry;
+        let _ = write!(line, "\" {status} {bytes} \"");
         quote(&mut line, entry.referer.unwrap_or(b"-"));
         line.push_str("\" \"");
         quote(&mut line, entry.agent.unwrap_or(b"-"));
@@ -284,9 +282,7 @@ mod tests {
         let mut lines = log.lines();
         let entry = Entry {
             peer: Some([127, 0, 0, 1].into()),
-            method: "GET",
-            target: "/a\"b",
-            minor: 1,
+            line: b"GET /a\"b HTTP/1.1",
             status: 200,
             bytes: 77,
             referer: None,

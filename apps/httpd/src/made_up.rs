@@ -107,7 +107,7 @@ proptest! {
                     check(&mut answer, attributes.size());
                     break;
                 }
-                Body::Folder(_) | Body::Short(_) => break,
+                Body::Folder(_) | Body::Short(_) | Body::Look(_) => break,
                 Body::Next => (),
             }
         }
@@ -122,7 +122,7 @@ proptest! {
             let failed = Err(OpenReadError { step, errno: Errno::from_raw_os_error(error) });
             let mut answer = Answer::default();
             let body = answer.opened(&head, &candidate, failed, true, true, &mut Clock::new());
-            let is_answer = matches!(body, Body::Next | Body::Short(_));
+            let is_answer = matches!(body, Body::Next | Body::Short(_) | Body::Look(_));
             prop_assert!(is_answer);
         }
     }

@@ -14,6 +14,8 @@ pub(crate) enum Asked {
 pub(crate) enum Part {
     /// From this byte on, so many.
     Bytes { start: u64, length: u64 },
+    /// All of a file that has nothing: no `Content-Range` can say so.
+    Empty,
     /// The file has none of it: 416.
     None,
 }
@@ -26,14 +28,18 @@ impl Asked {
         if !unit.eq_ignore_ascii_case(b"bytes=") {
             return None;
         }
-        let range = ranges.trim_ascii();
+        // A list may have elements that are empty (section 5.6.1.2).
+        let ranges = ranges.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let mut ranges = ranges.filter(|range| !range.is_empty());
+        let (range, None) = (ranges.next()?, ranges.next()) else { return None };
         let dash = range.iter().position(|byte| *byte == b'-')?;
-        let (first, last) = (number(&range[..dash]), number(&range[dash + 1..]));
-        match (dash, range.len() - dash - 1) {
-            (0, _) => Some(Asked::Last(last?)),
-            (_, 0) => Some(Asked::From(first?, None)),
-            _ => {
-                let (first, last) = (first?, last?);
+        let (first, last) = range.split_at_checked(dash)?;
+        let last = last.get(1..)?;
+        match (first, last) {
+            (b"", last) => Some(Asked::Last(number(last)?)),
+            (first, b"") => Some(Asked::From(number(first)?, None)),
+            (first, last) => {
+                let (first, last) = (number(first)?, number(last)?);
                 (first <= last).then_some(Asked::From(first, Some(last)))
             }
         }
@@ -45,18 +51,19 @@ impl Asked {
             Asked::From(first, last) => {
                 (first, last.map_or(size, |last| last.saturating_add(1).min(size)))
             }
+            Asked::Last(1..) if size == 0 => return Part::Empty,
             Asked::Last(bytes) => (size - bytes.min(size), size),
         };
         if start < end { Part::Bytes { start, length: end - start } } else { Part::None }
     }
 }
 
-/// Digits alone: neither signs nor spaces.
+/// Digits alone: neither signs nor spaces. One beyond 64 bits is beyond every file.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    Some(std::str::from_utf8(digits).ok()?.parse().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -69,18 +76,26 @@ mod tests {
         assert_eq!(parse("bytes=0-9"), Some(Asked::From(0, Some(9))));
         assert_eq!(parse("Bytes=7-"), Some(Asked::From(7, None)));
         assert_eq!(parse("bytes=-5"), Some(Asked::Last(5)));
+        for one in ["bytes=0-1,", "bytes=,0-1", "bytes= , 0-1 ,,\t"] {
+            assert_eq!(parse(one), Some(Asked::From(0, Some(1))), "{one}");
+        }
+        let beyond = "99999999999999999999";
+        assert_eq!(parse(&format!("bytes=0-{beyond}")), Some(Asked::From(0, Some(u64::MAX))));
+        assert_eq!(parse(&format!("bytes={beyond}-")), Some(Asked::From(u64::MAX, None)));
+        assert_eq!(parse(&format!("bytes=-{beyond}")), Some(Asked::Last(u64::MAX)));
         for other in [
             "",
             "bytes",
             "bytes=",
+            "bytes=,",
             "bytes=-",
             "bytes=9-0",
+            "bytes=99999999999999999999-0",
             "bytes=0-1,3-4",
             "bytes=a-b",
             "bytes=+1-2",
             "lines=0-1",
             "bytes=1 - 2",
-            "bytes=99999999999999999999-",
         ] {
             assert_eq!(parse(other), None, "{other}");
         }
@@ -96,6 +111,8 @@ mod tests {
         assert_eq!(Asked::Last(5).of(100), bytes(95, 5));
         assert_eq!(Asked::Last(500).of(100), bytes(0, 100));
         assert_eq!(Asked::Last(0).of(100), Part::None);
-        assert_eq!(Asked::Last(5).of(0), Part::None);
+        assert_eq!(Asked::Last(5).of(0), Part::Empty);
+        assert_eq!(Asked::Last(0).of(0), Part::None);
+        assert_eq!(Asked::From(0, None).of(0), Part::None);
     }
 }

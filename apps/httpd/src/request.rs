@@ -1,6 +1,9 @@
 //! A request's head, as strictly as what may stand between us and the client allows: what two
 //! parsers could read in two ways is refused, and its connection closed.
 
+use crate::authority::is_authority;
+use crate::line::Line;
+pub use crate::line::Method;
 use crate::response::Status;
 use crate::target::{self, Target};
 
@@ -10,15 +13,6 @@ pub const MOST_HEAD: usize = 16 * 1024;
 const MOST_TARGET: usize = 8 * 1024;
 /// The most header fields.
 const MOST_FIELDS: usize = 64;
-
-/// How a client asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// For the file.
-    Get,
-    /// For what is known of it.
-    Head,
-}
 
 /// A request's head.
 #[derive(Debug)]
@@ -39,23 +33,54 @@ pub struct Head<'a> {
     pub fields: Fields<'a>,
 }
 
-/// Values of header fields; of one that came twice the first.
-#[derive(Clone, Copy, Debug, Default)]
+/// Values of header fields; of one that came twice the first, but where its lines are a list.
+#[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "named as the fields of RFC 9110 are")]
 pub struct Fields<'a> {
     pub range: Option<&'a [u8]>,
     pub if_range: Option<&'a [u8]>,
-    pub if_match: Option<&'a [u8]>,
-    pub if_none_match: Option<&'a [u8]>,
+    pub if_match: Lines<'a>,
+    pub if_none_match: Lines<'a>,
     pub if_modified_since: Option<&'a [u8]>,
     pub if_unmodified_since: Option<&'a [u8]>,
-    pub accept_encoding: Option<&'a [u8]>,
+    pub accept_encoding: Lines<'a>,
     pub referer: Option<&'a [u8]>,
     pub user_agent: Option<&'a [u8]>,
 }
 
+/// Lines of one field, which count together (RFC 9110, section 5.3).
+#[derive(Clone, Debug, Default)]
+pub struct Lines<'a> {
+    first: Option<&'a [u8]>,
+    more: Vec<&'a [u8]>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn add(&mut self, line: &'a [u8]) {
+        match self.first {
+            None => self.first = Some(line),
+            Some(_) => self.more.push(line),
+        }
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_there(&self) -> bool {
+        self.first.is_some()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.first.into_iter().chain(self.more.iter().copied())
+    }
+
+    /// Whether they are no list, but `*`.
+    pub(crate) fn is_star(&self) -> bool {
+        self.more.is_empty() && self.first.is_some_and(|line| line.trim_ascii() == b"*")
+    }
+}
+
 /// Request or not: the first bytes of a connection's input.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "read at once, not kept")]
 pub enum Parsed<'a> {
     /// The head is not there as a whole.
     Partial,
@@ -71,7 +96,7 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     match head(input) {
         Ok(None) if input.len() >= MOST_HEAD => {
             // The line may be what is too long.
-            let in_line = !input[..MOST_TARGET].contains(&b'\n');
+            let in_line = !input.iter().take(MOST_TARGET).skip(2).any(|byte| *byte == b'\n');
             Parsed::Refused(if in_line { Status::URI_TOO_LONG } else { Status::FIELDS_TOO_LARGE })
         }
         Ok(None) => Parsed::Partial,
@@ -81,42 +106,50 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
 }
 
 fn head(input: &[u8]) -> Result<Option<Head<'_>>, Status> {
-    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
-    let mut request = httparse::Request::new(&mut fields);
-    let length = match request.parse(input) {
+    // One empty line that an old client has sent after its last request (RFC 9112, section 2.2).
+    let start = if input.starts_with(b"\r\n") { 2 } else { 0 };
+    let request = input.get(start..).unwrap_or_default();
+    let Some(end) = request.iter().position(|byte| *byte == b'\n') else {
+        return if Line::may_begin(request) { Ok(None) } else { Err(Status::BAD_REQUEST) };
+    };
+    let (line, rest) = request.split_at(end);
+    let line = Line::parse(line.strip_suffix(b"\r").ok_or(Status::BAD_REQUEST)?)?;
+    let rest = rest.get(1..).unwrap_or_default();
+    let mut room = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let (of_fields, headers) = match httparse::parse_headers(rest, &mut room) {
         Ok(httparse::Status::Partial) => return Ok(None),
-        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Complete(found)) => found,
         Err(httparse::Error::TooManyHeaders) => return Err(Status::FIELDS_TOO_LARGE),
-        Err(httparse::Error::Version) => return Err(Status::VERSION_NOT_SUPPORTED),
         Err(_) => return Err(Status::BAD_REQUEST),
     };
+    // The library takes a line that ends in a line feed alone.
+    let mut before = b'\n';
+    for byte in rest.iter().take(of_fields) {
+        if *byte == b'\n' && before != b'\r' {
+            return Err(Status::BAD_REQUEST);
+        }
+        before = *byte;
+    }
+    let length = start + end + 1 + of_fields;
     if length > MOST_HEAD {
         return Err(Status::FIELDS_TOO_LARGE);
     }
-    // The library takes a line that ends in a line feed alone, and empty lines before the first.
-    let mut bytes = input[..length].iter().zip([None].into_iter().chain(input.iter().map(Some)));
-    let is_strict = bytes.all(|(byte, before)| *byte != b'\n' || before == Some(&b'\r'));
-    if !is_strict || input.first().is_some_and(u8::is_ascii_whitespace) {
-        return Err(Status::BAD_REQUEST);
-    }
-    let (method, target) = (request.method.unwrap_or(""), request.path.unwrap_or(""));
-    let minor = request.version.unwrap_or(0);
-    if target.len() > MOST_TARGET {
+    if line.target.len() > MOST_TARGET {
         return Err(Status::URI_TOO_LONG);
     }
-    let (fields, connection) = read_fields(request.headers, minor)?;
-    let method = match method {
-        "GET" => Method::Get,
-        "HEAD" => Method::Head,
-        _ => return Err(Status::METHOD_NOT_ALLOWED),
-    };
-    let keeps_alive = match (minor, connection) {
+    let (fields, connection) = read_fields(headers, &line)?;
+    match line.method {
+        Method::Get | Method::Head => (),
+        Method::Known => return Err(Status::METHOD_NOT_ALLOWED),
+        Method::Unknown => return Err(Status::NOT_IMPLEMENTED),
+    }
+    let keeps_alive = match (line.minor, connection) {
         (_, Connection { close: true, .. }) => false,
         (0, Connection { keep_alive, .. }) => keep_alive,
         _ => true,
     };
-    let raw_target = target;
-    let target = target::parse(target.as_bytes())?;
+    let (raw_target, method, minor) = (line.target, line.method, line.minor);
+    let target = target::parse(raw_target.as_bytes())?;
     Ok(Some(Head { length, method, raw_target, target, minor, keeps_alive, fields }))
 }
 
@@ -129,16 +162,17 @@ struct Connection {
 
 fn read_fields<'a>(
     headers: &[httparse::Header<'a>],
-    minor: u8,
+    line: &Line<'_>,
 ) -> Result<(Fields<'a>, Connection), Status> {
-    let (mut fields, mut connection, mut hosts) = (Fields::default(), Connection::default(), 0);
+    let (mut fields, mut connection) = (Fields::default(), Connection::default());
+    let (mut hosts, mut lengths) = (0, 0);
+    let has_body = !matches!(line.method, Method::Get | Method::Head);
     for httparse::Header { name, value } in headers {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         let place = match name.len() {
             4 if is("host") => {
                 hosts += 1;
-                let taken = |byte: &u8| byte.is_ascii_graphic() && !b"/?#@,\\".contains(byte);
-                if !value.iter().all(taken) {
+                if !is_authority(value) {
                     return Err(Status::BAD_REQUEST);
                 }
                 continue;
@@ -146,7 +180,10 @@ fn read_fields<'a>(
             5 if is("range") => &mut fields.range,
             7 if is("referer") => &mut fields.referer,
             8 if is("if-range") => &mut fields.if_range,
-            8 if is("if-match") => &mut fields.if_match,
+            8 if is("if-match") => {
+                fields.if_match.add(value);
+                continue;
+            }
             10 if is("user-agent") => &mut fields.user_agent,
             10 if is("connection") => {
                 for word in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
@@ -155,24 +192,37 @@ fn read_fields<'a>(
                 }
                 continue;
             }
-            13 if is("if-none-match") => &mut fields.if_none_match,
-            15 if is("accept-encoding") => &mut fields.accept_encoding,
+            13 if is("if-none-match") => {
+                fields.if_none_match.add(value);
+                continue;
+            }
+            15 if is("accept-encoding") => {
+                fields.accept_encoding.add(value);
+                continue;
+            }
             17 if is("if-modified-since") => &mut fields.if_modified_since,
             19 if is("if-unmodified-since") => &mut fields.if_unmodified_since,
             // A body means nothing to GET, and where it ends two may see differently.
             14 if is("content-length") => {
-                if *value == b"0" {
+                lengths += 1;
+                let is_length = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+                if *value == b"0" || is_length && has_body {
                     continue;
                 }
                 return Err(Status::BAD_REQUEST);
+            }
+            // Of a method that is not served nothing is read behind the head, and the connection ends.
+            17 if is("transfer-encoding") && has_body && line.minor > 0 => {
+                lengths += 1;
+                continue;
             }
             17 if is("transfer-encoding") => return Err(Status::BAD_REQUEST),
             _ => continue,
         };
         place.get_or_insert(value);
     }
-    // RFC 9112, section 3.2: exactly one, and in HTTP/1.0 none.
-    if hosts > 1 || hosts == 0 && minor > 0 {
+    // RFC 9112, section 3.2: exactly one, and in HTTP/1.0 none. Section 6.3: one length.
+    if hosts > 1 || hosts == 0 && line.minor > 0 || lengths > 1 {
         return Err(Status::BAD_REQUEST);
     }
     Ok((fields, connection))
@@ -226,6 +276,7 @@ mod tests {
             // Bodies, and disagreement about their end.
             "Content-Length: 5\r\n\r\n",
             "Content-Length: 0\r\nContent-Length: 5\r\n\r\n",
+            "Content-Length: 0\r\nContent-Length: 0\r\n\r\n",
             "Content-Length: +0\r\n\r\n",
             "Content-Length: 0, 0\r\n\r\n",
             "Content-Length:\r\n\r\n",
@@ -253,7 +304,14 @@ mod tests {
         for input in [
             "GET / HTTP/1.1\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
-            "\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost:\r\n\r\n",
+            "GET / HTTP/1.0\r\nHost: \r\n\r\n",
+            "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+            "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
             "GET  / HTTP/1.1\r\nHost: x\r\n\r\n",
             "GET / HTTP/1.1\nHost: x\r\n\r\n",
             "GET /\r\n\r\n",
@@ -268,9 +326,14 @@ mod tests {
         }
         assert_eq!(refused("GET / HTTP/2.0\r\nHost: x\r\n\r\n"), 505);
         assert_eq!(refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505);
-        for method in ["POST", "DELETE", "OPTIONS", "get", "TRACE"] {
-            assert_eq!(refused(&format!("{method} / HTTP/1.1\r\nHost: x\r\n\r\n")), 405);
+        for method in ["POST", "DELETE", "OPTIONS", "TRACE"] {
+            for body in ["", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"] {
+                assert_eq!(refused(&format!("{method} / HTTP/1.1\r\nHost: x\r\n{body}\r\n")), 405);
+            }
         }
+        assert_eq!(refused("get / HTTP/1.1\r\nHost: x\r\n\r\n"), 501);
+        assert_eq!(refused("GET / HTTP/1.2\r\nHost: x\r\n\r\n"), 200);
+        assert_eq!(refused("\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"), 200);
     }
 
     #[test]

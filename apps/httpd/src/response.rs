@@ -25,6 +25,7 @@ impl Status {
     pub const RANGE_NOT_SATISFIABLE: Status = Status(416, "Range Not Satisfiable");
     pub const FIELDS_TOO_LARGE: Status = Status(431, "Request Header Fields Too Large");
     pub const INTERNAL: Status = Status(500, "Internal Server Error");
+    pub const NOT_IMPLEMENTED: Status = Status(501, "Not Implemented");
     pub const UNAVAILABLE: Status = Status(503, "Service Unavailable");
     pub const VERSION_NOT_SUPPORTED: Status = Status(505, "HTTP Version Not Supported");
 
@@ -108,8 +109,12 @@ impl<'a> Writer<'a> {
         self
     }
 
-    pub(crate) fn date_field(&mut self, name: &str, second: i64) -> &mut Self {
-        self.field(name, &date::http_date(second))
+    /// The field, where there is something to be said.
+    pub(crate) fn field_if(&mut self, name: &str, value: Option<&str>) -> &mut Self {
+        if let Some(value) = value {
+            self.field(name, value);
+        }
+        self
     }
 
     pub(crate) fn end(&mut self) {

@@ -80,12 +80,15 @@ impl Site {
     /// Where the answer to a request may be, number `at`: the first that is there is it.
     pub(crate) fn candidate(&self, head: &Head<'_>, at: usize) -> Option<Candidate> {
         let target = &head.target;
+        if self.args.hide_dot && target.is_hidden() {
+            return None;
+        }
         let is_folder = target.is_folder || target.path.is_empty();
         let kind = if is_folder { Kind::Index } else { Kind::File };
-        let accepted = head.fields.accept_encoding.filter(|_| self.args.precompressed);
-        let mut encodings = Encoding::ALL
-            .into_iter()
-            .filter(|encoding| accepted.is_some_and(|accepted| encoding.is_taken_by(accepted)));
+        let accepted = Some(&head.fields.accept_encoding).filter(|_| self.args.precompressed);
+        let mut encodings = Encoding::ALL.into_iter().filter(|encoding| {
+            accepted.is_some_and(|lines| lines.iter().any(|line| encoding.is_taken_by(line)))
+        });
         let encodings_count = encodings.clone().count();
         let path = |suffix: &str| match kind {
             Kind::Index => target.joined(&format!("{}{suffix}", self.args.index)),

@@ -4,6 +4,7 @@ use std::ffi::CString;
 
 use percent_encoding::percent_decode;
 
+use crate::authority::is_authority;
 use crate::response::Status;
 
 /// A path below the folder, relative to it; empty for the folder itself. It has no empty
@@ -22,11 +23,12 @@ pub struct Target {
 /// 400: it is no path, has a zero byte, a part `..` or an encoded slash, which others may have
 /// read otherwise on its way here. 414: it is longer than the kernel takes.
 pub fn parse(target: &[u8]) -> Result<Target, Status> {
-    let path = origin_form(target).ok_or(Status::BAD_REQUEST)?;
-    let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
-    if path.contains(&b'#') {
+    // A fragment is the client's alone (RFC 9112, section 3.2).
+    if target.contains(&b'#') {
         return Err(Status::BAD_REQUEST);
     }
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let path = origin_form(path).ok_or(Status::BAD_REQUEST)?;
     let is_folder = path.ends_with(b"/") || path.ends_with(b"/.");
     let mut parts = Vec::with_capacity(path.len());
     for part in path.split(|byte| *byte == b'/') {
@@ -48,7 +50,14 @@ pub fn parse(target: &[u8]) -> Result<Target, Status> {
     Ok(Target { path: parts, is_folder })
 }
 
-/// The path of `/path`, or of `http://host/path`.
+/// Everything behind the first question mark.
+pub fn query(target: &[u8]) -> Option<&[u8]> {
+    let at = target.iter().position(|byte| *byte == b'?')?;
+    target.get(at + 1..)
+}
+
+/// The path of `/path`, or of `http://host/path`, both without a query: an authority ends at that,
+/// too (RFC 3986, section 3.2).
 fn origin_form(target: &[u8]) -> Option<&[u8]> {
     if target.starts_with(b"/") {
         return Some(target);
@@ -58,11 +67,12 @@ fn origin_form(target: &[u8]) -> Option<&[u8]> {
         start.eq_ignore_ascii_case(name).then_some(rest)
     };
     let rest = scheme(b"http://").or_else(|| scheme(b"https://"))?;
-    match rest.iter().position(|byte| *byte == b'/') {
-        Some(0) => None,
-        Some(at) => Some(&rest[at..]),
-        None if rest.is_empty() => None,
-        None => Some(b"/"),
+    let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at_checked(end)?;
+    match path {
+        _ if !is_authority(authority) => None,
+        b"" => Some(b"/"),
+        path => Some(path),
     }
 }
 
@@ -73,7 +83,7 @@ fn decode(part: &[u8]) -> Result<Vec<u8>, Status> {
         if digits.is_none() {
             return Err(Status::BAD_REQUEST);
         }
-        rest = &rest[at + 3..];
+        rest = rest.get(at + 3..).unwrap_or_default();
     }
     let part: Vec<u8> = percent_decode(part).collect();
     if part.contains(&0) || part.contains(&b'/') { Err(Status::BAD_REQUEST) } else { Ok(part) }
@@ -93,6 +103,13 @@ impl Target {
     /// The path with `suffix` right behind it.
     pub(crate) fn with_suffix(&self, suffix: &str) -> CString {
         c_string([&self.path[..], suffix.as_bytes()].concat())
+    }
+
+    /// Whether a part of it begins with a dot, but that which is there for all (RFC 8615).
+    pub(crate) fn is_hidden(&self) -> bool {
+        let path = self.path.strip_prefix(b".well-known").unwrap_or(&self.path);
+        let path = if path.first().is_none_or(|byte| *byte == b'/') { path } else { &self.path };
+        path.split(|byte| *byte == b'/').any(|part| part.starts_with(b"."))
     }
 
     /// The last part.
@@ -130,6 +147,9 @@ mod tests {
             ("/..a/b..", "..a/b..", false),
             ("http://host/a", "a", false),
             ("HTTPS://host:81", "", true),
+            ("http://host?a/secret", "", true),
+            ("http://host/?a/secret", "", true),
+            ("http://[::1]:80/a?b", "a", false),
         ];
         for (target, expected, is_folder) in known {
             assert_eq!(path(target), Ok((expected.to_owned(), is_folder)), "{target}");
@@ -157,10 +177,32 @@ mod tests {
             "http://",
             "http:///a",
             "ftp://a/b",
+            "http://host#/secret",
+            "http://host?a#/secret",
+            "/a?b#c",
+            "http://user@host/a",
+            "http://:80/a",
+            "http://host:x/a",
         ] {
             assert_eq!(path(target), Err(400), "{target}");
         }
         assert_eq!(path(&format!("/{}", "a".repeat(4000))), Err(414));
+    }
+
+    #[test]
+    fn names_with_a_dot_are_hidden_but_what_is_there_for_all() {
+        for (target, hidden) in [
+            ("/.git/config", true),
+            ("/a/.env", true),
+            ("/.well-known/acme", false),
+            ("/.well-known", false),
+            ("/.well-knownx", true),
+            ("/.well-known/.git", true),
+            ("/a/.well-known", true),
+            ("/a.b/c", false),
+        ] {
+            assert_eq!(parse(target.as_bytes()).unwrap().is_hidden(), hidden, "{target}");
+        }
     }
 
     proptest! {

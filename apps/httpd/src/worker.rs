@@ -475,7 +475,7 @@ mod tests {
         (worker, address)
     }
 
-    /// So many workers, of `most` connections together.
+    /// Workers, of `most` connections together.
     fn workers<const N: usize>(
         folder: &std::path::Path,
         most: usize,

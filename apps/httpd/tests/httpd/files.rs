@@ -169,3 +169,140 @@ fn requests_in_a_row_are_answered_in_their_order() {
     }
     assert!(rest.is_empty());
 }
+
+#[test]
+fn a_variant_that_cannot_be_served_does_not_hide_its_file() {
+    let server = Server::start_with(&["--precompressed"], |folder| {
+        let names = ["mode", "fifo", "out", "loop", "folder", "device", "absolute", "dangling"];
+        for name in names {
+            std::fs::write(folder.join(name), name).unwrap();
+        }
+        let variant = |name: &str| folder.join(format!("{name}.gz"));
+        let link = |to: &str, name| std::os::unix::fs::symlink(to, variant(name)).unwrap();
+        std::fs::write(variant("mode"), "x").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o0);
+        std::fs::set_permissions(variant("mode"), mode).unwrap();
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mkfifoat(rustix::fs::CWD, variant("fifo"), mode).unwrap();
+        link("../../../../../../../../../etc/passwd", "out");
+        link("loop.gz", "loop");
+        std::fs::create_dir(variant("folder")).unwrap();
+        link("/dev/null", "device");
+        link("/etc/passwd", "absolute");
+        link("nowhere", "dangling");
+    });
+    let is_root = std::fs::read(server.path("mode.gz")).is_ok();
+    for name in ["mode", "fifo", "out", "loop", "folder", "device", "absolute", "dangling"] {
+        let answer = server.get(&format!("/{name}"), "Accept-Encoding: gzip\r\n");
+        if name == "mode" && is_root {
+            continue;
+        }
+        assert_eq!((answer.status, &answer.body[..]), (200, name.as_bytes()), "{name}");
+        assert_eq!(answer.field("Content-Encoding"), None, "{name}");
+    }
+}
+
+#[test]
+fn an_absolute_link_within_the_folder_is_followed_and_one_out_of_it_is_not() {
+    let server = Server::start_with(&[], |folder| {
+        let link = |to: &Path, name: &str| {
+            std::os::unix::fs::symlink(to, folder.join(name)).unwrap();
+        };
+        std::fs::create_dir_all(folder.join("real/below")).unwrap();
+        std::fs::write(folder.join("real/file"), "real").unwrap();
+        std::fs::write(folder.join("real/index.html"), "index").unwrap();
+        std::fs::write(folder.join("real/below/file"), "below").unwrap();
+        link(&folder.join("real/file"), "file");
+        link(&folder.join("real"), "folder");
+        link(&folder.join("real/below"), "real/again");
+        link(folder, "self");
+        link(&folder.join("nowhere"), "dangling");
+        link(Path::new("/etc"), "etc");
+        // Its name begins as the folder's does.
+        link(&folder.with_extension("other"), "beside");
+    });
+    for (target, body) in [
+        ("/file", "real"),
+        ("/folder/file", "real"),
+        ("/folder/", "index"),
+        ("/folder/below/file", "below"),
+        ("/folder/again/file", "below"),
+        ("/self/self/file", "real"),
+    ] {
+        let answer = server.get(target, "");
+        assert_eq!((answer.status, &answer.body[..]), (200, body.as_bytes()), "{target}");
+    }
+    let redirect = server.get("/folder/below", "");
+    assert_eq!((redirect.status, redirect.field("Location")), (301, Some("/folder/below/")));
+    assert!(server.get("/folder/below/", "").body.windows(4).any(|four| four == b"file"));
+    for target in ["/folder/none", "/folder/none/none", "/folder/below/none"] {
+        assert_eq!(server.get(target, "").status, 404, "{target}");
+    }
+    // What is not there out of the folder is told as what is.
+    for target in
+        ["/etc/passwd", "/etc/no-such-file", "/etc/no/such", "/etc/", "/dangling", "/beside"]
+    {
+        assert_eq!(server.get(target, "").status, 403, "{target}");
+    }
+    // Not looked at to its start, nor is anybody's stack.
+    let long = "/a".repeat(1700);
+    assert_eq!(server.get(&format!("/folder{long}"), "").status, 403);
+    assert_eq!(server.get("/file", "").body, b"real");
+}
+
+#[test]
+fn a_file_that_somebody_has_a_lease_of_is_waited_for() {
+    const HOLD: &str = "
+import fcntl, os, signal, sys
+signal.alarm(100)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('held', flush=True)
+signal.sigwait([signal.SIGIO])
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+print('given back', flush=True)
+";
+    let server = Server::start_with(&[], fill);
+    let mut holder = std::process::Command::new("python3");
+    holder.args(["-c", HOLD]).arg(server.path("page.html")).stdout(std::process::Stdio::piped());
+    let Ok(mut holder) = holder.spawn() else { return eprintln!("skipped: no python3 here") };
+    let mut said = std::io::BufReader::new(holder.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    if line != "held\n" {
+        holder.wait().unwrap();
+        return eprintln!("skipped: no lease can be had here");
+    }
+    assert_eq!(server.get("/page.html", "").body, b"<p>page");
+    line.clear();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    assert_eq!(line, "given back\n");
+    assert!(holder.wait().unwrap().success());
+}
+
+#[test]
+fn names_with_a_dot_are_hidden_if_that_is_asked_for() {
+    let fill = |folder: &Path| {
+        for name in [".git", ".well-known"] {
+            std::fs::create_dir(folder.join(name)).unwrap();
+            std::fs::write(folder.join(name).join("file"), name).unwrap();
+        }
+        std::fs::write(folder.join("seen"), "seen").unwrap();
+    };
+    let (shown, hidden) =
+        (Server::start_with(&[], fill), Server::start_with(&["--hide-dot"], fill));
+    assert_eq!(shown.get("/.git/file", "").body, b".git");
+    for (target, status) in [
+        ("/.git/file", 404),
+        ("/.git/", 404),
+        ("/.git", 404),
+        ("/seen", 200),
+        ("/.well-known/file", 200),
+    ] {
+        assert_eq!(hidden.get(target, "").status, status, "{target}");
+    }
+    let list = |server: &Server| String::from_utf8(server.get("/", "").body).unwrap();
+    assert!(list(&shown).contains(".git") && list(&hidden).contains("seen"));
+    assert!(!list(&hidden).contains(".git"));
+}

@@ -8,4 +8,5 @@ mod hostile;
 mod many;
 mod page;
 mod process;
+mod rfc;
 mod scene;

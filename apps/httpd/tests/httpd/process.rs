@@ -120,16 +120,21 @@ fn its_log_tells_each_request() {
     server.get("/none", "User-Agent: a\"b\r\nReferer: r\r\n");
     server.ask("HEAD", "/", "");
     server.ask("POST", "/", "");
+    server.send(b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n");
+    server.send(b"\x16\x03\x01\"\r\n\r\n");
     server.signal("TERM");
     server.wait();
     let text = std::fs::read_to_string(&log).unwrap();
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines.len(), 5, "{text}");
     assert!(
         lines[0].contains("\"GET /none HTTP/1.1\" 404 ") && lines[0].ends_with("\"r\" \"a\\x22b\"")
     );
     assert!(lines[1].contains("\"HEAD / HTTP/1.1\" 200 0 "), "{text}");
-    assert!(lines[2].contains(" 405 "), "{text}");
+    assert!(lines[2].contains("\"POST / HTTP/1.1\" 405 "), "{text}");
+    // What was refused is told, too, and writes nothing else than its line.
+    assert!(lines[3].contains("\"GET /a b HTTP/1.1\" 400 "), "{text}");
+    assert!(lines[4].contains("\"\\x16\\x03\\x01\\x22\" 400 "), "{text}");
 }
 
 #[test]
