@@ -20,9 +20,10 @@ use tokio::sync::{Semaphore, broadcast, oneshot};
 use tokio::task::JoinSet;
 
 use crate::bundle::{self, FRAMES, Frame, MOST_UNDER_WAY, RELAY, Word};
+use crate::door::{Door, sweep};
 use crate::error::Result;
 use crate::site::LOOK;
-use crate::sockets::{self, Door, MOST_NEWS, NEWS};
+use crate::sockets::{self, MOST_NEWS, NEWS};
 use crate::stdio;
 use crate::wire;
 
@@ -63,7 +64,9 @@ pub async fn attach(
 ) -> Result<()> {
     crate::serve::check_host(host)?;
     let (frames, leaving) = channel(FRAMES);
-    let near = Attach { folder: sockets::folder()?, prefix: format!("{host}."), frames, tell };
+    let folder = sockets::folder()?;
+    sweep(&folder);
+    let near = Attach { folder, prefix: format!("{host}."), frames, tell };
     tokio::select! {
         () = near.take(from) => {}
         () = bundle::send(to, leaving) => {}
@@ -151,7 +154,11 @@ impl<F: Fn(Attached)> Attach<F> {
     /// Opens a socket for a place there.
     fn begin(&self, number: u32, name: String) -> Option<Place> {
         let refused = |place, why: String| (self.tell)(Attached::Refused { place, why });
-        if !sockets::is_name(&name) || !name.starts_with(&self.prefix) {
+        if !sockets::is_name(&name) {
+            refused(name, "it can be no place's name".to_owned());
+            return None;
+        }
+        if !name.starts_with(&self.prefix) {
             refused(name, format!("it does not begin with {}", self.prefix));
             return None;
         }

@@ -14,11 +14,12 @@ use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel};
 use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 
 use crate::blocked::{Ended, Waiting, Waits};
+use crate::door::{Door, sweep};
 use crate::error::Result;
 use crate::lane::LANES;
 use crate::lanes::Lanes;
 use crate::site::{Answered, LOOK, Site, every};
-use crate::sockets::{self, Door, LIMIT, MOST_NEWS, NEWS};
+use crate::sockets::{self, LIMIT, MOST_NEWS, NEWS};
 use crate::wire;
 
 /// Clients of one place at a time, at most; more wait to be let in.
@@ -60,7 +61,9 @@ impl Desk {
         blocked: UnboundedReceiver<Ended>,
         window: Option<Arc<Window>>,
     ) -> Result<Desk> {
-        let door = Door::open(&sockets::folder()?, &site.name)?;
+        let folder = sockets::folder()?;
+        sweep(&folder);
+        let door = Door::open(&folder, &site.name)?;
         let (news, _) = broadcast::channel(MOST_NEWS);
         let here = Here {
             site,

@@ -51,6 +51,7 @@ mod choose;
 mod client;
 mod denied;
 mod discover;
+mod door;
 mod each;
 mod error;
 mod here;

@@ -2,25 +2,21 @@
 //!
 //! A place `web.core1` has the socket `web.core1.place` in the folder of
 //! [`published`](kumiki_resource::published), which nobody else can write to, and beside it a file whose lock
-//! its process holds as long as it serves. A frame is a number of the client's choice (8 bytes), a length
+//! its process holds as long as it serves ([`door`](crate::door)). A frame is a number of the client's choice (8 bytes), a length
 //! (4 bytes), both little-endian, and a message ([`wire`](crate::wire)); a reply has its request's number.
 //!
 //! Number 0 is of news: an empty frame of a client asks for them on this connection and is given back, and
 //! what comes with it from then on are changes of names ([`Changes`](crate::changes::Changes)).
 
-use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use kumiki_resource::Name;
 use kumiki_resource::published;
-use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
-use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::broadcast;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
@@ -47,47 +43,9 @@ pub(crate) fn paths(folder: &Path, place: &str) -> (PathBuf, PathBuf) {
     (folder.join(format!("{place}{PLACE}")), folder.join(format!("{place}.lock")))
 }
 
-/// A place's socket, as long as it is served.
-pub(crate) struct Door {
-    pub(crate) listener: UnixListener,
-    path: PathBuf,
-    /// Locked as long as the place is served.
-    _lock: File,
-}
-
-impl Door {
-    /// Makes the socket of a place that nobody serves.
-    pub(crate) fn open(folder: &Path, place: &str) -> Result<Door> {
-        let (path, lock_path) = paths(folder, place);
-        let failed = |what: &str| {
-            let what = format!("{what} {}", path.display());
-            move |source| Error::Io { what, source }
-        };
-        let options = OpenOptions::new().write(true).create(true).truncate(false).open(&lock_path);
-        let lock = options.map_err(failed("locking"))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Error::PlaceTaken { place: place.to_owned() });
-        }
-        // Of a process that was killed.
-        let _ = fs::remove_file(&path);
-        let listener = StdListener::bind(&path).map_err(failed("making the socket"))?;
-        fs::set_permissions(&path, Permissions::from_mode(0o600))
-            .and_then(|()| listener.set_nonblocking(true))
-            .map_err(failed("keeping others from the socket"))?;
-        let listener = UnixListener::from_std(listener).map_err(failed("hearing at the socket"))?;
-        Ok(Door { listener, path, _lock: lock })
-    }
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 /// Whether it can be a place's name, and so a file's.
 pub(crate) fn is_name(place: &str) -> bool {
-    !place.starts_with('.') && Name::new(place, "lease", "a").is_ok()
+    !place.split('.').any(str::is_empty) && Name::new(place, "lease", "a").is_ok()
 }
 
 /// Names of places that have sockets; whether somebody answers there is another question.

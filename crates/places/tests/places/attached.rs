@@ -188,7 +188,9 @@ fn what_the_other_kernel_says_is_an_allegation() {
         let mut near = Near::of(&host, stream);
         let core = |number: u32| format!("{host}.core{number}");
         // Names that are none, or another one's.
-        for place in ["../../etc/x", "other.core0", &host, "", &"n".repeat(10_000)] {
+        let (empty, twice) = (format!("{host}."), format!("{host}..x"));
+        for place in ["../../etc/x", "other.core0", &host, "", &"n".repeat(10_000), &empty, &twice]
+        {
             far.write_all(&word(&Word::There { number: 1, place })).await.unwrap();
             match near.told().await {
                 Attached::Refused { place: its, .. } => assert_eq!(its, place),
@@ -211,6 +213,21 @@ fn what_the_other_kernel_says_is_an_allegation() {
         assert_eq!(near.there().await, core(0));
         assert!(matches!(near.told().await, Attached::Refused { .. }), "one name twice");
 
+        // Ever new names leave nothing where sockets are.
+        let files = || {
+            let folder = kumiki_resource::published::folder().unwrap();
+            let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+            names.filter(|name| name.to_string_lossy().starts_with(&host)).count()
+        };
+        for number in 100..400 {
+            let place = core(number);
+            far.write_all(&word(&Word::There { number, place: &place })).await.unwrap();
+            far.write_all(&word(&Word::Gone { number })).await.unwrap();
+            assert_eq!(near.there().await, place);
+            assert_eq!(near.told().await, Attached::Gone(place));
+        }
+        assert_eq!(files(), 2, "the socket and the lock of the one that is there");
+
         // A call is answered by noise: it was sent, and that is all that is known.
         let client = Client::here().with_timeout(PATIENCE);
         let answer = async {
@@ -230,5 +247,6 @@ fn what_the_other_kernel_says_is_an_allegation() {
         timeout(PATIENCE, near.task).await.expect("it ends").unwrap();
         let error = client.create::<Counter>(&core(0), None, 0).await.unwrap_err();
         assert!(matches!(error, Error::Gone { .. }), "{error}");
+        assert_eq!(files(), 0);
     });
 }
