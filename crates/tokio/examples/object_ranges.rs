@@ -9,11 +9,13 @@
 //! file is asked for together, by `get_ranges`. A cold file then has all of it under way at once,
 //! and a warm one costs no hand-over at all.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
@@ -28,7 +30,9 @@ use object_store::{
 /// Bytes of a whole object at once.
 const PIECE: u64 = 1 << 20;
 
-/// A folder of files. It is read only.
+/// A folder of files. It is read only; its names are those that `object_store`'s
+/// `LocalFileSystem` gives its files: a file's name *is* the part of an object's, as it stands, with
+/// whatever is encoded in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     root: Arc<PathBuf>,
@@ -55,26 +59,35 @@ impl Folder {
         Ok((file, meta))
     }
 
-    /// Folders and objects just below a name.
+    /// Folders and objects just below a name, in order.
     async fn entries(&self, prefix: &Path) -> Result<(Vec<Path>, Vec<ObjectMeta>)> {
         let failed = |error| failed(prefix, error);
         let (mut folders, mut objects) = (Vec::new(), Vec::new());
         let mut entries = match fs::read_dir(self.path(prefix)).await {
-            // No object has such a name.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((folders, objects)),
+            // No object has a name below this one: there is nothing, or an object itself.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok((folders, objects));
+            }
             entries => entries.map_err(failed)?,
         };
         while let Some(entry) = entries.next_entry().await.map_err(failed)? {
-            let (attributes, name) = (fs::metadata(entry.path()).await, entry.file_name());
+            let (attributes, location) =
+                (fs::metadata(entry.path()).await, below(prefix, &entry.file_name()));
             // Removed meanwhile, a link to nowhere, or no name for an object.
-            let (Ok(attributes), Some(name)) = (attributes, name.to_str()) else { continue };
-            let location = prefix.clone().join(name);
+            let (Ok(attributes), Some(location)) = (attributes, location) else { continue };
             if attributes.is_dir() {
                 folders.push(location);
-            } else if attributes.is_file() {
+            } else if attributes.is_file() && !is_half_written(&location) {
                 objects.push(describe(location, &attributes).map_err(failed)?);
             }
         }
+        folders.sort();
+        objects.sort_by(|one, other| one.location.cmp(&other.location));
         Ok((folders, objects))
     }
 
@@ -85,20 +98,44 @@ impl Folder {
             left.extend(folders);
             all.extend(objects);
         }
+        all.sort_by(|one, other| one.location.cmp(&other.location));
         Ok(all)
     }
 }
 
+/// The object of this file's name, if there is one: taken as it stands. `Path::join` would
+/// encode it once more, and no file has that name.
+fn below(prefix: &Path, name: &OsStr) -> Option<Path> {
+    let name = name.to_str()?;
+    let parsed = match prefix.as_ref() {
+        "" => Path::parse(name),
+        prefix => Path::parse(format!("{prefix}/{name}")),
+    };
+    parsed.ok()
+}
+
+/// Whether `LocalFileSystem` is writing it: so it names what is no object yet.
+fn is_half_written(location: &Path) -> bool {
+    let number = location.filename().and_then(|name| name.split_once('#')).map(|(_, it)| it);
+    number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 fn describe(location: Path, attributes: &fs::Metadata) -> io::Result<ObjectMeta> {
-    let last_modified = attributes.modified()?.into();
-    let size = attributes.len();
-    Ok(ObjectMeta { location, last_modified, size, e_tag: None, version: None })
+    let modified = attributes.modified()?;
+    let (last_modified, size) = (modified.into(), attributes.len());
+    // Another number, time or length is another content, as for most servers of HTTP; written as
+    // `LocalFileSystem` writes it.
+    let since = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let inode = attributes.attributes().ino();
+    let e_tag = Some(format!("\"{inode:x}-{:x}-{size:x}\"", since.as_micros()));
+    Ok(ObjectMeta { location, last_modified, size, e_tag, version: None })
 }
 
 fn failed(location: &Path, error: io::Error) -> Error {
     let (path, kind, source) = (location.to_string(), error.kind(), Box::new(error));
     match kind {
-        io::ErrorKind::NotFound => Error::NotFound { path, source },
+        // The second: a part of the name is an object itself.
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::NotFound { path, source },
         io::ErrorKind::PermissionDenied => Error::PermissionDenied { path, source },
         _ => Error::Generic { store: "kumiki", source },
     }
