@@ -22,6 +22,11 @@ const GROUP_BYTES: u64 = 4 << 20;
 /// Up to so many bytes in all a file is not asked where it ends.
 const FEW: u64 = 1 << 20;
 
+/// After so many in a row that were not in memory …
+const ABSENT: usize = 32;
+/// … only one of so many is tried: each that is not there would cost a system call for nothing.
+const STILL_TRIED: usize = 8;
+
 /// When parts that would sleep are read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merge {
@@ -91,7 +96,7 @@ pub async fn read_ranges_merged(
         };
         Ok((engine()?.submit(Sequence::new(group.iter().map(advise).collect())), group))
     };
-    let is_direct = file.is_direct();
+    let (is_direct, mut absent) = (file.is_direct(), 0);
     for at in order {
         let (range, part) = (ends.cut(&ranges[at]), &mut parts[at]);
         let bytes = range.end - range.start;
@@ -99,16 +104,27 @@ pub async fn read_ranges_merged(
             *part = read_on(file, range).await?;
             continue;
         }
+        if bytes == 0 {
+            continue;
+        }
+        let is_tried = absent < ABSENT || at.is_multiple_of(STILL_TRIED);
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-        memory::reserve(part, length)?;
-        match file.try_read(part, range.start) {
-            _ if length == 0 => (),
+        let read = match is_tried {
+            true => {
+                memory::reserve(part, length)?;
+                file.try_read(part, range.start)
+            }
+            false => None,
+        };
+        match read {
             Some(read) => {
                 read?;
+                absent = 0;
                 part.truncate(length);
                 turn::take().await;
             }
             None => {
+                absent += usize::from(is_tried);
                 // It is read elsewhere.
                 *part = Vec::new();
                 announced.extend(cold.add(&range, at).map(announce).transpose()?);

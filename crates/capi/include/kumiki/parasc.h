@@ -302,6 +302,11 @@ int parasc_completion_fd(struct parasc_engine *engine);
  * no file; calls that send to or receive from a socket with MSG_DONTWAIT; accept4 on a
  * socket with O_NONBLOCK; statx of a descriptor.
  *
+ * At an offset, what gives a part only counts as not made. read (and preadv2 at the file's
+ * own position) moves that position and cannot take it back: of a file of which only the
+ * beginning is in memory it gives that part, as made, where read(2) would have gone on to
+ * the disk. Ask for the rest, or read at offsets.
+ *
  *     -EINVAL   also: sysnum is not in 0 to 65535, args_num not in 0 to 6
  *     -ENOTSUP  the call has no form that cannot sleep; kumiki_last_error() says why
  */

@@ -36,7 +36,8 @@
 //! A read that gives fewer bytes than it has room for, and is not at the file's end, is handed
 //! over as a whole: by its offset it gives the same bytes again. So is a short write, unless
 //! the file was opened with `O_APPEND`. At the file's own position (`read`) and on sockets a
-//! short result is the result, as what was moved is not put back. A socket with `O_NONBLOCK`
+//! short result is the result, as what was moved is not put back: of a file of which only the
+//! beginning is in memory `read` gives that part, where the plain call would go on to the disk. A socket with `O_NONBLOCK`
 //! answers `EAGAIN` itself, and that is the answer.
 //!
 //! # Limits
