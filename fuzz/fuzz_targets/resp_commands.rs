@@ -54,7 +54,7 @@ fn answers(pieces: &mut dyn Iterator<Item = &[u8]>) -> Option<Vec<u8>> {
                     here(run, words, &mut session, &SHARED, NOW, &mut out, MOST);
                 }
                 Step::Watch => watch(words, &mut session, &mut shard, NOW, &mut out),
-                Step::Exec => exec(&mut session, &mut shard, &SHARED, NOW, &mut out, MOST),
+                Step::Exec => _ = exec(&mut session, &mut shard, &SHARED, NOW, &mut out, MOST),
             }
             if !session.answers() {
                 out.bytes.truncate(start);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
 
+use crate::commands::flag::LONG;
 use crate::commands::{Merge, Row, Run, find, shard_of_cursor};
 use crate::desk::{Desk, HIGH, Shards, Terms};
 use crate::dispatch::{self, Step, in_shard, interleaved, merged, shard_of};
@@ -37,6 +38,8 @@ pub struct Batch {
     jobs: Vec<Vec<Job>>,
     numbers: Vec<Vec<usize>>,
     bytes: usize,
+    /// Something has taken long: others have their turn.
+    is_long: bool,
 }
 
 impl Batch {
@@ -51,32 +54,33 @@ impl Batch {
     }
 
     /// Runs what was left, and the commands that have come whole; whether there are more, for
-    /// which there is no room yet.
+    /// which there is no room yet, and whether others have their turn before.
     pub fn run(
         &mut self,
         reader: &mut Reader,
         session: &mut Session,
         input: &[u8],
         desk: &mut Desk<'_, impl Shards>,
-    ) -> bool {
+    ) -> (bool, bool) {
         let mut is_at_end = false;
+        self.is_long = false;
         loop {
             while !self.is_empty() {
                 if desk.out.bytes.len() >= HIGH {
-                    return true;
+                    return (true, self.is_long);
                 }
                 if !self.ask(session, desk) {
                     session.ends = true;
                     *self = Batch::default();
-                    return false;
+                    return (false, self.is_long);
                 }
                 self.emit(desk.out);
             }
             if is_at_end || session.ends || session.is_cut {
-                return false;
+                return (false, self.is_long);
             }
-            if desk.out.bytes.len() >= HIGH {
-                return true;
+            if desk.out.bytes.len() >= HIGH || self.is_long {
+                return (true, self.is_long);
             }
             is_at_end = self.read(reader, session, input, desk);
         }
@@ -118,7 +122,7 @@ impl Batch {
             if session.ends || session.is_cut {
                 return true;
             }
-            if is_of_all {
+            if is_of_all || self.is_long {
                 return false;
             }
         }
@@ -146,6 +150,7 @@ impl Batch {
                 desk.out.is_three = session.is_three;
             }
             Step::Shards(row) => {
+                self.is_long |= row.is(LONG);
                 let is_wanted = session.answers();
                 return self.keys(row, words, is_wanted, session, desk);
             }

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::batch::Batch;
+use crate::commands::flag::LONG;
 use crate::desk::{Desk, HIGH, Shards, Terms};
 use crate::dispatch::{self, Step};
 use crate::resp::{Limits, Out, Reader};
@@ -131,7 +132,7 @@ impl Connection {
                 rest.extend_from_slice(&buffer[..count]);
             }
             let input = if is_from_buffer { &buffer[..count] } else { &rest[..] };
-            self.run(input, desk, at);
+            let is_long = self.run(input, desk, at);
             let start = self.reader.rest();
             if is_from_buffer {
                 if start < count {
@@ -149,7 +150,7 @@ impl Connection {
             if self.session.is_cut || !self.send(desk) {
                 return Wants::Close;
             }
-            if is_last && !self.has_more && self.batch.is_none() {
+            if is_long || is_last && !self.has_more && self.batch.is_none() {
                 break;
             }
         }
@@ -219,26 +220,30 @@ impl Connection {
         is_there
     }
 
-    /// Runs the commands that have come whole, until there is much to send.
-    fn run(&mut self, input: &[u8], desk: &mut Desk<'_, impl Shards>, at: usize) {
+    /// Runs the commands that have come whole, until there is much to send; whether others have their
+    /// turn now.
+    fn run(&mut self, input: &[u8], desk: &mut Desk<'_, impl Shards>, at: usize) -> bool {
         desk.out.is_three = self.session.is_three;
         if desk.shards.count() > 1 {
             let mut batch = self.batch.take().unwrap_or_default();
-            self.has_more = batch.run(&mut self.reader, &mut self.session, input, desk);
+            let is_long;
+            (self.has_more, is_long) = batch.run(&mut self.reader, &mut self.session, input, desk);
             if !batch.is_empty() {
                 self.batch = Some(batch);
             }
             let now = desk.terms.now;
             desk.shards.with(|shard| self.show(shard, at, now));
-            return;
+            return is_long;
         }
         // One call for all of them, whose words stay where they are.
         let Desk { shards, terms, out, .. } = desk;
         shards.with(|shard| {
-            self.has_more =
+            let is_long;
+            (self.has_more, is_long) =
                 alone(&mut self.reader, &mut self.session, input, shard, *terms, out, at);
             self.show(shard, at, terms.now);
-        });
+            is_long
+        })
     }
 
     /// Takes the keys that it watches.
@@ -247,7 +252,8 @@ impl Connection {
     }
 }
 
-/// Runs commands on the only shard; whether there are more.
+/// Runs commands on the only shard; whether there are more, and whether others have their turn
+/// before them.
 fn alone(
     reader: &mut Reader,
     session: &mut Session,
@@ -256,11 +262,12 @@ fn alone(
     terms: Terms<'_>,
     out: &mut Out,
     at: usize,
-) -> bool {
+) -> (bool, bool) {
     let Terms { shared, now, most, limits } = terms;
     let mut count = 0;
+    let mut is_long = false;
     let has_more = loop {
-        if out.bytes.len() >= HIGH {
+        if out.bytes.len() >= HIGH || is_long {
             break true;
         }
         let limits = Limits { is_stranger: !session.is_known, ..limits };
@@ -279,6 +286,7 @@ fn alone(
         match dispatch::step(words, session, out, 1, |_| 0) {
             Step::Answered => {}
             Step::Shards(row) => {
+                is_long = row.is(LONG);
                 if row.group == "connection" {
                     // It may be about itself.
                     session.show(&mut shard.clients, at, now);
@@ -297,7 +305,7 @@ fn alone(
                 dispatch::here(run, words, session, shared, now, out, most);
             }
             Step::Watch => transaction::watch(words, session, shard, now, out),
-            Step::Exec => transaction::exec(session, shard, shared, now, out, most),
+            Step::Exec => is_long = transaction::exec(session, shard, shared, now, out, most),
         }
         if !session.answers() {
             out.bytes.truncate(start);
@@ -307,5 +315,5 @@ fn alone(
         }
     };
     shared.counters[0].commands.add(count);
-    has_more
+    (has_more, is_long)
 }

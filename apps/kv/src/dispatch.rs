@@ -149,6 +149,10 @@ fn queue(
     shards: usize,
     of: impl Fn(&[u8]) -> usize,
 ) {
+    if row.is(crate::commands::flag::NO_MULTI) {
+        session.wrong();
+        return out.error("ERR Command not allowed inside a transaction");
+    }
     let Some(multi) = &mut session.multi else { return };
     if shards > 1 {
         let is_of_all = matches!(row.run, Run::All(..) | Run::Cursor(_));

@@ -15,7 +15,6 @@
 
 pub mod args;
 pub mod batch;
-mod bell;
 pub mod clients;
 pub mod commands;
 pub mod connection;

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kumiki_resource::Interface;
+use kumiki_wait::PollBell;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::Args;
-use crate::bell::Bell;
 use crate::say::say;
 use crate::shard::Shard;
 use crate::shared::{Given, Shared, client_memory};
@@ -38,7 +38,7 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     cpus: Vec<usize>,
     shared: Arc<Shared>,
-    bells: Arc<Vec<Bell>>,
+    bells: Arc<Vec<PollBell>>,
     drained: Receiver<()>,
     unix: Option<PathBuf>,
 }
@@ -121,8 +121,12 @@ impl Server {
         let builder = Interface::builder().kind::<Shard>().cores([]);
         let interface = builder.adopted(cpus.iter().copied()).per_core()?;
         let places = interface.places();
-        let bells: Arc<Vec<Bell>> =
-            Arc::new(places.iter().map(|_| Bell::new()).collect::<Result<_>>()?);
+        let bells: Arc<Vec<PollBell>> = Arc::new(
+            places
+                .iter()
+                .map(|_| PollBell::new().context("a bell of a worker"))
+                .collect::<Result<_>>()?,
+        );
         if let Some(at) = &args.metrics {
             metrics::start(at, Arc::clone(&shared))?;
         }
@@ -176,7 +180,7 @@ impl Server {
     /// Takes no new client, and lets the others go when they have their answers.
     fn end(&self) {
         self.shared.ends.store(true, Relaxed);
-        self.bells.iter().for_each(Bell::wake);
+        self.bells.iter().for_each(PollBell::ring);
         for _ in self.bells.iter() {
             // Those that do not take their answers are not waited for.
             if self.drained.recv_timeout(GRACE).is_err() {
@@ -222,4 +226,33 @@ fn descriptors(clients: usize, workers: usize) -> usize {
         ));
     }
     clients.min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const DIES: &str = "KUMIKI_KV_TEST_DIES";
+
+    /// A worker that panics ends the process, by which a supervisor starts it anew. In a process of
+    /// its own, which is this test once more.
+    #[test]
+    fn a_dead_worker_is_a_dead_server() {
+        if std::env::var_os(DIES).is_some() {
+            let worker = thread::spawn(|| {
+                let _death = Death(3);
+                panic!("something that nobody thought of");
+            });
+            let _ = worker.join();
+            return;
+        }
+        let test = "server::tests::a_dead_worker_is_a_dead_server";
+        let mut this = Command::new(std::env::current_exe().unwrap());
+        let output = this.args(["--exact", test, "--nocapture"]).env(DIES, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(DIED), "{text}");
+        assert!(text.contains("kumiki-kv: worker 3 has ended: a panic"), "{text}");
+    }
 }

@@ -179,7 +179,9 @@ impl Session {
                 self.reply = Reply::On;
                 false
             }
-            Reply::Off | Reply::SkipNext => false,
+            // The command that asks for it has no answer of its own.
+            Reply::SkipNext => true,
+            Reply::Off => false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `WATCH` and `EXEC`: all keys of a transaction are of one shard, which runs it in one go.
 
+use crate::commands::flag::LONG;
 use crate::commands::{Row, Run, command, find};
 use crate::dispatch::{here, in_shard, watched_are_same};
 use crate::resp::{Command, Out, Words};
@@ -67,7 +68,7 @@ pub fn left(start: usize, most: usize, out: &Out) -> usize {
     (start + most).saturating_sub(out.bytes.len()).max(64)
 }
 
-/// Runs a transaction on this thread's shard.
+/// Runs a transaction on this thread's shard; whether it has taken long.
 pub fn exec(
     session: &mut Session,
     shard: &mut Shard,
@@ -75,18 +76,22 @@ pub fn exec(
     now: u64,
     out: &mut Out,
     most: usize,
-) {
+) -> bool {
     let (multi, watched) = taken(session);
     let is_same = watched_are_same(&watched, shard, now);
     let multi = match multi {
         Ok(multi) if is_same => multi,
-        Ok(_) => return nothing(Nothing::Changed, out),
-        Err(why) => return nothing(why, out),
+        refused => {
+            nothing(refused.err().unwrap_or(Nothing::Changed), out);
+            return false;
+        }
     };
+    let mut is_long = false;
     let start = out.bytes.len();
     out.array(multi.commands.len());
     for (row, command) in rows(multi.commands) {
         let left = left(start, most, out);
+        is_long |= row.is(LONG);
         if is_of_shard(row) {
             in_shard(row, command.words(), shard, session.id, now, out, left);
         } else {
@@ -96,6 +101,7 @@ pub fn exec(
             apart(row, command.words(), session, shared, now, out, left);
         }
     }
+    is_long
 }
 
 /// The refusal of `WATCH` within a transaction.

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Error, Result, anyhow};
 use kumiki_resource::{Handle, Interface, Manager, Place};
 use kumiki_sys::affinity;
+use kumiki_wait::PollBell;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{self, SocketAddrAny, SocketFlags, sockopt};
 
-use crate::bell::Bell;
 use crate::clients::About;
 use crate::connection::{Connection, Wants};
 use crate::counters::Counters;
@@ -49,7 +49,7 @@ pub(crate) struct Start {
     pub(crate) place: Place,
     pub(crate) own: usize,
     pub(crate) is_pinned: bool,
-    pub(crate) bells: Arc<Vec<Bell>>,
+    pub(crate) bells: Arc<Vec<PollBell>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) hash: Hash,
     pub(crate) all_there: Arc<Barrier>,
@@ -113,6 +113,7 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
         most: 0,
         next_id: own as u64 + 1,
         rests_until: None,
+        was_rung: false,
         looked_for_idle: 0,
         ends: None,
         drained: start.drained,
@@ -127,7 +128,7 @@ struct Ours {
     interface: Interface,
     shards: Vec<Handle<Shard>>,
     own: usize,
-    bells: Arc<Vec<Bell>>,
+    bells: Arc<Vec<PollBell>>,
     hash: Hash,
 }
 
@@ -206,6 +207,8 @@ pub(crate) struct Worker {
     next_id: u64,
     /// No client is taken before this, as there is no descriptor for one.
     rests_until: Option<u64>,
+    /// The last poll has said that the bell was rung.
+    was_rung: bool,
     looked_for_idle: u64,
     /// It is to end, at the latest then.
     ends: Option<u64>,
@@ -236,7 +239,7 @@ impl Worker {
             let mut came = false;
             for event in events.drain(..) {
                 match event.data.u64() {
-                    BELL => self.ours.bells[self.ours.own].heard(),
+                    BELL => self.was_rung = true,
                     LISTENERS.. => came = true,
                     at => self.turn(at as usize, now, &mut buffer, &mut out),
                 }
@@ -303,8 +306,14 @@ impl Worker {
             }
         }
         let bell = &self.ours.bells[self.ours.own];
-        bell.lie_down();
-        let is_asked = self.manager.serve();
+        // From here on who asks makes the descriptor readable; what was asked before is found now.
+        if std::mem::take(&mut self.was_rung) {
+            bell.listen()
+        } else {
+            bell.listen_again()
+        }
+        let ends = self.ends.is_none() && self.shared.ends.load(Relaxed);
+        let is_asked = self.manager.serve() || ends;
         let now = now();
         // A clock that is set makes it look again, at the latest after a second.
         let second = now + 1000;
@@ -316,7 +325,7 @@ impl Worker {
         let left = if is_asked { Some(Duration::ZERO) } else { left };
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         let waited = epoll::wait(&self.epoll, spare_capacity(events), left.as_ref());
-        bell.get_up();
+        bell.hush();
         self.manager.serve();
         match waited {
             Ok(_) | Err(Errno::INTR) => Ok(()),

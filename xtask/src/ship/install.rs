@@ -14,7 +14,8 @@ use crate::run::{cargo, metadata, program, read, root, run};
 /// The profile that is shipped.
 pub(crate) const PROFILE: &str = "ship";
 /// The programs: each crate, and what it makes.
-const PROGRAMS: [(&str, &str); 2] = [("kumiki-cli", "kumiki"), ("kumiki-du", "kumiki-du")];
+const PROGRAMS: [(&str, &str); 3] =
+    [("kumiki-cli", "kumiki"), ("kumiki-du", "kumiki-du"), ("kumiki-kv", "kumiki-kv")];
 /// Addresses that the dynamic linker puts in place as a map of bits, half a megabyte less: glibc reads it
 /// since 2.36, which is Debian 12's.
 const RELOCATIONS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
@@ -25,7 +26,9 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "zsh/vendor-completions/_kumiki"),
 ];
 /// Files as they are in the clone, and where they go below the prefix.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 12] = [
+    ("apps/kv/kumiki-kv.1", "share/man/man1/kumiki-kv.1"),
+    ("apps/kv/systemd/kumiki-kv.service", "lib/systemd/system/kumiki-kv.service"),
     ("crates/capi/kumiki.3", "share/man/man3/kumiki.3"),
     ("crates/cli/kumiki-machine.5", "share/man/man5/kumiki-machine.5"),
     ("crates/cli/systemd/kumiki-nodes.service", "lib/systemd/system/kumiki-nodes.service"),

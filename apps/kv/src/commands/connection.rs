@@ -2,7 +2,7 @@
 
 use super::keys::help;
 use super::options::{SYNTAX, integer, small_integer};
-use super::row::flag::{ADMIN, FAST, NO_AUTH, NOSCRIPT, NOW};
+use super::row::flag::{ADMIN, FAST, NO_AUTH, NO_MULTI, NOSCRIPT, NOW};
 use super::row::{Call, Done, Here, Merge, Row, Run};
 use crate::clients::Filter;
 use crate::resp::number;
@@ -42,7 +42,7 @@ const CLIENT: &[Row] = &[
     row("client|list", -2, ADMIN | NOSCRIPT, Run::All(list, Merge::Text), "2.4.0", "Lists open connections."),
     row("client|no-evict", 3, ADMIN | NOSCRIPT, Run::Here(no_evict), "7.0.0", "Sets the client eviction mode of the connection."),
     row("client|no-touch", 3, NOSCRIPT, Run::Here(no_touch), "7.2.0", "Controls whether commands sent by the client affect the LRU/LFU of accessed keys: there is none."),
-    row("client|reply", 3, NOSCRIPT, Run::Here(reply), "3.2.0", "Instructs the server whether to reply to commands."),
+    row("client|reply", 3, NOSCRIPT | NO_MULTI, Run::Here(reply), "3.2.0", "Instructs the server whether to reply to commands."),
     row("client|setinfo", 4, NOSCRIPT, Run::Here(setinfo), "7.2.0", "Sets information specific to the client or connection."),
     row("client|setname", 3, NOSCRIPT, Run::Here(setname), "2.6.9", "Sets the connection name."),
 ];
@@ -119,7 +119,9 @@ fn select(h: &mut Here<'_>) -> Done {
 fn reset(h: &mut Here<'_>) -> Done {
     h.session.multi = None;
     (h.session.is_three, h.out.is_three) = (false, false);
-    h.session.reply = Reply::On;
+    if h.session.reply != Reply::Skip {
+        h.session.reply = Reply::On;
+    }
     h.session.stays = false;
     h.session.name.clear();
     h.session.is_known = !h.shared.has_password();

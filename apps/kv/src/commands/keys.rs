@@ -2,7 +2,7 @@
 
 use super::glob;
 use super::options::{FULL, SYNTAX, integer, small_integer};
-use super::row::flag::{DANGEROUS, DENYOOM, FAST, READ, WRITE};
+use super::row::flag::{DANGEROUS, DENYOOM, FAST, LONG, READ, WRITE};
 use super::row::{Call, Done, Merge, Row, Run};
 use super::strings::is_number;
 
@@ -31,14 +31,14 @@ pub(super) const ROWS: &[Row] = &[
     row("exists", -2, READ | FAST, EACH, Run::Split(exists, SUM), "1.0.0", "Determines whether one or more keys exist."),
     row("flushall", -1, WRITE | DANGEROUS, NONE, Run::All(flush, Merge::First), "1.0.0", "Removes all keys from all databases."),
     row("flushdb", -1, WRITE | DANGEROUS, NONE, Run::All(flush, Merge::First), "1.0.0", "Remove all keys from the current database."),
-    row("keys", 2, READ | DANGEROUS, NONE, Run::All(keys, Merge::Array), "1.0.0", "Returns all key names that match a pattern."),
+    row("keys", 2, READ | DANGEROUS | LONG, NONE, Run::All(keys, Merge::Array), "1.0.0", "Returns all key names that match a pattern."),
     row("move", 3, WRITE | FAST, ONE, Run::Keys(moves), "1.0.0", "Moves a key to another database, of which there is none."),
     row("object", -2, READ, NONE, Run::Group(OBJECT), "2.2.3", "A container for object introspection commands."),
     row("memory", -2, READ, NONE, Run::Group(MEMORY), "4.0.0", "A container for memory diagnostics commands."),
     row("randomkey", 1, READ, NONE, Run::All(randomkey, Merge::Any), "1.0.0", "Returns a random key name from the database."),
     row("rename", 3, WRITE, (1, 2, 1), Run::Keys(|c| rename(c, false)), "1.0.0", "Renames a key and overwrites the destination."),
     row("renamenx", 3, WRITE | FAST, (1, 2, 1), Run::Keys(|c| rename(c, true)), "1.0.0", "Renames a key only when the target key name doesn't exist."),
-    row("scan", -2, READ, NONE, Run::Cursor(scan), "2.8.0", "Iterates over the key names in the database."),
+    row("scan", -2, READ | LONG, NONE, Run::Cursor(scan), "2.8.0", "Iterates over the key names in the database."),
     row("touch", -2, READ | FAST, EACH, Run::Split(exists, SUM), "3.2.1", "Returns the number of existing keys out of those specified."),
     row("type", 2, READ | FAST, ONE, Run::Keys(kind), "1.0.0", "Determines the type of value stored at a key."),
     row("unlink", -2, WRITE | FAST, EACH, Run::Split(del, SUM), "4.0.0", "Deletes one or more keys."),

@@ -46,8 +46,12 @@ pub mod flag {
     pub const NO_AUTH: u32 = 128;
     /// Within a transaction it is not queued.
     pub const NOW: u32 = 256;
-    /// It does not count as this client's last one.
+    /// It may be run while a server reads its keys.
     pub const LOADING: u32 = 512;
+    /// It may take long: others have their turn behind it.
+    pub const LONG: u32 = 1024;
+    /// Not within a transaction.
+    pub const NO_MULTI: u32 = 2048;
 }
 
 /// A command's function, and where it runs.

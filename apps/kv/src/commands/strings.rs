@@ -3,7 +3,7 @@
 use super::float;
 use super::lcs;
 use super::options::{FULL, Options, Time, goes_at, integer, options};
-use super::row::flag::{DENYOOM, FAST, READ, WRITE};
+use super::row::flag::{DENYOOM, FAST, LONG, READ, WRITE};
 use super::row::{Call, Done, Merge, Refused, Row, Run};
 use crate::resp::{digits, number};
 
@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
     row("incr", 2, COUNTS, ONE, Run::Keys(|c| add(c, 1)), "1.0.0", "Increments the integer value of a key by one. Uses 0 as initial value if the key doesn't exist."),
     row("incrby", 3, COUNTS, ONE, Run::Keys(incrby), "1.0.0", "Increments the integer value of a key by a number. Uses 0 as initial value if the key doesn't exist."),
     row("incrbyfloat", 3, COUNTS, ONE, Run::Keys(incrbyfloat), "2.6.0", "Increment the floating point value of a key by a number. Uses 0 as initial value if the key doesn't exist."),
-    row("lcs", -3, READ, (1, 2, 1), Run::Keys(lcs::lcs), "7.0.0", "Finds the longest common substring."),
+    row("lcs", -3, READ | LONG, (1, 2, 1), Run::Keys(lcs::lcs), "7.0.0", "Finds the longest common substring."),
     row("mget", -2, READ | FAST, (1, -1, 1), Run::Split(mget, Merge::Array), "1.0.0", "Atomically returns the string values of one or more keys."),
     row("mset", -3, CHANGES, (1, -1, 2), Run::Split(mset, Merge::First), "1.0.1", "Atomically creates or modifies the string values of one or more keys."),
     row("msetnx", -3, CHANGES, (1, -1, 2), Run::Keys(msetnx), "1.0.1", "Atomically modifies the string values of one or more keys only when all keys don't exist."),

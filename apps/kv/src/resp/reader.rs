@@ -238,13 +238,21 @@ impl Reader {
         // Of a length all but the first few digits are no length.
         let most = if self.is_typed { most } else { MOST_DIGITS };
         let looked = &rest[..rest.len().min(most + 2)];
-        match looked.iter().position(|byte| *byte == b'\n') {
-            Some(end) => {
+        // A typed line ends with a line feed; a length with a return, and one byte more.
+        let end = if self.is_typed { b'\n' } else { b'\r' };
+        match looked.iter().position(|byte| *byte == end) {
+            Some(end) if self.is_typed => {
                 let text = looked[..end].strip_suffix(b"\r").map_or(end, <[u8]>::len);
                 let line = self.at..self.at + text;
                 self.at += end + 1;
                 Ok(Some(line))
             }
+            Some(end) if end + 2 <= rest.len() => {
+                let line = self.at..self.at + end;
+                self.at += end + 2;
+                Ok(Some(line))
+            }
+            Some(_) => Ok(None),
             None if rest.len() >= most + 2 => Err(wrong),
             None => Ok(None),
         }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod listening;
+mod page;
 mod protocol;
 mod scene;
 mod tools;
