@@ -33,6 +33,9 @@ pub struct Args {
     /// Write a line a request to this file, in the combined format; `-` is the standard output
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Answer `GET /metrics` in the OpenMetrics format, at ADDRESS:PORT or unix:PATH
+    #[arg(long, value_name = "WHERE")]
+    pub metrics: Option<String>,
     /// Connections at the same time, of all threads; if not given 10,000, or as many as there may be open files for
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: Option<u32>,

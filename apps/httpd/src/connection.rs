@@ -25,6 +25,7 @@ use rustix::fs::OFlags;
 
 use crate::answer::{Answer, Body};
 use crate::args::Args;
+use crate::counts::Counts;
 use crate::log::{Entry, Lines};
 use crate::moved::Moved;
 use crate::request::{Head, MOST_HEAD, Method, Parsed, parse};
@@ -61,6 +62,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) root: &'a Arc<Root>,
     pub(crate) clock: &'a mut Clock,
     pub(crate) log: Option<&'a mut Lines>,
+    pub(crate) counts: &'a Counts,
     pub(crate) now: Instant,
     /// The server is about to end: no connection goes on.
     pub(crate) ends: bool,
@@ -101,6 +103,8 @@ pub(crate) struct Connection {
     since: Instant,
     progress: usize,
     is_first: bool,
+    /// A call of this request would have slept.
+    has_waited: bool,
     /// Since when the client sends no more, as far as that was seen.
     left: Option<Instant>,
     pub(crate) under_way: Option<Key>,
@@ -127,6 +131,7 @@ impl Connection {
             since: now,
             progress: 0,
             is_first: true,
+            has_waited: false,
             left: None,
             under_way: None,
             waits: EventFlags::IN,
@@ -345,6 +350,7 @@ impl Connection {
 
     fn wait(&mut self, work: Box<Work>, now: Instant) -> Next {
         (self.phase, self.since) = (Phase::Waiting, now);
+        self.has_waited = true;
         Next::Work(work)
     }
 
@@ -478,7 +484,10 @@ impl Connection {
         }
     }
 
+    /// Counts and tells an answer that has ended.
     fn write_log(&mut self, around: &mut Surroundings<'_>) {
+        let waited = std::mem::take(&mut self.has_waited);
+        around.counts.answered(self.answer.status, self.answer.bytes, waited);
         let Some(log) = around.log.as_deref_mut() else { return };
         let (peer, status, bytes) = (self.peer, self.answer.status, self.answer.bytes);
         // Also of what was refused: who looks for an attack or a fault looks here.
@@ -526,6 +535,7 @@ impl Connection {
     /// Ends what has not come in time: by an answer, if a request has begun and no answer.
     pub(crate) fn expire(&mut self, around: &mut Surroundings<'_>) -> Next {
         if self.phase == Phase::Waiting {
+            around.counts.disk_time.add(1);
             if self.is_amid_answer() {
                 self.write_log(around);
                 return Next::Close;

@@ -8,6 +8,8 @@
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Devices {
     first: Arc<Engine>,
     shares: Mutex<Vec<Share>>,
+    under_way: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -42,7 +45,7 @@ struct Share {
 impl Devices {
     /// The first device that has to be waited for gets this engine.
     pub(crate) fn new(first: Arc<Engine>) -> Self {
-        Devices { first, shares: Mutex::new(Vec::new()) }
+        Devices { first, shares: Mutex::new(Vec::new()), under_way: AtomicU64::new(0) }
     }
 
     fn shares(&self) -> MutexGuard<'_, Vec<Share>> {
@@ -62,6 +65,21 @@ impl Devices {
             Some(share) => share.engine(now),
             None => Arc::clone(&self.first),
         }
+    }
+
+    /// Counts a call that somebody waits for.
+    pub(crate) fn begun(&self) {
+        self.under_way.fetch_add(1, Relaxed);
+    }
+
+    /// Counts one less: it has come back, or nobody waits for it any more.
+    pub(crate) fn left(&self) {
+        self.under_way.fetch_sub(1, Relaxed);
+    }
+
+    /// Calls that somebody waits for.
+    pub(crate) fn under_way(&self) -> u64 {
+        self.under_way.load(Relaxed)
     }
 
     /// A call on this device has come back.

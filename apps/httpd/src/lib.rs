@@ -20,6 +20,7 @@ pub mod args;
 mod authority;
 mod conditions;
 mod connection;
+mod counts;
 mod date;
 mod devices;
 mod encoding;
@@ -29,6 +30,7 @@ mod listing;
 mod log;
 #[cfg(test)]
 mod made_up;
+mod metrics;
 mod moved;
 mod range;
 pub mod request;

@@ -25,7 +25,7 @@ const PART: usize = 32 * 1024;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A log, which a thread writes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Log {
     queue: Arc<Queue>,
 }
@@ -36,6 +36,7 @@ struct State {
     parts: VecDeque<Vec<u8>>,
     /// Lines that there was no room for, since that was said.
     left_out: u64,
+    all_left_out: u64,
     reopens: bool,
     ends: bool,
     is_over: bool,
@@ -118,6 +119,11 @@ impl Log {
     /// Has the file opened anew, after it was renamed.
     pub(crate) fn reopen(&self) {
         self.queue.change(|state| state.reopens = true);
+    }
+
+    /// Lines that there was no room for.
+    pub(crate) fn all_left_out(&self) -> u64 {
+        self.queue.state().all_left_out
     }
 
     /// A worker's part of it.
@@ -242,7 +248,10 @@ impl Lines {
         let (lines, count) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.count));
         self.queue.change(|state| match state.parts.len() {
             0..WAITING => state.parts.push_back(lines),
-            _ => state.left_out = state.left_out.saturating_add(count),
+            _ => {
+                state.left_out = state.left_out.saturating_add(count);
+                state.all_left_out = state.all_left_out.saturating_add(count);
+            }
         });
     }
 

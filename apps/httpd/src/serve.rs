@@ -10,9 +10,11 @@ use nix::sys::signal::{SigSet, Signal};
 
 use crate::accept::{listen, most_connections};
 use crate::args::Args;
+use crate::counts::Counts;
 use crate::devices::Devices;
 use crate::failure::{FAILED, Failure};
 use crate::log::Log;
+use crate::metrics::{self, Sources};
 use crate::say::say;
 use crate::site::Site;
 use crate::work::Files;
@@ -40,7 +42,12 @@ pub fn run(args: &Args) -> Result<()> {
     let addresses: Vec<_> =
         listeners.iter().filter_map(|it| it.local_addr().ok()).map(|it| it.to_string()).collect();
     let controls: Vec<_> = (0..workers).map(|_| Control::new()).collect::<Result<_>>()?;
-    let shared = Arc::new(Shared { site, listeners, places, controls });
+    let counts = (0..workers).map(|_| Counts::default()).collect();
+    let shared = Arc::new(Shared { site, listeners, places, controls, counts });
+    if let Some(at) = &args.metrics {
+        let (shared, devices) = (Arc::clone(&shared), Arc::clone(&devices));
+        metrics::start(at, Arc::new(Sources { shared, devices, log: log.clone() }), &failure)?;
+    }
     let mut threads = Vec::new();
     for at in 0..workers {
         let files = Files::new(Arc::clone(&engine), Arc::clone(&devices));

@@ -115,9 +115,16 @@ impl Files {
             Ok(completed) => Ok(done(completed)),
             Err(attempt) => {
                 let devices = Arc::clone(&self.devices);
+                devices.begun();
                 Err(Box::new(Work { connection, device: of, devices, calls: calls(attempt) }))
             }
         }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.devices.left();
     }
 }
 

@@ -18,6 +18,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use crate::accept::{Accepted, accept, one_waits};
 use crate::connection::{Connection, Next, Surroundings};
+use crate::counts::Counts;
 use crate::log::Lines;
 use crate::response::Clock;
 use crate::site::{Root, Site};
@@ -76,8 +77,9 @@ pub(crate) struct Shared {
     pub(crate) listeners: Vec<TcpListener>,
     /// Connections of all workers.
     pub(crate) places: Capacity,
-    /// One a worker.
+    /// One a worker, as its figures.
     pub(crate) controls: Vec<Control>,
+    pub(crate) counts: Vec<Counts>,
 }
 
 pub(crate) struct Worker {
@@ -277,9 +279,16 @@ impl Worker {
         Ok(())
     }
 
+    fn count(&self, count: impl FnOnce(&Counts)) {
+        if let Some(counts) = self.shared.counts.get(self.number) {
+            count(counts);
+        }
+    }
+
     /// Stops to listen, and has another worker close what is idle there.
     fn wait_for_room(&mut self) -> Result<()> {
         self.listen(false)?;
+        self.count(|counts| counts.refused.add(1));
         let others = self.shared.controls.iter().enumerate().filter(|(at, _)| *at != self.number);
         others.for_each(|(_, control)| control.ask_for_room());
         Ok(())
@@ -324,6 +333,7 @@ impl Worker {
         let mark = EventData::new_u64(at as u64);
         let added = epoll::add(&self.epoll, &connection, mark, EventFlags::IN);
         self.connections[at] = Some(connection);
+        self.count(|counts| counts.accepted.add(1));
         match added {
             Ok(()) => self.go(at, now),
             Err(_) => self.close(at),
@@ -337,6 +347,7 @@ impl Worker {
             place.as_ref().filter(|it| it.may_make_room(now)).map(|it| (it.since(), at))
         });
         let Some((_, at)) = idle.min() else { return false };
+        self.count(|counts| counts.closed.add(1));
         self.close(at);
         true
     }
@@ -372,7 +383,9 @@ impl Worker {
         work: impl FnOnce(&mut Connection, &mut Surroundings<'_>) -> Next,
     ) {
         let Some(Some(connection)) = self.connections.get_mut(at) else { return };
+        let Some(counts) = self.shared.counts.get(self.number) else { return };
         let mut around = Surroundings {
+            counts,
             files: &self.files,
             site: &self.shared.site,
             root: &self.root,
@@ -385,6 +398,7 @@ impl Worker {
         // by a panic as whatever it is: all that is done with it is to be answered and closed.
         let next = catch_unwind(AssertUnwindSafe(|| work(connection, &mut around)));
         let next = next.unwrap_or_else(|_| {
+            counts.panics.add(1);
             let end = catch_unwind(AssertUnwindSafe(|| connection.fail(&mut around)));
             end.unwrap_or(Next::Close)
         });
@@ -392,6 +406,7 @@ impl Worker {
             Next::Close => return self.close(at),
             Next::Turn => return self.turns.push(at),
             Next::Work(work) => {
+                counts.cold.add(1);
                 connection.under_way = Some(self.completions.add(work));
                 Some(connection.waits_for_work())
             }
@@ -488,7 +503,8 @@ mod tests {
         let site = Site::open(&args).unwrap();
         let (places, controls) =
             (Capacity::new(most), (0..N).map(|_| Control::new().unwrap()).collect());
-        let shared = Shared { site, listeners: vec![listener], places, controls };
+        let counts = (0..N).map(|_| Counts::default()).collect();
+        let shared = Shared { site, listeners: vec![listener], places, controls, counts };
         let engine = Arc::new(Engine::new(&Config::default()).unwrap());
         let files = Files::new(Arc::clone(&engine), Arc::new(Devices::new(engine)));
         let (shared, mut number) = (Arc::new(shared), 0..N);

@@ -190,3 +190,71 @@ fn a_log_that_nobody_reads_does_not_keep_it_from_ending() {
     assert!(rest.contains("the end of the log is lost"), "{rest}");
     drop(reader);
 }
+
+/// A figure by its name, of a page of metrics.
+fn figure(page: &str, name: &str) -> u64 {
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name}: {page}")).parse().unwrap()
+}
+
+#[test]
+fn its_figures_are_openmetrics() {
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("metrics");
+    // One that was killed has left it.
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let at = format!("unix:{}", socket.display());
+    let server = Server::start_with(&["--metrics", &at, "--connections", "77"], |folder| {
+        std::fs::write(folder.join("a"), "abc").unwrap();
+        std::fs::write(folder.join("cold"), vec![7; 100_000]).unwrap();
+    });
+    let ask = |target: &str| {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    for _ in 0..5 {
+        server.get("/a", "");
+    }
+    server.get("/none", "");
+    let file = std::fs::File::open(server.path("cold")).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    server.get("/cold", "");
+    let mut held = server.connect();
+    held.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    held.read_exact(&mut [0; 12]).unwrap();
+    // An answer is counted once all of it is given to the kernel, which the client may see before.
+    super::scene::wait_until("all are counted", || {
+        figure(&ask("/metrics"), "kumiki_httpd_answers_total{code=\"2xx\"}") == 7
+    });
+    super::scene::wait_until("one connection is left", || {
+        figure(&ask("/metrics"), "kumiki_httpd_connections") == 1
+    });
+    let page = ask("/metrics");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text;"));
+    assert!(page.ends_with("\n# EOF\n"), "{page}");
+    assert_eq!(figure(&page, "kumiki_httpd_answers_total{code=\"4xx\"}"), 1);
+    assert_eq!(figure(&page, "kumiki_httpd_connections_max"), 77);
+    assert_eq!(figure(&page, "kumiki_httpd_connections_accepted_total"), 8);
+    assert_eq!(figure(&page, "kumiki_httpd_cold_calls_under_way"), 0);
+    let (hits, cold) =
+        (figure(&page, "kumiki_httpd_hits_total"), figure(&page, "kumiki_httpd_cold_calls_total"));
+    // Where the file system keeps what was read, none is cold.
+    assert!((6..=8).contains(&hits) && (hits == 8 || cold > 0), "{hits} {cold}");
+    assert!(figure(&page, "kumiki_httpd_body_bytes_total") >= 100_000 + 6 * 3);
+    assert!(figure(&page, "kumiki_httpd_resident_memory_bytes") > 100_000);
+    // Each is described before it is told, and none twice.
+    let mut names = std::collections::BTreeSet::new();
+    for line in page.split_once("\r\n\r\n").unwrap().1.lines() {
+        if let Some(described) = line.strip_prefix("# TYPE ") {
+            assert!(names.insert(described.split(' ').next().unwrap()), "{line}");
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            assert!(names.contains(name.strip_suffix("_total").unwrap_or(name)), "{line}");
+        }
+    }
+    assert!(ask("/other").starts_with("HTTP/1.1 404 "));
+}
