@@ -121,6 +121,14 @@ impl Server {
         }
     }
 
+    /// Looks so until the run is over.
+    pub(crate) fn look_until_over(&self, soak: &Soak) {
+        while !soak.is_over() {
+            self.look(soak);
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Tells it to end by SIGTERM, and waits for it.
     pub(crate) fn end(&self) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;

@@ -1,5 +1,6 @@
 //! Faults that come one after the other, drawn by the seed.
 
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -48,5 +49,16 @@ pub(crate) fn stopped<'a>(server: &'a Server) -> Fault<'a> {
         server.signal(Signal::SIGSTOP)?;
         std::thread::sleep(Duration::from_millis(rng.u64(1..500)));
         server.signal(Signal::SIGCONT)
+    })
+}
+
+/// Uses up what descriptors the server has, by connections that say nothing.
+pub(crate) fn descriptors_out<'a>(soak: &'a Soak, address: SocketAddr, many: usize) -> Fault<'a> {
+    Fault::new("descriptors out", move |rng| {
+        soak.excuse(Duration::from_secs(3));
+        let idle: Vec<_> = (0..many).map_while(|_| TcpStream::connect(address).ok()).collect();
+        std::thread::sleep(Duration::from_millis(rng.u64(1..500)));
+        drop(idle);
+        Ok(())
     })
 }

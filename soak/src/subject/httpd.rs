@@ -55,18 +55,13 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
             let anew = |_: &mut Rng| server.signal(nix::sys::signal::SIGHUP);
             let all = vec![
                 faults::stopped(server),
-                descriptors_out(soak, address),
+                faults::descriptors_out(soak, address, DESCRIPTORS),
                 hangs(ground, site, hanging),
                 Fault::new("the log opened anew", anew),
             ];
             faults::draw(soak, all, Duration::from_millis(500));
         });
-        threads.spawn(move || {
-            while !soak.is_over() {
-                server.look(soak);
-                std::thread::sleep(Duration::from_millis(50));
-            }
-        });
+        threads.spawn(move || server.look_until_over(soak));
         soak.guard();
     });
     server.look(soak);
@@ -81,17 +76,6 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
         ensure!(soak.counted(what) > 0, "no request was {what}");
     }
     Ok(())
-}
-
-/// Uses up what descriptors the server has, by connections that say nothing.
-fn descriptors_out<'a>(soak: &'a Soak, address: SocketAddr) -> Fault<'a> {
-    Fault::new("descriptors out", move |rng| {
-        soak.excuse(Duration::from_secs(3));
-        let idle: Vec<_> = (0..DESCRIPTORS).map_while(|_| Http::connect(address).ok()).collect();
-        std::thread::sleep(Duration::from_millis(rng.u64(1..500)));
-        drop(idle);
-        Ok(())
-    })
 }
 
 /// Mounts a file system that answers nothing, or has all who wait for it go.

@@ -2,6 +2,7 @@
 
 mod completions;
 mod httpd;
+mod kv;
 mod tokio;
 
 use anyhow::{Result, bail};
@@ -15,6 +16,8 @@ use crate::soak::Soak;
 pub(crate) enum Subject {
     /// `kumiki-httpd`, and clients that read, leave, and cut connections
     Httpd,
+    /// `kumiki-kv`, and clients that know what their keys hold
+    Kv,
     /// Files in tokio tasks, by `kumiki-tokio`
     Tokio,
     /// Requests of `kumiki-parasc` in loops that have one descriptor to go by
@@ -25,6 +28,7 @@ impl Subject {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Subject::Httpd => "httpd",
+            Subject::Kv => "kv",
             Subject::Tokio => "tokio",
             Subject::Completions => "completions",
         }
@@ -34,6 +38,7 @@ impl Subject {
     pub(crate) fn soak(self, soak: &'static Soak, ground: &Ground) -> Result<()> {
         match self {
             Subject::Httpd => httpd::soak(soak, ground),
+            Subject::Kv => kv::soak(soak),
             Subject::Tokio => tokio::soak(soak, ground),
             Subject::Completions => completions::soak(soak, ground),
         }
@@ -43,6 +48,7 @@ impl Subject {
     pub(crate) fn serve(self, words: &[String]) -> Result<()> {
         match self {
             Subject::Httpd => httpd::serve(words),
+            Subject::Kv => kv::serve(words),
             _ => bail!("{} has no server", self.name()),
         }
     }

@@ -1,0 +1,422 @@
+//! `kumiki-kv` with two shards: clients that each know what their keys hold, pipeline, leave, and
+//! fill the memory.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use fastrand::Rng;
+
+use crate::child::Server;
+use crate::content::File;
+use crate::faults::{self, Fault};
+use crate::soak::Soak;
+
+const CLIENTS: u64 = 8;
+/// Keys of a client.
+const KEYS: u32 = 40;
+/// Bytes of a value, at most.
+const MOST: usize = 20_000;
+/// Descriptors that the server may have, so that they can be used up.
+const DESCRIPTORS: usize = 200;
+/// Longer than a request may go without an answer, which is found elsewhere.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One client is alone.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn serve(words: &[String]) -> Result<()> {
+    kumiki_kv::server::run(&kumiki_kv::args::Args::parse_from(words))
+}
+
+pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
+    let cpus = rustix::thread::sched_getaffinity(None).context("its cpus")?;
+    let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(2);
+    let cpus = cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",");
+    let words = ["kv", "--port", "0", "--cpus", &cpus, "--memory", "32M"];
+    let limit = format!("--nofile={DESCRIPTORS}");
+    let (server, line) =
+        Server::start(&words, &["prlimit", &limit], |line| line.contains("serving 127.0.0.1:"))?;
+    let address = line.split("serving ").nth(1).and_then(|rest| rest.split([' ', ',']).next());
+    let address: SocketAddr = address.context("no address")?.parse().context("an address")?;
+    soak.watch_process(server.pid());
+    std::thread::scope(|threads| {
+        let server = &server;
+        for number in 0..CLIENTS {
+            threads.spawn(move || {
+                let mut client = Client::new(soak, address, number);
+                while !soak.is_over() {
+                    if let Err(error) = client.act() {
+                        soak.fail(&format!("client {number}: {error:#}"));
+                    }
+                }
+            });
+        }
+        threads.spawn(move || {
+            let all = vec![
+                faults::stopped(server),
+                faults::descriptors_out(soak, address, DESCRIPTORS),
+                memory_full(soak, address),
+            ];
+            faults::draw(soak, all, Duration::from_millis(400));
+        });
+        threads.spawn(move || server.look_until_over(soak));
+        soak.guard();
+    });
+    server.look(soak);
+    let status = server.end()?;
+    soak.forget_process(server.pid());
+    ensure!(
+        status.success(),
+        "the server was told to end: {status}: {}",
+        server.said().join(" | ")
+    );
+    for what in ["answers", "pipelines", "cut"] {
+        ensure!(soak.counted(what) > 0, "no {what}");
+    }
+    Ok(())
+}
+
+/// Fills the memory by keys of nobody, and frees it again.
+fn memory_full<'a>(soak: &'a Soak, address: SocketAddr) -> Fault<'a> {
+    const FILLS: usize = 1000;
+    let key = |key: usize| format!("fill:{key}").into_bytes();
+    let pass = move |command: &dyn Fn(usize) -> Vec<u8>, stops_at_error: bool| -> Result<()> {
+        let mut connection = Connection::new(address)?;
+        for number in 0..FILLS {
+            // Beyond the time of a request, too: who fills is not who asks.
+            soak.excuse(Duration::from_secs(1));
+            let is_full = matches!(connection.ask(&command(number))?, Value::Error(_));
+            if is_full && stops_at_error {
+                break;
+            }
+        }
+        Ok(())
+    };
+    Fault::new("memory full", move |_| {
+        let value = vec![b'x'; 60_000];
+        let _ = pass(&|number| words(&[b"SET", &key(number), &value]), true);
+        // However many descriptors there are just now.
+        while pass(&|number| words(&[b"DEL", &key(number)]), false).is_err() {
+            soak.excuse(Duration::from_secs(1));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    })
+}
+
+/// A command as it is sent.
+fn words(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// An answer of RESP 2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Text(String),
+    Error(String),
+    Number(i64),
+    Bytes(Option<Vec<u8>>),
+    List(Vec<Value>),
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that have been read.
+    at: usize,
+}
+
+impl Connection {
+    fn new(address: SocketAddr) -> Result<Connection> {
+        let stream = TcpStream::connect(address).context("connecting")?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Connection { stream, buffer: Vec::new(), at: 0 })
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes).context("sending")
+    }
+
+    fn ask(&mut self, bytes: &[u8]) -> Result<Value> {
+        self.send(bytes)?;
+        self.answer()
+    }
+
+    fn more(&mut self) -> Result<()> {
+        self.buffer.drain(..std::mem::take(&mut self.at));
+        let mut more = [0; 16 << 10];
+        let count = self.stream.read(&mut more).context("reading an answer")?;
+        ensure!(count > 0, "closed");
+        self.buffer.extend_from_slice(&more[..count]);
+        Ok(())
+    }
+
+    fn line(&mut self) -> Result<String> {
+        loop {
+            let rest = &self.buffer[self.at..];
+            if let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
+                let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+                self.at += end + 2;
+                return Ok(line);
+            }
+            self.more()?;
+        }
+    }
+
+    fn answer(&mut self) -> Result<Value> {
+        let line = self.line()?;
+        let (kind, rest) =
+            line.split_at_checked(1).with_context(|| format!("an answer {line:?}"))?;
+        let number = || rest.parse::<i64>().with_context(|| format!("an answer {line:?}"));
+        Ok(match kind {
+            "+" => Value::Text(rest.to_owned()),
+            // In place of an answer, and then it closes.
+            "-" if rest.starts_with("ERR max number of clients") => bail!("{rest}"),
+            "-" => Value::Error(rest.to_owned()),
+            ":" => Value::Number(number()?),
+            "$" => match usize::try_from(number()?) {
+                Err(_) => Value::Bytes(None),
+                Ok(length) => {
+                    while self.buffer.len() - self.at < length + 2 {
+                        self.more()?;
+                    }
+                    let bytes = self.buffer[self.at..self.at + length].to_vec();
+                    self.at += length + 2;
+                    Value::Bytes(Some(bytes))
+                }
+            },
+            "*" => Value::List((0..number()?).map(|_| self.answer()).collect::<Result<_>>()?),
+            _ => bail!("an answer {line:?}"),
+        })
+    }
+}
+
+/// A command, and how its answer is judged.
+struct Command {
+    words: Vec<u8>,
+    what: What,
+}
+
+enum What {
+    Set(u32, Vec<u8>),
+    Get(u32),
+    Delete(u32),
+    Exists(u32),
+    Count(i64),
+    Many(Vec<u32>),
+    Ping,
+}
+
+struct Client {
+    soak: &'static Soak,
+    address: SocketAddr,
+    number: u64,
+    rng: Rng,
+    kept: Option<Connection>,
+    /// The keys that a cut connection has left in doubt are used no more: a new name for all.
+    life: u32,
+    holds: HashMap<u32, Vec<u8>>,
+    counted: i64,
+}
+
+impl Client {
+    fn new(soak: &'static Soak, address: SocketAddr, number: u64) -> Client {
+        let (rng, holds) = (soak.rng(number), HashMap::new());
+        Client { soak, address, number, rng, kept: None, life: 0, holds, counted: 0 }
+    }
+
+    fn key(&self, key: u32) -> Vec<u8> {
+        format!("{}:{}:{key}", self.number, self.life).into_bytes()
+    }
+
+    fn act(&mut self) -> Result<()> {
+        if self.number > 0 && QUIET.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+            return Ok(());
+        }
+        match self.rng.u32(..100) {
+            0 if self.number == 0 => self.alone(),
+            0..3 => self.cut(),
+            3..6 => self.half(),
+            _ => {
+                let many = if self.rng.bool() { 1 } else { self.rng.usize(2..40) };
+                self.ask(many)
+            }
+        }
+    }
+
+    /// Asks while no other client does: a shard that was not woken is woken by nobody else then.
+    fn alone(&mut self) -> Result<()> {
+        QUIET.store(true, Relaxed);
+        for _ in 0..2000 {
+            self.ask(1)?;
+            std::thread::sleep(Duration::from_micros(self.rng.u64(..60)));
+            if self.soak.is_over() {
+                break;
+            }
+        }
+        QUIET.store(false, Relaxed);
+        self.soak.count("alone");
+        Ok(())
+    }
+
+    /// Begins anew, where nobody knows what has been done.
+    fn forget(&mut self) {
+        self.kept = None;
+        // What is left of it is freed, if a server takes that.
+        let old: Vec<_> = (0..KEYS).map(|key| self.key(key)).collect();
+        let mut delete: Vec<&[u8]> = vec![b"DEL"];
+        delete.extend(old.iter().map(|key| &**key));
+        let delete = words(&delete);
+        let waits = self.soak.request("a deletion of all keys");
+        let delete = || Connection::new(self.address)?.ask(&delete);
+        while delete().is_err() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(waits);
+        self.life += 1;
+        self.holds.clear();
+        self.counted = 0;
+    }
+
+    fn command(&mut self) -> Command {
+        let key = self.rng.u32(..KEYS);
+        let name = self.key(key);
+        let (words, what) = match self.rng.u32(..12) {
+            0..4 => {
+                let file = File { number: key, most: MOST };
+                let value = file.whole(self.rng.u32(..));
+                (words(&[b"SET", &name, &value]), What::Set(key, value))
+            }
+            4..7 => (words(&[b"GET", &name]), What::Get(key)),
+            7 => (words(&[b"DEL", &name]), What::Delete(key)),
+            8 => (words(&[b"EXISTS", &name]), What::Exists(key)),
+            9 => {
+                let by = self.rng.i64(-5..50);
+                (words(&[b"INCRBY", &self.key(KEYS), by.to_string().as_bytes()]), What::Count(by))
+            }
+            10 => {
+                let keys: Vec<u32> =
+                    (0..self.rng.usize(1..6)).map(|_| self.rng.u32(..KEYS)).collect();
+                let names: Vec<_> = keys.iter().map(|key| self.key(*key)).collect();
+                let mut all: Vec<&[u8]> = vec![b"MGET"];
+                all.extend(names.iter().map(|name| &**name));
+                (words(&all), What::Many(keys))
+            }
+            _ => (words(&[b"PING"]), What::Ping),
+        };
+        Command { words, what }
+    }
+
+    /// Sends so many at once, and looks at each answer.
+    fn ask(&mut self, many: usize) -> Result<()> {
+        let commands: Vec<_> = (0..many).map(|_| self.command()).collect();
+        let bytes: Vec<u8> = commands.iter().flat_map(|command| command.words.clone()).collect();
+        let mut connection = match self.kept.take() {
+            Some(kept) => kept,
+            None => Connection::new(self.address)?,
+        };
+        let waits = self.soak.request(format!("{many} commands of client {}", self.number));
+        let mut asked = connection.send(&bytes);
+        for command in commands {
+            match asked.and_then(|()| connection.answer()) {
+                Ok(answer) => self.judge(command.what, answer)?,
+                Err(_) if self.soak.is_excused() => {
+                    self.soak.count("refused");
+                    drop(waits);
+                    self.forget();
+                    return Ok(());
+                }
+                Err(error) => return Err(error).context("in the midst of answers"),
+            }
+            asked = Ok(());
+        }
+        drop(waits);
+        self.soak.count(if many > 1 { "pipelines" } else { "commands" });
+        self.kept = Some(connection);
+        Ok(())
+    }
+
+    fn judge(&mut self, what: What, answer: Value) -> Result<()> {
+        self.soak.count("answers");
+        let holds = |key: &u32| Value::Bytes(self.holds.get(key).cloned());
+        let expected = match &what {
+            What::Set(key, value) => {
+                // Of a full memory: nothing has changed.
+                if let Value::Error(text) = &answer
+                    && text.starts_with("OOM")
+                    && self.soak.is_excused()
+                {
+                    self.soak.count("refused");
+                    return Ok(());
+                }
+                self.holds.insert(*key, value.clone());
+                Value::Text("OK".to_owned())
+            }
+            What::Get(key) => holds(key),
+            What::Many(keys) => Value::List(keys.iter().map(holds).collect()),
+            What::Delete(key) => Value::Number(self.holds.remove(key).is_some().into()),
+            What::Exists(key) => Value::Number(self.holds.contains_key(key).into()),
+            What::Count(by) => {
+                if matches!(&answer, Value::Error(text) if text.starts_with("OOM"))
+                    && self.soak.is_excused()
+                {
+                    self.soak.count("refused");
+                    return Ok(());
+                }
+                self.counted += by;
+                Value::Number(self.counted)
+            }
+            What::Ping => Value::Text("PONG".to_owned()),
+        };
+        let short = |value: &Value| format!("{value:?}").chars().take(200).collect::<String>();
+        ensure!(answer == expected, "{} in place of {}", short(&answer), short(&expected));
+        Ok(())
+    }
+
+    /// Leaves before the answers have come.
+    fn cut(&mut self) -> Result<()> {
+        let bytes: Vec<u8> = (0..20).flat_map(|_| self.command().words).collect();
+        if let Ok(mut connection) = Connection::new(self.address) {
+            let _ = connection.send(&bytes[..self.rng.usize(..bytes.len())]);
+        }
+        self.soak.count("cut");
+        self.forget();
+        Ok(())
+    }
+
+    /// Sends a command in two pieces.
+    fn half(&mut self) -> Result<()> {
+        let Ok(mut connection) = Connection::new(self.address) else { return Ok(()) };
+        let _waits = self.soak.request("a command in two pieces");
+        let command = words(&[b"ECHO", b"in two pieces"]);
+        let (first, second) = command.split_at(self.rng.usize(1..command.len()));
+        let mut asked = connection.send(first);
+        std::thread::sleep(Duration::from_millis(self.rng.u64(..10)));
+        asked = asked.and_then(|()| connection.send(second));
+        match asked.and_then(|()| connection.answer()) {
+            Ok(answer) => {
+                let whole = Value::Bytes(Some(b"in two pieces".to_vec()));
+                ensure!(answer == whole, "{answer:?} to a command in two pieces");
+                self.soak.count("in two pieces");
+            }
+            Err(_) if self.soak.is_excused() => self.soak.count("refused"),
+            Err(error) => return Err(error).context("a command in two pieces"),
+        }
+        Ok(())
+    }
+}
