@@ -173,10 +173,40 @@ fn a_command_runs_at_a_place_with_its_streams_and_its_exit_status() {
         runs.command(&["hostb.*", "--choose", "least-loaded"], &["true"]).output().unwrap();
     assert_eq!(chosen.status.code(), Some(0), "{chosen:?}");
     let refused = runs.command(&[&*runs.place], &["/nowhere/program"]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(refused.status.code(), Some(127));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("No such file"), "{refused:?}");
+    let refused = runs.command(&[&*runs.place], &["/etc/passwd"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(126), "{refused:?}");
+    let no_folder = ["-w", "/nowhere", &*runs.place];
+    let refused = runs.command(&no_folder, &["true"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let nobody = runs.command(&["hosta.core0"], &["true"]).output().unwrap();
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("nobody answers"), "{nobody:?}");
+}
+
+#[test]
+fn what_a_command_prints_arrives_or_kumiki_run_says_so() {
+    let runs = Runs::start();
+    let says = |to: &str, words: &[&str]| {
+        let url = runs.nats.url();
+        let script = format!("exec \"$0\" \"$@\" {to}");
+        let kumiki = ["-c", &script, env!("CARGO_BIN_EXE_kumiki")];
+        let args = ["run", "--nats", &url, &*runs.place, "--"];
+        runs.home
+            .run_by("sh", &[&kumiki[..], &args, words].concat())
+            .output()
+            .unwrap()
+            .status
+            .code()
+    };
+    for to in [">&-", ">/dev/full"] {
+        assert_eq!(says(to, &["echo", "text"]), Some(2), "{to}");
+        assert_eq!(says(to, &["true"]), Some(0), "{to}");
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut unread = runs.command(&[&*runs.place], &["echo", "text"]);
+    assert_eq!(unread.stdout(writer).status().unwrap().code(), Some(141));
 }
 
 #[test]
