@@ -24,8 +24,9 @@ pub(crate) struct About {
 
 impl About {
     /// Whether tar's file is the same. A folder that no entry tells of has no time of its own.
-    pub(crate) fn is(&self, tars: &About) -> bool {
-        let is_implied = self.kind == "folder" && self.modified == (0, 0);
+    /// `folders`: whether times of others count. tar's differ where one folder has several entries.
+    pub(crate) fn is(&self, tars: &About, folders: bool) -> bool {
+        let is_implied = self.kind == "folder" && (!folders || self.modified == (0, 0));
         let modified = if is_implied { tars.modified } else { self.modified };
         let About { modified: _, kind, mode, owner, size, content, attributes, same_as } = self;
         modified == tars.modified
@@ -95,15 +96,15 @@ fn attributes(path: &Path) -> BTreeMap<String, Vec<u8>> {
     names.map(value).collect()
 }
 
-/// Differences between a folder of ours and what tar has made.
-pub(crate) fn differences(ours: &Path, theirs: &Path) -> Vec<String> {
+/// Differences between a folder of ours and what tar has made; `folders`: the times of folders, too.
+pub(crate) fn differences(ours: &Path, theirs: &Path, folders: bool) -> Vec<String> {
     let (ours, theirs) = (all(ours), all(theirs));
     let mut differences = Vec::new();
     for (path, theirs) in &theirs {
         let shown = path.display();
         match ours.get(path) {
             None => differences.push(format!("{shown} is missing")),
-            Some(ours) if !ours.is(theirs) => {
+            Some(ours) if !ours.is(theirs, folders) => {
                 differences.push(format!("{shown}:\n  {ours:?}\n  tar: {theirs:?}"));
             }
             Some(_) => {}
