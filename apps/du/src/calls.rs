@@ -1,6 +1,7 @@
 //! The system calls of a walk, in batches of one kind.
 
 mod batched;
+mod crowd;
 mod parallel;
 mod plain;
 
@@ -12,6 +13,7 @@ use kumiki_parasc::op::{Close, Fstatat, Getdents64, Openat};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 pub(crate) use batched::Batched;
+pub(crate) use crowd::Crowd;
 pub(crate) use parallel::Parallel;
 pub(crate) use plain::Plain;
 

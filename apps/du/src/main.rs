@@ -35,7 +35,7 @@ use anyhow::Result;
 use kumiki_sys::stdio::restore_pipe_signal;
 
 use args::{Task, Who};
-use calls::{Batched, Calls, Parallel, Plain};
+use calls::{Batched, Calls, Crowd, Parallel, Plain};
 use output::{Output, written};
 use sum::Sum;
 use talk::{Talk, say};
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     let outcome = args::task().and_then(|task| match task.who {
         Who::Plain => run(task, Plain),
         Who::Parallel => run(task, Batched::new()?),
-        Who::Either => run(task, Parallel::new()),
+        Who::Either => run(task, Parallel::<Crowd>::new()),
     });
     match outcome {
         Ok(faulty) => ExitCode::from(u8::from(faulty)),

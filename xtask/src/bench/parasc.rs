@@ -61,6 +61,10 @@ const LOADED: f64 = 1.05;
 const SHARED_LOADED: f64 = 1.1;
 /// Other processes that keep cpus busy.
 const BUSY: [usize; 4] = [1, 2, 4, 8];
+/// The same beside a walk, up to a crowd.
+const CROWD: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// A walk beside any of them to that by GNU du, which has one thread.
+const CROWDED: f64 = 1.1;
 /// Batches with one thread of the program, and none of the engine's ÷ bare threads.
 const OWN_THREADS: f64 = 1.15;
 /// Reads that wait for the disk ÷ those of bare threads, …
@@ -153,11 +157,14 @@ fn loaded(figures: &Figures) -> Vec<Must> {
             (!ratios.0.is_empty()).then(|| (ratios.median(), Bound::AtMost(SHARED_LOADED), "×"))
         })
     });
-    let walks = BUSY.map(|busy| {
-        of(&format!("du of /usr beside {busy} busy ÷ --plain"), || {
-            let own = figures.at("du_loaded", KUMIKI, busy)?.median;
-            let plain = figures.at("du_loaded", "kumiki/plain", busy)?.median;
-            Some((own / plain, Bound::AtMost(LOADED), "×"))
+    let walks = CROWD.into_iter().flat_map(|busy| {
+        let beside = [("--plain", "kumiki/plain", LOADED), ("GNU du", "gnu_du", CROWDED)];
+        beside.map(|(name, other, most)| {
+            of(&format!("du of /usr beside {busy} busy ÷ {name}"), || {
+                let own = figures.at("du_loaded", KUMIKI, busy)?.median;
+                let other = figures.at("du_loaded", other, busy)?.median;
+                Some((own / other, Bound::AtMost(most), "×"))
+            })
         })
     });
     unlinks.into_iter().chain(shared).chain(walks).collect()
@@ -308,8 +315,11 @@ mod tests {
         for busy in BUSY {
             let statx = row(&format!("statx_busy{busy}"), KUMIKI, 300, 1100.0);
             rows.push(Row { of_plain: vec![1.0, 1.1, 3.0], ..statx });
+        }
+        for busy in CROWD {
             rows.push(row("du_loaded", KUMIKI, busy, 105.0));
             rows.push(row("du_loaded", "kumiki/plain", busy, 100.0));
+            rows.push(row("du_loaded", "gnu_du", busy, 105.0 / 1.1));
         }
         rows.push(row("own_threads", KUMIKI, 300, 1150.0));
         rows.push(row("own_threads", BARE, 300, 1000.0));
@@ -333,7 +343,7 @@ mod tests {
     #[test]
     fn limits_themselves_hold() {
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 10 * 4 + 6 + 1 + 3 + 12 + 6 + 1);
+        assert_eq!(musts(&Figures(&good())).len(), 10 * 4 + 6 + 1 + 3 + 8 + 2 * 6 + 6 + 1);
     }
 
     #[test]
@@ -375,7 +385,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        assert_eq!(broken(&[]).len(), 69);
+        assert_eq!(broken(&[]).len(), 77);
         let mut rows: Vec<Row> = good().into_iter().filter(|row| row.subject != LOOP).collect();
         assert_eq!(broken(&rows).len(), 1);
         rows.iter_mut().for_each(|row| row.of_plain.clear());

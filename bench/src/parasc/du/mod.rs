@@ -28,8 +28,8 @@ const NAME: &str = "du_usr";
 const LOADED: &str = "du_loaded";
 /// Both.
 pub(crate) const NAMES: [&str; 2] = [NAME, LOADED];
-/// So many.
-const BUSY: [u64; 4] = [1, 2, 4, 8];
+/// So many, up to a crowd.
+const BUSY: [u64; 6] = [1, 2, 4, 8, 16, 32];
 /// Ours, which makes its calls one after the other.
 const PLAIN: &str = "kumiki/plain";
 /// Runs of each walker, in turns.
@@ -96,7 +96,9 @@ pub(crate) fn rows(only: &[&str], other: Option<&Path>) -> Result<Vec<Row>> {
         rows.extend(times(&walkers, Du::Usr(entries), Some(BASE))?);
     }
     if asked(LOADED) && !ours.is_empty() {
-        let walkers: Vec<&Walker> = ours.iter().collect();
+        // GNU's du beside them: what a crowd costs whoever has one thread.
+        let gnu = other.is_none().then(gnu);
+        let walkers: Vec<&Walker> = ours.iter().chain(&gnu).collect();
         agreed(&walkers)?;
         for busy in BUSY {
             eprintln!("{LOADED} {busy}");
@@ -211,14 +213,18 @@ fn ours(other: Option<&Path>) -> Result<Vec<Walker>> {
     Ok(walkers)
 }
 
+/// GNU's.
+fn gnu() -> Walker {
+    Walker { name: BASE, program: PathBuf::from("du"), words: words(&["-s", TREE]) }
+}
+
 /// Those of others.
 fn others(halves: &Halves) -> Result<Vec<Walker>> {
-    let (du, summary) = (PathBuf::from("du"), words(&["-s", TREE]));
+    let gnu = gnu();
+    let halves =
+        Walker { name: HALVES, program: gnu.program.clone(), words: halves.words().into() };
     #[cfg_attr(not(feature = "peers"), expect(unused_mut, reason = "there are no more"))]
-    let mut walkers = vec![
-        Walker { name: BASE, program: du.clone(), words: summary },
-        Walker { name: HALVES, program: du, words: halves.words().into() },
-    ];
+    let mut walkers = vec![gnu, halves];
     #[cfg(feature = "peers")]
     for &name in walk::NAMES {
         if name == walk::RING && io_uring::IoUring::new(1).is_err() {
