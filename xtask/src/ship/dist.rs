@@ -90,6 +90,7 @@ fn unpacked(tarball: &Path, name: &str) -> Result<()> {
     let measure = ["measure", "entry.getppid", "--quick", "--time", "1"];
     print!("{}", read(there(&[&at("bin/kumiki")]).args(measure))?);
     read(&mut there(&[&at("bin/kumiki-du"), "-s", &at("bin")]))?;
+    read(&mut there(&[&at("bin/kumiki-httpd"), "--version"]))?;
     linked(&at, folder, &there)
 }
 

@@ -13,9 +13,13 @@ use crate::run::{cargo, metadata, program, read, root, run};
 
 /// The profile that is shipped.
 pub(crate) const PROFILE: &str = "ship";
-/// The programs: each crate, and what it makes.
-const PROGRAMS: [(&str, &str); 3] =
-    [("kumiki-cli", "kumiki"), ("kumiki-du", "kumiki-du"), ("kumiki-kv", "kumiki-kv")];
+/// The programs: each crate, what it makes, and its features that are none of the defaults.
+const PROGRAMS: [(&str, &str, &str); 4] = [
+    ("kumiki-cli", "kumiki", ""),
+    ("kumiki-du", "kumiki-du", ""),
+    ("kumiki-httpd", "kumiki-httpd", "tls"),
+    ("kumiki-kv", "kumiki-kv", ""),
+];
 /// Addresses that the dynamic linker puts in place as a map of bits, half a megabyte less: glibc reads it
 /// since 2.36, which is Debian 12's.
 const RELOCATIONS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
@@ -26,7 +30,10 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "zsh/vendor-completions/_kumiki"),
 ];
 /// Files as they are in the clone, and where they go below the prefix.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 15] = [
+    ("apps/httpd/kumiki-httpd.1", "share/man/man1/kumiki-httpd.1"),
+    ("apps/httpd/systemd/kumiki-httpd.service", "lib/systemd/system/kumiki-httpd.service"),
+    ("apps/httpd/systemd/kumiki-httpd.socket", "lib/systemd/system/kumiki-httpd.socket"),
     ("apps/kv/kumiki-kv.1", "share/man/man1/kumiki-kv.1"),
     ("apps/kv/systemd/kumiki-kv.service", "lib/systemd/system/kumiki-kv.service"),
     ("crates/capi/kumiki.3", "share/man/man3/kumiki.3"),
@@ -56,13 +63,16 @@ pub(crate) fn install(place: &Place) -> Result<ExitCode> {
 pub(super) fn everything(place: &Place, verb: &str) -> Result<()> {
     let version = version()?;
     let at = |below: &str| place.now(&place.prefix.join(below));
-    for (folder, _) in PROGRAMS {
+    for (folder, _, features) in PROGRAMS {
         // One by one: built together, each would have the features that another asks for.
         let mut build = cargo(&format!("{verb} --package {folder} --profile {PROFILE} --locked"));
+        if !features.is_empty() {
+            build.args(["--features", features]);
+        }
         run(build.args(["--", "-C", RELOCATIONS]))?;
     }
     let built = metadata()?.target_directory.join(PROFILE);
-    for (_, name) in PROGRAMS {
+    for (_, name, _) in PROGRAMS {
         executable(&stripped(built.join(name).as_std_path())?, &at(&format!("bin/{name}")))?;
     }
     capi::install(place, PROFILE)?;
