@@ -325,18 +325,27 @@ def _first(
     """Starts the first of these that can be, as os.execvpe() searches; its process id. `named`
     are what an error may be about."""
     why: "OSError | None" = None
+    last: "OSError | None" = None
     for program in programs:
-        if len(programs) > 1 and os.path.isabs(program) and not os.path.lexists(program):
-            continue
+        if len(programs) > 1 and os.path.isabs(program):
+            try:
+                os.lstat(program)
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                    last = OSError(error.errno, os.strerror(error.errno))
+                    continue
         try:
             return attributes.spawn(program, actions, words, variables)
         except OSError as error:
             if _refused_at(error):
                 # As all others will be.
                 raise _told(error, named) from None
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                last = error
+            else:
                 why = why or error
-    raise _told(why, named) from None
+    # As execve's own last answer, where none of these was there.
+    raise _told(why or last, named) from None
 
 
 def _told(why: "OSError | None", named: "Mapping[str, Any]") -> OSError:

@@ -295,6 +295,18 @@ class Attributes(unittest.TestCase):
             kumiki.Popen(["true"], cwd="/nonexistent")
         self.assertEqual(raised.exception.strerror, os.strerror(raised.exception.errno))
 
+    def test_a_program_that_is_not_there_is_so_as_of_subprocess(self):
+        """Also where a part of its path is a file, or its name is too long; by a path and by PATH."""
+        long = "x" * 300
+        for program in ["no-such", "/no/such", "/etc/passwd/x", long, "/" + long, "/etc/passwd", "/etc"]:
+            for path in [None, "/etc/passwd", "/no:/etc/passwd", "/etc/passwd:/no", "/" + long, "/no:/" + long]:
+                told = []
+                for popen in (subprocess.Popen, kumiki.Popen):
+                    with self.assertRaises(OSError) as raised:
+                        popen([program], env={} if path is None else {"PATH": path})
+                    told.append((raised.exception.errno, raised.exception.filename))
+                self.assertEqual(*told, (program, path))
+
     def test_a_cgroup_is_a_folder(self):
         with open("/proc/self/mountinfo") as mounts:
             fields = [line.split() for line in mounts]

@@ -169,9 +169,28 @@ fn keep(text: &str) {
     });
 }
 
+/// C's `errno`, which these functions do not tell by: their callers' own value stays.
+struct Errno(c_int);
+
+impl Errno {
+    fn keep() -> Errno {
+        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or_default())
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: tells where the calling thread's own word is.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: that word.
+        unsafe { errno.write(self.0) };
+    }
+}
+
 /// Runs what a function of the interface does, and turns its outcome into what
 /// C gets. No panic leaves it.
 pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    let _errno = Errno::keep();
     // What a panic leaves half done is behind the caller's pointer; the header
     // says that only destroying it is safe to do.
     let outcome = catch_unwind(AssertUnwindSafe(call))
@@ -218,6 +237,18 @@ mod tests {
         assert_eq!(last(), "ä".repeat((TEXT - 1) / 2));
         answer(|| Err(Failure::invalid("short")));
         assert_eq!((last().as_str(), kumiki_last_error()), ("short", place));
+    }
+
+    #[test]
+    fn the_caller_s_errno_stays() {
+        for outcome in [Ok(0), Err(Failure::invalid("why"))] {
+            drop(Errno(77));
+            answer(|| {
+                assert!(std::fs::File::open("/no/such").is_err());
+                outcome
+            });
+            assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(77));
+        }
     }
 
     #[test]

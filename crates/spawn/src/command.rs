@@ -1,7 +1,6 @@
 //! What to start, and how.
 
 use std::cell::OnceCell;
-use std::env;
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -304,7 +303,10 @@ impl Command {
     pub(crate) fn made(&mut self, made: Result<Child, Refused>) -> io::Result<Child> {
         made.map_err(|refused| {
             let Some(step) = refused.step else { return refused.error };
-            let said = steps::said(step, &self.said());
+            let said = match step {
+                EXECUTE => format!("executing the program {}", self.shown()),
+                step => steps::said(step, &self.said()),
+            };
             self.refused = Some(said.clone());
             match step {
                 // As posix_spawn(3) has them.
@@ -315,7 +317,8 @@ impl Command {
     }
 
     /// The step of the child that the last start was refused at, in words and with its value:
-    /// `its user 0`, `executing the program`. `None` if it was not the kernel.
+    /// `its user 0`, `executing the program no-such`. `None` if it was not the kernel. The error itself
+    /// has the kernel's number and no name where it is the program, as the standard library's.
     pub fn refused_at(&self) -> Option<&str> {
         self.refused.as_deref()
     }
@@ -430,9 +433,10 @@ impl Command {
 
     /// By the calling thread, without a server.
     fn make_itself(&self, unsaid: &[Kind; 3], place: In) -> Result<Child, Refused> {
-        let (ends, folder) = (self.ends(unsaid)?, OnceCell::new());
+        let (ends, folder, parent) = (self.ends(unsaid)?, OnceCell::new(), OnceCell::new());
         let caller = Inherited {
             folder: &folder,
+            parent: &parent,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: Vec::new(),
             cpus: affinity::unbound_if_other().map_err(os_error)?,
@@ -448,9 +452,10 @@ impl Command {
         unsaid: &[Kind; 3],
         make: impl for<'w, 'a> FnOnce(&Write<'w, 'a>) -> Result<T, Refused>,
     ) -> Result<(T, [Option<File>; 3]), Refused> {
-        let (ends, folder) = (self.ends(unsaid)?, OnceCell::new());
+        let (ends, folder, parent) = (self.ends(unsaid)?, OnceCell::new(), OnceCell::new());
         let caller = Inherited {
             folder: &folder,
+            parent: &parent,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: self.others()?,
             cpus: affinity::unbound_if_other().map_err(os_error)?,
@@ -494,8 +499,8 @@ impl Command {
         steps::write(draft, &self.said(), caller)
     }
 
-    /// Where the program may be. As the standard library, by the child's PATH if that was
-    /// set, else by the caller's.
+    /// Where the program may be. As the standard library, by the PATH that the child has; where
+    /// that was taken from it, by execvp(3)'s own.
     fn programs(&self, draft: &mut Draft<'_>) -> io::Result<()> {
         if let Some((candidates, searches_on)) = &self.candidates {
             draft.searches_on = *searches_on;
@@ -505,8 +510,7 @@ impl Command {
         if program.is_empty() || program.contains(&b'/') {
             return draft.program(&[program]);
         }
-        let own = || env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-        let path = self.environment.set("PATH").map_or_else(own, OsStr::to_owned);
+        let path = self.environment.path().unwrap_or_else(|| DEFAULT_PATH.into());
         path.as_bytes().split(|byte| *byte == b':').try_for_each(|folder| {
             // An empty one is the working folder.
             let folder = if folder.is_empty() { b"." } else { folder };

@@ -21,6 +21,7 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use rustix::mm::{madvise, mmap_anonymous, mprotect, munmap};
 use rustix::process::Pid;
 
+use crate::memory;
 use crate::outcome::{Answer, Refused, pid_of};
 use crate::request::{Draft, Maker};
 
@@ -59,11 +60,12 @@ impl Room {
     }
 
     fn map(flags: MapFlags) -> io::Result<Room> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = flags | MapFlags::NORESERVE;
         // SAFETY: a new mapping.
-        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), ALL, access, flags) }?;
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), ALL, ProtFlags::empty(), flags) }?;
         let room = Room(NonNull::new(at.cast()).expect("a mapping is not at 0"));
+        // SAFETY: of this mapping, which nobody uses.
+        unsafe { memory::open_unlocked(at, ALL) }?;
         // SAFETY: its first page, which nobody uses.
         unsafe { mprotect(at, GUARD, MprotectFlags::empty()) }?;
         Ok(room)

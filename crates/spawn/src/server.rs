@@ -25,7 +25,7 @@ use rustix::process::{Pid, Resource, Signal, WaitOptions, kill_process, waitpid}
 
 use crate::identity;
 use crate::maps;
-use crate::memory::memory;
+use crate::memory::{memory, open_unlocked};
 use crate::outcome::Answer;
 use crate::request::{Draft, Maker, os_error, send};
 use crate::running::Running;
@@ -356,10 +356,15 @@ fn may_have_siblings() -> io::Result<()> {
 }
 
 fn map(file: &OwnedFd) -> io::Result<NonNull<Header>> {
-    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let (none, flags) = (ProtFlags::empty(), MapFlags::SHARED);
     // SAFETY: a new mapping of a file that is that long.
-    let at = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, file, 0) }?;
+    let at = unsafe { mmap(std::ptr::null_mut(), BYTES, none, flags, file, 0) }?;
     let memory = NonNull::new(at.cast()).expect("a mapping is not at 0");
+    // SAFETY: of this mapping, which nobody uses.
+    if let Err(error) = unsafe { open_unlocked(at, BYTES) } {
+        unmap(memory);
+        return Err(error.into());
+    }
     // A child of fork(2) would ask the same server.
     // SAFETY: changes nothing here.
     if let Err(error) = unsafe { madvise(at, BYTES, Advice::LinuxDontFork) } {

@@ -28,6 +28,7 @@ use libc::{
     SYS_umask,
 };
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use crate::actions::{self, Action};
 use crate::attributes::{Attributes, Resource, Signals};
@@ -119,6 +120,8 @@ const INTO_CGROUP: u64 = 1 << 33;
 pub(crate) struct Inherited<'a> {
     /// Opened when it has to be sent.
     pub(crate) folder: &'a OnceCell<OwnedFd>,
+    /// The calling process's pidfd, opened when it is needed; `None` where there is none to be had.
+    pub(crate) parent: &'a OnceCell<Option<OwnedFd>>,
     pub(crate) standard: [Option<&'a Theirs<'a>>; 3],
     /// Those of its other descriptors that a child by a server is to begin with, and whether exec
     /// closes them.
@@ -134,6 +137,11 @@ impl<'a> Inherited<'a> {
         }
         let folder = here()?;
         Ok(self.folder.get_or_init(|| folder).as_fd())
+    }
+
+    fn parent(&self) -> Option<BorrowedFd<'a>> {
+        let open = || above(pidfd_open(getpid(), PidfdFlags::empty()).ok()?).ok();
+        self.parent.get_or_init(open).as_ref().map(AsFd::as_fd)
     }
 }
 
@@ -209,7 +217,8 @@ pub(crate) fn write<'a>(
     if let Some(signal) = attributes.parent_death {
         let args = [libc::PR_SET_PDEATHSIG as u64, signal as u64];
         draft.step(What::ParentDeath.number(0), SYS_prctl as u32, 0, args);
-        draft.step(What::Parent.number(0), PARENT_LIVES, 0, []);
+        let parent = caller.parent().map_or(0, |parent| u64::from(draft.descriptor(parent)) + 1);
+        draft.step(What::Parent.number(0), PARENT_LIVES, 0, [parent]);
     }
     signals(draft, attributes)
 }

@@ -87,7 +87,8 @@ impl Zygotes {
     ///
     /// # Errors
     /// `InvalidInput` for a command of another program, or for an attribute that a process
-    /// gets when it is made: those stand in the pool's own command. Else as
+    /// gets when it is made: those stand in the pool's own command. Where all that waited have
+    /// ended and those that were made in their place end, too, how the last one has. Else as
     /// [`Command::spawn`].
     pub fn start(&mut self, command: &mut Command) -> io::Result<Child> {
         if let Some(why) = command.differs_from_zygote(&self.command) {
@@ -96,6 +97,7 @@ impl Zygotes {
         if !self.server.still_fits() {
             self.end_all();
         }
+        let mut dead = 0;
         loop {
             if self.ready.is_empty() {
                 self.refill()?;
@@ -104,8 +106,22 @@ impl Zygotes {
                 let why = "a pool of no children: make one of at least one";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             };
-            // One that has ended is no use; what it has said about that is not ours.
-            if child.try_wait()?.is_some() {
+            // One that has ended is no use; what it has said about that is not ours. Where SIGCHLD
+            // is ignored, or somebody waits for any child, the kernel tells only that it is gone.
+            let ended = match child.try_wait() {
+                Ok(None) => None,
+                Ok(Some(status)) => Some(status.to_string()),
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                    Some("nobody knows how".to_owned())
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(how) = ended {
+                dead += 1;
+                // More than all that waited, and as many that were just made.
+                if dead > 2 * self.most {
+                    return Err(self.all_end(dead, &child, &how));
+                }
                 continue;
             }
             let pipes = command.hand_over(|content, fds| {
@@ -117,6 +133,22 @@ impl Zygotes {
             });
             let pipes = match pipes {
                 Ok(pipes) => pipes,
+                // It has ended since; the next look tells how.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+                    ) =>
+                {
+                    drop(socket);
+                    let _ = child.kill();
+                    dead += 1;
+                    if dead > 2 * self.most {
+                        return Err(self.all_end(dead, &child, "its socket is closed"));
+                    }
+                    let _ = child.wait();
+                    continue;
+                }
                 Err(error) => {
                     // It has heard nothing.
                     self.ready.push_front((child, socket));
@@ -128,6 +160,16 @@ impl Zygotes {
             let _ = self.refill();
             return Ok(child);
         }
+    }
+
+    fn all_end(&self, dead: usize, last: &Child, how: &str) -> io::Error {
+        let program = self.command.shown();
+        let text = format!(
+            "{dead} children of the pool of {program} have ended before they were started, the last \
+             one ({}): {how}; a program of a pool calls ready() and waits there",
+            last.id()
+        );
+        io::Error::other(text)
     }
 
     /// Makes as many as are missing.

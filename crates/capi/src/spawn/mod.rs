@@ -298,7 +298,7 @@ fn why(command: &Command, error: io::Error) -> Failure {
         }
         // The program itself is what is mostly refused, and is named.
         None => {
-            let at = command.refused_at().filter(|at| !at.ends_with("the program"));
+            let at = command.refused_at().filter(|at| !at.starts_with("executing the program"));
             let at = at.map_or_else(String::new, |at| format!(": refused at {at}"));
             Failure::from(error).about(&format!("starting {shown}{at}"))
         }

@@ -21,9 +21,17 @@ unsafe extern "C" {
 }
 
 impl Environment {
-    /// The value that a variable was set to.
-    pub(crate) fn set(&self, key: &str) -> Option<&OsStr> {
-        self.changes.get(OsStr::new(key))?.as_deref()
+    /// The PATH that the child has, if it has one.
+    pub(crate) fn path(&self) -> Option<OsString> {
+        if let Some(whole) = &self.whole {
+            let path = whole.split(|byte| *byte == 0).find_map(|it| it.strip_prefix(b"PATH="));
+            return path.map(|path| OsStr::from_bytes(path).to_owned());
+        }
+        match self.changes.get(OsStr::new("PATH")) {
+            Some(path) => path.clone(),
+            None if self.clear => None,
+            None => std::env::var_os("PATH"),
+        }
     }
 
     /// Each as `KEY=value`, in parts.

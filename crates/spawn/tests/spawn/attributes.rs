@@ -110,7 +110,8 @@ fn a_root_folder() {
         return assert_eq!(refused(set), (Some(libc::EPERM), Some(text)));
     }
     // Nothing is there that could be executed.
-    assert_eq!(refused(set), (Some(libc::ENOENT), Some("executing the program".to_owned())));
+    let text = "executing the program true".to_owned();
+    assert_eq!(refused(set), (Some(libc::ENOENT), Some(text)));
     let set = |command: &mut Command| _ = command.chroot("/").uid(65_534);
     assert_eq!(while_it_waits(set, |id| status(id, "Uid")), "65534 65534 65534 65534");
 }
@@ -443,4 +444,31 @@ fn the_parent_s_death_ends_it() {
     });
     let error = new("true").parent_death_signal(99).spawn().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
+/// There the child sees no number of its parent: of a namespace that is made with it, and of one that
+/// its parent has gone to before.
+#[test]
+fn a_parent_death_signal_in_a_pid_namespace() {
+    alone!("a_parent_death_signal_in_a_pid_namespace", || {
+        let begin = || {
+            let mut command = new("sh");
+            command.args(["-c", "echo $$"]).parent_death_signal(libc::SIGKILL);
+            command.stdout(Stdio::piped());
+            command
+        };
+        let spaces = if is_root() { Namespaces::PID } else { Namespaces::PID | Namespaces::USER };
+        for by_server in [false, true] {
+            let output = begin().namespaces(spaces).by_server(by_server).output();
+            match output {
+                Ok(output) => assert_eq!(output.stdout, b"1\n"),
+                // A container may make none at all.
+                Err(error) => assert_eq!(Refusal::number(&error), Some(libc::EPERM), "{error}"),
+            }
+        }
+        // SAFETY: changes where this process's children begin.
+        if unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0 {
+            assert_eq!(begin().output().unwrap().stdout, b"1\n");
+        }
+    });
 }

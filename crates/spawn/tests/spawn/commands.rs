@@ -2,7 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process;
 
 use kumiki_spawn::{Command, Stdio};
@@ -41,6 +43,49 @@ fn arguments_environment_and_folder_arrive() {
     assert_eq!(text.trim(), fs::canonicalize(&folder).unwrap().to_str().unwrap());
     both("pwd -P", |_| (), |_| ());
     both(r#"echo "$0" >&2; exit 7"#, |c| _ = c.arg("a"), |c| _ = c.arg("a"));
+}
+
+/// By the PATH that the child has, and where it has none by execvp(3)'s own, not by the caller's.
+#[test]
+fn a_program_is_searched_for_as_the_standard_library_does() {
+    alone!("a_program_is_searched_for_as_the_standard_library_does", || {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("only-here");
+        fs::write(&script, "#!/bin/sh\necho found\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        // SAFETY: this process is for this test alone, and has no other thread that looks.
+        unsafe { std::env::set_var("PATH", folder.path()) };
+        let long = "x".repeat(300);
+        for program in ["only-here", "true", "no-such", "/etc/passwd/x", "/no/such", &long] {
+            // Whether its variables are taken away, and its PATH then: as it was, none, or this one.
+            let paths = [None, Some(None), Some(Some(folder.path()))].into_iter();
+            let others =
+                ["/bin", "/no:/etc/passwd", "/etc/passwd:/no"].map(|it| Some(Some(Path::new(it))));
+            let ways = paths.chain(others).flat_map(|path| [(false, path), (true, path)]);
+            for (clear, path) in ways {
+                let (mut one, mut other) = (new(program), std::process::Command::new(program));
+                if clear {
+                    one.env_clear();
+                    other.env_clear();
+                }
+                match path {
+                    Some(Some(path)) => {
+                        one.env("PATH", path);
+                        other.env("PATH", path);
+                    }
+                    Some(None) => {
+                        one.env_remove("PATH");
+                        other.env_remove("PATH");
+                    }
+                    None => (),
+                }
+                let one_said = one.output().map(|it| it.stdout).map_err(|it| it.raw_os_error());
+                let said = other.output().map(|it| it.stdout).map_err(|it| it.raw_os_error());
+                assert_eq!(one_said, said, "{program} {clear} {path:?}");
+                assert!(one.refused_at().is_none_or(|at| at.ends_with(program)));
+            }
+        }
+    });
 }
 
 #[test]

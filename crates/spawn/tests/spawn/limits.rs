@@ -168,3 +168,27 @@ fn a_parent_that_is_killed() {
         assert_eq!(children("RSDtTZ"), [] as [i32; 0]);
     });
 }
+
+/// A program that keeps all of its memory in place keeps no more for its children than they need.
+#[test]
+fn memory_for_requests_is_not_locked() {
+    alone!("memory_for_requests_is_not_locked", || {
+        // SAFETY: changes this process, which is for this test alone.
+        if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0 {
+            println!("passed over: mlockall(2): {}", std::io::Error::last_os_error());
+            return;
+        }
+        let locked = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+            line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap()
+        };
+        let before = locked();
+        for by_server in [false, true] {
+            let status = new("true").by_server(by_server).status().unwrap();
+            assert!(status.success());
+        }
+        let more = locked().saturating_sub(before);
+        assert!(more < 4096, "{more} KiB more are locked");
+    });
+}

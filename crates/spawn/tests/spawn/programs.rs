@@ -126,7 +126,7 @@ fn making_is_awaited() {
         let mut missing = Command::new("/no/such/program");
         let error = block_on(missing.spawn_async(&mut server)).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
-        assert_eq!(missing.refused_at(), Some("executing the program"));
+        assert_eq!(missing.refused_at(), Some("executing the program /no/such/program"));
     }
     // One that nobody awaits any more is made all the same, and the server is free again.
     let (mut reader, writer) = std::io::pipe().unwrap();

@@ -6,7 +6,7 @@ use kumiki_spawn::{Command, Stdio, Zygotes, ready};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::in_a_child;
-use crate::faults::children;
+use crate::faults::{children, servers};
 
 /// Not a test by itself: what a zygote of the tests below does.
 #[test]
@@ -98,6 +98,45 @@ fn no_string_becomes_another_by_a_zero_byte() {
     }
     let output = pool.start(work().arg("a")).unwrap().wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(7));
+}
+
+/// There the kernel keeps nothing of a child that has ended.
+#[test]
+fn one_that_has_died_is_passed_over_where_sigchld_is_ignored() {
+    in_a_child("zygotes::one_that_has_died_is_passed_over_where_sigchld_is_ignored", || {
+        // SAFETY: no handler, in a process for this test alone.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+        let mut pool = pool(2);
+        for child in children("RSDt").into_iter().filter(|child| !servers().contains(child)) {
+            let child = Pid::from_raw(child).unwrap();
+            kill_process(child, Signal::KILL).unwrap();
+            while rustix::process::test_kill_process(child).is_ok() {
+                std::thread::yield_now();
+            }
+        }
+        let mut child = pool.start(&mut work()).unwrap();
+        let said = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
+        assert!(said.starts_with("["), "{said:?}");
+    });
+}
+
+/// A program that never gets ready is not started for ever.
+#[test]
+fn that_all_end_is_said() {
+    let mut pool = Zygotes::new(Command::new("false"), 2).unwrap();
+    let mut said = String::new();
+    for _ in 0..1000 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        match pool.start(&mut Command::new("false")) {
+            // It was quick: the child had not ended yet.
+            Ok(mut child) => drop(child.wait()),
+            Err(error) => {
+                said = error.to_string();
+                break;
+            }
+        }
+    }
+    assert!(said.contains("of the pool of false"), "{said:?}");
 }
 
 #[test]

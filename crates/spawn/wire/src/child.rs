@@ -123,22 +123,23 @@ fn execute(header: &Header, places: &Places<'_>) -> isize {
         // SAFETY: the library has written the lists, and waits.
         return unsafe { sys!(EXECVEAT, fd, c"".as_ptr(), argv, envp, AT_EMPTY_PATH) };
     }
-    let (mut why, searches_on) = (ENOENT, header.searches_on != 0);
+    let (mut why, mut last, searches_on) = (0, ENOENT, header.searches_on != 0);
     for at in 0..header.programs {
         let program = header.program as *const usize;
         // SAFETY: as the steps.
         let program = unsafe { program.wrapping_add(at as usize).read_volatile() };
         // SAFETY: as the lists above.
         match unsafe { sys!(EXECVE, program, argv, envp) } {
-            ENOENT | ENOTDIR => {}
+            absent @ (ENOENT | ENOTDIR) => last = absent,
             // As CPython: goes on searching, and tells of the first that is there.
-            other if searches_on => why = if why == ENOENT { other } else { why },
+            other if searches_on => why = if why == 0 { other } else { why },
             // As execvp(3): goes on searching, and tells of one that may not be executed.
             EACCES => why = EACCES,
             other => return other,
         }
     }
-    why
+    // Where none is there, the last answer, as for both.
+    if why == 0 { last } else { why }
 }
 
 fn carry_out(job: &Job, places: &mut Places<'_>, step: &Step) -> isize {
@@ -167,8 +168,11 @@ fn carry_out(job: &Job, places: &mut Places<'_>, step: &Step) -> isize {
             }
             0
         }
-        PARENT_LIVES if sys::getppid() != job.parent as isize => ESRCH,
-        PARENT_LIVES => 0,
+        PARENT_LIVES => {
+            let lives = parent_lives(job, places, a);
+            places.is_used(a.wrapping_sub(1));
+            lives
+        }
         // SAFETY: the maker's.
         MAPPED => mapped(unsafe { &*job.header }, job.parent),
         CALLERS_GROUP if job.group == 0 => 0,
@@ -189,6 +193,19 @@ fn carry_out(job: &Job, places: &mut Places<'_>, step: &Step) -> isize {
             }
             result
         }
+    }
+}
+
+/// Whether the parent lives, whose end from here on is told by a signal: `place`, less 1, has its
+/// pidfd. A child of a pid namespace that its parent is not in sees no number of it, neither while
+/// it lives nor after; then the pidfd tells.
+fn parent_lives(job: &Job, places: &Places<'_>, place: u64) -> isize {
+    match sys::getppid() {
+        parent if parent == job.parent as isize => 0,
+        // A kernel without pidfds.
+        0 if place == 0 => 0,
+        0 if !sys::is_readable(places.at(place - 1)) => 0,
+        _ => ESRCH,
     }
 }
 

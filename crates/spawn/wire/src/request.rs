@@ -177,7 +177,8 @@ pub const MAY_FAIL: u32 = 1 << 31;
 const FIRST: u32 = 1 << 16;
 /// Sets the caller's limits where the maker has others. What may not be raised stays lower.
 pub const CALLERS_LIMITS: u32 = FIRST;
-/// Refused (ESRCH) if the parent is another one than the maker's.
+/// Refused (ESRCH) if the parent is another one than the maker's. The first argument, less 1, is the
+/// place of its pidfd, for a child in a pid namespace that the parent is not in; 0: there is none.
 pub const PARENT_LIVES: u32 = FIRST + 1;
 /// Joins the caller's process group where that is not the maker's.
 pub const CALLERS_GROUP: u32 = FIRST + 2;

@@ -25,6 +25,8 @@ numbers! {
     WRITE: usize = 1, libc::SYS_write;
     /// close(2).
     CLOSE: usize = 3, libc::SYS_close;
+    /// poll(2).
+    POLL: usize = 7, libc::SYS_poll;
     /// mmap(2).
     pub MMAP: usize = 9, libc::SYS_mmap;
     /// sigaction(2).
@@ -247,6 +249,22 @@ pub fn open(folder: i32, path: &CStr, flags: usize) -> isize {
 pub fn read(fd: i32, to: &mut [u8]) -> isize {
     // SAFETY: the kernel writes within `to`.
     unsafe { sys!(PREAD, fd, to.as_mut_ptr(), to.len(), 0) }
+}
+
+/// Whether there is something to read at once, as of a pidfd whose process has ended (poll(2)).
+pub fn is_readable(fd: i32) -> bool {
+    const POLLIN: i16 = 1;
+    /// `struct pollfd`.
+    #[repr(C)]
+    struct Poll {
+        fd: i32,
+        events: i16,
+        seen: i16,
+    }
+    let mut poll = Poll { fd, events: POLLIN, seen: 0 };
+    // SAFETY: the kernel reads and writes one of them, and does not wait.
+    let ready = unsafe { sys!(POLL, &raw mut poll, 1, 0) };
+    ready > 0 && poll.seen & POLLIN != 0
 }
 
 /// write(2).
