@@ -94,6 +94,10 @@ pub fn step(
         Run::Group(_) => Step::Here(row, crate::commands::command),
         Run::Exec => Step::Exec,
         Run::Watch => Step::Watch,
+        // Refused: what is watched stays watched.
+        Run::Unwatch(run) if row.name == "discard" && session.multi.is_none() => {
+            Step::Here(row, run)
+        }
         Run::Unwatch(run) => Step::Unwatch(row, run),
         _ => Step::Shards(row),
     }

@@ -91,6 +91,29 @@ fn words_of_nothing_and_half_commands_are_counted() {
     drop(clients);
 }
 
+/// Commands that wait for an EXEC, and keys that are watched.
+#[test]
+fn what_waits_for_a_transaction_is_counted() {
+    let server = Server::start(1, &["--memory", "16M"]);
+    let value = vec![b'v'; 100_000];
+    let queue = [b"MULTI\r\n".to_vec(), command(&[b"SET", b"k", &value]).repeat(20)].concat();
+    let keys: Vec<String> =
+        (0..10_000).map(|at| format!("a key that somebody watches {at}")).collect();
+    let watch: Vec<&[u8]> =
+        [&b"WATCH"[..]].into_iter().chain(keys.iter().map(String::as_bytes)).collect();
+    let watch = command(&watch);
+    let clients: Vec<TcpStream> = (0..60)
+        .map(|at| {
+            let mut client = server.client();
+            let _ = client.write_all(if at % 2 == 0 { &watch } else { &queue });
+            client
+        })
+        .collect();
+    assert_eq!(server.cli(&["PING"]), "PONG\n");
+    assert!(server.resident() < most(16 << 20, 60), "{}", server.resident());
+    drop(clients);
+}
+
 /// Values of the lengths at which allocators waste most, times to go for each of them, and all of
 /// it given back.
 #[test]

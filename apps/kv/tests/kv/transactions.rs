@@ -56,7 +56,12 @@ fn a_transaction_runs_whole_or_not_at_all() {
         assert_eq!(one.ask("WATCH a"), "-ERR WATCH inside MULTI is not allowed");
         assert_eq!(one.ask("DISCARD"), "+OK");
         assert_eq!((one.ask("GET {t}a"), one.line()), ("$1".to_owned(), "5".to_owned()));
+        // A refused one forgets nothing.
+        assert_eq!(one.ask("WATCH {t}a"), "+OK");
         assert_eq!(one.ask("DISCARD"), "-ERR DISCARD without MULTI");
+        assert_eq!(one.ask("INCR {t}a"), ":6");
+        assert_eq!(one.ask("MULTI"), "+OK");
+        assert_eq!(one.ask("EXEC"), "*-1");
     }
 }
 
