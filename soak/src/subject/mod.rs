@@ -3,6 +3,8 @@
 mod completions;
 mod httpd;
 mod kv;
+mod place;
+mod spawn;
 mod tokio;
 
 use anyhow::{Result, bail};
@@ -18,6 +20,10 @@ pub(crate) enum Subject {
     Httpd,
     /// `kumiki-kv`, and clients that know what their keys hold
     Kv,
+    /// A place of another process, and calls of which each runs once at most
+    Place,
+    /// Children, made by threads and by spawn servers
+    Spawn,
     /// Files in tokio tasks, by `kumiki-tokio`
     Tokio,
     /// Requests of `kumiki-parasc` in loops that have one descriptor to go by
@@ -29,6 +35,8 @@ impl Subject {
         match self {
             Subject::Httpd => "httpd",
             Subject::Kv => "kv",
+            Subject::Place => "place",
+            Subject::Spawn => "spawn",
             Subject::Tokio => "tokio",
             Subject::Completions => "completions",
         }
@@ -39,6 +47,8 @@ impl Subject {
         match self {
             Subject::Httpd => httpd::soak(soak, ground),
             Subject::Kv => kv::soak(soak),
+            Subject::Place => place::soak(soak),
+            Subject::Spawn => spawn::soak(soak),
             Subject::Tokio => tokio::soak(soak, ground),
             Subject::Completions => completions::soak(soak, ground),
         }
@@ -49,6 +59,7 @@ impl Subject {
         match self {
             Subject::Httpd => httpd::serve(words),
             Subject::Kv => kv::serve(words),
+            Subject::Place => place::serve(words),
             _ => bail!("{} has no server", self.name()),
         }
     }

@@ -30,4 +30,4 @@ macro_rules! subjects {
     )*};
 }
 
-subjects! { completions httpd kv tokio }
+subjects! { completions httpd kv place spawn tokio }
