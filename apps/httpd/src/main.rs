@@ -6,9 +6,19 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use kumiki_httpd::args::Args;
+use kumiki_sys::stdio::printed;
 
 fn main() -> ExitCode {
-    match kumiki_httpd::run(&Args::parse()) {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // Help and version are data; clap would print them and not look whether they arrived.
+        Err(told) if !told.use_stderr() => {
+            let text = told.render().to_string();
+            return ExitCode::from(printed("kumiki-httpd", text.as_bytes(), 1));
+        }
+        Err(wrong) => wrong.exit(),
+    };
+    match kumiki_httpd::run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be there to read it.

@@ -6,9 +6,19 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use kumiki_kv::args::Args;
+use kumiki_sys::stdio::printed;
 
 fn main() -> ExitCode {
-    match kumiki_kv::server::run(&Args::parse()) {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // Help and version are data; clap would print them and not look whether they arrived.
+        Err(told) if !told.use_stderr() => {
+            let text = told.render().to_string();
+            return ExitCode::from(printed("kumiki-kv", text.as_bytes(), 2));
+        }
+        Err(wrong) => wrong.exit(),
+    };
+    match kumiki_kv::server::run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Who has closed standard error does not want to know.

@@ -8,7 +8,8 @@ use crate::{Verdict, output};
 
 pub(crate) fn man(args: Man) -> Result<Verdict> {
     match args.dir {
-        Some(dir) => clap_mangen::generate_to(Cli::command(), &dir)
+        Some(dir) => std::fs::create_dir_all(&dir)
+            .and_then(|()| clap_mangen::generate_to(Cli::command(), &dir))
             .with_context(|| format!("writing man pages into {}", dir.display()))?,
         None => {
             let mut page = Vec::new();

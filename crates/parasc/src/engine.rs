@@ -27,10 +27,16 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Dropping it ends the threads; one that is inside a call ends when the call
 /// returns, and the memory stays until then. A [`Requester`] outlives its
 /// engine, and makes all calls itself then.
-#[derive(Debug)]
 pub struct Engine {
     pub(crate) core: Arc<Core>,
     _entry: roll::RollEntry,
+}
+
+/// Without its area, whose every line would be shown.
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
 }
 
 impl Engine {

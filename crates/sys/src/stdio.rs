@@ -46,6 +46,20 @@ pub fn print(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
+/// Prints what a program has to say of itself, its help or version; its exit status: 0, 141 as of one
+/// that SIGPIPE ends where nobody reads it, else `failed`, and why on standard error.
+pub fn printed(program: &str, text: &[u8], failed: u8) -> u8 {
+    match print(text) {
+        Ok(()) => 0,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 128 + libc::SIGPIPE as u8,
+        Err(error) => {
+            // Nobody may be there to read it either.
+            let _ = writeln!(io::stderr(), "{program}: writing to standard output: {error}");
+            failed
+        }
+    }
+}
+
 #[used]
 // SAFETY: the section is an array of pointers to such functions, which get arguments
 // that this one does not look at.

@@ -7,6 +7,7 @@ mod hanging;
 mod hostile;
 mod many;
 mod page;
+mod printed;
 mod process;
 mod rfc;
 mod scene;

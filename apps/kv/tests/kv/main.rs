@@ -3,6 +3,7 @@
 mod bounds;
 mod listening;
 mod page;
+mod printed;
 mod protocol;
 mod scene;
 mod tools;

@@ -1,7 +1,5 @@
 //! Help, man pages and completions: all of the one definition.
 
-use std::fs;
-
 use crate::common::{Home, entries};
 
 const VERBS: [&[&str]; 23] = [
@@ -75,12 +73,12 @@ fn every_verb_has_a_man_page() {
     for verb in VERBS.iter().filter(|verb| verb.len() == 1) {
         assert!(page.contains(&format!("kumiki\\-{}(1)", verb[0])), "{verb:?}");
     }
-    fs::create_dir(home.path("pages")).unwrap();
     home.prints(&["man", "--dir", "pages"]);
     let pages = entries(&home.path("pages"));
     for verb in VERBS {
         let name = format!("kumiki-{}.1", verb.join("-"));
         assert!(pages.contains(&name), "{name} in {pages:?}");
     }
-    home.refuses(&["man", "--dir", "missing"], &["missing"]);
+    home.write("file", "");
+    home.refuses(&["man", "--dir", "file/pages"], &["file/pages"]);
 }

@@ -448,6 +448,43 @@ append = "quiet"
 start = false
 "#;
 
+    /// The keys of a table, by what is said of one that it does not have.
+    fn keys(table: &str, needed: &str) -> Vec<String> {
+        let error = parse(&format!("[{table}]\n{needed}\nno_such_key = 1\n")).unwrap_err();
+        let said = error.to_string();
+        let (_, names) = said.split_once("expected one of ").expect("the names are said");
+        // The line that is wrong follows, between such signs, too.
+        let is_key =
+            |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        names.split('`').skip(1).step_by(2).filter(is_key).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_page_and_the_example_have_a_word_on_every_key() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let read = |name: &str| fs::read_to_string(format!("{root}/{name}")).unwrap();
+        let (page, example) =
+            (read("crates/cli/kumiki-machine.5"), read("docs/examples/machine.toml"));
+        let items: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix(".It Sy ")).collect();
+        let items: Vec<&str> = items.iter().flat_map(|item| item.split(" , ")).collect();
+        let set = |line: &str| {
+            line.trim_start_matches("# ").split_once(" = ").map(|(key, _)| key.to_owned())
+        };
+        let shown: Vec<String> = example.lines().filter_map(set).collect();
+        let all =
+            [keys("image.x", "kernel = \"k\""), keys("node.x", "image = \"i\"\nmemory = 2097152")];
+        assert!(all.iter().flatten().count() > 20, "{all:?}");
+        for key in all.iter().flatten() {
+            assert!(items.contains(&key.as_str()), "kumiki-machine(5) does not say {key}");
+            assert!(shown.contains(key), "the example does not show {key}");
+        }
+        // What is said of health is what is read.
+        for way in ["tcp:PORT", "http:PORT/PATH", "exec:LINE"] {
+            assert!(page.contains(way), "{way}");
+        }
+    }
+
     #[test]
     fn a_file_says_what_is_to_be_there_in_its_order() {
         let machine = parse(GOOD).unwrap();
