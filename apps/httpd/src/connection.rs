@@ -463,7 +463,10 @@ impl Connection {
         self.since = around.now;
         if self.keeps_alive {
             self.phase = Phase::Head;
-            return None;
+            // Mostly the next request has not come: the epoll says so, and one call less does. At
+            // the end it is looked for, as no connection is left that has one.
+            let is_told = self.input.is_empty() && self.transport.is_told() && !around.ends;
+            return is_told.then_some(Next::Readable);
         }
         // Closed at once, the client could lose the answer for what it still sends (RFC 9112,
         // section 9.6).

@@ -4,6 +4,7 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
@@ -18,19 +19,22 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// Appends what has come to `input`, at most `room` bytes.
+    /// Appends what has come to `input`: `room` bytes, and as many as it has room for already.
     pub(crate) fn receive(&mut self, input: &mut Vec<u8>, room: usize) -> Moved {
         match self {
             Transport::Plain(socket) => {
-                let start = input.len();
-                input.resize(start + room, 0);
-                let result = recv(&*socket, &mut input[start..], RecvFlags::DONTWAIT);
-                input.truncate(start + result.as_ref().map_or(0, |(count, _)| *count));
+                input.reserve_exact(room);
+                let result = recv(&*socket, spare_capacity(input), RecvFlags::DONTWAIT);
                 moved(result.map(|(count, _)| count))
             }
             #[cfg(feature = "tls")]
             Transport::Tls(encrypted) => encrypted.receive(input, room),
         }
+    }
+
+    /// Whether the epoll tells of all that can be received: nothing of it is kept here.
+    pub(crate) fn is_told(&self) -> bool {
+        matches!(self, Transport::Plain(_))
     }
 
     /// Sends from `head`, and then from `body`.
