@@ -105,7 +105,10 @@ fn what_waits_for_a_transaction_is_counted() {
     let clients: Vec<TcpStream> = (0..60)
         .map(|at| {
             let mut client = server.client();
-            let _ = client.write_all(if at % 2 == 0 { &watch } else { &queue });
+            let (sent, answers) = if at % 2 == 0 { (&watch, 1) } else { (&queue, 21) };
+            // Until all is there, or it is let go for its memory.
+            let _ = client.write_all(sent);
+            let _ = BufReader::new(&client).lines().take(answers).count();
             client
         })
         .collect();
