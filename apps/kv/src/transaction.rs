@@ -112,12 +112,11 @@ pub fn watch(words: Words<'_>, session: &mut Session, shard: &mut Shard, now: u6
     if session.multi.is_some() {
         return out.error(WATCH_INSIDE);
     }
+    // One that is watched twice is watched twice: to look for it among many would take long.
     for key in words.from(1).iter() {
-        if !session.watched.iter().any(|seen| *seen.key == *key) {
-            let seen = shard.keys.watch(key, now);
-            session.watched_bytes += seen.kept();
-            session.watched.push(seen);
-        }
+        let seen = shard.keys.watch(key, now);
+        session.watched_bytes += seen.kept();
+        session.watched.push(seen);
     }
     session.watched_at = shard.number;
     out.ok();

@@ -21,69 +21,30 @@ const fn row(
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row("auth", -2, NOSCRIPT | FAST | NO_AUTH, Run::Here(auth), "1.0.0", "Authenticates the connection."),
-    row("client", -2, NOSCRIPT, Run::Group(CLIENT), "2.4.0", "A container for client connection commands."),
-    row("echo", 2, FAST, Run::Here(echo), "1.0.0", "Returns the given string."),
-    row("hello", -1, NOSCRIPT | FAST | NO_AUTH, Run::Here(hello), "6.0.0", "Handshakes with the Redis server."),
-    row("ping", -1, FAST, Run::Here(ping), "1.0.0", "Returns the server's liveliness response."),
-    row("quit", -1, NOSCRIPT | FAST | NO_AUTH | NOW, Run::Here(quit), "1.0.0", "Closes the connection."),
-    row("reset", 1, NOSCRIPT | FAST | NO_AUTH | NOW, Run::Unwatch(reset), "6.2.0", "Resets the connection."),
-    row("select", 2, FAST, Run::Here(select), "1.0.0", "Changes the selected database, of which there is one: 0."),
+    row("auth", -2, NOSCRIPT | FAST | NO_AUTH, Run::Here(auth), "1.0.0", "Says the password."),
+    row("client", -2, NOSCRIPT, Run::Group(CLIENT), "2.4.0", "Asks for clients, and sets what this one is."),
+    row("echo", 2, FAST, Run::Here(echo), "1.0.0", "Gives its word back."),
+    row("hello", -1, NOSCRIPT | FAST | NO_AUTH, Run::Here(hello), "6.0.0", "Chooses the version of the protocol, and says who is there."),
+    row("ping", -1, FAST, Run::Here(ping), "1.0.0", "Answers PONG, or its word."),
+    row("quit", -1, NOSCRIPT | FAST | NO_AUTH | NOW, Run::Here(quit), "1.0.0", "Ends the connection."),
+    row("reset", 1, NOSCRIPT | FAST | NO_AUTH | NOW, Run::Unwatch(reset), "6.2.0", "Makes the connection as it was at its beginning."),
+    row("select", 2, FAST, Run::Here(select), "1.0.0", "Chooses the database, of which there is one: 0."),
 ];
 
 #[rustfmt::skip]
 const CLIENT: &[Row] = &[
-    row("client|getname", 2, NOSCRIPT, Run::Here(getname), "2.6.9", "Returns the name of the connection."),
-    row("client|getredir", 2, NOSCRIPT, Run::Here(|h| { h.out.integer(-1); Ok(()) }), "6.0.0", "Returns the client ID to which the connection's tracking notifications are redirected: none."),
-    row("client|help", 2, NOSCRIPT, Run::Here(|h| help(h.out, HELP)), "5.0.0", "Returns helpful text about the different subcommands."),
-    row("client|id", 2, NOSCRIPT, Run::Here(id), "5.0.0", "Returns the unique client ID of the connection."),
-    row("client|info", 2, NOSCRIPT, Run::Here(info), "6.2.0", "Returns information about the connection."),
-    row("client|kill", -3, ADMIN | NOSCRIPT, Run::All(kill, Merge::Killed), "2.4.0", "Terminates open connections."),
-    row("client|list", -2, ADMIN | NOSCRIPT, Run::All(list, Merge::Text), "2.4.0", "Lists open connections."),
-    row("client|no-evict", 3, ADMIN | NOSCRIPT, Run::Here(no_evict), "7.0.0", "Sets the client eviction mode of the connection."),
-    row("client|no-touch", 3, NOSCRIPT, Run::Here(no_touch), "7.2.0", "Controls whether commands sent by the client affect the LRU/LFU of accessed keys: there is none."),
-    row("client|reply", 3, NOSCRIPT | NO_MULTI, Run::Here(reply), "3.2.0", "Instructs the server whether to reply to commands."),
-    row("client|setinfo", 4, NOSCRIPT, Run::Here(setinfo), "7.2.0", "Sets information specific to the client or connection."),
-    row("client|setname", 3, NOSCRIPT, Run::Here(setname), "2.6.9", "Sets the connection name."),
-];
-
-const HELP: &[&str] = &[
-    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "GETNAME",
-    "    Return the name of the current connection.",
-    "GETREDIR",
-    "    Return the client ID we are redirecting to when tracking is enabled.",
-    "ID",
-    "    Return the ID of the current connection.",
-    "INFO",
-    "    Return information about the current client connection.",
-    "KILL <ip:port>",
-    "    Kill connection made from <ip:port>.",
-    "KILL <option> <value> [<option> <value> [...]]",
-    "    Kill connections. Options are:",
-    "    * ADDR (<ip:port>|<unixsocket>:0)",
-    "    * LADDR (<ip:port>|<unixsocket>:0)",
-    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    "    * USER <username>",
-    "    * SKIPME (YES|NO)",
-    "    * ID <client-id>",
-    "    * MAXAGE <seconds>",
-    "LIST [options ...]",
-    "    Return information about client connections. Options:",
-    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    "    * ID <client-id> [<client-id> ...]",
-    "NO-EVICT (ON|OFF)",
-    "    Protect current client connection from eviction.",
-    "NO-TOUCH (ON|OFF)",
-    "    Will not touch LRU/LFU stats when this mode is on.",
-    "REPLY (ON|OFF|SKIP)",
-    "    Control the replies sent to the current connection.",
-    "SETINFO <option> <value>",
-    "    Set client meta attr. Options are:",
-    "    * LIB-NAME: the client lib name.",
-    "    * LIB-VER: the client lib version.",
-    "SETNAME <name>",
-    "    Assign the name <name> to the current connection.",
+    row("client|getname", 2, NOSCRIPT, Run::Here(getname), "2.6.9", "Gives the connection's name."),
+    row("client|getredir", 2, NOSCRIPT, Run::Here(|h| { h.out.integer(-1); Ok(()) }), "6.0.0", "Gives -1: invalidations go nowhere, as there are none."),
+    row("client|help", 2, NOSCRIPT, Run::Here(client_help), "5.0.0", "Lists the subcommands of CLIENT."),
+    row("client|id", 2, NOSCRIPT, Run::Here(id), "5.0.0", "Gives the connection's number."),
+    row("client|info", 2, NOSCRIPT, Run::Here(info), "6.2.0", "Gives the connection's line of CLIENT LIST."),
+    row("client|kill", -3, ADMIN | NOSCRIPT, Run::All(kill, Merge::Killed), "2.4.0", "Ends connections."),
+    row("client|list", -2, ADMIN | NOSCRIPT, Run::All(list, Merge::Text), "2.4.0", "Gives a line for each connection."),
+    row("client|no-evict", 3, ADMIN | NOSCRIPT, Run::Here(no_evict), "7.0.0", "Has this client be the last one to be let go for its memory."),
+    row("client|no-touch", 3, NOSCRIPT, Run::Here(no_touch), "7.2.0", "Is accepted: no read changes what is known of a key."),
+    row("client|reply", 3, NOSCRIPT | NO_MULTI, Run::Here(reply), "3.2.0", "Sets whether commands are answered."),
+    row("client|setinfo", 4, NOSCRIPT, Run::Here(setinfo), "7.2.0", "Sets the name and the version of the client's library."),
+    row("client|setname", 3, NOSCRIPT, Run::Here(setname), "2.6.9", "Sets the connection's name."),
 ];
 
 const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -398,4 +359,8 @@ fn kill(c: &mut Call<'_>) -> Done {
     let killed = c.shard.clients.kill(&filter, c.now);
     c.out.integer(killed as i64);
     Ok(())
+}
+
+fn client_help(h: &mut Here<'_>) -> Done {
+    help(h.out, CLIENT)
 }

@@ -18,15 +18,15 @@ const fn row(
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row("expire", -3, WRITE, Run::Keys(|c| expire(c, 1000, true, "ERR invalid expire time in 'expire' command")), "1.0.0", "Sets the expiration time of a key in seconds."),
-    row("expireat", -3, WRITE, Run::Keys(|c| expire(c, 1000, false, "ERR invalid expire time in 'expireat' command")), "1.2.0", "Sets the expiration time of a key to a Unix timestamp."),
-    row("expiretime", 2, READ, Run::Keys(|c| left(c, |at, _| at as i64 / 1000)), "7.0.0", "Returns the expiration time of a key as a Unix timestamp."),
-    row("persist", 2, WRITE, Run::Keys(persist), "2.2.0", "Removes the expiration time of a key."),
-    row("pexpire", -3, WRITE, Run::Keys(|c| expire(c, 1, true, "ERR invalid expire time in 'pexpire' command")), "2.6.0", "Sets the expiration time of a key in milliseconds."),
-    row("pexpireat", -3, WRITE, Run::Keys(|c| expire(c, 1, false, "ERR invalid expire time in 'pexpireat' command")), "2.6.0", "Sets the expiration time of a key to a Unix milliseconds timestamp."),
-    row("pexpiretime", 2, READ, Run::Keys(|c| left(c, |at, _| at as i64)), "7.0.0", "Returns the expiration time of a key as a Unix milliseconds timestamp."),
-    row("pttl", 2, READ, Run::Keys(|c| left(c, |at, now| (at - now) as i64)), "2.6.0", "Returns the expiration time in milliseconds of a key."),
-    row("ttl", 2, READ, Run::Keys(|c| left(c, |at, now| ((at - now) as i64).saturating_add(500) / 1000)), "1.0.0", "Returns the expiration time in seconds of a key."),
+    row("expire", -3, WRITE, Run::Keys(|c| expire(c, 1000, true, "ERR invalid expire time in 'expire' command")), "1.0.0", "Sets in how many seconds a key goes."),
+    row("expireat", -3, WRITE, Run::Keys(|c| expire(c, 1000, false, "ERR invalid expire time in 'expireat' command")), "1.2.0", "Sets at which second since 1970 a key goes."),
+    row("expiretime", 2, READ, Run::Keys(|c| left(c, |at, _| at as i64 / 1000)), "7.0.0", "Gives the second since 1970 at which a key goes."),
+    row("persist", 2, WRITE, Run::Keys(persist), "2.2.0", "Has a key stay that would go."),
+    row("pexpire", -3, WRITE, Run::Keys(|c| expire(c, 1, true, "ERR invalid expire time in 'pexpire' command")), "2.6.0", "Sets in how many milliseconds a key goes."),
+    row("pexpireat", -3, WRITE, Run::Keys(|c| expire(c, 1, false, "ERR invalid expire time in 'pexpireat' command")), "2.6.0", "Sets at which millisecond since 1970 a key goes."),
+    row("pexpiretime", 2, READ, Run::Keys(|c| left(c, |at, _| at as i64)), "7.0.0", "Gives the millisecond since 1970 at which a key goes."),
+    row("pttl", 2, READ, Run::Keys(|c| left(c, |at, now| (at - now) as i64)), "2.6.0", "Gives in how many milliseconds a key goes."),
+    row("ttl", 2, READ, Run::Keys(|c| left(c, |at, now| ((at - now) as i64).saturating_add(500) / 1000)), "1.0.0", "Gives in how many seconds a key goes, rounded."),
 ];
 
 /// Conditions on which a time is set.

@@ -3,8 +3,9 @@
 use super::glob;
 use super::options::{FULL, SYNTAX, integer, small_integer};
 use super::row::flag::{DANGEROUS, DENYOOM, FAST, LONG, READ, WRITE};
-use super::row::{Call, Done, Merge, Row, Run};
+use super::row::{Call, Done, Here, Merge, Row, Run};
 use super::strings::is_number;
+use crate::resp::Out;
 
 const fn row(
     name: &'static str,
@@ -25,46 +26,47 @@ const SUM: Merge = Merge::Sum;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row("copy", -3, WRITE | DENYOOM, (1, 2, 1), Run::Keys(copy), "6.2.0", "Copies the value of a key to a new key."),
-    row("dbsize", 1, READ | FAST, NONE, Run::All(dbsize, SUM), "1.0.0", "Returns the number of keys in the database."),
-    row("del", -2, WRITE, EACH, Run::Split(del, SUM), "1.0.0", "Deletes one or more keys."),
-    row("exists", -2, READ | FAST, EACH, Run::Split(exists, SUM), "1.0.0", "Determines whether one or more keys exist."),
-    row("flushall", -1, WRITE | DANGEROUS, NONE, Run::All(flush, Merge::First), "1.0.0", "Removes all keys from all databases."),
-    row("flushdb", -1, WRITE | DANGEROUS, NONE, Run::All(flush, Merge::First), "1.0.0", "Remove all keys from the current database."),
-    row("keys", 2, READ | DANGEROUS | LONG, NONE, Run::All(keys, Merge::Array), "1.0.0", "Returns all key names that match a pattern."),
-    row("move", 3, WRITE | FAST, ONE, Run::Keys(moves), "1.0.0", "Moves a key to another database, of which there is none."),
-    row("object", -2, READ, NONE, Run::Group(OBJECT), "2.2.3", "A container for object introspection commands."),
-    row("memory", -2, READ, NONE, Run::Group(MEMORY), "4.0.0", "A container for memory diagnostics commands."),
-    row("randomkey", 1, READ, NONE, Run::All(randomkey, Merge::Any), "1.0.0", "Returns a random key name from the database."),
-    row("rename", 3, WRITE, (1, 2, 1), Run::Keys(|c| rename(c, false)), "1.0.0", "Renames a key and overwrites the destination."),
-    row("renamenx", 3, WRITE | FAST, (1, 2, 1), Run::Keys(|c| rename(c, true)), "1.0.0", "Renames a key only when the target key name doesn't exist."),
-    row("scan", -2, READ | LONG, NONE, Run::Cursor(scan), "2.8.0", "Iterates over the key names in the database."),
-    row("touch", -2, READ | FAST, EACH, Run::Split(exists, SUM), "3.2.1", "Returns the number of existing keys out of those specified."),
-    row("type", 2, READ | FAST, ONE, Run::Keys(kind), "1.0.0", "Determines the type of value stored at a key."),
-    row("unlink", -2, WRITE | FAST, EACH, Run::Split(del, SUM), "4.0.0", "Deletes one or more keys."),
+    row("copy", -3, WRITE | DENYOOM, (1, 2, 1), Run::Keys(copy), "6.2.0", "Copies a value to another key."),
+    row("dbsize", 1, READ | FAST, NONE, Run::All(dbsize, SUM), "1.0.0", "Gives the number of keys."),
+    row("del", -2, WRITE, EACH, Run::Split(del, SUM), "1.0.0", "Takes keys away, and gives how many were there."),
+    row("exists", -2, READ | FAST, EACH, Run::Split(exists, SUM), "1.0.0", "Gives how many of the keys are there."),
+    row("flushall", -1, WRITE | DANGEROUS, NONE, Run::All(flush, Merge::First), "1.0.0", "Takes all keys away."),
+    row("flushdb", -1, WRITE | DANGEROUS, NONE, Run::All(flush, Merge::First), "1.0.0", "Takes all keys of the database away: all that there are."),
+    row("keys", 2, READ | DANGEROUS | LONG, NONE, Run::All(keys, Merge::Array), "1.0.0", "Gives the names of all keys that match a pattern."),
+    row("move", 3, WRITE | FAST, ONE, Run::Keys(moves), "1.0.0", "Refuses to move a key to another database, as there is none."),
+    row("object", -2, READ, NONE, Run::Group(OBJECT), "2.2.3", "Asks how a value is kept."),
+    row("memory", -2, READ, NONE, Run::Group(MEMORY), "4.0.0", "Asks what memory is used for."),
+    row("randomkey", 1, READ, NONE, Run::All(randomkey, Merge::Any), "1.0.0", "Gives the name of some key."),
+    row("rename", 3, WRITE, (1, 2, 1), Run::Keys(|c| rename(c, false)), "1.0.0", "Gives a key another name; one that had it is gone."),
+    row("renamenx", 3, WRITE | FAST, (1, 2, 1), Run::Keys(|c| rename(c, true)), "1.0.0", "Gives a key another name, if no key has it."),
+    row("scan", -2, READ | LONG, NONE, Run::Cursor(scan), "2.8.0", "Gives the names of keys step by step."),
+    row("touch", -2, READ | FAST, EACH, Run::Split(exists, SUM), "3.2.1", "Gives how many of the keys are there."),
+    row("type", 2, READ | FAST, ONE, Run::Keys(kind), "1.0.0", "Gives the type of a value: string, or none."),
+    row("unlink", -2, WRITE | FAST, EACH, Run::Split(del, SUM), "4.0.0", "Takes keys away, and gives how many were there."),
 ];
 
 #[rustfmt::skip]
 const OBJECT: &[Row] = &[
-    row("object|encoding", 3, READ, (2, 2, 1), Run::Keys(encoding), "2.2.3", "Returns the internal encoding that Redis would have for a value."),
-    row("object|freq", 3, READ, (2, 2, 1), Run::Keys(|c| not_kept(c, "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")), "4.0.0", "Refused: how often a key is read is not kept."),
-    row("object|idletime", 3, READ, (2, 2, 1), Run::Keys(|c| not_kept(c, "ERR idle times of keys are not kept")), "2.2.3", "Refused: when a key was last read is not kept."),
-    row("object|refcount", 3, READ, (2, 2, 1), Run::Keys(refcount), "2.2.3", "Returns the reference count of a value of a key."),
-    row("object|help", 2, 0, NONE, Run::Here(|h| help(h.out, &["OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "ENCODING <key>", "    Return the kind of internal representation Redis would use for the value at <key>.", "REFCOUNT <key>", "    Return the number of references of the value at <key>."])), "6.2.0", "Returns helpful text about the different subcommands."),
+    row("object|encoding", 3, READ, (2, 2, 1), Run::Keys(encoding), "2.2.3", "Gives the form in which Redis would keep a value."),
+    row("object|freq", 3, READ, (2, 2, 1), Run::Keys(|c| not_kept(c, "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")), "4.0.0", "Is refused: how often a key is read is not kept."),
+    row("object|idletime", 3, READ, (2, 2, 1), Run::Keys(|c| not_kept(c, "ERR idle times of keys are not kept")), "2.2.3", "Is refused: when a key was last read is not kept."),
+    row("object|refcount", 3, READ, (2, 2, 1), Run::Keys(refcount), "2.2.3", "Gives how many references a value has: one."),
+    row("object|help", 2, 0, NONE, Run::Here(object_help), "6.2.0", "Lists the subcommands of OBJECT."),
 ];
 
 #[rustfmt::skip]
 const MEMORY: &[Row] = &[
-    row("memory|usage", -3, READ, (2, 2, 1), Run::Keys(usage), "4.0.0", "Estimates the memory usage of a key."),
-    row("memory|help", 2, 0, NONE, Run::Here(|h| help(h.out, &["MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "USAGE <key> [SAMPLES <count>]", "    Return memory in bytes used by <key> and its value."])), "4.0.0", "Returns helpful text about the different subcommands."),
+    row("memory|usage", -3, READ, (2, 2, 1), Run::Keys(usage), "4.0.0", "Gives the bytes that a key and its value take."),
+    row("memory|help", 2, 0, NONE, Run::Here(memory_help), "4.0.0", "Lists the subcommands of MEMORY."),
 ];
 
-/// Writes what there is, and how to ask for it.
-pub(super) fn help(out: &mut crate::resp::Out, lines: &[&str]) -> Done {
-    out.array(lines.len() + 2);
-    lines.iter().for_each(|line| out.simple(line));
-    out.simple("HELP");
-    out.simple("    Print this help.");
+/// Writes which subcommands there are, and what each does.
+pub(super) fn help(out: &mut Out, rows: &[Row]) -> Done {
+    out.array(2 * rows.len());
+    for row in rows {
+        out.simple(&row.name.replace('|', " ").to_uppercase());
+        out.simple(&format!("    {}", row.summary));
+    }
     Ok(())
 }
 
@@ -298,4 +300,12 @@ fn usage(c: &mut Call<'_>) -> Done {
         None => c.out.nothing(),
     }
     Ok(())
+}
+
+fn object_help(h: &mut Here<'_>) -> Done {
+    help(h.out, OBJECT)
+}
+
+fn memory_help(h: &mut Here<'_>) -> Done {
+    help(h.out, MEMORY)
 }

@@ -19,20 +19,20 @@ const fn row(
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row("config", -2, ADMIN, Run::Group(CONFIG), "2.0.0", "A container for server configuration commands."),
-    row("debug", -2, ADMIN | NOSCRIPT, Run::Here(debug), "1.0.0", "A container for debugging commands, all of which are refused."),
-    row("info", -1, DANGEROUS, Run::Here(info), "1.0.0", "Returns information and statistics about the server."),
-    row("role", 1, ADMIN | FAST | NOSCRIPT, Run::Here(role), "2.8.12", "Returns the replication role."),
-    row("time", 1, FAST, Run::Here(time), "2.6.0", "Returns the server time."),
+    row("config", -2, ADMIN, Run::Group(CONFIG), "2.0.0", "Asks for settings, and sets them."),
+    row("debug", -2, ADMIN | NOSCRIPT, Run::Here(debug), "1.0.0", "Is refused, as it is by Redis without a setting of its own."),
+    row("info", -1, DANGEROUS, Run::Here(info), "1.0.0", "Gives what the server is and counts."),
+    row("role", 1, ADMIN | FAST | NOSCRIPT, Run::Here(role), "2.8.12", "Gives the server's role: master, without replicas."),
+    row("time", 1, FAST, Run::Here(time), "2.6.0", "Gives the server's time."),
 ];
 
 #[rustfmt::skip]
 const CONFIG: &[Row] = &[
-    row("config|get", -3, ADMIN, Run::Here(config::get), "2.0.0", "Returns the effective values of configuration parameters."),
-    row("config|help", 2, ADMIN, Run::Here(|h| help(h.out, &["CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.", "SET <directive> <value>", "    Set the configuration <directive> to <value>.", "RESETSTAT", "    Reset statistics reported by the INFO command.", "REWRITE", "    Rewrite the configuration file."])), "5.0.0", "Returns helpful text about the different subcommands."),
-    row("config|resetstat", 2, ADMIN, Run::Here(resetstat), "2.0.0", "Resets the server's statistics."),
-    row("config|rewrite", 2, ADMIN, Run::Here(|_| Err("ERR The server is running without a config file")), "2.8.0", "Persists the effective configuration to file, of which there is none."),
-    row("config|set", -4, ADMIN, Run::Here(config::set), "2.0.0", "Sets configuration parameters in-flight."),
+    row("config|get", -3, ADMIN, Run::Here(config::get), "2.0.0", "Gives the settings whose names match."),
+    row("config|help", 2, ADMIN, Run::Here(config_help), "5.0.0", "Lists the subcommands of CONFIG."),
+    row("config|resetstat", 2, ADMIN, Run::Here(resetstat), "2.0.0", "Sets what INFO counts to nought."),
+    row("config|rewrite", 2, ADMIN, Run::Here(|_| Err("ERR The server is running without a config file")), "2.8.0", "Is refused: there is no file of settings."),
+    row("config|set", -4, ADMIN, Run::Here(config::set), "2.0.0", "Sets settings, all or none."),
 ];
 
 fn debug(_: &mut Here<'_>) -> Done {
@@ -69,4 +69,8 @@ fn resetstat(h: &mut Here<'_>) -> Done {
     h.shared.reset_sums();
     h.out.ok();
     Ok(())
+}
+
+fn config_help(h: &mut Here<'_>) -> Done {
+    help(h.out, CONFIG)
 }

@@ -18,11 +18,11 @@ const fn row(
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row("discard", 1, FAST | NOW, (0, 0, 0), Run::Unwatch(discard), "2.0.0", "Discards a transaction."),
-    row("exec", 1, NOW, (0, 0, 0), Run::Exec, "1.2.0", "Executes all commands in a transaction."),
-    row("multi", 1, FAST | NOW, (0, 0, 0), Run::Here(multi), "1.2.0", "Starts a transaction."),
-    row("unwatch", 1, FAST, (0, 0, 0), Run::Unwatch(unwatch), "2.2.0", "Forgets about watched keys of a transaction."),
-    row("watch", -2, FAST | NOW, (1, -1, 1), Run::Watch, "2.2.0", "Monitors changes to keys to determine the execution of a transaction."),
+    row("discard", 1, FAST | NOW, (0, 0, 0), Run::Unwatch(discard), "2.0.0", "Gives a transaction up."),
+    row("exec", 1, NOW, (0, 0, 0), Run::Exec, "1.2.0", "Runs a transaction, if what is watched has not changed."),
+    row("multi", 1, FAST | NOW, (0, 0, 0), Run::Here(multi), "1.2.0", "Begins a transaction: what follows is queued."),
+    row("unwatch", 1, FAST, (0, 0, 0), Run::Unwatch(unwatch), "2.2.0", "Watches no key any more."),
+    row("watch", -2, FAST | NOW, (1, -1, 1), Run::Watch, "2.2.0", "Watches keys: if one changes, the next transaction does not run."),
 ];
 
 fn multi(h: &mut Here<'_>) -> Done {

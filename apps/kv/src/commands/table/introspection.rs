@@ -22,18 +22,18 @@ const fn row(
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row("command", -1, Run::Group(COMMAND), "2.8.13", "Returns detailed information about all commands."),
+    row("command", -1, Run::Group(COMMAND), "2.8.13", "Tells of all commands."),
 ];
 
 #[rustfmt::skip]
 const COMMAND: &[Row] = &[
-    row("command|count", 2, Run::Here(count), "2.8.13", "Returns a count of commands."),
-    row("command|docs", -2, Run::Here(docs), "7.0.0", "Returns documentary information about one, multiple or all commands."),
-    row("command|getkeys", -4, Run::Here(|h| getkeys(h, false)), "2.8.13", "Extracts the key names from an arbitrary command."),
-    row("command|getkeysandflags", -4, Run::Here(|h| getkeys(h, true)), "7.0.0", "Extracts the key names and access flags for an arbitrary command."),
-    row("command|help", 2, Run::Here(|h| help(h.out, &["COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "(no subcommand)", "    Return details about all Redis commands.", "COUNT", "    Return the total number of commands in this Redis server.", "LIST", "    Return a list of all commands in this Redis server.", "INFO [<command-name> ...]", "    Return details about multiple Redis commands.", "    If no command names are given, documentation details for all", "    commands are returned.", "DOCS [<command-name> ...]", "    Return documentation details about multiple Redis commands.", "    If no command names are given, documentation details for all", "    commands are returned.", "GETKEYS <full-command>", "    Return the keys from a full Redis command.", "GETKEYSANDFLAGS <full-command>", "    Return the keys and the access flags from a full Redis command."])), "5.0.0", "Returns helpful text about the different subcommands."),
-    row("command|info", -2, Run::Here(command_info), "2.8.13", "Returns information about one, multiple or all commands."),
-    row("command|list", -2, Run::Here(list), "7.0.0", "Returns a list of command names."),
+    row("command|count", 2, Run::Here(count), "2.8.13", "Gives how many commands there are."),
+    row("command|docs", -2, Run::Here(docs), "7.0.0", "Gives what commands do, in words."),
+    row("command|getkeys", -4, Run::Here(|h| getkeys(h, false)), "2.8.13", "Gives which words of a command are keys."),
+    row("command|getkeysandflags", -4, Run::Here(|h| getkeys(h, true)), "7.0.0", "Gives the keys of a command, and how it uses them."),
+    row("command|help", 2, Run::Here(command_help), "5.0.0", "Lists the subcommands of COMMAND."),
+    row("command|info", -2, Run::Here(command_info), "2.8.13", "Tells of some commands, or of all."),
+    row("command|list", -2, Run::Here(list), "7.0.0", "Gives the names of commands."),
 ];
 
 fn count(h: &mut Here<'_>) -> Done {
@@ -229,4 +229,8 @@ fn row_docs(row: &Row, out: &mut Out) {
         out.map(subs.len());
         subs.iter().for_each(|sub| row_docs(sub, out));
     }
+}
+
+fn command_help(h: &mut Here<'_>) -> Done {
+    help(h.out, COMMAND)
 }
