@@ -58,7 +58,10 @@ class _Signals(ctypes.Structure):
 
 def fitting(what: str, number: int, kind: Any = c_int) -> int:
     """A number that is one in C, too: ctypes cuts what does not fit without a word."""
-    number = operator.index(number)
+    try:
+        number = operator.index(number)
+    except TypeError:
+        raise TypeError(f"{what} {number!r} is no whole number") from None
     bits = 8 * ctypes.sizeof(kind)
     least = -(1 << bits - 1) if kind(-1).value < 0 else 0
     most = least + (1 << bits) - 1
@@ -74,7 +77,7 @@ def _list(what: str, numbers: Sequence[int]) -> Any:
 def _signals(numbers: Iterable[int]) -> _Signals:
     found = _Signals()
     for number in numbers:
-        if not 1 <= number <= 64:
+        if not 1 <= fitting("signal", number) <= 64:
             raise ValueError(f"{number} is no signal: they have the numbers 1 to 64")
         found.words[0] |= 1 << (number - 1)
     return found

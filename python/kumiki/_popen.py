@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import ExitStack
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ._lasting import lasting
 from ._library import CLOEXEC_DEFAULT, SETSID, Actions, Attributes, Tree, fitting
@@ -109,16 +109,20 @@ class Popen(subprocess.Popen):
         if preexec_fn is not None:
             raise ValueError(_NO_HOOK)
         self._cgroup = cgroup
-        self._limits = dict(limits or {})
-        self._namespaces = _flags(namespaces)
-        self._mask = None if signal_mask is None else list(signal_mask)
-        self._default, self._ignored = list(signal_default), list(signal_ignore)
+        self._limits = _argument("limits", dict, limits or {})
+        self._namespaces = _argument("namespaces", _flags, namespaces)
+        self._mask = None if signal_mask is None else _argument("signal_mask", list, signal_mask)
+        self._default = _argument("signal_default", list, signal_default)
+        self._ignored = _argument("signal_ignore", list, signal_ignore)
         self._terminal = controlling_terminal
         self._by_server = by_server
         self._tree = Tree() if kill_tree else None
-        self._maps = {"uid": _ranges(uid_map), "gid": _ranges(gid_map)}
-        self._nice = nice
-        self._affinity = None if affinity is None else sorted(affinity)
+        self._maps = {
+            "uid": _argument("uid_map", _ranges, uid_map),
+            "gid": _argument("gid_map", _ranges, gid_map),
+        }
+        self._nice = None if nice is None else _argument("nice", _nice, nice)
+        self._affinity = None if affinity is None else _argument("affinity", sorted, affinity)
         self._parent_death_signal = parent_death_signal
         super().__init__(
             args, bufsize, executable, stdin, stdout, stderr, None, close_fds, shell, cwd, env,
@@ -143,7 +147,8 @@ class Popen(subprocess.Popen):
         with ExitStack() as stack:
             attributes = stack.enter_context(Attributes())
             actions = stack.enter_context(Actions())
-            attributes.default_signals(self._default + (_RESTORED if restore_signals else []))
+            defaults = self._default + (_RESTORED if restore_signals else [])
+            _argument("signal_default", attributes.default_signals, defaults)
             if start_new_session:
                 attributes.flags |= SETSID
             if process_group >= 0:
@@ -179,12 +184,13 @@ class Popen(subprocess.Popen):
         if self._cgroup is not None:
             folder = self._cgroup
             if not isinstance(folder, int):
+                folder = _argument("cgroup", os.fspath, folder)
                 folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 stack.callback(os.close, folder)
             attributes.cgroup(folder)
         for which, limit in self._limits.items():
-            soft, hard = (limit, limit) if isinstance(limit, int) else limit
-            attributes.limit(which, soft, hard)
+            soft, hard = _argument("limits", _both, limit)
+            _argument("limits", lambda amounts: attributes.limit(which, *amounts), (soft, hard))
         if self._namespaces:
             attributes.namespaces(self._namespaces)
         for name, ranges in self._maps.items():
@@ -193,20 +199,50 @@ class Popen(subprocess.Popen):
         if self._nice is not None:
             attributes.nice(self._nice)
         if self._affinity is not None:
-            attributes.affinity(self._affinity)
+            _argument("affinity", attributes.affinity, self._affinity)
         if self._tree is not None:
             attributes.tree(self._tree)
         if self._by_server:
             attributes.by_server()
         if self._mask is not None:
-            attributes.signal_mask(self._mask)
+            _argument("signal_mask", attributes.signal_mask, self._mask)
         if self._ignored:
-            attributes.ignored_signals(self._ignored)
+            _argument("signal_ignore", attributes.ignored_signals, self._ignored)
         if self._terminal is not None:
             fd = self._terminal
-            attributes.terminal(fd if isinstance(fd, int) else fd.fileno())
+            descriptor = _argument("controlling_terminal", _descriptor, fd)
+            _argument("controlling_terminal", attributes.terminal, descriptor)
         if self._parent_death_signal is not None:
-            attributes.death_signal(self._parent_death_signal)
+            _argument("parent_death_signal", attributes.death_signal, self._parent_death_signal)
+
+
+def _argument(name: str, use: "Callable[[Any], Any]", value: Any) -> Any:
+    """What is made of an argument; an error about it says which it is. What the kernel refuses names itself."""
+    try:
+        return use(value)
+    except OSError:
+        raise
+    except AttributeError as error:
+        raise TypeError(f"{name}: {error}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _nice(nice: int) -> int:
+    """The kernel takes any number and makes the nearest of it."""
+    if not -20 <= fitting("nice value", nice) <= 19:
+        raise ValueError(f"{nice} is no nice value: they are from -20 to 19")
+    return nice
+
+
+def _both(limit: "int | tuple[int, int]") -> "tuple[int, int]":
+    """A soft and a hard one."""
+    soft, hard = (limit, limit) if isinstance(limit, int) else limit
+    return soft, hard
+
+
+def _descriptor(terminal: Any) -> int:
+    return terminal if isinstance(terminal, int) else terminal.fileno()
 
 
 def _flags(namespaces: "Iterable[str] | int | None") -> int:

@@ -11,13 +11,28 @@ from ._popen import Popen
 _globals: dict[str, Any] = dict(vars(subprocess), Popen=Popen)
 
 
+# For help(), which shows subprocess's words and names.
+_FURTHER = {
+    False: """
+
+    This is kumiki's: the child is made without a fork, and what kumiki.Popen takes beside subprocess's arguments
+    can be said here, too: cgroup, limits, namespaces, uid_map, gid_map, nice, affinity, parent_death_signal,
+    signal_mask, signal_default, signal_ignore, controlling_terminal, kill_tree, by_server. preexec_fn is refused.
+    """,
+    True: """
+
+    This is kumiki's: the child is made without a fork.
+    """,
+}
+
+
 def _ours(name: str) -> Callable[..., Any]:
     theirs = getattr(subprocess, name)
     ours = types.FunctionType(
         theirs.__code__, _globals, name, theirs.__defaults__, theirs.__closure__
     )
     ours.__kwdefaults__ = theirs.__kwdefaults__
-    ours.__doc__ = theirs.__doc__
+    ours.__doc__ = (theirs.__doc__ or "").rstrip() + _FURTHER[name.startswith("get")]
     ours.__module__ = "kumiki"
     _globals[name] = ours
     return ours

@@ -295,6 +295,27 @@ class Attributes(unittest.TestCase):
             kumiki.Popen(["true"], cwd="/nonexistent")
         self.assertEqual(raised.exception.strerror, os.strerror(raised.exception.errno))
 
+    def test_an_error_names_its_argument(self):
+        wrong = {
+            "nice": [1000, -21, "5", 2**40], "limits": [{resource.RLIMIT_CORE: "x"}, [1], {resource.RLIMIT_CORE: (1,)}],
+            "affinity": [["a"], 5, {2**40}], "namespaces": ["none", 1.5], "uid_map": [[(1, 2)], 7],
+            "gid_map": [[(0, 0, -1)]], "signal_mask": [["INT"], [0]], "signal_default": [[65]], "signal_ignore": [3],
+            "controlling_terminal": ["/dev/tty"], "parent_death_signal": ["KILL"], "cgroup": [1.5],
+        }  # fmt: skip
+        for name, values in wrong.items():
+            for value in values:
+                with self.subTest(name, value=value):
+                    with self.assertRaises((TypeError, ValueError, OverflowError)) as raised:
+                        kumiki.Popen(["true"], **{name: value})
+                    self.assertIn(name, str(raised.exception))
+        with self.assertRaisesRegex(TypeError, "nise"):
+            kumiki.Popen(["true"], nise=5)
+        self.assertEqual(says("nice", nice=19), "19")
+
+    def test_help_tells_of_what_is_more(self):
+        for function in (kumiki.run, kumiki.call, kumiki.check_call, kumiki.check_output, kumiki.Popen):
+            self.assertIn("kill_tree", function.__doc__)
+
     def test_a_program_that_is_not_there_is_so_as_of_subprocess(self):
         """Also where a part of its path is a file, or its name is too long; by a path and by PATH."""
         long = "x" * 300

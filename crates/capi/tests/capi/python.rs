@@ -58,6 +58,11 @@ fn asyncio_has_it_too() {
 }
 
 #[test]
+fn its_types_name_what_it_takes() {
+    well(python().arg(root().join("python/tests/test_types.py")));
+}
+
+#[test]
 fn cpython_s_own_tests_of_subprocess_hold() {
     well(python().arg(root().join("python/tests/test_cpython.py")));
 }
@@ -141,4 +146,11 @@ fn a_wheel_is_for_any_python() {
     well(pip("wheel").arg("--wheel-dir").arg(folder.path()).arg(tree.join("python")));
     let wheel = well(Command::new("find").arg(folder.path()).args(["-name", "*.whl"]));
     assert!(wheel.contains("-py3-none-linux_"), "{wheel}");
+    let script = "import sys, zipfile; it = zipfile.ZipFile(sys.argv[1]); print(it.namelist()); \
+                  print(*(it.read(n).decode() for n in it.namelist() if n.endswith('METADATA')))";
+    let within = well(python().args(["-c", script, wheel.trim()]));
+    for part in ["LICENSE-MIT", "LICENSE-APACHE", "_popen.pyi", "py.typed", "Author", "Project-URL"]
+    {
+        assert!(within.contains(part), "{part}: {within}");
+    }
 }
