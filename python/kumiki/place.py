@@ -67,7 +67,8 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(
-            f"kumiki.place needs libkumiki-places: {error}; install it, or name it by KUMIKI_PLACES_LIBRARY"
+            f"kumiki.place needs libkumiki-places: {error}; install it (Debian: libkumiki-places0), or name it by "
+            "KUMIKI_PLACES_LIBRARY"
         ) from error
     shapes = {
         "open": (c_int, POINTER(c_void_p), c_char_p, c_char_p),
@@ -118,7 +119,12 @@ def _text(text: str | os.PathLike[str]) -> bytes:
 
 def _ms(timeout: float | None) -> int:
     """For how long a call is tried: 0 is the library's own limit."""
-    return 0 if timeout is None else max(1, round(timeout * 1000))
+    if timeout is None:
+        return 0
+    if timeout != timeout:
+        raise ValueError("timeout is no number")
+    # Longer than anybody waits, and as much as the library takes.
+    return round(min(max(timeout * 1000, 1), 1 << 62))
 
 
 # For how many milliseconds at most a wait does not look: nothing is awaited for ever that cannot come.

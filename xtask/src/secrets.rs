@@ -46,13 +46,13 @@ const PERMITTED: [(&str, &str); 15] = [
 const TABLES: [(&str, &str); 1] =
     [("crates/resource/src/word.rs", "a table's hash, of names that its own process makes")];
 
-/// Checks the sources of all that is not a bench.
+/// Checks the sources of all that is no bench, soak or chore.
 pub(crate) fn check() -> Result<()> {
     let permitted: Vec<&str> = PERMITTED.iter().chain(&TABLES).map(|(file, _)| *file).collect();
     let (mut faults, mut used) = (Vec::new(), Vec::new());
     for package in metadata()?.workspace_packages() {
         let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
-        if ["kumiki-bench", "xtask"].contains(&package.name.as_str())
+        if ["kumiki-bench", "kumiki-soak", "xtask"].contains(&package.name.as_str())
             || !folder.join("src").is_dir()
         {
             continue;

@@ -4,6 +4,7 @@ mod attach;
 
 pub(crate) use attach::relay_of;
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -12,7 +13,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::Lanes;
 use kumiki_places::run::Process;
-use kumiki_places::{Allow, Choice, Client, Error, Lease, Nats, Server, host_name, standard};
+use kumiki_places::{
+    Allow, Choice, Client, Error, Keeper, Lease, Nats, Server, host_name, standard,
+};
+use kumiki_resource::kind::Kind;
 use kumiki_resource::{Interface, Memory};
 use kumiki_sys::affinity;
 
@@ -102,6 +106,12 @@ enum PlaceCommand {
         /// How to run `kumiki place attach NAME --stdio` where they are called [default: in the node]
         #[arg(last = true, value_name = "COMMAND", conflicts_with = "node")]
         command: Vec<String>,
+    },
+    /// End what a killed `kumiki place serve`, which starts this, has left
+    #[command(hide = true)]
+    Keep {
+        /// The variable by which that is known
+        variable: String,
     },
     /// Pass calls of places called NAME.… between their sockets and this command's input and output
     ///
@@ -218,6 +228,10 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
         PlaceCommand::Lend { name, node, command } => {
             attach::lend(&name, node.as_deref(), &command)
         }
+        PlaceCommand::Keep { variable } => {
+            kumiki_places::keep(&variable, std::io::stdin())?;
+            Ok(Verdict::Fine)
+        }
         PlaceCommand::Relay { name } => attach::relay(&name),
     }
 }
@@ -254,6 +268,8 @@ fn serve(
     }
     let interface = builder.cores([]).adopted(cpus).per_core()?;
     let host = host.unwrap_or_else(host_name);
+    // Before there are threads and processes; it goes after them.
+    let _keeper = allow.creates(Process::NAME).then(keeper).transpose()?;
     let server = match server.nats() {
         Some(nats) => Server::new(nats, host),
         None => with_lines(Server::here(host))?,
@@ -293,6 +309,13 @@ fn serve(
             Err(RecvTimeoutError::Disconnected) => bail!("nobody hears signals any more"),
         }
     }
+}
+
+/// A process of this program that ends what this one's processes have left when it is killed.
+fn keeper() -> Result<Keeper> {
+    let mut own = std::process::Command::new("/proc/self/exe");
+    own.arg0("kumiki").args(["place", "keep"]);
+    Ok(Keeper::start(&mut own)?)
 }
 
 /// In an OS node, has its host call by lines in the window, too.

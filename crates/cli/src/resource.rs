@@ -138,14 +138,22 @@ enum Sort {
 
 #[derive(Debug, Args)]
 struct Which {
-    /// Names as place/kind/unique, with *, ? and [a-c] within a part and ** across
-    #[arg(default_value = "**")]
+    /// Names as place/kind/unique, with *, ? and [a-c] within a part and ** across; or a place
+    #[arg(default_value = "**", value_parser = |text: &str| Ok::<_, String>(of_names(text)))]
     pattern: String,
     /// Only this process's
     #[arg(long, value_name = "PID", conflicts_with = "url")]
     pid: Option<u32>,
     #[command(flatten)]
     server: MaybeNats,
+}
+
+/// A pattern of whole names; one of places alone means all that they have.
+fn of_names(pattern: &str) -> String {
+    match pattern.contains('/') || pattern == "**" {
+        true => pattern.to_owned(),
+        false => format!("{pattern}/**"),
+    }
 }
 
 /// Rows of this machine, or of the places behind a server.
@@ -184,7 +192,7 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
             top::run(|| look(&which), every, count, sort).map(|()| Verdict::Fine)
         }
         ResourceCommand::Watch { place, pattern, count, json, server } => {
-            watch::run(server.nats().as_ref(), &place, &pattern, count, json)
+            watch::run(server.nats().as_ref(), &place, &of_names(&pattern), count, json)
         }
         ResourceCommand::Create { name, choose, wishes, server } => {
             let (place, id) = remote::create(server.nats().as_ref(), &name, choose, &wishes)?;

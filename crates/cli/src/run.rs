@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use kumiki_places::run::{self, Input, Process, Program};
+use kumiki_places::run::{self, Input, Process, Program, Wish};
 use kumiki_places::{Client, Remote, caller_name};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -104,8 +104,10 @@ async fn attend(
 
 /// Writes what the process writes, until it has ended.
 async fn show(client: &Client, process: &Remote<Process>) -> Result<u8> {
+    // Both streams find room in one message.
+    let wish = Wish { wait_ms: WAIT_MS, most: Some(client.room() / 2) };
     loop {
-        let have = client.call::<run::Read>(process, WAIT_MS).await?;
+        let have = client.call::<run::Read>(process, wish).await?;
         let ended = have.ended;
         // On another thread: who reads it slowly is not to hold up signals.
         let write = move || {
@@ -151,7 +153,8 @@ async fn feed(
     while let Some(part) = input.recv().await {
         let mut bytes = bytes::Bytes::from(part);
         while !bytes.is_empty() {
-            let what = Input { bytes: bytes.clone(), wait_ms: WAIT_MS };
+            let some = bytes.slice(..bytes.len().min(client.room()));
+            let what = Input { bytes: some, wait_ms: WAIT_MS };
             let written = client.call::<run::Write>(process, what).await?;
             let _ = bytes.split_to(written.bytes.min(bytes.len()));
             if written.closed {

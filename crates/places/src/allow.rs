@@ -57,7 +57,8 @@ impl Allow {
         self.everything || self.list
     }
 
-    pub(crate) fn creates(&self, kind: &str) -> bool {
+    /// Whether resources of a kind may be made.
+    pub fn creates(&self, kind: &str) -> bool {
         self.everything || self.kinds.get(kind).is_some_and(|rules| rules.create)
     }
 

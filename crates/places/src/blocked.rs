@@ -5,6 +5,7 @@
 //! that of any operation. A client that asks again meanwhile takes the place of its own former message.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +15,7 @@ use kumiki_resource::Id;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::wire::Outcome;
+use crate::wire::{Outcome, Refusal, Why};
 
 /// Operations of one place that block at a time, at most.
 pub const MOST_BLOCKED: usize = 256;
@@ -60,13 +61,33 @@ impl Threads {
     pub(crate) fn start(&self, of: Awaited, rest: Rest) {
         self.busy.fetch_add(1, Relaxed);
         let (busy, tell) = (Arc::clone(&self.busy), self.tell.clone());
-        // Nobody waits for it: it tells.
-        drop(self.runtime.spawn_blocking(move || {
-            let outcome = rest();
-            busy.fetch_sub(1, Relaxed);
-            // A place that has ended hears it no more.
-            let _ = tell.send(Ended { of, outcome });
-        }));
+        let running = Running { of, outcome: None, busy, tell };
+        let work = move || {
+            let mut running = running;
+            running.outcome = Some(rest());
+        };
+        // Nobody waits for it: it tells. Where no thread can be had tokio panics, and what was to run is dropped.
+        drop(catch_unwind(AssertUnwindSafe(|| self.runtime.spawn_blocking(work))));
+    }
+}
+
+/// An operation on its thread; dropped, it tells what it has given, or that its thread has gone.
+struct Running {
+    of: Awaited,
+    outcome: Option<Outcome>,
+    busy: Arc<AtomicUsize>,
+    tell: UnboundedSender<Ended>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.busy.fetch_sub(1, Relaxed);
+        let outcome = self.outcome.take().unwrap_or_else(|| {
+            let text = "there was no thread for it, or it has ended before it was done";
+            Err(Refusal::new(Why::Died, text))
+        });
+        // A place that has ended hears it no more.
+        let _ = self.tell.send(Ended { of: self.of, outcome });
     }
 }
 
@@ -116,5 +137,24 @@ impl<R> Waiting<R> {
     /// All of them.
     pub(crate) fn take_all(&mut self) -> Vec<Waits<R>> {
         std::mem::take(self).by.into_values().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Or its request would wait for ever, and its room be gone.
+    #[tokio::test]
+    async fn what_panics_on_its_thread_is_told_as_what_gives_something_is() {
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let threads = Threads::new(Handle::current(), tell);
+        let of = |serial| Awaited { lease: Id::from_u64(7), serial };
+        threads.start(of(1), Box::new(|| panic!("on its thread")));
+        let ended = told.recv().await.unwrap();
+        assert_eq!((ended.of, ended.outcome.unwrap_err().why), (of(1), Why::Died as u16));
+        threads.start(of(2), Box::new(|| Ok(Bytes::from_static(b"it"))));
+        assert_eq!(told.recv().await.unwrap().outcome.unwrap(), "it");
+        assert_eq!(threads.busy.load(Relaxed), 0);
     }
 }

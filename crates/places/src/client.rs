@@ -90,6 +90,11 @@ impl Client {
         Client { inner: Arc::clone(&self.inner), patience: timeout }
     }
 
+    /// Bytes that one call may take, or give, for certain: half of what the server, or the socket, has for a message.
+    pub fn room(&self) -> usize {
+        self.inner.limit() / 2
+    }
+
     pub(crate) fn session(&self, place: &str) -> Arc<Session> {
         let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = sessions.get(place) {
@@ -221,7 +226,7 @@ impl Client {
         operations: Vec<Operation>,
     ) -> Vec<Result<(u64, Bytes)>> {
         let session = self.session(place);
-        let deadline = tokio::time::Instant::now() + self.patience;
+        let deadline = self.deadline();
         let mut answers = Vec::with_capacity(operations.len());
         for chunk in self.chunks(operations) {
             let count = chunk.len();
@@ -234,6 +239,12 @@ impl Client {
             }
         }
         answers
+    }
+
+    /// When its patience is over; a patience of ages is one of thirty years.
+    pub(crate) fn deadline(&self) -> tokio::time::Instant {
+        const AGES: Duration = Duration::from_secs(30 * 365 * 86_400);
+        tokio::time::Instant::now() + self.patience.min(AGES)
     }
 
     /// Operations by messages that have room for them.

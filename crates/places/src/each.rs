@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use kumiki_resource::Rights;
 use kumiki_resource::kind::Kind;
-use tokio::time::Instant;
 
 use crate::batch::{self, Calls};
 use crate::client::{Client, call, given, of_outcome};
@@ -117,7 +116,7 @@ impl Client {
         calls: &[(u64, Scalar)],
     ) -> Vec<Result<P::Out>> {
         let session = self.session(place);
-        let deadline = Instant::now() + self.patience;
+        let deadline = self.deadline();
         let mut results = Vec::with_capacity(calls.len());
         for chunk in calls.chunks(Calls::most(self.inner.limit() / 2)) {
             let mut packed = Calls::default();

@@ -57,6 +57,8 @@ mod error;
 mod here;
 mod identity;
 mod json;
+#[cfg(feature = "run")]
+mod keep;
 mod lane;
 mod lane_stages;
 mod lanes;
@@ -96,6 +98,8 @@ pub use client::{Client, caller_name};
 pub use discover::Seen;
 pub use error::{Error, Result};
 pub use json::{from_json, to_json};
+#[cfg(feature = "run")]
+pub use keep::{Keeper, keep};
 pub use lease::{
     Lease, LeasePool, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS, MOST_UNUSED,
 };

@@ -172,6 +172,6 @@ fn unbound(number: u32) -> Refusal {
     Refusal::new(Why::Unreadable, text)
 }
 
-fn unreadable(error: &rmp_serde::decode::Error) -> Refusal {
+fn unreadable(error: &wire::Unread) -> Refusal {
     Refusal::new(Why::Unreadable, format!("the message cannot be read: {error}"))
 }

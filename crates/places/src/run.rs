@@ -5,6 +5,9 @@
 //! [`Program`] says for how long it may go unheard. Each read is a call, and so happens once: what a
 //! process has written is given once, whatever the line does.
 //!
+//! What comes of a process ends with it, as far as it stays in its group; a place that is killed takes its processes
+//! along, and with a [`Keeper`](crate::Keeper) what came of them, wherever it went.
+//!
 //! Who may make processes at a place may do there whatever the place's user may. Its allow-list does not
 //! have this kind until somebody writes it in.
 
@@ -25,6 +28,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};
 
+use crate::keep;
 use crate::part::{Block, Part, Portable, Run, Work};
 use crate::parts::Parts;
 
@@ -131,9 +135,11 @@ impl Kind for Process {
         let failed = |error| refused(format!("{first}: {error}"));
         let mut command = Command::new(first);
         command.args(rest).envs(program.environment).kill_tree(true).process_group(0);
+        // By which a keeper finds what came of it.
+        command.envs(keep::variable().map(|name| (name, "1")));
         // The thread that serves a place has signals blocked.
         command.signal_mask([]);
-        // A place that is killed takes its processes along, as far as they are its children.
+        // A place that is killed takes its own children along; what came of them is for a keeper.
         command.parent_death_signal(Signal::KILL.as_raw());
         if let Some(folder) = program.folder {
             command.current_dir(folder);
@@ -234,18 +240,18 @@ impl Shared {
         }
     }
 
-    fn read(&self, wait: Duration) -> Output {
+    fn read(&self, wait: Duration, most: usize) -> Output {
         self.hear();
         let mut outputs = held(&self.outputs);
         let until = Instant::now() + wait.min(MOST_WAIT);
         loop {
             // Before its output is looked at: what it wrote before its end is given before that.
             let ended = self.ended();
-            let [out, err] = outputs.each_mut().map(drain);
+            let [out, err] = outputs.each_mut().map(|end| drain(end, most));
             let left = until.saturating_duration_since(Instant::now());
             if !out.is_empty() || !err.is_empty() || ended.is_some() || left.is_zero() {
                 self.hear();
-                let ended = ended.filter(|_| out.len() < MOST_READ && err.len() < MOST_READ);
+                let ended = ended.filter(|_| out.len() < most && err.len() < most);
                 return Output { out: out.into(), err: err.into(), ended };
             }
             let open = outputs.iter().flatten().map(File::as_fd).chain([self.pidfd.as_fd()]);
@@ -294,14 +300,14 @@ fn waits(polled: &mut [PollFd<'_>], left: Duration) -> bool {
 }
 
 /// Bytes that are there; a stream that has ended is closed.
-fn drain(end: &mut Option<File>) -> Vec<u8> {
+fn drain(end: &mut Option<File>, most: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(open) = &*end {
         let from = bytes.len();
-        if from == MOST_READ {
+        if from == most {
             break;
         }
-        bytes.resize((from + (16 << 10)).min(MOST_READ), 0);
+        bytes.resize((from + (16 << 10)).min(most), 0);
         let read = rustix::io::read(open, &mut bytes[from..]);
         bytes.truncate(from + *read.as_ref().unwrap_or(&0));
         match read {
@@ -314,22 +320,35 @@ fn drain(end: &mut Option<File>) -> Vec<u8> {
     bytes
 }
 
-/// Reads what a process has written: waits for something, or for its end, for so many milliseconds, five
-/// seconds at most.
+/// A wish to read what a process has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// For how long something, or its end, is waited for; five seconds at most.
+    #[serde(default)]
+    pub wait_ms: u64,
+    /// Bytes of each stream, at most: what [`Client::room`](crate::Client::room) has room for twice. 128 KiB, if nothing
+    /// is said, and never more.
+    #[serde(default)]
+    pub most: Option<usize>,
+}
+
+/// Reads what a process has written: waits for something, or for its end.
 #[derive(Debug)]
 pub struct Read;
 
 impl Part for Read {
     type Kind = Process;
     const NAME: &'static str = "read";
-    type In = u64;
+    const VERSION: u32 = 2;
+    type In = Wish;
     type Out = Output;
 }
 
 impl Block for Read {
-    fn begin(process: &mut Process, _: &mut ProcessPool, wait_ms: u64) -> Work<Output> {
+    fn begin(process: &mut Process, _: &mut ProcessPool, wish: Wish) -> Work<Output> {
         let shared = Arc::clone(&process.0);
-        Box::new(move || shared.read(Duration::from_millis(wait_ms)))
+        let most = wish.most.unwrap_or(MOST_READ).clamp(1, MOST_READ);
+        Box::new(move || shared.read(Duration::from_millis(wish.wait_ms), most))
     }
 }
 

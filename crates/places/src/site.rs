@@ -355,11 +355,20 @@ impl Site {
         Ok(renamed.collect())
     }
 
+    /// A refusal with names as its client has them: `hostb.core3/…`, and not `core3/…`.
+    fn named(&self, mut refusal: Refusal) -> Refusal {
+        let (own, whole) = (format!("{}/", self.core), format!("{}/", self.name));
+        if !refusal.text.contains(&whole) {
+            refusal.text = refusal.text.replace(&own, &whole);
+        }
+        refusal
+    }
+
     /// The answer, if the reply has room for it.
     fn fitted(&self, outcome: Outcome, room: &mut usize, limit: usize) -> Outcome {
         let outcome = match outcome {
             Ok(bytes) => too_large(bytes, limit),
-            refused => refused,
+            Err(refusal) => Err(self.named(refusal)),
         };
         let bytes = outcome.as_ref().map_or_else(|refusal| refusal.text.len(), Bytes::len);
         match room.checked_sub(bytes) {

@@ -4,6 +4,8 @@
 //! [`Reply`]. Structures are arrays, and what program parts take and give is named fields, so
 //! that a person's JSON says the same.
 
+use std::fmt;
+
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -275,8 +277,47 @@ pub(crate) fn named_into<T: Serialize + ?Sized>(
 }
 
 /// From MessagePack.
-pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
-    rmp_serde::from_slice(bytes)
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unread> {
+    rmp_serde::from_slice(bytes).map_err(Unread)
+}
+
+/// Bytes that are not the value that they should be; shown, it says for people why.
+#[derive(Debug)]
+pub(crate) struct Unread(pub(crate) rmp_serde::decode::Error);
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&why(&self.0))
+    }
+}
+
+fn why(error: &rmp_serde::decode::Error) -> String {
+    use rmp_serde::decode::Error;
+    match error {
+        Error::TypeMismatch(marker) => {
+            format!("{} stands where it takes something else", kind(&format!("{marker:?}")))
+        }
+        Error::Syntax(text) => text.clone(),
+        Error::LengthMismatch(count) => format!("a list or table of another length than {count}"),
+        Error::InvalidMarkerRead(_) | Error::InvalidDataRead(_) => "it is cut short".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The kind of a value by its marker's name.
+fn kind(marker: &str) -> &'static str {
+    let is_of = |names: &[&str]| names.iter().any(|name| marker.starts_with(name));
+    match marker {
+        "Null" => "null",
+        "True" | "False" => "true or false",
+        "F32" | "F64" => "a number with a fraction",
+        _ if is_of(&["FixStr", "Str"]) => "a text",
+        _ if is_of(&["Bin"]) => "bytes",
+        _ if is_of(&["FixArray", "Array"]) => "a list",
+        _ if is_of(&["FixMap", "Map"]) => "a table",
+        _ if is_of(&["FixPos", "FixNeg", "U", "I"]) => "a whole number",
+        _ => "something that JSON has not",
+    }
 }
 
 /// A whole message.
@@ -336,6 +377,20 @@ mod tests {
         let mut later = bytes.to_vec();
         later[0] = VERSION + 1;
         assert!(parse::<Request>(&later).unwrap_err().contains("of version 3"));
+    }
+
+    #[test]
+    fn what_stands_where_it_should_not_is_said_in_words() {
+        let said = |value: &[u8]| read::<i64>(value).unwrap_err().to_string();
+        for (value, kind) in [
+            (named("text").unwrap(), "a text"),
+            (named(&[1, 2]).unwrap(), "a list"),
+            (Bytes::from_static(&[0xc4, 0]), "bytes"),
+        ] {
+            let said = said(&value);
+            assert!(!said.contains("marker") && said.starts_with(kind), "{said}");
+        }
+        assert_eq!(said(&[0xd3, 1]), "it is cut short");
     }
 
     #[test]

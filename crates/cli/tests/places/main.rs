@@ -241,6 +241,50 @@ fn a_signal_to_kumiki_run_is_the_commands_and_its_end_by_one_is_told() {
     assert!(!output.stderr.is_empty());
 }
 
+/// What came of a command is not its place's child, and may be in any group and session.
+#[test]
+fn a_place_that_is_killed_takes_along_what_came_of_its_commands() {
+    use std::fs;
+    use std::time::{Duration, Instant};
+    let mut runs = Runs::start();
+    let begin = [
+        "sleep 4711.1 & setsid sleep 4711.2 & (setsid sh -c 'sleep 4711.3 & sleep 4711.4' &)",
+        "(env -i setsid sleep 4711.5; true) & echo ready; sleep 4711.6",
+    ];
+    let mut child =
+        runs.command(&[&*runs.place], &["sh", "-c", &begin.join("; ")]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "ready");
+    let sleeping = || {
+        let line = |pid: String| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let all = fs::read_dir("/proc").unwrap();
+        let all = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        all.filter(|pid| line(pid.clone()).starts_with(b"sleep\x004711.")).count()
+    };
+    let wait_for = |wanted: usize| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while sleeping() != wanted {
+            assert!(Instant::now() < end, "{} of them sleep, not {wanted}", sleeping());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait_for(6);
+    runs.serving.0.kill().unwrap();
+    wait_for(0);
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+/// The list that a package brings to be edited.
+#[test]
+fn the_example_of_an_allow_list_is_one() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/place.toml");
+    let (home, nats) = (Home::new(), NatsServer::start());
+    let url = nats.url();
+    let mut serving = Serving::start(&home, &["--nats", &url, "--allow", example]);
+    assert_eq!(serving.end(), Some(0));
+}
+
 #[test]
 fn a_process_of_this_machine_is_a_place_without_any_server() {
     let home = Home::new();
@@ -322,6 +366,14 @@ fn places_that_a_command_reaches_are_called_here_and_go_with_it() {
     here(&["create", "box.*/counter/x", "1", "--choose", "least-loaded"]).assert().success();
     let listed = here(&["ls"]).assert().success().get_output().stdout.clone();
     let listed = String::from_utf8(listed).unwrap();
+    // A place alone means all that it has.
+    let alone = here(&["ls", &place]).assert().success().get_output().stdout.clone();
+    assert!(String::from_utf8(alone).unwrap().contains("counter/hits"));
+    // Names are those that were typed, and what was wrong is said in words.
+    let twice = here(&["create", &hits, "1"]).assert().code(2).get_output().stderr.clone();
+    assert!(String::from_utf8(twice).unwrap().contains(&hits));
+    let text = here(&["call", &hits, "add", "\"one\""]).assert().code(2).get_output().clone();
+    assert!(String::from_utf8_lossy(&text.stderr).contains("a text stands where"), "{text:?}");
     for part in ["box\n", &format!("  {place}\n"), "counter/hits", "serving by"] {
         assert!(listed.contains(part), "{part}: {listed}");
     }

@@ -23,7 +23,7 @@ fn shell(text: &str) -> Program {
 async fn whole(client: &Client, process: &Remote<Process>) -> (Vec<u8>, Vec<u8>, Ended) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     loop {
-        let part: Output = client.call::<run::Read>(process, 1000).await.unwrap();
+        let part: Output = client.call::<run::Read>(process, wish(1000)).await.unwrap();
         out.extend_from_slice(&part.out);
         err.extend_from_slice(&part.err);
         if let Some(ended) = part.ended {
@@ -113,7 +113,7 @@ fn a_signal_reaches_it_and_what_it_has_started() {
         let client = client(&nats.url()).await;
         let text = "sleep 1000 & echo $!; wait";
         let process = client.create(&place, None, shell(text)).await.unwrap();
-        let said = client.call::<run::Read>(&process, 5000).await.unwrap();
+        let said = client.call::<run::Read>(&process, wish(5000)).await.unwrap();
         let child: u32 = String::from_utf8(said.out.to_vec()).unwrap().trim().parse().unwrap();
         assert!(is_there(child));
         assert_eq!(client.call::<run::Send>(&process, 15).await.unwrap(), Ok(true));
@@ -131,7 +131,7 @@ fn it_ends_with_what_it_has_started_when_it_is_destroyed_or_unheard() {
         let client = client(&nats.url()).await;
         let begin = async |program| {
             let process: Remote<Process> = client.create(&place, None, program).await.unwrap();
-            let said = client.call::<run::Read>(&process, 5000).await.unwrap();
+            let said = client.call::<run::Read>(&process, wish(5000)).await.unwrap();
             let child: u32 = String::from_utf8(said.out.to_vec()).unwrap().trim().parse().unwrap();
             (process, child)
         };
@@ -166,5 +166,50 @@ fn what_cannot_start_is_refused_with_its_reason() {
         let elsewhere = Program { folder: Some("/nowhere".to_owned()), ..program(&["true"]) };
         let error = client.create::<Process>(&place, None, elsewhere).await.unwrap_err();
         assert!(error.to_string().contains("/nowhere"), "{error}");
+    });
+}
+
+/// A wish to read, that waits for so long.
+fn wish(wait_ms: u64) -> run::Wish {
+    run::Wish { wait_ms, most: None }
+}
+
+/// A server whose messages are small cuts what is written into pieces, and no work short.
+#[test]
+fn small_messages_carry_all_of_it_in_pieces() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    std::fs::write(&path, "max_payload: 4096\n").unwrap();
+    let nats = NatsServer::start_with(&["-c", path.to_str().unwrap()]);
+    let (_interface, _served, place) = machine(&nats.url());
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let process = client.create::<Process>(&place, None, shell("cat; seq 1 2000 >&2"));
+        let process = process.await.unwrap();
+        let given: Vec<u8> = (0..30_000_u32).map(|number| number as u8).collect();
+        for bytes in given.chunks(client.room()) {
+            let mut bytes = Bytes::copy_from_slice(bytes);
+            while !bytes.is_empty() {
+                let input = Input { bytes: bytes.clone(), wait_ms: 1000 };
+                let written = client.call::<run::Write>(&process, input).await.unwrap();
+                assert!(!written.closed);
+                let _ = bytes.split_to(written.bytes);
+            }
+        }
+        client.call::<run::Close>(&process, ()).await.unwrap();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let most = Some(client.room() / 2);
+        let ended = loop {
+            let wish = run::Wish { wait_ms: 1000, most };
+            let part = client.call::<run::Read>(&process, wish).await.unwrap();
+            out.extend_from_slice(&part.out);
+            err.extend_from_slice(&part.err);
+            if let Some(ended) = part.ended {
+                break ended;
+            }
+        };
+        assert_eq!((ended.status, out == given), (Some(0), true));
+        let lines: Vec<u8> = (1..=2000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+        assert!(err == lines);
     });
 }
