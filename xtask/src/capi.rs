@@ -81,7 +81,7 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
 }
 
 /// Builds the library of places, which others do without, and installs it.
-fn install_places(place: &Place, profile: &str) -> Result<()> {
+pub(crate) fn install_places(place: &Place, profile: &str) -> Result<()> {
     let metadata = metadata()?;
     let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi-places");
     let version = &package.context("the workspace has no kumiki-capi-places")?.version;

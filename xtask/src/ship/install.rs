@@ -30,7 +30,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "zsh/vendor-completions/_kumiki"),
 ];
 /// Files as they are in the clone, and where they go below the prefix.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 16] = [
     ("apps/httpd/kumiki-httpd.1", "share/man/man1/kumiki-httpd.1"),
     ("apps/httpd/systemd/kumiki-httpd.service", "lib/systemd/system/kumiki-httpd.service"),
     ("apps/httpd/systemd/kumiki-httpd.socket", "lib/systemd/system/kumiki-httpd.socket"),
@@ -46,6 +46,7 @@ const FILES: [(&str, &str); 15] = [
     ("crates/cli/systemd/kumiki-node@.service", "lib/systemd/system/kumiki-node@.service"),
     ("crates/cli/systemd/kumiki-place.service", "lib/systemd/system/kumiki-place.service"),
     ("docs/examples/machine.toml", "share/doc/kumiki/examples/machine.toml"),
+    ("docs/examples/place.toml", "share/doc/kumiki/examples/place.toml"),
     ("README.md", "share/doc/kumiki/README.md"),
     ("SECURITY.md", "share/doc/kumiki/SECURITY.md"),
     ("CHANGELOG.md", "share/doc/kumiki/CHANGELOG.md"),
@@ -76,6 +77,7 @@ pub(super) fn everything(place: &Place, verb: &str) -> Result<()> {
         executable(&stripped(built.join(name).as_std_path())?, &at(&format!("bin/{name}")))?;
     }
     capi::install(place, PROFILE)?;
+    capi::install_places(place, PROFILE)?;
     pages(&at("bin/kumiki"), &at("bin/kumiki-du"), &at("share/man/man1"))?;
     for (shell, file) in COMPLETIONS {
         let script = read(&mut program_at(&at("bin/kumiki"), &["completions", shell]))?;
