@@ -20,7 +20,7 @@ use crate::{turn, unread};
 
 /// Bytes for entries of a directory at once: what the C library takes.
 const ENTRIES: usize = 32 * 1024;
-/// What is asked of a file.
+/// Attributes that are asked of a file.
 const MASK: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// Reads a whole file: as long as it was when it was opened, or, if it tells no length or is no

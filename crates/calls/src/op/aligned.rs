@@ -6,7 +6,7 @@ use std::slice;
 
 use super::BufferMut;
 
-/// What devices of today ask of addresses at most: a page.
+/// Alignment that devices of today ask of addresses at most: a page.
 const ALIGNMENT: usize = 4096;
 
 /// A buffer that begins at a multiple of 4096 bytes, as a file with `O_DIRECT` wants it: its

@@ -222,8 +222,8 @@ impl Attributes {
     }
 }
 
-/// What an older call tells, where a filter or kernel knows no statx(2): all but the birth and the
-/// number of the mount.
+/// Attributes by an older call, where a filter or kernel knows no statx(2): all but the birth and
+/// the number of the mount.
 impl From<&Stat> for Attributes {
     fn from(stat: &Stat) -> Attributes {
         // SAFETY: whole numbers, any bits will do.
