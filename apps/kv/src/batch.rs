@@ -382,8 +382,11 @@ fn own_answer(
 
 /// Whether a command waits until all before it has been answered.
 fn waits_for_others(words: Words<'_>) -> bool {
-    find(words)
-        .is_ok_and(|row| matches!(row.run, Run::All(..) | Run::Exec | Run::Watch | Run::Unwatch(_)))
+    find(words).is_ok_and(|row| {
+        let is_of_all = matches!(row.run, Run::All(..) | Run::Exec | Run::Watch | Run::Unwatch(_));
+        // What stands before it is answered in the protocol in which it was asked.
+        is_of_all || row.name == "hello"
+    })
 }
 
 fn asked(session: &Session, desk: &Desk<'_, impl Shards>) -> Asked {

@@ -223,6 +223,8 @@ impl Connection {
     /// Runs the commands that have come whole, until there is much to send; whether others have their
     /// turn now.
     fn run(&mut self, input: &[u8], desk: &mut Desk<'_, impl Shards>, at: usize) -> bool {
+        // The buffer is the worker's. A client that was cut has left what it would have been answered.
+        desk.out.bytes.clear();
         desk.out.is_three = self.session.is_three;
         if desk.shards.count() > 1 {
             let mut batch = self.batch.take().unwrap_or_default();
