@@ -16,13 +16,37 @@ pub(crate) struct Package {
 /// What the tests of places on other machines need, those of programs that serve, and those of
 /// container images.
 pub(crate) const WORKSPACE: &[Package] = &[
+    Package { name: "gcc", reason: "a client of kumiki-kv in C, with" },
     Package { name: "libarchive-tools", reason: "bsdtar's archives are read as tar reads them" },
+    Package { name: "libhiredis-dev", reason: "Redis' own library for clients" },
+    Package { name: "libredis-perl", reason: "a client of kumiki-kv in Perl" },
     Package { name: "nats-server", reason: "places of other machines are behind it" },
     Package { name: "openssl", reason: "certificates for a NATS server that asks for a client's" },
+    Package { name: "php-cli", reason: "a client of kumiki-kv in PHP, with" },
+    Package { name: "php-redis", reason: "what its sessions and caches use" },
+    Package { name: "pkg-config", reason: "finds libhiredis-dev" },
     Package { name: "python3", reason: "makes archives of all forms for the tests of images" },
-    Package { name: "redis-tools", reason: "redis-cli and redis-benchmark try kumiki-kv" },
+    Package { name: "python3-redis", reason: "a client of kumiki-kv in Python" },
+    Package {
+        name: "redis-tools",
+        reason: "redis-cli and redis-benchmark try kumiki-kv, and redis itself, which is its \
+                 redis-check-rdb by another name, says what answers must be",
+    },
+    Package { name: "ruby-redis", reason: "a client of kumiki-kv in Ruby" },
     Package { name: "xz-utils", reason: "packs archives for the tests of images" },
     Package { name: "zstd", reason: "the same" },
+];
+
+/// More of them, for the long tests of programs that serve.
+pub(crate) const CLIENTS: &[Package] = &[
+    Package { name: "default-jdk-headless", reason: "clients of kumiki-kv in Java, fetched by" },
+    Package { name: "maven", reason: "this" },
+    Package { name: "dpkg-dev", reason: "unpacks the source of redis, whose own tests hold" },
+    Package { name: "golang-go", reason: "clients of kumiki-kv in Go" },
+    // Where Node.js is not Debian's, it brings npm along.
+    Package { name: "npm | nodejs", reason: "clients of kumiki-kv in JavaScript" },
+    Package { name: "python3-venv", reason: "the newest clients of kumiki-kv in Python" },
+    Package { name: "tcl", reason: "redis' own tests are written in it" },
 ];
 
 /// What the tests of the report's page need.

@@ -34,6 +34,8 @@ pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
     }
     if parts.contains(&Part::Long) {
         debian::install(Part::Capi.packages())?;
+        debian::install(Part::Workspace.packages())?;
+        debian::install(debian::CLIENTS)?;
     }
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     // Fetching what aarch64 needs may take minutes, of the network and not of a cpu.

@@ -1,0 +1,43 @@
+// A session of ioredis by its defaults. Arguments: the port.
+import assert from 'node:assert/strict';
+import Redis from 'ioredis';
+
+const port = Number(process.argv[2]);
+const [r, other] = [new Redis(port), new Redis(port)];
+r.on('error', () => {});
+await r.flushall();
+assert.equal(await r.ping(), 'PONG');
+await r.mset('a', 1, 'b', 2, 'ü\r\n', 'x');
+assert.deepEqual(await r.mget('a', 'no', 'b', 'ü\r\n'), ['1', null, '2', 'x']);
+assert.equal(await r.incr('a'), 2);
+assert.equal(await r.decrby('a', 5), -3);
+assert.equal(await r.incrbyfloat('f', 1.5), '1.5');
+assert.equal(await r.set('x', 1, 'EX', 100, 'NX'), 'OK');
+assert.equal(await r.set('x', 2, 'NX'), null);
+assert.ok((await r.ttl('x')) > 90);
+const bytes = Buffer.from(Array.from({ length: 10240 }, (_, n) => n % 256));
+await r.setBuffer?.('bytes', bytes) ?? (await r.set('bytes', bytes));
+assert.ok(bytes.equals(await r.getBuffer('bytes')));
+await assert.rejects(r.incr('bytes'), /not an integer/);
+await assert.rejects(r.call('NOSUCHCOMMAND'), /unknown command/);
+const pipe = r.pipeline();
+for (let n = 0; n < 300; n++) pipe.set(`key:${n}`, n);
+assert.equal((await pipe.exec()).length, 300);
+const seen = new Set();
+for await (const keys of r.scanStream({ match: 'key:*', count: 20 })) keys.forEach((key) => seen.add(key));
+assert.equal(seen.size, 300);
+assert.equal((await r.keys('key:*')).length, 300);
+assert.deepEqual(await r.multi().set('t', 1).incr('t').exec(), [[null, 'OK'], [null, 2]]);
+await r.watch('t');
+await other.set('t', 9);
+assert.equal(await r.multi().set('t', 10).exec(), null);
+assert.equal(await r.get('t'), '9');
+assert.match(await r.info(), /redis_version/);
+const id = await r.client('ID');
+assert.equal(await other.client('KILL', 'ID', id), 1);
+// It connects anew by itself.
+assert.equal(await r.get('t'), '9');
+assert.notEqual(await r.client('ID'), id);
+await r.quit();
+await other.quit();
+console.log('fine: ioredis');
