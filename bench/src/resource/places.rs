@@ -4,7 +4,8 @@
 //! and its child, and ends with it.
 
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use kumiki_places::{Allow, Client, Lease, Nats, Server};
 use kumiki_resource::Interface;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::child::turns;
+use crate::child::{turns, with_us};
 use crate::pair::Pair;
 
 use super::request::{PLACE_BATCH as BATCH, Request};
@@ -45,7 +46,8 @@ struct Engine {
 impl Engine {
     fn start() -> Result<Engine> {
         let folder = tempfile::tempdir()?;
-        let mut child = Command::new("/usr/bin/env")
+        let mut command = with_us(Path::new("/usr/bin/env"));
+        let child = command
             .arg("PATH=/usr/sbin:/usr/bin:/usr/local/bin:/bin")
             .args(["nats-server", "--addr", "127.0.0.1", "--port", "-1", "--ports_file_dir"])
             .arg(folder.path())
@@ -55,6 +57,8 @@ impl Engine {
             .spawn()
             .context("starting nats-server")?;
         let file = folder.path().join(format!("nats-server_{}.ports", child.id()));
+        // It ends also where it says nothing.
+        let mut engine = Engine { child, url: String::new() };
         let end = Instant::now() + PATIENCE;
         loop {
             let mut text = String::new();
@@ -63,9 +67,10 @@ impl Engine {
                 && let Ok(ports) = serde_json::from_str::<serde_json::Value>(&text)
                 && let Some(url) = ports["nats"][0].as_str()
             {
-                return Ok(Engine { url: url.to_owned(), child });
+                engine.url = url.to_owned();
+                return Ok(engine);
             }
-            ensure!(child.try_wait()?.is_none(), "nats-server has ended: is it installed?");
+            ensure!(engine.child.try_wait()?.is_none(), "nats-server has ended: is it installed?");
             ensure!(Instant::now() < end, "nats-server does not say its port");
             thread::sleep(Duration::from_millis(5));
         }

@@ -56,21 +56,23 @@ fn kumiki(
     };
     let workers = format!("--workers={workers}");
     command.arg(folder).args(["--listen", "127.0.0.1:0", &workers]).stderr(Stdio::piped());
-    let mut child = command.spawn().context("starting kumiki-httpd")?;
-    let said = child.stderr.take().context("its words")?;
-    let lines = BufReader::new(said).lines().map_while(Result::ok);
-    let address = |line: String| Some(line.split(" on ").nth(1)?.split(',').next()?.parse());
-    let address = { lines }.find_map(address).context("kumiki-httpd has ended")??;
-    Ok(Program::new(name, address, child))
+    let child = command.spawn().context("starting kumiki-httpd")?;
+    Program::saying(name, child, |child| {
+        let said = child.stderr.take().context("its words")?;
+        let lines = BufReader::new(said).lines().map_while(Result::ok);
+        let address = |line: String| Some(line.split(" on ").nth(1)?.split(',').next()?.parse());
+        Ok({ lines }.find_map(address).context("kumiki-httpd has ended")??)
+    })
 }
 
 /// One of this program's.
 fn own(name: &'static str, word: &str, folder: &Path, pair: Pair) -> Result<Program> {
     let mut command = on_cpu(pair, &std::env::current_exe()?);
-    let mut child = command.arg(word).arg(folder).stdout(Stdio::piped()).spawn()?;
-    let address = first_line(&mut child)?.trim().parse();
-    let address = address.with_context(|| format!("the server {name} has ended"))?;
-    Ok(Program::new(name, address, child))
+    let child = command.arg(word).arg(folder).stdout(Stdio::piped()).spawn()?;
+    Program::saying(name, child, |child| {
+        let address = first_line(child)?.trim().parse();
+        address.with_context(|| format!("the server {name} has ended"))
+    })
 }
 
 fn nginx(

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::child::with_us;
 use crate::pair::Pair;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,9 +23,16 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// One that says its address.
-    pub(super) fn new(name: &'static str, address: SocketAddr, child: Child) -> Self {
-        Program { name, address, child, _settings: None }
+    /// One that says its address, which `said` finds in what it writes. It ends also if it says none.
+    pub(super) fn saying(
+        name: &'static str,
+        child: Child,
+        said: impl FnOnce(&mut Child) -> Result<SocketAddr>,
+    ) -> Result<Self> {
+        let nowhere = SocketAddr::from(([0; 4], 0));
+        let mut server = Program { name, address: nowhere, child, _settings: None };
+        server.address = said(&mut server.child)?;
+        Ok(server)
     }
 
     /// One that was told its address and has its settings in a folder, once it listens.
@@ -92,9 +100,9 @@ pub(super) fn is_here(name: &str, version: &str) -> bool {
     here
 }
 
-/// Servers on the helper's cpu, clients on main's.
+/// Servers on the helper's cpu, clients on main's. They end with this process.
 pub(super) fn on_cpu(pair: Pair, program: &Path) -> Command {
-    let mut command = Command::new("taskset");
+    let mut command = with_us(Path::new("taskset"));
     command.args(["-c", &pair.helper.to_string()]).arg(program).stdin(Stdio::null());
     command
 }

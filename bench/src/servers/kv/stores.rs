@@ -26,10 +26,12 @@ pub(super) fn all(pair: Pair) -> Result<Vec<(Program, Words)>> {
 fn kumiki(pair: Pair) -> Result<Program> {
     let mut command = on_cpu(pair, &built("kumiki-kv")?);
     command.args(["--port", "0", "--cpus", &pair.helper.to_string()]).stdout(Stdio::piped());
-    let mut child = command.spawn().context("starting kumiki-kv")?;
-    let line = first_line(&mut child)?;
-    let address = line.split(' ').nth(2).and_then(|word| word.parse().ok());
-    Ok(Program::new("kumiki", address.context("kumiki-kv has ended")?, child))
+    let child = command.spawn().context("starting kumiki-kv")?;
+    Program::saying("kumiki", child, |child| {
+        let line = first_line(child)?;
+        let address = line.split(' ').nth(2).and_then(|word| word.parse().ok());
+        address.with_context(|| format!("kumiki-kv says no address: {line:?}"))
+    })
 }
 
 fn peer(

@@ -38,14 +38,15 @@ fn a_node_that_loops_with_interrupts_off_is_got_back_and_others_live_on() {
         host.ok(&format!("kumiki node start {name} --timeout 120"));
     }
     for way in ["stop n1 --timeout 2", "kill n1"] {
-        host.ok("kumiki node exec n1 -- sh -c 'cat > /loop.ko; echo on; insmod /loop.ko' \
-                 < loop.ko > said 2>&1 & until grep -qs on said; do sleep 0.2; done; sleep 1");
-        // It is gone, ...
-        assert_ne!(host.run("timeout -s KILL 3 kumiki node exec n1 -- hostname").exit.code(), 0);
+        host.ok("kumiki node exec n1 -- sh -c 'cat > /loop.ko' < loop.ko");
+        // No word of the program that ends it is waited for: its one cpu may stop before the agent
+        // has sent it. It is gone, ...
+        host.ok("kumiki node exec n1 -- insmod /loop.ko > /dev/null 2>&1 & \
+                 while timeout -s KILL 3 kumiki node exec n1 -- hostname; do sleep 0.2; done");
         // ... the others are not, and what is written is read again.
         assert_eq!(host.ok("kumiki node exec n2 -- hostname"), "n2\n");
         host.ok("head -c 3000000 /dev/urandom > a; kumiki node exec n2 -- cat < a > b; cmp a b");
-        host.ok(&format!("kumiki node {way}; rm said"));
+        host.ok(&format!("kumiki node {way}"));
         host.ok("kumiki node start n1 --timeout 120");
         assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
     }

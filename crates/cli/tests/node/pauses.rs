@@ -38,7 +38,8 @@ fn another_node_goes_on_while_the_host_is_kept() {
     host.ok(BUSY);
     let alive = longest_pause_ms(&times(&other.read(), "tick"), ticks.len());
     host.ok("kumiki node watchman n1 --to /core");
-    host.ok("(sleep 1; echo c > /proc/sysrq-trigger) > /dev/null 2>&1 &");
+    // Long after the answer to this line has been sent.
+    host.ok("(sleep 10; echo c > /proc/sysrq-trigger) > /dev/null 2>&1 &");
     log.wait("THE HOST IS DEAD");
     let before = times(&other.read(), "tick").len();
     let text = log.wait("the vmcore is complete");

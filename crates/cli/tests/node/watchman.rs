@@ -151,7 +151,8 @@ fn a_host_dies(kernel: &str) {
          dd if=/dev/zero of=/dev/nvme0n1 bs=1M count=100 oflag=direct; kill $!'; kill $busy");
     let alive = longest_pause_ms(&times(&other.read(), "tick"), begin);
 
-    host.ok("(sleep 1; echo c > /proc/sysrq-trigger) > /dev/null 2>&1 &");
+    // Long after the answer to this line has been sent.
+    host.ok("(sleep 10; echo c > /proc/sysrq-trigger) > /dev/null 2>&1 &");
     let text = log.wait("THE HOST IS DEAD");
     assert!(text.contains("panic on cpu ") && text.contains("sysrq triggered crash"), "{text}");
     let before = times(&other.read(), "tick").len();
