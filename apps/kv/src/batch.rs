@@ -151,6 +151,11 @@ impl Batch {
             }
             Step::Shards(row) => {
                 self.is_long |= row.is(LONG);
+                if row.group == "connection" {
+                    // It may be about itself.
+                    let place = session.place;
+                    shards.with(|shard| session.show(&mut shard.clients, place, now));
+                }
                 let is_wanted = session.answers();
                 return self.keys(row, words, is_wanted, session, desk);
             }

@@ -39,6 +39,8 @@ pub struct Multi {
 pub struct Session {
     /// Its number.
     pub id: u64,
+    /// Its place in its worker's list.
+    pub place: usize,
     /// Where it is from.
     pub addr: Arc<str>,
     /// Where it has come to.
@@ -84,6 +86,7 @@ impl Session {
     pub fn new(id: u64, came: u64, is_known: bool) -> Session {
         Session {
             id,
+            place: 0,
             addr: "".into(),
             laddr: "".into(),
             is_local: false,

@@ -422,6 +422,7 @@ impl Worker {
             session.laddr = text(net::getsockname(&socket).ok().and_then(address));
         }
         let at = self.free.pop().unwrap_or(self.clients.len());
+        session.place = at;
         let data = epoll::EventData::new_u64(at as u64);
         if epoll::add(&self.epoll, socket.as_fd(), data, epoll::EventFlags::IN).is_err() {
             if at < self.clients.len() {

@@ -2,10 +2,10 @@
 
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
-use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 
 use super::log::{Full, Loc, Log, size};
+use super::slots::Slots;
 use super::watch::{Seen, Watches};
 
 /// Tables of a shard: each grows by itself, so that no growth is long and none takes much memory,
@@ -36,7 +36,7 @@ impl Hash {
 
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) entries: HashTable<Loc>,
+    pub(super) entries: Slots,
     /// No entry goes before this.
     earliest: u64,
     /// It is not looked through before this.
@@ -79,7 +79,7 @@ pub(super) fn table_of(hash: u64) -> usize {
 impl Keys {
     /// None yet, and so many bytes at most.
     pub fn new(limit: usize, hash: Hash) -> Keys {
-        let table = || Table { entries: HashTable::new(), earliest: u64::MAX, not_before: 0 };
+        let table = || Table { entries: Slots::default(), earliest: u64::MAX, not_before: 0 };
         Keys {
             tables: (0..TABLES).map(|_| table()).collect(),
             log: Log::new(limit),
@@ -128,7 +128,7 @@ impl Keys {
     fn loc(&self, key: &[u8]) -> Option<Loc> {
         let hash = self.hash.of(key);
         let table = &self.tables[table_of(hash)].entries;
-        table.find(hash, |loc| self.log.is(*loc, key)).copied()
+        table.find(hash, |loc| self.log.is(loc, key))
     }
 
     /// A key, if it is there at this time.
@@ -146,8 +146,8 @@ impl Keys {
     #[inline]
     pub fn set(&mut self, key: &[u8], value: &[u8], goes_at: u64) -> Result<(), Full> {
         let hash = self.hash.of(key);
-        let found = self.tables[table_of(hash)].entries.find(hash, |loc| self.log.is(*loc, key));
-        if let Some(loc) = found.copied() {
+        let found = self.tables[table_of(hash)].entries.find(hash, |loc| self.log.is(loc, key));
+        if let Some(loc) = found {
             let before = self.log.get(loc).goes_at;
             if self.log.replace(loc, value, goes_at) {
                 self.noted(hash, before, goes_at);
@@ -173,17 +173,19 @@ impl Keys {
         // Only now: others may have been moved to make room.
         let Keys { tables, log, hash: hasher, .. } = self;
         let table = &mut tables[table_of(hash)].entries;
-        let before = match table.find_mut(hash, |loc| log.is(*loc, key)) {
-            Some(loc) => {
-                let old = std::mem::replace(loc, new);
+        let before = match table.replace(hash, new, |loc| log.is(loc, key)) {
+            Some(old) => {
                 let before = log.get(old).goes_at;
                 log.dead(old);
                 before
             }
             None => {
-                let bytes = table.allocation_size();
-                table.insert_unique(hash, new, |loc| hasher.of(log.get(*loc).key));
-                self.table_bytes += table.allocation_size() - bytes;
+                let bytes = table.bytes();
+                if table.insert(hash, new, |loc| hasher.of(log.get(loc).key)).is_err() {
+                    log.dead(new);
+                    return Err(Full);
+                }
+                self.table_bytes = self.table_bytes + table.bytes() - bytes;
                 self.count += 1;
                 0
             }
@@ -212,8 +214,7 @@ impl Keys {
     fn make_room(&mut self, bytes: usize, hash: u64) -> Result<(), Full> {
         let table = &self.tables[table_of(hash)].entries;
         // While it grows there are the old one and one twice as large.
-        let is_full = table.len() == table.capacity();
-        let grows = if is_full { 2 * table.allocation_size().max(64) } else { 0 };
+        let grows = table.grows();
         if self.fits(bytes, grows) {
             return Ok(());
         }
@@ -267,8 +268,9 @@ impl Keys {
         for old in log.entries(segment) {
             let key_hash = hash.of(log.get(old).key);
             let table = &mut tables[table_of(key_hash)].entries;
-            if let Some(loc) = table.find_mut(key_hash, |loc| *loc == old) {
-                *loc = log.moved(old)?;
+            if table.find(key_hash, |loc| loc == old).is_some() {
+                let new = log.moved(old)?;
+                table.replace(key_hash, new, |loc| loc == old);
             }
         }
         Ok(())
@@ -279,17 +281,14 @@ impl Keys {
         let hash = self.hash.of(key);
         let Keys { tables, log, hash: hasher, .. } = self;
         let table = &mut tables[table_of(hash)].entries;
-        let Ok(occupied) = table.find_entry(hash, |loc| log.is(*loc, key)) else { return false };
-        let (loc, _) = occupied.remove();
+        let bytes = table.bytes();
+        let gone = table.remove(hash, |loc| log.is(loc, key), |loc| hasher.of(log.get(loc).key));
+        let Some(loc) = gone else { return false };
+        self.table_bytes = self.table_bytes + table.bytes() - bytes;
         let goes_at = log.get(loc).goes_at;
         log.dead(loc);
         self.count -= 1;
         self.going -= usize::from(goes_at != 0);
-        if table.len() * 8 < table.capacity() && table.capacity() > 64 {
-            let bytes = table.allocation_size();
-            table.shrink_to(table.len() * 2, |loc| hasher.of(log.get(*loc).key));
-            self.table_bytes = self.table_bytes + table.allocation_size() - bytes;
-        }
         let was_there = goes_at == 0 || goes_at > now;
         if was_there {
             self.watches.changed(key);
@@ -342,36 +341,36 @@ impl Keys {
         }
         let pause = self.count as u64 / 1000;
         let (mut looked_at, mut earliest) = (0, u64::MAX);
-        let Keys { tables, log, .. } = self;
-        let (mut gone, mut table_bytes) = (0, 0);
+        let Keys { tables, log, hash, .. } = self;
+        let (mut gone, mut bytes) = (0, self.table_bytes);
         for table in tables {
             if table.earliest <= now && looked_at < LOOKED_AT {
                 looked_at += table.entries.len() + 10;
-                table.earliest = u64::MAX;
                 table.not_before = now + pause;
-                table.entries.retain(|loc| {
-                    let at = log.get(*loc).goes_at;
-                    if at == 0 || at > now {
-                        if at != 0 {
-                            table.earliest = table.earliest.min(at.max(table.not_before));
-                        }
-                        return true;
+                let (mut next, mut dead) = (u64::MAX, Vec::new());
+                bytes -= table.entries.bytes();
+                let keeps = |loc: Loc| {
+                    let at = log.get(loc).goes_at;
+                    let stays = at == 0 || at > now;
+                    match at {
+                        0 => {}
+                        _ if stays => next = next.min(at.max(table.not_before)),
+                        _ => dead.push(loc),
                     }
-                    log.dead(*loc);
-                    gone += 1;
-                    false
-                });
-                if table.entries.is_empty() {
-                    table_bytes += table.entries.allocation_size();
-                    table.entries = HashTable::new();
-                }
+                    stays
+                };
+                table.entries.retain(keeps, |loc| hash.of(log.get(loc).key));
+                table.earliest = next;
+                bytes += table.entries.bytes();
+                gone += dead.len();
+                dead.into_iter().for_each(|loc| log.dead(loc));
             }
             earliest = earliest.min(table.earliest);
         }
         self.count -= gone;
         self.going -= gone;
         self.expired += gone as u64;
-        self.table_bytes -= table_bytes;
+        self.table_bytes = bytes;
         self.earliest = earliest;
         (self.going > 0).then_some(earliest.max(now + 1))
     }

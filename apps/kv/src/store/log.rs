@@ -22,21 +22,40 @@ const PAGE: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Where an entry is: the segment's number above, the offset in it below.
+/// Bits of a place for the offset in its segment, in parts of eight bytes.
+const OFFSET: u32 = 21;
+/// Segments at most: a place has 48 bits, and is counted from one on.
+const MOST: usize = (1 << (48 - OFFSET)) - 1;
+/// Bytes of a segment that entries share, at most: as far as offsets reach.
+const LARGEST: usize = 8 << OFFSET;
+
+/// A place of an entry, in 48 bits: the segment's number above, the offset in it below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loc(u64);
 
 impl Loc {
     fn new(segment: usize, offset: usize) -> Loc {
-        Loc((segment as u64) << 32 | offset as u64)
+        Loc(((segment as u64) << OFFSET) | (offset as u64 / 8))
     }
 
+    #[inline]
+    pub(super) fn of_bits(bits: u64) -> Loc {
+        Loc(bits)
+    }
+
+    #[inline]
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
     pub(super) fn segment(self) -> usize {
-        (self.0 >> 32) as usize
+        (self.0 >> OFFSET) as usize
     }
 
+    #[inline]
     fn offset(self) -> usize {
-        self.0 as u32 as usize
+        (self.0 as usize & ((1 << OFFSET) - 1)) * 8
     }
 }
 
@@ -77,7 +96,7 @@ pub(super) fn size(key: usize, value: usize) -> usize {
 impl Log {
     /// An empty one, which will have about so many bytes at most.
     pub(super) fn new(limit: usize) -> Log {
-        let segment = (limit / 64).next_power_of_two().clamp(64 << 10, 16 << 20);
+        let segment = (limit / 64).next_power_of_two().clamp(64 << 10, LARGEST);
         Log {
             segments: Vec::new(),
             free: Vec::new(),
@@ -149,6 +168,9 @@ impl Log {
     }
 
     fn map(&mut self, bytes: usize) -> Result<usize, Full> {
+        if self.free.is_empty() && self.segments.len() >= MOST {
+            return Err(Full);
+        }
         // What the system refuses is no more than what the limit does.
         let memory = MmapMut::map_anon(bytes).map_err(|_| Full)?;
         self.mapped += bytes;

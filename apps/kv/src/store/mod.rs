@@ -3,6 +3,7 @@
 mod keys;
 mod log;
 mod scan;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod watch;

@@ -1,7 +1,6 @@
 //! A walk over all keys, step by step, while others change them.
 
 use super::Keys;
-use super::keys::table_of;
 
 /// Bits of a hash that order keys: tables are by the upper ones.
 const BITS: u32 = 44;
@@ -28,7 +27,7 @@ impl Keys {
             let table = &self.tables[at as usize].entries;
             let mut here: Vec<(u64, _)> = table
                 .iter()
-                .map(|loc| (order(self.hash.of(self.log.get(*loc).key)), *loc))
+                .map(|loc| (order(self.hash.of(self.log.get(loc).key)), loc))
                 .filter(|(order, _)| *order >= from)
                 .collect();
             if here.len() > left {
@@ -59,28 +58,32 @@ impl Keys {
     /// Calls `each` with every key that is there, and with its value's time.
     pub fn each(&self, mut each: impl FnMut(&[u8], u64)) {
         for table in &self.tables {
-            for loc in &table.entries {
-                let entry = self.log.get(*loc);
+            for loc in table.entries.iter() {
+                let entry = self.log.get(loc);
                 each(entry.key, entry.goes_at);
             }
         }
     }
 
-    /// One of the keys that are there at this time, drawn by a random number.
+    /// One of the keys that are there at this time, drawn by a random number: each as likely.
     pub fn random(&self, draw: u64, now: u64) -> Option<&[u8]> {
-        let first = table_of(draw);
-        for at in (first..self.tables.len()).chain(0..first) {
-            let table = &self.tables[at].entries;
-            let skip = (draw >> 20) as usize % table.len().max(1);
-            let there = |loc| {
-                let entry = self.log.get(loc);
-                (entry.goes_at == 0 || entry.goes_at > now).then_some(entry.key)
-            };
-            let mut keys = table.iter().skip(skip).chain(table.iter().take(skip));
-            if let Some(key) = keys.find_map(|loc| there(*loc)) {
-                return Some(key);
-            }
-        }
-        None
+        let mut skip = (draw % self.len().max(1) as u64) as usize;
+        let first = self.tables.iter().position(|table| {
+            let is_here = skip < table.entries.len();
+            skip -= if is_here { 0 } else { table.entries.len() };
+            is_here
+        })?;
+        // The next one, if that has gone.
+        let (before, from) = self.tables.split_at(first);
+        let locs = from.iter().chain(before).flat_map(|table| table.entries.iter());
+        let there = |loc| {
+            let entry = self.log.get(loc);
+            (entry.goes_at == 0 || entry.goes_at > now).then_some(entry.key)
+        };
+        let mut keys = locs.skip(skip).filter_map(&there);
+        keys.next().or_else(|| {
+            let mut all = self.tables.iter().flat_map(|table| table.entries.iter());
+            all.find_map(there)
+        })
     }
 }

@@ -119,6 +119,12 @@ fn a_walk_meets_all_that_stay() {
     let drawn: BTreeSet<Vec<u8>> =
         (0..100).filter_map(|_| keys.random(random.u64(..), 0)).map(<[u8]>::to_vec).collect();
     assert!(drawn.len() > 90, "{}", drawn.len());
+    // Few are as likely, too.
+    keys.clear(0);
+    keys.set(b"a", b"v", 0).unwrap();
+    keys.set(b"b", b"v", 0).unwrap();
+    let draws = (0..1000).filter(|_| keys.random(random.u64(..), 0) == Some(b"a")).count();
+    assert!((400..600).contains(&draws), "{draws}");
 }
 
 #[test]

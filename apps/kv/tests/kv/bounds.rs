@@ -138,7 +138,7 @@ fn keys_and_their_times_are_counted_and_given_back() {
         assert_eq!(server.cli(&["FLUSHALL"]), "OK\n");
     }
     let after = server.resident();
-    assert!(after < before + (24 << 20), "{before} before, {after} after FLUSHALL");
+    assert!(after < before + (8 << 20), "{before} before, {after} after FLUSHALL");
 }
 
 #[test]
