@@ -16,7 +16,7 @@ use kumiki_parasc::tries::{OpenRead, OpenReadError, Step};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 
 use crate::engine::{ended, engine, hand_over, invalid, make};
-use crate::{turn, unread};
+use crate::{turn, unread, walk};
 
 /// Bytes for entries of a directory at once: what the C library takes.
 const ENTRIES: usize = 32 * 1024;
@@ -174,17 +174,27 @@ impl fmt::Debug for Metadata {
 /// # Errors
 /// As [`std::fs::canonicalize`], and `NotFound` if it was removed meanwhile.
 pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
-    let path = terminated(path).map_err(invalid)?;
+    let name = terminated(path.as_ref()).map_err(invalid)?;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let file = make(Openat::new(CWD, path, flags, Mode::empty())).await?.output?;
+    let opened = make(Openat::new(CWD, name, flags, Mode::empty())).await?.output;
     turn::take().await;
+    let file = match opened {
+        Err(Errno::MFILE | Errno::NFILE | Errno::NOSYS | Errno::PERM) => {
+            return walk::canonicalize(path.as_ref()).await;
+        }
+        opened => opened?,
+    };
     // Of the kernel's memory: it does not sleep.
     let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
-    let path = rustix::fs::readlink(link, Vec::new())?.into_bytes();
-    if path.ends_with(b" (deleted)") && names(&file).is_ok_and(|names| names == 0) {
+    let Ok(found) = rustix::fs::readlink(link, Vec::new()) else {
+        // There is no /proc.
+        return walk::canonicalize(path.as_ref()).await;
+    };
+    let found = found.into_bytes();
+    if found.ends_with(b" (deleted)") && names(&file).is_ok_and(|names| names == 0) {
         return Err(Errno::NOENT.into());
     }
-    Ok(PathBuf::from(OsString::from_vec(path)))
+    Ok(PathBuf::from(OsString::from_vec(found)))
 }
 
 /// How many names a file has, as the kernel remembers it; by either call, as one may be refused.

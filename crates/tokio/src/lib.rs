@@ -47,6 +47,7 @@ mod ranges;
 mod reader;
 mod turn;
 mod unread;
+mod walk;
 
 pub use engine::use_engine;
 pub use file::File;

@@ -29,7 +29,6 @@ const REFUSED: &[(&str, libc::c_long)] = &[
 ];
 /// What is otherwise and not tried, and why: function, thing and condition, each "" for all.
 const OTHERWISE: &[(&str, &str, &str, &str)] = &[
-    ("canonicalize", "", "descriptors", "it asks /proc by a descriptor of the file"),
     ("read", "huge", "statx EPERM", "std is not told how long it is, and reads until memory ends"),
     ("open", "fifo", "", "it waits for nobody, and says so"),
     ("write", "fifo", "", "it waits for nobody, and says so"),
