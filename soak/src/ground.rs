@@ -14,6 +14,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 /// Folders of one run, gone with it.
 #[derive(Debug)]
 pub(crate) struct Ground {
+    within: PathBuf,
     folder: tempfile::TempDir,
     can_mount: bool,
     mounted: Mutex<Vec<PathBuf>>,
@@ -37,7 +38,13 @@ impl Ground {
                 "no mounts ({error}): without files in memory, full disks and a file system that hangs"
             );
         }
-        Ok(Ground { folder, can_mount: can_mount.is_ok(), mounted: Mutex::default() })
+        let within = std::path::absolute(within).context("the folder")?;
+        Ok(Ground { within, folder, can_mount: can_mount.is_ok(), mounted: Mutex::default() })
+    }
+
+    /// The folder in which it lies, where other things may stay.
+    pub(crate) fn within(&self) -> &Path {
+        &self.within
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

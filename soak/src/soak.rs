@@ -53,9 +53,23 @@ impl Soak {
         Instant::now() >= self.end
     }
 
+    /// For so long it still runs.
+    pub(crate) fn left(&self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+
+    /// For so long it is over.
+    pub(crate) fn overdue(&self) -> Duration {
+        Instant::now().saturating_duration_since(self.end)
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Sleeps, but not beyond the end.
     pub(crate) fn sleep(&self, span: Duration) {
-        thread::sleep(span.min(self.end.saturating_duration_since(Instant::now())));
+        thread::sleep(span.min(self.left()));
     }
 
     /// Choices of one thread, by the seed.

@@ -1,5 +1,6 @@
 //! What can be run, each with its clients and its faults.
 
+mod aio;
 mod completions;
 mod httpd;
 mod kv;
@@ -16,6 +17,8 @@ use crate::soak::Soak;
 /// Everything that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Subject {
+    /// Children in an asyncio loop, by `kumiki.aio`
+    Aio,
     /// `kumiki-httpd`, and clients that read, leave, and cut connections
     Httpd,
     /// `kumiki-kv`, and clients that know what their keys hold
@@ -33,6 +36,7 @@ pub(crate) enum Subject {
 impl Subject {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Subject::Aio => "aio",
             Subject::Httpd => "httpd",
             Subject::Kv => "kv",
             Subject::Place => "place",
@@ -42,10 +46,19 @@ impl Subject {
         }
     }
 
+    /// Builds what it needs, which takes none of its time.
+    pub(crate) fn prepare(self, ground: &Ground) -> Result<()> {
+        match self {
+            Subject::Aio => aio::prepare(ground.within()),
+            _ => Ok(()),
+        }
+    }
+
     /// Runs it, until the run is over.
     pub(crate) fn soak(self, soak: &'static Soak, ground: &Ground) -> Result<()> {
         match self {
             Subject::Httpd => httpd::soak(soak, ground),
+            Subject::Aio => aio::soak(soak, ground.within()),
             Subject::Kv => kv::soak(soak),
             Subject::Place => place::soak(soak),
             Subject::Spawn => spawn::soak(soak),

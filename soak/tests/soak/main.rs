@@ -30,4 +30,4 @@ macro_rules! subjects {
     )*};
 }
 
-subjects! { completions httpd kv place spawn tokio }
+subjects! { aio completions httpd kv place spawn tokio }
