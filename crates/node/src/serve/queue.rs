@@ -129,6 +129,7 @@ impl Server {
         let end = EventFd::new(EFD_NONBLOCK).map_err(|error| Error::os("an eventfd", error))?;
         let ended = end.try_clone().map_err(|error| Error::os("an eventfd", error))?;
         let thread = thread::Builder::new().name(name.into()).spawn(move || {
+            let _death = Death(name);
             if let Err(error) = run(&ended) {
                 super::say(format_args!("the queues of a {name} stand still: {error}"));
                 interrupt.broken();
@@ -172,16 +173,61 @@ impl Server {
     pub(super) fn stop(&mut self) -> Result<()> {
         if let Some((end, thread)) = self.0.take() {
             end.write(1).map_err(|error| Error::os("stopping a device", error))?;
-            // One that has panicked touches nothing more.
+            // It has not panicked: that ends the process.
             let _ = thread.join();
         }
         Ok(())
     }
 }
 
+/// Status of a process in which a device's thread has panicked: that of a main thread that panics.
+const PANICKED: i32 = 101;
+
+/// Ends the process where a device's thread panics: the supervisor starts another one, which takes
+/// all devices over, where this one would go on with one that stands still.
+struct Death(&'static str);
+
+impl Drop for Death {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            super::say(format_args!(
+                "a {} has panicked, its message stands above: this process ends, and another one \
+                 serves its devices",
+                self.0
+            ));
+            std::process::exit(PANICKED);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
     use super::*;
+    use crate::memory::Memory;
+    use crate::serve::bus::{Bus, Doorbell};
+
+    const PANICS: &str = "KUMIKI_TEST_DEVICE_PANICS";
+
+    #[test]
+    fn a_device_whose_thread_panics_ends_its_process() {
+        if std::env::var_os(PANICS).is_none() {
+            let this = std::env::current_exe().unwrap();
+            let test = thread::current().name().unwrap().to_owned();
+            let mut child = Command::new(this);
+            let output = child.args(["--exact", &test]).env(PANICS, "1").output().unwrap();
+            assert_eq!(output.status.code(), Some(PANICKED), "{output:?}");
+            return;
+        }
+        let bus = Arc::new(Bus::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES)));
+        let doorbell = Doorbell { bus, device: None };
+        let interrupt = Interrupt { doorbell, slot: 0, bit: 0, call: None };
+        let mut server = Server::default();
+        server.start("made-up device", interrupt, |_| panic!("by its test")).unwrap();
+        thread::sleep(Duration::from_secs(60));
+    }
 
     #[test]
     fn a_queue_stands_still_only_if_there_is_more_twice_and_nothing_to_take() {

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::service::ServiceState;
@@ -12,6 +13,8 @@ use crate::{Error, ErrorKind, Result, runtime};
 const SOCKET: &str = "metrics.sock";
 /// A client may not read.
 const LIMIT: Duration = Duration::from_secs(2);
+/// Pause where no client can be taken.
+const REST: Duration = Duration::from_millis(100);
 
 /// One metric: name, kind, help, value.
 type Metric = (&'static str, &'static str, &'static str, fn(&ServiceState) -> u64);
@@ -44,7 +47,7 @@ pub(super) fn serve(
 ) -> Result<()> {
     let path = runtime::file(SOCKET)?;
     let failed = |error| Error::file(&path, error);
-    if std::os::unix::net::UnixStream::connect(&path).is_ok() {
+    if UnixStream::connect(&path).is_ok() {
         return Err(Error::refused(
             ErrorKind::Running,
             format!(
@@ -56,29 +59,48 @@ pub(super) fn serve(
     // Of one that was killed.
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(failed)?;
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let mut stream = stream;
-            let limited = stream
-                .set_read_timeout(Some(LIMIT))
-                .and_then(|()| stream.set_write_timeout(Some(LIMIT)));
-            if limited.is_err() {
-                continue;
+    let thread = std::thread::Builder::new().name("metrics".to_owned());
+    let thread = thread.spawn(move || {
+        for stream in listener.incoming() {
+            match stream {
+                // A panic is said, and ends its connection alone: services are kept, and the next
+                // one is answered.
+                Ok(stream) => drop(catch_unwind(AssertUnwindSafe(|| answer(stream, &states)))),
+                // No descriptor is left, say.
+                Err(_) => std::thread::sleep(REST),
             }
-            // Whatever is asked for, there is one page.
-            let _ = stream.read(&mut [0; 1024]);
-            let text = text(&states());
-            let head = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\r\n";
-            let _ =
-                stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes()));
         }
     });
-    Ok(())
+    thread.map(drop).map_err(|error| Error::os("a thread for metrics", error))
+}
+
+fn answer(mut stream: UnixStream, states: &impl Fn() -> Vec<(String, ServiceState)>) {
+    let limited =
+        stream.set_read_timeout(Some(LIMIT)).and_then(|()| stream.set_write_timeout(Some(LIMIT)));
+    if limited.is_err() {
+        return;
+    }
+    // Whatever is asked for, there is one page.
+    let _ = stream.read(&mut [0; 1024]);
+    let text = text(&states());
+    let head = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\r\n";
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes()));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_ends_its_connection_and_no_other() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let panics = || -> Vec<(String, ServiceState)> { panic!("by its test") };
+        assert!(catch_unwind(AssertUnwindSafe(|| answer(theirs, &panics))).is_err());
+        let mut said = String::new();
+        ours.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "");
+    }
 
     #[test]
     fn each_metric_has_a_line_a_node() {
