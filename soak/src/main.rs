@@ -79,7 +79,9 @@ fn run(args: &Args) -> Result<()> {
     let folder = args.folder.clone().unwrap_or_else(std::env::temp_dir);
     // Before there are threads, which it would not be for.
     let ground = ground::Ground::new(&folder)?;
-    subject.prepare(&ground)?;
+    if !subject.prepare(&ground)? {
+        return Ok(());
+    }
     println!("soak {}: {:.1} minutes, --seed {seed}", subject.name(), args.minutes);
     // As long as the process: tasks have it that nobody waits for.
     let soak: &Soak = Box::leak(Box::new(Soak::new(subject.name(), seed, span)));

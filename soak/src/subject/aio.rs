@@ -60,10 +60,14 @@ fn library(folder: &Path) -> PathBuf {
     named.unwrap_or_else(|| folder.join("soak-capi/lib/libkumiki.so"))
 }
 
-/// Builds and installs libkumiki below the folder, unless one is named.
-pub(crate) fn prepare(folder: &Path) -> Result<()> {
+/// Builds and installs libkumiki below the folder, unless one is named; whether there is a Python.
+pub(crate) fn prepare(folder: &Path) -> Result<bool> {
+    if Command::new("python3").args(["-c", ""]).status().is_err() {
+        println!("there is no python3: passed over");
+        return Ok(false);
+    }
     if std::env::var_os("KUMIKI_LIBRARY").is_some() {
-        return Ok(());
+        return Ok(true);
     }
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut install = Command::new(cargo);
@@ -73,5 +77,5 @@ pub(crate) fn prepare(folder: &Path) -> Result<()> {
     let output = install.output().context("cargo")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`cargo xtask capi` failed: {said}");
-    Ok(())
+    Ok(true)
 }

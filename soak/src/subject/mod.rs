@@ -46,11 +46,11 @@ impl Subject {
         }
     }
 
-    /// Builds what it needs, which takes none of its time.
-    pub(crate) fn prepare(self, ground: &Ground) -> Result<()> {
+    /// Builds what it needs, which takes none of its time; whether it can run here.
+    pub(crate) fn prepare(self, ground: &Ground) -> Result<bool> {
         match self {
             Subject::Aio => aio::prepare(ground.within()),
-            _ => Ok(()),
+            _ => Ok(true),
         }
     }
 
