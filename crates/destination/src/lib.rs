@@ -263,7 +263,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::time::Duration;
 
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::fs::{CWD, FileType, Mode, inotify, mknodat};
 
     use super::*;
 
@@ -336,7 +336,13 @@ mod tests {
                 File::open(pipe).unwrap().read_to_string(&mut read).map(|_| read)
             })
         };
-        put(&pipe, "by the pipe").unwrap();
+        let seen = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&seen, &pipe, inotify::WatchFlags::CLOSE_WRITE).unwrap();
+        let destination = Destination::new(&pipe).unwrap();
+        // A writer that has gone is the end to who reads meanwhile.
+        let closed = rustix::io::read(&seen, &mut [0; 256]);
+        assert_eq!(closed, Err(rustix::io::Errno::AGAIN), "it was opened and closed");
+        destination.write(|out| out.write_all(b"by the pipe")).unwrap();
         assert_eq!(reads.join().unwrap().unwrap(), "by the pipe");
         assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
     }

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use tar::{Builder, EntryType, Header};
 
 use super::*;
@@ -310,6 +311,12 @@ proptest! {
         }
         crate::made_up::layer(&bytes);
     }
+}
+
+proptest! {
+    // The same ones each time: what tar makes of an odd archive is tar's, and a difference that is
+    // no fault of ours is found by fuzzing, not by chance here.
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::with_cases(200) })]
 
     /// The twin of the fuzz target of this name.
     #[test]
