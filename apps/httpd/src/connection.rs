@@ -12,25 +12,23 @@
 //! What a client sends meanwhile stays in the socket: it fills the client's own memory, not
 //! ours.
 
-use std::ffi::CString;
+mod opening;
+mod times;
+
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kumiki_parasc::op::Errno;
-use kumiki_parasc::tries::{Key, OpenRead, OpenReadError, Opened};
+use kumiki_parasc::tries::Key;
 use rustix::event::epoll::EventFlags;
-use rustix::fs::OFlags;
 
-use crate::answer::{Answer, Body};
-use crate::args::Args;
+use crate::answer::Answer;
 use crate::counts::Counts;
 use crate::log::{Entry, Lines};
 use crate::moved::Moved;
-use crate::request::{Head, MOST_HEAD, Method, Parsed, parse};
+use crate::request::{MOST_HEAD, Parsed, parse};
 use crate::response::{Clock, Status, short};
-use crate::second::{Found, Stage, Why, longer, shorter};
 use crate::site::{Root, Site};
 use crate::transport::Transport;
 use crate::work::{Done, Files, Work};
@@ -43,16 +41,11 @@ const CHUNK: usize = 64 * 1024;
 const TURN: usize = 32;
 /// Bytes that a client is to take within the time for sending.
 const PROGRESS: usize = 64 * 1024;
-/// How long a client that sends no more waits for a disk: mostly it has gone.
-const LEFT: Duration = Duration::from_secs(5);
-/// Looks for second opens that a request may cost.
-const LOOKS: usize = 16;
 /// Bytes of a line that is no request's, in the log.
 const LOGGED: usize = 1000;
 /// How long the first request of a connection may be on its way before that is closed for another.
 const NEW: Duration = Duration::from_secs(1);
-/// How long a client has to close a connection that we have closed, and how much it may send.
-const LINGER: Duration = Duration::from_secs(2);
+/// Bytes that a client may send on a connection that we have closed.
 const LINGER_BYTES: usize = 256 * 1024;
 
 /// Worker's part that all its connections use.
@@ -193,161 +186,6 @@ impl Connection {
         }
     }
 
-    /// Tries the request's candidates, from the one that is due.
-    fn open(&mut self, head: &Head<'_>, around: &mut Surroundings<'_>) -> Option<Next> {
-        loop {
-            let Some(candidate) = around.site.candidate(head, self.answer.candidate) else {
-                self.answer_shortly(Status::NOT_FOUND, head.method == Method::Head, around);
-                return None;
-            };
-            let open = self.answer.request(head, candidate.path, &around.root.folder, CHUNK);
-            let at = self.answer.candidate;
-            let path = || around.site.candidate(head, at).map(|candidate| candidate.path);
-            match around.files.open(self.number, open, &around.root.folder, path) {
-                Ok(done) => {
-                    if let Some(next) = self.opened(head, done, around) {
-                        return next;
-                    }
-                }
-                Err(work) => return Some(self.wait(work, around.now)),
-            }
-        }
-    }
-
-    /// After an open; `None` if the next candidate is due.
-    fn opened(
-        &mut self,
-        head: &Head<'_>,
-        done: Done,
-        around: &mut Surroundings<'_>,
-    ) -> Option<Option<Next>> {
-        let Done::Opened(result) = done else { return Some(Some(Next::Close)) };
-        if let Stage::Looking(why, length) = self.answer.stage {
-            return self.looked(head, (why, length), result, around);
-        }
-        let candidate = around.site.candidate(head, self.answer.candidate)?;
-        let lists = !around.site.args().no_list;
-        let is_head = head.method == Method::Head;
-        let (keeps_alive, clock) = (self.keeps_alive, &mut *around.clock);
-        match self.answer.opened(head, &candidate, result, lists, keeps_alive, clock) {
-            Body::Next => {
-                self.answer.candidate += 1;
-                return None;
-            }
-            Body::Look(why) => {
-                let length = candidate.path.count_bytes();
-                return self.look(head, why, (candidate.path, length), around);
-            }
-            Body::Ready => self.begin_sending(around.now),
-            Body::Short(status) => self.answer_shortly(status, is_head, around),
-            Body::Folder(folder) => return Some(self.list(head, folder, around)),
-        }
-        Some(None)
-    }
-
-    /// Looks at what an open was refused, for a second one: at this part of its path.
-    fn look(
-        &mut self,
-        head: &Head<'_>,
-        why: Why,
-        (path, length): (CString, usize),
-        around: &mut Surroundings<'_>,
-    ) -> Option<Option<Next>> {
-        let root = Arc::clone(around.root);
-        let look = why.look(&root.folder, path.clone());
-        self.answer.stage = Stage::Looking(why, length);
-        self.answer.looks += 1;
-        self.open_by(head, look, &root.folder, path, around)
-    }
-
-    /// After that look: the second open, or a look at less of the path.
-    fn looked(
-        &mut self,
-        head: &Head<'_>,
-        (why, length): (Why, usize),
-        result: Result<Opened, OpenReadError>,
-        around: &mut Surroundings<'_>,
-    ) -> Option<Option<Next>> {
-        let root = Arc::clone(around.root);
-        let path = around.site.candidate(head, self.answer.candidate)?.path;
-        let found = match result {
-            Ok(opened) => why.found(&root.folder, opened),
-            Err(error) if matches!(error.errno, Errno::NOENT | Errno::NOTDIR) => {
-                match shorter(&path, length).filter(|_| self.answer.looks < LOOKS) {
-                    Some(part) => return self.look(head, why, part, around),
-                    None => Found::Other,
-                }
-            }
-            Err(_) => Found::Other,
-        };
-        let (open, path) = match found {
-            Found::Path(found) => {
-                let path = longer(found, &path, length);
-                let open = self.answer.request(head, path.clone(), &root.folder, CHUNK);
-                (open, path)
-            }
-            Found::File(file, name) => {
-                // Without O_NONBLOCK: it waits for the lease, and is not tried before.
-                let open = OpenRead::new(file, name).flags(OFlags::RDONLY);
-                (self.answer.wanted(head, open, CHUNK), path)
-            }
-            Found::Other => {
-                self.answer_shortly(why.status(), head.method == Method::Head, around);
-                return Some(None);
-            }
-        };
-        self.answer.stage = Stage::Second;
-        self.open_by(head, open, &root.folder, path, around)
-    }
-
-    fn open_by(
-        &mut self,
-        head: &Head<'_>,
-        open: OpenRead<Arc<OwnedFd>, CString>,
-        folder: &OwnedFd,
-        path: CString,
-        around: &mut Surroundings<'_>,
-    ) -> Option<Option<Next>> {
-        match around.files.open(self.number, open, folder, || Some(path)) {
-            Ok(done) => self.opened(head, done, around),
-            Err(work) => Some(Some(self.wait(work, around.now))),
-        }
-    }
-
-    /// Reads a folder's entries, as many parts as there are.
-    fn list(
-        &mut self,
-        head: &Head<'_>,
-        folder: Arc<OwnedFd>,
-        around: &mut Surroundings<'_>,
-    ) -> Option<Next> {
-        let mut room = Vec::with_capacity(CHUNK);
-        loop {
-            match around.files.entries(self.number, &folder, self.answer.device, room) {
-                Ok(Done::Entries(part)) => {
-                    match self.answer.listed(part, around.site.args().hide_dot) {
-                        Ok(true) => room = Vec::with_capacity(CHUNK),
-                        Ok(false) => {
-                            self.answer.page(head, self.keeps_alive, around.clock);
-                            self.begin_sending(around.now);
-                            return None;
-                        }
-                        Err(_) => {
-                            let is_head = head.method == Method::Head;
-                            self.answer_shortly(Status::INTERNAL, is_head, around);
-                            return None;
-                        }
-                    }
-                }
-                Ok(_) => return Some(Next::Close),
-                Err(work) => {
-                    self.answer.folder = Some(folder);
-                    return Some(self.wait(work, around.now));
-                }
-            }
-        }
-    }
-
     fn wait(&mut self, work: Box<Work>, now: Instant) -> Next {
         (self.phase, self.since) = (Phase::Waiting, now);
         self.has_waited = true;
@@ -376,31 +214,6 @@ impl Connection {
             }
         };
         next.unwrap_or_else(|| self.go(around))
-    }
-
-    fn looked_up(
-        &mut self,
-        head: &Head<'_>,
-        done: Done,
-        around: &mut Surroundings<'_>,
-    ) -> Option<Next> {
-        match (done, self.answer.folder.take()) {
-            (Done::Entries(part), Some(folder)) => {
-                match self.answer.listed(part, around.site.args().hide_dot) {
-                    Ok(true) => self.list(head, folder, around),
-                    Ok(false) => {
-                        self.answer.page(head, self.keeps_alive, around.clock);
-                        self.begin_sending(around.now);
-                        None
-                    }
-                    Err(_) => {
-                        self.answer_shortly(Status::INTERNAL, head.method == Method::Head, around);
-                        None
-                    }
-                }
-            }
-            (done, _) => self.opened(head, done, around).unwrap_or_else(|| self.open(head, around)),
-        }
     }
 
     fn answer_shortly(&mut self, status: Status, is_head: bool, around: &mut Surroundings<'_>) {
@@ -505,57 +318,6 @@ impl Connection {
             }),
             _ => log.add(&Entry { line: line.get(..LOGGED).unwrap_or(line), ..none }),
         }
-    }
-
-    /// Whether its time is over, and whether that is to be said.
-    pub(crate) fn is_overdue(&self, args: &Args, now: Instant) -> bool {
-        let seconds = match self.phase {
-            // The first head is to come soon after the connection.
-            Phase::Head if self.is_idle() && !self.is_first => args.idle_time,
-            Phase::Head => args.head_time,
-            Phase::Sending => args.send_time,
-            Phase::Lingering => LINGER.as_secs(),
-            Phase::Waiting => args.disk_time,
-        };
-        let left = self.left.filter(|_| self.phase == Phase::Waiting);
-        if left.is_some_and(|since| now.saturating_duration_since(since) >= LEFT) {
-            return true;
-        }
-        now.saturating_duration_since(self.since) >= Duration::from_secs(seconds)
-    }
-
-    /// The client sends no more, and mostly has gone.
-    pub(crate) fn leaves(&mut self, now: Instant) {
-        self.left.get_or_insert(now);
-    }
-
-    /// Events to be told of while a call is under way: not of what is not read, and once that the
-    /// client sends no more.
-    pub(crate) fn waits_for_work(&self) -> EventFlags {
-        if self.left.is_some() { EventFlags::empty() } else { EventFlags::RDHUP }
-    }
-
-    /// Ends what has not come in time: by an answer, if a request has begun and no answer.
-    pub(crate) fn expire(&mut self, around: &mut Surroundings<'_>) -> Next {
-        if self.phase == Phase::Waiting {
-            around.counts.disk_time.add(1);
-            if self.is_amid_answer() {
-                self.write_log(around);
-                return Next::Close;
-            }
-            let is_head =
-                matches!(parse(&self.input), Parsed::Head(head) if head.method == Method::Head);
-            self.keeps_alive = false;
-            self.answer_shortly(Status::UNAVAILABLE, is_head, around);
-            return self.go(around);
-        }
-        if self.phase != Phase::Head || self.is_idle() {
-            return Next::Close;
-        }
-        self.head_length = self.input.len();
-        self.keeps_alive = false;
-        self.answer_shortly(Status::REQUEST_TIMEOUT, false, around);
-        self.go(around)
     }
 
     /// After a panic of ours: answered 500 as long as nothing of an answer has been sent, and the

@@ -1,5 +1,7 @@
 //! One thread that serves: its epoll, its connections, what they have under way.
 
+mod accepting;
+
 use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,21 +18,17 @@ use kumiki_wait::{Capacity, PollBell};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use crate::accept::{Accepted, accept, one_waits};
 use crate::connection::{Connection, Next, Surroundings};
 use crate::counts::Counts;
 use crate::log::Lines;
 use crate::response::Clock;
 use crate::site::{Root, Site};
-use crate::transport::Transport;
 use crate::work::{Done, Files, Work};
 
 /// Marks of what is no connection, in an event's data; a listener's is its number less.
 const COMPLETIONS: u64 = u64::MAX;
 const CONTROL: u64 = u64::MAX - 1;
 const LISTENERS: u64 = u64::MAX - 2;
-/// Connections taken at once, before those that are there have their turn.
-const AT_ONCE: usize = 64;
 /// How often times are looked at, and the log is written at the latest.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -139,25 +137,6 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Begins to listen, or stops.
-    fn listen(&mut self, listens: bool) -> Result<()> {
-        if self.listens == listens {
-            return Ok(());
-        }
-        for (at, listener) in self.shared.listeners.iter().enumerate() {
-            let mark = EventData::new_u64(LISTENERS - at as u64);
-            // One worker is woken for a connection, not all.
-            let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
-            let changed = match listens {
-                true => epoll::add(&self.epoll, listener, mark, flags),
-                false => epoll::delete(&self.epoll, listener),
-            };
-            changed.context("adding a listening socket to an epoll, or removing it")?;
-        }
-        self.listens = listens;
-        Ok(())
-    }
-
     /// Serves until it is told to end.
     pub(crate) fn serve(mut self) -> Result<()> {
         let mut events = Vec::with_capacity(256);
@@ -238,118 +217,6 @@ impl Worker {
             idle.into_iter().for_each(|at| self.go(at, now));
         }
         Ok(())
-    }
-
-    fn accept(&mut self, listener: usize, now: Instant) -> Result<()> {
-        if !self.listens {
-            return Ok(());
-        }
-        for _ in 0..AT_ONCE {
-            let has_room = |worker: &Worker| worker.shared.places.take();
-            let has_place = has_room(self);
-            if !has_place && !self.shared.listeners.get(listener).is_some_and(one_waits) {
-                return Ok(());
-            }
-            if !(has_place || self.make_room(now) && has_room(self)) {
-                // It waits in the socket's queue. Who gives a place back next is told, and takes it.
-                return self.wait_for_room();
-            }
-            let Some(listener) = self.shared.listeners.get(listener) else { return Ok(()) };
-            let taken = accept(listener);
-            match taken {
-                Accepted::Connection(socket, peer) => {
-                    // Without, the last part of an answer waits for the client's word.
-                    let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
-                    let Some(transport) = self.transport(socket) else {
-                        self.give_back();
-                        continue;
-                    };
-                    self.add(transport, peer, now);
-                    continue;
-                }
-                _ => self.give_back(),
-            }
-            match taken {
-                Accepted::Lost => (),
-                Accepted::Exhausted if !self.make_room(now) => return self.wait_for_room(),
-                Accepted::Exhausted => (),
-                _ => return Ok(()),
-            }
-        }
-        Ok(())
-    }
-
-    fn count(&self, count: impl FnOnce(&Counts)) {
-        if let Some(counts) = self.shared.counts.get(self.number) {
-            count(counts);
-        }
-    }
-
-    /// Stops to listen, and has another worker close what is idle there.
-    fn wait_for_room(&mut self) -> Result<()> {
-        self.listen(false)?;
-        self.count(|counts| counts.refused.add(1));
-        let others = self.shared.controls.iter().enumerate().filter(|(at, _)| *at != self.number);
-        others.for_each(|(_, control)| control.ask_for_room());
-        Ok(())
-    }
-
-    /// Gives a place back; where somebody was refused one, this worker takes whom it waits for.
-    fn give_back(&mut self) {
-        if self.shared.places.give_back() {
-            self.listen_anew();
-        }
-    }
-
-    /// Has the epoll look at the listening sockets: one that waits there may have been told to
-    /// another worker.
-    fn listen_anew(&mut self) {
-        if self.ends.is_some() {
-            return;
-        }
-        for listener in &self.shared.listeners {
-            let _ = epoll::delete(&self.epoll, listener);
-        }
-        self.listens = false;
-        // Should it fail, the next tick tries again.
-        let _ = self.listen(true);
-    }
-
-    fn transport(&self, socket: OwnedFd) -> Option<Transport> {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.root.tls {
-            let encrypted = crate::tls::Encrypted::new(socket, tls).ok()?;
-            return Some(Transport::Tls(Box::new(encrypted)));
-        }
-        Some(Transport::Plain(socket))
-    }
-
-    fn add(&mut self, transport: Transport, peer: Option<std::net::IpAddr>, now: Instant) {
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.connections.push(None);
-            self.connections.len() - 1
-        });
-        let connection = Connection::new(at, transport, peer, now);
-        let mark = EventData::new_u64(at as u64);
-        let added = epoll::add(&self.epoll, &connection, mark, EventFlags::IN);
-        self.connections[at] = Some(connection);
-        self.count(|counts| counts.accepted.add(1));
-        match added {
-            Ok(()) => self.go(at, now),
-            Err(_) => self.close(at),
-        }
-    }
-
-    /// Closes the connection of ours that has been idle longest; `false` if none is.
-    fn make_room(&mut self, now: Instant) -> bool {
-        let places = self.connections.iter().enumerate();
-        let idle = places.filter_map(|(at, place)| {
-            place.as_ref().filter(|it| it.may_make_room(now)).map(|it| (it.since(), at))
-        });
-        let Some((_, at)) = idle.min() else { return false };
-        self.count(|counts| counts.closed.add(1));
-        self.close(at);
-        true
     }
 
     fn event(&mut self, at: usize, flags: EventFlags, now: Instant) {
@@ -473,137 +340,4 @@ impl Drop for Worker {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpStream;
-
-    use clap::Parser;
-    use kumiki_parasc::{Config, Engine};
-
-    use super::*;
-    use crate::args::Args;
-    use crate::devices::Devices;
-
-    /// A worker of a folder with a file `a`, and its address.
-    fn worker(folder: &std::path::Path, most: usize) -> (Worker, std::net::SocketAddr) {
-        let ([worker], address) = workers(folder, most);
-        (worker, address)
-    }
-
-    /// Workers, of `most` connections together.
-    fn workers<const N: usize>(
-        folder: &std::path::Path,
-        most: usize,
-    ) -> ([Worker; N], std::net::SocketAddr) {
-        std::fs::write(folder.join("a"), "abc").unwrap();
-        let args = Args::parse_from(["kumiki-httpd", folder.to_str().unwrap()]);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
-        let site = Site::open(&args).unwrap();
-        let (places, controls) =
-            (Capacity::new(most), (0..N).map(|_| Control::new().unwrap()).collect());
-        let counts = (0..N).map(|_| Counts::default()).collect();
-        let shared = Shared { site, listeners: vec![listener], places, controls, counts };
-        let engine = Arc::new(Engine::new(&Config::default()).unwrap());
-        let files = Files::new(Arc::clone(&engine), Arc::new(Devices::new(engine)));
-        let (shared, mut number) = (Arc::new(shared), 0..N);
-        let worker = |()| {
-            let number = number.next().unwrap();
-            Worker::new(Arc::clone(&shared), number, files.clone(), None).unwrap()
-        };
-        ([(); N].map(worker), address)
-    }
-
-    /// Takes those that have come.
-    fn turn(worker: &mut Worker) {
-        worker.accept(0, Instant::now()).unwrap();
-    }
-
-    /// No tick comes here: what would wait for one hangs.
-    #[test]
-    fn who_frees_a_place_listens_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut worker, address) = worker(folder.path(), 2);
-        // Amid their heads, none of them may be closed for another.
-        let mut clients = [(); 4].map(|()| {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(b"GET /a").unwrap();
-            stream
-        });
-        turn(&mut worker);
-        (0..2).for_each(|at| worker.go(at, Instant::now()));
-        turn(&mut worker);
-        assert!(!worker.listens && worker.connections.len() == 2);
-        worker.close(1);
-        assert!(worker.listens);
-        turn(&mut worker);
-        assert_eq!(worker.connections.iter().flatten().count(), 2);
-        let rest = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        clients[2].write_all(rest).unwrap();
-        worker.go(1, Instant::now());
-        let mut answer = [0; 12];
-        clients[2].read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 200");
-    }
-
-    #[test]
-    fn a_worker_without_an_idle_connection_asks_another_for_room() {
-        let folder = tempfile::tempdir().unwrap();
-        let ([mut idle, mut full], address) = workers::<2>(folder.path(), 1);
-        let mut first = TcpStream::connect(address).unwrap();
-        let request = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
-        first.write_all(request).unwrap();
-        turn(&mut idle);
-        let mut answer = [0; 12];
-        first.read_exact(&mut answer).unwrap();
-        // The kernel has told one of them, which has no place for it and none to close.
-        let mut second = TcpStream::connect(address).unwrap();
-        turn(&mut full);
-        assert!(!full.listens && full.connections.is_empty());
-        let now = Instant::now();
-        idle.obey(now).unwrap();
-        assert!(first.read_to_end(&mut Vec::new()).is_ok() && idle.listens);
-        turn(&mut idle);
-        second.write_all(request).unwrap();
-        idle.go(0, now);
-        second.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 200");
-    }
-
-    #[test]
-    fn a_panic_ends_its_connection_by_500_and_no_other() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut worker, address) = worker(folder.path(), 100);
-        let mut streams = [(); 2].map(|()| TcpStream::connect(address).unwrap());
-        let now = Instant::now();
-        worker.accept(0, now).unwrap();
-        assert_eq!(worker.connections.len(), 2);
-        for (at, stream) in streams.iter_mut().enumerate() {
-            stream.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-            if at == 0 {
-                worker.with(0, now, |_, _| panic!("made up"));
-            }
-        }
-        let mut answer = String::new();
-        streams[0].read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 500 ") && answer.ends_with("</h1>\n"), "{answer}");
-        assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
-        worker.go(1, now);
-        let mut answer = [0; 12];
-        streams[1].read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 200");
-        // Amid an answer there is nothing that could be said.
-        std::fs::write(folder.path().join("large"), vec![7; 50_000_000]).unwrap();
-        streams[1].write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        while !worker.connections[1].as_ref().is_some_and(Connection::is_amid_answer) {
-            worker.go(1, now);
-        }
-        worker.with(1, now, |_, _| panic!("made up"));
-        assert!(worker.connections[1].is_none());
-        let mut rest = Vec::new();
-        let _ = streams[1].read_to_end(&mut rest);
-        assert!(rest.len() < 50_000_000);
-        assert!(!rest.windows(12).any(|bytes| bytes == b"HTTP/1.1 500"));
-    }
-}
+mod tests;

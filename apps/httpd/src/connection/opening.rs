@@ -1,0 +1,201 @@
+//! From a request's head to its file: opens, second opens, lists of folders.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use kumiki_parasc::op::Errno;
+use kumiki_parasc::tries::{OpenRead, OpenReadError, Opened};
+use rustix::fs::OFlags;
+
+use super::{CHUNK, Connection, Next, Surroundings};
+use crate::answer::Body;
+use crate::request::{Head, Method};
+use crate::response::Status;
+use crate::second::{Found, Stage, Why, longer, shorter};
+use crate::work::Done;
+
+/// Looks for second opens that a request may cost.
+const LOOKS: usize = 16;
+
+impl Connection {
+    /// Tries the request's candidates, from the one that is due.
+    pub(super) fn open(&mut self, head: &Head<'_>, around: &mut Surroundings<'_>) -> Option<Next> {
+        loop {
+            let Some(candidate) = around.site.candidate(head, self.answer.candidate) else {
+                self.answer_shortly(Status::NOT_FOUND, head.method == Method::Head, around);
+                return None;
+            };
+            let open = self.answer.request(head, candidate.path, &around.root.folder, CHUNK);
+            let at = self.answer.candidate;
+            let path = || around.site.candidate(head, at).map(|candidate| candidate.path);
+            match around.files.open(self.number, open, &around.root.folder, path) {
+                Ok(done) => {
+                    if let Some(next) = self.opened(head, done, around) {
+                        return next;
+                    }
+                }
+                Err(work) => return Some(self.wait(work, around.now)),
+            }
+        }
+    }
+
+    /// After an open; `None` if the next candidate is due.
+    fn opened(
+        &mut self,
+        head: &Head<'_>,
+        done: Done,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Option<Next>> {
+        let Done::Opened(result) = done else { return Some(Some(Next::Close)) };
+        if let Stage::Looking(why, length) = self.answer.stage {
+            return self.looked(head, (why, length), result, around);
+        }
+        let candidate = around.site.candidate(head, self.answer.candidate)?;
+        let lists = !around.site.args().no_list;
+        let is_head = head.method == Method::Head;
+        let (keeps_alive, clock) = (self.keeps_alive, &mut *around.clock);
+        match self.answer.opened(head, &candidate, result, lists, keeps_alive, clock) {
+            Body::Next => {
+                self.answer.candidate += 1;
+                return None;
+            }
+            Body::Look(why) => {
+                let length = candidate.path.count_bytes();
+                return self.look(head, why, (candidate.path, length), around);
+            }
+            Body::Ready => self.begin_sending(around.now),
+            Body::Short(status) => self.answer_shortly(status, is_head, around),
+            Body::Folder(folder) => return Some(self.list(head, folder, around)),
+        }
+        Some(None)
+    }
+
+    /// Looks at what an open was refused, for a second one: at this part of its path.
+    fn look(
+        &mut self,
+        head: &Head<'_>,
+        why: Why,
+        (path, length): (CString, usize),
+        around: &mut Surroundings<'_>,
+    ) -> Option<Option<Next>> {
+        let root = Arc::clone(around.root);
+        let look = why.look(&root.folder, path.clone());
+        self.answer.stage = Stage::Looking(why, length);
+        self.answer.looks += 1;
+        self.open_by(head, look, &root.folder, path, around)
+    }
+
+    /// After that look: the second open, or a look at less of the path.
+    fn looked(
+        &mut self,
+        head: &Head<'_>,
+        (why, length): (Why, usize),
+        result: Result<Opened, OpenReadError>,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Option<Next>> {
+        let root = Arc::clone(around.root);
+        let path = around.site.candidate(head, self.answer.candidate)?.path;
+        let found = match result {
+            Ok(opened) => why.found(&root.folder, opened),
+            Err(error) if matches!(error.errno, Errno::NOENT | Errno::NOTDIR) => {
+                match shorter(&path, length).filter(|_| self.answer.looks < LOOKS) {
+                    Some(part) => return self.look(head, why, part, around),
+                    None => Found::Other,
+                }
+            }
+            Err(_) => Found::Other,
+        };
+        let (open, path) = match found {
+            Found::Path(found) => {
+                let path = longer(found, &path, length);
+                let open = self.answer.request(head, path.clone(), &root.folder, CHUNK);
+                (open, path)
+            }
+            Found::File(file, name) => {
+                // Without O_NONBLOCK: it waits for the lease, and is not tried before.
+                let open = OpenRead::new(file, name).flags(OFlags::RDONLY);
+                (self.answer.wanted(head, open, CHUNK), path)
+            }
+            Found::Other => {
+                self.answer_shortly(why.status(), head.method == Method::Head, around);
+                return Some(None);
+            }
+        };
+        self.answer.stage = Stage::Second;
+        self.open_by(head, open, &root.folder, path, around)
+    }
+
+    fn open_by(
+        &mut self,
+        head: &Head<'_>,
+        open: OpenRead<Arc<OwnedFd>, CString>,
+        folder: &OwnedFd,
+        path: CString,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Option<Next>> {
+        match around.files.open(self.number, open, folder, || Some(path)) {
+            Ok(done) => self.opened(head, done, around),
+            Err(work) => Some(Some(self.wait(work, around.now))),
+        }
+    }
+
+    /// Reads a folder's entries, as many parts as there are.
+    fn list(
+        &mut self,
+        head: &Head<'_>,
+        folder: Arc<OwnedFd>,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Next> {
+        let mut room = Vec::with_capacity(CHUNK);
+        loop {
+            match around.files.entries(self.number, &folder, self.answer.device, room) {
+                Ok(Done::Entries(part)) => {
+                    match self.answer.listed(part, around.site.args().hide_dot) {
+                        Ok(true) => room = Vec::with_capacity(CHUNK),
+                        Ok(false) => {
+                            self.answer.page(head, self.keeps_alive, around.clock);
+                            self.begin_sending(around.now);
+                            return None;
+                        }
+                        Err(_) => {
+                            let is_head = head.method == Method::Head;
+                            self.answer_shortly(Status::INTERNAL, is_head, around);
+                            return None;
+                        }
+                    }
+                }
+                Ok(_) => return Some(Next::Close),
+                Err(work) => {
+                    self.answer.folder = Some(folder);
+                    return Some(self.wait(work, around.now));
+                }
+            }
+        }
+    }
+
+    pub(super) fn looked_up(
+        &mut self,
+        head: &Head<'_>,
+        done: Done,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Next> {
+        match (done, self.answer.folder.take()) {
+            (Done::Entries(part), Some(folder)) => {
+                match self.answer.listed(part, around.site.args().hide_dot) {
+                    Ok(true) => self.list(head, folder, around),
+                    Ok(false) => {
+                        self.answer.page(head, self.keeps_alive, around.clock);
+                        self.begin_sending(around.now);
+                        None
+                    }
+                    Err(_) => {
+                        self.answer_shortly(Status::INTERNAL, head.method == Method::Head, around);
+                        None
+                    }
+                }
+            }
+            (done, _) => self.opened(head, done, around).unwrap_or_else(|| self.open(head, around)),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A worker's connections, without its loop: no tick comes here.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use clap::Parser;
+use kumiki_parasc::{Config, Engine};
+
+use super::*;
+use crate::args::Args;
+use crate::devices::Devices;
+
+/// A worker of a folder with a file `a`, and its address.
+fn worker(folder: &std::path::Path, most: usize) -> (Worker, std::net::SocketAddr) {
+    let ([worker], address) = workers(folder, most);
+    (worker, address)
+}
+
+/// Workers, of `most` connections together.
+fn workers<const N: usize>(
+    folder: &std::path::Path,
+    most: usize,
+) -> ([Worker; N], std::net::SocketAddr) {
+    std::fs::write(folder.join("a"), "abc").unwrap();
+    let args = Args::parse_from(["kumiki-httpd", folder.to_str().unwrap()]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let site = Site::open(&args).unwrap();
+    let (places, controls) =
+        (Capacity::new(most), (0..N).map(|_| Control::new().unwrap()).collect());
+    let counts = (0..N).map(|_| Counts::default()).collect();
+    let shared = Shared { site, listeners: vec![listener], places, controls, counts };
+    let engine = Arc::new(Engine::new(&Config::default()).unwrap());
+    let files = Files::new(Arc::clone(&engine), Arc::new(Devices::new(engine)));
+    let (shared, mut number) = (Arc::new(shared), 0..N);
+    let worker = |()| {
+        let number = number.next().unwrap();
+        Worker::new(Arc::clone(&shared), number, files.clone(), None).unwrap()
+    };
+    ([(); N].map(worker), address)
+}
+
+/// Takes those that have come.
+fn turn(worker: &mut Worker) {
+    worker.accept(0, Instant::now()).unwrap();
+}
+
+/// No tick comes here: what would wait for one hangs.
+#[test]
+fn who_frees_a_place_listens_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut worker, address) = worker(folder.path(), 2);
+    // Amid their heads, none of them may be closed for another.
+    let mut clients = [(); 4].map(|()| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /a").unwrap();
+        stream
+    });
+    turn(&mut worker);
+    (0..2).for_each(|at| worker.go(at, Instant::now()));
+    turn(&mut worker);
+    assert!(!worker.listens && worker.connections.len() == 2);
+    worker.close(1);
+    assert!(worker.listens);
+    turn(&mut worker);
+    assert_eq!(worker.connections.iter().flatten().count(), 2);
+    let rest = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    clients[2].write_all(rest).unwrap();
+    worker.go(1, Instant::now());
+    let mut answer = [0; 12];
+    clients[2].read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+#[test]
+fn a_worker_without_an_idle_connection_asks_another_for_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let ([mut idle, mut full], address) = workers::<2>(folder.path(), 1);
+    let mut first = TcpStream::connect(address).unwrap();
+    let request = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+    first.write_all(request).unwrap();
+    turn(&mut idle);
+    let mut answer = [0; 12];
+    first.read_exact(&mut answer).unwrap();
+    // The kernel has told one of them, which has no place for it and none to close.
+    let mut second = TcpStream::connect(address).unwrap();
+    turn(&mut full);
+    assert!(!full.listens && full.connections.is_empty());
+    let now = Instant::now();
+    idle.obey(now).unwrap();
+    assert!(first.read_to_end(&mut Vec::new()).is_ok() && idle.listens);
+    turn(&mut idle);
+    second.write_all(request).unwrap();
+    idle.go(0, now);
+    second.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+#[test]
+fn a_panic_ends_its_connection_by_500_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut worker, address) = worker(folder.path(), 100);
+    let mut streams = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+    let now = Instant::now();
+    worker.accept(0, now).unwrap();
+    assert_eq!(worker.connections.len(), 2);
+    for (at, stream) in streams.iter_mut().enumerate() {
+        stream.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        if at == 0 {
+            worker.with(0, now, |_, _| panic!("made up"));
+        }
+    }
+    let mut answer = String::new();
+    streams[0].read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 500 ") && answer.ends_with("</h1>\n"), "{answer}");
+    assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
+    worker.go(1, now);
+    let mut answer = [0; 12];
+    streams[1].read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    // Amid an answer there is nothing that could be said.
+    std::fs::write(folder.path().join("large"), vec![7; 50_000_000]).unwrap();
+    streams[1].write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    while !worker.connections[1].as_ref().is_some_and(Connection::is_amid_answer) {
+        worker.go(1, now);
+    }
+    worker.with(1, now, |_, _| panic!("made up"));
+    assert!(worker.connections[1].is_none());
+    let mut rest = Vec::new();
+    let _ = streams[1].read_to_end(&mut rest);
+    assert!(rest.len() < 50_000_000);
+    assert!(!rest.windows(12).any(|bytes| bytes == b"HTTP/1.1 500"));
+}
