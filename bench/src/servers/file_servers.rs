@@ -29,14 +29,42 @@ pub(super) fn all(folder: &Path, pair: Pair) -> Result<Vec<Program>> {
             Err(error) => eprintln!("left out: {error:#}"),
         }
     }
-    if is_here("nginx", "-v") {
-        all.push(nginx("nginx", 1, "sendfile on;", folder, pair)?);
-        all.push(nginx("nginx/2", 2, "sendfile on;", folder, pair)?);
-        all.push(nginx("nginx/aio", 1, "sendfile on; aio threads;", folder, pair)?);
-        let direct = "aio threads; directio 16k;";
-        all.push(nginx("nginx/directio", 1, direct, folder, pair)?);
-    }
+    all.extend(nginxes(folder, pair)?);
     Ok(all)
+}
+
+/// Kumiki's server and nginx alone.
+pub(super) fn kumiki_and_nginx(folder: &Path, pair: Pair) -> Result<Vec<Program>> {
+    let mut all = vec![
+        kumiki("kumiki", 1, false, folder, pair)?,
+        kumiki("kumiki/2", 2, false, folder, pair)?,
+    ];
+    all.extend(nginxes(folder, pair)?);
+    Ok(all)
+}
+
+/// Files that stay open, as nginx's guides have it: found again by name for a minute.
+const CACHE: &str = "open_file_cache max=20000 inactive=60s; open_file_cache_valid 60s; \
+                     open_file_cache_min_uses 1; open_file_cache_errors on;";
+
+/// As it comes and as its guides set it up: the best one of a row is what counts.
+fn nginxes(folder: &Path, pair: Pair) -> Result<Vec<Program>> {
+    if !is_here("nginx", "-v") {
+        return Ok(Vec::new());
+    }
+    let settings = [
+        ("nginx", 1, "sendfile on;", ""),
+        ("nginx/2", 2, "sendfile on;", ""),
+        ("nginx/copy", 1, "sendfile off;", ""),
+        ("nginx/cache", 1, "sendfile on;", CACHE),
+        ("nginx/cache/2", 2, "sendfile on;", CACHE),
+        ("nginx/cache/copy", 1, "sendfile off;", CACHE),
+        ("nginx/aio", 1, "sendfile on; aio threads;", ""),
+        ("nginx/directio", 1, "aio threads; directio 16k;", ""),
+    ];
+    let start =
+        |(name, workers, how, cache)| nginx(name, workers, &format!("{how} {cache}"), folder, pair);
+    settings.into_iter().map(start).collect()
 }
 
 fn kumiki(
@@ -87,7 +115,7 @@ fn nginx(
     let address = free_address()?;
     let text = format!(
         "daemon off; worker_processes {workers}; pid {place}/pid; error_log {place}/error;\n\
-         user root; events {{ worker_connections 1024; }}\n\
+         user root; worker_rlimit_nofile 40000; events {{ worker_connections 1024; }}\n\
          http {{ access_log off; {how} tcp_nodelay on; keepalive_requests 100000000;\n\
          client_body_temp_path {place}/a; proxy_temp_path {place}/b; fastcgi_temp_path \
          {place}/c; uwsgi_temp_path {place}/d; scgi_temp_path {place}/e;\n\

@@ -41,12 +41,13 @@ pub(crate) const URING: [&str; 2] = ["uring-server", "uring-server-untried"];
 type Cases = (&'static [&'static str], fn(Pair) -> Result<Vec<Row>>);
 
 /// The cases, in the order in which they are measured.
-const CASES: [Cases; 7] = [
+const CASES: [Cases; 8] = [
     (&["submit_cached"], calls::submit),
     (&["tokio_read_at"], calls::read_at),
     (&["tokio_ranges"], ranges::rows),
     (&["web_warm_cpu"], web::warm),
     (&["web_mix_hot_p99", "web_mix_cold_rate"], web::mix),
+    (&["web_mix_hot_p99_busy"], web::busy),
     (&kv::CASES, kv::rows),
     (&["rocksdb_multiget_direct", "rocksdb_multiget_warm"], multiget::rows),
 ];

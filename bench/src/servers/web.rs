@@ -15,6 +15,7 @@ use super::file_servers;
 use super::folder::{Folder, make_cold};
 use super::program::Program;
 use super::turns::{Measured, Subject, figure, interleaved};
+use crate::busy::Busy;
 use crate::pair::Pair;
 use crate::run::median_of;
 
@@ -26,7 +27,12 @@ const COLD_BYTES: usize = 64 * 1024;
 const WARM_ROUNDS: usize = 9;
 const WARM_REQUESTS: usize = 2000;
 
-const MIX_ROUNDS: usize = 7;
+/// One turn's tail varies twofold: the interval of so many says how sure their median is.
+const MIX_ROUNDS: usize = 15;
+/// Turns beside each load, of fewer subjects.
+const BUSY_ROUNDS: usize = 9;
+/// Busy processes that may run on any cpu.
+const LOADS: [usize; 4] = [1, 2, 4, 8];
 const MIX_TIME: Duration = Duration::from_millis(1500);
 /// Connections that ask for hot files at fixed times, and those that ask for one cold file after
 /// the other.
@@ -94,6 +100,44 @@ pub(super) fn mix(pair: Pair) -> Result<Vec<Row>> {
     for (name, its) in interleaved(MIX_ROUNDS, &mut subjects)? {
         rows.push(Row::of(("web_mix_hot_p99", name), "ns", &figure(&its, 0), None));
         rows.push(Row::rate(("web_mix_cold_rate", name), "1/s", &figure(&its, 1), None));
+    }
+    Ok(rows)
+}
+
+/// `web_mix_hot_p99_busy`: the same beside `n` processes that only keep a cpu busy. `nginx` is
+/// that setting of it which is best in the row.
+pub(super) fn busy(pair: Pair) -> Result<Vec<Row>> {
+    let folder = Folder::new()?;
+    fill(&folder, COLD)?;
+    pair.bind_main()?;
+    let programs = file_servers::kumiki_and_nginx(folder.path(), pair)?;
+    let mut rows = Vec::new();
+    for load in LOADS {
+        let mut subjects: Vec<Subject<'_>> = Vec::new();
+        for program in &programs {
+            let folder = &folder;
+            let turn = move || {
+                for at in 0..COLD {
+                    make_cold(&File::open(folder.path().join(format!("cold{at}")))?)?;
+                }
+                let _busy = Busy::start(load)?;
+                Ok(vec![mixed(program)?.0])
+            };
+            subjects.push((program.name, Box::new(turn)));
+        }
+        let (nginx, mut others): (Vec<_>, Vec<_>) = interleaved(BUSY_ROUNDS, &mut subjects)?
+            .into_iter()
+            .partition(|(name, _)| name.starts_with("nginx"));
+        let median = |(_, its): &Measured| median_of(its);
+        let best = nginx.into_iter().min_by(|a, b| median(a).total_cmp(&median(b)));
+        if let Some((name, its)) = best {
+            eprintln!("beside {load} busy processes the best nginx is {name}");
+            others.push(("nginx", its));
+        }
+        let row = |(name, its): &Measured| {
+            Row::of(("web_mix_hot_p99_busy", name), "ns", its, None).of_size(load)
+        };
+        rows.extend(others.iter().map(row));
     }
     Ok(rows)
 }

@@ -61,10 +61,11 @@ fn rocksdb() -> Result<()> {
 
 const HOT: &str = "web_mix_hot_p99";
 const COLD: &str = "web_mix_cold_rate";
+const WARM: &str = "web_warm_cpu";
 
-/// The variant of nginx with the best hot files.
-fn best_nginx<'a>(figures: &Figures<'a>) -> Option<&'a Row> {
-    let rows = figures.0.iter().filter(|row| row.case == HOT && row.subject.starts_with("nginx"));
+/// The variant of nginx with the best figure of a case.
+fn best_nginx<'a>(figures: &Figures<'a>, case: &str) -> Option<&'a Row> {
+    let rows = figures.0.iter().filter(|row| row.case == case && row.subject.starts_with("nginx"));
     rows.min_by(|a, b| a.median.total_cmp(&b.median))
 }
 
@@ -73,13 +74,17 @@ fn musts(figures: &Figures) -> Vec<Must> {
         |case, peer| Some(figures.one(case, KUMIKI)?.median / figures.one(case, peer)?.median);
     let mut musts = vec![
         of("hot files' p99 with cold ones in the mix, ÷ best nginx", || {
-            let best = best_nginx(figures)?;
+            let best = best_nginx(figures, HOT)?;
             Some((figures.one(HOT, KUMIKI)?.median / best.median, Bound::AtMost(0.5), "×"))
         }),
         of("cold files a second beside them, ÷ the same nginx", || {
-            Some((ratio(COLD, &best_nginx(figures)?.subject)?, Bound::AtLeast(1.3), "×"))
+            Some((ratio(COLD, &best_nginx(figures, HOT)?.subject)?, Bound::AtLeast(1.3), "×"))
         }),
     ];
+    musts.push(of("warm files: the server's cpu time, ÷ best nginx", || {
+        let best = best_nginx(figures, WARM)?;
+        Some((figures.one(WARM, KUMIKI)?.median / best.median, Bound::AtMost(1.05), "×"))
+    }));
     musts.extend(promises::musts("servers", figures, |_, _| None));
     musts
 }
@@ -101,6 +106,10 @@ mod tests {
             row(COLD, "nginx/aio", 1, 100.0),
             row("web_warm_cpu", KUMIKI, 1, 10.0),
             row("web_warm_cpu", "plain", 1, 10.0),
+            row("web_warm_cpu", "nginx", 1, 12.0),
+            row("web_warm_cpu", "nginx/cache", 1, 9.6),
+            row("web_mix_hot_p99_busy", KUMIKI, 2, 10.0),
+            row("web_mix_hot_p99_busy", "nginx", 2, 9.5),
             row("submit_cached", KUMIKI, 4096, 12.0),
             row("submit_cached", "plain", 4096, 10.0),
             row("tokio_read_at", KUMIKI, 4096, 12.0),
