@@ -206,6 +206,7 @@ static void further_attributes(void)
 		cpu++;
 	CHECK(kumiki_spawnattr_init(&attr) == 0);
 	CHECK(kumiki_spawnattr_setumask(&attr, 0027) == 0);
+	CHECK(kumiki_spawnattr_setnice(&attr, 1000) == EINVAL);
 	CHECK(kumiki_spawnattr_setnice(&attr, 7) == 0);
 	CHECK(kumiki_spawnattr_setlimit(&attr, RLIMIT_NOFILE, &files) == 0);
 	CHECK(kumiki_spawnattr_setaffinity(&attr, 1, &cpu) == 0);

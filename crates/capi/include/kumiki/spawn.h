@@ -182,7 +182,7 @@ int kumiki_spawnattr_setgid(kumiki_spawnattr_t *attr, gid_t gid);
 int kumiki_spawnattr_setgroups(kumiki_spawnattr_t *attr, size_t count, const gid_t *groups);
 /* umask(2). */
 int kumiki_spawnattr_setumask(kumiki_spawnattr_t *attr, mode_t mask);
-/* The nice value itself, from -20 to 19, not an increment. */
+/* The nice value itself, from -20 to 19 (else EINVAL), not an increment. */
 int kumiki_spawnattr_setnice(kumiki_spawnattr_t *attr, int nice);
 /* A limit of setrlimit(2), RLIMIT_...; may be called once for each. */
 int kumiki_spawnattr_setlimit(kumiki_spawnattr_t *attr, int resource,

@@ -436,6 +436,10 @@ setters! {
         Ok(())
     };
     kumiki_spawnattr_setnice(nice: c_int) = |said| {
+        if !(-20..=19).contains(&nice) {
+            let text = format!("{nice} is no nice value: they are from -20 to 19");
+            return Err(Failure::invalid(text));
+        }
         said.nice = Some(nice);
         Ok(())
     };

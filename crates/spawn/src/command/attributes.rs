@@ -45,6 +45,10 @@ impl Command {
 
     /// Its nice value, from -20 to 19: the value itself, not an increment.
     pub fn nice(&mut self, nice: i32) -> &mut Command {
+        if !(-20..=19).contains(&nice) {
+            // The kernel would make the nearest of it.
+            self.wrong(format!("{nice} is no nice value: they are from -20 to 19"));
+        }
         self.attributes.nice = Some(nice);
         self
     }

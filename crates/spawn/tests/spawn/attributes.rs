@@ -84,6 +84,10 @@ fn umask_and_nice_value() {
     let seen = while_it_waits(set, |id| (status(id, "Umask"), stat(id, 19)));
     assert_eq!(seen, ("0137".to_owned(), nice));
     assert_eq!(while_it_waits(|_| (), |id| stat(id, 19)), before);
+    for nice in [-21, 20, 1000] {
+        let error = new("true").nice(nice).spawn().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+    }
 }
 
 #[test]
