@@ -68,6 +68,19 @@ const ANSWERS: &[Allowed] = &[
         },
     },
     Allowed {
+        command: "INCRBYFLOAT",
+        why: "infinity is no number to add here; Redis refuses what would come of it",
+        are: |ours, theirs| {
+            ours.starts_with(b"-ERR value is not a valid float")
+                && theirs.starts_with(b"-ERR increment would produce")
+        },
+    },
+    Allowed {
+        command: "LCS",
+        why: "how much memory it may have for a while is each server's own",
+        are: |_, theirs| theirs.starts_with(b"-ERR Insufficient memory, transient memory for LCS"),
+    },
+    Allowed {
         command: "SCAN",
         why: "a cursor that no SCAN has given is refused; Redis takes some",
         are: |ours, _| ours.starts_with(b"-ERR invalid cursor"),
@@ -96,7 +109,9 @@ pub(super) fn stream(asked: &[u8], ours: &[u8], theirs: &[u8]) -> bool {
     }
     // Any head of HTTP ends the connection at once, not POST and Host: alone.
     let has = |text: &[u8]| asked.windows(text.len()).any(|here| here == text);
-    if (has(b" HTTP/1") || has(b":\r\n") || has(b"Host:")) && theirs.starts_with(ours) {
+    if (has(b" HTTP/1") || has(b":\r\n") || has(b":\n") || has(b"Host:"))
+        && theirs.starts_with(ours)
+    {
         return true;
     }
     // In a transaction it is refused, as every command there is answered.
@@ -109,11 +124,22 @@ pub(super) fn stream(asked: &[u8], ours: &[u8], theirs: &[u8]) -> bool {
     {
         return true;
     }
+    // Replicas' commands, which this server has not.
+    let knows = |text: &[u8]| theirs.windows(text.len()).any(|here| here == text);
+    if knows(b"SYNC and PSYNC are invalid") || knows(b"for 'sync' command") {
+        return true;
+    }
+    // The connection ends at the same place, and each says in its way what was wrong there.
+    let fault = |said: &[u8]| said.windows(19).rposition(|text| text == b"-ERR Protocol error");
+    if let (Some(a), Some(b)) = (fault(ours), fault(theirs))
+        && ours[..a] == theirs[..b]
+    {
+        return true;
+    }
     // Redis does not look at what stands behind a CR, in a length or behind a word. This server
     // does, and has done until there what Redis has.
     let is_loose = asked.windows(2).any(|pair| pair[0] == b'\r' && pair[1] != b'\n');
-    let error = ours.windows(19).rposition(|text| text == b"-ERR Protocol error");
-    is_loose && error.is_some_and(|at| theirs.starts_with(&ours[..at]))
+    is_loose && fault(ours).is_some_and(|at| theirs.starts_with(&ours[..at]))
         || masked(ours) == masked(theirs)
 }
 

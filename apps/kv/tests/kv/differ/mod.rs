@@ -198,10 +198,12 @@ fn batch(rng: &mut Rng) -> Vec<Drawn> {
             let is_plain = !drawn.leaves_out()
                 && !matches!(drawn.name().as_str(), "INCRBYFLOAT" | "OBJECT" | "CLIENT");
             let fits = !in_transaction || drawn.alike == Alike::Exact && is_plain;
-            // Whose answer is left out, its connection Redis does not close.
-            let stays = drawn.name() == "QUIT" && batch.last().is_some_and(Drawn::leaves_out);
-            // A refused EXEC of no transaction makes Redis forget what is watched, and not this server.
-            let stays = stays || !in_transaction && drawn.name() == "EXEC" && drawn.words.len() > 1;
+            // What is not answered is to leave nothing that could differ; a QUIT Redis does not obey.
+            let reads = ["PING", "ECHO", "GET", "MGET", "EXISTS", "STRLEN", "TYPE"];
+            let is_unseen = batch.last().is_some_and(Drawn::leaves_out);
+            let stays = is_unseen && !reads.contains(&&*drawn.name());
+            // A refused EXEC makes Redis forget what is watched, and not this server.
+            let stays = stays || drawn.name() == "EXEC" && drawn.words.len() > 1;
             if fits && !stays {
                 break drawn;
             }

@@ -150,3 +150,9 @@ pub(super) const NOT_HELD: &[NotHeld] = &[
         ],
     },
 ];
+
+/// Tests that hold with several shards or not, by which of them has the client.
+pub(super) const OF_SEVERAL: NotHeld = NotHeld {
+    why: "which command a client has sent last is shown when those that came with it are done",
+    tests: &["introspection: CLIENT LIST with IDs"],
+};
