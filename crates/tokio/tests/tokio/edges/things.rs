@@ -58,10 +58,11 @@ pub(super) const PATHS: Things<At> = &[
     ("missing", |it| at(it.folder.path().join("missing"))),
     ("below a file", |it| at(it.file(b"").join("below"))),
     ("a name that is too long", |it| at(it.folder.path().join("x".repeat(300)))),
+    // Its target is of this folder, too: it is written to.
     ("link", |it| {
         let path = it.folder.path().join("link");
         let _ = fs::remove_file(&path);
-        symlink("/etc/passwd", &path).unwrap();
+        symlink(it.file(&long()), &path).unwrap();
         at(path)
     }),
     ("broken link", |it| at(it.link("nowhere"))),
