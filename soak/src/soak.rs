@@ -112,8 +112,10 @@ impl Soak {
         self.begun.elapsed().as_millis() as u32
     }
 
-    /// From now on for so long, refusals are what the fault asks for.
+    /// From now on for so long, refusals are what the fault asks for; each may come as late as a
+    /// request may be without its answer.
     pub(crate) fn excuse(&self, span: Duration) {
+        let span = span + crate::watch::LOST;
         self.excused_until.fetch_max(self.now_ms() + span.as_millis() as u32, Relaxed);
     }
 

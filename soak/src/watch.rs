@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A request without an answer for so long is lost.
-const LOST: Duration = Duration::from_secs(5);
+pub(crate) const LOST: Duration = Duration::from_secs(5);
 /// Looks that lie further apart than this say that this program itself was held up.
 const HELD_UP: Duration = Duration::from_secs(1);
 
