@@ -7,6 +7,7 @@ mod bounds;
 mod calls;
 mod faults;
 mod here;
+mod hostile;
 mod lines;
 mod names;
 #[path = "../nats/mod.rs"]
