@@ -28,76 +28,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::RequestErrorKind;
 use bytes::Bytes;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::Instant;
 
-use crate::absent::absent;
 use crate::batch::{self, Known};
-use crate::client::{Inner, Way};
-use crate::denied::Doing;
-use crate::error::Error;
-use crate::nats::refused;
-use crate::near::Sent;
-use crate::secret;
+use crate::client::Inner;
+use crate::sending::{Failure, MOST_PATIENCE, PATIENCE, Tried, is, is_of_lease, unknown};
 use crate::session::{Held, Session};
-use crate::wire::{self, Asked, Granted, Operation, Outcome, Reply, Why};
+use crate::wire::{self, Operation, Outcome, Reply, Why};
 
-/// For how long an answer is waited for before the request is sent again, at first.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Longest such wait.
-const MOST_PATIENCE: Duration = Duration::from_secs(8);
 /// Before a request that was sent, and finds nobody now, is sent again: the place's own
 /// connection may be about to be made anew.
 const RETURN: Duration = Duration::from_millis(100);
-
-/// Why a request has no answers.
-#[derive(Clone, Debug)]
-pub(crate) enum Failure {
-    Gone,
-    NotSent(String),
-    Unknown(String),
-    TooLarge {
-        bytes: usize,
-        limit: usize,
-    },
-    /// The place's refusal of all of it.
-    Refused(wire::Refusal),
-}
-
-impl Failure {
-    pub(crate) fn error(&self, place: &str) -> Error {
-        let place = place.to_owned();
-        match self.clone() {
-            Failure::Gone => Error::Gone { place },
-            Failure::NotSent(why) => Error::NotSent { place, why },
-            Failure::Unknown(why) => Error::Unknown { place, why },
-            Failure::TooLarge { bytes, limit } => Error::TooLarge { place, bytes, limit },
-            Failure::Refused(refusal) => {
-                Error::Refused { place, why: Why::from(refusal.why), text: refusal.text }
-            }
-        }
-    }
-}
-
-impl Failure {
-    /// That of what has no effect: nothing was done, whether or not it has arrived.
-    fn of_look(self) -> Failure {
-        match self {
-            Failure::Unknown(why) => Failure::NotSent(why),
-            other => other,
-        }
-    }
-}
-
-/// One try to have a message answered.
-enum Tried {
-    Answered(Reply),
-    /// Nobody is there.
-    Nobody,
-    /// No answer; there may be one yet.
-    Silent,
-}
 
 impl Inner {
     /// Has a place run these operations, and gives the number of its life and an answer by each of their
@@ -257,203 +199,6 @@ impl Inner {
             }
         }
     }
-
-    /// Waits until there is a connection.
-    async fn wait_for_link(&self, sent: bool, deadline: Instant) -> Result<(), Failure> {
-        // A socket is connected when it is needed.
-        let Way::Nats { link, .. } = &self.way else { return Ok(()) };
-        let mut link = link.clone();
-        let up = timeout_at(deadline, link.wait_for(|link| link.up)).await;
-        match up {
-            Ok(Ok(_)) => Ok(()),
-            _ if sent => Err(unknown("it was sent, and the connection to NATS was lost since")),
-            _ => Err(Failure::NotSent("there is no connection to NATS".to_owned())),
-        }
-    }
-
-    /// The lease at this place, asked for if there is none; one whose place was silent is asked about first.
-    async fn lease(&self, session: &Session, deadline: Instant) -> Result<Held, Failure> {
-        let one = timeout_at(deadline, session.greeting.lock()).await;
-        let _one = one.map_err(|_| Failure::NotSent("it has not answered in time".to_owned()))?;
-        match session.lease() {
-            Some(lease) if !session.is_doubted() => Ok(lease),
-            _ => self.unless_absent(session, self.greet(session, deadline)).await,
-        }
-    }
-
-    /// Asks whether the lease holds, or for one. Nothing of that has an effect.
-    async fn greet(&self, session: &Session, deadline: Instant) -> Result<Held, Failure> {
-        let key = secret::number("a lease's secret");
-        let key = key.map_err(|error| Failure::NotSent(error.to_string()))?;
-        let hello = [(0, Operation::Hello { key, client: self.name.clone() })];
-        let mut patience = PATIENCE;
-        loop {
-            self.wait_for_link(false, deadline).await?;
-            let held = session.lease();
-            let operations = if held.is_some() { &[][..] } else { &hello };
-            let life = held.map_or(0, |held| held.granted.life);
-            let bytes = self.message(session, held, life, operations)?;
-            let sent = self.send(session, bytes, deadline.min(Instant::now() + patience)).await;
-            match sent.map_err(Failure::of_look)? {
-                Tried::Nobody => return Err(Failure::Gone),
-                Tried::Answered(reply) => {
-                    let Some(held) = held else { return granted(session, reply, key) };
-                    let ended = reply
-                        .answers
-                        .iter()
-                        .any(|one| is(one, Why::NoLease) || is(one, Why::OtherLife));
-                    if !ended {
-                        session.heard(true);
-                        return Ok(held);
-                    }
-                    session.forget(held);
-                }
-                Tried::Silent => patience = MOST_PATIENCE.min(patience * 2),
-            }
-            // A lease that nobody knows of ends by itself.
-            if Instant::now() >= deadline {
-                return Err(Failure::NotSent("it has not answered in time".to_owned()));
-            }
-        }
-    }
-
-    /// Tells a place that the client lives.
-    pub(crate) async fn renew(&self, session: &Session, lease: Held) {
-        let Ok(bytes) = self.message(session, Some(lease), lease.granted.life, &[]) else { return };
-        if let Ok(Tried::Answered(reply)) =
-            self.send(session, bytes, Instant::now() + PATIENCE).await
-            && reply
-                .answers
-                .iter()
-                .any(|outcome| is(outcome, Why::NoLease) || is(outcome, Why::OtherLife))
-        {
-            session.forget(lease);
-        }
-    }
-
-    fn message(
-        &self,
-        session: &Session,
-        lease: Option<Held>,
-        life: u64,
-        operations: &[(u64, Operation)],
-    ) -> Result<Bytes, Failure> {
-        let request = Asked {
-            // What a lease is of tells itself which life is meant.
-            life: lease.map_or(life, |lease| if life == 0 { lease.granted.life } else { life }),
-            lease: lease.map_or(0, |lease| lease.granted.lease),
-            key: lease.map_or(0, |lease| lease.key),
-            first: session.first_open(),
-            operations,
-        };
-        wire::message(&request).map_err(|error| {
-            Failure::NotSent(format!("it cannot be written as MessagePack: {error}"))
-        })
-    }
-
-    /// Sends a message, and waits for its answer until `until`, or the connection is lost.
-    async fn send(
-        &self,
-        session: &Session,
-        bytes: Bytes,
-        until: Instant,
-    ) -> Result<Tried, Failure> {
-        let Way::Nats { nats, link } = &self.way else {
-            return self.send_here(session, &bytes, until).await;
-        };
-        let (mut link, mut denials) = (link.clone(), link.clone());
-        let (made, since) = {
-            let link = link.borrow_and_update();
-            if let Some(why) = link.deaf() {
-                return Err(Failure::NotSent(why));
-            }
-            (link.made, link.denied.count())
-        };
-        let request = async_nats::Request::new().payload(bytes).timeout(None);
-        let answer = nats.send_request(session.subject.to_string(), request);
-        let denied = [(Doing::Publish, &*session.subject)];
-        tokio::select! {
-            biased;
-            answer = answer => match answer {
-                Ok(message) => match wire::parse::<Reply>(&message.payload) {
-                    Ok(reply) => Ok(Tried::Answered(reply)),
-                    Err(why) => Err(Failure::Unknown(why)),
-                },
-                Err(error) => match error.kind() {
-                    RequestErrorKind::NoResponders => Ok(Tried::Nobody),
-                    RequestErrorKind::InvalidSubject => {
-                        Err(Failure::NotSent("its name cannot be a subject".to_owned()))
-                    }
-                    _ => Ok(Tried::Silent),
-                },
-            },
-            // Made anew, not just lost: until then nothing can be asked.
-            _ = link.wait_for(|link| link.up && link.made != made) => Ok(Tried::Silent),
-            // What is denied went nowhere; where answers are, it was delivered and is answered in vain.
-            why = refused(&mut denials, since, &denied) => match denials.borrow().deaf() {
-                Some(_) => Err(Failure::Unknown(why)),
-                None => Err(Failure::NotSent(why)),
-            },
-            () = sleep_until(until) => Ok(Tried::Silent),
-        }
-    }
-
-    /// Does what has no effect, unless it is plain that nobody is there.
-    async fn unless_absent<T>(
-        &self,
-        session: &Session,
-        work: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        let Way::Nats { nats, link } = &self.way else { return work.await };
-        tokio::select! {
-            biased;
-            outcome = work => outcome,
-            () = absent(nats, link, &session.place, PATIENCE) => Err(Failure::Gone),
-        }
-    }
-}
-
-/// The lease that a place grants.
-fn granted(session: &Session, reply: Reply, key: u64) -> Result<Held, Failure> {
-    let refused = |text: String| Failure::Refused(wire::Refusal::new(Why::Kind, text));
-    let outcome = reply.answers.into_iter().next();
-    let bytes = outcome
-        .ok_or_else(|| refused("it gives no lease".to_owned()))?
-        .map_err(Failure::Refused)?;
-    let granted: Granted = wire::read(&bytes)
-        .map_err(|error| refused(format!("what it gives is no lease: {error}")))?;
-    let lease = Held { granted, key };
-    session.set_lease(lease);
-    Ok(lease)
-}
-
-impl Inner {
-    fn is_here(&self) -> bool {
-        matches!(self.way, Way::Here)
-    }
-
-    /// Sends a message to a place's socket, and waits for its answer until `until`, or the place has gone.
-    async fn send_here(
-        &self,
-        session: &Session,
-        bytes: &[u8],
-        until: Instant,
-    ) -> Result<Tried, Failure> {
-        let connection = session.near().await;
-        let connection = connection.map_err(|error| Failure::NotSent(error.to_string()))?;
-        let Some(near) = connection else { return Ok(Tried::Nobody) };
-        match timeout_at(until, near.ask(bytes)).await {
-            Ok(Sent::Answered(message)) => match wire::parse::<Reply>(&message) {
-                Ok(reply) => Ok(Tried::Answered(reply)),
-                Err(why) => Err(Failure::Unknown(why)),
-            },
-            // It has gone: a new connection tells whether another one is there.
-            Ok(Sent::Not) if session.near().await.is_ok_and(|near| near.is_none()) => {
-                Ok(Tried::Nobody)
-            }
-            Ok(Sent::Not | Sent::Lost) | Err(_) => Ok(Tried::Silent),
-        }
-    }
 }
 
 /// Puts what a batch's calls have given where it belongs, from the batch's own answer on, and asks for what is
@@ -480,17 +225,4 @@ fn whole(outcomes: &[Outcome], count: usize) -> Option<wire::Refusal> {
         [Err(refusal), ..] if is_of_lease(refusal.why) => Some(refusal.clone()),
         _ => None,
     }
-}
-
-/// Whether the place knows the client's lease, or the client the place's life, no more.
-fn is_of_lease(why: u16) -> bool {
-    why == Why::OtherLife as u16 || why == Why::NoLease as u16
-}
-
-fn is(outcome: &Outcome, why: Why) -> bool {
-    outcome.as_ref().is_err_and(|refusal| refusal.why == why as u16)
-}
-
-fn unknown(why: &str) -> Failure {
-    Failure::Unknown(why.to_owned())
 }
