@@ -29,6 +29,7 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     entropy(&host);
     console(&host);
     copies(&host);
+    outputs(&host);
     user(&host);
     without_vhost_net(&host);
     assert!(turns(&host) > PINGS / 2, "its server has no turn of a ping");
@@ -385,6 +386,31 @@ fn copies(host: &Host) {
              cmp sent again; [ $(stat -c %a again) = 750 ]; rm again");
     assert!(host.refused("kumiki node cp n1:/no x").contains("node n1: /no: "));
     assert!(host.refused("kumiki node cp sent n1:/no/x").contains("node n1: /no/x"));
+    // What is there and is no plain file is written through, here and there.
+    host.ok("touch -t 200109090146.40 sent; kumiki node cp sent n1:/tmp; \
+             kumiki node cp n1:/tmp/sent again; [ $(stat -c %Y again) = $(stat -c %Y sent) ]");
+    host.ok("kumiki node cp n1:/tmp/sent - | cmp - sent; \
+             kumiki node cp n1:/tmp/sent /proc/self/fd/1 | cmp - sent");
+    host.ok("kumiki node cp n1:/tmp/sent /dev/null; [ -c /dev/null ]");
+    host.ok("ln -s target link; kumiki node cp n1:/tmp/sent link; [ -L link ]; cmp target sent");
+    host.ok("mkfifo pipe; cat pipe > through & kumiki node cp n1:/tmp/sent pipe; wait; \
+             cmp through sent; [ -p pipe ]");
+    host.ok(
+        "kumiki node cp - n1:/tmp/given < sent; kumiki node exec n1 cat /tmp/given | cmp - sent",
+    );
+    host.ok("kumiki node cp sent n1:/dev/null; kumiki node exec n1 -- test -c /dev/null");
+}
+
+fn outputs(host: &Host) {
+    for (command, status) in [
+        ("nosuch", 127),
+        ("/tmp/given", 126),
+        ("echo text > /dev/full", 2),
+        ("echo text >&-", 2),
+        ("true >&-", 0),
+    ] {
+        host.ok(&format!("kumiki node exec n1 {command}; [ $? = {status} ]"));
+    }
 }
 
 /// Behind the host's address a node reaches what its host reaches, and only once the host has
