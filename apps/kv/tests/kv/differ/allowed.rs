@@ -107,9 +107,10 @@ pub(super) fn stream(asked: &[u8], ours: &[u8], theirs: &[u8]) -> bool {
     if ours.windows(10).any(|text| text == b"-CROSSSLOT") {
         return true;
     }
+    let knows = |text: &[u8]| theirs.windows(text.len()).any(|here| here == text);
     // Any head of HTTP ends the connection at once, not POST and Host: alone.
     let has = |text: &[u8]| asked.windows(text.len()).any(|here| here == text);
-    if (has(b" HTTP/1") || has(b":\r\n") || has(b":\n") || has(b"Host:"))
+    if (has(b" HTTP/1") || has(b":\r\n") || has(b":\n") || has(b"Host:") || knows(b":', with args"))
         && theirs.starts_with(ours)
     {
         return true;
@@ -125,7 +126,6 @@ pub(super) fn stream(asked: &[u8], ours: &[u8], theirs: &[u8]) -> bool {
         return true;
     }
     // Replicas' commands, which this server has not.
-    let knows = |text: &[u8]| theirs.windows(text.len()).any(|here| here == text);
     if knows(b"SYNC and PSYNC are invalid") || knows(b"for 'sync' command") {
         return true;
     }
