@@ -16,6 +16,14 @@ const OF_CARGO: [&str; 11] = [
     "add", "build", "cinstall", "clean", "clippy", "deny", "doc", "fmt", "install", "test", "tree",
 ];
 
+/// Programs that documents show, and the packages that have them.
+const SHOWN: [(&str, &str); 4] = [
+    ("kumiki", "kumiki-cli"),
+    ("kumiki-du", "kumiki-du"),
+    ("kumiki-httpd", "kumiki-httpd"),
+    ("kumiki-kv", "kumiki-kv"),
+];
+
 /// What no command line of ours knows: the word by which a lab's machine starts its agent.
 const AGENT: &str = "kumiki lab-agent";
 
@@ -33,11 +41,18 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them by `cargo build`, or as tests are built where they are: what only tests
-    /// depend on brings features of its own, by which crates would be compiled once more.
+    /// Builds those that documents show, as who works on them builds them; or, for tests, all as
+    /// tests are built: what only tests depend on brings features of its own, by which crates would
+    /// be compiled once more.
     pub(super) fn built(for_tests: bool) -> Result<Programs> {
-        let verb = if for_tests { "test --no-run" } else { "build --bins" };
-        run(&mut cargo(&format!("{verb} {} --locked --quiet", everything()?)))?;
+        let what = match for_tests {
+            true => format!("test --no-run {}", everything()?),
+            false => {
+                let packages = SHOWN.map(|(_, package)| format!("--package={package}"));
+                format!("build --bins {}", packages.join(" "))
+            }
+        };
+        run(&mut cargo(&format!("{what} --locked --quiet")))?;
         let metadata = metadata()?;
         let folder = metadata.target_directory.join("debug").into();
         Ok(Programs { folder, metadata })
@@ -58,7 +73,9 @@ impl Programs {
             ["cargo", "run", args @ ..] => self.run_by_cargo(args),
             ["cargo", "+nightly", "fuzz", "run", target, ..] => self.fuzz(target),
             ["cargo", verb, args @ ..] if OF_CARGO.contains(verb) => self.package_is_there(args),
-            [program @ ("kumiki" | "kumiki-du"), args @ ..] => self.help(program, args),
+            [program, args @ ..] if SHOWN.iter().any(|(shown, _)| shown == program) => {
+                self.help(program, args)
+            }
             _ => {
                 Err("only kumiki, cargo xtask and common words of cargo can be checked".to_owned())
             }

@@ -3,7 +3,7 @@
 mod privilege;
 mod watchman;
 
-use crate::finding::{Finding, Topic};
+use crate::finding::{Finding, State, Topic};
 use crate::host::Host;
 
 const HEADERS: Topic = Topic {
@@ -40,16 +40,32 @@ const OSNODE: Topic =
 pub(crate) fn findings(host: &Host) -> Vec<Finding> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut findings = privilege::findings();
+    // What all modules want comes before each of them.
     findings.extend([
-        headers(host, &release),
         modules(host),
+        headers(host, &release),
         cpu_hotplug(host),
         memory_hotplug(host),
         osnode(kumiki_node::low_slices()),
         eventfds(host),
         watchman::finding(host),
     ]);
+    without_modules(&mut findings);
     findings
+}
+
+/// Where the kernel takes no module nobody is told to load one, or to build it: the way to each
+/// is that to loadable modules.
+fn without_modules(findings: &mut [Finding]) {
+    let none = |one: &&Finding| one.thing == MODULES.thing && one.state == State::Absent;
+    let Some(remedy) = findings.iter().find(none).map(|one| one.remedy.clone()) else { return };
+    let of_modules = [HEADERS.thing, OSNODE.thing, EVENTFDS.thing, watchman::WATCHMAN.thing];
+    for one in findings.iter_mut().filter(|one| of_modules.contains(&one.thing)) {
+        if one.state == State::Absent {
+            one.detail = format!("{}, and this kernel takes no modules", one.detail);
+            one.remedy = remedy.clone();
+        }
+    }
 }
 
 /// Whether the module is loaded, in the version that this program speaks.
@@ -168,7 +184,6 @@ fn memory_hotplug(host: &Host) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::State;
     use crate::host::host_with;
 
     #[test]
@@ -205,6 +220,27 @@ mod tests {
         }
         let (_dir, host) = host_with(&[]);
         assert_eq!(modules(&host).state, State::Unknown);
+    }
+
+    #[test]
+    fn nobody_is_told_to_load_a_module_where_none_can_be_loaded() {
+        let sys = ("/proc/sys/kernel/ostype", "Linux");
+        let (_dir, host) = host_with(&[sys]);
+        let told = findings(&host);
+        for thing in [HEADERS.thing, EVENTFDS.thing, watchman::WATCHMAN.thing] {
+            let one = told.iter().find(|one| one.thing == thing).unwrap();
+            assert!(one.detail.contains("takes no modules"), "{one:?}");
+            assert_eq!(one.remedy.as_deref(), Some("a kernel with CONFIG_MODULES"), "{one:?}");
+        }
+        let advised = told.iter().filter_map(|one| one.remedy.as_deref());
+        for advice in advised {
+            assert!(!advice.contains("modprobe") && !advice.contains("headers"), "{advice}");
+        }
+        // With modules each has its own way.
+        let (_dir, host) = host_with(&[sys, ("/proc/modules", "loop 1 0 - Live 0x0")]);
+        let told = findings(&host);
+        let watch = told.iter().find(|one| one.thing == watchman::WATCHMAN.thing).unwrap();
+        assert_eq!(watch.remedy.as_deref(), Some("modprobe osnode-watch"));
     }
 
     #[test]

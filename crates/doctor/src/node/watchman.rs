@@ -3,7 +3,7 @@
 use crate::finding::{Finding, Topic};
 use crate::host::Host;
 
-const WATCHMAN: Topic = Topic {
+pub(super) const WATCHMAN: Topic = Topic {
     part: "node",
     thing: "watchman",
     consequence: "no node sees that this machine's kernel has died, and keeps its memory \
