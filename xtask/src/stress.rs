@@ -56,7 +56,7 @@ const BACKEND: &str = "KUMIKI_STRESS_BACKEND";
 const INSIDE: &str = "set -e; ./stress $N; echo 2000 > /sys/module/parasc/parameters/widen_ns; \
                       ./stress $N; cat /sys/module/parasc/parameters/calls_made; rmmod parasc";
 
-/// The same in a machine of the lab, whose kernel's log is searched after it.
+/// Makes the requests in a machine of the lab, whose kernel's log is searched after it.
 fn inside(requests: u64) -> Result<ExitCode> {
     let packages = "--package kumiki-cli --package kumiki-parasc";
     run(&mut cargo(&format!(

@@ -59,7 +59,7 @@ pub fn against(against: &Against, detect: f64) -> String {
     }
 }
 
-/// What would clear it up, in a sentence.
+/// Says what would clear it up, in a sentence.
 pub fn remedy(clear: &Clear) -> String {
     let pairs = count(clear.pairs);
     let mut text = format!(
@@ -82,7 +82,7 @@ fn short(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What is told of a side, by column.
+/// Columns of a side.
 const COLUMNS: [&str; 8] =
     ["quiet", "median", "95 % CI", "p99", "user", "kernel", "memory", "faults"];
 

@@ -82,7 +82,7 @@ pub(crate) fn size(row: &Row) -> u64 {
     sizes.filter_map(|name| number(&row.params, name)).fold(0, u64::saturating_add)
 }
 
-/// What a row without any size and the lines that begin there have in common: the case, and the
+/// Common to a row without any size and the lines that begin there: the case, and the
 /// parameters but for how memory is treated.
 pub(crate) type Beginning<'a> = (&'a str, Vec<(&'a str, Option<&'a Value>)>);
 
@@ -177,7 +177,7 @@ pub(crate) fn without(params: &Params, param: &str) -> Option<Params> {
 pub(crate) struct Rows<'a>(HashMap<(&'a str, &'a Params, Unit), &'a Row>);
 
 impl<'a> Rows<'a> {
-    /// Of a row that is there twice the first counts.
+    /// Finds the rows of a result by their names; of a row that is there twice the first counts.
     pub(crate) fn of(results: &'a Results) -> Self {
         let mut rows = HashMap::with_capacity(results.rows.len());
         for row in &results.rows {

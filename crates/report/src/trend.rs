@@ -34,7 +34,7 @@ pub struct Point {
     pub started: String,
     /// On which Linux.
     pub kernel: String,
-    /// What it costs where others leave it alone, in the row's unit.
+    /// Cost where others leave it alone, in the row's unit.
     pub quiet: f64,
     /// Interval of that; `None` of so few visits that there is none.
     pub interval: Option<[f64; 2]>,

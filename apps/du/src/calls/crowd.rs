@@ -37,14 +37,14 @@ pub(crate) struct Crowd {
     last: Turns,
 }
 
-/// What a thread has had of its cpu, nanoseconds.
+/// A thread's time on its cpu and in the queue for it, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Turns {
     ran: u64,
     waited: u64,
 }
 
-/// What was seen at one look.
+/// One look at the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Seen {
     /// Threads of the whole machine that want a cpu.

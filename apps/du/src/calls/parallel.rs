@@ -28,7 +28,7 @@ pub(crate) struct Parallel<W = Crowd> {
     crowd: Option<W>,
 }
 
-/// Who else makes calls.
+/// Threads that make calls beside this one.
 enum Help {
     /// Nobody has been asked yet.
     Unasked,

@@ -102,7 +102,7 @@ fn an_unclear_row_says_why_and_what_would_clear_it() {
 }
 
 proptest! {
-    /// What two short runs leave beside heavy work: few visits, hundreds of times apart.
+    /// Two short runs beside heavy work have few visits, hundreds of times apart.
     #[test]
     fn no_figure_is_made_of_few_or_wild_visits(
         a in prop::collection::vec(prop::collection::vec(1e2..1e7f64, 1..6), 1..8),

@@ -139,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a busy machine leaves of a short run: few visits, some of them hundreds of
+        /// A short run on a busy machine has few visits, some of them hundreds of
         /// times as long as others, and a clock that could not be measured.
         #[test]
         fn an_interval_is_none_of_few_visits_and_never_far_from_the_samples(

@@ -160,7 +160,7 @@ fn widened(line: &line::Line, wander: f64) -> [f64; 2] {
     [line.ns_per_page - half, line.ns_per_page + half]
 }
 
-/// What may be said of a cost: by the interval of its slope, over a span of so many pages, and
+/// Judges how a cost changes: by the interval of its slope, over a span of so many pages, and
 /// by the costs at both ends of the span, whose intervals are apart by the factor `clear`. Of a
 /// line that breaks, the part below the knee is not the whole: it is never called flat.
 fn trend([low, high]: [f64; 2], span: f64, ends: [&Point; 2], clear: f64, breaks: bool) -> Trend {

@@ -107,7 +107,7 @@ fn is_round_trip(row: &Row) -> bool {
     (process || thread) && row.unit == Unit::Nanoseconds
 }
 
-/// Of rows that differ only in their size, the one with the smallest.
+/// Keeps, of rows that differ only in their size, the one with the smallest.
 fn smallest(all: Vec<&Row>) -> Vec<&Row> {
     let size = |row: &Row| rows::number(&row.params, "bytes").unwrap_or(0);
     let rest =
