@@ -25,7 +25,7 @@ struct request {
 	u64 args[PARASC_MAX_ARGS];
 };
 
-/* sys_call_table, or the function that has the calls' numbers compiled in. */
+/* The function that has the calls' numbers compiled in, or sys_call_table. */
 static const sys_call_ptr_t *table;
 static unsigned long dispatch;
 static unsigned long run_task_work;
@@ -62,34 +62,26 @@ static __always_inline bool has_other_work(void)
 /* Whether it is to return from its stay, between two calls. */
 bool must_leave(const struct stay *stay)
 {
-	sigset_t pending;
-
-	if (has_other_work())
-		return true;
-	if (!stay->serves)
-		return false;
 	/* What there is to do on the way to user space: memory limits, rseq, a close's rest. */
-	if (test_thread_flag(TIF_NOTIFY_RESUME))
-		return true;
-	sigorsets(&pending, &current->pending.signal, &current->signal->shared_pending.signal);
-	sigandnsets(&pending, &pending, &stay->signals);
-	return !sigisemptyset(&pending);
+	return has_other_work() || (stay->serves && test_thread_flag(TIF_NOTIFY_RESUME)) ||
+	       (stay->signals & (current->pending.signal.sig[0] |
+				 current->signal->shared_pending.signal.sig[0]));
+}
+
+/* The rest of these numbers are no calls' to give. */
+static __always_inline bool is_interrupted(long ret)
+{
+	return ret == -ERESTARTSYS || ret == -ERESTARTNOINTR || ret == -ERESTARTNOHAND ||
+	       ret == -ERESTART_RESTARTBLOCK;
 }
 
 /* What a call that a signal has interrupted answers, or 0: it is for its thread to make again. */
 static noinline long interrupted(const struct stay *stay, long ret)
 {
-	switch (ret) {
-	case -ERESTARTSYS:
-	case -ERESTARTNOHAND:
-		/* No handler can have run here: it is a stop, or a freezer. */
-		return stay->serves ? 0 : -EINTR;
-	case -ERESTARTNOINTR:
+	/* Who has asked for it knows nothing of a processing thread's signals. */
+	if (stay->serves || ret == -ERESTARTNOINTR)
 		return 0;
-	case -ERESTART_RESTARTBLOCK:
-		return -EINTR;
-	}
-	return ret;
+	return -EINTR;
 }
 
 /* What would be done on the way to user space: a closed pipe's reader waits for it. */
@@ -115,7 +107,11 @@ static __always_inline enum ended make(const struct stay *stay, const struct req
 		return MADE;
 	}
 	number = array_index_nospec(number, NR_syscalls);
-	if (unlikely(is_in(parasc_own_calls, number)))
+	if (unlikely(is_in(parasc_own_calls, number)) &&
+	    !(stay->any_thread && number == __NR_gettid))
+		return BACK;
+	/* This module itself: it is entered from user space only, so its stack does not grow. */
+	if (unlikely(number == __NR_ioctl) && _IOC_TYPE(request->args[1]) == PARASC_IOC_TYPE)
 		return BACK;
 	if (unlikely(is_in(parasc_refused_calls, number))) {
 		*result = -EPERM;
@@ -128,11 +124,12 @@ static __always_inline enum ended make(const struct stay *stay, const struct req
 	regs.r10 = request->args[3];
 	regs.r8 = request->args[4];
 	regs.r9 = request->args[5];
-	if (likely(table))
-		ret = table[number](&regs);
-	else
+	/* Its branches are compiled in: a table is an indirect call that a user chooses. */
+	if (likely(dispatch))
 		ret = call_sealed(dispatch, (unsigned long)&regs, number, 0, 0);
-	if (unlikely(ret <= -ERESTARTSYS && ret >= -ERESTART_RESTARTBLOCK)) {
+	else
+		ret = table[number](&regs);
+	if (unlikely(is_interrupted(ret))) {
 		ret = interrupted(stay, ret);
 		if (!ret)
 			return BACK;

@@ -50,6 +50,7 @@ static struct space *space_get(struct mm_struct *mm)
 	space->mm = mm;
 	space->files = 1;
 	init_waitqueue_head(&space->sleepers);
+	init_waitqueue_head(&space->waiters);
 	list_add(&space->list, &spaces);
 	return space;
 }
@@ -92,14 +93,15 @@ static long serve(struct space *space, void __user *user)
 	return ended;
 }
 
-static long make(void __user *user)
+static long make(struct space *space, void __user *user)
 {
 	struct parasc_wait wait;
 	long ended;
 
 	if (copy_from_user(&wait, user, sizeof(wait)))
 		return -EFAULT;
-	ended = wait_make(&wait);
+	ended = wait_make(space, &wait);
+	/* A wait that a signal has interrupted goes on with what is left of it. */
 	if (ended && copy_to_user(user, &wait, sizeof(wait)))
 		return -EFAULT;
 	return ended;
@@ -128,7 +130,7 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		ended = serve(space, user);
 		break;
 	case PARASC_IOC_WAIT:
-		ended = make(user);
+		ended = make(space, user);
 		break;
 	default:
 		ended = -ENOTTY;

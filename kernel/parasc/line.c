@@ -9,6 +9,8 @@
 
 /* Swaps that fail in a row before others on this cpu are looked after. */
 #define TRIES 64
+/* Of a count, before it is let be. */
+#define MOST_TRIES 10000
 
 /* As many calls as a claim takes of what is nobody's. */
 static __always_inline u32 part(u64 state, u32 share, u64 most)
@@ -120,6 +122,25 @@ int line_take(struct parasc_line __user *line, u64 state)
 	user_access_end();
 	widen();
 	return taken;
+fault:
+	user_access_end();
+	return -EFAULT;
+}
+
+/* Counts one that sleeps, or no more, so that others know whether to wake any: a full barrier. */
+int count_in(u32 __user *word, u32 by)
+{
+	u32 old, tries;
+
+	if (!user_access_begin(word, sizeof(*word)))
+		return -EFAULT;
+	unsafe_get_user(old, word, fault);
+	/* A thread that writes there all the time hurts its own process only. */
+	for (tries = 0; tries < MOST_TRIES; tries++)
+		if (unsafe_try_cmpxchg_user(word, &old, old + by, fault))
+			break;
+	user_access_end();
+	return 0;
 fault:
 	user_access_end();
 	return -EFAULT;

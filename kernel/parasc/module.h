@@ -4,7 +4,7 @@
  *
  *   device.c   who may enter, and from which address space
  *   proc.c     a processing thread's stay: looks, serves, sleeps, leaves
- *   wait.c     a requesting thread that makes its own calls with one entry
+ *   wait.c     a requesting thread that makes its own calls with one entry, and waits
  *   line.c     claims: the swaps of a line's word
  *   call.c     calls: copied in, checked, made, their results copied out
  *   mwait.c    the other device: a wait in kernel mode for a store to a word
@@ -22,7 +22,6 @@
 #include <linux/list.h>
 #include <linux/mm_types.h>
 #include <linux/sched.h>
-#include <linux/signal.h>
 #include <linux/wait.h>
 
 #include <parasc.h>
@@ -32,8 +31,8 @@ struct space {
 	struct list_head list;
 	unsigned int files;
 	struct mm_struct *mm;
-	wait_queue_head_t sleepers;
-	atomic_t woken; /* how often PARASC_IOC_WAKE_UP was asked */
+	wait_queue_head_t sleepers; /* in PARASC_IOC_PROC */
+	wait_queue_head_t waiters; /* in PARASC_IOC_WAIT */
 };
 
 /* Calls that are the caller's to make. */
@@ -50,8 +49,9 @@ enum ended {
 
 /* What a thread has entered with. */
 struct stay {
-	bool serves; /* others' calls, with its signals blocked */
-	sigset_t signals; /* blocked before, if so */
+	bool serves; /* others' calls */
+	u64 signals; /* returns for these, too */
+	bool any_thread; /* makes gettid, which answers for whoever makes it */
 	unsigned long made; /* calls */
 };
 
@@ -72,11 +72,13 @@ bool must_leave(const struct stay *stay);
 int line_claim_first(struct claim *claim);
 int line_claim_last(struct claim *claim);
 int line_take(struct parasc_line __user *line, u64 state);
-int line_state(struct parasc_line __user *line, u64 *state);
+int count_in(u32 __user *word, u32 by);
 
 long proc_serve(struct space *space, struct parasc_proc *proc);
 long proc_wake_up(struct space *space, u32 threads);
-long wait_make(struct parasc_wait *wait);
+long wait_make(struct space *space, struct parasc_wait *wait);
+void wait_wake(struct space *space, u32 line, u64 state);
+void wait_wake_all(struct space *space);
 
 int mwait_init(void);
 void mwait_exit(void);

@@ -7,15 +7,34 @@
 #include <linux/mm.h>
 #include <linux/highmem.h>
 #include <linux/module.h>
+#include <linux/pagemap.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <linux/version.h>
 #include <asm/mwait.h>
+#include <asm/processor.h>
 
 #include "module.h"
+#include "symbols.h"
 
-/* MWAIT's hints up to C2: no processor turns its caches off by them. */
-#define MOST_HINT 0x20
+/*
+ * Only C1, by the hint that all processors have it by: which others turn caches off, and how
+ * long it takes to leave them, is cpuidle's to know.
+ */
+#define C1 0
+#define C1_LATENCY_NS 2000
+
+/* Another page may take the word's place meanwhile (fork, mremap): so long it is not seen. */
+#define ROUND_NS NSEC_PER_MSEC
+
+/* How long a cpu may take to come back, by PM QoS; 0 where the kernel has no cpuidle. */
+static unsigned long latency_limit;
+
+static bool may_rest(void)
+{
+	return !latency_limit ||
+	       (s64)call_sealed(latency_limit, raw_smp_processor_id(), 0, 0, 0) >= C1_LATENCY_NS;
+}
 
 /* The interrupt is what ends the wait. */
 static enum hrtimer_restart wake(struct hrtimer *timer)
@@ -34,67 +53,121 @@ static void timer_setup_here(struct hrtimer *timer)
 }
 
 /*
- * The look between MONITOR and MWAIT sees a store before it; one after it ends MWAIT, as any
- * interrupt does, which comes at the earliest when MWAIT has begun (sti's shadow).
+ * The page that stores to this word go to: one that has never been written to, or is shared
+ * since a fork, is not. What may not be written to only a file's other writers change.
  */
-static int wait_for_store(const u64 *word, const struct parasc_mwait *wait)
+static struct page *page_of(u64 word)
 {
-	ktime_t end = ktime_add_ns(ktime_get(), min_t(u64, wait->timeout_ns, KTIME_MAX / 2));
-	struct hrtimer timer;
-	int error = 0;
+	struct page *page;
 
-	timer_setup_here(&timer);
-	while (READ_ONCE(*word) == wait->value) {
-		if (signal_pending(current)) {
-			error = -EINTR;
-			break;
-		}
-		if (ktime_compare(ktime_get(), end) >= 0) {
-			error = -ETIMEDOUT;
-			break;
-		}
-		cond_resched();
-		preempt_disable();
-		/* On the cpu that waits. */
-		hrtimer_start(&timer, end, HRTIMER_MODE_ABS_PINNED_HARD);
-		local_irq_disable();
-		__monitor(word, 0, 0);
-		if (READ_ONCE(*word) == wait->value && !need_resched() && hrtimer_active(&timer))
-			__sti_mwait(wait->hint, 0);
-		else
-			local_irq_enable();
-		preempt_enable();
+	if (get_user_pages_fast(word, 1, FOLL_WRITE, &page) == 1)
+		return page;
+	if (get_user_pages_fast(word, 1, 0, &page) != 1)
+		return NULL;
+	if (!PageAnon(page) && folio_mapping(page_folio(page)))
+		return page;
+	put_page(page);
+	return NULL;
+}
+
+static void monitor(const u64 *word)
+{
+	if (boot_cpu_has_bug(X86_BUG_CLFLUSH_MONITOR)) {
+		mb();
+		clflush((void *)word);
+		mb();
 	}
-	hrtimer_cancel(&timer);
-	destroy_hrtimer_on_stack(&timer);
+	__monitor(word, 0, 0);
+}
+
+/*
+ * The look between MONITOR and MWAIT sees a store before it; one after it ends MWAIT, as any
+ * interrupt does, which comes at the earliest when MWAIT has begun (sti's shadow): that of
+ * the timer, and those by which a signal and another thread of this cpu come.
+ */
+static void rest(const u64 *word, u64 value, struct hrtimer *timer, ktime_t end)
+{
+	preempt_disable();
+	/* On the cpu that waits. */
+	hrtimer_start(timer, end, HRTIMER_MODE_ABS_PINNED_HARD);
+	local_irq_disable();
+	monitor(word);
+	if (READ_ONCE(*word) == value && !need_resched() && !signal_pending(current) &&
+	    hrtimer_active(timer))
+		__sti_mwait(C1, 0);
+	else
+		local_irq_enable();
+	preempt_enable();
+}
+
+/* Until the word is another, a signal comes, or `end`: 0, -EINTR, -ETIMEDOUT. */
+static int wait_on_page(const u64 *word, u64 value, struct hrtimer *timer, ktime_t end)
+{
+	while (READ_ONCE(*word) == value) {
+		if (signal_pending(current))
+			return -EINTR;
+		if (ktime_compare(ktime_get(), end) >= 0)
+			return -ETIMEDOUT;
+		cond_resched();
+		if (may_rest())
+			rest(word, value, timer, end);
+		else
+			cpu_relax();
+	}
+	return 0;
+}
+
+static int wait_for_store(const struct parasc_mwait *wait, struct hrtimer *timer)
+{
+	ktime_t now = ktime_get();
+	ktime_t end = ktime_add_ns(now, min_t(u64, wait->timeout_ns, KTIME_MAX / 2));
+	ktime_t round;
+	struct page *page;
+	void *mapped;
+	int error;
+
+	do {
+		round = ktime_add_ns(now, ROUND_NS);
+		if (ktime_compare(end, round) < 0)
+			round = end;
+		page = page_of(wait->word);
+		if (!page)
+			return -EFAULT;
+		mapped = kmap_local_page(page);
+		error = wait_on_page(mapped + offset_in_page(wait->word), wait->value, timer, round);
+		kunmap_local(mapped);
+		put_page(page);
+		now = ktime_get();
+	} while (error == -ETIMEDOUT && ktime_compare(now, end) < 0);
 	return error;
 }
 
 static long mwait_ioctl(struct file *file, unsigned int request, unsigned long value)
 {
 	struct parasc_mwait wait;
-	struct page *page;
-	void *mapped;
+	struct hrtimer timer;
 	long error;
 
 	if (request != PARASC_IOC_MWAIT)
 		return -ENOTTY;
 	if (copy_from_user(&wait, (void __user *)value, sizeof(wait)))
 		return -EFAULT;
-	if (wait.flags || wait.hint > MOST_HINT || wait.word % sizeof(u64))
+	if (wait.flags || wait.hint != C1 || wait.word % sizeof(u64))
 		return -EINVAL;
-	if (get_user_pages_fast(wait.word, 1, 0, &page) != 1)
-		return -EFAULT;
-	mapped = kmap_local_page(page);
-	error = wait_for_store(mapped + offset_in_page(wait.word), &wait);
-	kunmap_local(mapped);
-	put_page(page);
+	timer_setup_here(&timer);
+	error = wait_for_store(&wait, &timer);
+	hrtimer_cancel(&timer);
+	destroy_hrtimer_on_stack(&timer);
 	return error;
 }
 
+/* Where the kernel itself does not idle by it (idle=, a processor whose MONITOR misses stores). */
 static int mwait_open(struct inode *inode, struct file *file)
 {
-	return boot_cpu_has(X86_FEATURE_MWAIT) ? 0 : -ENODEV;
+	if (!boot_cpu_has(X86_FEATURE_MWAIT) || boot_cpu_has_bug(X86_BUG_MONITOR) ||
+	    boot_option_idle_override != IDLE_NO_OVERRIDE)
+		return -ENODEV;
+	return 0;
 }
 
 static const struct file_operations mwait_operations = {
@@ -112,6 +185,7 @@ static struct miscdevice device = {
 
 int mwait_init(void)
 {
+	latency_limit = symbol("cpuidle_governor_latency_req");
 	return misc_register(&device);
 }
 

@@ -12,7 +12,6 @@
 /* Looks between two looks at the clock. */
 #define LOOKS 32
 #define MOST_SHARE 4096
-#define MOST_TRIES 10000
 
 /* What was seen of the area. */
 struct view {
@@ -62,11 +61,13 @@ fault:
 #define STAYS (-1L)
 
 /* The requesting thread may sleep, and then this one has to wake it. */
-static long over(struct parasc_proc *proc, u64 state, u32 line)
+static long over(struct space *space, struct parasc_proc *proc, u64 state, u32 line)
 {
 	struct parasc_area __user *area = u64_to_user_ptr(proc->area);
 	u64 asleep;
 
+	/* One that sleeps in PARASC_IOC_WAIT is woken from here. */
+	wait_wake(space, line, state);
 	if (PARASC_MADE(state) != PARASC_LAST(state) || PARASC_FIRST(state) != PARASC_LAST(state))
 		return STAYS;
 	if (get_user(asleep, &area->asleep_lines))
@@ -77,7 +78,8 @@ static long over(struct parasc_proc *proc, u64 state, u32 line)
 	return PARASC_OVER;
 }
 
-static long serve_one(struct stay *stay, struct parasc_proc *proc, const struct view *view)
+static long serve_one(struct stay *stay, struct space *space, struct parasc_proc *proc,
+		      const struct view *view)
 {
 	struct parasc_area __user *area = u64_to_user_ptr(proc->area);
 	struct parasc_line __user *line = &area->lines[view->line];
@@ -100,10 +102,10 @@ static long serve_one(struct stay *stay, struct parasc_proc *proc, const struct 
 	if (put_user(made, &line->state))
 		return -EFAULT;
 	smp_mb(); /* with the fence after which a requesting thread that sleeps looks */
-	return over(proc, made, view->line);
+	return over(space, proc, made, view->line);
 }
 
-static long serve_batch(struct stay *stay, struct parasc_proc *proc, u32 line)
+static long serve_batch(struct stay *stay, struct space *space, struct parasc_proc *proc, u32 line)
 {
 	struct parasc_area __user *area = u64_to_user_ptr(proc->area);
 	struct claim claim = { .line = &area->lines[line], .share = proc->share };
@@ -115,6 +117,9 @@ static long serve_batch(struct stay *stay, struct parasc_proc *proc, u32 line)
 		ended = line_claim_first(&claim);
 		if (ended <= 0)
 			break;
+		/* That swap has said what the last one's calls are: made. */
+		if (any)
+			wait_wake(space, line, claim.state);
 		any = true;
 		first = claim.calls.first;
 		ended = calls_make(stay, &claim.calls);
@@ -132,26 +137,7 @@ static long serve_batch(struct stay *stay, struct parasc_proc *proc, u32 line)
 		cond_resched();
 	}
 	/* The word as this thread left it: what it has made was the last of it, or others are at it. */
-	return ended ?: any ? over(proc, claim.state, line) : STAYS;
-}
-
-/* Counts those that sleep, so that who offers something knows whether to wake one. */
-static int count_sleeper(struct parasc_area __user *area, u32 by)
-{
-	u32 old, tries;
-
-	if (!user_access_begin(area, sizeof(*area)))
-		return -EFAULT;
-	unsafe_get_user(old, &area->sleepers, fault);
-	/* A thread that writes there all the time hurts its own process only. */
-	for (tries = 0; tries < MOST_TRIES; tries++)
-		if (unsafe_try_cmpxchg_user(&area->sleepers, &old, old + by, fault))
-			break;
-	user_access_end();
-	return 0;
-fault:
-	user_access_end();
-	return -EFAULT;
+	return ended ?: any ? over(space, proc, claim.state, line) : STAYS;
 }
 
 /* Sleeps until it is woken, if there is nothing to do once it is counted. */
@@ -165,12 +151,12 @@ static int sleep(struct space *space, struct parasc_proc *proc, u64 ns)
 
 	add_wait_queue_exclusive(&space->sleepers, &wait);
 	/* A full barrier: partner is the fence of who looks at the count after an offer. */
-	error = count_sleeper(area, 1);
+	error = count_in(&area->sleepers, 1);
 	if (!error) {
 		error = look(proc, 0, &view);
 		if (!error && !view.told && view.line < 0)
 			wait_woken(&wait, TASK_INTERRUPTIBLE | TASK_FREEZABLE, timeout);
-		error = count_sleeper(area, -1) ?: error;
+		error = count_in(&area->sleepers, -1) ?: error;
 	}
 	remove_wait_queue(&space->sleepers, &wait);
 	return error;
@@ -188,6 +174,7 @@ long proc_wake_up(struct space *space, u32 threads)
 	spin_unlock_irqrestore(&space->sleepers.lock, flags);
 	if (asleep && threads)
 		wake_up_interruptible_nr(&space->sleepers, threads);
+	wait_wake_all(space);
 	return asleep;
 }
 
@@ -207,7 +194,8 @@ static long stay_and_serve(struct stay *stay, struct space *space, struct parasc
 			return PARASC_TOLD;
 		if (view.line >= 0) {
 			ended = PARASC_CALL(view.state) == PARASC_BATCH ?
-				serve_batch(stay, proc, view.line) : serve_one(stay, proc, &view);
+				serve_batch(stay, space, proc, view.line) :
+				serve_one(stay, space, proc, &view);
 			if (ended != STAYS)
 				return ended;
 			if (must_leave(stay))
@@ -245,7 +233,7 @@ static int check(const struct parasc_proc *proc)
 	struct parasc_area __user *area = u64_to_user_ptr(proc->area);
 	u32 magic, version;
 
-	if (proc->flags || proc->reserved || proc->area % PAGE_SIZE ||
+	if (proc->flags & ~PARASC_ANY_THREAD || proc->reserved || proc->area % PAGE_SIZE ||
 	    proc->length != sizeof(*area) || !proc->share || proc->share > MOST_SHARE)
 		return -EINVAL;
 	if (get_user(magic, &area->magic) || get_user(version, &area->version))
@@ -255,18 +243,21 @@ static int check(const struct parasc_proc *proc)
 
 long proc_serve(struct space *space, struct parasc_proc *proc)
 {
-	struct stay stay = { .serves = true };
-	sigset_t all;
+	struct stay stay = {
+		.serves = true,
+		.signals = proc->signals,
+		.any_thread = proc->flags & PARASC_ANY_THREAD,
+	};
 	long ended = check(proc);
 
 	BUILD_BUG_ON(sizeof(struct parasc_area) != 4096);
 	if (ended)
 		return ended;
-	/* A request is not to see this thread's signals. */
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &stay.signals);
+	/*
+	 * Signals are as the thread has them: one that blocks them here also keeps out what ends
+	 * or stops it, and what its C library asks each thread by.
+	 */
 	ended = stay_and_serve(&stay, space, proc);
-	sigprocmask(SIG_SETMASK, &stay.signals, NULL);
 	atomic_long_add(stay.made, &calls_made);
 	return ended;
 }

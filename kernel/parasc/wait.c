@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A requesting thread that makes its own calls with one entry. */
+/* A requesting thread that makes its own calls with one entry, and waits for others'. */
 
+#include <linux/freezer.h>
+#include <linux/jiffies.h>
+#include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
 #include "module.h"
@@ -8,13 +11,60 @@
 #define MOST_SHARE 4096
 #define MOST_CALLS (1u << 24)
 
+/* A thread that sleeps until so many calls of a line are made. */
+struct waiter {
+	struct wait_queue_entry entry;
+	u32 line, min;
+};
+
+/* What a line's word says to those who wait for it. */
+struct word {
+	u32 line;
+	u64 state;
+};
+
+static bool is_reached(u64 state, u32 min)
+{
+	bool over = PARASC_MADE(state) == PARASC_LAST(state) &&
+		    PARASC_FIRST(state) == PARASC_LAST(state);
+
+	return over || PARASC_MADE(state) >= min;
+}
+
+/* Of a word that is another line's, or that is not what is waited for, it does not wake. */
+static int wake_if_reached(struct wait_queue_entry *entry, unsigned int mode, int sync, void *key)
+{
+	const struct waiter *waiter = container_of(entry, struct waiter, entry);
+	const struct word *word = key;
+
+	if (word && (word->line != waiter->line || !is_reached(word->state, waiter->min)))
+		return 0;
+	return woken_wake_function(entry, mode, sync, NULL);
+}
+
+/* By who has swapped the word in, or has made its store seen: partner is the barrier of count_in(). */
+void wait_wake(struct space *space, u32 line, u64 state)
+{
+	struct word word = { line, state };
+
+	if (unlikely(waitqueue_active(&space->waiters)))
+		__wake_up(&space->waiters, TASK_NORMAL, 0, &word);
+}
+
+/* They look by themselves. */
+void wait_wake_all(struct space *space)
+{
+	__wake_up(&space->waiters, TASK_NORMAL, 0, NULL);
+}
+
 static int check(const struct parasc_wait *wait)
 {
 	struct parasc_area __user *area = u64_to_user_ptr(wait->area);
 	u32 magic, version;
 
 	if (wait->calls.first > wait->calls.last || wait->calls.last > MOST_CALLS ||
-	    wait->share > MOST_SHARE || wait->line >= PARASC_MAX_LINES || wait->area % PAGE_SIZE)
+	    wait->share > MOST_SHARE || wait->line >= PARASC_MAX_LINES || wait->area % PAGE_SIZE ||
+	    wait->flags & ~PARASC_CLAIMS_NONE || (wait->min && !wait->area))
 		return -EINVAL;
 	if (!wait->area)
 		return 0;
@@ -58,15 +108,61 @@ static int make_last(struct stay *stay, struct parasc_wait *wait)
 	return BACK;
 }
 
-long wait_make(struct parasc_wait *wait)
+/* Looks, and sleeps until the next look is worth while. */
+static int wait_in_queue(struct waiter *waiter, u64 __user *word, u64 *timeout_ns)
+{
+	long left = *timeout_ns < (u64)LONG_MAX / 2 ? nsecs_to_jiffies(*timeout_ns) + 1 :
+						      MAX_SCHEDULE_TIMEOUT;
+	u64 state;
+
+	for (;;) {
+		if (get_user(state, word))
+			return -EFAULT;
+		if (is_reached(state, waiter->min))
+			return 0;
+		if (!left)
+			return -ETIMEDOUT;
+		if (signal_pending(current))
+			break;
+		left = wait_woken(&waiter->entry, TASK_INTERRUPTIBLE | TASK_FREEZABLE, left);
+	}
+	if (left != MAX_SCHEDULE_TIMEOUT)
+		*timeout_ns = jiffies_to_nsecs(left);
+	return -ERESTARTSYS;
+}
+
+static int wait_until_made(struct space *space, struct parasc_wait *wait)
+{
+	struct parasc_area __user *area = u64_to_user_ptr(wait->area);
+	struct waiter waiter = {
+		.entry = { .private = current, .func = wake_if_reached },
+		.line = wait->line,
+		.min = wait->min,
+	};
+	int error;
+
+	INIT_LIST_HEAD(&waiter.entry.entry);
+	add_wait_queue(&space->waiters, &waiter.entry);
+	error = count_in(&area->waiters, 1);
+	if (!error) {
+		error = wait_in_queue(&waiter, &area->lines[wait->line].state, &wait->timeout_ns);
+		error = count_in(&area->waiters, -1) ?: error;
+	}
+	remove_wait_queue(&space->waiters, &waiter.entry);
+	return error;
+}
+
+long wait_make(struct space *space, struct parasc_wait *wait)
 {
 	struct stay stay = {};
 	int ended = check(wait);
 
 	if (!ended)
 		ended = make_own(&stay, wait);
-	if (ended == MADE && wait->area)
+	if (ended == MADE && wait->area && !(wait->flags & PARASC_CLAIMS_NONE))
 		ended = make_last(&stay, wait);
 	atomic_long_add(stay.made, &calls_made);
+	if (ended == MADE && wait->min)
+		ended = wait_until_made(space, wait);
 	return ended == BACK ? PARASC_CALLS : ended;
 }

@@ -69,7 +69,7 @@
 #include <linux/types.h>
 
 #define PARASC_MAGIC 0x63617270u /* "prac" */
-#define PARASC_VERSION 6
+#define PARASC_VERSION 7
 
 #define PARASC_MAX_ARGS 6
 #define PARASC_MAX_LINES 62
@@ -103,7 +103,8 @@ struct parasc_area {
 	__u32 version;
 	__u32 recalls; /* changes: processing threads inside the kernel return */
 	__u32 sleepers; /* so many of these sleep there */
-	__u32 reserved0[11];
+	__u32 waiters; /* so many requesting threads sleep in PARASC_IOC_WAIT */
+	__u32 reserved0[10];
 	__u64 open_lines; /* bit i: there may be an offer in line i */
 	__u64 other_lines; /* bit i: not for threads inside the kernel */
 	__u64 asleep_lines; /* bit i: the requesting thread of line i waits to be woken */
@@ -119,18 +120,22 @@ struct parasc_area {
  *
  * PARASC_IOC_PROC  the thread is a processing thread inside the kernel. It makes calls of
  *     the lines in `open_lines` that are not in `other_lines`, with its own memory, files,
- *     credentials and limits, and its signals blocked.
+ *     credentials, limits and blocked signals.
  * PARASC_IOC_WAIT  the requesting thread makes calls of its own with one entry: those of
  *     `calls`, and then those of its line, from the end, until there is nothing to claim.
- *     Its signals are not blocked.
+ *     With `min` it then sleeps until so many of the line's are made by others, or all of
+ *     the offer: threads in PARASC_IOC_PROC wake it without leaving.
  * PARASC_IOC_WAKE_UP  wakes up to so many threads of this address space that sleep in
- *     PARASC_IOC_PROC, and returns how many sleep.
+ *     PARASC_IOC_PROC, and returns how many sleep; and all that sleep in PARASC_IOC_WAIT,
+ *     which look again. Threads outside that make calls of a line ask for it, if `waiters`
+ *     is not 0 after a full barrier.
  *
  * Both return with calls that they have claimed and not made where the thread has to look
  * after itself: it has a signal, it is to stop, a filter or a tracer has come, or the call
- * is for its own thread. The thread makes `calls` by plain system calls. A call that would
- * break the thread (exec, exit, fork) is answered -EPERM, a call that a signal has
- * interrupted -EINTR.
+ * is for its own thread, or an ioctl of this module. The thread makes `calls` by plain system
+ * calls. A call that would break the thread (exec, exit, fork) is answered -EPERM. A call
+ * that a signal has interrupted is answered -EINTR in PARASC_IOC_WAIT; in PARASC_IOC_PROC,
+ * where it is another thread's, it is handed back to be made again, its time anew.
  *
  * The process checks a request before it offers it, but any of its threads may
  * write to the area: the module believes nothing that it reads there.
@@ -145,6 +150,9 @@ struct parasc_calls {
 	__u32 last;
 };
 
+/* Makes gettid too, which answers for the processing thread: for measurements. */
+#define PARASC_ANY_THREAD 1u
+
 /* Why PARASC_IOC_PROC has returned. */
 #define PARASC_IDLE 0 /* there has been nothing to claim for `idle_ns` */
 #define PARASC_TOLD 1 /* the termination flag is set, or `recalls` is another */
@@ -158,13 +166,14 @@ struct parasc_proc {
 	__u64 length; /* of the whole area, bytes */
 	__u64 spin_ns; /* looks for so long without a call to make, and then sleeps */
 	__u64 idle_ns; /* returns after so long without a call to make */
-	__u32 flags; /* 0; anything else is -EINVAL */
+	__u32 flags; /* PARASC_ANY_THREAD; anything else is -EINVAL */
 	__u32 share; /* claims half of one part in so many of what is left; 1 to 4096 */
 	__u32 recalls; /* what the area says */
 	__u32 line; /* out */
 	struct parasc_calls calls; /* out; of a single call 0 to 1, the rest is in the line */
 	__u32 made; /* out */
 	__u32 reserved; /* 0 */
+	__u64 signals; /* returns for these between two offers, though they are blocked; bit n - 1 */
 };
 
 /* PARASC_IOC_WAIT returns 0: all made that were to be claimed; PARASC_CALLS: `calls` are left. */
@@ -173,7 +182,13 @@ struct parasc_wait {
 	__u32 line;
 	__u32 share; /* as of struct parasc_proc; 0: all that is left */
 	struct parasc_calls calls; /* in: nobody else's; out: those left of these or of the line */
+	__u64 timeout_ns; /* of the sleep, then -ETIMEDOUT; after a signal: what is left */
+	__u32 min; /* 0: does not sleep; 1: until any call of the line is made */
+	__u32 flags; /* PARASC_CLAIMS_NONE; anything else is -EINVAL */
 };
+
+/* Leaves the line's calls to others. */
+#define PARASC_CLAIMS_NONE 1u
 
 #define PARASC_IOC_TYPE 0xbd
 /* Gives PARASC_VERSION of the module. Never changes itself. */
@@ -184,7 +199,9 @@ struct parasc_wait {
 
 /*
  * The same module's other device: waits in kernel mode (MONITOR, MWAIT) for a store to a
- * word. Opening it is -ENODEV where the processor shows no MONITOR.
+ * word. Opening it is -ENODEV where the processor shows no MONITOR, or the kernel does not
+ * idle by it. A word that may not be written to, and is of no file, is -EFAULT. A store to
+ * another page that has taken the word's place (fork, mremap) is seen within a millisecond.
  */
 #define PARASC_MWAIT_DEVICE "/dev/kumiki-mwait"
 
@@ -192,7 +209,7 @@ struct parasc_mwait {
 	__u64 word; /* address of a __u64 */
 	__u64 value; /* returns 0 as soon as the word is another */
 	__u64 timeout_ns; /* after so long -ETIMEDOUT */
-	__u32 hint; /* MWAIT's: 0 is C1 */
+	__u32 hint; /* MWAIT's: 0, C1; anything else is -EINVAL */
 	__u32 flags; /* 0; anything else is -EINVAL */
 };
 

@@ -8,7 +8,7 @@ use crate::primitive::{AtomicU32, AtomicU64};
 
 /// "prac" in memory.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"prac");
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// Lines of an area: as many as a page has beside the first two.
 pub(crate) const LINES: usize = 62;
@@ -32,7 +32,9 @@ pub(crate) struct Area {
     recalls: AtomicU32,
     /// Number of these that sleep there.
     _sleepers: AtomicU32,
-    _reserved0: [u32; 11],
+    /// Number of requesting threads that sleep there, which those of an engine never do.
+    _waiters: AtomicU32,
+    _reserved0: [u32; 10],
     /// Bit i: lane i may hold a request.
     open: AtomicU64,
     /// Bit i: lane i is not for threads inside the kernel.
@@ -73,7 +75,8 @@ impl Default for Area {
             version: VERSION,
             recalls: AtomicU32::new(0),
             _sleepers: AtomicU32::new(0),
-            _reserved0: [0; 11],
+            _waiters: AtomicU32::new(0),
+            _reserved0: [0; 10],
             open: AtomicU64::new(0),
             others: AtomicU64::new(0),
             asleep: AtomicU64::new(0),

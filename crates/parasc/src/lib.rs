@@ -85,6 +85,7 @@ compile_error!(
      follows from this.)"
 );
 
+mod again;
 mod area;
 mod awaited;
 pub mod backend;

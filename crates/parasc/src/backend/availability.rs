@@ -54,7 +54,7 @@ fn io_uring(tried: Result<(), Lack>) -> Availability {
 
 fn kernel(tried: Result<(), Lack>) -> Availability {
     let reason = match tried.is_ok() {
-        true => "only when chosen: calls made inside the kernel pass by seccomp, ptrace and audit",
+        true => "only when chosen: a fault in the module is a fault of the kernel",
         false => "is not there",
     };
     standing(Backend::Kernel, tried, "module kumiki-parasc is loaded", reason)

@@ -9,14 +9,13 @@
 use std::fs::File;
 use std::io::ErrorKind::{NotFound, PermissionDenied};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use kumiki_calls::Request;
 use kumiki_sys::syscall;
 
 use super::Lack;
+use super::refusal::Refusal;
 use crate::area::{Area, VERSION};
 use crate::line::Calls;
 
@@ -58,6 +57,7 @@ struct Proc {
     calls: KernelCalls,
     made: u32,
     reserved: u32,
+    signals: u64,
 }
 
 /// `struct parasc_wait`.
@@ -68,6 +68,10 @@ struct Wait {
     line: u32,
     share: u32,
     calls: KernelCalls,
+    /// Longest sleep there; a requester of an engine sleeps elsewhere.
+    timeout_ns: u64,
+    min: u32,
+    flags: u32,
 }
 
 /// For comparison with the header (`tests.rs`).
@@ -77,8 +81,12 @@ pub(crate) const LAYOUT: &[(&str, usize)] = &[
     ("offsetof(struct parasc_proc, recalls)", std::mem::offset_of!(Proc, recalls)),
     ("offsetof(struct parasc_proc, calls)", std::mem::offset_of!(Proc, calls)),
     ("offsetof(struct parasc_proc, made)", std::mem::offset_of!(Proc, made)),
+    ("offsetof(struct parasc_proc, signals)", std::mem::offset_of!(Proc, signals)),
     ("sizeof(struct parasc_wait)", size_of::<Wait>()),
     ("offsetof(struct parasc_wait, calls)", std::mem::offset_of!(Wait, calls)),
+    ("offsetof(struct parasc_wait, timeout_ns)", std::mem::offset_of!(Wait, timeout_ns)),
+    ("offsetof(struct parasc_wait, min)", std::mem::offset_of!(Wait, min)),
+    ("offsetof(struct parasc_wait, flags)", std::mem::offset_of!(Wait, flags)),
     ("PARASC_IOC_VERSION", IOC_VERSION as usize),
     ("PARASC_IOC_PROC", IOC_PROC as usize),
     ("PARASC_IOC_WAIT", IOC_WAIT as usize),
@@ -116,8 +124,7 @@ pub(crate) enum Return {
 #[derive(Debug)]
 pub(crate) struct Inside {
     device: File,
-    /// Why ask again: a filter stays.
-    refused: AtomicBool,
+    refusal: Refusal,
 }
 
 impl Inside {
@@ -144,7 +151,7 @@ impl Inside {
             ),
             _ => Lack::new(format!("opening {DEVICE}: {error}"), format!("see dmesg, {user}")),
         })?;
-        let inside = Inside { device, refused: AtomicBool::new(false) };
+        let inside = Inside { device, refusal: Refusal::default() };
         let mut version = 0_u32;
         let known = inside.ioctl(IOC_VERSION, &mut version);
         if known < 0 || version != VERSION {
@@ -154,10 +161,14 @@ impl Inside {
             ));
         }
         if inside.ioctl(IOC_WAIT, &mut Wait::default()) < 0 {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+            let (who, remedy) = onlooker(&status);
             return Err(Lack::new(
-                "module kumiki-parasc refuses a thread whose calls a seccomp filter, a tracer or \
-                 audit looks at: they would not see the calls",
-                format!("run outside the sandbox, {user}"),
+                format!(
+                    "module kumiki-parasc refuses a thread at whose calls {who} looks, which would \
+                     not see them"
+                ),
+                format!("{remedy}, {user}"),
             ));
         }
         Ok(inside)
@@ -194,7 +205,13 @@ impl Inside {
         share: usize,
     ) {
         let calls = part(requests, results);
-        let wait = Wait { area: address(area), line: lane as u32, share: share as u32, calls };
+        let wait = Wait {
+            area: address(area),
+            line: lane as u32,
+            share: share as u32,
+            calls,
+            ..Wait::default()
+        };
         // SAFETY: the caller's promise.
         unsafe { self.enter(wait, Some((area, lane, share))) };
     }
@@ -202,7 +219,11 @@ impl Inside {
     /// # Safety
     /// As for [`make_last`](Self::make_last).
     unsafe fn enter(&self, mut wait: Wait, line: Option<(&Area, usize, usize)>) {
-        let mut ended = if self.is_refused() { -1 } else { self.ioctl(IOC_WAIT, &mut wait) };
+        if self.is_refused() {
+            // SAFETY: the caller's promise.
+            return unsafe { make_plainly(wait.calls, line) };
+        }
+        let mut ended = self.ioctl(IOC_WAIT, &mut wait);
         while ended == CALLS {
             // What is left may be the thread's own part, or claimed in the line.
             // SAFETY: the caller's promise; handed back to this thread.
@@ -210,26 +231,21 @@ impl Inside {
             wait.calls = KernelCalls::default();
             ended = self.ioctl(IOC_WAIT, &mut wait);
         }
-        if ended == 0 {
-            return;
-        }
-        // Refused: nothing of it has been begun but what was made just now.
-        self.refused.store(true, Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { make_part(wait.calls) };
-        if let Some((area, lane, share)) = line {
-            // SAFETY: as above.
-            unsafe { area.line(lane).make_last(share) };
+        self.refusal.note(ended < 0);
+        if ended < 0 {
+            // Nothing of it has been begun but what was made just now.
+            // SAFETY: the caller's promise.
+            unsafe { make_plainly(wait.calls, line) };
         }
     }
 
-    /// Whether the module does not let this process in any more.
+    /// Whether the module does not let this process in, and is not to be asked again yet.
     pub(crate) fn is_refused(&self) -> bool {
-        self.refused.load(Relaxed)
+        self.refusal.holds()
     }
 
-    /// Serves inside the kernel until the area says another number of recalls, or no call has
-    /// come for `spin`.
+    /// Serves inside the kernel until the area says another number of recalls, no call has
+    /// come for `spin`, or one of these `signals`, which are blocked, waits.
     ///
     /// # Safety
     /// Who offers calls in the area vouches for them.
@@ -239,6 +255,7 @@ impl Inside {
         share: usize,
         recalls: u32,
         spin: Duration,
+        signals: u64,
     ) -> Return {
         if self.is_refused() {
             return Return::Refused;
@@ -252,9 +269,12 @@ impl Inside {
             idle_ns: spin_ns,
             share: share as u32,
             recalls,
+            signals,
             ..Proc::default()
         };
-        match self.ioctl(IOC_PROC, &mut proc) {
+        let ended = self.ioctl(IOC_PROC, &mut proc);
+        self.refusal.note(ended < 0);
+        match ended {
             0 => Return::Idle { served: false },
             SERVED => Return::Idle { served: true },
             TOLD | AGAIN => Return::Called,
@@ -265,10 +285,7 @@ impl Inside {
                 last: proc.calls.last as usize,
                 made: proc.made as usize,
             },
-            _ => {
-                self.refused.store(true, Relaxed);
-                Return::Refused
-            }
+            _ => Return::Refused,
         }
     }
 }
@@ -283,6 +300,19 @@ fn part(requests: &[Request], results: &mut [i64]) -> KernelCalls {
         results: results.as_mut_ptr().expose_provenance() as u64,
         first: 0,
         last: requests.len() as u32,
+    }
+}
+
+/// Makes these calls, and then those of a line from the end, without the module.
+///
+/// # Safety
+/// As for [`Inside::make_last`].
+unsafe fn make_plainly(calls: KernelCalls, line: Option<(&Area, usize, usize)>) {
+    // SAFETY: the caller's promise.
+    unsafe { make_part(calls) };
+    if let Some((area, lane, share)) = line {
+        // SAFETY: as above.
+        unsafe { area.line(lane).make_last(share) };
     }
 }
 
@@ -301,8 +331,42 @@ unsafe fn make_part(part: KernelCalls) {
     }
 }
 
+/// Onlooker at the calls of the thread that has this `/proc/…/status`, and what to do.
+fn onlooker(status: &str) -> (&'static str, &'static str) {
+    let is_set = |name: &str| {
+        let mut values = status.lines().filter_map(|line| line.strip_prefix(name));
+        values.any(|value| value.trim() != "0")
+    };
+    if is_set("Seccomp:") {
+        ("a seccomp filter", "run outside the sandbox")
+    } else if is_set("TracerPid:") {
+        ("a tracer", "end the tracer (strace, gdb)")
+    } else {
+        // Of neither of them the status says anything.
+        (
+            "audit, which auditd has on for all processes, or a tracepoint of system calls",
+            "`auditctl -a task,never` for processes that start after it, or end `perf trace`",
+        )
+    }
+}
+
 /// Whether the kernel is locked down: as `none [integrity] confidentiality` says.
 fn is_locked_down() -> bool {
     let text = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     text.contains('[') && !text.contains("[none]")
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_at_a_threads_calls_is_named() {
+        let status =
+            |tracer, filter| format!("Name:\tx\nTracerPid:\t{tracer}\nSeccomp:\t{filter}\n");
+        let who = |tracer, filter| onlooker(&status(tracer, filter)).0;
+        assert_eq!(who(0, 2), "a seccomp filter");
+        assert_eq!(who(77, 0), "a tracer");
+        assert!(who(0, 0).contains("auditd"));
+    }
 }

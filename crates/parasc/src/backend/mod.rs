@@ -12,6 +12,7 @@
 
 mod availability;
 mod inside;
+mod refusal;
 
 pub use availability::{Availability, availability};
 #[cfg(all(test, not(loom)))]

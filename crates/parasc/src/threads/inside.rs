@@ -26,6 +26,8 @@ pub(super) fn serve(
     hand: &Hand<'_>,
 ) -> bool {
     let mut served = false;
+    // A handler that ends the thread is to run where it leaves nothing half done: outside.
+    let signals = hand.signals.map_or(0, |blocked| blocked.lifted(open_signals));
     loop {
         // Before the look: what comes after it recalls.
         let recalls = core.area.recalls();
@@ -33,7 +35,8 @@ pub(super) fn serve(
             return served;
         }
         // SAFETY: a call is offered only by who vouches for it (`Requester::run_raw`).
-        let left = unsafe { inside.serve(&core.area, core.share().min(4096), recalls, spin()) };
+        let left =
+            unsafe { inside.serve(&core.area, core.share().min(4096), recalls, spin(), signals) };
         match left {
             Return::Idle { served: some } => return served | some,
             // The program's thread may have been called back for its own sake.
@@ -86,6 +89,20 @@ fn make(
     core.sides[lane].made(line);
 }
 
+/// Signals that this thread has not blocked: bit n - 1 is signal n.
+fn open_signals() -> u64 {
+    let mut blocked = std::mem::MaybeUninit::uninit();
+    // SAFETY: writes the present mask alone.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), blocked.as_mut_ptr()) };
+    // SAFETY: written above; it fails only for a wrong first argument.
+    let blocked: libc::sigset_t = unsafe { blocked.assume_init() };
+    let is_open = |signal: &i32| {
+        // SAFETY: a set, and a signal's number.
+        unsafe { libc::sigismember(&raw const blocked, *signal) == 0 }
+    };
+    (1..=64).filter(is_open).fold(0, |open, signal| open | 1 << (signal - 1))
+}
+
 /// For as long as two sleeps cost, as in user space.
 fn spin() -> Duration {
     static SPIN: OnceLock<Duration> = OnceLock::new();
@@ -93,4 +110,21 @@ fn spin() -> Duration {
         let ticks = kumiki_wait::sleep_cost_ticks().saturating_mul(2);
         Duration::from_nanos(Clock::new().ns(ticks) as u64)
     })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use kumiki_sys::signals::Blocked;
+
+    use super::*;
+
+    #[test]
+    fn signals_that_the_program_has_open_are_known_while_they_are_blocked() {
+        let bit = |signal: i32| 1_u64 << (signal - 1);
+        let open = open_signals();
+        assert_ne!(open & bit(libc::SIGUSR1), 0);
+        let blocked = Blocked::new();
+        assert_eq!(open_signals() & bit(libc::SIGUSR1), 0);
+        assert_eq!(blocked.lifted(open_signals), open);
+    }
 }

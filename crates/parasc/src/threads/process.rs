@@ -48,10 +48,8 @@ pub(crate) fn process(core: &Arc<Core>) {
         };
         if let Some(device) = &core.inside {
             let all = 0..=QUEUES - 1;
-            serving.signals.lifted(|| {
-                cancel.point();
-                inside::serve(core, device, all, &hand)
-            });
+            serving.signals.lifted(|| cancel.point());
+            inside::serve(core, device, all, &hand);
         }
         let spins = core.policy.threshold == Threshold::Infinite
             || !rests && core.callers.may_spin(core.spare_cpus());

@@ -8,17 +8,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kumiki_calls::Request;
 
 use super::way::Form;
+use crate::again::Again;
 
-/// Until a file system that has refused is asked again for the first time; twice that each
-/// time, …
-const FIRST: Duration = Duration::from_secs(1);
-/// … up to this.
-const LONGEST: Duration = Duration::from_secs(64);
 /// Devices that are remembered at most: the oldest goes.
 const MOST: usize = 64;
 
@@ -47,9 +43,7 @@ pub(crate) type Place = (Group, u64);
 #[derive(Debug)]
 struct DeviceCall {
     place: Place,
-    /// When it is asked again.
-    again: Instant,
-    pause: Duration,
+    again: Again,
 }
 
 /// Calls refused to the whole process: filters and file systems are the same to all its
@@ -89,12 +83,10 @@ impl Refused {
         let Ok(mut entries) = self.entries.try_lock() else { return Look::Try };
         match entries.iter_mut().find(|entry| entry.place == place) {
             None => Look::Try,
-            Some(entry) if now < entry.again => Look::Skip,
-            Some(entry) => {
-                entry.pause = (entry.pause * 2).min(LONGEST);
-                entry.again = now + entry.pause;
-                Look::Probe(place)
-            }
+            Some(entry) => match entry.again.is_due(now) {
+                true => Look::Probe(place),
+                false => Look::Skip,
+            },
         }
     }
 
@@ -111,7 +103,7 @@ impl Refused {
         if entries.len() == MOST {
             entries.remove(0);
         }
-        entries.push(DeviceCall { place, again: now + FIRST, pause: FIRST });
+        entries.push(DeviceCall { place, again: Again::after(now) });
         self.count.store(entries.len(), Relaxed);
     }
 
@@ -145,7 +137,10 @@ fn stat(fd: u64) -> Option<libc::stat> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::again::FIRST;
 
     #[test]
     fn who_has_refused_is_left_alone_and_asked_again_ever_more_rarely() {

@@ -56,6 +56,18 @@ fn the_module_does_as_its_header_says() {
     }
 }
 
+/// Also those that end it from without: each is in time, or the next one never comes.
+#[test]
+fn what_ends_a_process_ends_threads_inside() {
+    let Some(labs) = Labs::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "ends");
+    for kernel in kernels() {
+        let said = runs(&labs, &kernel, "2", &program, "./ends && rmmod parasc");
+        assert!(said.contains("all ended or stopped: as it should"), "{said}");
+    }
+}
+
 /// The module can be unloaded after it, so nothing is left inside. At first each scene has no
 /// time of its own: it ends when it has shown what it is judged by, not by how fast it is here.
 #[test]

@@ -3,7 +3,9 @@
 
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/io_uring.h>
 #include <linux/seccomp.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -86,7 +88,7 @@ static void what_is_wrong_is_refused(void)
 	} while (0)
 #define WRONG_PROC(error, ...) \
 	WRONG(struct parasc_proc, PARASC_IOC_PROC, proc_of(0, 0), error, __VA_ARGS__)
-	WRONG_PROC(EINVAL, wrong.flags = 1);
+	WRONG_PROC(EINVAL, wrong.flags = 2);
 	WRONG_PROC(EINVAL, wrong.reserved = 1);
 	WRONG_PROC(EINVAL, wrong.share = 0);
 	WRONG_PROC(EINVAL, wrong.share = 4097);
@@ -216,27 +218,231 @@ static void interrupted_calls_say_so(void)
 	CHECK(cut > 0);
 }
 
-/* A processing thread's own signals wait until it is between two offers, and then are handled. */
+/* Which interrupt them: then the call is made again, by the thread itself. */
 static void requests_do_not_see_signals_of_who_serves(void)
 {
 	struct sigaction action = { .sa_handler = handler };
 	struct timespec time = { 0, 200000000 };
 	pthread_t thread;
+	int ends[2];
+	char bytes[2];
 
 	begin();
 	CHECK(!sigaction(SIGUSR1, &action, NULL));
+	CHECK(!pipe(ends));
 	CHECK(!pthread_create(&thread, NULL, serve, NULL));
-	fill(2, (struct call){ SYS_nanosleep, 2, { pointer(&time), 0 } });
-	offer(0, calls, results, 2, 1);
-	while (PARASC_FIRST(atomic_load(word(0))) == 0)
-		sched_yield();
-	pthread_kill(thread, SIGUSR1);
-	await(0);
-	CHECK(all_are(2, 0));
-	while (!handled)
-		sched_yield();
+	calls[0] = (struct call){ SYS_nanosleep, 2, { pointer(&time), 0 } };
+	calls[1] = (struct call){ SYS_read, 3, { ends[0], pointer(bytes), 1 } };
+	for (int at = 0; at < 2; at++) {
+		results[0] = -1;
+		offer(0, &calls[at], results, 1, 1);
+		while (PARASC_FIRST(atomic_load(word(0))) == 0)
+			sched_yield();
+		usleep(5000);
+		pthread_kill(thread, SIGUSR1);
+		while (handled <= at)
+			sched_yield();
+		if (at)
+			CHECK(write(ends[1], "!", 1) == 1);
+		await(0);
+		CHECK(results[0] == at);
+	}
 	told();
 	CHECK(!pthread_join(thread, NULL));
+	/* Blocked ones it returns for if they are named. */
+	struct parasc_proc proc = proc_of(0, SECOND / 100);
+	sigset_t some;
+
+	area->terminate = 0;
+	sigemptyset(&some);
+	sigaddset(&some, SIGUSR1);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &some, NULL));
+	CHECK(!pthread_kill(pthread_self(), SIGUSR1));
+	proc.spin_ns = proc.idle_ns;
+	while (ioctl(device, PARASC_IOC_PROC, &proc) != PARASC_IDLE)
+		;
+	proc.idle_ns = proc.spin_ns = ~0ull;
+	proc.signals = 1ull << (SIGUSR1 - 1);
+	CHECK(ioctl(device, PARASC_IOC_PROC, &proc) == PARASC_AGAIN);
+}
+
+static long enter(long request, void *argument, long fd)
+{
+	fill(1, (struct call){ SYS_ioctl, 3, { fd, request, pointer(argument) } });
+	run(calls, results, 1);
+	return results[0];
+}
+
+/* A call may be this module's own: then the thread makes it from outside, and no stack grows. */
+static void the_way_back_into_the_module_is_from_outside(void)
+{
+	struct parasc_wait wait;
+	struct parasc_proc proc;
+	uint32_t version = 0;
+	int other, ends[2];
+
+	begin();
+	other = dup(device);
+	/* A WAIT whose call is that WAIT: once from outside, where it is handed back again. */
+	wait = (struct parasc_wait){ .calls = { pointer(calls), pointer(results + 1), 0, 1 } };
+	CHECK(enter(PARASC_IOC_WAIT, &wait, device) == PARASC_CALLS);
+	CHECK(enter(PARASC_IOC_WAIT | 1l << 40, &wait, other) == PARASC_CALLS);
+	/* One in one in one. */
+	struct parasc_wait nested[40] = { 0 };
+	struct call each[40];
+
+	for (int at = 0; at < 39; at++) {
+		each[at] = (struct call){ SYS_ioctl, 3, { device, PARASC_IOC_WAIT, pointer(&nested[at + 1]) } };
+		nested[at].calls = (struct parasc_calls){ pointer(&each[at]), pointer(results), 0, 1 };
+	}
+	for (int at = 0; at < 39; at++)
+		CHECK(ioctl(device, PARASC_IOC_WAIT, &nested[at]) == PARASC_CALLS);
+	proc = proc_of(0, 0);
+	CHECK(enter(PARASC_IOC_PROC, &proc, device) == PARASC_IDLE);
+	CHECK(enter(PARASC_IOC_VERSION, &version, device) == 0 && version == PARASC_VERSION);
+	CHECK(enter(PARASC_IOC_WAKE_UP, NULL, other) == 0);
+	/* The same for a thread that serves. */
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, serve, NULL));
+	wait = (struct parasc_wait){ .calls = { pointer(calls), pointer(results + 1), 0, 1 } };
+	fill(2, (struct call){ SYS_ioctl, 3, { device, PARASC_IOC_WAIT, pointer(&wait) } });
+	offer(2, calls, results, 1, 1);
+	await(2);
+	CHECK(results[0] == PARASC_CALLS);
+	told();
+	CHECK(!pthread_join(thread, NULL));
+	area->terminate = 0;
+	/* Its other device, and what else takes a descriptor. */
+	uint64_t value = 7;
+	struct parasc_mwait store = { pointer(&value), 8, 1, 0, 0 };
+	int monitor = open(PARASC_MWAIT_DEVICE, O_RDWR);
+
+	if (monitor >= 0)
+		CHECK(enter(PARASC_IOC_MWAIT, &store, monitor) == 0);
+	CHECK(!pipe(ends));
+	int epoll = epoll_create1(0), ring = syscall(SYS_io_uring_setup, 4, &(struct io_uring_params){ 0 });
+	struct epoll_event event = { .events = EPOLLIN };
+	const struct { struct call call; long result; } ways[] = {
+		{ { SYS_read, 3, { device, pointer(results + 9), 8 } }, -EINVAL },
+		{ { SYS_write, 3, { device, pointer(results + 9), 8 } }, -EINVAL },
+		{ { SYS_sendfile, 4, { ends[1], device, 0, 8 } }, -EINVAL },
+		{ { SYS_splice, 6, { device, 0, ends[1], 0, 8, 0 } }, -EINVAL },
+		{ { SYS_mmap, 6, { 0, 4096, PROT_READ, MAP_SHARED, device, 0 } }, -ENODEV },
+		{ { SYS_epoll_ctl, 4, { epoll, EPOLL_CTL_ADD, device, pointer(&event) } }, -EPERM },
+		{ { SYS_io_uring_enter, 6, { ring, 0, 0, 0, 0, 0 } }, ring < 0 ? -EBADF : 0 },
+		{ { SYS_execve, 3, { pointer("/bin/true"), 0, 0 } }, -EPERM },
+		{ { SYS_fork, 0, { 0 } }, -EPERM },
+		{ { SYS_close, 1, { other } }, 0 },
+	};
+	unsigned int count = sizeof(ways) / sizeof(*ways);
+
+	for (unsigned int at = 0; at < count; at++)
+		calls[at] = ways[at].call;
+	run(calls, results, count);
+	for (unsigned int at = 0; at < count; at++) {
+		if (results[at] != ways[at].result)
+			fprintf(stderr, "way %u: %lld\n", at, (long long)results[at]);
+		CHECK(results[at] == ways[at].result);
+	}
+}
+
+static atomic_int woken;
+
+static void *wait_for_some(void *of)
+{
+	struct parasc_wait wait = *(struct parasc_wait *)of;
+
+	CHECK(ioctl(device, PARASC_IOC_WAIT, &wait) == 0);
+	woken++;
+	return NULL;
+}
+
+/* A requesting thread sleeps inside until enough is made; who makes it does not leave. */
+static void a_wait_ends_when_enough_is_made(void)
+{
+	struct parasc_wait wait;
+	struct parasc_proc proc;
+	pthread_t serving, waiting;
+	char bytes[4];
+	int ends[2];
+
+	begin();
+	CHECK(!pipe(ends));
+	wait = (struct parasc_wait){
+		.area = pointer(area), .line = 4, .min = 2, .timeout_ns = ~0ull, .flags = PARASC_CLAIMS_NONE,
+	};
+	struct parasc_wait wrong = wait;
+
+	wrong.flags = 2;
+	FAILS(EINVAL, PARASC_IOC_WAIT, &wrong);
+	wrong = wait, wrong.area = 0;
+	FAILS(EINVAL, PARASC_IOC_WAIT, &wrong);
+	/* Nobody is there to make any. */
+	fill(3, (struct call){ SYS_read, 3, { ends[0], pointer(bytes), 1 } });
+	offer(4, calls, results, 3, 1);
+	wrong = wait, wrong.timeout_ns = SECOND / 100;
+	FAILS(ETIMEDOUT, PARASC_IOC_WAIT, &wrong);
+	CHECK(area->waiters == 0);
+	CHECK(!pthread_create(&serving, NULL, serve, NULL));
+	CHECK(!pthread_create(&waiting, NULL, wait_for_some, &wait));
+	while (!*(volatile uint32_t *)&area->waiters)
+		usleep(1000);
+	/* One is not enough. */
+	CHECK(write(ends[1], "1", 1) == 1);
+	while (PARASC_MADE(atomic_load(word(4))) < 1)
+		sched_yield();
+	usleep(20000);
+	CHECK(!woken && area->waiters == 1);
+	CHECK(write(ends[1], "2", 1) == 1);
+	CHECK(!pthread_join(waiting, NULL));
+	CHECK(PARASC_MADE(atomic_load(word(4))) == 2 && area->waiters == 0);
+	/* All of them, of which there are fewer than it asks for; a single call. */
+	wait.min = 9;
+	CHECK(!pthread_create(&waiting, NULL, wait_for_some, &wait));
+	CHECK(write(ends[1], "3", 1) == 1);
+	CHECK(!pthread_join(waiting, NULL));
+	CHECK(is_over(4));
+	for (int round = 0; round < 300; round++) {
+		struct call call = { SYS_getppid, 0, { 0 } };
+
+		area->lines[4].ret_val = -1;
+		offer_one(4, &call);
+		wrong = wait, wrong.min = 1;
+		CHECK(ioctl(device, PARASC_IOC_WAIT, &wrong) == 0);
+		CHECK(is_over(4) && area->lines[4].ret_val == getppid());
+	}
+	told();
+	CHECK(!pthread_join(serving, NULL));
+	/* Who makes it outside of the module wakes by WAKE_UP. */
+	area->terminate = 0;
+	offer(4, calls, results, 1, 1);
+	woken = 0;
+	wait.min = 1;
+	CHECK(!pthread_create(&waiting, NULL, wait_for_some, &wait));
+	while (!*(volatile uint32_t *)&area->waiters)
+		usleep(1000);
+	CHECK(ioctl(device, PARASC_IOC_WAKE_UP, 0) == 0);
+	usleep(20000);
+	CHECK(!woken);
+	atomic_store(word(4), PARASC_STATE(1, 1, 1, PARASC_BATCH));
+	CHECK(ioctl(device, PARASC_IOC_WAKE_UP, 0) == 0);
+	CHECK(!pthread_join(waiting, NULL));
+	/* A signal's handler runs meanwhile, and the wait goes on: here to its end. */
+	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+
+	CHECK(!sigaction(SIGALRM, &action, NULL));
+	atomic_store(word(4), PARASC_STATE(0, 0, 1, PARASC_BATCH));
+	ualarm(20000, 0);
+	wait.timeout_ns = SECOND / 10;
+	FAILS(ETIMEDOUT, PARASC_IOC_WAIT, &wait);
+	CHECK(handled == 1);
+	/* gettid by who serves, where that is asked for. */
+	proc = proc_of(0, 0);
+	proc.flags = PARASC_ANY_THREAD;
+	fill(1, (struct call){ SYS_gettid, 0, { 0 } });
+	offer(4, calls, results, 1, 1);
+	CHECK(ioctl(device, PARASC_IOC_PROC, &proc) >= 0 && is_over(4) && results[0] == gettid());
 }
 
 static void who_sleeps_is_woken_by_any_descriptor(void)
@@ -480,7 +686,7 @@ static void a_store_ends_a_wait(void)
 	wait.flags = 1;
 	FAILS(EINVAL, PARASC_IOC_MWAIT, &wait);
 	wait.flags = 0;
-	wait.hint = 0x60;
+	wait.hint = 0x10;
 	FAILS(EINVAL, PARASC_IOC_MWAIT, &wait);
 	FAILS(ENOTTY, PARASC_IOC_WAIT, &wait);
 	/* As long as it takes, but for a signal. */
@@ -494,6 +700,69 @@ static void a_store_ends_a_wait(void)
 	CHECK(handled == 1);
 }
 
+static uint64_t *stored_to;
+
+static void *store_soon(void *unused)
+{
+	(void)unused;
+	usleep(200000);
+	atomic_store((_Atomic uint64_t *)stored_to, 1);
+	return NULL;
+}
+
+/* Until another thread has stored to it: by the deadline it would be seen, too, so that is far off. */
+static void a_store_is_seen(int monitor)
+{
+	struct parasc_mwait wait = { pointer(stored_to), 0, 250 * SECOND, 0, 0 };
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, store_soon, NULL));
+	CHECK(ioctl(monitor, PARASC_IOC_MWAIT, &wait) == 0);
+	CHECK(*stored_to == 1);
+	CHECK(!pthread_join(thread, NULL));
+}
+
+/* What is at the address when the store comes may be another page than when the wait began. */
+static void a_wait_is_for_the_page_that_is_stored_to(void)
+{
+	int monitor = open(PARASC_MWAIT_DEVICE, O_RDWR), file = memfd_create("word", 0);
+
+	if (monitor < 0) {
+		CHECK(errno == ENODEV);
+		printf("no MONITOR here\n");
+		return;
+	}
+	device = monitor;
+	/* Never written to. */
+	stored_to = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(*stored_to == 0);
+	a_store_is_seen(monitor);
+	/* A child's, too. */
+	*stored_to = 0;
+	pid_t child = fork();
+
+	if (!child) {
+		pause();
+		exit(0);
+	}
+	a_store_is_seen(monitor);
+	CHECK(!kill(child, SIGKILL) && waitpid(child, NULL, 0) == child);
+	/* A file's, which may only be read by it; and what nobody can store to. */
+	CHECK(!ftruncate(file, 4096));
+	struct parasc_mwait wait = { 0, 0, 250 * SECOND, 0, 0 };
+	pthread_t thread;
+
+	stored_to = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	wait.word = pointer(mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0));
+	CHECK(!pthread_create(&thread, NULL, store_soon, NULL));
+	CHECK(ioctl(monitor, PARASC_IOC_MWAIT, &wait) == 0);
+	CHECK(!pthread_join(thread, NULL));
+	wait.word = pointer(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	FAILS(EFAULT, PARASC_IOC_MWAIT, &wait);
+	CHECK(!munmap((void *)(uintptr_t)wait.word, 4096));
+	FAILS(EFAULT, PARASC_IOC_MWAIT, &wait);
+}
+
 static const struct {
 	const char *name;
 	void (*scene)(void);
@@ -505,6 +774,8 @@ static const struct {
 	{ "closed inside is closed", closed_inside_is_closed },
 	{ "interrupted calls say so", interrupted_calls_say_so },
 	{ "requests do not see signals of who serves", requests_do_not_see_signals_of_who_serves },
+	{ "the way back into the module is from outside", the_way_back_into_the_module_is_from_outside },
+	{ "a wait ends when enough is made", a_wait_ends_when_enough_is_made },
 	{ "who sleeps is woken by any descriptor", who_sleeps_is_woken_by_any_descriptor },
 	{ "memory that goes is an error", memory_that_goes_is_an_error },
 	{ "a filter sees what it would see without", a_filter_sees_what_it_would_see_without },
@@ -512,12 +783,15 @@ static const struct {
 	{ "a process ends with threads inside", a_process_ends_with_threads_inside },
 	{ "none is made twice", none_is_made_twice },
 	{ "a store ends a wait", a_store_ends_a_wait },
+	{ "a wait is for the page that is stored to", a_wait_is_for_the_page_that_is_stored_to },
 };
 
-/* Each in a process of its own, which must not be there after it. */
-int main(void)
+/* Each in a process of its own, which must not be there after it; or those of a name with these words. */
+int main(int count, char **words)
 {
 	for (size_t at = 0; at < sizeof(scenes) / sizeof(*scenes); at++) {
+		if (count > 1 && !strstr(scenes[at].name, words[1]))
+			continue;
 		pid_t child = fork();
 		int status;
 

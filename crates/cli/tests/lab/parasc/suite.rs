@@ -42,6 +42,7 @@ pub(super) fn behaves(backend: Backend) {
     threads_of_the_program_serve(backend);
     a_child_of_fork_goes_on(engine(Config::default(), backend));
     answers_for_another_thread(backend);
+    the_c_library_asks_threads_that_wait_in_a_call(backend);
 }
 
 fn results_are_those_of_each_call(engine: Engine) {
@@ -195,6 +196,85 @@ fn answers_for_another_thread(backend: Backend) {
     }
 }
 
+/// By signals, as for setuid(2), which is one thread's in the kernel; and it waits for each.
+fn the_c_library_asks_threads_that_wait_in_a_call(backend: Backend) {
+    let engine = engine(Config { help: false, ..Config::default() }, backend);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let (set, has_set) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        let mut requester = engine.requester().unwrap();
+        let reading = threads.spawn(move || requester.run(&mut [Read::new(reader, [0; 1])]));
+        threads.spawn(move || {
+            // One is in its read by then, or on its way there.
+            std::thread::sleep(Duration::from_millis(50));
+            // SAFETY: it changes nothing: this is the user.
+            let failed = unsafe { libc::setuid(libc::getuid()) };
+            set.send(failed).unwrap();
+        });
+        let asked = has_set.recv_timeout(Duration::from_secs(60));
+        std::io::Write::write_all(&mut &writer, b"!").unwrap();
+        assert_eq!(asked, Ok(0));
+        assert_eq!(reading.join().unwrap().unwrap(), [Ok(1)]);
+    });
+}
+
+/// Calls that the module has made, by its own count.
+fn made() -> u64 {
+    let text = std::fs::read_to_string("/sys/module/parasc/parameters/calls_made").unwrap();
+    text.trim().parse().unwrap()
+}
+
+/// While a tracer looks on they are made outside, and some time after it inside again.
+fn a_tracer_has_its_time() {
+    // The calling thread alone, by one entry.
+    let config = Config { cpus: Some(CpuSet::new()), threads: 0, ..Config::default() };
+    let engine = engine(config, Backend::Kernel);
+    let mut requester = engine.requester().unwrap();
+    let requests = [Request::new(libc::SYS_getppid, []); 40];
+    let mut is_inside = |rounds: u32| {
+        let before = made();
+        (0..rounds).for_each(|_| drop(run(&mut requester, &requests)));
+        made() > before
+    };
+    assert!(is_inside(100));
+    let id = rustix::thread::gettid().as_raw_nonzero().get();
+    // SAFETY: the child makes system calls alone, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe { libc::_exit(looks_on(id)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above.
+    while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } != child {
+        is_inside(1);
+    }
+    assert_eq!(status, 0);
+    assert!(!is_inside(100), "it does not refuse, or is asked all the time");
+    let begin = std::time::Instant::now();
+    while !is_inside(100) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "nothing is made inside any more");
+    }
+}
+
+/// Traces the system calls of this thread for some hundred stops; 0 if it could.
+fn looks_on(thread: i32) -> i32 {
+    let attached = traced(libc::PTRACE_ATTACH, thread);
+    let looked = (0..400).all(|_| is_stopped(thread) && traced(libc::PTRACE_SYSCALL, thread));
+    i32::from(!(attached && looked && is_stopped(thread) && traced(libc::PTRACE_DETACH, thread)))
+}
+
+fn traced(request: u32, thread: i32) -> bool {
+    // SAFETY: requests that have no memory of this process in them.
+    unsafe { libc::ptrace(request, thread, 0, 0) == 0 }
+}
+
+fn is_stopped(thread: i32) -> bool {
+    let mut status = 0;
+    // SAFETY: writes the status alone.
+    unsafe { libc::waitpid(thread, &mut status, libc::__WALL) == thread }
+}
+
 /// What a thread waits for is stored to while the kernel rests on it for this thread.
 fn a_store_ends_a_doze_inside_the_kernel() {
     let policy =
@@ -220,14 +300,11 @@ fn a_store_ends_a_doze_inside_the_kernel() {
 #[test]
 #[ignore = "for a machine of the lab, in which the module is loaded"]
 fn in_a_machine() {
-    let made = || {
-        let text = std::fs::read_to_string("/sys/module/parasc/parameters/calls_made").unwrap();
-        text.trim().parse::<u64>().unwrap()
-    };
     a_store_ends_a_doze_inside_the_kernel();
     behaves(Backend::User);
     assert_eq!(made(), 0);
     behaves(Backend::Kernel);
     // A third to a half of all: threads outside, on their way inside, make some, too.
     assert!(made() > 10_000, "{}", made());
+    a_tracer_has_its_time();
 }
