@@ -1,6 +1,7 @@
 //! The subject as a process: this program, started once more.
 
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -89,6 +90,34 @@ impl Server {
         }
     }
 
+    /// Starts `serve` with these words and so many descriptors; it says its address behind `before`.
+    pub(crate) fn at_address(
+        words: &[&str],
+        descriptors: usize,
+        before: &str,
+    ) -> Result<(Server, SocketAddr)> {
+        let limit = format!("--nofile={descriptors}");
+        let said = format!("{before}127.0.0.1:");
+        let (server, line) =
+            Server::start(words, &["prlimit", &limit], |line| line.contains(&said))?;
+        let address = line.split(before).nth(1).and_then(|rest| rest.split([' ', ',']).next());
+        let address = address.context("no address")?.parse().context("an address")?;
+        Ok((server, address))
+    }
+
+    /// Ends it well, and looks whether each of these was counted.
+    pub(crate) fn finish(&self, soak: &Soak, whats: &[&str]) -> Result<()> {
+        self.look(soak);
+        let status = self.end()?;
+        soak.forget_process(self.pid());
+        let said = self.said().join(" | ");
+        ensure!(status.success(), "the server was told to end: {status}: {said}");
+        for what in whats {
+            ensure!(soak.counted(what) > 0, "no request was {what}");
+        }
+        Ok(())
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
@@ -111,13 +140,18 @@ impl Server {
 
     /// Ends the run if it has ended by itself, or one of its threads has panicked.
     pub(crate) fn look(&self, soak: &Soak) {
+        self.look_for_panic(soak);
+        if let Some(status) = self.ended() {
+            soak.fail(&format!("the server has ended, {status}: {}", self.said().join(" | ")));
+        }
+    }
+
+    /// Ends the run if one of its threads has panicked.
+    pub(crate) fn look_for_panic(&self, soak: &Soak) {
         let said = self.said();
         if let Some(line) = said.iter().position(|line| line.contains("panicked at")) {
             let told = said[line..].iter().take(6).cloned().collect::<Vec<_>>().join(" | ");
             soak.fail(&format!("a thread of the server has panicked: {told}"));
-        }
-        if let Some(status) = self.ended() {
-            soak.fail(&format!("the server has ended, {status}: {}", said.join(" | ")));
         }
     }
 

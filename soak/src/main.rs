@@ -13,9 +13,14 @@ mod content;
 mod faults;
 mod ground;
 mod http;
+mod libkumiki;
+// Of the tests of places, which need the same.
+#[path = "../../crates/places/tests/nats/mod.rs"]
+mod nats;
 mod site;
 mod soak;
 mod stacks;
+mod starved;
 mod subject;
 mod watch;
 
@@ -84,7 +89,7 @@ fn run(args: &Args) -> Result<()> {
     }
     println!("soak {}: {:.1} minutes, --seed {seed}", subject.name(), args.minutes);
     // As long as the process: tasks have it that nobody waits for.
-    let soak: &Soak = Box::leak(Box::new(Soak::new(subject.name(), seed, span)));
+    let soak: &Soak = Box::leak(Box::new(Soak::new(subject.name(), seed, span, ground.within())));
     match subject.soak(soak, &ground) {
         Ok(()) => {}
         Err(why) => soak.fail(&format!("{why:#}")),

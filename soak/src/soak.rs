@@ -1,28 +1,39 @@
 //! One run: its seed, its end, what is counted, and how it fails.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU32;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 
 use crate::stacks;
+use crate::starved::Starved;
 use crate::watch::{Pending, Watch};
 
+type Tells = Box<dyn Fn() -> String + Send + Sync>;
+
 /// A run, which all its threads share.
-#[derive(Debug)]
 pub(crate) struct Soak {
     name: &'static str,
     seed: u64,
-    end: Instant,
+    /// Where what a failure tells is kept.
+    folder: PathBuf,
+    span: Duration,
+    /// When it is over: milliseconds of `begun`.
+    end: AtomicU64,
     counts: Mutex<BTreeMap<String, u64>>,
     watch: Watch,
     /// The processes whose stacks are told.
     processes: Mutex<Vec<u32>>,
     failing: Mutex<()>,
+    /// Words that a failure tells beside the stacks.
+    tells: OnceLock<Tells>,
     /// Until when answers that say "no" are allowed, as a fault is under way: milliseconds of `begun`.
     excused_until: AtomicU32,
     begun: Instant,
@@ -33,34 +44,58 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Soak {
-    pub(crate) fn new(name: &'static str, seed: u64, span: Duration) -> Soak {
+    pub(crate) fn new(name: &'static str, seed: u64, span: Duration, folder: &Path) -> Soak {
         let begun = Instant::now();
         Soak {
             name,
             seed,
-            end: begun + span,
+            folder: folder.to_owned(),
+            span,
+            end: AtomicU64::new(span.as_millis() as u64),
             counts: Mutex::default(),
             watch: Watch::default(),
             processes: Mutex::new(vec![std::process::id()]),
             failing: Mutex::new(()),
+            tells: OnceLock::new(),
             excused_until: AtomicU32::new(0),
             begun,
         }
     }
 
+    /// Its time begins now, not when it was made.
+    pub(crate) fn begins_now(&self) {
+        let end = self.begun.elapsed() + self.span;
+        self.end.store(end.as_millis() as u64, Relaxed);
+    }
+
+    fn end(&self) -> Duration {
+        Duration::from_millis(self.end.load(Relaxed))
+    }
+
     /// Whether its time is over.
     pub(crate) fn is_over(&self) -> bool {
-        Instant::now() >= self.end
+        self.left().is_zero()
     }
 
     /// For so long it still runs.
     pub(crate) fn left(&self) -> Duration {
-        self.end.saturating_duration_since(Instant::now())
+        self.end().saturating_sub(self.begun.elapsed())
     }
 
     /// For so long it is over.
     pub(crate) fn overdue(&self) -> Duration {
-        Instant::now().saturating_duration_since(self.end)
+        self.begun.elapsed().saturating_sub(self.end())
+    }
+
+    /// A request without an answer is lost after so long, not after some seconds.
+    pub(crate) fn lost_after(&self, span: Duration) {
+        self.watch.lost_after(span);
+    }
+
+    /// A failure tells this, too, before all stacks.
+    pub(crate) fn tells_at_failure(&self, tells: impl Fn() -> String + Send + Sync + 'static) {
+        // One is enough for each subject.
+        let _ = self.tells.set(Box::new(tells));
     }
 
     pub(crate) fn seed(&self) -> u64 {
@@ -125,8 +160,10 @@ impl Soak {
 
     /// Looks for requests without an answer, until the run is over and none is left.
     pub(crate) fn guard(&self) {
+        let mut starved = Starved::default();
         while !self.is_over() || self.watch.pending() > 0 {
-            if let Some(late) = self.watch.late() {
+            let processes = lock(&self.processes).clone();
+            if let Some(late) = self.watch.late(starved.since_last(&processes)) {
                 self.fail(&late);
             }
             thread::sleep(Duration::from_millis(100));
@@ -140,10 +177,20 @@ impl Soak {
         let processes = lock(&self.processes).clone();
         eprintln!("soak {}: FAILED after {:?}: {why}", self.name, self.begun.elapsed());
         self.print_counts();
-        for pid in processes {
-            eprint!("{}", stacks::of(pid));
+        let told = self.tells.get().map_or(String::new(), |tells| tells());
+        let stacks: String = processes.iter().copied().map(stacks::of).collect();
+        let stacks = told + &stacks;
+        eprint!("{stacks}");
+        let kept = self.folder.join(format!("soak-{}-{}.failed", self.name, self.seed));
+        match std::fs::write(&kept, format!("{why}\n{stacks}")) {
+            Ok(()) => eprintln!("kept in {}", kept.display()),
+            Err(error) => eprintln!("not kept in {}: {error}", kept.display()),
         }
         eprintln!("soak {}: FAILED: {why}\nagain by: --seed {}", self.name, self.seed);
+        // What has been started for this run ends with it.
+        for pid in processes.into_iter().filter(|pid| *pid != std::process::id()) {
+            let _ = signal::kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
+        }
         std::process::exit(1);
     }
 

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A request without an answer for so long is lost.
+/// A request without an answer for so long is lost, where those who answer had their cpus.
 pub(crate) const LOST: Duration = Duration::from_secs(5);
+/// And however busy the machine is, after so many times that.
+const AT_LAST: u32 = 8;
 /// Looks that lie further apart than this say that this program itself was held up.
 const HELD_UP: Duration = Duration::from_secs(1);
 
@@ -15,9 +17,19 @@ pub(crate) struct Watch(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    pending: HashMap<u64, (Instant, String)>,
+    pending: HashMap<u64, Asked>,
     longest: (Duration, String),
+    /// Other than [`LOST`].
+    lost: Option<Duration>,
     looked: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    since: Instant,
+    what: String,
+    /// For so long of it nobody could have answered.
+    excused: Duration,
 }
 
 /// A request without an answer, until it is dropped.
@@ -36,7 +48,8 @@ impl Watch {
         let mut state = self.state();
         let key = state.next;
         state.next += 1;
-        state.pending.insert(key, (Instant::now(), what));
+        let asked = Asked { since: Instant::now(), what, excused: Duration::ZERO };
+        state.pending.insert(key, asked);
         Pending { watch: self, key }
     }
 
@@ -44,21 +57,35 @@ impl Watch {
         self.state().pending.len()
     }
 
-    /// A sentence about the oldest one, if that is lost.
-    pub(crate) fn late(&self) -> Option<String> {
+    pub(crate) fn lost_after(&self, span: Duration) {
+        self.state().lost = Some(span);
+    }
+
+    /// A sentence about the oldest one, if that is lost. Since the last look, threads that could have
+    /// run waited for a cpu for as long as `starved`.
+    pub(crate) fn late(&self, starved: Duration) -> Option<String> {
         let mut state = self.state();
         let now = Instant::now();
         let gap = state.looked.replace(now).map_or(Duration::ZERO, |before| now - before);
-        if gap > HELD_UP {
-            state.pending.values_mut().for_each(|(since, _)| *since = (*since + gap).min(now));
+        let excused = if gap > HELD_UP { gap } else { starved.min(gap) };
+        for asked in state.pending.values_mut() {
+            asked.excused = (asked.excused + excused).min(now - asked.since);
         }
-        let oldest = state.pending.values().min_by_key(|(since, _)| *since);
-        let (since, what) = oldest.filter(|(since, _)| now - *since > LOST)?;
-        Some(format!(
-            "no answer for {:.1} s: {what} ({} requests are without one)",
-            (now - *since).as_secs_f64(),
-            state.pending.len()
-        ))
+        let silence = |asked: &Asked| now - asked.since - asked.excused;
+        let oldest = state.pending.values().max_by_key(|asked| silence(asked))?;
+        let (all, excused) = (now - oldest.since, oldest.excused);
+        let lost = state.lost.unwrap_or(LOST);
+        let is_lost = silence(oldest) > lost || all > AT_LAST * lost;
+        is_lost.then(|| {
+            format!(
+                "no answer for {:.1} s: {} ({} requests are without one; for {:.1} s of it threads \
+                 waited for a cpu, or this program did not run)",
+                all.as_secs_f64(),
+                oldest.what,
+                state.pending.len(),
+                excused.as_secs_f64()
+            )
+        })
     }
 
     /// How long the longest one was without its answer.
@@ -70,10 +97,13 @@ impl Watch {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         let mut state = self.watch.state();
-        if let Some((since, what)) = state.pending.remove(&self.key) {
-            let silence = since.elapsed();
+        if let Some(asked) = state.pending.remove(&self.key) {
+            let silence = asked.since.elapsed();
             if silence > state.longest.0 {
-                state.longest = (silence, what);
+                let excused = asked.excused.as_millis();
+                let starved = format!(", {excused} ms of it for want of a cpu");
+                let starved = if excused > 0 { &*starved } else { "" };
+                state.longest = (silence, format!("{}{starved}", asked.what));
             }
         }
     }
@@ -83,16 +113,18 @@ impl Drop for Pending<'_> {
 mod tests {
     use super::*;
 
+    const NONE: Duration = Duration::ZERO;
+
     #[test]
     fn one_without_an_answer_is_told_once_it_is_late() {
         let watch = Watch::default();
         let first = watch.begin("the first".to_owned());
         let second = watch.begin("the second".to_owned());
-        assert_eq!((watch.late(), watch.pending()), (None, 2));
-        watch.state().pending.get_mut(&second.key).unwrap().0 -= LOST * 2;
-        assert!(watch.late().unwrap().contains("the second (2 requests"));
+        assert_eq!((watch.late(NONE), watch.pending()), (None, 2));
+        watch.state().pending.get_mut(&second.key).unwrap().since -= LOST * 2;
+        assert!(watch.late(NONE).unwrap().contains("the second (2 requests"));
         drop(second);
-        assert_eq!(watch.late(), None);
+        assert_eq!(watch.late(NONE), None);
         drop(first);
         let (silence, what) = watch.longest();
         assert!(silence >= LOST * 2 && what == "the second");
@@ -104,7 +136,28 @@ mod tests {
         let _one = watch.begin("one".to_owned());
         let before = Instant::now() - LOST * 3;
         watch.state().looked = Some(before);
-        watch.state().pending.values_mut().for_each(|(since, _)| *since = before);
-        assert_eq!(watch.late(), None);
+        watch.state().pending.values_mut().for_each(|asked| asked.since = before);
+        assert_eq!(watch.late(NONE), None);
+    }
+
+    /// Looks of a machine that gives its threads no cpu are not counted, but not for ever.
+    #[test]
+    fn what_waits_for_a_cpu_is_late_at_last() {
+        let watch = Watch::default();
+        let one = watch.begin("one".to_owned());
+        let look = |starved| {
+            let second = Duration::from_millis(900);
+            {
+                let mut state = watch.state();
+                state.looked = Some(Instant::now() - second);
+                state.pending.get_mut(&one.key).unwrap().since -= second;
+            }
+            watch.late(starved)
+        };
+        assert_eq!((1..=40).find_map(|_| look(LOST)), None);
+        let told = (1..=10).find_map(|_| look(NONE)).unwrap();
+        assert!(told.contains("36.") && told.contains("waited for a cpu"), "{told}");
+        let told = (1..=10).find_map(|_| look(LOST)).unwrap();
+        assert!(told.starts_with("no answer for 4"), "{told}");
     }
 }

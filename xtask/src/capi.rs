@@ -53,6 +53,14 @@ pub(crate) fn capi(prefix: &Path, profile: &str, places: bool) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
+/// Builds the library that is installed.
+pub(crate) fn build(profile: &str) -> Result<()> {
+    // The archive alone: with a library for Rust beside it cargo does not optimize across crates.
+    run(&mut cargo(&format!(
+        "rustc --package kumiki-capi --lib --crate-type staticlib --profile {profile} --locked"
+    )))
+}
+
 /// The same into any place.
 pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     let metadata = metadata()?;
@@ -61,10 +69,7 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     // Before the long build: a prefix that cannot be written down.
     let pc = pkg_config(place, &version.to_string(), TEMPLATE)?;
 
-    // The archive alone: with a library for Rust beside it cargo does not optimize across crates.
-    run(&mut cargo(&format!(
-        "rustc --package kumiki-capi --lib --crate-type staticlib --profile {profile} --locked"
-    )))?;
+    build(profile)?;
     // The one profile whose folder is called otherwise.
     let folder = if profile == "dev" { "debug" } else { profile };
     let built = metadata.target_directory.join(folder);

@@ -64,4 +64,9 @@ impl Part {
         use Part::{Capi, Cpus, Fast, Lab, Long, Page, Peers, Workspace};
         matches!(self, Fast | Workspace | Page | Capi | Lab | Peers | Cpus | Long)
     }
+
+    /// Whether its tests install libkumiki (`cargo xtask capi --profile release`).
+    pub(crate) fn has_tests_of_libkumiki(self) -> bool {
+        matches!(self, Part::Workspace | Part::Capi | Part::Long)
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::child::Server;
+use crate::libkumiki::{self, prefix};
 use crate::soak::Soak;
 
 const PROGRAM: &str = include_str!("aio.py");
@@ -57,7 +58,7 @@ pub(crate) fn soak(soak: &'static Soak, folder: &Path) -> Result<()> {
 /// libkumiki: the one that is named, or the one below the folder.
 fn library(folder: &Path) -> PathBuf {
     let named = std::env::var_os("KUMIKI_LIBRARY").map(PathBuf::from);
-    named.unwrap_or_else(|| folder.join("soak-capi/lib/libkumiki.so"))
+    named.unwrap_or_else(|| prefix(folder).join("lib/libkumiki.so"))
 }
 
 /// Builds and installs libkumiki below the folder, unless one is named; whether there is a Python.
@@ -66,16 +67,8 @@ pub(crate) fn prepare(folder: &Path) -> Result<bool> {
         println!("there is no python3: passed over");
         return Ok(false);
     }
-    if std::env::var_os("KUMIKI_LIBRARY").is_some() {
-        return Ok(true);
+    if std::env::var_os("KUMIKI_LIBRARY").is_none() {
+        libkumiki::install(folder)?;
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let mut install = Command::new(cargo);
-    // By the profile of the tests of libkumiki, which may have built it.
-    install.args(["xtask", "capi", "--profile", "release", "--prefix"]);
-    install.arg(folder.join("soak-capi")).current_dir(env!("CARGO_MANIFEST_DIR"));
-    let output = install.output().context("cargo")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`cargo xtask capi` failed: {said}");
     Ok(true)
 }

@@ -35,11 +35,7 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
     let folder = site.folder.to_string_lossy().into_owned();
     let log = logs.join("log").to_string_lossy().into_owned();
     let words = ["httpd", &*folder, "--listen", "127.0.0.1:0", "-w", "2", "--log", &*log];
-    let limit = format!("--nofile={DESCRIPTORS}");
-    let (server, line) =
-        Server::start(&words, &["prlimit", &limit], |line| line.contains(" on 127.0.0.1:"))?;
-    let address = line.split(" on ").nth(1).and_then(|rest| rest.split(',').next());
-    let address: SocketAddr = address.context("no address")?.parse().context("an address")?;
+    let (server, address) = Server::at_address(&words, DESCRIPTORS, " on ")?;
     soak.watch_process(server.pid());
     let hanging: Mutex<Option<Hanging>> = Mutex::default();
     std::thread::scope(|threads| {
@@ -64,18 +60,7 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
         threads.spawn(move || server.look_until_over(soak));
         soak.guard();
     });
-    server.look(soak);
-    let status = server.end()?;
-    soak.forget_process(server.pid());
-    ensure!(
-        status.success(),
-        "the server was told to end: {status}: {}",
-        server.said().join(" | ")
-    );
-    for what in ["read", "read in part", "not there", "cut"] {
-        ensure!(soak.counted(what) > 0, "no request was {what}");
-    }
-    Ok(())
+    server.finish(soak, &["read", "read in part", "not there", "cut"])
 }
 
 /// Mounts a file system that answers nothing, or has all who wait for it go.
@@ -248,7 +233,6 @@ impl<'a> Client<'a> {
         let pages: Vec<_> =
             (0..self.rng.usize(2..8)).map(|_| self.site.page(&mut self.rng)).collect();
         let (mut http, _) = self.connection()?;
-        let waits = self.soak.request("a pipeline");
         let asked: Vec<_> = pages.into_iter().map(|page| (page, page.oldest())).collect();
         let heads = asked
             .iter()
@@ -259,8 +243,11 @@ impl<'a> Client<'a> {
             return Ok(());
         }
         for (page, oldest) in asked {
+            let waits = self.soak.request(format!("{} in a pipeline", page.name));
+            let answer = http.answer(false)?;
+            drop(waits);
             // One that was cut ends the connection.
-            let Some(answer) = http.answer(false)? else {
+            let Some(answer) = answer else {
                 self.soak.count("closed between two requests");
                 return Ok(());
             };
@@ -275,7 +262,6 @@ impl<'a> Client<'a> {
                 return Ok(());
             }
         }
-        drop(waits);
         self.kept = Some(http);
         Ok(())
     }

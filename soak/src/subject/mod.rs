@@ -4,7 +4,9 @@ mod aio;
 mod completions;
 mod httpd;
 mod kv;
+mod node;
 mod place;
+mod rocksdb;
 mod spawn;
 mod tokio;
 
@@ -23,8 +25,12 @@ pub(crate) enum Subject {
     Httpd,
     /// `kumiki-kv`, and clients that know what their keys hold
     Kv,
+    /// An OS node in a machine of the lab
+    Node,
     /// A place of another process, and calls of which each runs once at most
     Place,
+    /// Databases of RocksDB by `kumiki://`, and by its own file system
+    Rocksdb,
     /// Children, made by threads and by spawn servers
     Spawn,
     /// Files in tokio tasks, by `kumiki-tokio`
@@ -39,7 +45,9 @@ impl Subject {
             Subject::Aio => "aio",
             Subject::Httpd => "httpd",
             Subject::Kv => "kv",
+            Subject::Node => "node",
             Subject::Place => "place",
+            Subject::Rocksdb => "rocksdb",
             Subject::Spawn => "spawn",
             Subject::Tokio => "tokio",
             Subject::Completions => "completions",
@@ -50,6 +58,8 @@ impl Subject {
     pub(crate) fn prepare(self, ground: &Ground) -> Result<bool> {
         match self {
             Subject::Aio => aio::prepare(ground.within()),
+            Subject::Node => node::prepare(),
+            Subject::Rocksdb => rocksdb::prepare(ground.within()),
             _ => Ok(true),
         }
     }
@@ -60,7 +70,9 @@ impl Subject {
             Subject::Httpd => httpd::soak(soak, ground),
             Subject::Aio => aio::soak(soak, ground.within()),
             Subject::Kv => kv::soak(soak),
-            Subject::Place => place::soak(soak),
+            Subject::Node => node::soak(soak),
+            Subject::Place => place::soak(soak, ground),
+            Subject::Rocksdb => rocksdb::soak(soak, ground),
             Subject::Spawn => spawn::soak(soak),
             Subject::Tokio => tokio::soak(soak, ground),
             Subject::Completions => completions::soak(soak, ground),

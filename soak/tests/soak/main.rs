@@ -1,4 +1,4 @@
-//! Each subject for half a minute, and for ten minutes where that was asked for.
+//! Each subject for half a minute, and for ten minutes where that was asked for; an OS node only so.
 #![forbid(unsafe_code)]
 
 use std::process::Command;
@@ -30,4 +30,13 @@ macro_rules! subjects {
     )*};
 }
 
-subjects! { aio completions httpd kv place spawn tokio }
+/// Its machine alone takes a minute to be ready.
+mod node {
+    #[test]
+    #[ignore = "ten minutes and a machine of the lab"]
+    fn ten_minutes() {
+        super::soak("node", "10");
+    }
+}
+
+subjects! { aio completions httpd kv place rocksdb spawn tokio }

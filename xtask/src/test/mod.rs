@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use crate::part::Part;
 use crate::run::{cargo, everything};
-use crate::{aarch64, debian, loom};
+use crate::{aarch64, capi, debian, loom};
 
 mod build;
 mod cpus;
@@ -43,6 +43,10 @@ pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
     let mut jobs = commands(&parts)?;
     if parts.iter().any(|part| part.has_programs()) {
         jobs.extend(build::programs(&parts)?);
+    }
+    if filters.is_empty() && parts.iter().any(|part| part.has_tests_of_libkumiki()) {
+        // Else the first test that installs it would build it within its own time.
+        capi::build("release")?;
     }
     let cross = cross.map_or(Vec::new(), |thread| thread.join().expect("it does not panic"));
     jobs.extend(cross.into_iter().map(Job::from));

@@ -1,12 +1,13 @@
 //! `kumiki-kv` with two shards: clients that each know what their keys hold, pipeline, leave, and
 //! fill the memory.
 
+mod resp;
+
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
@@ -16,6 +17,7 @@ use crate::child::Server;
 use crate::content::File;
 use crate::faults::{self, Fault};
 use crate::soak::Soak;
+use resp::{Connection, PATIENCE, Value, words};
 
 const CLIENTS: u64 = 8;
 /// Keys of a client.
@@ -24,8 +26,6 @@ const KEYS: u32 = 40;
 const MOST: usize = 20_000;
 /// Descriptors that the server may have, so that they can be used up.
 const DESCRIPTORS: usize = 200;
-/// Longer than a request may go without an answer, which is found elsewhere.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One client is alone.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -39,11 +39,7 @@ pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
     let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(2);
     let cpus = cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",");
     let words = ["kv", "--port", "0", "--cpus", &cpus, "--memory", "32M"];
-    let limit = format!("--nofile={DESCRIPTORS}");
-    let (server, line) =
-        Server::start(&words, &["prlimit", &limit], |line| line.contains("serving 127.0.0.1:"))?;
-    let address = line.split("serving ").nth(1).and_then(|rest| rest.split([' ', ',']).next());
-    let address: SocketAddr = address.context("no address")?.parse().context("an address")?;
+    let (server, address) = Server::at_address(&words, DESCRIPTORS, "serving ")?;
     soak.watch_process(server.pid());
     std::thread::scope(|threads| {
         let server = &server;
@@ -68,18 +64,7 @@ pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
         threads.spawn(move || server.look_until_over(soak));
         soak.guard();
     });
-    server.look(soak);
-    let status = server.end()?;
-    soak.forget_process(server.pid());
-    ensure!(
-        status.success(),
-        "the server was told to end: {status}: {}",
-        server.said().join(" | ")
-    );
-    for what in ["answers", "pipelines", "cut"] {
-        ensure!(soak.counted(what) > 0, "no {what}");
-    }
-    Ok(())
+    server.finish(soak, &["answers", "pipelines", "cut"])
 }
 
 /// Fills the memory by keys of nobody, and frees it again.
@@ -108,101 +93,6 @@ fn memory_full<'a>(soak: &'a Soak, address: SocketAddr) -> Fault<'a> {
         }
         Ok(())
     })
-}
-
-/// A command as it is sent.
-fn words(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
-}
-
-/// An answer of RESP 2.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Value {
-    Text(String),
-    Error(String),
-    Number(i64),
-    Bytes(Option<Vec<u8>>),
-    List(Vec<Value>),
-}
-
-#[derive(Debug)]
-struct Connection {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-    /// Bytes of the buffer that have been read.
-    at: usize,
-}
-
-impl Connection {
-    fn new(address: SocketAddr) -> Result<Connection> {
-        let stream = TcpStream::connect(address).context("connecting")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_nodelay(true)?;
-        Ok(Connection { stream, buffer: Vec::new(), at: 0 })
-    }
-
-    fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream.write_all(bytes).context("sending")
-    }
-
-    fn ask(&mut self, bytes: &[u8]) -> Result<Value> {
-        self.send(bytes)?;
-        self.answer()
-    }
-
-    fn more(&mut self) -> Result<()> {
-        self.buffer.drain(..std::mem::take(&mut self.at));
-        let mut more = [0; 16 << 10];
-        let count = self.stream.read(&mut more).context("reading an answer")?;
-        ensure!(count > 0, "closed");
-        self.buffer.extend_from_slice(&more[..count]);
-        Ok(())
-    }
-
-    fn line(&mut self) -> Result<String> {
-        loop {
-            let rest = &self.buffer[self.at..];
-            if let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
-                let line = String::from_utf8_lossy(&rest[..end]).into_owned();
-                self.at += end + 2;
-                return Ok(line);
-            }
-            self.more()?;
-        }
-    }
-
-    fn answer(&mut self) -> Result<Value> {
-        let line = self.line()?;
-        let (kind, rest) =
-            line.split_at_checked(1).with_context(|| format!("an answer {line:?}"))?;
-        let number = || rest.parse::<i64>().with_context(|| format!("an answer {line:?}"));
-        Ok(match kind {
-            "+" => Value::Text(rest.to_owned()),
-            // In place of an answer, and then it closes.
-            "-" if rest.starts_with("ERR max number of clients") => bail!("{rest}"),
-            "-" => Value::Error(rest.to_owned()),
-            ":" => Value::Number(number()?),
-            "$" => match usize::try_from(number()?) {
-                Err(_) => Value::Bytes(None),
-                Ok(length) => {
-                    while self.buffer.len() - self.at < length + 2 {
-                        self.more()?;
-                    }
-                    let bytes = self.buffer[self.at..self.at + length].to_vec();
-                    self.at += length + 2;
-                    Value::Bytes(Some(bytes))
-                }
-            },
-            "*" => Value::List((0..number()?).map(|_| self.answer()).collect::<Result<_>>()?),
-            _ => bail!("an answer {line:?}"),
-        })
-    }
 }
 
 /// A command, and how its answer is judged.
@@ -275,22 +165,33 @@ impl Client {
     }
 
     /// Begins anew, where nobody knows what has been done.
-    fn forget(&mut self) {
+    fn forget(&mut self) -> Result<()> {
         self.kept = None;
-        // What is left of it is freed, if a server takes that.
-        let old: Vec<_> = (0..KEYS).map(|key| self.key(key)).collect();
+        // What is left of it is freed, as soon as the server takes that.
+        let old: Vec<_> = (0..=KEYS).map(|key| self.key(key)).collect();
         let mut delete: Vec<&[u8]> = vec![b"DEL"];
         delete.extend(old.iter().map(|key| &**key));
         let delete = words(&delete);
-        let waits = self.soak.request("a deletion of all keys");
-        let delete = || Connection::new(self.address)?.ask(&delete);
-        while delete().is_err() {
+        let begun = Instant::now();
+        for number in 1.. {
+            let what = format!("a deletion of what client {} has, try {number}", self.number);
+            let waits = self.soak.request(what);
+            let deleted = Connection::new(self.address).and_then(|mut it| it.ask(&delete));
+            drop(waits);
+            match deleted {
+                Ok(Value::Number(0..)) => break,
+                Ok(other) => bail!("{other:?} to a deletion"),
+                Err(_) if self.soak.is_excused() && begun.elapsed() < PATIENCE => {
+                    self.soak.count("refused");
+                }
+                Err(error) => return Err(error).context("a deletion of all keys"),
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
-        drop(waits);
         self.life += 1;
         self.holds.clear();
         self.counted = 0;
+        Ok(())
     }
 
     fn command(&mut self) -> Command {
@@ -338,8 +239,7 @@ impl Client {
                 Err(_) if self.soak.is_excused() => {
                     self.soak.count("refused");
                     drop(waits);
-                    self.forget();
-                    return Ok(());
+                    return self.forget();
                 }
                 Err(error) => return Err(error).context("in the midst of answers"),
             }
@@ -395,8 +295,7 @@ impl Client {
             let _ = connection.send(&bytes[..self.rng.usize(..bytes.len())]);
         }
         self.soak.count("cut");
-        self.forget();
-        Ok(())
+        self.forget()
     }
 
     /// Sends a command in two pieces.
