@@ -37,6 +37,7 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("kumiki-node needs x86-64: how a node is started is written for that processor.");
 
+mod block;
 mod devices;
 mod error;
 mod guest;

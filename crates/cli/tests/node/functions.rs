@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use kumiki_lab::{Accelerator, Config};
 
+use crate::in_use::{SHOWN, hidden};
 use crate::trace::Trace;
 use crate::{Host, built};
 
@@ -69,6 +70,13 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     let said = host.refused(&format!("{add} --dma-unconfined"));
     assert!(said.contains("this machine uses it: disk nvme0n1 is mounted"), "{said}");
     host.ok("umount /mnt");
+    host.ok(&hidden("/dev/nvme0n1"));
+    let said = host.refused(&format!("{add} --dma-unconfined"));
+    assert!(said.contains("disk nvme0n1 is mounted at /hidden"), "{said}");
+    host.ok(&format!("{SHOWN}; losetup /dev/loop0 /dev/nvme0n1"));
+    let said = host.refused(&format!("{add} --dma-unconfined"));
+    assert!(said.contains("disk nvme0n1 is what /dev/loop0 lies over"), "{said}");
+    host.ok("losetup -d /dev/loop0");
     let said = host.refused(&add);
     assert!(
         said.contains("not confined to node n1") && said.contains("--dma-unconfined"),

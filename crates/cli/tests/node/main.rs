@@ -10,6 +10,7 @@ mod devices;
 mod faults;
 mod functions;
 mod images;
+mod in_use;
 mod keeping;
 mod late;
 mod lent;
@@ -46,7 +47,7 @@ use pool::{Kind, Turn};
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel");
 
 /// What a host needs to serve nodes their devices, and nodes to use them.
-const SERVING: [&str; 9] = [
+const SERVING: [&str; 10] = [
     "tun",
     "vhost_net",
     "vhost_vsock",
@@ -56,8 +57,9 @@ const SERVING: [&str; 9] = [
     "crc32c_generic",
     "nft_chain_nat",
     "nft_masq",
-    // Of a disk whose reads fail.
+    // Of a disk whose reads fail, or that is in use.
     "loop",
+    "ext4",
 ];
 const DRIVERS: [&str; 10] = [
     "virtio_ring",
@@ -129,7 +131,10 @@ impl Host {
         let drivers = built.kernel.driver_files(&DRIVERS)?;
         let mut modules = vec![built.module("osnode.ko").display().to_string().parse()?];
         for name in SERVING {
-            modules.push(name.parse()?);
+            // Newer kernels have some built in; the first file is the list of these.
+            if built.kernel.driver_files(&[name])?.len() > 1 {
+                modules.push(name.parse()?);
+            }
         }
         let mut config = Config {
             cpus: 4,

@@ -1,6 +1,9 @@
 //! Things of the host that only one node can have.
 
-use crate::devices::{Assigned, clash};
+use std::io;
+
+use crate::block;
+use crate::devices::{Assigned, DeviceSpec, Disk, clash};
 use crate::host::device::Device;
 use crate::host::stowed::record_of;
 use crate::module::holding::Holding;
@@ -34,4 +37,33 @@ pub(crate) fn nobody_has(name: &str, devices: &[Assigned]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses disks that this machine has in use itself. One that is not there may come.
+pub(crate) fn host_leaves_all(devices: &[Assigned]) -> Result<()> {
+    for device in devices {
+        let DeviceSpec::Disk(disk) = &device.device else { continue };
+        match host_leaves(disk) {
+            Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            outcome => outcome?,
+        }
+    }
+    Ok(())
+}
+
+/// Refuses one such disk; two that read it can have it.
+pub(crate) fn host_leaves(disk: &Disk) -> Result<()> {
+    let Some(used) = block::of_file(&disk.file)?.filter(|used| !used.read_only || !disk.read_only)
+    else {
+        return Ok(());
+    };
+    Err(Error::refused(
+        ErrorKind::Busy,
+        format!(
+            "disk {} {}: two kernels that have it, one of which writes, destroy what is on it: end \
+             that use, or have both read only",
+            disk.file.display(),
+            used.how
+        ),
+    ))
 }

@@ -21,7 +21,8 @@ impl Node {
             ));
         }
         nobody_has(&self.name, function)?;
-        function.check()?;
+        // Until it has left the host's driver nobody mounts what is on it.
+        let _claimed = function.check()?;
         if !unconfined && !function.is_behind_iommu() {
             return Err(Error::refused(
                 ErrorKind::Refused,

@@ -87,6 +87,7 @@ impl Node {
         // One too long is refused here.
         record.to_json()?;
         claims::nobody_has(name, &record.devices)?;
+        claims::host_leaves_all(&record.devices)?;
         let (device, _) = Device::create(Holding::Node, name)?;
         stowed::forget(name)?;
         if let Err(error) = furnish(

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::devices::{Assigned, DeviceSpec, assign};
-use crate::host::claims::nobody_has;
+use crate::host::claims::{host_leaves_all, nobody_has};
 use crate::host::device::Device;
 use crate::host::record::{self, Record, incomplete};
 use crate::host::stowed::record_of;
@@ -41,6 +41,7 @@ impl Node {
             )
         })?;
         nobody_has(&self.name, &[record.devices.clone(), vec![added.clone()]].concat())?;
+        host_leaves_all(std::slice::from_ref(&added))?;
         record.devices.push(added.clone());
         self.set_record(&device, &entry, &record)?;
         drop(device);

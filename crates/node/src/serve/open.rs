@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::event::PollFlags;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::pass::Passed;
 use super::queue::ready;
@@ -20,6 +20,7 @@ use super::terminal::Terminal;
 use crate::devices::interface::Interface;
 use crate::devices::nat;
 use crate::devices::{Assigned, DeviceSpec, Disk, Net, mac_bytes};
+use crate::host::claims;
 use crate::{Error, ErrorKind, Result, runtime};
 
 const VHOST_NET: &str = "/dev/vhost-net";
@@ -160,7 +161,14 @@ impl Kept {
 
     fn disk(&mut self, device: &Assigned, disk: &Disk) -> Result<Opened> {
         if let Entry::Vacant(place) = self.files.entry(device.slot) {
-            let file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file);
+            claims::host_leaves(disk)?;
+            let mut options = OpenOptions::new();
+            options.read(true).write(!disk.read_only);
+            // As long as it is the node's nothing else of this machine can have it.
+            if !disk.read_only && is_block_device(&disk.file) {
+                options.custom_flags(OFlags::EXCL.bits().cast_signed());
+            }
+            let file = options.open(&disk.file);
             let file = file.map_err(|error| Error::file(&disk.file, error))?;
             let shared = FlockOperation::NonBlockingLockShared;
             let alone = FlockOperation::NonBlockingLockExclusive;
@@ -191,8 +199,12 @@ impl Kept {
     }
 }
 
+fn is_block_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device())
+}
+
 fn past_the_cache(disk: &Disk) -> Result<File> {
-    let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    let flags = OFlags::DIRECT.bits().cast_signed();
     let mut options = OpenOptions::new();
     options.read(true).write(!disk.read_only).custom_flags(flags);
     options.open(&disk.file).map_err(|error| match error.raw_os_error() {

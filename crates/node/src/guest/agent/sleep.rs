@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::root;
+use crate::block::{Asked, Block};
 use crate::module::{abi, requests};
 use crate::wire::window::Window;
 use crate::{Error, ErrorKind, Result};
@@ -142,7 +143,10 @@ pub(super) fn sleep(
     (talks, turn): (&Talks, Turn),
     stays: bool,
 ) -> Result<()> {
-    may_sleep(&fs::read_to_string("/proc/self/mounts").unwrap_or_default(), stays)?;
+    has_no_folder(&fs::read_to_string("/proc/self/mounts").unwrap_or_default())?;
+    // One that wakes where it is finds its disks as it left them. Of others no use begins either
+    // until the node sleeps.
+    let _claimed = if stays { Vec::new() } else { disks_at_rest()? };
     clock_is_measured(Path::new(CLOCK))?;
     talks.silence(window, turn)?;
     // What it has read of disks is forgotten when it wakes: that need not be kept.
@@ -182,12 +186,11 @@ pub(super) fn sleep(
     super::introduce(window, bell)
 }
 
-/// Refuses what would not be the same when a copy wakes up: folders, whose driver does not
-/// sleep, and disks that programs have written by then.
-fn may_sleep(mounts: &str, stays: bool) -> Result<()> {
+/// Refuses folders, whose driver does not sleep.
+fn has_no_folder(mounts: &str) -> Result<()> {
     for line in mounts.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let [source, place, kind, options, ..] = words[..] else { continue };
+        let [source, place, kind, ..] = words[..] else { continue };
         if kind == "virtiofs" {
             return Err(Error::refused(
                 ErrorKind::Unsupported,
@@ -197,19 +200,32 @@ fn may_sleep(mounts: &str, stays: bool) -> Result<()> {
                 ),
             ));
         }
-        let writable = options.split(',').any(|option| option == "rw");
-        if source.starts_with("/dev/vd") && writable && !stays {
-            return Err(Error::refused(
-                ErrorKind::Busy,
-                format!(
-                    "disk {source} is mounted at {place} for writing: what is kept of it would be \
-                 written over what is on the disk when the node starts from that; unmount it, or \
-                 mount it read only"
-                ),
-            ));
-        }
     }
     Ok(())
+}
+
+/// Claims all disks, of which nothing may be written once the node sleeps: each copy that wakes up
+/// would go on from what it knew of them. What only reads may have them.
+fn disks_at_rest() -> Result<Vec<File>> {
+    let mut claimed = Vec::new();
+    for disk in Block::disks(|name| name.starts_with("vd")) {
+        match disk.ask()? {
+            Asked::Free(file) => claimed.extend(file),
+            Asked::Used(used) if used.read_only || disk.is_read_only() => {}
+            Asked::Used(used) => {
+                return Err(Error::refused(
+                    ErrorKind::Busy,
+                    format!(
+                        "disk {} {}: what is kept of it would be written over what is on \
+                     the disk when the node starts from that; unmount it (swapoff, losetup -d), or \
+                     mount it read only",
+                        disk.name, used.how
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(claimed)
 }
 
 /// A kernel that has not measured its clock yet would measure on as it wakes up, by another time.
@@ -331,17 +347,12 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_be_the_same_is_refused_by_name() {
-        let refused = |mounts: &str| may_sleep(mounts, false).unwrap_err().to_string();
-        let said = refused("none / rootfs rw 0 0\nshare0 /mnt/shared virtiofs rw,relatime 0 0\n");
+    fn a_folder_that_is_mounted_is_refused_by_name() {
+        let mounts = "none / rootfs rw 0 0\nshare0 /mnt/shared virtiofs rw,relatime 0 0\n";
+        let said = has_no_folder(mounts).unwrap_err().to_string();
         assert!(said.contains("folder share0 is mounted at /mnt/shared"), "{said}");
-        let said = refused("/dev/vda1 /data ext4 rw,relatime 0 0\n");
-        assert!(said.contains("disk /dev/vda1 is mounted at /data"), "{said}");
-        let mounts = "/dev/vda /data ext4 ro,relatime 0 0\n/dev/pmem0 /kumiki/image erofs ro 0 0\n";
-        may_sleep(mounts, false).unwrap();
-        // One that wakes where it is finds its disk as it left it.
-        may_sleep("/dev/vda1 /data ext4 rw,relatime 0 0\n", true).unwrap();
-        assert!(may_sleep("share0 /mnt/shared virtiofs rw 0 0\n", true).is_err());
+        has_no_folder("/dev/vda /data ext4 rw 0 0\n/dev/pmem0 /kumiki/image erofs ro 0 0\n")
+            .unwrap();
     }
 
     #[test]

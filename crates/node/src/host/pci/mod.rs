@@ -5,7 +5,7 @@ pub(crate) mod config;
 mod users;
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -134,8 +134,9 @@ impl Function {
         })
     }
 
-    /// Refuses what cannot be given, or not now. Nothing is touched.
-    pub(crate) fn check(self) -> Result<()> {
+    /// Refuses what cannot be given, or not now. Nothing is touched. As long as these files are
+    /// open no other use of its disks begins.
+    pub(crate) fn check(self) -> Result<Vec<File>> {
         self.bus_of_node()?;
         let refuse = |kind, why: &str| Err(self.refused(kind, why));
         let bus = format!("{:04x}:{:02x}:", self.segment, self.bus);
@@ -186,14 +187,12 @@ impl Function {
                 format_args!("its IOMMU group has {} as well", others.join(", ")),
             ));
         }
-        let users = users::of(&self.folder());
-        if !users.is_empty() {
-            return Err(self.refused(
+        users::of(&self.folder(), self.driver().as_deref())?.map_err(|users| {
+            self.refused(
                 ErrorKind::Busy,
                 format_args!("this machine uses it: {}", users.join(", ")),
-            ));
-        }
-        Ok(())
+            )
+        })
     }
 
     /// Whether this machine's kernel has an IOMMU for it.

@@ -1,51 +1,59 @@
 //! Uses that the host has for a PCI function: what would be lost if it went.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
-/// Disks that are mounted, swapped to or part of another, and cards that are up.
-pub(super) fn of(folder: &Path) -> Vec<String> {
-    let Ok(place) = fs::canonicalize(folder) else { return Vec::new() };
-    let class = |kind: &str| {
-        let entries = fs::read_dir(Path::new("/sys/class").join(kind)).into_iter().flatten();
-        let below = entries.flatten().map(|entry| entry.path());
-        below.filter(|path| fs::canonicalize(path).is_ok_and(|path| path.starts_with(&place)))
-    };
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let (mounts, swaps) = (read("/proc/self/mounts"), read("/proc/swaps"));
-    let disks = class("block").filter_map(|path| {
-        let name = name(&path);
-        let number = fs::read_to_string(path.join("dev")).unwrap_or_default();
-        let how = disk(&name, number.trim(), &mounts, &swaps, &read("/proc/self/mountinfo"));
-        let holder = fs::read_dir(path.join("holders")).ok()?.flatten().next();
-        let how = how.or_else(|| holder.map(|_| "is part of another"))?;
-        Some(format!("disk {name} {how}"))
-    });
-    let cards = class("net").filter_map(|path| {
+use crate::Result;
+use crate::block::{Asked, Block};
+
+/// `class` of what drives a network, its first digits.
+const NETWORK: &str = "0x02";
+/// Drivers by which a program has a function for itself.
+const FOR_PROGRAMS: [&str; 2] = ["vfio-pci", "uio_pci_generic"];
+
+/// Claims its disks; or what uses them, cards that are up, and what another network namespace or
+/// a program may use.
+pub(super) fn of(folder: &Path, driver: Option<&str>) -> Result<Result<Vec<File>, Vec<String>>> {
+    let Ok(place) = fs::canonicalize(folder) else { return Ok(Ok(Vec::new())) };
+    let (mut claimed, mut users) = (Vec::new(), Vec::new());
+    for disk in Block::below(&place) {
+        match disk.ask()? {
+            Asked::Free(file) => claimed.extend(file),
+            Asked::Used(used) => users.push(format!("disk {} {}", disk.name, used.how)),
+        }
+    }
+    let cards = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let cards = cards.map(|entry| entry.path());
+    let cards: Vec<_> = cards
+        .filter(|path| fs::canonicalize(path).is_ok_and(|path| path.starts_with(&place)))
+        .collect();
+    users.extend(cards.iter().filter_map(|path| {
         let flags = fs::read_to_string(path.join("flags")).ok()?;
-        let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).ok()?;
-        (flags & 1 != 0).then(|| format!("card {0} is up (ip link set {0} down)", name(&path)))
-    });
-    disks.chain(cards).collect()
+        let name = path.file_name().unwrap_or_default().display();
+        is_up(&flags).then(|| format!("card {name} is up (ip link set {name} down)"))
+    }));
+    let class = fs::read_to_string(folder.join("class")).unwrap_or_default();
+    users.extend(unseen(&class, driver, cards.len()));
+    Ok(if users.is_empty() { Ok(claimed) } else { Err(users) })
 }
 
-/// How a block device is used, by the kernel's lists.
-fn disk(
-    name: &str,
-    number: &str,
-    mounts: &str,
-    swaps: &str,
-    mountinfo: &str,
-) -> Option<&'static str> {
-    let path = format!("/dev/{name}");
-    let is_first = |line: &str| line.split_whitespace().next() == Some(&path);
-    // The root may be listed by another name, and is by its number.
-    let by_number = mountinfo.lines().any(|line| line.split(' ').nth(2) == Some(number));
-    if by_number || mounts.lines().any(is_first) {
-        return Some("is mounted");
+/// Whether a card is up, by its flags.
+fn is_up(flags: &str) -> bool {
+    u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).is_ok_and(|flags| flags & 1 != 0)
+}
+
+/// A use that this namespace shows nothing of: a container's card is in its network namespace alone.
+fn unseen(class: &str, driver: Option<&str>, cards: usize) -> Option<String> {
+    let driver = driver?;
+    if FOR_PROGRAMS.contains(&driver) {
+        return Some(format!("a program may have it, by the driver {driver}"));
     }
-    swaps.lines().any(is_first).then_some("is swapped to")
+    (class.starts_with(NETWORK) && cards == 0).then(|| {
+        format!(
+            "its card is in another network namespace (ip netns), or its driver {driver} has made \
+             none (/sys/bus/pci/drivers/{driver}/unbind takes it from that)"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -53,14 +61,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_in_use_is_seen_by_name_and_by_number() {
-        let info = "22 1 259:1 / / rw shared:1 - ext4 /dev/root rw\n";
-        let mounts = "/dev/root / ext4 rw 0 0\n/dev/nvme0n1p2 /data ext4 rw 0 0\n";
-        let swaps = "Filename\tType\n/dev/nvme0n1p3\tpartition 1 0 -2\n";
-        let of = |name: &str, number: &str| disk(name, number, mounts, swaps, info);
-        assert_eq!(of("nvme0n1p1", "259:1"), Some("is mounted"));
-        assert_eq!(of("nvme0n1p2", "259:2"), Some("is mounted"));
-        assert_eq!(of("nvme0n1p3", "259:3"), Some("is swapped to"));
-        assert_eq!(of("nvme0n1", "259:0"), None);
+    fn a_card_that_is_up_or_not_to_be_seen_is_in_use() {
+        assert!(is_up("0x1003\n") && !is_up("0x1002\n") && !is_up(""));
+        let said = unseen("0x020000\n", Some("e1000e"), 0).unwrap();
+        assert!(said.contains("another network namespace") && said.contains("e1000e"), "{said}");
+        assert!(unseen("0x010802\n", Some("vfio-pci"), 0).is_some());
+        for (class, driver, cards) in
+            [("0x020000", None, 0), ("0x020000", Some("e1000e"), 1), ("0x010802", Some("nvme"), 0)]
+        {
+            assert_eq!(unseen(class, driver, cards), None, "{class}");
+        }
     }
 }
