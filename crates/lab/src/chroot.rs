@@ -49,7 +49,9 @@ fn finished(root: &Path) -> Result<()> {
     Ok(())
 }
 
-const WITH_DEVICES: &str = r#"mount --rbind /dev "$0/dev" && exec chroot "$0" "$@""#;
+/// Newer kernels' objtool reads its own limits in /proc.
+const WITH_DEVICES: &str = r#"
+mkdir -p "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /proc "$0/proc" && exec chroot "$0" "$@""#;
 /// The one device that a build needs, where nothing can be mounted.
 const WITH_NULL: &str = r#"
 [ -c "$0/dev/null" ] || { rm -f "$0/dev/null" && mknod -m 666 "$0/dev/null" c 1 3; } || exit

@@ -14,13 +14,15 @@ use crate::talk::Talk;
 
 /// Kernels with a short name: whose they are, and the package that always
 /// depends on the newest of them.
-const KNOWN: [(&str, &str, &str); 7] = [
+const KNOWN: [(&str, &str, &str); 8] = [
     ("6.1", "bookworm", "linux-image-amd64"),
     ("6.1-cloud", "bookworm", "linux-image-cloud-amd64"),
     ("6.1-rt", "bookworm", "linux-image-rt-amd64"),
     ("6.12", "trixie", "linux-image-amd64"),
     ("6.12-cloud", "trixie", "linux-image-cloud-amd64"),
     ("6.12-rt", "trixie", "linux-image-rt-amd64"),
+    // The newest that is made for a release.
+    ("backports", "trixie-backports", "linux-image-amd64"),
     // Not one of a package, but built of it: it looks for its own faults.
     ("6.12-debug", "trixie", "linux-source-6.12"),
 ];
@@ -136,15 +138,13 @@ impl KernelName {
     }
 
     fn kernel_in(&self, folder: &Path, cache: &Cache, talk: Talk<'_>) -> Result<Kernel> {
-        let boot = folder.join("boot");
-        let entries = fs::read_dir(&boot).map_err(Error::file("reading", &boot))?.flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let version =
-            names.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned())).next();
-        let version = version.ok_or_else(|| {
-            Error::malformed(folder.display(), "the package has no /boot/vmlinuz-VERSION")
+        let (version, bzimage, config) = files_in(folder).ok_or_else(|| {
+            Error::malformed(
+                folder.display(),
+                "the package has neither /boot/vmlinuz-VERSION nor \
+                 /usr/lib/modules/VERSION/vmlinuz",
+            )
         })?;
-        let bzimage = boot.join(format!("vmlinuz-{version}"));
         let package = folder.file_name().unwrap_or_default();
         let name = Path::new("vmlinux").join(package);
         let vmlinux = cache.file(&name, || {
@@ -156,7 +156,7 @@ impl KernelName {
             kernel.map_err(|why| Error::malformed(bzimage.display(), why))
         })?;
         Ok(Kernel {
-            config: boot.join(format!("config-{version}")),
+            config,
             folder: folder.to_owned(),
             name: self.clone(),
             bzimage,
@@ -164,6 +164,28 @@ impl KernelName {
             version,
         })
     }
+}
+
+/// A kernel's version, itself and its configuration, in a package's files: below /boot, or since
+/// Linux 7 beside its modules.
+fn files_in(folder: &Path) -> Option<(String, PathBuf, PathBuf)> {
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    };
+    let boot = folder.join("boot");
+    let named = names(&boot).into_iter();
+    if let Some(version) =
+        named.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned())).next()
+    {
+        let file = |name: &str| boot.join(format!("{name}-{version}"));
+        return Some((version.clone(), file("vmlinuz"), file("config")));
+    }
+    let modules = folder.join("usr/lib/modules");
+    let version =
+        names(&modules).into_iter().find(|name| modules.join(name).join("vmlinuz").exists())?;
+    let own = modules.join(&version);
+    Some((version, own.join("vmlinuz"), own.join("config")))
 }
 
 impl Kernel {
@@ -209,6 +231,23 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_is_found_below_boot_or_beside_its_modules() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        assert_eq!(files_in(at), None);
+        let own = at.join("usr/lib/modules/7.3.4-amd64");
+        fs::create_dir_all(&own).unwrap();
+        assert_eq!(files_in(at), None);
+        fs::write(own.join("vmlinuz"), "").unwrap();
+        let found = files_in(at).unwrap();
+        assert_eq!(found, ("7.3.4-amd64".into(), own.join("vmlinuz"), own.join("config")));
+        let boot = at.join("boot");
+        fs::create_dir_all(&boot).unwrap();
+        fs::write(boot.join("vmlinuz-6.1"), "").unwrap();
+        assert_eq!(files_in(at).unwrap().2, boot.join("config-6.1"));
+    }
 
     #[test]
     fn short_names_and_packages_name_kernels() {

@@ -149,9 +149,23 @@ impl Order<'_> {
         for needed in depends.split(',').filter(|needed| !needed.is_empty()) {
             self.add(&needed.replace('-', "_"), "")?;
         }
+        for needed in soft(info.get("softdep").map(String::as_str).unwrap_or_default()) {
+            // Some name an algorithm, of which this is the plain one.
+            let names = [needed.clone(), format!("{needed}_generic")];
+            if let Some(known) = names.iter().find(|name| self.modules.files.contains_key(*name)) {
+                self.add(known, "")?;
+            }
+        }
         self.loadable.push(Loadable { name, parameters: parameters.to_owned(), bytes });
         Ok(())
     }
+}
+
+/// Modules that one wants before it without saying so in `depends`: `pre: crc32c`.
+fn soft(text: &str) -> Vec<String> {
+    let (before, _) = text.split_once("post:").unwrap_or((text, ""));
+    let names = before.split_whitespace().filter(|word| *word != "pre:");
+    names.map(|name| name.trim_start_matches("crypto-").replace('-', "_")).collect()
 }
 
 /// `virtio-rng.ko.xz` has the module `virtio_rng`.
@@ -194,6 +208,12 @@ mod tests {
     use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 
     use super::*;
+
+    #[test]
+    fn what_a_module_wants_before_it_is_read() {
+        assert_eq!(soft("pre: crc32c crypto-sha1-x post: later"), ["crc32c", "sha1_x"]);
+        assert!(soft("").is_empty() && soft("post: later").is_empty());
+    }
 
     fn compressed(bytes: &[u8]) -> Vec<u8> {
         let options = lzma_rust2::XzOptions::with_preset(1);

@@ -165,16 +165,23 @@ impl<'a> Archive<'a> {
     fn fetch(&self, package: &str) -> Result<PathBuf> {
         self.refresh()?;
         let work = self.cache.scratch()?;
+        let depends =
+            if package.starts_with(IMAGE) { self.depends(package)? } else { String::new() };
         self.talk.say(format_args!("downloading {package} of Debian {}", self.release));
         let mut command = self.apt("apt-get");
-        command.arg("download").arg(package).current_dir(work.path());
-        self.finish(&mut command, package)?;
-        let deb = debs(work.path())?.pop().ok_or_else(|| self.lacks(package, "nothing came"))?;
-        let name = deb.file_stem().unwrap_or_default().to_string_lossy().replace("%3a", ":");
+        command.arg("download").arg(package).args(parts(package, &depends));
+        self.finish(command.current_dir(work.path()), package)?;
+        let debs = debs(work.path())?;
+        let is_own = |deb: &&PathBuf| {
+            let name = deb.file_name().unwrap_or_default().to_string_lossy();
+            name.split_once('_').is_some_and(|(name, _)| name == package)
+        };
+        let own = debs.iter().find(is_own).ok_or_else(|| self.lacks(package, "nothing came"))?;
+        let name = own.file_stem().unwrap_or_default().to_string_lossy().replace("%3a", ":");
         let target = self.folder().join(name);
         if !target.exists() {
             let root = self.cache.scratch()?;
-            unpack(&deb, root.path())?;
+            debs.iter().try_for_each(|deb| unpack(deb, root.path()))?;
             publish(root, &target)?;
         }
         Ok(target)
@@ -251,6 +258,10 @@ impl<'a> Archive<'a> {
         set("Dir::State", &root.join("state").display());
         set("Dir::State::status", &root.join("status").display());
         set("Dir::Cache", &root.join("cache").display());
+        // Backports stand behind the release's own packages, unless one asks for them.
+        if self.release.ends_with("-backports") {
+            set("APT::Default-Release", &self.release);
+        }
         set("Dir::Etc::SourceList", &"/dev/null");
         set("Dir::Etc::SourceParts", &root.join("sources.list.d").display());
         set("APT::Architecture", &"amd64");
@@ -291,6 +302,18 @@ impl<'a> Archive<'a> {
             reason: reason.to_string(),
         }
     }
+}
+
+const IMAGE: &str = "linux-image-";
+
+/// Packages that a kernel's is divided into, since Linux 7: of the same version by name.
+fn parts<'a>(image: &str, depends: &'a str) -> impl Iterator<Item = &'a str> {
+    let version = image.strip_prefix(IMAGE).map(str::to_owned);
+    let names = depends.split([',', '|']).filter_map(|one| one.split_whitespace().next());
+    names.filter(move |name| {
+        let part = ["linux-base-", "linux-binary-", "linux-modules-"];
+        part.iter().any(|part| name.strip_prefix(part) == version.as_deref() && version.is_some())
+    })
 }
 
 fn debs(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -343,4 +366,22 @@ pub fn debian_root(
     let packages: Vec<_> = ["base-files"].iter().chain(packages).copied().collect();
     let name = packages[1..].join("-");
     Archive::new(cache, talk, release).root_with(&name, &packages, |_| Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_divided_comes_with_its_parts() {
+        let depends = "dracut | initramfs-tools (>= 0.120), linux-base-7.3.4-amd64 (= 7.3.4-1), \
+                       linux-binary-7.3.4-amd64 (= 7.3.4-1), linux-modules-7.3.4-amd64 (= 7.3.4-1), \
+                       linux-base (>= 4.3)";
+        let of = |image| parts(image, depends).collect::<Vec<_>>();
+        assert_eq!(
+            of("linux-image-7.3.4-amd64"),
+            ["linux-base-7.3.4-amd64", "linux-binary-7.3.4-amd64", "linux-modules-7.3.4-amd64"]
+        );
+        assert!(of("linux-image-6.1.0-56-amd64").is_empty() && of("dkms").is_empty());
+    }
 }

@@ -35,14 +35,25 @@ pub(crate) fn of_machine(apt: &Path) -> Vec<Source> {
     files.into_iter().flat_map(parse).collect()
 }
 
-/// What of these serves Debian's release `from`, with the suites of `to`.
+/// Releases that have no suites beside their own.
+const ALONE: [&str; 3] = ["sid", "unstable", "experimental"];
+const BACKPORTS: &str = "-backports";
+
+/// Sources that serve Debian's release `from`, with the suites of `to`; those of a release's
+/// backports come beside the release's own, on which they build.
 pub(crate) fn for_release(sources: &[Source], from: &str, to: &str) -> Vec<Source> {
+    let (base, with_backports) = match to.strip_suffix(BACKPORTS) {
+        Some(base) => (base, true),
+        None => (to, false),
+    };
     let renamed = |suite: &String| {
         let suffix = suite.strip_prefix(from)?;
-        SUFFIXES.contains(&suffix).then(|| format!("{to}{suffix}"))
+        let is_there = SUFFIXES.contains(&suffix) && (suffix.is_empty() || !ALONE.contains(&base));
+        let more = (suffix.is_empty() && with_backports).then(|| to.to_owned());
+        is_there.then(|| [format!("{base}{suffix}")].into_iter().chain(more))
     };
     let of_debian = |source: &Source| {
-        let suites: Vec<_> = source.suites.iter().filter_map(renamed).collect();
+        let suites: Vec<_> = source.suites.iter().filter_map(renamed).flatten().collect();
         let main = source.components.iter().any(|component| component == "main");
         let components = vec!["main".to_owned()];
         (main && !suites.is_empty()).then(|| Source { suites, components, ..source.clone() })
@@ -190,5 +201,18 @@ Components: main
         fs::write(folder.path().join("sources.list.d/debian.sources"), STANZAS).unwrap();
         fs::write(folder.path().join("sources.list.d/old.save"), "deb http://b x main\n").unwrap();
         assert_eq!(of_machine(folder.path()).len(), 3);
+    }
+
+    #[test]
+    fn backports_come_beside_their_release_and_sid_alone() {
+        let main = line("deb http://a.example/d bookworm main").unwrap();
+        let security = line("deb http://a.example/s bookworm-security main").unwrap();
+        let suites = |to: &str| -> Vec<String> {
+            let sources = for_release(&[main.clone(), security.clone()], "bookworm", to);
+            sources.into_iter().flat_map(|source| source.suites).collect()
+        };
+        assert_eq!(suites("trixie"), ["trixie", "trixie-security"]);
+        assert_eq!(suites("trixie-backports"), ["trixie", "trixie-backports", "trixie-security"]);
+        assert_eq!(suites("sid"), ["sid"]);
     }
 }
