@@ -32,6 +32,12 @@ static int refuse_claimed(unsigned int cpu)
 	return cpumask_test_cpu(cpu, &claimed) ? -EBUSY : 0;
 }
 
+static int moved(unsigned int cpu)
+{
+	holdings_cpu_gone();
+	return 0;
+}
+
 int cpus_init(void)
 {
 	booted_once = (void *)symbol("cpus_booted_once_mask");
@@ -42,7 +48,7 @@ int cpus_init(void)
 		return -ENOENT;
 	}
 	guard = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "kumiki/osnode:guard",
-					  refuse_claimed, NULL);
+					  refuse_claimed, moved);
 	return min(guard, 0);
 }
 
@@ -140,10 +146,21 @@ int cpu_stop(struct holding *holding)
 	return error;
 }
 
+static bool has_apic_id(struct holding *holding, u32 apic_id)
+{
+	unsigned int n;
+
+	for (n = 0; n < holding->cpus; n++)
+		if (cpu_apic_id(holding->cpu[n]) == apic_id)
+			return true;
+	return false;
+}
+
 /* Under the lock, or RCU's of a descriptor that is attached. */
-int cpu_bell(struct holding *holding, u32 whom)
+int osnode_cpu_bell(struct holding *holding, u32 whom)
 {
 	struct osnode_window *window = holding->window;
+	u64 where;
 	u32 word;
 
 	if (READ_ONCE(holding->state) != RUNNING)
@@ -154,6 +171,10 @@ int cpu_bell(struct holding *holding, u32 whom)
 	    word >= OSNODE_HALTED)
 		return 0;
 	atomic_or(whom, (atomic_t *)&bus_of(window)->bells);
-	return ipi(cpu_apic_id(holding->cpu[0]), APIC_DM_FIXED | BELL_VECTOR);
+	/* The node's word: none but its own cpus. */
+	where = READ_ONCE(window->node_bell);
+	if (has_apic_id(holding, where >> 32))
+		ipi_bell(where);
+	return 0;
 }
-EXPORT_SYMBOL_GPL(cpu_bell);
+EXPORT_SYMBOL_GPL(osnode_cpu_bell);

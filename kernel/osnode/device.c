@@ -4,40 +4,20 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/capability.h>
+#include <linux/cc_platform.h>
 #include <linux/memory.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/reboot.h>
 #include <linux/security.h>
 #include <linux/slab.h>
+#include <linux/suspend.h>
 
 #include "bell.h"
 #include "osnode.h"
-#include "symbols.h"
 
-static void (**platform_ipi_callback)(void);
 static struct bells nobodys = { .queue = __WAIT_QUEUE_HEAD_INITIALIZER(nobodys.queue) };
-
-static int bell_init(void)
-{
-	platform_ipi_callback = (void *)symbol("x86_platform_ipi_callback");
-	if (!platform_ipi_callback) {
-		pr_err("x86_platform_ipi_callback is not in this kernel: no doorbell\n");
-		return -ENOENT;
-	}
-	if (cmpxchg(platform_ipi_callback, NULL, holdings_rung)) {
-		pr_err("the platform interrupt has another user\n");
-		return -EBUSY;
-	}
-	return 0;
-}
-
-static void bell_exit(void)
-{
-	WRITE_ONCE(*platform_ipi_callback, NULL);
-	/* A cpu that has read the old value runs it with interrupts off. */
-	synchronize_rcu();
-}
 
 static int device_open(struct inode *inode, struct file *file)
 {
@@ -54,6 +34,7 @@ static int device_open(struct inode *inode, struct file *file)
 	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
 	if (!handle)
 		return -ENOMEM;
+	mutex_init(&handle->lock);
 	hearer_begin(&handle->hearer, &nobodys);
 	file->private_data = handle;
 	return 0;
@@ -83,7 +64,7 @@ union argument {
 	u32 version;
 };
 
-/* Under the lock. */
+/* Under the lock; what takes long gives it up meanwhile. */
 static int perform(struct handle *handle, unsigned int request, union argument *argument)
 {
 	struct holding *holding = handle->holding;
@@ -99,7 +80,7 @@ static int perform(struct handle *handle, unsigned int request, union argument *
 		return handle->heard ? -EISCONN : holding_attach(handle, &argument->attach);
 	case OSNODE_IOC_BELL:
 		return !holding ? error : handle->mode == OSNODE_READ ? -EPERM :
-			cpu_bell(holding, handle->mode == OSNODE_SERVE ? OSNODE_FOR_DEVICES :
+			osnode_cpu_bell(holding, handle->mode == OSNODE_SERVE ? OSNODE_FOR_DEVICES :
 									 OSNODE_FOR_CHANNELS);
 	case OSNODE_IOC_MEMORY:
 		return error ?: memory_add(holding, &argument->memory);
@@ -141,9 +122,11 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		return -EINVAL;
 	if (_IOC_DIR(request) & _IOC_WRITE && copy_from_user(&argument, user, size))
 		return -EFAULT;
+	mutex_lock(&handle->lock);
 	mutex_lock(&osnode_lock);
 	error = perform(handle, request, &argument);
 	mutex_unlock(&osnode_lock);
+	mutex_unlock(&handle->lock);
 	if (!error && _IOC_DIR(request) & _IOC_READ && copy_to_user(user, &argument, size))
 		error = -EFAULT;
 	return error;
@@ -167,13 +150,13 @@ static const struct file_operations operations = {
 };
 
 /* What a descriptor serves; NULL: nothing, or it is none of this device's. */
-struct holding *device_serves(struct file *file)
+struct holding *osnode_device_serves(struct file *file)
 {
 	struct handle *handle = file->private_data;
 
 	return file->f_op == &operations && handle->mode == OSNODE_SERVE ? handle->holding : NULL;
 }
-EXPORT_SYMBOL_GPL(device_serves);
+EXPORT_SYMBOL_GPL(osnode_device_serves);
 
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
@@ -182,10 +165,32 @@ static struct miscdevice device = {
 	.mode = 0600,
 };
 
+/* This kernel would wake to cpus and interrupts that are not as it left them. */
+static int sleeps(struct notifier_block *block, unsigned long event, void *data)
+{
+	if ((event == PM_SUSPEND_PREPARE || event == PM_HIBERNATION_PREPARE) && holdings_run())
+		return notifier_from_errno(-EBUSY);
+	return NOTIFY_DONE;
+}
+
+/* What comes next, by kexec maybe, has all of the memory. */
+static int reboots(struct notifier_block *block, unsigned long event, void *data)
+{
+	holdings_stop();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block sleep_block = { .notifier_call = sleeps };
+static struct notifier_block reboot_block = { .notifier_call = reboots, .priority = INT_MIN };
+
 static int __init osnode_init(void)
 {
 	int error;
 
+	if (cc_platform_has(CC_ATTR_MEM_ENCRYPT)) {
+		pr_err("memory is encrypted here (mem_encrypt=on, SEV or TDX), and a node's kernel would begin in what it cannot read\n");
+		return -EOPNOTSUPP;
+	}
 	error = memory_init();
 	if (error)
 		return error;
@@ -196,9 +201,6 @@ static int __init osnode_init(void)
 	error = pci_register_driver(&pci_functions);
 	if (error)
 		goto cpu;
-	error = bell_init();
-	if (error)
-		goto pci;
 	/* Requests need the tree. */
 	mutex_lock(&osnode_lock);
 	error = misc_register(&device);
@@ -208,10 +210,11 @@ static int __init osnode_init(void)
 			misc_deregister(&device);
 	}
 	mutex_unlock(&osnode_lock);
-	if (!error)
+	if (!error) {
+		register_pm_notifier(&sleep_block);
+		register_reboot_notifier(&reboot_block);
 		return 0;
-	bell_exit();
-pci:
+	}
 	pci_unregister_driver(&pci_functions);
 cpu:
 	cpus_exit();
@@ -223,11 +226,12 @@ memory:
 /* No descriptor is open, and no node runs: each would hold the module. */
 static void __exit osnode_exit(void)
 {
+	unregister_reboot_notifier(&reboot_block);
+	unregister_pm_notifier(&sleep_block);
 	holdings_free();
 	pci_unregister_driver(&pci_functions);
 	tree_exit();
 	misc_deregister(&device);
-	bell_exit();
 	cpus_exit();
 	unregister_memory_notifier(&memory_guard);
 }

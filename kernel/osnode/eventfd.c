@@ -57,7 +57,7 @@ static struct osnode_slot *slot_of(struct osnode_bus *bus, unsigned int number)
 	return (struct osnode_slot *)(bus + 1) + number;
 }
 
-/* In the node's bell, and at its STOP: with interrupts off, and the lock of the list. */
+/* In the node's bell, and at its STOP: with the lock of the list. */
 static int rung(wait_queue_entry_t *entry, unsigned int mode, int sync, void *key)
 {
 	struct wires *wires = container_of(entry, struct wires, rung);
@@ -93,7 +93,7 @@ static void interrupt(struct wire *wire)
 	/* STOP waits for who may still ring. */
 	rcu_read_lock();
 	if (!atomic64_fetch_or(BIT_ULL(wire->slot), (atomic64_t *)&bus->to_node))
-		cpu_bell(holding, OSNODE_FOR_DEVICES);
+		osnode_cpu_bell(holding, OSNODE_FOR_DEVICES);
 	rcu_read_unlock();
 }
 
@@ -121,7 +121,7 @@ static int attach(struct wires *wires, const struct osnode_wires *wanted)
 	server = fget(wanted->server);
 	if (!server)
 		return -EBADF;
-	holding = device_serves(server);
+	holding = osnode_device_serves(server);
 	left = holding ? eventfd_ctx_fdget(wanted->left) : ERR_PTR(-EINVAL);
 	if (IS_ERR(left)) {
 		fput(server);

@@ -7,6 +7,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/console.h>
+#include <linux/ftrace.h>
 #include <linux/io.h>
 #include <linux/kprobes.h>
 #include <linux/miscdevice.h>
@@ -14,16 +15,18 @@
 #include <linux/module.h>
 #include <linux/panic_notifier.h>
 #include <linux/platform_device.h>
+#include <linux/reboot.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <asm/msr.h>
+#include <asm/text-patching.h>
 
 #include <osnode.h>
 #include "bell.h"
 #include "guest.h"
 #include "ipi.h"
 #include "sleep.h"
-#include "symbols.h"
+#include "vector.h"
 
 static ulong window_address;
 module_param_named(window, window_address, ulong, 0444);
@@ -40,18 +43,14 @@ static struct resource root_resource = {
 	.flags = IORESOURCE_MEM,
 	.desc = IORES_DESC_PERSISTENT_MEMORY_LEGACY,
 };
-static void (**platform_ipi_callback)(void);
+static struct vector bell;
 static struct bells for_agent = { .queue = __WAIT_QUEUE_HEAD_INITIALIZER(for_agent.queue) };
 static void (*device_bell)(void);
 
 static void ring_host(u32 whom)
 {
-	unsigned long flags;
-
 	atomic_or(whom, (atomic_t *)&bus->calls);
-	local_irq_save(flags);
-	apic->icr_write(APIC_DM_FIXED | BELL_VECTOR, READ_ONCE(window->host_apic_id));
-	local_irq_restore(flags);
+	ipi_bell(READ_ONCE(window->host_bell));
 }
 
 /* What the module for devices needs of this one. */
@@ -73,8 +72,8 @@ void osnode_on_bell(void (*call)(void))
 }
 EXPORT_SYMBOL_GPL(osnode_on_bell);
 
-/* In an interrupt, with interrupts off. */
-static void bell_rung(void)
+/* In an interrupt, or in its thread. */
+static void bell_rung(struct vector *bell)
 {
 	u32 whom = xchg(&bus->bells, 0);
 	void (*call)(void) = smp_load_acquire(&device_bell);
@@ -87,6 +86,9 @@ static void bell_rung(void)
 
 static void say(enum osnode_word word)
 {
+	/* Who sleeps wakes to an empty window. */
+	if (word == OSNODE_BOOTING)
+		vector_publish(&bell);
 	/* The message, if there is one, comes before the word. */
 	smp_store_release(&window->state, word);
 	ring_host(OSNODE_FOR_CHANNELS | OSNODE_FOR_DEVICES);
@@ -95,27 +97,71 @@ static void say(enum osnode_word word)
 /* The last word, and nothing after it: the platform is the host's. */
 struct ending {
 	struct kprobe probe;
+	const char *function;
 	enum osnode_word word;
 };
 
-static int end(struct kprobe *probe, struct pt_regs *registers)
+static void end_with(enum osnode_word word)
 {
-	struct ending *ending = container_of(probe, struct ending, probe);
-
 	local_irq_disable();
 	/* A panic that ends in a halt stays a panic. */
 	if (READ_ONCE(window->state) != OSNODE_PANIC)
-		say(ending->word);
+		say(word);
 	for (;;)
 		asm volatile("cli; hlt");
 }
 
+static int end(struct kprobe *probe, struct pt_regs *registers)
+{
+	end_with(container_of(probe, struct ending, probe)->word);
+	return 0;
+}
+
 static struct ending endings[] = {
-	{ { .symbol_name = "native_machine_emergency_restart", .pre_handler = end }, OSNODE_RESTART },
-	{ { .symbol_name = "machine_real_restart", .pre_handler = end }, OSNODE_RESTART },
-	{ { .symbol_name = "native_machine_power_off", .pre_handler = end }, OSNODE_POWERED_OFF },
-	{ { .symbol_name = "native_machine_halt", .pre_handler = end }, OSNODE_HALTED },
+	{ .function = "native_machine_emergency_restart", .word = OSNODE_RESTART },
+	{ .function = "machine_real_restart", .word = OSNODE_RESTART },
+	{ .function = "native_machine_power_off", .word = OSNODE_POWERED_OFF },
+	{ .function = "native_machine_halt", .word = OSNODE_HALTED },
 };
+
+/* Not at the function's site for ftrace, where a probe is silent while ftrace is switched off. */
+static int ending_begin(struct ending *ending)
+{
+	static const u8 site[MCOUNT_INSN_SIZE] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
+	struct kprobe first = { .symbol_name = ending->function };
+	int error = register_kprobe(&first);
+
+	if (error)
+		return error;
+	unregister_kprobe(&first);
+	ending->probe.addr = first.addr;
+	if (!memcmp(first.addr, site, sizeof(site)) || *(u8 *)first.addr == CALL_INSN_OPCODE)
+		ending->probe.addr = (void *)first.addr + MCOUNT_INSN_SIZE;
+	ending->probe.pre_handler = end;
+	return register_kprobe(&ending->probe);
+}
+
+/* Probes can be switched off as well: the instruction is an int3 or a jump while they are not. */
+static bool is_armed(const struct ending *ending)
+{
+	u8 first = READ_ONCE(*(u8 *)ending->probe.addr);
+
+	return first == INT3_INSN_OPCODE || first == JMP32_INSN_OPCODE;
+}
+
+/* The last of these, before the kernel shuts its devices down. */
+static int reboots(struct notifier_block *block, unsigned long event, void *command)
+{
+	unsigned int n;
+
+	for (n = 0; n < ARRAY_SIZE(endings); n++)
+		if (!is_armed(&endings[n]))
+			end_with(event == SYS_POWER_OFF ? OSNODE_POWERED_OFF :
+				 event == SYS_HALT ? OSNODE_HALTED : OSNODE_RESTART);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block reboot_block = { .notifier_call = reboots, .priority = INT_MIN };
 
 static int panicked(struct notifier_block *block, unsigned long event, void *text)
 {
@@ -142,6 +188,12 @@ static struct console log_console = {
 	.flags = CON_PRINTBUFFER | CON_ENABLED | CON_ANYTIME,
 	.index = -1,
 };
+
+static int bell_moved(unsigned int cpu)
+{
+	vector_cpu_gone(&bell);
+	return 0;
+}
 
 /* A descriptor's own is how many doorbells its readers have been told of. */
 static int guest_open(struct inode *inode, struct file *file)
@@ -257,7 +309,7 @@ static int root_add(void)
 
 static int __init guest_init(void)
 {
-	int error, n;
+	int error, n, moves;
 
 	/* As the host's module and all others have it. */
 	BUILD_BUG_ON(offsetof(struct osnode_window, stamp_sipi) != 0x40);
@@ -277,23 +329,24 @@ static int __init guest_init(void)
 	}
 	bus = (void *)window + OSNODE_BUS_AT;
 	window->stamp_module = rdtsc_ordered();
-	platform_ipi_callback = (void *)symbol("x86_platform_ipi_callback");
-	error = -ENOENT;
-	if (!platform_ipi_callback)
-		goto unmap;
 	for (n = 0; n < ARRAY_SIZE(endings); n++) {
-		error = register_kprobe(&endings[n].probe);
+		error = ending_begin(&endings[n]);
 		if (error) {
 			pr_err("%s can't be kept from the platform: %d\n",
-			       endings[n].probe.symbol_name, error);
+			       endings[n].function, error);
 			goto probes;
 		}
 	}
-	error = misc_register(&guest_device);
+	error = vector_begin(&bell, "kumiki-host", &window->node_bell, bell_rung);
 	if (error)
 		goto probes;
-	WRITE_ONCE(*platform_ipi_callback, bell_rung);
+	moves = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "kumiki/osnode:bell", NULL,
+					  bell_moved);
+	error = min(moves, 0) ?: misc_register(&guest_device);
+	if (error)
+		goto bell;
 	atomic_notifier_chain_register(&panic_notifier_list, &panic_block);
+	register_reboot_notifier(&reboot_block);
 	register_console(&log_console);
 	sleep_init(window, say);
 	say(OSNODE_BOOTING);
@@ -302,6 +355,10 @@ static int __init guest_init(void)
 	if (error)
 		pr_err("no device for the root at %#lx: %d\n", root[0], error);
 	return 0;
+bell:
+	if (moves >= 0)
+		cpuhp_remove_state_nocalls(moves);
+	vector_end(&bell);
 probes:
 	while (n--)
 		unregister_kprobe(&endings[n].probe);

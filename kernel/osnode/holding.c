@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Holdings: their names, owners and states. */
 
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/io.h>
 #include <linux/module.h>
 #include <linux/rculist.h>
@@ -25,23 +27,25 @@ static struct holding *find(const char *name, enum osnode_kind kind)
 }
 
 /* In a node's bell: its window says whom of those who look at it that is for. */
-void holdings_rung(void)
+static void rung(struct vector *bell)
+{
+	struct holding *holding = container_of(bell, struct holding, bell);
+	u32 whom = xchg(&bus_of(holding->window)->calls, 0);
+
+	if (whom & OSNODE_FOR_CHANNELS)
+		bells_ring(&holding->for_channels);
+	if (whom & OSNODE_FOR_DEVICES)
+		bells_ring(&holding->for_devices);
+}
+
+/* While cpus can't go on- or offline otherwise. */
+void holdings_cpu_gone(void)
 {
 	struct holding *holding;
-	struct osnode_window *window;
-	u32 whom;
 
 	rcu_read_lock();
-	list_for_each_entry_rcu(holding, &holdings, list) {
-		window = smp_load_acquire(&holding->window);
-		if (!window || !READ_ONCE(bus_of(window)->calls))
-			continue;
-		whom = xchg(&bus_of(window)->calls, 0);
-		if (whom & OSNODE_FOR_CHANNELS)
-			bells_ring(&holding->for_channels);
-		if (whom & OSNODE_FOR_DEVICES)
-			bells_ring(&holding->for_devices);
-	}
+	list_for_each_entry_rcu(holding, &holdings, list)
+		vector_cpu_gone(&holding->bell);
 	rcu_read_unlock();
 }
 
@@ -103,7 +107,7 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	return 0;
 }
 
-static int claim_channel(struct handle *handle, struct holding *holding)
+static int claim_channel(struct handle *handle, struct holding *holding, bool by_host)
 {
 	unsigned int n;
 
@@ -113,6 +117,9 @@ static int claim_channel(struct handle *handle, struct holding *holding)
 		/* The agent may still be ending the last session there. */
 		if (holding->channels & BIT(n) ||
 		    READ_ONCE(holding->window->channels[n].state) != OSNODE_CHANNEL_FREE)
+			continue;
+		/* Not the last one: who stops a node, or asks how it is, finds it. */
+		if (!by_host && n == OSNODE_CHANNELS - 1)
 			continue;
 		holding->channels |= BIT(n);
 		handle->channel = n;
@@ -126,7 +133,8 @@ int holding_attach(struct handle *handle, struct osnode_attach *attach)
 	struct holding *holding;
 	int error = 0;
 
-	if (!good_name(attach->name) || attach->reserved || attach->channel)
+	if (!good_name(attach->name) || attach->reserved ||
+	    attach->channel > (attach->mode == OSNODE_TALK))
 		return -EINVAL;
 	holding = find(attach->name, attach->kind);
 	if (!holding)
@@ -134,9 +142,10 @@ int holding_attach(struct handle *handle, struct osnode_attach *attach)
 	else if (attach->mode == OSNODE_OWN)
 		error = holding->owner ? -EBUSY : 0;
 	else if (attach->mode == OSNODE_TALK && holding->kind == OSNODE_NODE)
-		error = claim_channel(handle, holding);
+		error = claim_channel(handle, holding, attach->channel);
 	else if (attach->mode == OSNODE_SERVE && holding->kind == OSNODE_NODE)
-		error = holding->state == RUNNING ? 0 : -ENOTCONN;
+		/* Two would take turns at the same rings. */
+		error = holding->state != RUNNING ? -ENOTCONN : holding->servers ? -EBUSY : 0;
 	else if (attach->mode != OSNODE_READ)
 		error = -EINVAL;
 	if (error)
@@ -163,7 +172,7 @@ void holding_detach(struct handle *handle)
 		if (holding->state == RUNNING &&
 		    cmpxchg(&holding->window->channels[handle->channel].state, OSNODE_CHANNEL_OPEN,
 			    OSNODE_CHANNEL_CLOSED) == OSNODE_CHANNEL_OPEN)
-			cpu_bell(holding, OSNODE_FOR_CHANNELS);
+			osnode_cpu_bell(holding, OSNODE_FOR_CHANNELS);
 	}
 }
 
@@ -198,6 +207,7 @@ int holding_start(struct holding *holding, bool lend)
 {
 	struct osnode_window *window;
 	unsigned int n;
+	int error;
 
 	if (holding->kind != OSNODE_NODE || !holding->cpus || !holding->pieces)
 		return -EINVAL;
@@ -211,16 +221,21 @@ int holding_start(struct holding *holding, bool lend)
 		 memremap(window_address(holding), OSNODE_WINDOW_BYTES, MEMREMAP_WB);
 	if (!window)
 		return -ENOMEM;
-	/* A node executes code that nobody else can stop: the module stays. */
-	__module_get(THIS_MODULE);
 	memset(window, 0, sizeof(*window));
 	memset(bus_of(window), 0, sizeof(struct osnode_bus) +
 	       OSNODE_SLOTS * sizeof(struct osnode_slot));
 	smp_store_release(&holding->window, window);
+	if (!holding->bell.irq) {
+		snprintf(holding->bell_name, sizeof(holding->bell_name), "kumiki-%s", holding->name);
+		error = vector_begin(&holding->bell, holding->bell_name, &window->host_bell, rung);
+		if (error)
+			return error;
+	}
+	vector_publish(&holding->bell);
+	/* A node executes code that nobody else can stop: the module stays. */
+	__module_get(THIS_MODULE);
 	window->magic = OSNODE_WINDOW_MAGIC;
 	window->version = OSNODE_VERSION;
-	/* Cpu 0 is not given away and seldom goes offline. */
-	window->host_apic_id = cpu_apic_id(0);
 	window->lent = lend ? OSNODE_LENT : OSNODE_NOT_LENT;
 	window->slice = holding->slice;
 	window->cpus = holding->cpus;
@@ -264,30 +279,49 @@ int holding_stop(struct holding *holding)
 	return 0;
 }
 
+/* It has none from here on; how many of them are to be freed. Under the lock. */
+static unsigned int let_go(struct holding *holding)
+{
+	unsigned int pieces = memory_is_linked(holding) ? 0 : holding->pieces;
+
+	smp_store_release(&holding->pieces, 0);
+	return pieces;
+}
+
+/* Nobody finds it from here on, while the kernel takes back what it had without the lock. */
 static void give_back(struct holding *holding)
 {
+	unsigned int pieces;
+
 	/* Waits for who reads its files; its name is free then. */
 	kobject_del(&holding->kobj);
 	list_del_rcu(&holding->list);
+	pieces = let_go(holding);
+	mutex_unlock(&osnode_lock);
 	cpu_free(holding);
-	memory_free(holding);
+	memory_free(holding, pieces);
+	mutex_lock(&osnode_lock);
 	kobject_put(&holding->kobj);
 }
 
 int holding_release(struct handle *handle, bool memory_alone)
 {
 	struct holding *holding = handle->holding;
+	unsigned int pieces;
 
 	if (holding->state == RUNNING || holding->attached > 1 || atomic_read(&holding->mapped))
 		return -EBUSY;
 	if (memory_alone && holding->kind != OSNODE_NODE)
 		return -EINVAL;
 	if (memory_alone) {
-		memory_free(holding);
+		pieces = let_go(holding);
+		mutex_unlock(&osnode_lock);
+		memory_free(holding, pieces);
+		mutex_lock(&osnode_lock);
 		return 0;
 	}
-	give_back(holding);
 	handle->holding = NULL;
+	give_back(holding);
 	return 0;
 }
 
@@ -296,6 +330,25 @@ void holdings_free(void)
 {
 	struct holding *holding, *next;
 
+	mutex_lock(&osnode_lock);
 	list_for_each_entry_safe(holding, next, &holdings, list)
 		give_back(holding);
+	mutex_unlock(&osnode_lock);
+}
+
+bool holdings_run(void)
+{
+	return READ_ONCE(running);
+}
+
+/* The machine ends, or another kernel begins: no node goes on. */
+void holdings_stop(void)
+{
+	struct holding *holding;
+
+	mutex_lock(&osnode_lock);
+	list_for_each_entry(holding, &holdings, list)
+		if (holding->state == RUNNING && holding_stop(holding))
+			pr_err("node %s was not stopped\n", holding->name);
+	mutex_unlock(&osnode_lock);
 }

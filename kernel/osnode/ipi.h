@@ -5,9 +5,20 @@
 
 #include <linux/delay.h>
 #include <asm/apic.h>
+#include <asm/barrier.h>
+#include <asm/irq_vectors.h>
 
-/* Vector of the platform interrupt, in every stock kernel's table. */
-#define BELL_VECTOR 0xf7
+/* What memory shows before an interrupt is there when that comes, also where it is sent by an MSR. */
+static void ipi_send(u32 apic_id, u32 command)
+{
+	unsigned int waits;
+
+	weak_wrmsr_fence();
+	/* What this cpu has sent before must have gone. */
+	for (waits = 0; waits < 1000 && apic->icr_read() & APIC_ICR_BUSY; waits++)
+		udelay(1);
+	apic->icr_write(command, apic_id);
+}
 
 static int ipi(u32 apic_id, u32 command)
 {
@@ -15,13 +26,26 @@ static int ipi(u32 apic_id, u32 command)
 	unsigned int turns = 0;
 
 	local_irq_save(flags);
-	apic->icr_write(command, apic_id);
+	ipi_send(apic_id, command);
 	while (apic->icr_read() & APIC_ICR_BUSY && turns < 1000) {
 		udelay(1);
 		turns++;
 	}
 	local_irq_restore(flags);
 	return turns < 1000 ? 0 : -EIO;
+}
+
+/* A bell, to where a word of the window says; without a look at whether it arrives. */
+static inline void ipi_bell(u64 where)
+{
+	unsigned long flags;
+
+	/* Those below are the processor's own. */
+	if ((u8)where < FIRST_EXTERNAL_VECTOR)
+		return;
+	local_irq_save(flags);
+	ipi_send(where >> 32, APIC_DM_FIXED | (u8)where);
+	local_irq_restore(flags);
 }
 
 /* The cpu executes nothing more and waits for a SIPI. */

@@ -26,7 +26,7 @@ static unsigned long image_limit_mb;
 module_param(image_limit_mb, ulong, 0644);
 MODULE_PARM_DESC(image_limit_mb, "kumiki gives all images together at most so many MiB; 0: what is free");
 
-static unsigned long alloc_range;
+static unsigned long alloc_range, mapped_raw;
 static unsigned long real_mode; /* physical; 0: unknown */
 
 /*
@@ -61,6 +61,12 @@ int memory_init(void)
 		       alloc_range ? "real_mode_header" : "alloc_contig_range (CONFIG_CONTIG_ALLOC)");
 		return -ENOENT;
 	}
+	/* Newer kernels export it to KVM alone. */
+	mapped_raw = symbol("e820__mapped_raw_any");
+	if (!mapped_raw) {
+		pr_err("e820__mapped_raw_any is not in this kernel\n");
+		return -ENOENT;
+	}
 	real_mode = virt_to_phys(*header);
 	return register_memory_notifier(&memory_guard);
 }
@@ -86,7 +92,7 @@ static int claim(phys_addr_t address, size_t bytes)
 		if (at % OSNODE_PIECE_UNIT == 0)
 			cond_resched();
 		if (READ_ONCE(onlining) || pfn_to_online_page(PHYS_PFN(at)) ||
-		    !e820__mapped_raw_any(at, at + PAGE_SIZE, E820_TYPE_RAM))
+		    !(bool)call_sealed(mapped_raw, at, at + PAGE_SIZE, E820_TYPE_RAM, 0))
 			error = -EBUSY;
 	}
 	if (error)
@@ -168,8 +174,10 @@ static int allocate(struct osnode_memory *memory)
 	return pfn ? 0 : fatal_signal_pending(current) ? -EINTR : -ENOMEM;
 }
 
+/* Under the lock, and not while the kernel moves what lies there. */
 int memory_add(struct holding *holding, struct osnode_memory *memory)
 {
+	static DEFINE_MUTEX(one_at_a_time);
 	int error;
 
 	if (!memory->bytes || (memory->bytes | memory->address) % OSNODE_PIECE_UNIT ||
@@ -181,7 +189,11 @@ int memory_add(struct holding *holding, struct osnode_memory *memory)
 		return -EBUSY;
 	if (holding->pieces == OSNODE_PIECES)
 		return -ENOSPC;
+	mutex_unlock(&osnode_lock);
+	mutex_lock(&one_at_a_time);
 	error = memory->address ? claim(memory->address, memory->bytes) : allocate(memory);
+	mutex_unlock(&one_at_a_time);
+	mutex_lock(&osnode_lock);
 	if (error)
 		return error;
 	holding->piece[holding->pieces] = (struct piece){ memory->address, memory->bytes };
@@ -189,8 +201,8 @@ int memory_add(struct holding *holding, struct osnode_memory *memory)
 	return 0;
 }
 
-/* An image by another name, which keeps its memory. */
-static bool is_linked(struct holding *holding)
+/* Its memory is another one's as well: an image has several names. Under the lock. */
+bool memory_is_linked(struct holding *holding)
 {
 	struct holding *other;
 
@@ -201,19 +213,21 @@ static bool is_linked(struct holding *holding)
 	return false;
 }
 
-void memory_free(struct holding *holding)
+/* So many of its pieces, or 0 that it had: it has none any more, and its owner's lock keeps it so. */
+void memory_free(struct holding *holding, unsigned int pieces)
 {
 	struct osnode_window *window = holding->window;
 
 	/* Who may still look there, or write: a cpu in a bell, a reader of its word, functions. */
+	vector_end(&holding->bell);
 	WRITE_ONCE(holding->window, NULL);
 	synchronize_rcu();
 	pci_each(holding, PCI_LET_GO);
-	if (is_linked(holding))
+	if (!pieces)
 		return;
 	memunmap(window);
-	while (holding->pieces) {
-		struct piece *piece = &holding->piece[--holding->pieces];
+	while (pieces) {
+		struct piece *piece = &holding->piece[--pieces];
 
 		if (xa_load(&claimed, piece->address / OSNODE_PIECE_UNIT))
 			unclaim(piece->address, piece->address + piece->bytes);

@@ -9,6 +9,7 @@
 
 #include <osnode.h>
 #include "bell.h"
+#include "vector.h"
 
 /* STOPPING: it is rung no more, by who rings without the lock; whoever has that never sees it. */
 enum holding_state { CREATED, RUNNING, STOPPED, STOPPING };
@@ -18,7 +19,10 @@ struct piece {
 	size_t bytes;
 };
 
-/* A node or an image. All fields are written under `osnode_lock`; sysfs reads without it. */
+/*
+ * A node or an image. All fields are written under `osnode_lock`, but for what takes long: memory
+ * comes and goes under its owner's lock alone, while others talk. sysfs reads without a lock.
+ */
 struct holding {
 	struct kobject kobj;
 	struct list_head list;
@@ -38,11 +42,14 @@ struct holding {
 	unsigned int cpus;
 	unsigned int cpu[OSNODE_CPUS];
 	struct bells for_channels, for_devices;
+	struct vector bell; /* the node's, from its first start on */
+	char bell_name[OSNODE_NAME_BYTES + 8]; /* in /proc/interrupts */
 };
 
 /* An open file of the device. */
 struct handle {
 	struct hearer hearer; /* first, for bell_read and bell_poll */
+	struct mutex lock; /* before osnode_lock: of a request. An owner's is its holding's */
 	struct holding *heard; /* whose bells they are: kept until the file is closed */
 	struct holding *holding; /* NULL: not attached yet, or released */
 	enum osnode_mode mode;
@@ -71,11 +78,14 @@ int holding_start(struct holding *holding, bool lend);
 int holding_stop(struct holding *holding);
 int holding_release(struct handle *handle, bool memory_alone);
 void holdings_free(void);
+bool holdings_run(void);
+void holdings_stop(void);
 
 extern struct notifier_block memory_guard;
 int memory_init(void);
 int memory_add(struct holding *holding, struct osnode_memory *memory);
-void memory_free(struct holding *holding);
+bool memory_is_linked(struct holding *holding);
+void memory_free(struct holding *holding, unsigned int pieces);
 unsigned int slices_free(phys_addr_t *first);
 int memory_mmap(struct file *file, struct vm_area_struct *vma);
 
@@ -86,12 +96,12 @@ void cpu_free(struct holding *holding);
 void cpu_keep_broadcasts_off(struct holding *holding);
 int cpu_start(struct holding *holding);
 int cpu_stop(struct holding *holding);
-int cpu_bell(struct holding *holding, u32 whom);
+int osnode_cpu_bell(struct holding *holding, u32 whom);
 u32 cpu_apic_id(unsigned int cpu);
 
-void holdings_rung(void);
+void holdings_cpu_gone(void);
 
-struct holding *device_serves(struct file *file);
+struct holding *osnode_device_serves(struct file *file);
 
 void pci_init(void);
 void pci_by_memory(bool yes);

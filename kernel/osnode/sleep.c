@@ -16,6 +16,7 @@
 #include <linux/random.h>
 #include <linux/suspend.h>
 #include <linux/timekeeping.h>
+#include <linux/version.h>
 #include <asm/apicdef.h>
 #include <asm/desc.h>
 #include <asm/ibt.h>
@@ -25,6 +26,12 @@
 
 #include "sleep.h"
 #include "symbols.h"
+
+/* As they were called before. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+#define rdmsrq rdmsrl
+#define wrmsrq wrmsrl
+#endif
 
 #ifdef CONFIG_SUSPEND
 
@@ -172,20 +179,20 @@ struct bare {
 
 static void bare_save(struct bare *bare)
 {
-	rdmsrl(MSR_IA32_APICBASE, bare->apic);
+	rdmsrq(MSR_IA32_APICBASE, bare->apic);
 	if (boot_cpu_has(X86_FEATURE_RDTSCP))
-		rdmsrl(MSR_TSC_AUX, bare->tsc_aux);
+		rdmsrq(MSR_TSC_AUX, bare->tsc_aux);
 }
 
 static void bare_restore(const struct bare *bare)
 {
 	u64 apic;
 
-	rdmsrl(MSR_IA32_APICBASE, apic);
+	rdmsrq(MSR_IA32_APICBASE, apic);
 	if (bare->apic & ~apic & X2APIC_ENABLE)
-		wrmsrl(MSR_IA32_APICBASE, bare->apic);
+		wrmsrq(MSR_IA32_APICBASE, bare->apic);
 	if (boot_cpu_has(X86_FEATURE_RDTSCP))
-		wrmsrl(MSR_TSC_AUX, bare->tsc_aux);
+		wrmsrq(MSR_TSC_AUX, bare->tsc_aux);
 }
 
 /* On the last cpu, with interrupts off. */
@@ -198,7 +205,7 @@ static noinline int sleep_enter(suspend_state_t state)
 	native_store_gdt(&osnode_kept_gdt);
 	/* Without the bits of a process: those need CR4 as it is now. */
 	osnode_kept[8] = __read_cr3() & ~0xfffUL;
-	rdmsrl(MSR_GS_BASE, osnode_kept[9]);
+	rdmsrq(MSR_GS_BASE, osnode_kept[9]);
 	if (osnode_twice()) {
 		/* CR0 does not protect what is read only yet: the node's own trampoline is. */
 		memcpy(phys_to_virt(window->slice), note->covered, sizeof(note->covered));

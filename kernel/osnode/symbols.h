@@ -29,7 +29,7 @@ static noinline unsigned long call_past_ibt(unsigned long function, unsigned lon
 		     "jmp 2b\n"
 		     "3:\tmovq %[function], (%%rsp)\n\t"
 		     ANNOTATE_RETPOLINE_SAFE
-		     "ret\n\t"
+		     "\n\tret\n\t"
 		     "int3\n"
 		     "4:"
 		     : "=&a"(result), "+D"(a), "+S"(b), "+d"(c), "+c"(d), ASM_CALL_CONSTRAINT

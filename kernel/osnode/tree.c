@@ -75,9 +75,10 @@ static ssize_t word_show(struct kobject *kobj, struct kobj_attribute *attribute,
 	return sysfs_emit(to, "%u\n", word);
 }
 
-static struct kobj_attribute memory = __ATTR_RO(memory);
+/* Where physical memory is, is root's to know. */
+static struct kobj_attribute memory = __ATTR_RO_MODE(memory, 0400);
 static struct kobj_attribute cpus = __ATTR_RO(cpus);
-static struct kobj_attribute slice = __ATTR_RO(slice);
+static struct kobj_attribute slice = __ATTR_RO_MODE(slice, 0400);
 static struct kobj_attribute owner = __ATTR_RO(owner);
 static struct kobj_attribute state = __ATTR_RO(state);
 static struct kobj_attribute word = __ATTR_RO(word);

@@ -372,7 +372,7 @@ static void plug(struct work_struct *work)
 
 static DECLARE_WORK(plug_work, plug);
 
-/* In an interrupt. */
+/* In an interrupt, or in its thread. */
 static void rung(void)
 {
 	u64 slots = READ_ONCE(bus->to_node) ? xchg(&bus->to_node, 0) : 0;

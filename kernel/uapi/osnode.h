@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define OSNODE_DEVICE "/dev/kumiki-osnode"
-#define OSNODE_VERSION 4
+#define OSNODE_VERSION 5
 #define OSNODE_NAME_BYTES 32
 #define OSNODE_PIECES 64
 #define OSNODE_CPUS 64
@@ -31,7 +31,7 @@ enum osnode_mode {
 	OSNODE_OWN = 1, /* one descriptor at a time: everything; else -EBUSY */
 	OSNODE_READ = 2, /* any number: map a sealed image, or a node's window, read only */
 	OSNODE_TALK = 3, /* of a running node: map its window, claim one of its channels */
-	OSNODE_SERVE = 4, /* of a running node, any number: map its memory, be its devices */
+	OSNODE_SERVE = 4, /* of a running node, one at a time, until nothing of it is mapped: map its memory, be its devices */
 };
 /* Whom a bell is for. Of a descriptor: SERVE hears those for devices, all others the rest. */
 enum osnode_whom {
@@ -46,7 +46,9 @@ struct osnode_create { /* this descriptor owns it */
 struct osnode_attach {
 	__u8 name[OSNODE_NAME_BYTES];
 	__u32 kind, mode;
-	__u32 channel, reserved; /* channel: out, for TALK; closed when the descriptor is */
+	/* channel: out, for TALK; closed when the descriptor is. In: 1 of who may have the last one,
+	   which is for what the host asks, else 0 */
+	__u32 channel, reserved;
 };
 struct osnode_memory { /* one more contiguous piece */
 	__u64 bytes;
@@ -128,15 +130,17 @@ struct osnode_window { /* of the host's module, but for what says another writer
 	__u64 magic;
 	__u32 version;
 	__u32 state; /* node, and who stops or starts it: enum osnode_word */
-	__u32 host_apic_id; /* whom the node's bell interrupts */
+	__u32 reserved4;
 	__u8 reset, reserved0[3]; /* reset: node: not 0 if it asked the firmware for a restart */
 	__u64 log_head; /* node: bytes of log so far */
 	__u32 lent; /* enum osnode_lent */
 	__u32 cpus; /* how many */
 	__u64 slice; /* where the first begins */
-	__u32 reserved1[4];
+	/* Where the other side's bell is to be sent, each written by whose it is, as osnode/vector.h has it */
+	__u64 host_bell, node_bell;
 	/* 0x40: time stamp counter at stages of a start; init: the first process begins */
-	__u64 stamp_sipi, stamp_trampoline, stamp_module, stamp_ready, stamp_init, reserved3[3];
+	__u64 stamp_sipi, stamp_trampoline, stamp_module, stamp_ready, stamp_init;
+	__u64 stamp_beat, reserved3[2]; /* beat: the agent lives, each second */
 	__u8 message[256]; /* node: the panic's text, ends in a zero */
 	__u32 apic_ids[OSNODE_CPUS], reserved2[864]; /* 0x180 */
 	struct osnode_channel channels[OSNODE_CHANNELS]; /* 0x1000 */

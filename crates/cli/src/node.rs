@@ -195,6 +195,9 @@ enum NodeCommand {
         /// Print lines as they come, until the node ends
         #[arg(short, long)]
         follow: bool,
+        /// Print the log of the run before this one, which a start would else have emptied
+        #[arg(short, long, conflicts_with = "follow")]
+        previous: bool,
     },
     /// Have a node switch itself off, then stop its cpus
     Stop {
@@ -427,10 +430,13 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Exec(exec) => return exec::exec(exec),
         NodeCommand::Console { name } => return exec::console(&name),
-        NodeCommand::Logs { name, follow: true } => {
+        NodeCommand::Logs { name, previous: true, .. } => {
+            output::log(&Node::find(&name)?.last_log()?)?;
+        }
+        NodeCommand::Logs { name, follow: true, .. } => {
             Node::find(&name)?.follow_log(|lines| output::log(lines).map_err(as_io))?;
         }
-        NodeCommand::Logs { name, follow: false } => output::log(&Node::find(&name)?.log()?)?,
+        NodeCommand::Logs { name, .. } => output::log(&Node::find(&name)?.log()?)?,
         NodeCommand::Stop { name, timeout } => {
             Node::find(&name)?.stop(Duration::from_secs(timeout))?;
         }
@@ -540,17 +546,18 @@ fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
 fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
     let host = || {
         let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
-        [top::HOST.to_owned(), "up".to_owned(), "-".to_owned(), top::online(), bytes]
+        let dash = || "-".to_owned();
+        [top::HOST.to_owned(), "up".to_owned(), dash(), top::online(), dash(), bytes]
     };
     nodes_of(nodes, json, (!json).then(host))
 }
 
 /// The nodes, for people after a row of the host's if there is one.
-fn nodes_of(nodes: &[NodeInfo], json: bool, host: Option<[String; 5]>) -> Result<()> {
+fn nodes_of(nodes: &[NodeInfo], json: bool, host: Option<[String; 6]>) -> Result<()> {
     if json {
         return output::json(&nodes);
     }
-    let mut table = output::Rows::new(&["node", "state", "image", "cpus", "memory"], 4);
+    let mut table = output::Rows::new(&["node", "state", "image", "cpus", "address", "memory"], 5);
     host.into_iter().for_each(|host| table.add(host));
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
@@ -559,6 +566,7 @@ fn nodes_of(nodes: &[NodeInfo], json: bool, host: Option<[String; 5]>) -> Result
             standing(node),
             node.image.as_deref().unwrap_or("-").to_owned(),
             cpus.join(","),
+            node.address.map_or("-".to_owned(), |address| address.to_string()),
             format::bytes(node.bytes),
         ]);
     }
@@ -593,6 +601,7 @@ pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
         NodeState::Lent => "lent",
         NodeState::Starting => "starting",
         NodeState::Ready => "ready",
+        NodeState::Hung => "hung",
         NodeState::Ended => node.word,
         NodeState::Stopped => "stopped",
         NodeState::Idle => "idle",

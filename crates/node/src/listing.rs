@@ -1,5 +1,7 @@
 //! Nodes as they are listed.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 
 use crate::Result;
@@ -9,7 +11,11 @@ use crate::host::stowed::{Stowed, record_of};
 use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
 use crate::service::{self, ServiceState};
-use crate::wire::window::{has_ended, meaning};
+use crate::wire::time_stamp;
+use crate::wire::window::{Window, has_ended, meaning};
+
+/// An agent looks about each second, if its kernel lets it.
+const SILENT_LIMIT_MS: u64 = 20_000;
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -23,6 +29,8 @@ pub enum NodeState {
     Starting,
     /// Its agent answers.
     Ready,
+    /// Its agent has answered, and has shown no sign of life for long.
+    Hung,
     /// Has halted, switched itself off, asked for a restart or panicked.
     Ended,
     /// Was stopped.
@@ -56,6 +64,8 @@ pub struct NodeInfo {
     pub lent_to: Option<String>,
     /// The snapshot that the other one may start it from.
     pub lent_snapshot: Option<String>,
+    /// Where this machine reaches it: its first card's address, if that is known here.
+    pub address: Option<IpAddr>,
     /// Process that works on it; 0 if none does.
     pub owner: u32,
     /// How it is kept up, if some process does.
@@ -84,14 +94,27 @@ pub(crate) fn records() -> Result<Vec<Recorded>> {
 fn look(entry: &sysfs::Status) -> Result<(NodeInfo, Option<Record>)> {
     let device = Device::read(Holding::Node, &entry.name)?;
     let record = record_of(&device, entry)?;
-    let (mut message, mut is_lent) = (None, false);
+    let (mut message, mut is_lent, mut is_hung) = (None, false, false);
     let panicked = meaning(entry.word) == "panic";
     if !entry.pieces.is_empty() && (entry.runs() || panicked) {
         let window = record::window(&device, entry, false)?.0;
         is_lent = entry.runs() && window.is_lent();
         message = panicked.then(|| window.message());
+        is_hung = entry.word == abi::WORD_READY && is_silent(&window, sysfs::tsc_khz()?);
     }
-    Ok((described(entry, record.as_ref(), is_lent, message), record))
+    let mut info = described(entry, record.as_ref(), is_lent, message);
+    if is_hung && info.state == NodeState::Ready {
+        info.state = NodeState::Hung;
+    }
+    Ok((info, record))
+}
+
+/// Whether a node that is ready has shown no sign of life for so long that it does nothing more.
+fn is_silent(window: &Window, khz: u64) -> bool {
+    let beat = window.stamp(abi::STAMP_BEAT);
+    // Read before the time, which may have gone on meanwhile, and never back.
+    let silent = time_stamp().saturating_sub(beat);
+    beat != 0 && silent > khz.saturating_mul(SILENT_LIMIT_MS)
 }
 
 /// A node by its entry, and its record where making it was not interrupted.
@@ -121,6 +144,7 @@ pub(crate) fn described(
         lent_snapshot: record.and_then(|record| record.lent_snapshot.clone()).filter(|_| is_lent),
         command_line: record.map(|record| record.command_line.clone()),
         image: record.map(|record| record.image.clone()),
+        address: record.and_then(|record| service::address(&entry.name, &record.devices)),
         owner: entry.owner,
         service: service::state_of(&entry.name),
         name: entry.name.clone(),
@@ -155,5 +179,25 @@ impl Users {
             node.lent_to.is_some() && from.iter().any(|name| name.as_deref() == Some(image))
         };
         self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+
+    #[test]
+    fn a_node_whose_agent_is_silent_for_long_hangs() {
+        let window = Window::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES));
+        // At 1 kHz, so that no clock of a test's machine is too slow.
+        let is_silent = |beat: u64| {
+            window.set_stamp(abi::STAMP_BEAT, beat);
+            super::is_silent(&window, 1)
+        };
+        // An agent that is not there yet, or is of a kumiki that shows none.
+        assert!(!is_silent(0));
+        assert!(!is_silent(time_stamp() + 1_000_000_000_000));
+        assert!(is_silent(time_stamp() - SILENT_LIMIT_MS - 1));
     }
 }

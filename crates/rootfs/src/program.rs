@@ -16,6 +16,9 @@ pub struct Program {
     pub user: String,
     /// Where it begins; empty: the root.
     pub folder: String,
+    /// Signal that asks it to end, by name or number; empty: SIGTERM.
+    #[serde(default)]
+    pub stop_signal: String,
 }
 
 impl Program {
@@ -54,6 +57,7 @@ struct Container {
     env: Option<Vec<String>>,
     user: Option<String>,
     working_dir: Option<String>,
+    stop_signal: Option<String>,
 }
 
 impl Config {
@@ -71,6 +75,7 @@ impl Config {
             environment: container.env.unwrap_or_default(),
             user: container.user.unwrap_or_default(),
             folder: container.working_dir.unwrap_or_default(),
+            stop_signal: container.stop_signal.unwrap_or_default(),
         }
     }
 }

@@ -8,7 +8,7 @@ use kumiki_lab::{Cache, Config, Talk, kbuild};
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 20] = [
+const SOURCES: [(&str, &str); 21] = [
     ("osnode/Kbuild", include_str!("../../kernel/osnode/Kbuild")),
     ("osnode/bell.h", include_str!("../../kernel/osnode/bell.h")),
     ("osnode/cpu.c", include_str!("../../kernel/osnode/cpu.c")),
@@ -26,6 +26,7 @@ const SOURCES: [(&str, &str); 20] = [
     ("osnode/sleep.h", include_str!("../../kernel/osnode/sleep.h")),
     ("osnode/symbols.h", include_str!("../../kernel/osnode/symbols.h")),
     ("osnode/tree.c", include_str!("../../kernel/osnode/tree.c")),
+    ("osnode/vector.h", include_str!("../../kernel/osnode/vector.h")),
     ("osnode/virtio.c", include_str!("../../kernel/osnode/virtio.c")),
     ("osnode/watch.c", include_str!("../../kernel/osnode/watch.c")),
     ("uapi/osnode.h", include_str!("../../kernel/uapi/osnode.h")),
@@ -33,7 +34,7 @@ const SOURCES: [(&str, &str); 20] = [
 
 /// What this machine needs to serve nodes their devices, and nodes to use them.
 const SERVING: [&str; 3] = ["tun", "vhost_net", "vhost_vsock"];
-const DRIVERS: [&str; 9] = [
+const DRIVERS: [&str; 15] = [
     "virtio_ring",
     "virtio",
     "virtio_net",
@@ -43,6 +44,13 @@ const DRIVERS: [&str; 9] = [
     "virtiofs",
     "vmw_vsock_virtio_transport",
     "virtio_rng",
+    "virtio_console",
+    // Of a root from a container image.
+    "libnvdimm",
+    "nd_e820",
+    "nd_pmem",
+    "erofs",
+    "overlay",
 ];
 
 /// Adds the module, built for the machine's kernel, and what `kumiki image add`

@@ -19,7 +19,8 @@ pub(crate) struct Devices {
     #[arg(long, value_parser = net,
         value_name = "TAP|auto|user|bridge=NAME[,tap=][,address=][,gateway=][,host=][,mac=][,mtu=][,queues=]")]
     net: Vec<DeviceSpec>,
-    /// A disk: a file or a block device of this machine; direct: past its page cache
+    /// A disk: a file or a block device of this machine; direct: past its page cache; a comma in a
+    /// path is written twice
     #[arg(long, value_parser = disk, value_name = "FILE[,ro][,serial=][,direct]")]
     disk: Vec<DeviceSpec>,
     /// A folder of this machine, mounted in the node; needs virtiofsd

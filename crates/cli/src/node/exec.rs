@@ -47,6 +47,9 @@ pub(super) struct Exec {
     /// Folder to run the command in
     #[arg(short = 'w', long, alias = "workdir", value_name = "FOLDER", default_value = "/")]
     cwd: String,
+    /// It is the host's own question: it has a channel when others have all
+    #[arg(long, hide = true)]
+    by_host: bool,
     /// Program and arguments; what follows the program is its own
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     words: Vec<String>,
@@ -64,7 +67,8 @@ pub(super) fn exec(exec: Exec) -> Result<Verdict> {
         give_terminal(&mut program);
     }
     wake_if_idle(&exec.name)?;
-    let session = Session::open(&exec.name)?;
+    let open = if exec.by_host { Session::open_by_host } else { Session::open };
+    let session = open(&exec.name)?;
     let ending = match attend(&program, |client| session.run(&program, client)) {
         Ok(ending) => ending,
         Err(error) => {

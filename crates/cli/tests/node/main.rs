@@ -3,6 +3,7 @@
 //! `KUMIKI_LAB=required`.
 
 mod balanced;
+mod bells;
 mod cloud;
 mod confined;
 mod controllers;
@@ -27,6 +28,7 @@ mod series;
 mod several;
 mod snapshots;
 mod soak;
+mod spared;
 mod steps;
 mod stowed;
 mod systems;

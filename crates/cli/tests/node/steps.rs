@@ -19,8 +19,8 @@ const DEADLY: [(&str, &str); 5] = [
     ),
     ("\tif (!size && value)", "\tif (kills())\n\t\treturn -EINTR;\n\tif (!size && value)"),
     (
-        "\tmutex_unlock(&osnode_lock);\n\tif (!error && _IOC_DIR",
-        "\tmutex_unlock(&osnode_lock);\n\tkills();\n\tif (!error && _IOC_DIR",
+        "\tmutex_unlock(&handle->lock);\n\tif (!error && _IOC_DIR",
+        "\tmutex_unlock(&handle->lock);\n\tkills();\n\tif (!error && _IOC_DIR",
     ),
     ("#define LAST_APIC_ID 254", "static uint LAST_APIC_ID = 254;"),
     (

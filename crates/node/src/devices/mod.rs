@@ -109,17 +109,30 @@ pub struct Assigned {
     pub device: DeviceSpec,
 }
 
-/// Words separated by commas: the first, and `key` or `key=value`.
-fn words(text: &str) -> (String, Vec<(&str, Option<&str>)>) {
-    let mut words = text.split(',');
-    let first = words.next().unwrap_or_default().to_owned();
-    (
-        first,
-        words
-            .map(|word| word.split_once('=').map_or((word, None), |(k, v)| (k, Some(v))))
-            .collect(),
-    )
+/// Words separated by commas, of which two stand for one that belongs to a word, as QEMU has it.
+fn split(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter == ',' && letters.next_if_eq(&',').is_none() {
+            words.push(String::new());
+        } else if let Some(last) = words.last_mut() {
+            last.push(letter);
+        }
+    }
+    words
 }
+
+/// The first of such words, and `key` or `key=value`.
+fn words(all: &[String]) -> (&str, Vec<(&str, Option<&str>)>) {
+    let (first, rest) = all.split_first().map_or(("", &[][..]), |(first, rest)| (&**first, rest));
+    let pairs =
+        rest.iter().map(|word| word.split_once('=').map_or((&**word, None), |(k, v)| (k, Some(v))));
+    (first, pairs.collect())
+}
+
+/// A network interface's name has no more.
+const TAP_LETTERS: usize = 15;
 
 fn unknown(key: &str, known: &str) -> String {
     format!("{key}: one of {known} is expected")
@@ -144,7 +157,8 @@ impl Net {
     /// `tap0`, `bridge=br0`, `user` or `auto`, then `host=`, `mac=`, `mtu=`, `queues=`,
     /// `address=`, `gateway=`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (first, words) = words(text);
+        let all = split(text);
+        let (first, words) = words(&all);
         let mut net = Net {
             tap: None,
             bridge: None,
@@ -163,7 +177,7 @@ impl Net {
                 net.bridge = Some(crate::devices::nat::BRIDGE.to_owned());
                 net.address = Addressing::User;
             }
-            None => net.tap = Some(first),
+            None => net.tap = Some(first.to_owned()),
         }
         for (key, word) in words {
             match key {
@@ -211,8 +225,9 @@ pub(crate) fn mac_bytes(text: &str) -> Option<[u8; 6]> {
 impl Disk {
     /// `FILE`, then `ro`, `serial=`, `direct`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (first, words) = words(text);
-        let file = absolute(&first)?;
+        let all = split(text);
+        let (first, words) = words(&all);
+        let file = absolute(first)?;
         let mut disk = Disk { file, read_only: false, serial: None, direct: false };
         for (key, word) in words {
             match key {
@@ -237,7 +252,8 @@ impl Disk {
 impl Share {
     /// `DIR:/mnt`, then `ro`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (first, words) = words(text);
+        let all = split(text);
+        let (first, words) = words(&all);
         let (folder, at) =
             first.rsplit_once(':').filter(|(_, at)| at.starts_with('/')).ok_or_else(|| {
                 format!("{first}: a folder and its place in the node, DIR:/mnt, are expected")
@@ -336,8 +352,17 @@ impl Assigned {
     pub(crate) fn tap(&self, node: &str) -> String {
         match &self.device {
             DeviceSpec::Net(Net { tap: Some(tap), .. }) => tap.clone(),
-            // 15 letters are all that fit.
-            _ => format!("{}.{}", &node[..node.len().min(14 - self.name.len())], self.name),
+            _ if node.len() + 1 + self.name.len() <= TAP_LETTERS => format!("{node}.{}", self.name),
+            // The rest of a long name stands for all of it: others may begin alike.
+            _ => {
+                let begin: String = node.chars().take(TAP_LETTERS - 6 - self.name.len()).collect();
+                let letter = |n: u32| {
+                    let digit = self.number(node) / 36_u64.pow(n) % 36;
+                    char::from_digit(digit as u32, 36).unwrap_or('0')
+                };
+                let rest: String = (0..5).map(letter).collect();
+                format!("{begin}{rest}.{}", self.name)
+            }
         }
     }
 }
@@ -422,6 +447,8 @@ mod tests {
             let error = Net::parse(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
         }
+        let disk = Disk::parse("/a,,b,,,ro").unwrap();
+        assert!(disk.file.as_os_str() == "/a,b," && disk.read_only);
         let disk = Disk::parse("/a/b,ro,direct,serial=x1").unwrap();
         assert!(disk.read_only && disk.direct && disk.serial.as_deref() == Some("x1"));
         assert!(Disk::parse("/a,ro=1").unwrap_err().contains("no value"));
@@ -447,7 +474,10 @@ mod tests {
         }
         let names: Vec<_> = there.iter().map(|one| (one.name.as_str(), one.slot)).collect();
         assert_eq!(names, [("net0", 0), ("net1", 1), ("net2", 2)]);
-        assert_eq!(there[1].tap("a_very_long_name_of_a_node").len(), 15);
+        let long = there[1].tap("a_very_long_name_of_a_node");
+        assert!(long.len() == 15 && long.starts_with("a_ver") && long.ends_with(".net1"), "{long}");
+        assert_eq!(there[1].tap("webserver"), "webserver.net1");
+        assert_ne!(there[1].tap("webserver-1"), there[1].tap("webserver-2"));
         assert_ne!(there[1].mac("n1"), there[2].mac("n1"));
         assert!(mac_bytes(&there[1].mac("n1")).is_some_and(|mac| mac[0] == 2));
         assert_eq!(clash("n1", &there[0], "n2", &there[0]).as_deref(), Some("TAP tap0"));

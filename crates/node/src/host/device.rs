@@ -50,9 +50,11 @@ impl Device {
         Self::attach(kind, name, abi::READ).map(|(device, _)| device)
     }
 
-    /// For a talk with a running node; returns its channel.
-    pub(crate) fn talk(name: &str) -> Result<(Self, usize)> {
-        let (device, channel) = Self::attach(Holding::Node, name, abi::TALK)?;
+    /// For a talk with a running node; returns its channel. For what its host has to ask of it
+    /// a channel is left when programs have all others.
+    pub(crate) fn talk(name: &str, by_host: bool) -> Result<(Self, usize)> {
+        let any = u32::from(by_host);
+        let (device, channel) = Self::attach_with(Holding::Node, name, abi::TALK, any)?;
         Ok((device, channel as usize))
     }
 
@@ -62,10 +64,15 @@ impl Device {
     }
 
     fn attach(kind: Holding, name: &str, mode: u32) -> Result<(Self, u32)> {
+        Self::attach_with(kind, name, mode, 0)
+    }
+
+    fn attach_with(kind: Holding, name: &str, mode: u32, channel: u32) -> Result<(Self, u32)> {
         let mut wanted = abi::Attach {
             name: padded(kind, name)?,
             kind: kind.number(),
             mode,
+            channel,
             ..Default::default()
         };
         // What may be read only must not even be open for writing.
@@ -386,8 +393,14 @@ fn not_attached(kind: Holding, name: &str, mode: u32, error: Errno) -> Error {
         ),
         (Errno::BUSY, abi::TALK) => Error::refused(
             ErrorKind::Busy,
-            format!("all {} channels of node {name} are in use: end another exec", abi::CHANNELS),
+            format!(
+                "all {} channels of node {name} are in use: end another exec",
+                abi::CHANNELS - abi::RESERVED_CHANNELS
+            ),
         ),
+        (Errno::BUSY, abi::SERVE) => {
+            Error::refused(ErrorKind::Busy, format!("node {name} is served already"))
+        }
         (Errno::BUSY, _) => {
             // It may be gone by now, or only read.
             let owner = sysfs::one(kind, name).ok().filter(|entry| entry.owner != 0);

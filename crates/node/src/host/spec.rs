@@ -130,6 +130,10 @@ impl Spec {
 
     /// Whether it may be a node on some machine.
     pub(crate) fn check(&self) -> Result<(), Fault> {
+        if self.name == "0" {
+            let problem = "0 stands for this machine's own kernel in lists: choose another";
+            return Err(Fault::new("name", problem));
+        }
         self.cpus.check()?;
         let is_free = |function: &&Function| !self.dma_unconfined && !function.is_behind_iommu();
         if let Some(function) = self.pci.iter().find(is_free) {
@@ -230,6 +234,8 @@ pub(crate) mod tests {
             assert!(fault.key == key && fault.problem.contains(says), "{fault:?}");
         }
         assert_eq!(spec("n1", Cpus::These(vec![3, 2]), &[256 * MIB, 2 * MIB]).check(), Ok(()));
+        let problem = spec("0", Cpus::Count(1), &[256 * MIB]).check().unwrap_err().problem;
+        assert!(problem.contains("own kernel"), "{problem}");
         let lines = Spec { command_line: "a\nb".into(), ..spec("n1", one(), &good) };
         assert_eq!(lines.check().unwrap_err().key, "append");
         let short = Spec { init: Some("init".into()), ..spec("n1", one(), &good) };

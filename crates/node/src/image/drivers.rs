@@ -33,8 +33,21 @@ const KINDS: [(&str, &[&str]); 7] = [
 pub(crate) const ROOT: &str = "root";
 const ROOT_MODULES: [&str; 5] = ["libnvdimm", "nd_e820", "nd_pmem", "erofs", "overlay"];
 
+/// Refuses a kernel without what a root needs, before that is read, which takes long.
+pub(crate) fn has_of_root(release: Option<&str>) -> Result<()> {
+    let (kernel, release) = kernel_of(release)?;
+    let mut order = Vec::new();
+    ROOT_MODULES.iter().try_for_each(|name| kernel.in_order(name, release, &mut order))
+}
+
 /// Puts into a node's initramfs what it needs for its root.
 pub(crate) fn add_of_root(initramfs: &mut Initramfs, release: Option<&str>) -> Result<()> {
+    let (kernel, release) = kernel_of(release)?;
+    initramfs.folder(FOLDER)?;
+    add_list(initramfs, (ROOT, &ROOT_MODULES), &kernel, release, &mut BTreeSet::new())
+}
+
+fn kernel_of(release: Option<&str>) -> Result<(KernelModules, &str)> {
     let release = release.ok_or_else(|| {
         Error::refused(
             ErrorKind::Invalid,
@@ -50,8 +63,7 @@ pub(crate) fn add_of_root(initramfs: &mut Initramfs, release: Option<&str>) -> R
             ),
         )
     })?;
-    initramfs.folder(FOLDER)?;
-    add_list(initramfs, (ROOT, &ROOT_MODULES), &kernel, release, &mut BTreeSet::new())
+    Ok((kernel, release))
 }
 
 /// Puts into a node's initramfs what it may need, if `osnode-virtio.ko` lies beside the

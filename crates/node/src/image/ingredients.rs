@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kumiki_boot::Kernel;
 
 use crate::host::device::{self, Device};
+use crate::image::drivers;
 use crate::image::initramfs::Base;
 use crate::image::module_file;
 use crate::image::needs::Needs;
@@ -50,6 +51,9 @@ impl Ingredients {
         let kernel = bzimage.as_ref().or(trimmed.as_ref().map(|(kernel, _)| kernel));
         let release = kernel.and_then(Kernel::release);
         let config = base.check_config(kernel_file, release)?;
+        if base.root.is_some() {
+            drivers::has_of_root(release)?;
+        }
         let root = base.root.as_ref().map(Unpacked::read).transpose()?;
         let program = root.as_ref().map(Unpacked::program).transpose()?;
         let (initramfs, unpacked_bytes) = base.compose(release, program.as_deref())?;

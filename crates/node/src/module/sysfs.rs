@@ -239,8 +239,9 @@ mod tests {
             document.lines().any(|line| line.starts_with("| `") && line.contains(&named))
         };
         let shown =
-            module.lines().filter_map(|line| line.split_once("__ATTR_RO(")?.1.split_once(')'));
-        let files: Vec<&str> = shown.map(|(file, _)| file).collect();
+            module.lines().filter_map(|line| line.split_once("__ATTR_RO")?.1.split_once('('));
+        let files: Vec<&str> =
+            shown.filter_map(|(_, words)| words.split([',', ')']).next()).collect();
         assert_eq!(files.len(), 6);
         assert!(files.iter().all(|file| row(&format!("nodes/NAME/{file}"))), "{files:?}");
         assert_eq!(module.matches("__ATTR(").count(), 2);

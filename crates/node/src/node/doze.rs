@@ -15,7 +15,7 @@ impl Node {
     /// Has its kernel sleep in its own memory, and gives its cpus back to the host.
     pub(crate) fn doze(&self) -> Result<()> {
         let (device, window, mut record) = self.that_may_sleep()?;
-        Session::open(&self.name)?.sleep(true)?;
+        Session::open_by_host(&self.name)?.sleep(true)?;
         // Nothing of it executes from here on.
         self.end(&device)?;
         record.idle = true;

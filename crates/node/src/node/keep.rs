@@ -51,7 +51,7 @@ impl Node {
         }
         let (device, window, record) = self.that_may_sleep()?;
         let begin = Instant::now();
-        Session::open(&self.name)?.sleep(false)?;
+        Session::open_by_host(&self.name)?.sleep(false)?;
         let asleep_ms = ms_since(begin);
         // Nothing of it executes or waits for a write from here on.
         self.end(&device)?;

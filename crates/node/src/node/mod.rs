@@ -6,6 +6,7 @@ pub(crate) mod doze;
 mod functions;
 pub(crate) mod keep;
 pub(crate) mod lanes;
+mod last_log;
 pub(crate) mod plugging;
 pub(crate) mod session;
 pub(crate) mod stow;
@@ -248,7 +249,7 @@ impl Node {
         entry.must_run()?;
         if entry.word == abi::WORD_READY
             && !limit.is_zero()
-            && let Ok(session) = Session::open(&self.name)
+            && let Ok(session) = Session::open_by_host(&self.name)
         {
             // A node that does not do as asked is stopped all the same.
             let _ = session.shut_down(limit);
@@ -294,7 +295,7 @@ impl Node {
                 format!("node {starter} cannot start itself"),
             ));
         }
-        let session = Session::open(starter)?;
+        let session = Session::open_by_host(starter)?;
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
         entry.must_rest("runs or is lent already", "")?;
@@ -372,6 +373,8 @@ impl Node {
             }
         })?;
         Stowed::of(&self.name)?.map_or(Ok(()), Stowed::forget)?;
+        last_log::forget(&self.name);
+        serve::forget(&self.name, kept.as_ref().map_or(&[], |record| &record.devices));
         tell_watchmen();
         kept.map_or(Ok(()), |record| functions::all_back(&record.pci))
     }
@@ -394,6 +397,11 @@ impl Node {
             return Ok(Vec::new());
         }
         Ok(record::window(&device, &entry, false)?.0.log())
+    }
+
+    /// The log of the run before this one, as far as its window held it, if there was one.
+    pub fn last_log(&self) -> Result<Vec<u8>> {
+        last_log::read(&self.name)
     }
 
     /// Passes the kernel's log on as it grows, until the node ends or is stopped.
@@ -551,6 +559,10 @@ impl Stopped {
             record.started_from = from.map(str::to_owned);
             record.idle = false;
             self.window.set_record(&record.to_json()?);
+        }
+        // The start empties the window: what the last run said is kept, most of all of one that crashed.
+        if self.entry.state != "created" {
+            last_log::keep(&self.node.name, &self.window);
         }
         let loaded = loading.done();
         let begin = Instant::now();

@@ -58,7 +58,17 @@ impl Session {
     /// Claims a channel of a running node. One that sleeps because nobody asked for it sleeps on:
     /// [`wake_if_idle`](crate::wake_if_idle) is before this where somebody asks.
     pub fn open(node: &str) -> Result<Self> {
-        let (device, channel) = Device::talk(node)?;
+        Self::opened(node, false)
+    }
+
+    /// Opens one for what the host itself asks, such as how the node is: there is a channel for it
+    /// when programs have all others.
+    pub fn open_by_host(node: &str) -> Result<Self> {
+        Self::opened(node, true)
+    }
+
+    fn opened(node: &str, by_host: bool) -> Result<Self> {
+        let (device, channel) = Device::talk(node, by_host)?;
         let entry = sysfs::one(Holding::Node, node)?;
         let first = entry.pieces.first().ok_or_else(|| no_memory(node))?;
         let window = Window::new(device.map(&[window_of(first)], true)?);

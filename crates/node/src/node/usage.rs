@@ -44,7 +44,7 @@ impl Usage {
         let program = Program { words, beside_root: true, ..Program::default() };
         let (mut out, mut err) = (Bounded(Vec::new()), Bounded(Vec::new()));
         let mut client = Client { input: None, out: &mut out, err: &mut err, orders: None };
-        let ending = Session::open(node)?.run(&program, &mut client)?;
+        let ending = Session::open_by_host(node)?.run(&program, &mut client)?;
         let text = String::from_utf8_lossy(&out.0);
         let usage = Self::parse(&text).filter(|_| ending == Ending::Exited(0));
         usage.ok_or_else(|| unknown(&format!("node {node}")))

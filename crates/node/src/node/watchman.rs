@@ -61,12 +61,12 @@ impl Node {
         let order = Order { address, after, to, say, then };
         let body = serde_json::to_vec(&order)
             .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
-        Session::open(self.name())?.hand_over(FrameKind::Watch, &body)
+        Session::open_by_host(self.name())?.hand_over(FrameKind::Watch, &body)
     }
 
     /// Has it watch no more.
     pub fn watch_no_more(&self) -> Result<()> {
-        Session::open(self.name())?.hand_over(FrameKind::Watch, &[])
+        Session::open_by_host(self.name())?.hand_over(FrameKind::Watch, &[])
     }
 }
 

@@ -47,6 +47,7 @@ pub use worker::work;
 
 pub(crate) use supervisor::{Control, ask, taps};
 
+use crate::devices::Assigned;
 use crate::{Error, ErrorKind, Result, runtime};
 
 /// Lines that one serving process writes to the log.
@@ -71,9 +72,22 @@ fn each(outcomes: impl Iterator<Item = Result<()>>) -> Result<()> {
 /// The last line that a server writes to standard output: it serves from then on.
 const BEGUN: &str = "begun";
 
-/// A server's socket.
+/// A server's socket: a name that no node makes another one of, as `metrics.sock` is.
 fn place(name: &str) -> Result<PathBuf> {
-    runtime::file(&format!("{name}.sock"))
+    runtime::file(&format!("{name}.serve.sock"))
+}
+
+/// A server's log.
+fn log_of(name: &str) -> Result<PathBuf> {
+    runtime::file(&format!("{name}.log"))
+}
+
+/// Removes what the servers of a node that is no more have left.
+pub(crate) fn forget(name: &str, devices: &[Assigned]) {
+    let shares = devices.iter().filter_map(|device| share::pid_file(name, device).ok());
+    for path in log_of(name).into_iter().chain(shares) {
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// This very program, by whatever name.
@@ -86,7 +100,7 @@ pub(crate) fn this_program() -> Command {
 /// Starts a node's server, which outlives this process, and waits until all that can be
 /// served is. Returns what cannot, and why. It goes on with these TAPs, by their cards' slots.
 pub(crate) fn spawn(name: &str, taps: &[(usize, File)]) -> Result<Vec<String>> {
-    let log = place(name)?.with_extension("log");
+    let log = log_of(name)?;
     let file = File::create(&log).map_err(|error| Error::file(&log, error))?;
     let mut command = this_program();
     command.args(["node", "serve", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);

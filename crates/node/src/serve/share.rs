@@ -54,7 +54,7 @@ pub(super) fn start(node: &str, device: &Assigned, share: &Share) -> Result<(Dae
             needs: "install the package virtiofsd, which Debian has from 13 on".into(),
         }
     })?;
-    let socket = super::place(&format!("{node}-{}", device.name))?;
+    let socket = socket(node, device)?;
     let _ = fs::remove_file(&socket);
     let mut command = Command::new(program);
     command.arg(format!("--socket-path={}", socket.display()));
@@ -71,6 +71,17 @@ pub(super) fn start(node: &str, device: &Assigned, share: &Share) -> Result<(Dae
     let connected = connect(&socket, &mut daemon);
     let _ = fs::remove_file(&socket);
     Ok((daemon, File::from(OwnedFd::from(connected?))))
+}
+
+fn socket(node: &str, device: &Assigned) -> Result<PathBuf> {
+    super::place(&format!("{node}-{}", device.name))
+}
+
+/// A file that virtiofsd leaves beside its socket.
+pub(super) fn pid_file(node: &str, device: &Assigned) -> Result<PathBuf> {
+    let mut path = socket(node, device)?.into_os_string();
+    path.push(".pid");
+    Ok(path.into())
 }
 
 fn connect(socket: &PathBuf, daemon: &mut Daemon) -> Result<UnixStream> {

@@ -29,6 +29,8 @@ const DEATHS_WITHIN: Duration = Duration::from_secs(20);
 /// How long the serving process may take for an order: to end a device it waits for what its disk
 /// has under way.
 const ORDER_LIMIT: Duration = Duration::from_secs(30);
+/// How long what is left of a former server may take to go.
+const LEAVING_LIMIT: Duration = Duration::from_secs(5);
 /// How long a client may take to say what it wants, and to hear the answer.
 const CLIENT_LIMIT: Duration = Duration::from_secs(2);
 /// How long a client waits: longer than an order that is carried out at its second try.
@@ -72,7 +74,7 @@ struct Supervisor {
 /// those of its cards come by standard input.
 pub fn serve(name: &str, taps: bool) -> Result<()> {
     let kept = if taps { Kept::handed(handed(std::io::stdin())?) } else { Kept::default() };
-    let device = Device::serve(name)?;
+    let device = alone(name)?;
     let entry = sysfs::one(Holding::Node, name)?;
     let record = record::window(&device, &entry, false)?.1;
     let record = record.ok_or_else(|| record::incomplete(name))?;
@@ -105,6 +107,20 @@ pub fn serve(name: &str, taps: bool) -> Result<()> {
     let ended = supervisor.run(&requests);
     let _ = fs::remove_file(super::place(name)?);
     ended
+}
+
+/// The right to be the node's devices, which one has at a time: of one that was killed something
+/// may still be on its way out.
+fn alone(name: &str) -> Result<Device> {
+    let begin = Instant::now();
+    loop {
+        match Device::serve(name) {
+            Err(error) if error.kind() == ErrorKind::Busy && begin.elapsed() < LEAVING_LIMIT => {
+                std::thread::sleep(LEAVING_LIMIT / 100);
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// The process that serves, and the socket by which it is told what.

@@ -61,7 +61,7 @@ impl Health {
             Health::Http(port, path) => page(to(*port)?, path),
             Health::Command(line) => {
                 let mut command = crate::serve::this_program();
-                command.args(["node", "exec", "-T", node, "--", "sh", "-c", line]);
+                command.args(["node", "exec", "-T", "--by-host", node, "--", "sh", "-c", line]);
                 ended_well(&mut command, LIMIT)
             }
         }

@@ -135,6 +135,9 @@ impl Kept {
         };
         match node.state {
             NodeState::Ready => self.up(stop, told),
+            NodeState::Hung => {
+                self.again("it hangs: its agent has shown no sign of life for 20 s", stop, told);
+            }
             // Whoever asks for it wakes it.
             NodeState::Idle => self.say("up", None),
             // By hand, or by another command: it is waited for.

@@ -176,6 +176,7 @@ fn card(name: &str, net: &Net, user: Option<Address>) -> Result<()> {
                 .map_err(|error| Error::file(DHCP_SCRIPT, error))?;
             let mut command = Command::new("udhcpc");
             command.args(["-i", name, "-s", DHCP_SCRIPT, "-b"]);
+            super::spared::not(&mut command);
             // What it says is of use to who looks for an address: a line a write, as the log has it.
             let log = fs::OpenOptions::new().write(true).open("/dev/kmsg");
             let log = log.map_or(Stdio::null(), Stdio::from);

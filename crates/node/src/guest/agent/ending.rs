@@ -33,6 +33,13 @@ const GRACE: Duration = Duration::from_millis(100);
 /// How long programs have after SIGTERM: a fifth of what `kumiki node stop` waits.
 const TERM_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long the program of a node's image has after what its image asks it to end by: two thirds
+/// of that wait.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(6);
+
+/// Number of that program's process and of its signal.
+const PROGRAM: &str = "/run/kumiki-program";
+
 /// How long the agent has then to pass on what they wrote last: a client may not read.
 const TELL_LIMIT: Duration = Duration::from_secs(1);
 
@@ -63,6 +70,43 @@ pub(super) fn listen() -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// In the keeper: by whom and how the node's end begins, as its image says.
+pub(super) fn begins_with(process: u32, signal: &str) {
+    let signal = signal_of(signal).unwrap_or_else(|| {
+        super::log(&format!("the image's stop signal {signal:?} is none: SIGTERM"));
+        Signal::TERM
+    });
+    // Without the note it is one of the others.
+    let _ = fs::write(PROGRAM, format!("{process} {}", signal.as_raw()));
+}
+
+/// As docker and OCI write it: `SIGQUIT`, `QUIT` or `3`; nothing is SIGTERM.
+fn signal_of(text: &str) -> Option<Signal> {
+    let name = text.strip_prefix("SIG").unwrap_or(text);
+    let named = match name {
+        "" | "TERM" => Signal::TERM,
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "QUIT" => Signal::QUIT,
+        "KILL" => Signal::KILL,
+        "USR1" => Signal::USR1,
+        "USR2" => Signal::USR2,
+        "ALRM" => Signal::ALARM,
+        "WINCH" => Signal::WINCH,
+        "PWR" => Signal::POWER,
+        number => return number.parse().ok().and_then(Signal::from_named_raw),
+    };
+    Some(named)
+}
+
+/// The image's program, and its signal, if it runs.
+fn first_to_end() -> Option<(Pid, Signal)> {
+    let text = fs::read_to_string(PROGRAM).ok()?;
+    let (process, signal) = text.split_once(' ')?;
+    let process = process.parse().ok().and_then(Pid::from_raw)?;
+    Some((process, Signal::from_named_raw(signal.parse().ok()?)?))
 }
 
 /// In the agent: as long as this lives the node's end waits for what a client is told.
@@ -99,6 +143,12 @@ fn wait_until(holds: impl Fn() -> bool, limit: Duration) {
 /// The agent stays to the last: its clients hear how their programs ended.
 fn end(order: RebootCommand) {
     thread::sleep(GRACE);
+    if let Some((program, signal)) = first_to_end() {
+        // It may have ended, which is why the node ends.
+        if kill_process(program, signal).is_ok() {
+            wait_until(|| !programs().contains(&program), PROGRAM_LIMIT);
+        }
+    }
     send_all(Signal::TERM);
     wait_until(|| programs().is_empty(), TERM_LIMIT);
     send_all(Signal::KILL);
@@ -165,6 +215,18 @@ mod tests {
                       /dev/vda /mnt ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n\
                       /dev/vdb /mnt/in\\040it ext4 rw 0 0\n";
         assert_eq!(mounted(mounts), ["/mnt/in it", "/mnt"]);
+    }
+
+    #[test]
+    fn a_stop_signal_is_a_name_or_a_number() {
+        for (text, signal) in
+            [("", 15), ("SIGQUIT", 3), ("QUIT", 3), ("3", 3), ("SIGWINCH", 28), ("SIGPWR", 30)]
+        {
+            assert_eq!(signal_of(text).map(Signal::as_raw), Some(signal), "{text}");
+        }
+        for text in ["SIGNONE", "99", "-1", "quit now"] {
+            assert_eq!(signal_of(text), None, "{text}");
+        }
     }
 
     #[test]

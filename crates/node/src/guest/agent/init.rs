@@ -150,6 +150,7 @@ pub(super) fn become_it(init: &str, root: Option<&Path>) -> Error {
         Ok(()) => {
             let mut command = Command::new(init);
             command.env_clear().env("PATH", PATH).env("HOME", "/").env("TERM", "linux");
+            super::spared::end();
             Error::os(format!("starting {init}"), command.exec())
         }
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kumiki_rootfs::Program;
 
-use super::{PATH, ending, log, open, root, shared, users};
+use super::{PATH, ending, environment, log, open, root, shared, users};
 use crate::image::root::PROGRAM;
 use crate::module::abi;
 use crate::{Error, ErrorKind, Result};
@@ -44,6 +44,7 @@ pub(super) fn keep() -> Result<()> {
     }
     let word = program.words.join(" ");
     let ended = start(&program).and_then(|mut child| {
+        ending::begins_with(child.id(), &program.stop_signal);
         let passing = pass_on(&mut child);
         let status = child.wait().map_err(|error| Error::os(format!("waiting for {word}"), error));
         passing.into_iter().for_each(|thread| drop(thread.join()));
@@ -61,8 +62,8 @@ fn start(program: &Program) -> Result<Child> {
     let who = users::who(place, &program.user)?;
     let mut command = Command::new(&program.words[0]);
     command.args(&program.words[1..]).env_clear().env("PATH", PATH);
-    let variables = program.environment.iter().filter_map(|word| word.split_once('='));
-    command.envs(variables);
+    environment::of(Some(&who), Some(program.clone())).tell(&mut command);
+    super::spared::not(&mut command);
     let folder = if program.folder.is_empty() { "/" } else { &program.folder };
     root::enter(&mut command, folder, Some(who))?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

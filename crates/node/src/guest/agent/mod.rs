@@ -7,11 +7,13 @@
 mod devices;
 mod drivers;
 mod ending;
+mod environment;
 mod init;
 mod keeper;
 mod program;
 mod root;
 mod sleep;
+mod spared;
 mod streams;
 mod users;
 mod watching;
@@ -89,6 +91,7 @@ impl Role {
 /// Does what this process has to do in a node whose window is at this physical
 /// address: as the first process everything, as another one what it is for.
 pub fn main(window: u64, role: Role) -> Result<()> {
+    spared::begin();
     match role {
         _ if getpid().is_init() => first_process(window),
         Role::Agent => serve(window),
@@ -237,6 +240,7 @@ fn serve(at: u64) -> Result<()> {
                 _ => {}
             }
         }
+        window.set_stamp(abi::STAMP_BEAT, time_stamp());
         doorbell::wait(&bell, &[], LOOK_AGAIN)
             .map_err(|error| Error::os("waiting for the host", error))?;
     }
@@ -249,6 +253,7 @@ fn introduce(window: &Window, bell: &File) -> Result<()> {
         let _ = sethostname(record.name.as_bytes());
     }
     window.set_stamp(abi::STAMP_READY, time_stamp());
+    window.set_stamp(abi::STAMP_BEAT, time_stamp());
     window.say(abi::WORD_READY);
     ring(bell)
 }

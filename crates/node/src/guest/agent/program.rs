@@ -16,6 +16,7 @@ use super::root;
 use super::sleep::{self, Talks, Turn};
 use super::streams::{Streams, would_block};
 use super::watching;
+use super::{environment, keeper};
 use crate::guest::lent;
 use crate::module::{abi, doorbell};
 use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, STAYS, Size, receive};
@@ -115,7 +116,13 @@ impl Talk<'_> {
             .split_first()
             .ok_or_else(|| Error::Protocol("a program without a name".into()))?;
         let mut command = Command::new(name);
-        command.args(arguments).envs(program.environment);
+        command.args(arguments);
+        if !program.beside_root {
+            // An image's program that cannot be read was told of at the start.
+            environment::of(None, keeper::program().ok().flatten()).tell(&mut command);
+        }
+        command.envs(program.environment);
+        super::spared::not(&mut command);
         let folder = program.folder.as_deref().unwrap_or("/");
         if program.beside_root {
             root::tell(&mut command);

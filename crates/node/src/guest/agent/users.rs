@@ -21,6 +21,19 @@ pub(super) fn who(root: &Path, text: &str) -> Result<Who> {
     find(&read("passwd"), &read("group"), text)
 }
 
+/// A user's folder, by the root's `/etc/passwd`.
+pub(super) fn home(root: &Path, user: u32) -> String {
+    home_in(&fs::read_to_string(root.join("etc/passwd")).unwrap_or_default(), user)
+}
+
+fn home_in(passwd: &str, user: u32) -> String {
+    // NAME:x:UID:GID:COMMENT:HOME:…
+    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let line = lines.find(|line| line.len() > 5 && line[2].parse() == Ok(user));
+    let usual = if user == 0 { "/root" } else { "/" };
+    line.map(|line| line[5]).filter(|home| !home.is_empty()).unwrap_or(usual).to_owned()
+}
+
 fn find(passwd: &str, group: &str, text: &str) -> Result<Who> {
     let (user, of) = text.split_once(':').map_or((text, None), |(user, of)| (user, Some(of)));
     let unknown = |what: &str, name: &str| {
@@ -68,6 +81,13 @@ mod tests {
 
     const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:\nodd:x\n";
     const GROUP: &str = "root:x:0:\nwww-data:x:33:\nssl:x:101:www-data,other\n";
+
+    #[test]
+    fn a_home_is_the_user_s_or_the_usual_one() {
+        let homes = [0, 33, 99].map(|user| home_in(PASSWD, user));
+        assert_eq!(homes, ["/root", "/var/www", "/"]);
+        assert_eq!(home_in("", 0), "/root");
+    }
 
     #[test]
     fn users_are_found_by_names_and_numbers() {

@@ -1,0 +1,86 @@
+//! What must not wait for others, end with them, or be had twice.
+
+use crate::Host;
+use crate::pool::Kind;
+
+#[test]
+fn a_node_is_reached_beside_others_and_ends_alone() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok(
+        "kumiki node create n1 --memory 256M --image deb --rng; kumiki node start n1 --timeout 120",
+    );
+    let said = host.refused("kumiki node create 0 --memory 256M --image deb");
+    assert!(said.contains("own kernel"), "{said}");
+    the_last_channel(&host);
+    one_server(&host);
+    assert_eq!(
+        host.ok(
+            "kumiki node exec n1 -- sh -c 'echo $HOME $HOSTNAME; cat /proc/self/oom_score_adj'"
+        ),
+        "/root n1\n0\n"
+    );
+    let agents = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -q 'kumiki node agent' && \
+                  test $(basename $p) != 1 && cat $p/oom_score_adj; done; true";
+    host.ok(&format!("cat > line <<'EOF'\n{agents}\nEOF\n"));
+    assert_eq!(host.ok("kumiki node exec n1 -- sh < line"), "-1000\n");
+    ends_alone(&host);
+    host.ok("kumiki node delete n1 --force; ! ls /run/kumiki-node/n1.*");
+    host.leave();
+}
+
+/// Programs have all channels but one.
+fn the_last_channel(host: &Host) {
+    host.ok(
+        "for n in 1 2 3 4 5 6 7; do kumiki node exec n1 -- sleep 1000 & echo $! >> pids; done; \
+             until test $(kumiki node exec --by-host n1 -- ps | grep -c 'sleep 100[0]') = 7; do \
+             sleep 0.2; done",
+    );
+    let said = host.refused("kumiki node exec n1 -- true");
+    assert!(said.contains("all 7 channels of node n1"), "{said}");
+    host.ok("kumiki node exec --by-host n1 -- true; kumiki node top --once 2> /dev/null | grep -q n1 || true");
+    host.ok("kill $(cat pids); until kumiki node exec n1 -- true 2> /dev/null; do sleep 0.2; done");
+}
+
+/// Also where the first one's socket is not to be seen.
+fn one_server(host: &Host) {
+    host.ok("rm /run/kumiki-node/n1.serve.sock");
+    let said = host.refused("kumiki node serve n1");
+    assert!(said.contains("node n1 is served already"), "{said}");
+    host.ok("kumiki node exec n1 -- sh -c 'head -c 16 /dev/hwrng > /dev/null'");
+}
+
+/// The machine goes on, whatever a node has switched off; what it said last is kept.
+fn ends_alone(host: &Host) {
+    let off = [
+        "echo 0 > /proc/sys/kernel/ftrace_enabled",
+        "mkdir -p /d; mount -t debugfs none /d; echo 0 > /d/kprobes/enabled",
+    ];
+    for (round, line) in off.into_iter().enumerate() {
+        host.ok(&format!(
+            "kumiki node exec n1 -- sh -c 'echo round {round} > /dev/kmsg; {line}; \
+             (setsid sh -c \"sleep 1; reboot -f\" > /dev/null 2>&1 &)'; \
+             until kumiki node ls | grep -q restart; do sleep 0.2; done"
+        ));
+        host.ok("kumiki node start n1 --timeout 120");
+        let last = host.ok("kumiki node logs n1 --previous");
+        assert!(last.contains(&format!("round {round}")), "{last}");
+        assert!(!host.ok("kumiki node logs n1").contains("round"));
+    }
+}
+
+#[test]
+#[ignore = "a minute of waiting: `cargo xtask test long`, after a change to how a node shows that it lives"]
+fn a_node_whose_agent_stands_still_hangs() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok("kumiki node create n1 --memory 256M --image deb; kumiki node start n1 --timeout 120");
+    host.ok("sleep 25; kumiki node ls | grep -q ready");
+    host.ok("(kumiki node exec n1 -- sh -c 'for p in /proc/[0-9]*; do \
+             grep -q agent $p/cmdline 2> /dev/null && kill -STOP $(basename $p); done' &); \
+             until kumiki node ls | grep -q hung; do sleep 1; done");
+    assert!(host.ok("kumiki node ls --json").contains(r#""state":"hung""#));
+    host.ok(
+        "kumiki node kill n1; kumiki node start n1 --timeout 120; kumiki node ls | grep -q ready",
+    );
+    host.ok("kumiki node delete n1 --force");
+    host.leave();
+}
