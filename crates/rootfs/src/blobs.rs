@@ -55,13 +55,22 @@ pub(crate) fn sha256(digest: &str) -> Result<&str, String> {
     hash.ok_or_else(|| format!("the digest {digest:?}: sha256 and 64 digits are expected"))
 }
 
-/// Opens a regular file. Anything else, whose opening might wait, is refused by what it is.
+/// Opens a regular file. Anything else, whose opening might wait or do something, is refused by what it
+/// is: looked at by `O_PATH` first, as who writes to a pipe would lose a reader that has only looked.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let look = OFlags::PATH | OFlags::CLOEXEC;
+    regular(&File::from(rustix::fs::open(path, look, Mode::empty())?))?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    // The name may lead elsewhere by now.
+    regular(&file)?;
+    Ok(file)
+}
+
+fn regular(file: &File) -> io::Result<()> {
     let kind = file.metadata()?.file_type();
     let what = match kind {
-        _ if kind.is_file() => return Ok(file),
+        _ if kind.is_file() => return Ok(()),
         _ if kind.is_dir() => "a folder",
         _ if kind.is_fifo() => "a pipe",
         _ => "a device",

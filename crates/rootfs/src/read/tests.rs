@@ -268,7 +268,7 @@ fn what_docker_has_saved_may_be_packed_as_a_whole() {
 fn what_is_no_regular_file_is_no_archive() {
     let rig = Rig::new();
     let fifo = rig.folder.path().join("fifo");
-    let mode = rustix::fs::Mode::RUSR;
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     for (path, says) in [
         (fifo.as_path(), "it is a pipe"),
@@ -280,6 +280,33 @@ fn what_is_no_regular_file_is_no_archive() {
             assert!(error.contains(says), "{error}");
         }
     }
+}
+
+/// A writer waits for a reader: one that only looks what it is would let it go, and be gone.
+#[test]
+fn a_pipe_that_is_refused_was_not_read() {
+    let rig = Rig::new();
+    let fifo = rig.folder.path().join("fifo");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let (told, task) = std::sync::mpsc::channel();
+    let path = fifo.clone();
+    let writer = std::thread::spawn(move || {
+        told.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+        std::fs::File::options().write(true).open(path).map(drop)
+    });
+    let stat = Path::new("/proc").join(task.recv().unwrap()).join("stat");
+    while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+        std::thread::yield_now();
+    }
+    assert!(rig.read(&Source::Tar(fifo.clone()), &[], Limits::default()).is_err());
+    for _ in 0..100 {
+        assert!(!writer.is_finished(), "it has been let go");
+        std::thread::yield_now();
+    }
+    let reader = rustix::fs::open(&fifo, rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty());
+    writer.join().unwrap().unwrap();
+    drop(reader);
 }
 
 fn kind() -> impl Strategy<Value = EntryType> {
