@@ -53,6 +53,12 @@ impl<F: AsFd, P: AsRef<CStr>> Openat2<F, P> {
         };
         Openat2 { dir, path, how }
     }
+
+    /// The directory and the path.
+    #[inline]
+    pub fn into_parts(self) -> (F, P) {
+        (self.dir, self.path)
+    }
 }
 
 // SAFETY: the kernel reads the path and one struct open_how, which the operation

@@ -42,7 +42,8 @@
 //!
 //! # Limits
 //! The kernel's forms are as good as they are: a filesystem's own `open` may ask a server (FUSE,
-//! NFS) though the name was in the cache; memory may have to be freed; and a read of a file
+//! NFS) though the name was in the cache, unless it is [looked at first](OpenRead::look_first);
+//! memory may have to be freed; and a read of a file
 //! with `O_DIRECT` waits for the disk, which is found out by the first one that takes long:
 //! from then on each descriptor is asked for that flag. Linux 5.9 and 5.10 may answer 0 where
 //! the file does not end (preadv2(2), BUGS): there a 0 is looked into by the plain call.
@@ -59,5 +60,6 @@ mod way;
 
 pub use attempt::{Attempt, NotMade, attempt};
 pub use completions::{Completions, Key};
+pub use local::asks_nobody;
 pub use open_read::{OpenRead, OpenReadError, Opened, Step};
 pub use way::CannotTry;

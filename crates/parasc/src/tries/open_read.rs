@@ -32,14 +32,19 @@ const UNKNOWN_LENGTH: usize = 4096;
 ///
 /// Of a regular file it reads up to the length that it had when asked; a file that has become
 /// shorter gives fewer bytes. Of one that tells no length (`/proc`) it reads to the end. What is
-/// not a regular file is opened and not read.
+/// not a regular file is opened and not read, or not even [opened](Self::look_first).
 #[derive(Debug)]
 pub struct OpenRead<F, P> {
     flags: OFlags,
     resolve: ResolveFlags,
     offset: u64,
     limit: usize,
+    /// Bytes of a file that tells no length, if those of its range are not meant.
+    unknown: Option<usize>,
     keep: Keep,
+    looks: bool,
+    /// Where it is, as long as it has not been opened but looked at.
+    looked_at: Option<(F, P)>,
     attributes: Option<Attributes>,
     data: Vec<u8>,
     file: Option<OwnedFd>,
@@ -131,7 +136,10 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
             resolve: ResolveFlags::empty(),
             offset: 0,
             limit: usize::MAX,
+            unknown: None,
             keep: Keep::None,
+            looks: false,
+            looked_at: None,
             attributes: None,
             data: Vec::new(),
             file: None,
@@ -159,6 +167,37 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
         OpenRead { offset, limit, ..self }
     }
 
+    /// Reads of a file that tells no length from its start, and at most so many bytes, whatever
+    /// the range: what there is of it nobody can say otherwise.
+    #[must_use]
+    pub fn unknown_length(self, limit: usize) -> Self {
+        OpenRead { unknown: Some(limit), ..self }
+    }
+
+    /// Looks what it is before it is opened, by `O_PATH`, which opens nothing: only files and
+    /// folders are. A FIFO's writer who waits for a reader does not get one that closes at once,
+    /// a device does nothing, and who [attempts](crate::Engine::attempt) it asks no server: on a
+    /// file system that may have one (FUSE, NFS) the open is handed over, though the name is in
+    /// memory. What is not opened is [kept](Self::keep) as a descriptor of `O_PATH`.
+    ///
+    /// ```
+    /// use kumiki_parasc::op::CWD;
+    /// use kumiki_parasc::tries::OpenRead;
+    /// use kumiki_parasc::{Config, Engine};
+    ///
+    /// let engine = Engine::new(&Config::default())?;
+    /// let tape = engine.attempt(OpenRead::new(CWD, c"/dev/full").look_first()).wait()?.output?;
+    /// assert!(tape.data.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// By its name again: should that lead elsewhere meanwhile, it is that which is opened. It
+    /// costs an open, a statx(2) and a close(2) of `O_PATH` more.
+    #[must_use]
+    pub fn look_first(self) -> Self {
+        OpenRead { looks: true, ..self }
+    }
+
     /// Reads into this vector's memory, behind what it holds.
     #[must_use]
     pub fn into(self, data: Vec<u8>) -> Self {
@@ -178,6 +217,16 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
         OpenRead { keep: Keep::Unread, ..self }
     }
 
+    /// The open of what is there, or a look at it.
+    fn open(&self, dir: F, path: P, looks: bool) -> State<F, P> {
+        let of_names = OFlags::CLOEXEC | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let flags = if looks { self.flags & of_names | OFlags::PATH } else { self.flags };
+        match self.resolve.is_empty() {
+            true => State::Open(Openat::new(dir, path, flags, Mode::empty())),
+            false => State::Restricted(Openat2::new(dir, path, flags, Mode::empty(), self.resolve)),
+        }
+    }
+
     /// After the open.
     fn opened(&mut self, opened: Result<OwnedFd, Errno>) {
         self.state = match opened {
@@ -190,9 +239,16 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
 
     /// After the question for attributes.
     fn told(&mut self, file: OwnedFd, told: Result<Attributes, Errno>) {
-        self.state = match told {
-            Ok(attributes) => self.begin_read(file, attributes),
-            Err(errno) => State::Failed(OpenReadError { step: Step::Attributes, errno }),
+        self.state = match (told, self.looked_at.take()) {
+            (Ok(attributes), Some((dir, path))) => {
+                self.attributes = Some(attributes);
+                match attributes.file_type() {
+                    FileType::RegularFile | FileType::Directory => self.open(dir, path, false),
+                    _ => self.end(file),
+                }
+            }
+            (Ok(attributes), None) => self.begin_read(file, attributes),
+            (Err(errno), _) => State::Failed(OpenReadError { step: Step::Attributes, errno }),
         };
     }
 
@@ -204,6 +260,10 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
     /// After the file's attributes: reads of it, or not.
     fn begin_read(&mut self, file: OwnedFd, attributes: Attributes) -> State<F, P> {
         self.attributes = Some(attributes);
+        let is_unknown = attributes.file_type() == FileType::RegularFile && attributes.size() == 0;
+        if let Some(limit) = self.unknown.filter(|_| is_unknown) {
+            (self.offset, self.limit) = (0, limit);
+        }
         let left = attributes.size().saturating_sub(self.offset);
         let room = match (attributes.file_type(), attributes.size()) {
             _ if self.limit == 0 || self.flags.contains(OFlags::PATH) => 0,
@@ -270,11 +330,7 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
         if matches!(self.state, State::New(..))
             && let State::New(dir, path) = std::mem::replace(&mut self.state, State::Between)
         {
-            let (flags, resolve) = (self.flags, self.resolve);
-            self.state = match resolve.is_empty() {
-                true => State::Open(Openat::new(dir, path, flags, Mode::empty())),
-                false => State::Restricted(Openat2::new(dir, path, flags, Mode::empty(), resolve)),
-            };
+            self.state = self.open(dir, path, self.looks);
         }
         match &mut self.state {
             State::Open(open) => open.request(),
@@ -293,11 +349,23 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
             State::Open(open) => {
                 // SAFETY: in each case the result of its request, the caller vouches.
                 let opened = unsafe { open.complete(ret_val) };
+                if std::mem::take(&mut self.looks)
+                    && let State::Open(open) = std::mem::replace(&mut self.state, State::Between)
+                {
+                    let (dir, path, ..) = open.into_parts();
+                    self.looked_at = Some((dir, path));
+                }
                 self.opened(opened);
             }
             State::Restricted(open) => {
                 // SAFETY: as above.
                 let opened = unsafe { open.complete(ret_val) };
+                if std::mem::take(&mut self.looks)
+                    && let State::Restricted(open) =
+                        std::mem::replace(&mut self.state, State::Between)
+                {
+                    self.looked_at = Some(open.into_parts());
+                }
                 self.opened(opened);
             }
             State::Stat(stat) => {

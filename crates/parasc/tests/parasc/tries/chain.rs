@@ -94,6 +94,65 @@ fn what_is_no_file_is_opened_and_not_read() {
 }
 
 #[test]
+fn what_is_looked_at_first_is_opened_if_it_is_a_file_or_a_folder() {
+    let engine = engine();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "content").unwrap();
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let dir = Arc::new(File::open(folder.path()).unwrap());
+    let look = |path: &std::ffi::CStr, resolve| {
+        let job = || {
+            let open = OpenRead::new(Arc::clone(&dir), path.to_owned()).resolve(resolve);
+            open.look_first().keep()
+        };
+        [engine.attempt(job()).wait(), engine.submit(job()).wait()].map(|it| it.unwrap().output)
+    };
+    for resolve in [ResolveFlags::empty(), ResolveFlags::BENEATH] {
+        for opened in look(c"file", resolve) {
+            let opened = opened.unwrap();
+            assert_eq!(opened.data, b"content");
+            let read = std::io::read_to_string(File::from(opened.file.unwrap()));
+            assert_eq!(read.unwrap(), "content");
+        }
+        for opened in look(c".", resolve) {
+            let opened = opened.unwrap();
+            assert!(opened.data.is_empty());
+            let entries = rustix::fs::Dir::new(opened.file.unwrap()).unwrap().count();
+            assert!(entries >= 2, "{entries}");
+        }
+        for opened in look(c"fifo", resolve) {
+            let opened = opened.unwrap();
+            assert!(opened.attributes.file_type() == rustix::fs::FileType::Fifo);
+            // It is no reader, which a writer that does not wait would find.
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+            let writer = rustix::fs::open(&fifo, flags, rustix::fs::Mode::empty());
+            assert_eq!(writer.err(), Some(Errno::NXIO));
+            drop(opened);
+        }
+        for opened in look(c"none", resolve) {
+            let error = opened.unwrap_err();
+            assert_eq!((error.step, error.errno), (Step::Open, Errno::NOENT));
+        }
+    }
+}
+
+#[test]
+fn a_file_that_tells_no_length_is_read_from_its_start_whatever_the_range() {
+    let engine = engine();
+    let whole = std::fs::read("/proc/version").unwrap();
+    for (offset, limit) in [(0, 0), (5, 3), (1 << 40, 100)] {
+        for most in [10, 1 << 16] {
+            let job =
+                || OpenRead::new(CWD, c"/proc/version").range(offset, limit).unknown_length(most);
+            for opened in both(&engine, job) {
+                assert_eq!(opened.unwrap().data, whole[..whole.len().min(most)]);
+            }
+        }
+    }
+}
+
+#[test]
 fn the_call_that_fails_is_named_and_nothing_stays_open() {
     let engine = engine();
     let before = std::fs::read_dir("/proc/self/fd").unwrap().count();
