@@ -39,14 +39,26 @@ const CONNECTIONS: u32 = 10_000;
 /// Descriptors that others of the process need.
 const OTHERS: u64 = 64;
 
+/// Files that a worker keeps open at most.
+const KEPT: u64 = 1024;
+
+/// How many files each worker may keep open: an eighth of all descriptors is for that.
+pub(crate) fn most_kept(workers: usize) -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let share = files / 8 / (workers as u64).max(1);
+    usize::try_from(share.min(KEPT)).unwrap_or(usize::MAX)
+}
+
 /// How many connections there may be: as many as were asked for, or fewer if there cannot be so
 /// many descriptors, of which each may have two. That is said to who has asked.
-pub(crate) fn most_connections(asked: Option<u32>) -> usize {
+pub(crate) fn most_connections(asked: Option<u32>, workers: usize) -> usize {
     let most = usize::try_from(asked.unwrap_or(CONNECTIONS)).unwrap_or(usize::MAX);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let files = getrlimit(Resource::Nofile).current.or(current).unwrap_or(u64::MAX);
-    let by_files = usize::try_from(files.saturating_sub(OTHERS) / 2).unwrap_or(usize::MAX).max(1);
+    let kept = most_kept(workers).saturating_mul(workers) as u64;
+    let by_files =
+        usize::try_from(files.saturating_sub(OTHERS + kept) / 2).unwrap_or(usize::MAX).max(1);
     if by_files < most && asked.is_some() {
         say(format_args!(
             "{by_files} connections at most, not {most}: the limit of open files (ulimit -n) is \

@@ -1,30 +1,35 @@
 //! An answer: its head, and its body as far as that is in memory.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use kumiki_parasc::op::{Attributes, Entries, Errno};
-use kumiki_parasc::tries::{OpenRead, OpenReadError, Opened};
+use kumiki_parasc::op::{Entries, Errno};
+use kumiki_parasc::tries::{OpenRead, OpenReadError};
 use rustix::fs::FileType;
 
-use crate::conditions::{Verdict, Version};
-use crate::date::{self, http_date};
+use crate::beneath::BENEATH;
+use crate::conditions::Verdict;
+use crate::described::Described;
+use crate::held::Held;
 use crate::listing::{self, Entry, folder_of};
 use crate::range::{Asked, Part};
 use crate::request::{Head, Method};
 use crate::response::{Clock, Status, Writer};
 use crate::second::{Stage, Why};
-use crate::site::{BENEATH, Candidate, Kind};
+use crate::site::{Candidate, Kind};
 use crate::target;
+use crate::work::Opened;
 
 /// An answer that is being found or sent.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     /// The number of the candidate that is tried.
     pub(crate) candidate: usize,
-    /// Where the first bytes that were read with the open begin.
+    /// Where the first bytes that were read with the open begin, how many were asked for, and of a
+    /// file that tells no length.
     first: u64,
+    asked: usize,
+    of_unknown: usize,
     pub(crate) stage: Stage,
     /// Looks that an open was followed by: a long path is not gone through to its start.
     pub(crate) looks: usize,
@@ -33,13 +38,11 @@ pub(crate) struct Answer {
     head_sent: usize,
     data: Vec<u8>,
     data_sent: usize,
-    file: Option<Arc<OwnedFd>>,
-    /// Device of the file or folder.
-    pub(crate) device: u64,
+    file: Option<Arc<Held>>,
     /// Where the file's next bytes are, and how many are to come beside `data`.
     offset: u64,
     left: u64,
-    pub(crate) folder: Option<Arc<OwnedFd>>,
+    pub(crate) folder: Option<Arc<Held>>,
     entries: Vec<Entry>,
     are_all: bool,
     /// For the log: its status, and the bytes of its body.
@@ -58,7 +61,7 @@ pub(crate) enum Body {
     Ready,
     Short(Status),
     /// A folder whose entries are to be read.
-    Folder(Arc<OwnedFd>),
+    Folder(Arc<Held>),
 }
 
 impl Answer {
@@ -75,10 +78,10 @@ impl Answer {
         &mut self,
         head: &Head<'_>,
         path: CString,
-        folder: &Arc<OwnedFd>,
+        folder: &Arc<Held>,
         chunk: usize,
-    ) -> OpenRead<Arc<OwnedFd>, CString> {
-        let open = OpenRead::new(Arc::clone(folder), path).resolve(BENEATH);
+    ) -> OpenRead<Arc<Held>, CString> {
+        let open = OpenRead::new(Arc::clone(folder), path).resolve(BENEATH).look_first();
         self.wanted(head, open, chunk)
     }
 
@@ -86,9 +89,16 @@ impl Answer {
     pub(crate) fn wanted(
         &mut self,
         head: &Head<'_>,
-        open: OpenRead<Arc<OwnedFd>, CString>,
+        open: OpenRead<Arc<Held>, CString>,
         chunk: usize,
-    ) -> OpenRead<Arc<OwnedFd>, CString> {
+    ) -> OpenRead<Arc<Held>, CString> {
+        let (start, limit) = self.first_bytes(head, chunk);
+        open.range(start, limit).unknown_length(chunk).keep()
+    }
+
+    /// Where the bytes begin that are read with an open, and how many at most: those that are surely
+    /// wanted.
+    pub(crate) fn first_bytes(&mut self, head: &Head<'_>, chunk: usize) -> (u64, usize) {
         let fields = &head.fields;
         let (start, most) = match fields.range.and_then(Asked::parse) {
             Some(Asked::From(start, last)) => {
@@ -104,9 +114,9 @@ impl Answer {
         let wants = is_there && !conditional && head.method == Method::Get;
         let limit = if wants { most } else { 0 };
         let start = if is_there { start } else { 0 };
-        self.first = start;
+        (self.first, self.asked, self.of_unknown) = (start, limit, chunk);
         self.stage = Stage::First;
-        open.range(start, limit).keep()
+        (start, limit)
     }
 
     /// After the open of a candidate.
@@ -119,7 +129,7 @@ impl Answer {
         keeps_alive: bool,
         clock: &mut Clock,
     ) -> Body {
-        let Opened { file, attributes, data } = match result {
+        let Opened { file, attributes, data, described } = match result {
             Ok(opened) => opened,
             // The file itself is there to be tried.
             Err(_) if candidate.encoding.is_some() => return Body::Next,
@@ -128,11 +138,10 @@ impl Answer {
                 return again.map_or_else(|| Body::of_error(error.errno), Body::Look);
             }
         };
-        self.device = attributes.dev();
-        let Some(file) = file.map(Arc::new) else { return Body::Short(Status::INTERNAL) };
         match (attributes.file_type(), candidate.kind) {
             (FileType::RegularFile, Kind::File | Kind::Index) => {
-                self.file(head, candidate, (file, attributes, data), keeps_alive, clock)
+                let opened = Opened { file, attributes, data, described };
+                self.file(head, candidate, opened, keeps_alive, clock)
             }
             // A variant that is no file hides none.
             _ if candidate.encoding.is_some() => Body::Next,
@@ -153,16 +162,36 @@ impl Answer {
         &mut self,
         head: &Head<'_>,
         candidate: &Candidate,
-        (file, attributes, data): (Arc<OwnedFd>, Attributes, Vec<u8>),
+        Opened { file, attributes, data, described }: Opened,
         keeps_alive: bool,
         clock: &mut Clock,
     ) -> Body {
-        let (version, size) = (Version::of(&attributes, candidate.encoding), attributes.size());
+        let told = attributes.size();
+        // Made up when it is read, as those of /proc; or shorter than it says, as those of /sys and
+        // one that has been cut just now. It has a version, and parts, that nobody can name again.
+        let tells_nothing = told == 0 && !data.is_empty();
+        let most = usize::try_from(told).map_or(self.asked, |told| told.min(self.asked));
+        let is_short = told > 0 && head.fields.range.is_none() && data.len() < most;
+        if tells_nothing && data.len() >= self.of_unknown {
+            return Body::Short(Status::FORBIDDEN);
+        }
+        let is_as_told = !tells_nothing && !is_short;
+        let size = if is_as_told { told } else { data.len() as u64 };
+        let made;
+        let described = match described.as_deref().filter(|_| is_as_told) {
+            Some(described) => described,
+            None => {
+                made = Described::of(&attributes, candidate, is_as_told);
+                &made
+            }
+        };
+        let version = &described.version;
         let verdict = version.judge(&head.fields);
         let range = head.fields.range.and_then(Asked::parse).map(|asked| asked.of(size));
         // A range means something to GET alone (section 14.2).
-        let is_get = head.method == Method::Get;
-        let range = range.filter(|_| is_get && matches!(verdict, Verdict::Whole { range: true }));
+        let takes_range = head.method == Method::Get && is_as_told;
+        let range =
+            range.filter(|_| takes_range && matches!(verdict, Verdict::Whole { range: true }));
         let (status, start, length) = match (verdict, range) {
             (Verdict::Failed, _) => return Body::Short(Status::PRECONDITION_FAILED),
             (Verdict::NotModified, _) => (Status::NOT_MODIFIED, 0, 0),
@@ -171,14 +200,14 @@ impl Answer {
             (_, Some(Part::Empty) | None) => (Status::OK, 0, size),
         };
         let mut writer = Writer::new(&mut self.head, status, keeps_alive, clock);
+        let now = clock.second();
         writer.field_if("ETag", version.tag());
         // Where a cache has the tag it needs no more (section 15.4.5).
         if status != Status::NOT_MODIFIED || version.tag().is_none() {
-            // None is later than the answer itself (section 8.8.2.1).
-            let modified = version.modified().map(|modified| http_date(modified.min(date::now())));
-            writer.field_if("Last-Modified", modified.as_deref());
+            writer.field_if("Last-Modified", version.date(now).as_deref());
         }
-        writer.field("Accept-Ranges", "bytes").field("X-Content-Type-Options", "nosniff");
+        writer.field_if("Accept-Ranges", is_as_told.then_some("bytes"));
+        writer.field("X-Content-Type-Options", "nosniff");
         writer.field("Vary", "Accept-Encoding");
         match status {
             Status::NOT_MODIFIED => (),
@@ -186,11 +215,7 @@ impl Answer {
                 writer.field("Content-Range", &format!("bytes */{size}")).length(0);
             }
             _ => {
-                let name = match candidate.kind {
-                    Kind::Index => candidate.path.to_bytes(),
-                    _ => head.target.name(),
-                };
-                writer.field("Content-Type", content_type(name, candidate)).length(length);
+                writer.field("Content-Type", described.content_type).length(length);
                 if let Some(encoding) = candidate.encoding {
                     writer.field("Content-Encoding", encoding.name());
                 }
@@ -208,7 +233,7 @@ impl Answer {
         self.bytes = length;
         (self.file, self.offset, self.left) = (Some(file), start, length);
         // What was read with the open is of use if it begins where the answer does.
-        if self.first == start && !data.is_empty() {
+        if (self.first == start || !is_as_told) && !data.is_empty() {
             self.take(data);
         }
         Body::Ready
@@ -272,7 +297,7 @@ impl Answer {
     }
 
     /// The bytes of the file that come next, and memory for them; `None` after the last.
-    pub(crate) fn next_part(&mut self, chunk: usize) -> Option<(Arc<OwnedFd>, u64, Vec<u8>)> {
+    pub(crate) fn next_part(&mut self, chunk: usize) -> Option<(Arc<Held>, u64, Vec<u8>)> {
         let file = self.file.as_ref().filter(|_| self.left > 0)?;
         let bytes = usize::try_from(self.left).map_or(chunk, |left| left.min(chunk));
         let mut room = std::mem::take(&mut self.data);
@@ -294,6 +319,11 @@ impl Answer {
             Err(Errno::INTR) => true,
             _ => false,
         }
+    }
+
+    /// Memory for bytes of a file, that is not needed any more.
+    pub(crate) fn give_back(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.data)
     }
 
     fn take(&mut self, mut data: Vec<u8>) {
@@ -329,20 +359,5 @@ impl Body {
             }
             _ => Body::Short(Status::INTERNAL),
         }
-    }
-}
-
-/// By the name's ending, without that of a coding.
-fn content_type(name: &[u8], candidate: &Candidate) -> &'static str {
-    let suffix = candidate.encoding.filter(|_| candidate.kind == Kind::Index);
-    let suffix = suffix.map_or("", |encoding| encoding.suffix()).as_bytes();
-    let name = name.strip_suffix(suffix).unwrap_or(name);
-    let ending =
-        name.rsplit(|byte| *byte == b'.').next().filter(|ending| ending.len() < name.len());
-    let ending = ending.and_then(|ending| std::str::from_utf8(ending).ok()).unwrap_or_default();
-    match mime_guess::from_ext(ending).first_raw() {
-        Some("text/html") => "text/html; charset=utf-8",
-        Some("text/plain") => "text/plain; charset=utf-8",
-        known => known.unwrap_or("application/octet-stream"),
     }
 }

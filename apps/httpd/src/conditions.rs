@@ -1,10 +1,11 @@
 //! Conditional requests (RFC 9110, section 13).
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use kumiki_parasc::op::Attributes;
 
-use crate::date::{self, second_of, told};
+use crate::date::{self, http_date, second_of, told};
 use crate::encoding::Encoding;
 use crate::request::{Fields, Lines};
 
@@ -21,6 +22,8 @@ pub(crate) struct Version {
     /// nobody can set.
     modified: i64,
     changed: i64,
+    /// The date of the last modification, if it says something.
+    date: Option<String>,
 }
 
 /// The answer's kind, as the conditions have it.
@@ -49,7 +52,13 @@ impl Version {
             let variant = encoding.map_or("", Encoding::suffix).replace('.', "-");
             format!("\"{:016x}-{size:x}{variant}\"", hasher.finish())
         });
-        Version { tag, modified, changed: changed.tv_sec }
+        let date = (modified > NOTHING).then(|| http_date(modified));
+        Version { tag, modified, changed: changed.tv_sec, date }
+    }
+
+    /// One that cannot be named: of what is another at each look.
+    pub(crate) fn none() -> Self {
+        Version { tag: None, modified: 0, changed: 0, date: None }
     }
 
     /// The entity tag, with its quotes.
@@ -60,6 +69,15 @@ impl Version {
     /// Second of the last modification, if it says something.
     pub(crate) fn modified(&self) -> Option<i64> {
         (self.modified > NOTHING).then_some(self.modified)
+    }
+
+    /// That second's date, as is told in this second: none is later than the answer itself (section
+    /// 8.8.2.1).
+    pub(crate) fn date(&self, now: i64) -> Option<Cow<'_, str>> {
+        match self.modified > now {
+            true => self.modified().map(|_| Cow::Owned(http_date(now))),
+            false => self.date.as_deref().map(Cow::Borrowed),
+        }
     }
 
     /// Answers to these conditions.
@@ -125,7 +143,8 @@ mod tests {
 
     fn version() -> Version {
         let tag = Some("\"0123456789abcdef-77\"".to_owned());
-        Version { tag, modified: 1_000_000, changed: 1_000_000 }
+        let date = Some(http_date(1_000_000));
+        Version { tag, modified: 1_000_000, changed: 1_000_000, date }
     }
 
     fn lines(lines: &[&'static str]) -> Lines<'static> {

@@ -25,6 +25,7 @@ use rustix::event::epoll::EventFlags;
 
 use crate::answer::Answer;
 use crate::counts::Counts;
+use crate::kept::Kept;
 use crate::log::{Entry, Lines};
 use crate::moved::Moved;
 use crate::request::{MOST_HEAD, Parsed, parse};
@@ -53,6 +54,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) files: &'a Files,
     pub(crate) site: &'a Site,
     pub(crate) root: &'a Arc<Root>,
+    pub(crate) kept: &'a mut Kept,
     pub(crate) clock: &'a mut Clock,
     pub(crate) log: Option<&'a mut Lines>,
     pub(crate) counts: &'a Counts,
@@ -238,7 +240,7 @@ impl Connection {
                     Moved::Lost => self.lose(around),
                 };
             };
-            return match around.files.read(self.number, &file, self.answer.device, offset, room) {
+            return match around.files.read(self.number, &file, offset, room) {
                 Ok(Done::Read(part)) => match self.answer.take_part(part) {
                     true => None,
                     // Shorter than it was: what was promised cannot be sent.
@@ -270,6 +272,7 @@ impl Connection {
 
     fn end_answer(&mut self, around: &mut Surroundings<'_>) -> Option<Next> {
         self.write_log(around);
+        around.kept.give_back(self.answer.give_back());
         self.answer.begin();
         self.input.drain(..self.head_length.min(self.input.len()));
         self.is_first = false;

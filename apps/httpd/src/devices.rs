@@ -13,10 +13,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kumiki_parasc::{Config, CpuSet, Engine};
+use kumiki_parasc::op::Close;
+use kumiki_parasc::{Config, CpuSet, Engine, Pending};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
 
-use crate::site::BENEATH;
+use crate::beneath::BENEATH;
 
 /// Devices that have threads of their own; those beyond share the last one's.
 const MOST_DEVICES: usize = 32;
@@ -31,6 +32,8 @@ pub(crate) struct Devices {
     first: Arc<Engine>,
     shares: Mutex<Vec<Share>>,
     under_way: AtomicU64,
+    /// Dropped, one that no thread has begun would be made by who drops it.
+    closing: Mutex<Vec<Pending<Close>>>,
 }
 
 #[derive(Debug)]
@@ -45,7 +48,8 @@ struct Share {
 impl Devices {
     /// The first device that has to be waited for gets this engine.
     pub(crate) fn new(first: Arc<Engine>) -> Self {
-        Devices { first, shares: Mutex::new(Vec::new()), under_way: AtomicU64::new(0) }
+        let (shares, closing) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+        Devices { first, shares, under_way: AtomicU64::new(0), closing }
     }
 
     fn shares(&self) -> MutexGuard<'_, Vec<Share>> {
@@ -65,6 +69,14 @@ impl Devices {
             Some(share) => share.engine(now),
             None => Arc::clone(&self.first),
         }
+    }
+
+    /// Closes a file of this device, by a thread that may sleep.
+    pub(crate) fn close(&self, device: u64, file: OwnedFd) {
+        let closing = self.engine(device).submit(Close::new(file));
+        let mut all = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|it| !it.is_done());
+        all.push(closing);
     }
 
     /// Counts a call that somebody waits for.
@@ -126,17 +138,17 @@ impl Share {
 
 /// The device that a path is on, as far as that is in memory: that of the longest part of it that
 /// is. It makes no call that asks the file system.
-pub(crate) fn device_of(folder: &OwnedFd, path: &CStr) -> u64 {
+pub(crate) fn device_of(folder: impl AsFd, path: &CStr) -> u64 {
     let mut path = path.to_bytes();
     while let Some(slash) = path.iter().rposition(|byte| *byte == b'/') {
         path = path.get(..slash).unwrap_or_default();
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let opened = openat2(folder, path, flags, Mode::empty(), BENEATH | ResolveFlags::CACHED);
+        let opened = openat2(&folder, path, flags, Mode::empty(), BENEATH | ResolveFlags::CACHED);
         if let Some(device) = opened.ok().and_then(device) {
             return device;
         }
     }
-    device(folder).unwrap_or_default()
+    device(&folder).unwrap_or_default()
 }
 
 /// The device of an open file, which the kernel knows without its file system.

@@ -1,18 +1,20 @@
 //! Attributes that no file system should give, and may: answers to them are answers.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use clap::Parser;
 use kumiki_parasc::op::{Attributes, Errno};
-use kumiki_parasc::tries::{OpenReadError, Opened, Step};
+use kumiki_parasc::tries::{OpenReadError, Step};
 use proptest::prelude::*;
 
 use crate::answer::{Answer, Body};
 use crate::args::Args;
+use crate::held::Held;
 use crate::request::{Parsed, parse};
 use crate::response::Clock;
 use crate::site::Site;
+use crate::work::Opened;
 
 /// Numbers at the ends of every width, near them, and any.
 fn number() -> impl Strategy<Value = u64> {
@@ -100,11 +102,11 @@ proptest! {
             let Some(candidate) = site.candidate(&head, at) else { break };
             let asked = answer.request(&head, candidate.path.clone(), &site.root().folder, 1000);
             drop(asked);
-            let file = Some(OwnedFd::from(File::open("/dev/null").unwrap()));
-            let opened = Ok(Opened { file, attributes, data: vec![7; data] });
-            match answer.opened(&head, &candidate, opened, true, true, &mut Clock::new()) {
+            let file = Arc::new(Held::folder(File::open("/dev/null").unwrap().into()));
+            let opened = Opened { file, attributes, data: vec![7; data], described: None };
+            match answer.opened(&head, &candidate, Ok(opened), true, true, &mut Clock::new()) {
                 Body::Ready => {
-                    check(&mut answer, attributes.size());
+                    check(&mut answer, attributes.size(), data);
                     break;
                 }
                 Body::Folder(_) | Body::Short(_) | Body::Look(_) => break,
@@ -129,21 +131,22 @@ proptest! {
 }
 
 /// A head that reads back, with lengths that agree, and a body of what the head says.
-fn check(answer: &mut Answer, size: u64) {
+fn check(answer: &mut Answer, size: u64, read: usize) {
     let (bytes, data) = answer.unsent();
     let (bytes, in_memory) = (bytes.to_vec(), data.len() as u64);
     let mut fields = [httparse::EMPTY_HEADER; 20];
-    let mut read = httparse::Response::new(&mut fields);
-    let parsed = read.parse(&bytes).unwrap();
+    let mut response = httparse::Response::new(&mut fields);
+    let parsed = response.parse(&bytes).unwrap();
     assert!(parsed.is_complete(), "{}", String::from_utf8_lossy(&bytes));
     let field = |name: &str| {
-        let field = read.headers.iter().find(|field| field.name == name);
+        let field = response.headers.iter().find(|field| field.name == name);
         field.map(|field| std::str::from_utf8(field.value).unwrap())
     };
     let length: u64 = field("Content-Length").map_or(0, |length| length.parse().unwrap());
     assert!(in_memory <= length && answer.left() <= length);
-    match read.code.unwrap() {
-        200 => assert_eq!(length, size),
+    match response.code.unwrap() {
+        // Of a file that ends before it should, or tells no length, what was read.
+        200 => assert!(length == size || length == read as u64 && (size == 0 || length < size)),
         206 => {
             let range = field("Content-Range").unwrap().strip_prefix("bytes ").unwrap();
             let (part, whole) = range.split_once('/').unwrap();

@@ -47,6 +47,11 @@ impl Clock {
         Clock { second: i64::MIN, date: String::new() }
     }
 
+    /// The second of the last date.
+    pub(crate) fn second(&self) -> i64 {
+        self.second
+    }
+
     /// Now, as `Date` says it.
     pub(crate) fn date(&mut self) -> &str {
         let second = date::now();

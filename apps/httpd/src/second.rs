@@ -15,15 +15,17 @@
 //! descriptor.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
 use kumiki_parasc::op::Errno;
-use kumiki_parasc::tries::{OpenRead, Opened};
+use kumiki_parasc::tries::OpenRead;
 use rustix::fs::{FileType, OFlags, ResolveFlags};
 
+use crate::beneath::BENEATH;
+use crate::held::Held;
 use crate::response::Status;
-use crate::site::BENEATH;
+use crate::work::Opened;
 
 /// Why there is a second try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ pub(crate) enum Found {
     /// Path below the folder, of what was looked at.
     Path(CString),
     /// Itself, by a descriptor and the name of that.
-    File(Arc<OwnedFd>, CString),
+    File(Arc<Held>, CString),
     /// Not what is served so.
     Other,
 }
@@ -73,11 +75,7 @@ impl Why {
     }
 
     /// The look.
-    pub(crate) fn look(
-        self,
-        folder: &Arc<OwnedFd>,
-        path: CString,
-    ) -> OpenRead<Arc<OwnedFd>, CString> {
+    pub(crate) fn look(self, folder: &Arc<Held>, path: CString) -> OpenRead<Arc<Held>, CString> {
         let resolve = match self {
             Why::AbsoluteLink => ResolveFlags::NO_MAGICLINKS,
             Why::Lease => BENEATH,
@@ -87,12 +85,11 @@ impl Why {
     }
 
     /// Reads what it has found.
-    pub(crate) fn found(self, folder: &OwnedFd, opened: Opened) -> Found {
-        let Some(file) = opened.file else { return Found::Other };
+    pub(crate) fn found(self, folder: &Held, opened: Opened) -> Found {
+        let file = opened.file;
         match self {
             Why::AbsoluteLink => below(folder, &file).map_or(Found::Other, Found::Path),
             Why::Lease if opened.attributes.file_type() == FileType::RegularFile => {
-                let file = Arc::new(file);
                 let name = CString::new(own_name(&*file)).unwrap_or_default();
                 Found::File(file, name)
             }
@@ -119,10 +116,10 @@ fn own_name(file: impl AsFd) -> String {
 }
 
 /// The path from the folder to the file, if it is below it.
-fn below(folder: &OwnedFd, file: &OwnedFd) -> Option<CString> {
+fn below(folder: &Held, file: &Held) -> Option<CString> {
     // Of the kernel's memory: it does not sleep.
-    let name = |file: &OwnedFd| rustix::fs::readlink(own_name(file), Vec::new()).ok();
-    path_below(&name(folder)?, &name(file)?)
+    let name = |of: String| rustix::fs::readlink(of, Vec::new()).ok();
+    path_below(&name(own_name(folder))?, &name(own_name(file))?)
 }
 
 fn path_below(folder: &CStr, file: &CStr) -> Option<CString> {

@@ -8,11 +8,12 @@ use kumiki_parasc::{Config, Engine};
 use kumiki_wait::Capacity;
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::accept::{listen, most_connections};
+use crate::accept::{listen, most_connections, most_kept};
 use crate::args::Args;
 use crate::counts::Counts;
 use crate::devices::Devices;
 use crate::failure::{FAILED, Failure};
+use crate::kept::Kept;
 use crate::log::Log;
 use crate::metrics::{self, Sources};
 use crate::say::say;
@@ -32,13 +33,13 @@ pub fn run(args: &Args) -> Result<()> {
     signals.thread_block().context("blocking signals")?;
     let failure = Arc::new(Failure::default());
     let site = Site::open(args)?;
-    let places = Capacity::new(most_connections(args.connections));
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let workers = args.workers.map_or(cpus, usize::from);
+    let places = Capacity::new(most_connections(args.connections, workers));
     let listeners = listen(&args.listen)?;
     let log = args.log.as_deref().map(|path| Log::open(path, &failure)).transpose()?;
     let engine = Arc::new(Engine::new(&Config::default())?);
     let devices = Arc::new(Devices::new(Arc::clone(&engine)));
-    let cpus = thread::available_parallelism().map_or(1, usize::from);
-    let workers = args.workers.map_or(cpus, usize::from);
     let addresses: Vec<_> =
         listeners.iter().filter_map(|it| it.local_addr().ok()).map(|it| it.to_string()).collect();
     let controls: Vec<_> = (0..workers).map(|_| Control::new()).collect::<Result<_>>()?;
@@ -52,7 +53,8 @@ pub fn run(args: &Args) -> Result<()> {
     for at in 0..workers {
         let files = Files::new(Arc::clone(&engine), Arc::clone(&devices));
         let lines = log.as_ref().map(Log::lines);
-        let worker = Worker::new(Arc::clone(&shared), at, files, lines)?;
+        let kept = Kept::new(most_kept(workers));
+        let worker = Worker::new(Arc::clone(&shared), at, files, lines, kept)?;
         let failure = Arc::clone(&failure);
         let name = format!("worker-{at}");
         let serve = move || failure.watch(&format!("worker {at}"), || worker.serve());

@@ -6,17 +6,19 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::args::Args;
+use crate::beneath::BENEATH;
 use crate::encoding::Encoding;
+use crate::held::Held;
 use crate::request::Head;
 
 /// The folder of one time: who has it keeps it open, also if it is opened anew meanwhile.
 #[derive(Debug)]
 pub(crate) struct Root {
-    pub(crate) folder: Arc<OwnedFd>,
+    pub(crate) folder: Arc<Held>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -126,15 +128,12 @@ impl Root {
             }
         }
         Ok(Root {
-            folder: Arc::new(folder),
+            folder: Arc::new(Held::folder(folder)),
             #[cfg(feature = "tls")]
             tls: args.tls.as_deref().map(crate::tls::configuration).transpose()?,
         })
     }
 }
-
-/// How every path of a request is resolved.
-pub(crate) const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
 fn open_folder(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -111,11 +111,6 @@ impl Target {
         let path = if path.first().is_none_or(|byte| *byte == b'/') { path } else { &self.path };
         path.split(|byte| *byte == b'/').any(|part| part.starts_with(b"."))
     }
-
-    /// The last part.
-    pub(crate) fn name(&self) -> &[u8] {
-        self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
-    }
 }
 
 fn c_string(path: Vec<u8>) -> CString {

@@ -2,20 +2,32 @@
 
 use std::ffi::CString;
 use std::future::Future;
-use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use kumiki_parasc::op::{Errno, Getdents64, Pread};
-use kumiki_parasc::tries::{Attempt, OpenRead, OpenReadError, Opened, Step};
+use kumiki_parasc::op::{Attributes, Errno, Getdents64, Pread};
+use kumiki_parasc::tries::{Attempt, OpenRead, OpenReadError, Step};
 use kumiki_parasc::{Completed, Engine, Failed, Job};
 
+use crate::described::Described;
 use crate::devices::{Devices, device_of};
+use crate::held::Held;
 
-type Open = OpenRead<Arc<OwnedFd>, CString>;
-type Part = Pread<Arc<OwnedFd>, Vec<u8>>;
-type Entries = Getdents64<Arc<OwnedFd>, Vec<u8>>;
+type Open = OpenRead<Arc<Held>, CString>;
+type Part = Pread<Arc<Held>, Vec<u8>>;
+type Entries = Getdents64<Arc<Held>, Vec<u8>>;
+
+/// A file that was opened, or looked at.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) file: Arc<Held>,
+    pub(crate) attributes: Attributes,
+    /// Bytes that were read with it.
+    pub(crate) data: Vec<u8>,
+    /// For the head of its answer, if that is known.
+    pub(crate) described: Option<Arc<Described>>,
+}
 
 /// Calls that a connection asks for.
 #[derive(Debug)]
@@ -34,6 +46,8 @@ pub(crate) struct Work {
     device: u64,
     devices: Arc<Devices>,
     calls: Calls,
+    /// Its result was given away.
+    is_over: bool,
 }
 
 #[allow(clippy::large_enum_variant, reason = "in a box as a whole")]
@@ -64,13 +78,14 @@ impl Files {
         &self,
         connection: usize,
         open: Open,
-        folder: &OwnedFd,
+        folder: &Held,
         path: impl FnOnce() -> Option<CString>,
     ) -> Tried {
         let device = |open: &Open| match open.attributes() {
             Some(attributes) => attributes.dev(),
             None => device_of(folder, &path().unwrap_or_default()),
         };
+        let opened = |completed| opened(completed, &self.devices);
         self.make(connection, open, device, opened, Calls::Open)
     }
 
@@ -78,24 +93,17 @@ impl Files {
     pub(crate) fn read(
         &self,
         connection: usize,
-        file: &Arc<OwnedFd>,
-        device: u64,
+        file: &Arc<Held>,
         offset: u64,
         room: Vec<u8>,
     ) -> Tried {
         let job = Pread::new(Arc::clone(file), offset, room);
-        self.make(connection, job, |_| device, read, Calls::Read)
+        self.make(connection, job, |_| file.device(), read, Calls::Read)
     }
 
-    pub(crate) fn entries(
-        &self,
-        connection: usize,
-        folder: &Arc<OwnedFd>,
-        device: u64,
-        room: Vec<u8>,
-    ) -> Tried {
+    pub(crate) fn entries(&self, connection: usize, folder: &Arc<Held>, room: Vec<u8>) -> Tried {
         let job = Getdents64::new(Arc::clone(folder), room);
-        self.make(connection, job, |_| device, entries, Calls::Entries)
+        self.make(connection, job, |_| folder.device(), entries, Calls::Entries)
     }
 
     fn make<J: Job + Send + 'static>(
@@ -116,7 +124,8 @@ impl Files {
             Err(attempt) => {
                 let devices = Arc::clone(&self.devices);
                 devices.begun();
-                Err(Box::new(Work { connection, device: of, devices, calls: calls(attempt) }))
+                let (device, calls) = (of, calls(attempt));
+                Err(Box::new(Work { connection, device, devices, calls, is_over: false }))
             }
         }
     }
@@ -125,6 +134,10 @@ impl Files {
 impl Drop for Work {
     fn drop(&mut self) {
         self.devices.left();
+        // Given up, it may have opened a file all the same, whose close may sleep.
+        if !self.is_over && matches!(self.calls, Calls::Open(_)) {
+            let _ = Pin::new(self).poll(&mut Context::from_waker(Waker::noop()));
+        }
     }
 }
 
@@ -132,16 +145,20 @@ impl Future for Work {
     type Output = (usize, Done);
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Work { connection, device, devices, calls } = self.get_mut();
+        let Work { connection, device, devices, calls, is_over } = self.get_mut();
         let done = match calls {
-            Calls::Open(open) => poll(open, context, opened, |error| {
-                Done::Opened(Err(OpenReadError { step: Step::Open, errno: error }))
-            }),
+            Calls::Open(open) => poll(
+                open,
+                context,
+                |it| opened(it, devices),
+                |error| Done::Opened(Err(OpenReadError { step: Step::Open, errno: error })),
+            ),
             Calls::Read(part) => poll(part, context, read, |error| Done::Read(Err(error))),
             Calls::Entries(part) => poll(part, context, entries, |error| Done::Entries(Err(error))),
         };
         done.map(|done| {
             devices.ended(*device);
+            *is_over = true;
             (*connection, done)
         })
     }
@@ -160,8 +177,13 @@ fn poll<J: Job + Send + 'static>(
     })
 }
 
-fn opened(completed: Completed<Open>) -> Done {
-    Done::Opened(completed.output)
+fn opened(completed: Completed<Open>, devices: &Arc<Devices>) -> Done {
+    Done::Opened(completed.output.and_then(|opened| {
+        let (attributes, data) = (opened.attributes, opened.data);
+        let file = opened.file.ok_or(OpenReadError { step: Step::Open, errno: Errno::BADF })?;
+        let file = Arc::new(Held::new(file, attributes.dev(), devices));
+        Ok(Opened { file, attributes, data, described: None })
+    }))
 }
 
 fn read(completed: Completed<Part>) -> Done {

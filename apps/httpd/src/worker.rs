@@ -20,6 +20,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use crate::connection::{Connection, Next, Surroundings};
 use crate::counts::Counts;
+use crate::kept::Kept;
 use crate::log::Lines;
 use crate::response::Clock;
 use crate::site::{Root, Site};
@@ -87,6 +88,7 @@ pub(crate) struct Worker {
     number: usize,
     files: Files,
     root: Arc<Root>,
+    kept: Kept,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     completions: Completions<Box<Work>>,
@@ -107,6 +109,7 @@ impl Worker {
         number: usize,
         files: Files,
         log: Option<Lines>,
+        kept: Kept,
     ) -> Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).context("making an epoll")?;
         let completions = Completions::new()?;
@@ -123,6 +126,7 @@ impl Worker {
             number,
             files,
             root,
+            kept,
             connections: Vec::new(),
             free: Vec::new(),
             completions,
@@ -140,10 +144,11 @@ impl Worker {
     /// Serves until it is told to end.
     pub(crate) fn serve(mut self) -> Result<()> {
         let mut events = Vec::with_capacity(256);
-        let mut next_tick = Instant::now() + TICK;
+        let mut now = Instant::now();
+        let mut next_tick = now + TICK;
         loop {
             events.clear();
-            let now = Instant::now();
+            // From the last look at the clock, which was a turn ago: a tick may be so much later.
             let is_idle = self.turns.is_empty() && self.ended.is_empty();
             let wait =
                 if is_idle { next_tick.saturating_duration_since(now) } else { Duration::ZERO };
@@ -156,7 +161,7 @@ impl Worker {
                 Ok(_) | Err(rustix::io::Errno::INTR) => (),
                 Err(errno) => return Err(errno).context("waiting by an epoll"),
             }
-            let now = Instant::now();
+            now = Instant::now();
             for at in std::mem::take(&mut self.turns) {
                 self.go(at, now);
             }
@@ -195,6 +200,7 @@ impl Worker {
         control.bell.listen();
         if control.reloads.swap(0, AcqRel) > 0 {
             self.root = self.shared.site.root();
+            self.kept.clear();
         }
         if control.is_asked_for_room.swap(false, AcqRel) {
             // Its place given back, the one that waits is taken here.
@@ -256,6 +262,7 @@ impl Worker {
             files: &self.files,
             site: &self.shared.site,
             root: &self.root,
+            kept: &mut self.kept,
             clock: &mut self.clock,
             log: self.log.as_mut(),
             now,
@@ -319,6 +326,7 @@ impl Worker {
                 self.with(at, now, Connection::expire);
             }
         }
+        self.kept.sweep(now);
         if let Some(log) = &mut self.log {
             log.hand_over();
         }

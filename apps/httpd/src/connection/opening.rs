@@ -1,19 +1,20 @@
 //! From a request's head to its file: opens, second opens, lists of folders.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use kumiki_parasc::op::Errno;
-use kumiki_parasc::tries::{OpenRead, OpenReadError, Opened};
-use rustix::fs::OFlags;
+use kumiki_parasc::op::{Errno, Pread};
+use kumiki_parasc::tries::{OpenRead, OpenReadError, attempt};
+use rustix::fs::{FileType, OFlags};
 
 use super::{CHUNK, Connection, Next, Surroundings};
 use crate::answer::Body;
+use crate::held::Held;
 use crate::request::{Head, Method};
 use crate::response::Status;
 use crate::second::{Found, Stage, Why, longer, shorter};
-use crate::work::Done;
+use crate::site::Candidate;
+use crate::work::{Done, Opened};
 
 /// Looks for second opens that a request may cost.
 const LOOKS: usize = 16;
@@ -26,10 +27,30 @@ impl Connection {
                 self.answer_shortly(Status::NOT_FOUND, head.method == Method::Head, around);
                 return None;
             };
-            let open = self.answer.request(head, candidate.path, &around.root.folder, CHUNK);
-            let at = self.answer.candidate;
-            let path = || around.site.candidate(head, at).map(|candidate| candidate.path);
-            match around.files.open(self.number, open, &around.root.folder, path) {
+            let (at, site) = (self.answer.candidate, around.site);
+            let path = || site.candidate(head, at).map(|candidate| candidate.path);
+            let made = match self.open_kept(head, &candidate, around) {
+                Some(done) => Ok(done),
+                None => {
+                    let folder = &around.root.folder;
+                    let open = self.answer.request(head, candidate.path, folder, CHUNK);
+                    let made = around.files.open(self.number, open, folder, path);
+                    // What says that it has no length is to be read anew each time.
+                    if let Ok(Done::Opened(Ok(Opened { file, attributes, .. }))) = &made
+                        && attributes.file_type() == FileType::RegularFile
+                        && attributes.size() > 0
+                        && let Some(path) = path()
+                    {
+                        around.kept.keep(path, file, attributes, around.now);
+                    }
+                    made
+                }
+            };
+            match made {
+                // What is kept open goes first.
+                Ok(Done::Opened(Err(OpenReadError {
+                    errno: Errno::MFILE | Errno::NFILE, ..
+                }))) if around.kept.clear() => {}
                 Ok(done) => {
                     if let Some(next) = self.opened(head, done, around) {
                         return next;
@@ -38,6 +59,32 @@ impl Connection {
                 Err(work) => return Some(self.wait(work, around.now)),
             }
         }
+    }
+
+    /// The file that is kept open under the candidate's name, with its first bytes, if all of that is
+    /// in memory.
+    fn open_kept(
+        &mut self,
+        head: &Head<'_>,
+        candidate: &Candidate,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Done> {
+        let found = around.kept.find(&*around.root.folder, candidate, around.now);
+        let (file, attributes, described) = found?;
+        let (start, limit) = self.answer.first_bytes(head, CHUNK);
+        let left = attributes.size().saturating_sub(start);
+        let bytes = usize::try_from(left).map_or(limit, |left| left.min(limit));
+        let data = match bytes {
+            0 => Vec::new(),
+            bytes => {
+                let mut room = around.kept.room(bytes);
+                let read = attempt(&mut Pread::new(&*file, start, &mut room[..]));
+                room.truncate(read.ok()?.ok()?);
+                room
+            }
+        };
+        let described = Some(described);
+        Some(Done::Opened(Ok(Opened { file, attributes, data, described })))
     }
 
     /// After an open; `None` if the next candidate is due.
@@ -129,8 +176,8 @@ impl Connection {
     fn open_by(
         &mut self,
         head: &Head<'_>,
-        open: OpenRead<Arc<OwnedFd>, CString>,
-        folder: &OwnedFd,
+        open: OpenRead<Arc<Held>, CString>,
+        folder: &Held,
         path: CString,
         around: &mut Surroundings<'_>,
     ) -> Option<Option<Next>> {
@@ -144,12 +191,12 @@ impl Connection {
     fn list(
         &mut self,
         head: &Head<'_>,
-        folder: Arc<OwnedFd>,
+        folder: Arc<Held>,
         around: &mut Surroundings<'_>,
     ) -> Option<Next> {
         let mut room = Vec::with_capacity(CHUNK);
         loop {
-            match around.files.entries(self.number, &folder, self.answer.device, room) {
+            match around.files.entries(self.number, &folder, room) {
                 Ok(Done::Entries(part)) => {
                     match self.answer.listed(part, around.site.args().hide_dot) {
                         Ok(true) => room = Vec::with_capacity(CHUNK),

@@ -67,7 +67,9 @@ impl Worker {
             }
             match taken {
                 Accepted::Lost => (),
-                Accepted::Exhausted if !self.make_room(now) => return self.wait_for_room(),
+                Accepted::Exhausted if !self.kept.clear() && !self.make_room(now) => {
+                    return self.wait_for_room();
+                }
                 Accepted::Exhausted => (),
                 _ => return Ok(()),
             }

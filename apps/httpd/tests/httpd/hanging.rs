@@ -1,42 +1,17 @@
-//! A mount whose server answers nothing, below the folder that is served.
+//! Mounts whose server does not answer, below the folder that is served.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise};
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
+use super::fuse::{CONTENT, FLUSH, Mount, OPEN};
 use super::scene::{Answer, Server, wait_until};
 
 /// More than an engine has threads, of which one more comes each second.
 const HANGING: usize = 100;
 const FILES: usize = 20;
-
-/// A FUSE mount, taken away when this is dropped: then its calls end.
-struct Mount {
-    _device: File,
-    folder: PathBuf,
-}
-
-impl Mount {
-    /// `None` where it cannot be mounted: it takes root and FUSE.
-    fn at(folder: &Path) -> Option<Mount> {
-        let device = File::options().read(true).write(true).open("/dev/fuse").ok()?;
-        let data = format!("fd={},rootmode=40000,user_id=0,group_id=0\0", device.as_raw_fd());
-        let data = std::ffi::CStr::from_bytes_with_nul(data.as_bytes()).unwrap();
-        mount("hanging", folder, "fuse", MountFlags::empty(), data).ok()?;
-        Some(Mount { _device: device, folder: folder.to_owned() })
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = unmount(&self.folder, UnmountFlags::DETACH | UnmountFlags::FORCE);
-    }
-}
 
 fn ask(server: &Server, target: &str) -> TcpStream {
     let mut stream = server.connect();
@@ -78,4 +53,51 @@ fn a_mount_that_hangs_stops_nobody_but_who_waits_for_it() {
     // Its threads come back, and all goes on.
     assert_eq!(server.get("/hang/1", "").status, 404);
     assert_eq!(server.get("/1", "").status, 200);
+}
+
+/// A server with one worker and the mount, whose name `file` the kernel has in memory.
+fn with_cached_name(never: u32) -> Option<(Server, Mount)> {
+    let mut mounted = None;
+    let server = Server::start_with(&["--workers", "1", "--disk-time", "2"], |folder| {
+        fs::write(folder.join("beside"), "beside").unwrap();
+        let inside = folder.join("hang");
+        fs::create_dir(&inside).unwrap();
+        mounted = Mount::without(never, &inside);
+    });
+    let Some(mounted) = mounted else {
+        eprintln!("skipped: FUSE cannot be mounted here");
+        return None;
+    };
+    let known = fs::metadata(server.path("hang/file")).unwrap();
+    assert!(known.is_file() && known.len() == CONTENT.len() as u64);
+    Some((server, mounted))
+}
+
+/// The name is in memory, and the open asks the server all the same: it is nothing for a worker.
+#[test]
+fn an_open_that_hangs_though_its_name_is_known_stops_nobody_else() {
+    let Some((server, hanging)) = with_cached_name(OPEN) else { return };
+    let mut waiting = ask(&server, "/hang/file");
+    // One after the other, the first of which the same worker may take before that.
+    for _ in 0..3 {
+        assert_eq!(server.get("/beside", "").body, b"beside");
+    }
+    let mut bytes = Vec::new();
+    waiting.read_to_end(&mut bytes).unwrap();
+    assert_eq!(Answer::parse(&bytes, false).0.status, 503);
+    assert_eq!(server.get("/beside", "").body, b"beside");
+    drop(hanging);
+    assert_eq!(server.get("/hang/file", "").status, 404);
+}
+
+/// A close asks the server, too, of a file that was only read.
+#[test]
+fn a_close_that_hangs_stops_nobody() {
+    let Some((server, hanging)) = with_cached_name(FLUSH) else { return };
+    for _ in 0..3 {
+        assert_eq!(server.get("/hang/file", "").body, CONTENT);
+        assert_eq!(server.get("/beside", "").body, b"beside");
+    }
+    drop(hanging);
+    assert_eq!(server.get("/beside", "").body, b"beside");
 }

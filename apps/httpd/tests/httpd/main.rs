@@ -3,9 +3,12 @@
 mod confined;
 mod failing;
 mod files;
+mod fuse;
 mod hanging;
 mod hostile;
+mod kept;
 mod many;
+mod odd;
 mod page;
 mod printed;
 mod process;

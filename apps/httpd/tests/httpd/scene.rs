@@ -51,8 +51,23 @@ impl Server {
     ) -> (Server, BufReader<ChildStderr>) {
         let folder = tempfile::tempdir_in(place).unwrap();
         fill(folder.path());
+        let served = folder.path().to_owned();
+        Server::start_of(&served, folder, args)
+    }
+
+    /// One of a folder that is there anyway.
+    pub(crate) fn of(folder: &Path, args: &[&str]) -> Server {
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Server::start_of(folder, place, args).0
+    }
+
+    fn start_of(
+        served: &Path,
+        folder: tempfile::TempDir,
+        args: &[&str],
+    ) -> (Server, BufReader<ChildStderr>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kumiki-httpd"));
-        command.arg(folder.path()).args(["--listen", "127.0.0.1:0"]).args(args);
+        command.arg(served).args(["--listen", "127.0.0.1:0"]).args(args);
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
