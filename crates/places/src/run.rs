@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Error, Place, Result};
-use kumiki_spawn::{Child, Command, Signal, Stdio};
+use kumiki_spawn::{Child, Command, Refusal, Signal, Stdio};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -145,7 +145,13 @@ impl Kind for Process {
             command.current_dir(folder);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = command.spawn().map_err(|error| match Refusal::of(&error) {
+            // It is named already.
+            Some(refusal) if refusal.is_program() => {
+                refused(format!("{first}: {}", refusal.error()))
+            }
+            _ => failed(error),
+        })?;
         let made = Shared::of(&mut child);
         let (pidfd, input, outputs) = made.map_err(|error| {
             let _ = child.kill();

@@ -226,10 +226,11 @@ impl Command {
     /// Starts it.
     ///
     /// # Errors
-    /// With the kernel's number, as posix_spawn(3) has it: `ENOENT` without such a program,
-    /// `EACCES` for one that may not be executed, `ENOEXEC` for what is no
-    /// program, `E2BIG`, `EAGAIN` at a limit of processes. What else of the child was refused
-    /// is named, and has its number in [`Refusal`]. A string with a zero byte is
+    /// What was refused is named, with its value: a program that there is not, a folder, a user. The
+    /// error has the kind of the kernel's own, and that itself in a [`Refusal`], so that its number comes
+    /// from [`Refusal::number`], and not from `raw_os_error`: as of posix_spawn(3), `ENOENT` without such
+    /// a program, `EACCES` for one that may not be executed, `ENOEXEC` for what is no program, `E2BIG`,
+    /// `EAGAIN` at a limit of processes. A string with a zero byte is
     /// [`InvalidInput`](io::ErrorKind::InvalidInput). `ETXTBSY`, of a program that was just
     /// written, only after eight tries in an eighth of a second: another thread's child may have
     /// the file open until it executes its own program.
@@ -304,21 +305,17 @@ impl Command {
         made.map_err(|refused| {
             let Some(step) = refused.step else { return refused.error };
             let said = match step {
+                MAKE => "making the process".to_owned(),
                 EXECUTE => format!("executing the program {}", self.shown()),
                 step => steps::said(step, &self.said()),
             };
             self.refused = Some(said.clone());
-            match step {
-                // As posix_spawn(3) has them.
-                MAKE | EXECUTE => refused.error,
-                _ => Refusal::new(said, refused.error).into(),
-            }
+            Refusal::new(said, step, refused.error).into()
         })
     }
 
     /// The step of the child that the last start was refused at, in words and with its value:
-    /// `its user 0`, `executing the program no-such`. `None` if it was not the kernel. The error itself
-    /// has the kernel's number and no name where it is the program, as the standard library's.
+    /// `its user 0`, `executing the program no-such`. `None` if it was not the kernel.
     pub fn refused_at(&self) -> Option<&str> {
         self.refused.as_deref()
     }

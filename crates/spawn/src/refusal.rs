@@ -2,15 +2,22 @@
 
 use std::io;
 
+use kumiki_spawn_wire::EXECUTE;
 use thiserror::Error;
 
-/// In an error of [`Command::spawn`](crate::Command::spawn), where a step of the child's was
-/// refused: which, and by which value. The error has the kind of the kernel's own, and in its text
-/// both; where the process itself or its program was refused it is the kernel's own.
+/// In an error of [`Command::spawn`](crate::Command::spawn), where the kernel refused the process,
+/// its program or a step on the way there: which, and by which value. The error has the kind of the
+/// kernel's own, and in its text both.
 ///
 /// ```
 /// use kumiki_spawn::{Command, Refusal};
 ///
+/// let error = Command::new("no-such").spawn().unwrap_err();
+/// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+/// assert_eq!(
+///     error.to_string(),
+///     "executing the program no-such: No such file or directory (os error 2)"
+/// );
 /// let error = Command::new("true").current_dir("/nowhere").spawn().unwrap_err();
 /// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
 /// assert_eq!(
@@ -23,13 +30,15 @@ use thiserror::Error;
 #[error("{step}: {error}")]
 pub struct Refusal {
     step: String,
+    is_program: bool,
     #[source]
     error: io::Error,
 }
 
 impl Refusal {
-    pub(crate) fn new(step: String, error: io::Error) -> Refusal {
-        Refusal { step, error }
+    /// Of the step of this number, said in words.
+    pub(crate) fn new(said: String, step: u32, error: io::Error) -> Refusal {
+        Refusal { step: said, is_program: step == EXECUTE, error }
     }
 
     /// The one in an error, if it is such.
@@ -42,9 +51,14 @@ impl Refusal {
         error.raw_os_error().or_else(|| Refusal::of(error)?.error.raw_os_error())
     }
 
-    /// The step of the child: `its user 0`.
+    /// The step of the child: `its user 0`, `executing the program no-such`.
     pub fn step(&self) -> &str {
         &self.step
+    }
+
+    /// Whether it is the program that cannot be executed, and all before was done.
+    pub fn is_program(&self) -> bool {
+        self.is_program
     }
 
     /// The kernel's own error.

@@ -37,7 +37,7 @@ use crate::request::{Draft, Maker};
 use crate::stdio::{Theirs, above};
 use kumiki_spawn_wire::{
     CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, CALLERS_MASK, CLOSE, CLOSE_ALL, CLOSE_AT_EXEC,
-    EXECUTE, MAKE, MAPPED, MAY_FAIL, PARENT_LIVES, PUT,
+    MAPPED, MAY_FAIL, PARENT_LIVES, PUT,
 };
 
 /// The purpose of a step, with a number where there are several of a kind ([`Step::what`]).
@@ -425,11 +425,6 @@ pub(crate) fn is_of_server(step: u32) -> bool {
 /// Says a step and its value, for messages.
 pub(crate) fn said(step: u32, said: &Said<'_>) -> String {
     let Said { attributes, folder, actions } = *said;
-    match step {
-        MAKE => return "making the process".to_owned(),
-        EXECUTE => return "executing the program".to_owned(),
-        _ => {}
-    }
     let Some((what, index)) = What::of(step) else { return "one of its attributes".to_owned() };
     if what == What::Maps {
         let [users, groups] = &attributes.maps;

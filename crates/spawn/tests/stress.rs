@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 use std::time::Duration;
 
-use kumiki_spawn::{Command, SpawnServer, Stdio};
+use kumiki_spawn::{Command, Refusal, SpawnServer, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 const THREADS: u64 = 3;
@@ -90,7 +90,7 @@ fn servers_are_killed_while_children_are_made() {
                         // Until its exec it looks like the server, and may be taken for one.
                         (status.signal().is_none()).then(|| status.success())
                     }
-                    Err(error) if refused && error.raw_os_error() == Some(libc::ENOENT) => {
+                    Err(error) if refused && Refusal::number(&error) == Some(libc::ENOENT) => {
                         Some(false)
                     }
                     Err(error) => {

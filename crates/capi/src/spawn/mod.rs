@@ -290,17 +290,14 @@ unsafe fn start_with_pidfd<'a>(
 /// The failure of a start, with the step that was refused.
 fn why(command: &Command, error: io::Error) -> Failure {
     let shown = command.get_program().display();
-    match Refusal::of(&error) {
-        Some(refusal) => {
-            let text =
-                format!("starting {shown}: refused at {}: {}", refusal.step(), refusal.error());
-            Failure::new(Refusal::number(&error).unwrap_or(libc::EIO), text)
-        }
-        // The program itself is what is mostly refused, and is named.
-        None => {
-            let at = command.refused_at().filter(|at| !at.starts_with("executing the program"));
-            let at = at.map_or_else(String::new, |at| format!(": refused at {at}"));
-            Failure::from(error).about(&format!("starting {shown}{at}"))
-        }
-    }
+    let Some(refusal) = Refusal::of(&error) else {
+        return Failure::from(error).about(&format!("starting {shown}"));
+    };
+    // The program itself is what is mostly refused, and is named.
+    let at = match refusal.is_program() {
+        true => String::new(),
+        false => format!(": refused at {}", refusal.step()),
+    };
+    let text = format!("starting {shown}{at}: {}", refusal.error());
+    Failure::new(Refusal::number(&error).unwrap_or(libc::EIO), text)
 }

@@ -46,10 +46,12 @@ fn refused(set: impl FnOnce(&mut Command)) -> (Option<i32>, Option<String>) {
     set(&mut command);
     let error = command.spawn().unwrap_err();
     let step = command.refused_at().map(str::to_owned);
-    // The text has the step, unless it is of the process or its program.
+    assert_eq!(Refusal::of(&error).map(Refusal::step), step.as_deref());
     if let Some(refusal) = Refusal::of(&error) {
-        assert_eq!(Some(refusal.step()), step.as_deref());
         assert_eq!(error.kind(), refusal.error().kind());
+        assert_eq!(error.to_string(), format!("{}: {}", refusal.step(), refusal.error()));
+        let is_program = refusal.step().starts_with("executing the program ");
+        assert_eq!(refusal.is_program(), is_program);
     }
     (Refusal::number(&error), step)
 }

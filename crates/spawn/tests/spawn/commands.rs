@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process;
 
-use kumiki_spawn::{Command, Stdio};
+use kumiki_spawn::{Command, Refusal, Stdio};
 
 use super::new;
 
@@ -79,7 +79,12 @@ fn a_program_is_searched_for_as_the_standard_library_does() {
                     }
                     None => (),
                 }
-                let one_said = one.output().map(|it| it.stdout).map_err(|it| it.raw_os_error());
+                let own = one.output().map(|it| it.stdout);
+                if let Err(error) = &own {
+                    let name = format!("executing the program {program}: ");
+                    assert!(error.to_string().starts_with(&name), "{error}");
+                }
+                let one_said = own.map_err(|it| Refusal::number(&it));
                 let said = other.output().map(|it| it.stdout).map_err(|it| it.raw_os_error());
                 assert_eq!(one_said, said, "{program} {clear} {path:?}");
                 assert!(one.refused_at().is_none_or(|at| at.ends_with(program)));

@@ -100,7 +100,9 @@ fn a_program_that_comes_and_goes_runs_or_is_not_there() {
             for round in 0..ROUNDS {
                 match once(round % 2 == 0) {
                     Ok(status) => assert!(status.success(), "{round}: {status}"),
-                    Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{round}"),
+                    Err(error) => {
+                        assert_eq!(Refusal::number(&error), Some(libc::ENOENT), "{round}")
+                    }
                 }
             }
             stop.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use kumiki_spawn::{Stdio, start_server};
+use kumiki_spawn::{Refusal, Stdio, start_server};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::faults::{children, servers};
@@ -22,7 +22,7 @@ fn works() -> bool {
 }
 
 fn number(started: io::Result<kumiki_spawn::Child>) -> Option<i32> {
-    started.unwrap_err().raw_os_error()
+    Refusal::number(&started.unwrap_err())
 }
 
 /// `work` while a limit is lower.
@@ -51,7 +51,7 @@ fn no_descriptor() {
             let piped = || new("true").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
             match limited(Resource::Nofile, room_for(more), piped) {
                 Ok(mut child) => assert!(child.wait().unwrap().success()),
-                Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{more}"),
+                Err(error) => assert_eq!(Refusal::number(&error), Some(libc::EMFILE), "{more}"),
             }
             assert_eq!(counts(), before, "{more}");
         }

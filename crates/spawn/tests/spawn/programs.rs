@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Wake, Waker};
 
-use kumiki_spawn::{Command, NoProgram, Program, Stdio};
+use kumiki_spawn::{Command, NoProgram, Program, Refusal, Stdio};
 
 #[test]
 fn it_runs_without_its_file() {
@@ -35,7 +35,7 @@ fn refused(folder: &Path, content: &[u8]) -> (NoProgram, Option<i32>) {
     fs::write(&path, content).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let spawned = Command::new(&path).spawn();
-    (Program::load(&path).unwrap_err(), spawned.err().and_then(|error| error.raw_os_error()))
+    (Program::load(&path).unwrap_err(), spawned.err().and_then(|error| Refusal::number(&error)))
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn making_is_awaited() {
         assert_eq!(output.stdout, format!("{code}\n").as_bytes());
         let mut missing = Command::new("/no/such/program");
         let error = block_on(missing.spawn_async(&mut server)).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(Refusal::number(&error), Some(libc::ENOENT));
         assert_eq!(missing.refused_at(), Some("executing the program /no/such/program"));
     }
     // One that nobody awaits any more is made all the same, and the server is free again.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use kumiki_spawn::Stdio;
+use kumiki_spawn::{Refusal, Stdio};
 
 use super::new;
 
@@ -96,7 +96,7 @@ fn a_program_that_is_being_written_is_tried_again() {
     let mut program = new(&path);
     let busy = writer();
     let begun = Instant::now();
-    assert_eq!(program.spawn().unwrap_err().raw_os_error(), Some(libc::ETXTBSY));
+    assert_eq!(Refusal::number(&program.spawn().unwrap_err()), Some(libc::ETXTBSY));
     // All of its pauses, between eight tries.
     assert!(begun.elapsed() >= Duration::from_millis(127), "{:?}", begun.elapsed());
     drop(busy);
