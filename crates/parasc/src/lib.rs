@@ -112,6 +112,7 @@ mod side;
 mod task;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod then;
 mod threads;
 mod ticket;
 pub mod tries;
@@ -132,5 +133,6 @@ pub use kumiki_wait::{Error as WaitError, Policy, Relax, Sleep, Threshold};
 pub use pending::{Completed, Failed, Outcome, Pending};
 pub use requester::Requester;
 pub use sequence::Sequence;
+pub use then::Then;
 pub use ticket::Ticket;
 pub use tries::{Attempt, Completions};

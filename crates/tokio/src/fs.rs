@@ -2,9 +2,11 @@
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::fmt;
+use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -64,6 +66,18 @@ pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// As [`std::fs::symlink_metadata`].
 pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     metadata_with(path.as_ref(), OFlags::PATH | OFlags::NOFOLLOW).await
+}
+
+/// Whether there is something at a path, at the end of symbolic links.
+///
+/// # Errors
+/// As [`std::fs::exists`]: where that cannot be told.
+pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
+    match metadata(path).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 async fn metadata_with(path: &Path, flags: OFlags) -> io::Result<Metadata> {
@@ -147,6 +161,11 @@ impl Metadata {
     /// Whether it is a symbolic link.
     pub fn is_symlink(&self) -> bool {
         self.0.file_type() == FileType::Symlink
+    }
+
+    /// Who may read, write and execute it.
+    pub fn permissions(&self) -> Permissions {
+        Permissions::from_mode(self.0.mode().into())
     }
 
     /// Last change of the content.

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use kumiki_parasc::op::{self, Aligned, BufferMut, Errno, Fadvise, FileAdvice};
-use kumiki_parasc::{Pending, Sequence};
+use kumiki_parasc::{Pending, Sequence, Then};
 
 use crate::engine::{ended, engine};
 use crate::file::{File, PIECE};
@@ -88,15 +88,16 @@ pub async fn read_ranges_merged(
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_unstable_by_key(|at| ranges[*at].start);
     let mut parts = vec![Vec::new(); ranges.len()];
-    // The disk is at work on the first ones while others are tried.
-    let (mut cold, mut announced) = (Cold::new(merge), Vec::new());
-    let announce = |group: Vec<Span>| -> io::Result<_> {
-        let advise = |(span, _): &Span| {
-            Fadvise::new(file.shared(), span.start, span.end - span.start, FileAdvice::WillNeed)
-        };
-        Ok((engine()?.submit(Sequence::new(group.iter().map(advise).collect())), group))
-    };
     let (is_direct, mut absent) = (file.is_direct(), 0);
+    // The disk is at work on the first ones while others are tried.
+    let (mut cold, mut reads) = (Cold::new(merge), Vec::new());
+    let begin = |group: Vec<Span>| -> io::Result<_> {
+        let read = match is_direct {
+            true => Reads::Direct(submit(file, &group, memory::aligned)?),
+            false => Reads::Cached(submit(file, &group, memory::room)?),
+        };
+        Ok((read, group))
+    };
     for at in order {
         let (range, part) = (ends.cut(&ranges[at]), &mut parts[at]);
         let bytes = range.end - range.start;
@@ -127,30 +128,20 @@ pub async fn read_ranges_merged(
                 absent += usize::from(is_tried);
                 // It is read elsewhere.
                 *part = Vec::new();
-                announced.extend(cold.add(&range, at).map(announce).transpose()?);
+                reads.extend(cold.add(&range, at).map(begin).transpose()?);
             }
         }
     }
-    announced.extend(cold.rest().map(announce).transpose()?);
-    let mut reads = Vec::with_capacity(announced.len());
-    for (announcement, group) in announced {
-        // A file that knows no such advice is read all the same.
-        ended(announcement.await)?;
-        let read = match is_direct {
-            true => Reads::Direct(submit(file, &group, memory::aligned)?),
-            false => Reads::Cached(submit(file, &group, memory::room)?),
-        };
-        reads.push((read, group));
-    }
+    reads.extend(cold.rest().map(begin).transpose()?);
     let mut spans = Vec::new();
     for (read, group) in reads {
         spans.extend(read.made().await?.into_iter().zip(group));
     }
     for ((output, mut bytes), (span, members)) in spans {
         match output {
-            // What was not made, or perhaps is a device's that writes only to aligned memory, is
-            // asked for below.
-            Ok(_) | Err(Errno::INTR | Errno::INVAL) => {}
+            // What was not made, as the engine may have ended or its list has not the advice, or
+            // perhaps is a device's that writes only to aligned memory, is asked for below.
+            Ok(_) | Err(Errno::INTR | Errno::INVAL | Errno::PERM | Errno::OWNERDEAD) => {}
             Err(errno) => return Err(errno.into()),
         }
         bytes.truncate((span.end - span.start) as usize);
@@ -225,45 +216,61 @@ fn append(bytes: &mut Vec<u8>, more: &[u8]) -> io::Result<()> {
 }
 
 type Pread<B> = op::Pread<Arc<OwnedFd>, B>;
+/// The kernel is told of all of them, and then they are read, whatever it has made of the advice: a
+/// file may know none.
+type Announced<B> = Then<Sequence<Fadvise<Arc<OwnedFd>>>, Sequence<Pread<B>>>;
 
 /// Reads of a group, under way.
 enum Reads {
-    Cached(Pending<Sequence<Pread<Vec<u8>>>>),
+    Cached(Pending<Announced<Vec<u8>>>),
     /// Into memory that a device writes to itself.
-    Direct(Pending<Sequence<Pread<Aligned>>>),
+    Direct(Pending<Announced<Aligned>>),
 }
 
 fn submit<B: BufferMut + Send + 'static>(
     file: &File,
     group: &[Span],
     memory: fn(usize) -> io::Result<B>,
-) -> io::Result<Pending<Sequence<Pread<B>>>> {
+) -> io::Result<Pending<Announced<B>>> {
+    let advise = |(span, _): &Span| {
+        Fadvise::new(file.shared(), span.start, span.end - span.start, FileAdvice::WillNeed)
+    };
     let read = |(span, _): &Span| {
         let room = memory((span.end - span.start) as usize)?;
         Ok(Pread::new(file.shared(), span.start, room))
     };
-    Ok(engine()?.submit(Sequence::new(group.iter().map(read).collect::<io::Result<_>>()?)))
+    let reads = Sequence::new(group.iter().map(read).collect::<io::Result<_>>()?);
+    Ok(engine()?.submit(Then::new(Sequence::new(group.iter().map(advise).collect()), reads)))
 }
 
+/// What a read has given, and its bytes.
+type Made = (Result<usize, Errno>, Vec<u8>);
+
 impl Reads {
-    async fn made(self) -> io::Result<Vec<(Result<usize, Errno>, Vec<u8>)>> {
+    async fn made(self) -> io::Result<Vec<Made>> {
         match self {
-            Reads::Cached(reads) => {
-                let made = ended(reads.await)?;
-                let all = made.operation.into_operations().into_iter().map(Pread::into_buffer);
-                Ok(made.output.into_iter().zip(all).collect())
-            }
+            Reads::Cached(reads) => made(reads, Ok).await,
             Reads::Direct(reads) => {
-                let made = ended(reads.await)?;
-                let copy = |read: Pread<Aligned>| {
-                    let (mut bytes, all) = (Vec::new(), read.into_buffer());
+                let copy = |all: Aligned| {
+                    let mut bytes = Vec::new();
                     append(&mut bytes, all.as_ref()).map(|()| bytes)
                 };
-                let all = made.operation.into_operations().into_iter().map(copy);
-                made.output.into_iter().zip(all).map(|(output, it)| Ok((output, it?))).collect()
+                made(reads, copy).await
             }
         }
     }
+}
+
+/// Awaits all of a group; those that were not made are as if they had been interrupted.
+async fn made<B: BufferMut + Send + 'static>(
+    reads: Pending<Announced<B>>,
+    bytes: impl Fn(B) -> io::Result<Vec<u8>>,
+) -> io::Result<Vec<Made>> {
+    let made = ended(reads.await)?;
+    let (_, outputs) = made.output;
+    let outputs = outputs.into_iter().chain(std::iter::repeat(Err(Errno::INTR)));
+    let all = made.operation.into_jobs().1.into_operations();
+    outputs.zip(all).map(|(output, read)| Ok((output, bytes(read.into_buffer())?))).collect()
 }
 
 /// Ranges that are not in memory, in rising order: near ones in spans, spans in groups, each of

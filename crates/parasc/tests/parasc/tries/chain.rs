@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kumiki_parasc::op::{CWD, Errno, Pread};
+use kumiki_parasc::op::{CWD, Errno, Fadvise, FileAdvice, Pread};
 use kumiki_parasc::tries::{OpenRead, OpenReadError, Step};
-use kumiki_parasc::{AllowList, Config, Engine, Sequence};
+use kumiki_parasc::{AllowList, Config, Engine, Error, Sequence, Then};
 use rustix::fs::{OFlags, ResolveFlags};
 
 use super::{engine, file, make_cold};
@@ -225,4 +225,39 @@ fn a_sequence_gives_each_operations_own_result() {
             assert_eq!(bytes, [&b"234"[..], b"", b"89"]);
         }
     }
+}
+
+#[test]
+fn two_jobs_as_one_give_what_each_gives() {
+    let temporary = file(b"0123456789");
+    let shared = Arc::new(temporary.as_file().try_clone().unwrap());
+    let job = || {
+        let advise = |at| Fadvise::new(Arc::clone(&shared), at, 4, FileAdvice::WillNeed);
+        let read = |at| Pread::new(Arc::clone(&shared), at, Vec::with_capacity(4));
+        let advice = Sequence::new(vec![advise(0), advise(4)]);
+        Then::new(advice, Sequence::new(vec![read(0), read(u64::MAX), read(8)]))
+    };
+    let all = engine();
+    for cold in [true, false] {
+        if cold {
+            make_cold(temporary.as_file());
+        }
+        for made in [all.attempt(job()).wait(), all.submit(job()).wait()] {
+            let made = made.unwrap();
+            assert_eq!(made.output.0, [Ok(()); 2]);
+            assert_eq!(made.output.1, [Ok(4), Err(Errno::INVAL), Ok(2)]);
+            let reads = made.operation.into_jobs().1.into_operations();
+            let bytes: Vec<_> = reads.into_iter().map(Pread::into_buffer).collect();
+            assert_eq!(bytes, [&b"0123"[..], b"", b"89"]);
+        }
+    }
+    // It ends where a call is not allowed, and has what was made.
+    let of = |name| {
+        let allow = Some(AllowList::none().allow_each([name]).unwrap());
+        let engine = Engine::new(&Config { allow, ..Config::default() }).unwrap();
+        engine.submit(job()).wait()
+    };
+    let made = of("fadvise64").unwrap();
+    assert_eq!(made.output, (vec![Ok(()); 2], vec![Err(Errno::PERM)]));
+    assert!(matches!(of("pread64").unwrap_err().error, Error::NotAllowed { .. }));
 }

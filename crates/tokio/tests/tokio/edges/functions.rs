@@ -80,6 +80,11 @@ pub(super) const OF_PATHS: &[Function<Path>] = &[
         ours: |path| told(block_on(ours::fs::symlink_metadata(path)).map(|it| of_ours(&it))),
     },
     Function {
+        name: "try_exists",
+        std: |path| told(std::fs::exists(path).map(|it| it.to_string())),
+        ours: |path| told(block_on(ours::fs::try_exists(path)).map(|it| it.to_string())),
+    },
+    Function {
         name: "canonicalize",
         std: |path| told(std::fs::canonicalize(path).map(shown)),
         ours: |path| told(block_on(ours::fs::canonicalize(path)).map(shown)),
@@ -131,6 +136,17 @@ pub(super) const OF_PATHS: &[Function<Path>] = &[
                 let file = ours::File::open_with(path, flags, mode).await?;
                 let count = file.write_at(b"beginning", 0).await?;
                 Ok(format!("{count}"))
+            }))
+        },
+    },
+    // The last one: what was missing is there then.
+    Function {
+        name: "create",
+        std: |path| told(File::create(path).and_then(|it| it.metadata()).map(|it| of_std(&it))),
+        ours: |path| {
+            told(block_on(async {
+                let file = ours::File::create(path).await?;
+                file.metadata().await.map(|it| of_ours(&it))
             }))
         },
     },
@@ -214,6 +230,30 @@ pub(super) const OF_FILES: &[Function<Both>] = &[
         },
     },
     Function {
+        name: "read_ranges_merged",
+        std: |both| {
+            let parts = [4096, 0].map(|at| range(at, &both.std));
+            told(parts.into_iter().collect::<io::Result<Vec<_>>>().map(|it| bytes(&it.concat())))
+        },
+        ours: |both| {
+            let merge = ours::Merge { gap_bytes: 0, most_bytes: 0 };
+            let read =
+                block_on(ours::read_ranges_merged(&both.ours, &[4096..8192, 0..4096], merge));
+            told(read.map(|it| bytes(&it.concat())))
+        },
+    },
+    Function {
+        name: "write_all_at",
+        std: |both| {
+            let mut page = Page::new();
+            told(both.std.write_all_at(page.bytes(), 4096).map(|()| String::new()))
+        },
+        ours: |both| {
+            let page = Page::new();
+            told(block_on(both.ours.write_all_at(&page.0[1..4097], 4096)).map(|()| String::new()))
+        },
+    },
+    Function {
         name: "write_at",
         std: |both| {
             let mut page = Page::new();
@@ -224,6 +264,11 @@ pub(super) const OF_FILES: &[Function<Both>] = &[
             let written = block_on(both.ours.write_at(&page.0[1..4097], 0));
             told(written.map(|count| count.to_string()))
         },
+    },
+    Function {
+        name: "sync_data",
+        std: |both| told(both.std.sync_data().map(|()| String::new())),
+        ours: |both| told(block_on(both.ours.sync_data()).map(|()| String::new())),
     },
     Function {
         name: "sync_all",

@@ -32,10 +32,12 @@ const OTHERWISE: &[(&str, &str, &str, &str)] = &[
     ("read", "huge", "statx EPERM", "std is not told how long it is, and reads until memory ends"),
     ("open", "fifo", "", "it waits for nobody, and says so"),
     ("write", "fifo", "", "it waits for nobody, and says so"),
+    ("create", "fifo", "", "it waits for nobody, and says so"),
 ];
 
 fn conditions() -> Vec<String> {
-    let mut all = vec!["usual".to_owned(), "descriptors".to_owned(), "memory".to_owned()];
+    let mut all: Vec<String> =
+        ["usual", "nobody", "descriptors", "memory"].map(str::to_owned).into();
     for (at, (name, _)) in REFUSED.iter().enumerate() {
         // Both for those that are known to be refused, as by old kernels and filters.
         let errors = if at < 2 { &["ENOSYS", "EPERM"][..] } else { &["EPERM"] };
@@ -87,6 +89,11 @@ fn under(condition: &str) {
     let made = things::Folder::new();
     let mut word = condition.split(' ');
     match (word.next(), word.next()) {
+        (Some("nobody"), _) if !made.become_nobody() => {
+            return println!(
+                "skipped: only root can become nobody, and only where others may look"
+            );
+        }
         (Some("descriptors"), _) => limit(libc::RLIMIT_NOFILE, 200),
         (Some("memory"), _) => limit(libc::RLIMIT_AS, mapped() + (256 << 20)),
         (Some(name), Some(error)) => {

@@ -55,7 +55,11 @@ pub(super) const PATHS: Things<At> = &[
         fs::write(path.join("two"), "").unwrap();
         at(path)
     }),
-    ("missing", |it| at(it.folder.path().join("missing"))),
+    ("missing", |it| {
+        let path = it.folder.path().join("missing");
+        let _ = fs::remove_file(&path);
+        at(path)
+    }),
     ("below a file", |it| at(it.file(b"").join("below"))),
     ("a name that is too long", |it| at(it.folder.path().join("x".repeat(300)))),
     // Its target is of this folder, too: it is written to.
@@ -158,6 +162,17 @@ pub(super) const FILES: Things<Both> = &[
 impl Folder {
     pub(super) fn new() -> Folder {
         Folder { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+    }
+
+    /// From now on this process is nobody's, whose folder it is; `false` where that cannot be.
+    pub(super) fn become_nobody(&self) -> bool {
+        const NOBODY: u32 = 65_534;
+        std::os::unix::fs::chown(self.folder.path(), Some(NOBODY), Some(NOBODY)).is_ok()
+            // SAFETY: numbers only; of all threads, which are this process's alone.
+            && unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) } == 0
+            // SAFETY: as above.
+            && unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) } == 0
+            && fs::write(self.folder.path().join("it"), "").is_ok()
     }
 
     fn name(&self) -> PathBuf {
