@@ -64,7 +64,7 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
              dd if=/dev/urandom of=/mnt/ours bs=1M count=4 2> /dev/null",
     );
     let sum = host.ok("md5sum < /mnt/ours");
-    host.ok("kumiki node create n1 --cpu-list 3 --memory 256M --image nvme");
+    host.ok("kumiki node create n1 --cpu-list 3 --memory 288M --image nvme");
     let begin = trace.at();
     let add = format!("kumiki node device add n1 --pci {NVME}");
     let said = host.refused(&format!("{add} --dma-unconfined"));
@@ -91,7 +91,7 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
 
     assert_eq!(host.ok(&format!("{add} --dma-unconfined")), format!("pci:{NVME}\n"));
     host.ok("! test -e /dev/nvme0n1");
-    host.ok("kumiki node create n2 --memory 256M --image nvme");
+    host.ok("kumiki node create n2 --memory 288M --image nvme");
     let said = host.refused(&format!("{} --dma-unconfined", add.replace("n1", "n2")));
     assert!(said.contains("is node n1's"), "{said}");
     host.ok("kumiki node delete n2");
@@ -134,7 +134,7 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     by_a_file(&host);
     // A card that nobody drives is given and comes back without a driver.
     host.ok(&format!(
-        "kumiki node create n1 --memory 256M --image nvme; \
+        "kumiki node create n1 --memory 288M --image nvme; \
          kumiki node device add n1 --pci {CARD} --dma-unconfined; kumiki node delete n1; \
          ! test -e /sys/bus/pci/devices/{CARD}/driver"
     ));
@@ -146,7 +146,7 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
 fn by_a_file(host: &Host) {
     let file = |more: &str| {
         format!(
-            "cat > own.toml <<'EOF'\n[node.n3]\nimage = \"nvme\"\nmemory = \"256M\"\n\
+            "cat > own.toml <<'EOF'\n[node.n3]\nimage = \"nvme\"\nmemory = \"288M\"\n\
              start = false\npci = [\"{NVME}\"]\n{more}EOF\n"
         )
     };
