@@ -23,8 +23,9 @@ pub(crate) struct Kumiki {
 pub(crate) struct Tests {
     /// They bind cpus or count time: nothing runs beside them.
     alone: Vec<String>,
-    /// They take many seconds: not among the fast ones.
-    long: Vec<String>,
+    /// They take about so many seconds on two cpus: not among the fast ones, and what takes longest
+    /// is begun first.
+    long: BTreeMap<String, u32>,
     /// They run on emulated machines of many cpus, too ([`Part::Cpus`]).
     many_cpus: Vec<String>,
     /// The part that a program belongs to, if not to the rest of the workspace.
@@ -43,7 +44,7 @@ impl Kumiki {
         let programs: Vec<_> = package.targets.iter().filter_map(Program::of).collect();
         let known = |word: &&String| programs.iter().any(|program| program.is(word));
         let Tests { alone, long, many_cpus, part } = &said.tests;
-        let mut named = alone.iter().chain(long).chain(many_cpus).chain(part.keys());
+        let mut named = alone.iter().chain(long.keys()).chain(many_cpus).chain(part.keys());
         match named.find(|word| !known(word)) {
             Some(unknown) => Err(format!(
                 "{name}: [package.metadata.kumiki.tests] says `{unknown}`, yet its test programs \
@@ -60,8 +61,9 @@ impl Tests {
         self.alone.iter().any(|word| program.is(word))
     }
 
-    pub(crate) fn is_long(&self, program: &Program<'_>) -> bool {
-        self.long.iter().any(|word| program.is(word))
+    /// For how long it runs, in seconds; nothing of one that is quick.
+    pub(crate) fn seconds(&self, program: &Program<'_>) -> Option<u32> {
+        self.long.iter().find(|(word, _)| program.is(word)).map(|(_, seconds)| *seconds)
     }
 
     pub(crate) fn is_for_many_cpus(&self, program: &Program<'_>) -> bool {
@@ -136,19 +138,20 @@ mod tests {
 
     #[test]
     fn a_word_is_for_a_kind_or_for_one_program() {
-        let tests = json!({ "alone": ["lib", "loom"], "long": ["tests"], "part": { "a": "page" } });
+        let tests =
+            json!({ "alone": ["lib", "loom"], "long": { "tests": 30 }, "part": { "a": "page" } });
         let package = package(tests);
         let said = Kumiki::of(&package).unwrap().tests;
         let programs: Vec<_> = package.targets.iter().filter_map(Program::of).collect();
         let facts = programs.iter().map(|program| {
-            (program.name, said.is_alone(program), said.is_long(program), said.part(program))
+            (program.name, said.is_alone(program), said.seconds(program), said.part(program))
         });
         assert_eq!(
             facts.collect::<Vec<_>>(),
             [
-                ("lib", true, false, Part::Workspace),
-                ("a", false, true, Part::Page),
-                ("loom", true, true, Part::Workspace),
+                ("lib", true, None, Part::Workspace),
+                ("a", false, Some(30), Part::Page),
+                ("loom", true, Some(30), Part::Workspace),
             ]
         );
     }

@@ -18,7 +18,7 @@ use crate::part::Part;
 /// same program starts.
 const FOR_A_MACHINE: &str = "in_a_machine";
 
-/// Builds the programs of these parts; those that take long are first.
+/// Builds the programs of these parts, by their names.
 pub(super) fn programs(parts: &[Part]) -> Result<Vec<Job>> {
     let metadata = metadata()?;
     let (mut programs, mut many_cpus) = (Vec::new(), Vec::new());
@@ -32,8 +32,8 @@ pub(super) fn programs(parts: &[Part]) -> Result<Vec<Job>> {
         }
         programs.extend(job(built, parts)?);
     }
-    programs.sort_by_key(|(long, job)| (!long, job.name.clone()));
-    let mut jobs: Vec<Job> = programs.into_iter().map(|(_, job)| job).collect();
+    programs.sort_by_key(|job| job.name.clone());
+    let mut jobs = programs;
     if parts.contains(&Part::Cpus) {
         jobs.extend(cpus::jobs(&many_cpus)?);
     }
@@ -91,7 +91,8 @@ struct Built<'a> {
     executable: PathBuf,
     part: Part,
     alone: bool,
-    long: bool,
+    /// See [`Job::seconds`].
+    seconds: Option<u32>,
     many_cpus: bool,
 }
 
@@ -110,16 +111,17 @@ impl<'a> Built<'a> {
             executable: executable.into(),
             part: said.part(&tests),
             alone: said.is_alone(&tests),
-            long: said.is_long(&tests),
+            seconds: said.seconds(&tests),
             many_cpus: said.is_for_many_cpus(&tests),
         }))
     }
 }
 
-/// The job that runs a program, and whether it takes long; `None` if it is of another part.
-fn job(built: Built<'_>, parts: &[Part]) -> Result<Option<(bool, Job)>> {
-    let Built { package, name, executable, part, alone, long, .. } = built;
-    let fast = part == Part::Workspace && !long && !alone && parts.contains(&Part::Fast);
+/// The job that runs a program; `None` if it is of another part.
+fn job(built: Built<'_>, parts: &[Part]) -> Result<Option<Job>> {
+    let Built { package, name, executable, part, alone, seconds, .. } = built;
+    let fast =
+        part == Part::Workspace && seconds.is_none() && !alone && parts.contains(&Part::Fast);
     if !parts.contains(&part) && !fast {
         return Ok(None);
     }
@@ -129,11 +131,12 @@ fn job(built: Built<'_>, parts: &[Part]) -> Result<Option<(bool, Job)>> {
         // A lab that cannot start is a failure here, not something to pass over.
         command.env("KUMIKI_LAB", "required");
     }
-    Ok(Some((long, Job { name: format!("{} {name}", package.name), command, alone })))
+    let name = format!("{} {name}", package.name);
+    Ok(Some(Job { name, command, alone, seconds: seconds.unwrap_or_default() }))
 }
 
 /// The job that runs a program's ignored tests, if it has any.
-fn long_job(built: &Built<'_>) -> Result<Option<(bool, Job)>> {
+fn long_job(built: &Built<'_>) -> Result<Option<Job>> {
     if !matches!(built.part, Part::Workspace | Part::Lab | Part::Capi) {
         return Ok(None);
     }
@@ -147,7 +150,7 @@ fn long_job(built: &Built<'_>) -> Result<Option<(bool, Job)>> {
     as_cargo_runs(&mut command, built.package)?;
     command.env("KUMIKI_LAB", "required");
     let name = format!("{} {}, long ones", built.package.name, built.name);
-    Ok(Some((true, Job { name, command, alone: true })))
+    Ok(Some(Job { name, command, alone: true, seconds: 0 }))
 }
 
 /// Folder and variables of a test that cargo runs.

@@ -74,5 +74,5 @@ fn job(cpus: usize, folder: &Path, names: &[String]) -> Job {
         names.join(" ")
     );
     command.args(["--", "sh", "-c", &script, "sh"]);
-    Job { name: format!("on {cpus} cpus"), command, alone: true }
+    Job { name: format!("on {cpus} cpus"), command, alone: true, seconds: 0 }
 }

@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// own that it has left behind may hold the pipe open.
 const REST: Duration = Duration::from_secs(1);
 
+/// What a cargo takes that builds and runs some.
+const CARGO_SECONDS: u32 = 40;
+
 /// What is run, and how.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -23,6 +26,8 @@ pub(super) struct Job {
     pub(super) command: Command,
     /// Nothing may run beside it.
     pub(super) alone: bool,
+    /// About how long it takes, if that is long.
+    pub(super) seconds: u32,
 }
 
 /// What came of it.
@@ -47,7 +52,7 @@ impl Outcome {
 impl From<Command> for Job {
     /// A cargo that builds and runs test programs.
     fn from(command: Command) -> Self {
-        Job { name: text(&command), command, alone: false }
+        Job { name: text(&command), command, alone: false, seconds: CARGO_SECONDS }
     }
 }
 
@@ -202,7 +207,7 @@ mod tests {
     fn outcome(line: &str) -> Outcome {
         let mut command = Command::new("sh");
         command.args(["-c", line]);
-        Job { name: line.to_owned(), command, alone: false }.run(1)
+        Job { name: line.to_owned(), command, alone: false, seconds: 0 }.run(1)
     }
 
     const OK: &str = "test result: ok. 2 passed; 0 failed; 0 ignored";
@@ -231,7 +236,8 @@ mod tests {
         assert!(!cut.good() && cut.failed == 1, "{cut:?}");
         let killed = outcome(&format!("echo 'running 2 tests'; echo '{OK}'; kill -9 $$"));
         assert!(killed.fault.is_some_and(|fault| fault.contains("signal: 9")));
-        let missing = Job { name: "x".into(), command: Command::new("/no/such"), alone: false };
+        let missing =
+            Job { name: "x".into(), command: Command::new("/no/such"), alone: false, seconds: 0 };
         assert!(!missing.run(1).good());
     }
 

@@ -1,12 +1,14 @@
 //! Which job runs when.
 
+use std::cmp::Reverse;
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::thread;
 
 use super::job::{Job, Outcome};
 
-/// Runs the jobs, `at_once` at a time in their order, then one after the other those that
+/// Runs the jobs, `at_once` at a time, those first that take longest and the others in their order, so
+/// that no long one is left alone at the end; then one after the other those that
 /// nothing may run beside. `done` hears of each as it ends.
 pub(super) fn run(
     jobs: Vec<Job>,
@@ -14,7 +16,8 @@ pub(super) fn run(
     run: impl Fn(&Job) -> Outcome + Sync,
     mut done: impl FnMut(Job, Outcome),
 ) {
-    let (alone, beside): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.alone);
+    let (alone, mut beside): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.alone);
+    beside.sort_by_key(|job| Reverse(job.seconds));
     let queue = Mutex::new(beside.into_iter());
     let next = || queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
     let (send, ended) = mpsc::channel();
@@ -49,7 +52,7 @@ mod tests {
     use super::*;
 
     fn job(name: &str, alone: bool) -> Job {
-        Job { name: name.to_owned(), command: Command::new("true"), alone }
+        Job { name: name.to_owned(), command: Command::new("true"), alone, seconds: 0 }
     }
 
     #[test]
@@ -77,5 +80,14 @@ mod tests {
         });
         assert_eq!(order.len(), 6);
         assert_eq!(order[4..], ["B", "C"]);
+    }
+
+    #[test]
+    fn what_takes_longest_is_begun_first() {
+        let jobs = [("a", 0), ("b", 40), ("c", 470), ("d", 40), ("e", 0)];
+        let jobs = jobs.map(|(name, seconds)| Job { seconds, ..job(name, false) });
+        let mut order = Vec::new();
+        run(jobs.into(), 1, |_| Outcome::default(), |job, _| order.push(job.name));
+        assert_eq!(order, ["c", "b", "d", "a", "e"]);
     }
 }

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn job(name: &str) -> Job {
-        Job { name: name.to_owned(), command: Command::new("true"), alone: false }
+        Job { name: name.to_owned(), command: Command::new("true"), alone: false, seconds: 0 }
     }
 
     fn test(name: &str, took: u64, failed: bool) -> Test {
