@@ -91,10 +91,14 @@ pub(crate) const PEERS: &[Package] = &[
     Package { name: "xz-utils", reason: "unpacks glibc's source" },
 ];
 
-/// Packages for making what is shipped.
-pub(crate) const SHIP: &[Package] = &[
+/// Packages for installing what is shipped.
+pub(crate) const INSTALL: &[Package] = &[
     Package { name: "binutils", reason: "its strip and objdump" },
     Package { name: "help2man", reason: "makes the manual page of kumiki-du" },
+];
+
+/// More of them, for the tarball and the wheel.
+pub(crate) const DIST: &[Package] = &[
     Package { name: "pkg-config", reason: "a tarball's libkumiki is found by it" },
     Package { name: "python3", reason: "the package for Python" },
     Package { name: "python3-pip", reason: "that package's wheel is made by it" },

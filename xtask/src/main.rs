@@ -58,7 +58,7 @@ enum Chore {
     Test {
         /// Which part
         part: Option<Part>,
-        /// Of `fresh` and `deb`: the release of Debian; both if none is given
+        /// Of `fresh`, `deb` and `source`: the release of Debian; both if none is given
         #[arg(long, value_name = "RELEASE")]
         debian: Option<Release>,
         /// Only tests that have one of these in their name
@@ -160,7 +160,7 @@ enum Chore {
     /// Makes a tarball of that for any x86-64 Linux with this glibc or a newer one, a wheel for
     /// Python, and their checksums
     Dist,
-    /// Builds Debian's packages without network and has lintian judge them
+    /// Builds Debian's packages without network, and their source package, and has lintian judge both
     Deb,
     /// Makes the documents into a site with search, and checks every link in it
     Docs,
@@ -239,9 +239,10 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
     match chore {
         Chore::Test { part: Some(Part::Fresh), debian, .. } => fresh::fresh(debian),
         Chore::Test { part: Some(Part::Deb), debian, .. } => ship::deb_test::test(debian),
-        Chore::Test { debian: Some(_), .. } => {
-            Err(anyhow::anyhow!("--debian is for `cargo xtask test fresh` and `deb` only"))
-        }
+        Chore::Test { part: Some(Part::Source), debian, .. } => ship::source_test::test(debian),
+        Chore::Test { debian: Some(_), .. } => Err(anyhow::anyhow!(
+            "--debian is for `cargo xtask test fresh`, `deb` and `source` only"
+        )),
         Chore::Test { part, filters, .. } => test::test(part, &filters),
         Chore::Lint { checks } => lint::lint(&checks),
         Chore::Loom => loom::loom(),

@@ -37,12 +37,15 @@ pub(crate) enum Part {
     /// The packages that `cargo xtask deb` has made, installed, used, upgraded and purged in a Debian 12 and a
     /// 13 as new; only when it is named, root only, a quarter of an hour
     Deb,
+    /// The source package that `cargo xtask deb` has made, built in a Debian 12 and a 13 as new by their
+    /// own Rust without network; only when it is named, root only, an hour
+    Source,
     /// Not a test but all of them: the README's commands in a Debian as new
     Fresh,
 }
 
 impl Part {
-    /// Those that run when no part is named: not `Peers`, `Cpus`, `Long` and `Deb`, which take long.
+    /// Those that run when no part is named: not `Peers`, `Cpus`, `Long`, `Deb` and `Source`, which take long.
     pub(crate) const ALL: [Part; 7] =
         [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
 

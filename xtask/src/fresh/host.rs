@@ -23,7 +23,16 @@ const VARIABLES: [&str; 5] =
 
 /// Debian's archive, as this machine's apt knows it; nothing if it knows none.
 pub(super) fn archive() -> Option<String> {
-    let filters = ["Created-By: Packages", "Origin: Debian", "Label: Debian", "Component: main"];
+    archive_of("Label: Debian")
+}
+
+/// That of its security updates.
+pub(crate) fn security() -> Option<String> {
+    archive_of("Label: Debian-Security")
+}
+
+fn archive_of(label: &str) -> Option<String> {
+    let filters = ["Created-By: Packages", "Origin: Debian", label, "Component: main"];
     let mut query = program("apt-get", ["indextargets", "--format", "$(REPO_URI)"]);
     let output = query.args(filters).output().ok()?;
     String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)

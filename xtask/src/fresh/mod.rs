@@ -23,6 +23,7 @@ mod container;
 mod host;
 
 use container::Container;
+pub(crate) use host::security;
 
 /// A release of Debian for which the README's commands are promised.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -36,7 +37,7 @@ pub(crate) enum Release {
 }
 
 impl Release {
-    fn suite(self) -> &'static str {
+    pub(crate) fn suite(self) -> &'static str {
         match self {
             Release::Debian12 => "bookworm",
             Release::Debian13 => "trixie",

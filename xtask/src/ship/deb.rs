@@ -1,4 +1,5 @@
-//! `cargo xtask deb`: Debian's packages, of the committed tree, without network.
+//! `cargo xtask deb`: Debian's packages, of the committed tree, without network, and their source
+//! package.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,18 +7,21 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use super::install;
+use super::{install, source};
 use crate::debian;
 use crate::run::{cargo, program, read, root, run, succeeds, target_folder};
 
 /// Builds the packages on this Debian, puts them into `target/deb`, and has lintian judge them.
 pub(crate) fn deb() -> Result<ExitCode> {
-    debian::install(debian::SHIP)?;
+    debian::install(debian::INSTALL)?;
     debian::install(debian::DEB)?;
     versions_agree()?;
     run(&mut cargo("fetch --locked"))?;
+    let source = source::source()?;
+    judged(&[source])?;
     let mut build = without_network();
-    build.args(["dpkg-buildpackage", "--build=binary", "--no-sign"]);
+    // What it is built with is here, and Rust is no package but the one that runs this.
+    build.args(["dpkg-buildpackage", "--build=binary", "--no-sign", "--no-check-builddeps"]);
     // A wrapper of the user's that caches may need the network.
     run(build.env("RUSTC_WRAPPER", ""))?;
     let folder = folder()?;
@@ -36,9 +40,14 @@ pub(crate) fn deb() -> Result<ExitCode> {
         let _ = fs::remove_file(file);
     }
     let packages = packages()?;
-    run(program("lintian", ["--fail-on", "error", "--tag-display-limit", "0"]).args(&packages))?;
+    judged(&packages)?;
     println!("{} packages in {}", packages.len(), folder.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has lintian look at packages.
+fn judged(packages: &[PathBuf]) -> Result<()> {
+    run(program("lintian", ["--fail-on", "error", "--tag-display-limit", "0"]).args(packages))
 }
 
 pub(super) fn folder() -> Result<PathBuf> {
@@ -74,4 +83,40 @@ fn versions_agree() -> Result<()> {
     let (said, ours) = (said.trim(), install::version()?);
     ensure!(said == ours, "debian/changelog is at {said}, Cargo.toml at {ours}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What debian/control asks of a builder is what is installed here; Rust and what every builder
+    /// has are not.
+    #[test]
+    fn a_builder_has_what_is_installed_here() {
+        let control = fs::read_to_string(root().join("debian/control")).unwrap();
+        let asked = control.split("Build-Depends:\n").nth(1).unwrap();
+        let asked = asked.lines().take_while(|line| line.starts_with(' '));
+        let bare = |line: &str| line.trim().split([' ', ',', ':']).next().unwrap().to_owned();
+        let asked: BTreeSet<String> = asked.map(bare).collect();
+        let given = debian::INSTALL.iter().chain(debian::DEB).map(|package| package.name);
+        let given: BTreeSet<&str> = given.collect();
+        let others = ["cargo", "rustc", "debhelper-compat", "python3"];
+        let lacking: Vec<_> = asked
+            .iter()
+            .filter(|name| !given.contains(&***name) && !others.contains(&&***name))
+            .collect();
+        assert_eq!(lacking, [] as [&String; 0]);
+        let rust = root().join("Cargo.toml");
+        let rust = fs::read_to_string(rust).unwrap();
+        let rust = rust.split("rust-version = \"").nth(1).unwrap().split('"').next().unwrap();
+        for name in ["cargo", "rustc"] {
+            assert!(control.contains(&format!(" {name} (>= {rust}),\n")), "{name} {rust}");
+        }
+        let made = debian::INSTALL.iter().map(|package| package.name);
+        for name in made.filter(|name| *name != "binutils") {
+            assert!(asked.contains(name), "{name}");
+        }
+    }
 }

@@ -15,7 +15,8 @@ use crate::tool;
 
 /// Makes all of it below `target/dist-files`.
 pub(crate) fn dist() -> Result<ExitCode> {
-    debian::install(debian::SHIP)?;
+    debian::install(debian::INSTALL)?;
+    debian::install(debian::DIST)?;
     let folder = target_folder()?.join("dist-files");
     let _ = fs::remove_dir_all(&folder);
     let name = format!("kumiki-{}-x86_64-linux-gnu", install::version()?);

@@ -14,12 +14,14 @@ use crate::run::{cargo, metadata, program, read, root, run};
 /// The profile that is shipped.
 pub(crate) const PROFILE: &str = "ship";
 /// The programs: each crate, what it makes, and its features that are none of the defaults.
-const PROGRAMS: [(&str, &str, &str); 4] = [
+pub(super) const PROGRAMS: [(&str, &str, &str); 4] = [
     ("kumiki-cli", "kumiki", ""),
     ("kumiki-du", "kumiki-du", ""),
     ("kumiki-httpd", "kumiki-httpd", "tls"),
     ("kumiki-kv", "kumiki-kv", ""),
 ];
+/// The libraries' crates.
+pub(super) const LIBRARIES: [&str; 2] = ["kumiki-capi", "kumiki-capi-places"];
 /// Addresses that the dynamic linker puts in place as a map of bits, half a megabyte less: glibc reads it
 /// since 2.36, which is Debian 12's.
 const RELOCATIONS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
@@ -54,7 +56,7 @@ const FILES: [(&str, &str); 16] = [
 
 /// Builds what is shipped and puts it into its place.
 pub(crate) fn install(place: &Place) -> Result<ExitCode> {
-    debian::install(debian::SHIP)?;
+    debian::install(debian::INSTALL)?;
     everything(place, "rustc")?;
     println!("installed into {}", place.now(&place.prefix).display());
     Ok(ExitCode::SUCCESS)
@@ -64,9 +66,11 @@ pub(crate) fn install(place: &Place) -> Result<ExitCode> {
 pub(super) fn everything(place: &Place, verb: &str) -> Result<()> {
     let version = version()?;
     let at = |below: &str| place.now(&place.prefix.join(below));
-    for (folder, _, features) in PROGRAMS {
-        // One by one: built together, each would have the features that another asks for.
-        let mut build = cargo(&format!("{verb} --package {folder} --profile {PROFILE} --locked"));
+    for (package, name, features) in PROGRAMS {
+        // One by one: built together, each would have the features that another asks for. By name: what
+        // follows is for one target, and some have a library, too.
+        let mut build =
+            cargo(&format!("{verb} --package {package} --bin {name} --profile {PROFILE} --locked"));
         if !features.is_empty() {
             build.args(["--features", features]);
         }
@@ -195,6 +199,19 @@ mod tests {
             assert!(sources.iter().any(|source| source == file), "{file}");
         }
         assert!(!sources.iter().any(|source| source.ends_with(".ko")));
+    }
+
+    #[test]
+    fn each_program_is_one_of_its_crate_with_these_features() {
+        let metadata = metadata().unwrap();
+        for (package, name, features) in PROGRAMS {
+            let package = metadata.packages.iter().find(|one| *one.name == package).expect(package);
+            let is_it = |target: &cargo_metadata::Target| target.is_bin() && target.name == name;
+            assert!(package.targets.iter().any(is_it), "{name}");
+            for feature in features.split(',').filter(|feature| !feature.is_empty()) {
+                assert!(package.features.contains_key(feature), "{name} {feature}");
+            }
+        }
     }
 
     /// A key that the page lacks is one that nobody finds.

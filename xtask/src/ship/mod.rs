@@ -6,4 +6,6 @@ pub(crate) mod deb_test;
 pub(crate) mod dist;
 pub(crate) mod install;
 mod size;
+mod source;
+pub(crate) mod source_test;
 mod wheel;
