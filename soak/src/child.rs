@@ -14,9 +14,9 @@ use nix::unistd::Pid;
 use crate::soak::Soak;
 
 /// A server says where it listens, or has ended, within this.
-const STARTS: Duration = Duration::from_secs(30);
+const STARTS: Duration = Duration::from_secs(120);
 /// A server that is told to end has ended within this.
-const ENDS: Duration = Duration::from_secs(20);
+const ENDS: Duration = Duration::from_secs(60);
 
 /// Has this process end with the one that has started it, however that ends.
 pub(crate) fn end_with_parent() -> Result<()> {

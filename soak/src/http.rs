@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 /// Longer than a request may go without an answer, which is found elsewhere.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Bytes of a head, at most.
 const HEAD: usize = 16 << 10;
 

@@ -182,6 +182,10 @@ pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
 /// Puts a file in place of whatever was there, at once: programs that run with
 /// the former one keep it.
 pub(crate) fn put(bytes: &[u8], to: &Path) -> Result<()> {
+    // What was built from one that is the same need not be built anew.
+    if fs::read(to).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
     replace(to, |new| fs::write(new, bytes))
 }
 

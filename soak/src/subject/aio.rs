@@ -12,7 +12,7 @@ use crate::soak::Soak;
 
 const PROGRAM: &str = include_str!("aio.py");
 /// For what is under way at the end.
-const REST: Duration = Duration::from_secs(20);
+const REST: Duration = Duration::from_secs(150);
 
 pub(crate) fn soak(soak: &'static Soak, folder: &Path) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a package has a folder")?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 /// Longer than a request may go without an answer, which is found elsewhere.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A command as it is sent.
 pub(super) fn words(words: &[&[u8]]) -> Vec<u8> {

@@ -81,7 +81,7 @@ impl Place {
         soak.forget_process(server.pid());
         server.look_for_panic(soak);
         server.signal(Signal::SIGKILL)?;
-        let status = server.wait(Duration::from_secs(10))?;
+        let status = server.wait(Duration::from_secs(60))?;
         ensure!(status.signal() == Some(9), "the place, {way}, has ended by itself: {status}");
         let effects = self.calls.compare().with_context(|| way.to_owned())?;
         soak.count_many(&format!("effects compared, {way}"), effects);
@@ -174,7 +174,7 @@ fn killed<'a>(soak: &'a Soak, place: &'a Place) -> Fault<'a> {
         let mut server = place.server();
         server.look(soak);
         server.signal(Signal::SIGKILL)?;
-        server.wait(Duration::from_secs(10))?;
+        server.wait(Duration::from_secs(60))?;
         soak.forget_process(server.pid());
         std::thread::sleep(Duration::from_millis(rng.u64(..300)));
         *server = start(&place.words)?.0;

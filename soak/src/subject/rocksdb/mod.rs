@@ -151,7 +151,7 @@ fn killed<'a>(soak: &'a Soak, database: &'a Database, built: &'a Built) -> Fault
         let server = database.server().take().context("no server")?;
         server.look(soak);
         server.signal(Signal::SIGKILL)?;
-        server.wait(Duration::from_secs(10))?;
+        server.wait(Duration::from_secs(60))?;
         soak.forget_process(server.pid());
         database.start(soak, built, rng)
     })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 /// Longer than a request may go without an answer, which is found elsewhere.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Words of an answer, and bytes of one, at most.
 const MOST: u32 = 1 << 20;
 
