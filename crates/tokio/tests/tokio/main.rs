@@ -11,6 +11,8 @@ mod object_ranges;
 mod static_files;
 #[cfg(feature = "tokio")]
 mod stream;
+#[cfg(feature = "tokio")]
+mod suite;
 
 use std::fs::File;
 use std::future::Future;
