@@ -16,6 +16,7 @@ pub(crate) struct Package {
 /// What the tests of places on other machines need, those of programs that serve, and those of
 /// container images.
 pub(crate) const WORKSPACE: &[Package] = &[
+    Package { name: "erofs-utils", reason: "container images are made file systems by it" },
     Package { name: "gcc", reason: "a client of kumiki-kv in C, with" },
     Package { name: "libarchive-tools", reason: "bsdtar's archives are read as tar reads them" },
     Package { name: "libhiredis-dev", reason: "Redis' own library for clients" },

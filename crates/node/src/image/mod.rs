@@ -8,6 +8,8 @@ pub(crate) mod drivers;
 pub(crate) mod files;
 pub(crate) mod ingredients;
 pub(crate) mod initramfs;
+#[cfg(test)]
+mod killed;
 pub(crate) mod load;
 pub(crate) mod module_file;
 pub(crate) mod needs;
