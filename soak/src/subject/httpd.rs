@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
@@ -15,6 +15,7 @@ use crate::ground::{Ground, Hanging};
 use crate::http::{Answer, Http};
 use crate::site::{Page, Site};
 use crate::soak::Soak;
+use crate::watch::LOST;
 
 const CLIENTS: u64 = 24;
 /// Descriptors that the server may have, so that they can be used up.
@@ -134,10 +135,17 @@ impl<'a> Client<'a> {
         Ok((Http::connect(self.address).context("connecting")?, false))
     }
 
+    /// Whether it says no, as a fault is under way, or so late that it is for others to judge: on a
+    /// machine that gives it no cpu, a server's own time for an answer is over, too.
+    fn is_refused(&self, answer: &Answer, asked: Instant) -> bool {
+        answer.status >= 500 && (self.soak.is_excused() || asked.elapsed() > LOST)
+    }
+
     /// Asks once, on a connection that is kept if it can be; `None` if the server would not.
     fn ask(&mut self, method: &str, target: &str, fields: &str) -> Asked {
         loop {
             let (mut http, was_kept) = self.connection()?;
+            let asked = Instant::now();
             let waits = self.soak.request(format!("{method} {target} {}", fields.trim_end()));
             let sent = http.send(method, target, fields);
             let answer = match sent {
@@ -151,7 +159,7 @@ impl<'a> Client<'a> {
                 Some(answer) => {
                     let closes = answer.field("Connection") == Some("close") || !answer.is_whole();
                     self.kept = (!closes || method == "HEAD").then_some(http);
-                    if answer.status >= 500 && self.soak.is_excused() {
+                    if self.is_refused(&answer, asked) {
                         self.soak.count("refused");
                         return Ok(None);
                     }
@@ -233,6 +241,7 @@ impl<'a> Client<'a> {
         let pages: Vec<_> =
             (0..self.rng.usize(2..8)).map(|_| self.site.page(&mut self.rng)).collect();
         let (mut http, _) = self.connection()?;
+        let begun = Instant::now();
         let asked: Vec<_> = pages.into_iter().map(|page| (page, page.oldest())).collect();
         let heads = asked
             .iter()
@@ -251,7 +260,7 @@ impl<'a> Client<'a> {
                 self.soak.count("closed between two requests");
                 return Ok(());
             };
-            if answer.status >= 500 && self.soak.is_excused() {
+            if self.is_refused(&answer, begun) {
                 self.soak.count("refused");
                 continue;
             }
@@ -323,13 +332,14 @@ impl<'a> Client<'a> {
         let page = self.site.page(&mut self.rng);
         let oldest = page.oldest();
         let mut http = Http::connect(self.address).context("connecting")?;
+        let begun = Instant::now();
         let waits = self.soak.request(format!("GET /{} slowly", page.name));
         let _ = http.send("GET", &format!("/{}", page.name), "");
         std::thread::sleep(Duration::from_millis(self.rng.u64(..200)));
         let answer = http.answer(false)?;
         drop(waits);
         match answer {
-            Some(answer) if answer.status >= 500 && self.soak.is_excused() => {
+            Some(answer) if self.is_refused(&answer, begun) => {
                 self.soak.count("refused");
             }
             Some(answer) => {

@@ -9,7 +9,7 @@ mod lines;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kumiki_places::standard::{Counter, parts};
@@ -27,6 +27,8 @@ use lines::Lines;
 
 /// Clients of each way.
 const CLIENTS: u64 = 6;
+/// For so long a place that does not start is started again.
+const AGAIN: Duration = Duration::from_secs(120);
 /// For so long a call is tried.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -177,7 +179,16 @@ fn killed<'a>(soak: &'a Soak, place: &'a Place) -> Fault<'a> {
         server.wait(Duration::from_secs(60))?;
         soak.forget_process(server.pid());
         std::thread::sleep(Duration::from_millis(rng.u64(..300)));
-        *server = start(&place.words)?.0;
+        // A line that is cut just then, or a machine that is too busy, keeps it from its NATS server:
+        // it ends, and who watches over it starts it again.
+        let begun = Instant::now();
+        *server = loop {
+            match start(&place.words) {
+                Ok((server, _)) => break server,
+                Err(_) if begun.elapsed() < AGAIN => soak.count("a place started once more"),
+                Err(error) => return Err(error),
+            }
+        };
         soak.watch_process(server.pid());
         Ok(())
     })
