@@ -24,6 +24,10 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure system calls, processes, memory, signals, files, IPC and threads
+    ///
+    /// Columns of a row: `median` and its interval; `p99`, the cost that one of a hundred samples
+    /// exceeds; `cpu`, the time of all cpus together that one operation took; `line`, the round
+    /// trip of a cache line between its two cpus, measured beside it; ! that others disturbed it.
     Measure(Measure),
     /// List, show, export, import or remove stored results, and show references
     ///
@@ -52,6 +56,10 @@ pub(crate) enum Command {
     ///
     /// `kumiki ab -- CMD… --- CMD…`, or one command under two settings:
     /// `kumiki ab --env A=1 --vs A=2 -- CMD…`.
+    ///
+    /// Columns: `quiet`, what a run takes where others leave it alone; `user` and `kernel`, its
+    /// processor time; `memory`, the most that it had, – where it had no more
+    /// than what started it; `faults`, pages that it was given.
     ///
     /// Exit status: 0 B is no worse, 1 B is slower, 2 an error, 3 it cannot be said, and
     /// what would clear it up is. 130 ended by Ctrl-C; what there was is told.
@@ -238,6 +246,11 @@ pub(crate) enum ResultsCommand {
         db: Db,
     },
     /// Show how a case's cost went from result to result, and where it changed
+    ///
+    /// `quiet` is the cost where others leave it alone, `interval` holds also what changes from run
+    /// to run.
+    ///
+    /// Exit status: 0 no row costs more than before its last change, 1 one does, 2 an error.
     Trend {
         /// Part of a case's name, and `parameter=value` to narrow it down
         #[arg(required = true, value_name = "CASE")]

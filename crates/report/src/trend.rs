@@ -56,19 +56,29 @@ impl Trend {
 
     /// Each change in words.
     pub fn changes(&self) -> Vec<String> {
-        let changed = self.points.iter().enumerate().filter(|(_, point)| point.changed);
-        let said = |(at, point): (usize, &Point)| {
-            let before = at.checked_sub(1).map(|at| &self.points[at])?;
+        let said = |(at, ratio): (usize, f64)| {
+            format!(
+                "from {} on it costs {ratio:.2} × of what it was until {}",
+                minute(&self.points[at].started),
+                minute(&self.points[at - 1].started),
+            )
+        };
+        self.ratios().map(said).collect()
+    }
+
+    /// Whether the last change that stayed made it cost more.
+    pub fn has_risen(&self) -> bool {
+        self.ratios().last().is_some_and(|(_, ratio)| ratio > 1.0)
+    }
+
+    /// Where each change is, and its level beside the one before.
+    fn ratios(&self) -> impl Iterator<Item = (usize, f64)> {
+        let changed = self.points.iter().enumerate().filter(|(at, point)| *at > 0 && point.changed);
+        changed.map(|(at, _)| {
             // Each side's level is that until the next change.
             let last = self.points[..at].iter().rposition(|point| point.changed).unwrap_or(0);
-            Some(format!(
-                "from {} on it costs {:.2} × of what it was until {}",
-                minute(&point.started),
-                level(&self.points[at..]) / level(&self.points[last..at]),
-                minute(&before.started),
-            ))
-        };
-        changed.filter_map(said).collect()
+            (at, level(&self.points[at..]) / level(&self.points[last..at]))
+        })
     }
 }
 
@@ -184,6 +194,7 @@ mod tests {
         assert_eq!(changed.points.iter().position(|point| point.changed), Some(8));
         let said = "from 2026-11-09 01:02 on it costs 1.30 × of what it was until 2026-11-08 01:02";
         assert_eq!(changed.changes(), [said]);
+        assert!(changed.has_risen());
         let page = trend_html(&[changed], &Machine::default());
         assert!(page.starts_with("<!DOCTYPE html>") && page.contains(said), "{page}");
         assert!(page.contains("file.&lt;stat&gt;") && !page.contains("<stat>"));
@@ -191,6 +202,11 @@ mod tests {
         assert!(page.contains("oldest at the left, 2026-11-01 to 2026-11-16"));
         let mut steady = trend(&[100.0; 10]);
         steady.mark_changes();
+        assert!(!steady.has_risen());
+        let levels = [100.0, 130.0, 90.0].map(|level: f64| wobble.map(|more| level + more));
+        let mut mended = trend(levels.as_flattened());
+        mended.mark_changes();
+        assert_eq!((mended.changes().len(), mended.has_risen()), (2, false));
         let page = trend_html(&[steady], &Machine::default());
         assert!(page.contains("No cost changed") && !page.contains("changed, and stayed"));
     }

@@ -65,17 +65,19 @@ pub(super) fn run(
         );
     }
     trends.iter_mut().for_each(Trend::mark_changes);
+    let risen = trends.iter().any(Trend::has_risen);
+    let verdict = if risen { Verdict::Negative } else { Verdict::Fine };
     if let Some(page) = page {
         let html = trend_html(&trends, &machine);
         page.write(|out| Ok(out.write_all(html.as_bytes())?))?;
-        return Ok(Verdict::Fine);
+        return Ok(verdict);
     }
     if json {
         output::json(&trends)?;
     } else {
         print(&trends, &machine, others)?;
     }
-    Ok(Verdict::Fine)
+    Ok(verdict)
 }
 
 /// Every word is a part of the case's name or a parameter with its value.
@@ -112,9 +114,11 @@ fn print(trends: &[Trend], machine: &Machine, others: usize) -> Result<()> {
         output::line("")?;
     }
     let mut text = format!(
-        "On {}, {} cpus. A bar is as long as the cost beside the row's largest, ! says that others \
-         disturbed it, and – that fewer than three visits have no interval. ▶ marks where a cost changed and stayed (p < 0.01; it takes three results \
-         on each side, and six or more tell).",
+        "On {}, {} cpus. quiet is the cost where others leave it alone. A bar is as long as the \
+         cost beside the row's largest, ! says that others disturbed it, and – that fewer than \
+         three visits have no interval. ▶ marks where a cost changed and stayed (p < 0.01; it \
+         takes three results on each side, and six or more tell). The exit status is 1 where a \
+         row's last change was a rise.",
         machine.cpu_model, machine.cpus
     );
     if others > 0 {

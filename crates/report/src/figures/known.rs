@@ -109,7 +109,7 @@ const COMMON: Known = Known {
 };
 
 /// All of them.
-pub(super) const KNOWN: [Known; 18] = [
+pub(super) const KNOWN: [Known; 19] = [
     Known {
         id: "fork-data",
         title: "fork against initialised data",
@@ -228,6 +228,16 @@ pub(super) const KNOWN: [Known; 18] = [
         param: "anon_bytes",
         axis: "anonymous memory that the child writes",
         caption: "The price that fork puts off: each page that the child writes is copied then.",
+        log: [true, true],
+        ..COMMON
+    },
+    Known {
+        id: "fork-copy-data",
+        title: "fork, and a child that writes its data",
+        cases: |case| case == "process.fork_cow",
+        param: "data_bytes",
+        axis: "initialised data that the child writes",
+        caption: "The same with pages of the program’s file instead of anonymous memory.",
         log: [true, true],
         ..COMMON
     },
