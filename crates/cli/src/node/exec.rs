@@ -34,7 +34,8 @@ pub(super) struct Exec {
     /// [default: if standard input and output are one]
     #[arg(short, long, overrides_with = "no_tty")]
     tty: bool,
-    /// Standard input is the command's in any case; taken as docker and kubectl take it
+    /// What is typed is the command's; without this it stays for the shell, as of docker and
+    /// kubectl. Standard input that is no terminal is the command's in any case
     #[arg(short, long)]
     interactive: bool,
     /// Give the command no terminal
@@ -69,7 +70,9 @@ pub(super) fn exec(exec: Exec) -> Result<Verdict> {
     wake_if_idle(&exec.name)?;
     let open = if exec.by_host { Session::open_by_host } else { Session::open };
     let session = open(&exec.name)?;
-    let ending = match attend(&program, |client| session.run(&program, client)) {
+    // Lines that were typed ahead are the next commands'.
+    let reads = exec.interactive || !isatty(stdin());
+    let ending = match attend(&program, reads, |client| session.run(&program, client)) {
         Ok(ending) => ending,
         Err(error) => {
             let word = program.words.first().map_or("", String::as_str);
@@ -94,7 +97,7 @@ pub(super) fn console(name: &str) -> Result<Verdict> {
     let mut program = Program { words: vec!["sh".to_owned()], ..Program::default() };
     give_terminal(&mut program);
     output::talk(format_args!("console of node {name}; Ctrl-] leaves it"));
-    let ending = attend(&program, |client| session.console(&program, client))?;
+    let ending = attend(&program, true, |client| session.console(&program, client))?;
     // Below what the node has shown last.
     let _ = writeln!(io::stderr());
     let how = if ending == Ending::Left { "left" } else { "ended the shell of" };
@@ -121,17 +124,18 @@ fn size() -> Size {
     terminal::size().map_or(DEFAULT_SIZE, |(rows, columns)| Size { rows, columns })
 }
 
-/// Has `run` attend the program with this process's streams and signals; the
-/// terminal is as it was when this returns.
+/// Has `run` attend the program with this process's streams, its input if `reads`, and signals;
+/// the terminal is as it was when this returns.
 fn attend(
     program: &Program,
+    reads: bool,
     run: impl FnOnce(&mut Client<'_>) -> kumiki_node::Result<Ending>,
 ) -> Result<Ending> {
-    let mut signals = Signals::new(program.terminal.is_some())?;
+    let mut signals = Signals::new(program.terminal.is_some(), reads)?;
     let input = io::stdin();
     let (mut out, mut err) = (output::Stream, io::stderr());
     let mut client = Client {
-        input: Some(input.as_fd()),
+        input: reads.then(|| input.as_fd()),
         out: &mut out,
         err: &mut err,
         orders: Some(&mut signals),
@@ -154,7 +158,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new(has_terminal: bool) -> Result<Self> {
+    fn new(has_terminal: bool, reads: bool) -> Result<Self> {
         let is_ignored = interrupt::ignored();
         let window = has_terminal.then_some(SIGWINCH);
         let watched = ENDING.into_iter().chain(OTHERS).chain(window);
@@ -162,7 +166,7 @@ impl Signals {
         let caught = UnixStream::pair()
             .and_then(|(read, write)| SignalDelivery::with_pipe(read, write, SignalOnly, watched))
             .context("installing the handlers for signals")?;
-        let raw = (has_terminal && isatty(stdin())).then(Raw::new).transpose()?;
+        let raw = (has_terminal && reads && isatty(stdin())).then(Raw::new).transpose()?;
         Ok(Signals {
             caught,
             waiting: VecDeque::new(),

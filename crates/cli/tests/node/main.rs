@@ -41,7 +41,9 @@ mod watchman;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kumiki_lab::{Cache, Config, Error, Kernel, KernelName, Machine, Output, Talk, kbuild};
+use kumiki_lab::{
+    Cache, Config, Error, Kernel, KernelName, Machine, Output, Running, Talk, kbuild,
+};
 
 use pool::{Kind, Turn};
 
@@ -200,6 +202,12 @@ impl Host {
         let said = [&*output.stdout, &*output.stderr].concat();
         eprintln!("$ {line} [{:.1} s]\n{}", begin.elapsed().as_secs_f64(), text(&said));
         output
+    }
+
+    /// Has its kernel panic. Nothing is waited for that only a living one could send.
+    fn dies(&self) -> Running {
+        let line = ["-c", "echo c > /proc/sysrq-trigger"];
+        self.machine.guest().command("sh").args(line).spawn().unwrap()
     }
 
     /// What a line prints that has to succeed.

@@ -160,7 +160,7 @@ fn terminal(host: &Host) {
              cmp before after && echo modes-$((1 + 1))"
         )
     };
-    let mut typist = Typist::run(host, &around("kumiki node exec n1 -- sh"));
+    let mut typist = Typist::run(host, &around("kumiki node exec -i n1 -- sh"));
     typist.sees("# ");
     typist.types("hostname; tty; stty size; echo $TERM\n");
     typist.sees("n1\r\n/dev/pts/0\r\n30 100\r\nvt100\r\n");
@@ -177,6 +177,18 @@ fn terminal(host: &Host) {
     typist.sees("modes-2");
     assert_eq!(typist.ends(), 0);
 
+    // What is typed ahead is the next command's.
+    let ahead = "kumiki node exec n1 -- sh -c 'touch /on; until test -e /go; do sleep 0.1; done'; \
+                 read line; echo next-$line";
+    let mut typist = Typist::run(host, &around(ahead));
+    host.ok("until kumiki node exec n1 -- test -e /on; do sleep 0.2; done");
+    typist.types("ahead\n");
+    typist.sees("ahead\r\n");
+    host.ok("kumiki node exec n1 -- touch /go");
+    typist.sees("next-ahead");
+    typist.sees("modes-2");
+    assert_eq!(typist.ends(), 0);
+
     // Without a terminal there Ctrl-C is a signal here.
     let trapped = "kumiki node exec -T n1 -- sh -c \
                    'trap \"exit 9\" INT; echo on; while :; do sleep 0.1; done'";
@@ -187,7 +199,7 @@ fn terminal(host: &Host) {
     assert_eq!(typist.ends(), 0);
 
     // The node ends below a terminal.
-    let mut typist = Typist::run(host, &around("kumiki node exec n1 -- sh"));
+    let mut typist = Typist::run(host, &around("kumiki node exec -i n1 -- sh"));
     typist.sees("# ");
     typist.types("poweroff -f\n");
     typist.sees("has ended (halted)");

@@ -54,13 +54,23 @@ impl<'a> Log<'a> {
     }
 
     pub(crate) fn wait(&self, text: &str) -> String {
+        self.wait_until(text, |log| log.contains(text))
+    }
+
+    /// Times of at least so many ticks.
+    pub(crate) fn ticks(&self, count: usize) -> Vec<f64> {
+        let log = self.wait_until("tick", |log| times(log, "tick").len() >= count);
+        times(&log, "tick")
+    }
+
+    fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let begin = Instant::now();
         loop {
             let log = self.read();
-            if log.contains(text) {
+            if is_so(&log) {
                 return log;
             }
-            assert!(begin.elapsed() < LIMIT, "no {text:?}: {log}");
+            assert!(begin.elapsed() < LIMIT, "not enough of {what:?}: {log}");
             sleep(Duration::from_secs(1));
         }
     }
@@ -151,8 +161,7 @@ fn a_host_dies(kernel: &str) {
          dd if=/dev/zero of=/dev/nvme0n1 bs=1M count=100 oflag=direct; kill $!'; kill $busy");
     let alive = longest_pause_ms(&times(&other.read(), "tick"), begin);
 
-    // Long after the answer to this line has been sent.
-    host.ok("(sleep 10; echo c > /proc/sysrq-trigger) > /dev/null 2>&1 &");
+    let _dying = host.dies();
     let text = log.wait("THE HOST IS DEAD");
     assert!(text.contains("panic on cpu ") && text.contains("sysrq triggered crash"), "{text}");
     let before = times(&other.read(), "tick").len();
@@ -176,11 +185,7 @@ fn a_host_dies(kernel: &str) {
     assert!(text.contains(&format!("{ended}0")), "{text}\n{}", third.read());
     // It goes on where it was.
     let begun = times(&third.read(), "serving").len();
-    let wait = Instant::now();
-    while times(&third.read(), "serving").len() <= begun {
-        assert!(wait.elapsed() < LIMIT, "{}", third.read());
-        sleep(Duration::from_secs(1));
-    }
+    third.wait_until("serving", |log| times(log, "serving").len() > begun);
     // QEMU ends with it, and what was written is read.
     drop(host);
 
