@@ -51,8 +51,10 @@ class Calls(unittest.TestCase):
         with self.assertRaises(Refused) as caught:
             self.places.create(self.name, 1)
         self.assertEqual(caught.exception.errno, errno.EEXIST)
-        with self.assertRaises(Gone):
+        with self.assertRaises(Gone) as gone:
             self.places.ls("nobody.core0")
+        # No server is behind this user's processes: the cure does not ask for one's address.
+        self.assertIn("`kumiki resource ls` shows those of this machine", str(gone.exception))
         with self.assertRaises(NotSent):
             Places("nats://127.0.0.1:1")
         for call in [
@@ -76,6 +78,15 @@ class Calls(unittest.TestCase):
         self.assertTrue(later.cancel())
         self.assertRaises(ValueError, later.wait)
         self.assertRaises(Unknown, self.places.call, self.name, "later", 10 * MINUTE, 0.3)
+
+    def test_a_limit_is_as_long_as_its_number(self) -> None:
+        for limit in [1e300, float("inf"), 2**70, 60, 60.5]:
+            self.assertEqual(self.places.call(self.name, "get", None, limit), 40, limit)
+            self.assertEqual(self.places.start(self.name, "get", timeout=limit).wait(limit), 40, limit)
+        later = self.places.start(self.name, "later", 10 * MINUTE, timeout=1e300)
+        self.assertRaises(TimeoutError, later.wait, 0.02)
+        self.assertTrue(later.cancel())
+        self.assertRaises(ValueError, self.places.call, self.name, "get", None, float("nan"))
 
     def test_asyncio(self) -> None:
         async def several() -> list[int]:
