@@ -252,12 +252,12 @@ fn two_jobs_as_one_give_what_each_gives() {
         }
     }
     // It ends where a call is not allowed, and has what was made.
-    let of = |name| {
+    let engine = |name| {
         let allow = Some(AllowList::none().allow_each([name]).unwrap());
-        let engine = Engine::new(&Config { allow, ..Config::default() }).unwrap();
-        engine.submit(job()).wait()
+        Engine::new(&Config { allow, ..Config::default() }).unwrap()
     };
-    let made = of("fadvise64").unwrap();
+    let made = engine("fadvise64").submit(job()).wait().unwrap();
     assert_eq!(made.output, (vec![Ok(()); 2], vec![Err(Errno::PERM)]));
-    assert!(matches!(of("pread64").unwrap_err().error, Error::NotAllowed { .. }));
+    let refused = engine("pread64").submit(job()).wait().unwrap_err();
+    assert!(matches!(refused.error, Error::NotAllowed { .. }));
 }
