@@ -31,9 +31,9 @@ pub(crate) struct Area {
     /// Changes: threads inside the kernel return.
     recalls: AtomicU32,
     /// Number of these that sleep there.
-    _sleepers: AtomicU32,
+    sleepers: AtomicU32,
     /// Number of requesting threads that sleep there, which those of an engine never do.
-    _waiters: AtomicU32,
+    waiters: AtomicU32,
     _reserved0: [u32; 10],
     /// Bit i: lane i may hold a request.
     open: AtomicU64,
@@ -74,8 +74,8 @@ impl Default for Area {
             magic: MAGIC,
             version: VERSION,
             recalls: AtomicU32::new(0),
-            _sleepers: AtomicU32::new(0),
-            _waiters: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+            waiters: AtomicU32::new(0),
             _reserved0: [0; 10],
             open: AtomicU64::new(0),
             others: AtomicU64::new(0),
@@ -112,6 +112,16 @@ impl Area {
     /// Has threads that serve inside the kernel come back and look at all that they are for.
     pub(crate) fn recall(&self) {
         self.recalls.fetch_add(1, SeqCst);
+    }
+
+    /// Number of processing threads that sleep inside the kernel.
+    pub(crate) fn sleepers(&self) -> u32 {
+        self.sleepers.load(SeqCst)
+    }
+
+    /// Number of requesting threads that sleep there.
+    pub(crate) fn waiters(&self) -> u32 {
+        self.waiters.load(SeqCst)
     }
 
     /// Says that a lane is for others than threads inside the kernel, or not only for others.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use kumiki_measure::case::Workload;
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result};
-use kumiki_parasc::op::Errno;
-use kumiki_parasc::{Config, CpuSet, Operation, Policy, Requester, Threshold};
+use kumiki_parasc::op::{Errno, Raw};
+use kumiki_parasc::{Config, CpuSet, Operation, Policy, Threshold};
 use kumiki_sys::affinity;
 
 use super::running::{Running, refused};
@@ -21,6 +21,8 @@ const LEARN: u32 = 300;
 const LEARN_FOR: Duration = Duration::from_millis(4);
 /// Batches before each sample: processing threads may have gone to sleep.
 const AWAKE: u32 = 2;
+/// How long a thread may take until it serves.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A number of calls.
 pub(super) trait Calls {
@@ -36,16 +38,16 @@ pub(super) trait Calls {
     fn plain(&mut self) -> Result<()>;
 
     /// Makes them as requests.
-    fn batch(&mut self, requester: &mut Requester) -> Result<()>;
+    fn batch(&mut self, running: &mut Running) -> Result<()>;
 }
 
-/// Makes the calls of `operations`; what each gives goes to `each`. One alone is
-/// made as a program would make it.
+/// Makes the calls of `operations`; what each gives goes to `each`. One alone is made as a
+/// program would make it, and handed over where threads make all calls.
 ///
 /// # Errors
 /// The first of the calls', when `each` has had the others'.
 pub(super) fn make<O, T>(
-    requester: &mut Requester,
+    running: &mut Running,
     operations: &mut [O],
     mut each: impl FnMut(T),
 ) -> Result<()>
@@ -58,9 +60,10 @@ where
         Err(errno) if all.is_ok() => all = Err(Error::os("a parallel system call", errno)),
         Err(_) => {}
     };
+    let Running { requester, helps, .. } = running;
     match operations {
-        [one] => take(requester.call(one).map_err(refused)?),
-        several => requester.run(several).map_err(refused)?.into_iter().for_each(take),
+        [one] if *helps => take(requester.call(one).map_err(refused)?),
+        all => requester.run(all).map_err(refused)?.into_iter().for_each(take),
     }
     all
 }
@@ -93,11 +96,12 @@ impl<C: Calls> Batches<C> {
 
     /// The mechanism as the paper has it: a thread on each of `cpus` that never sleeps, and
     /// a requesting thread that makes no call itself. There is nothing to choose.
-    pub(super) fn by_threads_alone(calls: C, cpus: &CpuSet) -> Result<Self> {
+    pub(super) fn by_threads_alone(calls: C, cpus: &CpuSet, gettid: Raw) -> Result<Self> {
         let policy = Policy { threshold: Threshold::Infinite, ..crate::chosen() };
         let none = CpuSet::new();
         let config =
             Config { cpus: Some(none), threads: 0, help: false, policy, ..Config::default() };
+        let config = Config { wrong_thread_answers: true, ..config };
         let running = Running::new(&config)?;
         let mut batches = Batches { calls, own: Vec::new(), running };
         for cpu in cpus.iter() {
@@ -111,7 +115,19 @@ impl<C: Calls> Batches<C> {
             let failed = |error| Error::Invalid(format!("no thread that processes: {error}"));
             batches.own.push(thread.map_err(failed)?);
         }
-        batches.learnt()
+        // Until one serves the requesting thread makes calls itself: there is nobody else.
+        let own = i64::from(rustix::thread::gettid().as_raw_nonzero().get());
+        let give_up = Instant::now() + PATIENCE;
+        let mut probe = [gettid];
+        loop {
+            let made = batches.running.requester.run(&mut probe);
+            if made.map_err(refused)? != [own] {
+                return batches.learnt();
+            }
+            if Instant::now() >= give_up {
+                return Err(Error::Invalid(format!("no thread processes within {PATIENCE:?}")));
+            }
+        }
     }
 
     fn learnt(mut self) -> Result<Self> {
@@ -122,7 +138,7 @@ impl<C: Calls> Batches<C> {
                 break;
             }
             batches.calls.prepare()?;
-            batches.calls.batch(&mut batches.running.requester)?;
+            batches.calls.batch(&mut batches.running)?;
         }
         Ok(self)
     }
@@ -140,11 +156,10 @@ impl<C> Drop for Batches<C> {
 impl<C: Calls> Workload for Batches<C> {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         let Batches { calls, running, .. } = self;
-        let requester = &mut running.requester;
         if !C::PREPARED {
-            (0..AWAKE).try_for_each(|_| calls.batch(requester))?;
+            (0..AWAKE).try_for_each(|_| calls.batch(running))?;
         }
-        sample(calls, iterations, meter, |calls| calls.batch(requester))
+        sample(calls, iterations, meter, |calls| calls.batch(running))
     }
 
     fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
@@ -177,4 +192,68 @@ fn overhead<C: Calls>(iterations: u64, meter: &Meter) -> Result<Sample> {
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::unchecked::gettid;
+    use super::*;
+
+    /// Calls that say who makes them.
+    struct Whose(Vec<Raw>, Vec<i64>);
+
+    impl Calls for Whose {
+        fn plain(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn batch(&mut self, running: &mut Running) -> Result<()> {
+            self.1 = running.requester.run(&mut self.0).map_err(refused)?;
+            Ok(())
+        }
+    }
+
+    /// However few there are: where plain calls are faster, the figure is to show it.
+    #[test]
+    fn by_mechanism_each_call_is_made_by_another_thread() {
+        let own = i64::from(rustix::thread::gettid().as_raw_nonzero().get());
+        let cpus = affinity::current().unwrap().iter().take(1).collect();
+        for count in [1, 2, 5, 40] {
+            let calls = Whose((0..count).map(|_| gettid()).collect(), Vec::new());
+            let batches = Batches::by_threads_alone(calls, &cpus, gettid()).unwrap();
+            assert_eq!(batches.calls.1.len(), count);
+            assert!(
+                batches.calls.1.iter().all(|id| *id > 0 && *id != own),
+                "{:?}",
+                batches.calls.1
+            );
+        }
+    }
+
+    #[test]
+    fn one_operation_goes_where_the_engine_has_it_go() {
+        let cpus: CpuSet = affinity::current().unwrap().iter().take(1).collect();
+        let own = rustix::thread::gettid();
+        let maker = |helps: bool| {
+            let config = Config { cpus: Some(cpus.clone()), help: helps, ..Config::default() };
+            let mut running = Running::new(&config).unwrap();
+            let mut target = None;
+            let path = c"/proc/thread-self/comm";
+            let flags = rustix::fs::OFlags::RDONLY;
+            let open = kumiki_parasc::op::Openat::new(
+                rustix::fs::CWD,
+                path,
+                flags,
+                rustix::fs::Mode::empty(),
+            );
+            make(&mut running, &mut [open], |file: std::os::fd::OwnedFd| target = Some(file))
+                .unwrap();
+            let file = target.unwrap();
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+            std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap()
+        };
+        let mine = format!("/task/{}/", own.as_raw_nonzero());
+        assert!(maker(true).to_string_lossy().contains(&mine));
+        assert!(!maker(false).to_string_lossy().contains(&mine));
+    }
 }

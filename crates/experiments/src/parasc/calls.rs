@@ -8,15 +8,15 @@ use std::rc::Rc;
 
 use kumiki_measure::case::{Case, Level, Place};
 use kumiki_measure::{Error, Result};
+use kumiki_parasc::Config;
 use kumiki_parasc::op::{Close, Fsync, Getppid, Nanosleep, Openat, Pread, Statx};
-use kumiki_parasc::{Config, Requester};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::thread::NanosleepRelativeResult;
 use rustix::time::Timespec;
 
 use super::batch::{Batches, Calls, Plain, make};
 use super::files::{Names, PAGE, open, page};
-use super::running::cpus;
+use super::running::{Running, cpus};
 use super::unchecked::Mappings;
 use super::unlinks::Unlinks;
 
@@ -91,8 +91,8 @@ impl Calls for Parents {
         Ok(())
     }
 
-    fn batch(&mut self, requester: &mut Requester) -> Result<()> {
-        make(requester, &mut self.0, |parent: i32| {
+    fn batch(&mut self, running: &mut Running) -> Result<()> {
+        make(running, &mut self.0, |parent: i32| {
             black_box(parent);
         })
     }
@@ -135,9 +135,9 @@ impl Calls for Preads {
         })
     }
 
-    fn batch(&mut self, requester: &mut Requester) -> Result<()> {
+    fn batch(&mut self, running: &mut Running) -> Result<()> {
         let mut bytes = 0;
-        make(requester, &mut self.requests, |count: usize| bytes += count)?;
+        make(running, &mut self.requests, |count: usize| bytes += count)?;
         whole(bytes / self.requests.len())
     }
 }
@@ -182,8 +182,8 @@ impl Calls for Stats {
         })
     }
 
-    fn batch(&mut self, requester: &mut Requester) -> Result<()> {
-        make(requester, &mut self.requests, |()| ())
+    fn batch(&mut self, running: &mut Running) -> Result<()> {
+        make(running, &mut self.requests, |()| ())
     }
 }
 
@@ -219,11 +219,11 @@ impl Calls for Opens {
         Ok(())
     }
 
-    fn batch(&mut self, requester: &mut Requester) -> Result<()> {
+    fn batch(&mut self, running: &mut Running) -> Result<()> {
         let Opens { requests, closes, .. } = self;
         closes.clear();
-        make(requester, requests, |file: OwnedFd| closes.push(Close::new(file)))?;
-        make(requester, closes, |()| ())
+        make(running, requests, |file: OwnedFd| closes.push(Close::new(file)))?;
+        make(running, closes, |()| ())
     }
 }
 
@@ -256,8 +256,8 @@ impl Calls for Syncs {
         files.try_for_each(sync).map_err(|errno| Error::os("fsync", errno))
     }
 
-    fn batch(&mut self, requester: &mut Requester) -> Result<()> {
-        make(requester, &mut self.requests, |()| ())
+    fn batch(&mut self, running: &mut Running) -> Result<()> {
+        make(running, &mut self.requests, |()| ())
     }
 }
 
@@ -280,7 +280,7 @@ impl Calls for Sleeps {
         })
     }
 
-    fn batch(&mut self, requester: &mut Requester) -> Result<()> {
-        make(requester, &mut self.0, |()| ())
+    fn batch(&mut self, running: &mut Running) -> Result<()> {
+        make(running, &mut self.0, |()| ())
     }
 }

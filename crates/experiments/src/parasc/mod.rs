@@ -1,12 +1,13 @@
 //! The figures of Nakamura's paper on parallel system calls (2018), section 5:
 //! Table 3 with Figure 6, and Figure 7; then other calls in the same way, and all by threads
-//! inside the kernel, as the paper has them.
+//! inside the kernel, by an engine and as the paper has them.
 
 mod bare;
 mod batch;
 mod calls;
 mod files;
 mod inside;
+mod kernel;
 mod requests;
 mod running;
 mod steps;
@@ -20,5 +21,6 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(requests::cases());
     cases.extend(calls::cases());
     cases.extend(inside::cases());
+    cases.extend(kernel::cases());
     cases
 }

@@ -10,14 +10,15 @@ use std::rc::Rc;
 
 use kumiki_measure::case::{Case, Level, Place};
 use kumiki_measure::{Error, Result};
+use kumiki_parasc::Config;
 use kumiki_parasc::op::Read;
-use kumiki_parasc::{Config, Requester};
 use kumiki_sys::affinity;
 
 use super::bare::{Bare, Part};
 use super::batch::{Batches, Calls, Plain, make};
 use super::files::{PAGE, page};
-use super::running::cpus;
+use super::running::{Running, cpus};
+use super::unchecked::gettid;
 
 const ABOUT: &str = "so many reads of 4096 bytes from /dev/zero, all together: plain calls (0 \
                      processing threads) or requests to 1 to 3 processing threads whose results \
@@ -27,7 +28,7 @@ const ABOUT: &str = "so many reads of 4096 bytes from /dev/zero, all together: p
 const ZERO: &str = "/dev/zero";
 
 /// The paper's numbers of requests with the shortest run that includes them.
-fn counts() -> impl Iterator<Item = (usize, Level)> {
+pub(super) fn counts() -> impl Iterator<Item = (usize, Level)> {
     let all = [1].into_iter().chain((5..50).step_by(5)).chain((50..=300).step_by(25));
     all.map(|count| match count {
         10 | 50 | 300 => (count, Level::Quick),
@@ -84,7 +85,7 @@ fn mechanism(count: usize, own: bool, threads: usize) -> Case {
     let allowed = affinity::current().unwrap_or_default();
     let setup = move |place: &Place| {
         let cpus = cpus(place, &allowed, threads)?;
-        Batches::by_threads_alone(Reads::new(count, own)?, &cpus)
+        Batches::by_threads_alone(Reads::new(count, own)?, &cpus, gettid())
     };
     params(Case::new("parasc.requests", ABOUT, setup), count, own, threads)
         .with("by", MECHANISM)
@@ -140,9 +141,9 @@ impl Calls for Reads {
         self.plain.iter_mut().try_for_each(|(file, page)| read(file, page))
     }
 
-    fn batch(&mut self, requester: &mut Requester) -> Result<()> {
+    fn batch(&mut self, running: &mut Running) -> Result<()> {
         let mut bytes = 0;
-        make(requester, &mut self.requests, |count: usize| bytes += count)?;
+        make(running, &mut self.requests, |count: usize| bytes += count)?;
         whole(bytes / self.requests.len())
     }
 }
@@ -151,7 +152,7 @@ fn failed(source: std::io::Error) -> Error {
     Error::File { path: Path::new(ZERO).to_owned(), source }
 }
 
-fn open() -> Result<File> {
+pub(super) fn open() -> Result<File> {
     File::open(ZERO).map_err(failed)
 }
 

@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct Running {
     pub(super) requester: Requester,
     pub(super) engine: Arc<Engine>,
+    /// Whether the requesting thread makes calls, too.
+    pub(super) helps: bool,
     _gone: Gone,
 }
 
@@ -31,7 +33,7 @@ impl Running {
     pub(super) fn beside(gone: Gone, config: &Config) -> Result<Self> {
         let engine = Arc::new(Engine::new(config).map_err(refused)?);
         let requester = engine.requester().map_err(refused)?;
-        Ok(Running { requester, engine, _gone: gone })
+        Ok(Running { requester, engine, helps: config.help, _gone: gone })
     }
 }
 

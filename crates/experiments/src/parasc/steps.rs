@@ -26,7 +26,7 @@ const ABOUT: &str = "a step of one gettid made by a processing thread on the oth
                      each 500 times, a run as often as its length allows: see n and batch";
 
 /// Until a processing thread that does not spin sleeps within the kernel.
-const ASLEEP: Duration = Duration::from_micros(100);
+pub(super) const ASLEEP: Duration = Duration::from_micros(100);
 /// How long a processing thread may take to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -63,7 +63,7 @@ pub(super) fn cases() -> Vec<Case> {
 /// A request in a line of its own, as in the table: on the stack a run in some dozens had it on
 /// two pages, where it took 5 ns and not 0.3.
 #[repr(align(64))]
-struct Slot(#[expect(dead_code, reason = "black_box reads it")] Request);
+pub(super) struct Slot(#[expect(dead_code, reason = "black_box reads it")] pub(super) Request);
 
 fn step<W: Workload + 'static>(name: &str, setup: impl Fn(&Place) -> Result<W> + 'static) -> Case {
     Case::new("parasc.steps", ABOUT, setup).with("step", name)

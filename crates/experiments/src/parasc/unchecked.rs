@@ -6,12 +6,12 @@
 use std::ptr;
 
 use kumiki_measure::{Error, Result};
-use kumiki_parasc::Requester;
 use kumiki_parasc::op::{Mmap, Munmap, Raw, raw};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::batch::{Calls, make};
 use super::files::PAGE;
+use super::running::Running;
 
 /// gettid(2), which answers for whichever thread makes the call; the engine must
 /// have been told that this is known (`Config::wrong_thread_answers`).
@@ -50,13 +50,13 @@ impl Calls for Mappings {
         })
     }
 
-    fn batch(&mut self, requester: &mut Requester) -> Result<()> {
+    fn batch(&mut self, running: &mut Running) -> Result<()> {
         let Mappings { maps, unmaps, .. } = self;
         unmaps.clear();
-        let mapped = make(requester, maps, |page| {
+        let mapped = make(running, maps, |page| {
             // SAFETY: mapped just now, and used by nobody.
             unmaps.push(unsafe { Munmap::new(page, PAGE) });
         });
-        mapped.and(make(requester, unmaps, |()| ()))
+        mapped.and(make(running, unmaps, |()| ()))
     }
 }

@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use kumiki_measure::case::Place;
 use kumiki_measure::{Error, Result};
-use kumiki_parasc::Requester;
 use kumiki_parasc::op::Unlinkat;
 use rustix::fs::{AtFlags, OFlags};
 
 use super::batch::{Calls, make};
 use super::files::{Names, open};
+use super::running::Running;
 
 /// Empty files, which are there again each time.
 pub(super) struct Unlinks {
@@ -62,7 +62,7 @@ impl Calls for Unlinks {
         files(&self.folders).try_for_each(unlink).map_err(|errno| Error::os("unlinkat", errno))
     }
 
-    fn batch(&mut self, requester: &mut Requester) -> Result<()> {
-        make(requester, &mut self.requests, |()| ())
+    fn batch(&mut self, running: &mut Running) -> Result<()> {
+        make(running, &mut self.requests, |()| ())
     }
 }

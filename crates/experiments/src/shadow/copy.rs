@@ -16,15 +16,18 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Sizes with the shortest run that includes them.
-const SIZES: [(u64, Level); 9] = [
+const SIZES: [(u64, Level); 12] = [
     (KIB, Level::Default),
     (4 * KIB, Level::Default),
     (16 * KIB, Level::Quick),
     (64 * KIB, Level::Default),
     (256 * KIB, Level::Quick),
     (MIB, Level::Default),
+    (2 * MIB, Level::Full),
     (4 * MIB, Level::Quick),
+    (8 * MIB, Level::Full),
     (16 * MIB, Level::Default),
+    (32 * MIB, Level::Full),
     (64 * MIB, Level::Full),
 ];
 

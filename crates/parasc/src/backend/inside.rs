@@ -27,6 +27,12 @@ const WRITES: u32 = 1;
 const IOC_VERSION: u32 = ioc(READS, 0, size_of::<u32>());
 const IOC_PROC: u32 = ioc(READS | WRITES, 1, size_of::<Proc>());
 const IOC_WAIT: u32 = ioc(READS | WRITES, 2, size_of::<Wait>());
+const IOC_WAKE_UP: u32 = ioc(0, 3, 0);
+
+/// `PARASC_ANY_THREAD`.
+const ANY_THREAD: u32 = 1;
+/// `PARASC_CLAIMS_NONE`.
+const CLAIMS_NONE: u32 = 1;
 
 const fn ioc(direction: u32, number: u32, bytes: usize) -> u32 {
     direction << 30 | (bytes as u32) << 16 | TYPE << 8 | number
@@ -90,6 +96,9 @@ pub(crate) const LAYOUT: &[(&str, usize)] = &[
     ("PARASC_IOC_VERSION", IOC_VERSION as usize),
     ("PARASC_IOC_PROC", IOC_PROC as usize),
     ("PARASC_IOC_WAIT", IOC_WAIT as usize),
+    ("PARASC_IOC_WAKE_UP", IOC_WAKE_UP as usize),
+    ("PARASC_ANY_THREAD", ANY_THREAD as usize),
+    ("PARASC_CLAIMS_NONE", CLAIMS_NONE as usize),
     ("PARASC_IDLE", 0),
     ("PARASC_TOLD", TOLD as usize),
     ("PARASC_AGAIN", AGAIN as usize),
@@ -103,6 +112,22 @@ const AGAIN: i64 = 2;
 const OVER: i64 = 3;
 const CALLS: i64 = 4;
 const SERVED: i64 = 5;
+
+/// Terms of a processing thread's stay inside the kernel.
+#[derive(Debug, Default)]
+pub(crate) struct Stay {
+    /// Half of one part in so many of what is left is claimed at once.
+    pub(crate) share: usize,
+    pub(crate) recalls: u32,
+    /// It looks for so long without a call to make, and then sleeps …
+    pub(crate) spin: Duration,
+    /// … until there has been none for so long.
+    pub(crate) idle: Duration,
+    /// Blocked signals for which it comes back.
+    pub(crate) signals: u64,
+    /// It makes gettid(2), which answers for it.
+    pub(crate) any_thread: bool,
+}
 
 /// Why a thread that serves has come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,32 +269,25 @@ impl Inside {
         self.refusal.holds()
     }
 
-    /// Serves inside the kernel until the area says another number of recalls, no call has
-    /// come for `spin`, or one of these `signals`, which are blocked, waits.
+    /// Serves inside the kernel until the area says another number of recalls, or what else
+    /// `stay` says has come.
     ///
     /// # Safety
     /// Who offers calls in the area vouches for them.
-    pub(crate) unsafe fn serve(
-        &self,
-        area: &Area,
-        share: usize,
-        recalls: u32,
-        spin: Duration,
-        signals: u64,
-    ) -> Return {
+    pub(crate) unsafe fn serve(&self, area: &Area, stay: &Stay) -> Return {
         if self.is_refused() {
             return Return::Refused;
         }
-        let spin_ns = spin.as_nanos() as u64;
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let mut proc = Proc {
             area: address(area),
             length: size_of::<Area>() as u64,
-            spin_ns,
-            // It sleeps by its own bell.
-            idle_ns: spin_ns,
-            share: share as u32,
-            recalls,
-            signals,
+            spin_ns: ns(stay.spin),
+            idle_ns: ns(stay.idle),
+            flags: u32::from(stay.any_thread) * ANY_THREAD,
+            share: stay.share as u32,
+            recalls: stay.recalls,
+            signals: stay.signals,
             ..Proc::default()
         };
         let ended = self.ioctl(IOC_PROC, &mut proc);
@@ -287,6 +305,29 @@ impl Inside {
             },
             _ => Return::Refused,
         }
+    }
+
+    /// Sleeps inside the kernel until all that this lane offers is over, or a signal has come.
+    pub(super) fn wait(&self, area: &Area, lane: usize) {
+        let (area, line, all) = (address(area), lane as u32, u32::MAX);
+        let mut wait = Wait {
+            area,
+            line,
+            min: all,
+            timeout_ns: u64::MAX,
+            flags: CLAIMS_NONE,
+            ..Wait::default()
+        };
+        self.ioctl(IOC_WAIT, &mut wait);
+    }
+
+    /// Wakes up to so many that sleep in [`serve`](Self::serve), and has those look that
+    /// [`wait`](Self::wait).
+    pub(super) fn wake_up(&self, threads: u32) {
+        let fd = self.device.as_raw_fd() as u64;
+        let args = [fd, u64::from(IOC_WAKE_UP), u64::from(threads), 0, 0, 0];
+        // SAFETY: it takes a number.
+        unsafe { syscall::raw(libc::SYS_ioctl as usize, args) };
     }
 }
 

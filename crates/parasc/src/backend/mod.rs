@@ -11,13 +11,15 @@
 //! there, and what the others cannot do falls back to it.
 
 mod availability;
+mod direct;
 mod inside;
 mod refusal;
 
 pub use availability::{Availability, availability};
+pub use direct::{Await, Direct};
 #[cfg(all(test, not(loom)))]
 pub(crate) use inside::LAYOUT;
-pub(crate) use inside::{Inside, Return};
+pub(crate) use inside::{Inside, Return, Stay};
 pub(crate) use kumiki_ring::{Lack, OwnRing};
 
 pub use crate::choice::Backend;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use kumiki_sys::clock::Clock;
 
 use super::hand::{Hand, mortally};
-use crate::backend::{Inside, Return};
+use crate::backend::{Inside, Return, Stay};
 use crate::core::Core;
 use crate::execute::call;
 
@@ -34,9 +34,11 @@ pub(super) fn serve(
         if core.area.is_terminated() || queues.clone().any(|queue| core.queues[queue].any()) {
             return served;
         }
+        let (share, spin) = (core.share().min(4096), spin());
+        // It sleeps by its own bell.
+        let stay = Stay { share, recalls, spin, idle: spin, signals, any_thread: false };
         // SAFETY: a call is offered only by who vouches for it (`Requester::run_raw`).
-        let left =
-            unsafe { inside.serve(&core.area, core.share().min(4096), recalls, spin(), signals) };
+        let left = unsafe { inside.serve(&core.area, &stay) };
         match left {
             Return::Idle { served: some } => return served | some,
             // The program's thread may have been called back for its own sake.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
+use kumiki_parasc::backend::{Await, Direct};
 use kumiki_parasc::op::{Close, Pread, Read};
 use kumiki_parasc::{Backend, Config, CpuSet, Engine, Request, Requester};
 use kumiki_wait::{Bell, Policy, Sleep, Threshold, Waiter};
@@ -224,6 +225,37 @@ fn made() -> u64 {
     text.trim().parse().unwrap()
 }
 
+/// However few they are, and whoever waits how: nothing is made elsewhere.
+fn what_is_asked_of_the_module_it_makes() {
+    let requests = [Request::new(libc::SYS_gettid, []); 40];
+    for how in [Await::Looking, Await::Asleep] {
+        let (direct, before, own) = (Direct::open().unwrap(), made(), rustix::thread::gettid());
+        let own = i64::from(own.as_raw_nonzero().get());
+        let counts = [1, 1, 2, 5, 40].into_iter().cycle().take(200);
+        let is_right = std::thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| direct.process(Duration::from_millis(1), true));
+            }
+            let is_right = counts.clone().all(|count| {
+                let mut results = vec![0; count];
+                // SAFETY: gettid takes nothing and changes nothing.
+                let ran = unsafe { direct.run(&requests[..count], &mut results, how) };
+                ran.is_ok() && results.iter().all(|id| *id > 0 && *id != own)
+            });
+            direct.end();
+            is_right
+        });
+        assert!(is_right, "{how:?}");
+        let asked = counts.sum::<usize>() as u64;
+        assert_eq!(made() - before, asked, "{how:?}");
+    }
+    let (direct, before) = (Direct::open().unwrap(), made());
+    let request = [Request::new(libc::SYS_getppid, [])];
+    // SAFETY: as above.
+    unsafe { direct.by_one_entry(&request, &mut [0]) }.unwrap();
+    assert_eq!(made() - before, 1);
+}
+
 /// While a tracer looks on they are made outside, and some time after it inside again.
 fn a_tracer_has_its_time() {
     // The calling thread alone, by one entry.
@@ -303,6 +335,7 @@ fn in_a_machine() {
     a_store_ends_a_doze_inside_the_kernel();
     behaves(Backend::User);
     assert_eq!(made(), 0);
+    what_is_asked_of_the_module_it_makes();
     behaves(Backend::Kernel);
     // A third to a half of all: threads outside, on their way inside, make some, too.
     assert!(made() > 10_000, "{}", made());
