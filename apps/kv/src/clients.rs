@@ -3,6 +3,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use crate::store::Told;
+use crate::tracking::Tracking;
+
 /// A client, as others see it.
 #[derive(Clone, Debug, Default)]
 pub struct About {
@@ -38,18 +41,46 @@ pub struct About {
     pub unsent: usize,
     /// Bytes of memory for it.
     pub kept: usize,
+    /// How it is told of changes to keys, if it is.
+    pub tracking: Option<Followed>,
     /// It asked not to be let go for memory's sake.
     pub stays: bool,
     /// Whether it came by a Unix socket.
     pub is_local: bool,
 }
 
+/// How a client is told of changes to keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Followed {
+    /// It listens to prefixes.
+    pub is_broadcast: bool,
+    /// The client that is told instead.
+    pub redirect: Option<u64>,
+    /// That one is gone.
+    pub is_broken: bool,
+}
+
+impl Followed {
+    /// As others see it.
+    pub fn of(tracking: &Tracking) -> Followed {
+        let Tracking { is_broadcast, redirect, is_broken, .. } = *tracking;
+        Followed { is_broadcast, redirect, is_broken }
+    }
+}
+
 impl About {
     /// Its line.
     pub fn line(&self, now: u64, out: &mut String) {
         let mut flags = String::new();
-        for (is_so, flag) in [(self.queued.is_some(), 'x'), (self.is_local, 'U'), (self.stays, 'e')]
-        {
+        let tracking = self.tracking.as_ref();
+        for (is_so, flag) in [
+            (self.queued.is_some(), 'x'),
+            (tracking.is_some(), 't'),
+            (tracking.is_some_and(|its| its.is_broken), 'R'),
+            (tracking.is_some_and(|its| its.is_broadcast), 'B'),
+            (self.is_local, 'U'),
+            (self.stays, 'e'),
+        ] {
             flags.extend(is_so.then_some(flag));
         }
         if flags.is_empty() {
@@ -57,12 +88,13 @@ impl About {
         }
         let seconds = |since: u64| now.saturating_sub(since) / 1000;
         let multi = self.queued.map_or(-1, |queued| queued as i64);
+        let redirect = tracking.map_or(-1, |its| its.redirect.unwrap_or(0) as i64);
         // Into a String it cannot fail.
         let _ = writeln!(
             out,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 \
-             ssub=0 multi={multi} qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} \
-             oll=0 omem={} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} \
+             ssub=0 multi={multi} watch={} qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} \
+             oll=0 omem={} tot-mem={} events=r cmd={} user=default redir={redirect} resp={} lib-name={} \
              lib-ver={}",
             self.id,
             self.addr,
@@ -71,6 +103,7 @@ impl About {
             self.name,
             seconds(self.came),
             seconds(self.turned),
+            self.watched,
             self.half,
             self.unsent,
             self.unsent,
@@ -117,6 +150,10 @@ pub struct Clients {
     places: Vec<Option<About>>,
     /// Places of those that are to go.
     pub go: Vec<(usize, u64)>,
+    /// How many of them are told of changes to keys.
+    pub followers: usize,
+    /// What other shards have for some of them.
+    pub told: Vec<Told>,
 }
 
 impl Clients {
@@ -126,6 +163,21 @@ impl Clients {
             self.places.resize(place + 1, None);
         }
         &mut self.places[place]
+    }
+
+    /// Whether one speaks version 3 of the protocol; none: it is not here.
+    pub fn speaks_three(&self, id: u64) -> Option<bool> {
+        let mut here = self.places.iter().flatten();
+        here.find(|client| client.id == id).map(|client| client.is_three)
+    }
+
+    /// Those that are told of changes to keys.
+    pub fn tracking(&self) -> Vec<u64> {
+        if self.followers == 0 {
+            return Vec::new();
+        }
+        let here = self.places.iter().flatten();
+        here.filter(|client| client.tracking.is_some()).map(|client| client.id).collect()
     }
 
     /// One line each of those that are meant.

@@ -6,15 +6,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::alone::alone;
 use crate::batch::Batch;
-use crate::commands::flag::LONG;
-use crate::desk::{Desk, HIGH, Shards, Terms};
-use crate::dispatch::{self, Step};
-use crate::resp::{Limits, Out, Reader};
+use crate::desk::{Desk, HIGH, Shards};
+use crate::resp::Reader;
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::store::Seen;
-use crate::transaction;
 
 /// Reads of one client before others have their turn.
 const TURNS: usize = 4;
@@ -36,6 +34,8 @@ pub struct Connection {
     sent: usize,
     /// Commands that wait for other shards.
     batch: Option<Box<Batch>>,
+    /// What it is to be told behind the answers of those.
+    told: Vec<u8>,
 }
 
 /// Next step of a connection.
@@ -63,6 +63,7 @@ impl Connection {
             unsent: Vec::new(),
             sent: 0,
             batch: None,
+            told: Vec::new(),
         }
     }
 
@@ -73,7 +74,13 @@ impl Connection {
             + self.rest.capacity()
             + self.unsent.capacity()
             + self.session.kept()
+            + self.told.capacity()
             + batch
+    }
+
+    /// Whether there is something that its client has not taken.
+    pub fn is_full(&self) -> bool {
+        !self.unsent.is_empty()
     }
 
     /// Whether it has answers that its client has not taken.
@@ -162,6 +169,17 @@ impl Connection {
         }
     }
 
+    /// Tells the client something that answers nothing, behind the answers that are on their way.
+    ///
+    /// A value that a shard has given before a key changed may wait here for others' answers: told
+    /// before it, the client would keep a copy of what is no more, for ever.
+    pub fn tell(&mut self, message: &[u8]) {
+        match self.batch {
+            None => self.unsent.extend_from_slice(message),
+            Some(_) => self.told.extend_from_slice(message),
+        }
+    }
+
     /// Makes room for so many more bytes: for a word that is long, all of it by and by.
     fn grow(&self, rest: &mut Vec<u8>, more: usize) {
         let need = rest.len() + more;
@@ -172,7 +190,7 @@ impl Connection {
     }
 
     /// Sends what waits; `false` if nobody takes it any more.
-    fn flush(&mut self) -> bool {
+    pub fn flush(&mut self) -> bool {
         while self.sent < self.unsent.len() {
             match send(&self.socket, &self.unsent[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => self.sent += count,
@@ -230,7 +248,10 @@ impl Connection {
             let mut batch = self.batch.take().unwrap_or_default();
             let is_long;
             (self.has_more, is_long) = batch.run(&mut self.reader, &mut self.session, input, desk);
-            if !batch.is_empty() {
+            if batch.is_empty() {
+                desk.out.bytes.append(&mut self.told);
+                self.told = Vec::new();
+            } else {
                 self.batch = Some(batch);
             }
             let now = desk.terms.now;
@@ -252,70 +273,4 @@ impl Connection {
     pub fn take_watched(&mut self) -> (usize, Vec<Seen>) {
         (self.session.watched_at, self.session.take_watched())
     }
-}
-
-/// Runs commands on the only shard; whether there are more, and whether others have their turn
-/// before them.
-fn alone(
-    reader: &mut Reader,
-    session: &mut Session,
-    input: &[u8],
-    shard: &mut Shard,
-    terms: Terms<'_>,
-    out: &mut Out,
-    at: usize,
-) -> (bool, bool) {
-    let Terms { shared, now, most, limits } = terms;
-    let mut count = 0;
-    let mut is_long = false;
-    let has_more = loop {
-        if out.bytes.len() >= HIGH || is_long {
-            break true;
-        }
-        let limits = Limits { is_stranger: !session.is_known, ..limits };
-        match reader.next(input, limits) {
-            Ok(true) => {}
-            Ok(false) => break false,
-            Err(wrong) => {
-                out.error(&format!("ERR {wrong}"));
-                session.ends = true;
-                break false;
-            }
-        }
-        count += 1;
-        let (words, start) = (reader.words(input), out.bytes.len());
-        session.begins();
-        match dispatch::step(words, session, out, 1, |_| 0) {
-            Step::Answered => {}
-            Step::Shards(row) => {
-                is_long = row.is(LONG);
-                if row.group == "connection" {
-                    // It may be about itself.
-                    session.show(&mut shard.clients, at, now);
-                }
-                dispatch::in_shard(row, words, shard, session.id, now, out, most);
-            }
-            Step::Here(row, run) => {
-                if row.group == "server" {
-                    shard.publish(&shared.counters[0]);
-                }
-                dispatch::here(run, words, session, shared, now, out, most);
-            }
-            Step::Unwatch(_, run) => {
-                let watched = session.take_watched();
-                dispatch::watched_are_same(&watched, shard, now);
-                dispatch::here(run, words, session, shared, now, out, most);
-            }
-            Step::Watch => transaction::watch(words, session, shard, now, out),
-            Step::Exec => is_long = transaction::exec(session, shard, shared, now, out, most),
-        }
-        if !session.answers() {
-            out.bytes.truncate(start);
-        }
-        if session.ends || session.is_cut {
-            break false;
-        }
-    };
-    shared.counters[0].commands.add(count);
-    (has_more, is_long)
 }

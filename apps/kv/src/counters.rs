@@ -64,6 +64,14 @@ counters! {
     key_bytes,
     /// Bytes of clients' commands and answers.
     client_bytes,
+    /// Clients that are told of changes to keys.
+    followers,
+    /// Keys that clients follow.
+    followed_keys,
+    /// Clients of each of those, in all.
+    followed_items,
+    /// Prefixes that clients listen to.
+    prefixes,
     /// Bytes that have come.
     input,
     /// Bytes that have been sent.

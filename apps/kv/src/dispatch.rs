@@ -1,7 +1,8 @@
 //! What is to be done with a command: checks that all commands have, and transactions.
 
-use crate::commands::{Call, Done, Here, Merge, NO_CLIENT, Row, Run, Unknown, find, wrong_count};
-use crate::resp::{Command, Out, Words, number};
+use crate::commands::flag::{NO_AUTH, NO_MULTI, NOW, READ};
+use crate::commands::{Asker, Call, Done, Here, Row, Run, Unknown, find, wrong_count};
+use crate::resp::{Command, Out, Words};
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -16,6 +17,8 @@ pub enum Step {
     Here(&'static Row, fn(&mut Here<'_>) -> Done),
     /// It runs in shards.
     Shards(&'static Row),
+    /// It sets what its client is told of changes.
+    Track,
     /// It ends a transaction.
     Exec,
     /// It watches keys.
@@ -53,6 +56,7 @@ pub fn step(
         }
         Err(unknown) => {
             session.wrong();
+            session.last = "NULL";
             unknown_command(words, unknown, out);
             return Step::Answered;
         }
@@ -64,27 +68,29 @@ pub fn step(
             return Step::Answered;
         }
         session.wrong();
-        let wrong = wrong_count(row);
-        match row.run {
-            // It is the end of the transaction all the same.
-            Run::Exec => {
-                session.multi = None;
-                out.error(&wrong.replacen(
-                    "ERR ",
-                    "EXECABORT Transaction discarded because of: ",
-                    1,
-                ));
-            }
-            _ => out.error(&wrong),
+        // It is the end of the transaction all the same.
+        if let Run::Exec = row.run {
+            return Step::Unwatch(row, |h| {
+                h.session.multi = None;
+                Err("EXECABORT Transaction discarded because of: wrong number of arguments for \
+                     'exec' command")
+            });
         }
+        out.error(&wrong_count(row));
         return Step::Answered;
     }
-    if !session.is_known && !row.is(crate::commands::flag::NO_AUTH) {
+    if !session.is_known && !row.is(NO_AUTH) {
         session.wrong();
+        if let Run::Exec = row.run {
+            return Step::Unwatch(row, |h| {
+                h.session.multi = None;
+                Err("EXECABORT Transaction discarded because of: NOAUTH Authentication required.")
+            });
+        }
         out.error("NOAUTH Authentication required.");
         return Step::Answered;
     }
-    if session.multi.is_some() && !row.is(crate::commands::flag::NOW) {
+    if session.multi.is_some() && !row.is(NOW) {
         queue(row, words, session, out, shards, of);
         return Step::Answered;
     }
@@ -92,6 +98,7 @@ pub fn step(
         Run::Here(run) => Step::Here(row, run),
         // One that has subcommands and stands alone: of `COMMAND` all are told.
         Run::Group(_) => Step::Here(row, crate::commands::command),
+        Run::Track => Step::Track,
         Run::Exec => Step::Exec,
         Run::Watch => Step::Watch,
         // Refused: what is watched stays watched.
@@ -153,7 +160,9 @@ fn queue(
     shards: usize,
     of: impl Fn(&[u8]) -> usize,
 ) {
-    if row.is(crate::commands::flag::NO_MULTI) {
+    // Over several shards keys and what needs none run apart, and in an order of their own.
+    let sets_what_is_followed = matches!(row.run, Run::Track) || row.name == "client|caching";
+    if row.is(NO_MULTI) || shards > 1 && sets_what_is_followed {
         session.wrong();
         return out.error("ERR Command not allowed inside a transaction");
     }
@@ -190,7 +199,7 @@ pub fn in_shard(
     row: &'static Row,
     words: Words<'_>,
     shard: &mut Shard,
-    client: u64,
+    asker: Asker,
     now: u64,
     out: &mut Out,
     most: usize,
@@ -200,7 +209,8 @@ pub fn in_shard(
         _ => return,
     };
     let start = out.begin(most);
-    let mut call = Call { words, shard, now, client, out };
+    shard.keys.done_by(asker.id);
+    let mut call = Call { words, shard, now, asker, out };
     if let Err(text) = run(&mut call) {
         out.bytes.truncate(start);
         if text.starts_with("OOM") {
@@ -209,6 +219,11 @@ pub fn in_shard(
         out.error(text);
     }
     out.end(start);
+    if asker.follows && row.is(READ) {
+        for at in row.key_places(words.len()) {
+            shard.keys.follow(words.get(at), asker.id);
+        }
+    }
 }
 
 /// Runs a command that needs no keys.
@@ -230,72 +245,7 @@ pub fn here(
     out.end(start);
 }
 
-/// Makes one answer of those of several shards.
-pub fn merged<'a>(merge: Merge, parts: &mut dyn Iterator<Item = &'a [u8]>, out: &mut Out) {
-    let parts: Vec<&[u8]> = parts.collect();
-    // What one refuses is refused.
-    if let Some(error) = parts.iter().find(|part| part.first() == Some(&b'-')) {
-        return out.bytes.extend_from_slice(error);
-    }
-    // The number of an answer, and what stands behind it.
-    let head = |part: &'a [u8]| {
-        let end = part.windows(2).position(|two| two == b"\r\n").unwrap_or(part.len());
-        let count = number(part.get(1..end).unwrap_or_default()).unwrap_or(0);
-        (count, part.get(end + 2..).unwrap_or_default())
-    };
-    let sum = || parts.iter().map(|part| head(part).0).sum::<i64>();
-    match merge {
-        Merge::Sum | Merge::Killed => out.integer(sum()),
-        Merge::KilledOne if sum() == 0 => out.error(NO_CLIENT),
-        Merge::KilledOne => out.ok(),
-        Merge::First => out.bytes.extend_from_slice(parts.first().copied().unwrap_or_default()),
-        Merge::Array => {
-            out.array(usize::try_from(sum()).unwrap_or(0));
-            parts.iter().for_each(|part| out.bytes.extend_from_slice(head(part).1));
-        }
-        Merge::Any => {
-            let is_something = |part: &&&[u8]| part.starts_with(b"$") && !part.starts_with(b"$-1");
-            let part = parts.iter().find(is_something).or(parts.first());
-            out.bytes.extend_from_slice(part.copied().unwrap_or_default());
-        }
-        Merge::Text => {
-            let mut text = Vec::new();
-            for part in &parts {
-                let body = head(part).1;
-                let body = body.strip_suffix(b"\r\n").unwrap_or(body);
-                text.extend_from_slice(body.strip_prefix(b"txt:").unwrap_or(body));
-            }
-            out.text(&text);
-        }
-    }
-}
-
-/// Makes one list of several, whose elements take turns in this order.
-pub fn interleaved(order: &[u16], mut parts: Vec<&[u8]>, out: &mut Out) {
-    if let Some(error) = parts.iter().find(|part| part.first() == Some(&b'-')) {
-        return out.bytes.extend_from_slice(error);
-    }
-    // The first line of an element or a list has its length.
-    fn line(part: &[u8]) -> (usize, Option<i64>) {
-        let end = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |at| at + 1);
-        (end, number(part.get(1..end.saturating_sub(2)).unwrap_or_default()))
-    }
-    parts.iter_mut().for_each(|part| *part = &part[line(part).0..]);
-    out.array(order.len());
-    for number in order {
-        let Some(part) = parts.get_mut(usize::from(*number)) else { return };
-        let (head, length) = line(part);
-        // What is not there has a line alone.
-        let bytes = length.and_then(|length| usize::try_from(length).ok()).map_or(0, |it| it + 2);
-        let (element, rest) = part.split_at((head + bytes).min(part.len()));
-        out.bytes.extend_from_slice(element);
-        *part = rest;
-    }
-}
-
-/// Ends a transaction whose commands and keys are all of one shard, here; whether they ran.
-///
-/// Nobody else has a turn meanwhile: the commands are one.
+/// Whether watched keys of a shard are as they were; they are watched no more.
 pub fn watched_are_same(watched: &[Seen], shard: &mut Shard, now: u64) -> bool {
     // All of them are left, also behind the first that has changed.
     watched.iter().fold(true, |is_same, seen| shard.keys.unwatch(seen, now) & is_same)

@@ -75,7 +75,7 @@ fn clients(shared: &Shared, sums: &Sums, text: &mut String) {
         "maxclients": shared.clients.load(Relaxed),
         "client_recent_max_input_buffer": 0,
         "blocked_clients": 0,
-        "tracking_clients": 0,
+        "tracking_clients": sums.followers,
     );
 }
 
@@ -132,6 +132,9 @@ fn stats(_: &Shared, sums: &Sums, text: &mut String) {
         "keyspace_hits": sums.hits,
         "keyspace_misses": sums.misses,
         "commands_refused_for_memory": sums.refused,
+        "tracking_total_keys": sums.followed_keys,
+        "tracking_total_items": sums.followed_items,
+        "tracking_total_prefixes": sums.prefixes,
         "acl_access_denied_auth": sums.wrong_passwords,
     );
 }

@@ -1,10 +1,10 @@
 //! Jobs of a shard that others ask for.
 
-use crate::commands::Row;
+use crate::commands::{Asker, Row};
 use crate::dispatch::{in_shard, watched_are_same};
 use crate::resp::{Command, Out};
 use crate::shard::Shard;
-use crate::store::Seen;
+use crate::store::{Seen, Told};
 use crate::transaction;
 
 /// Bytes of answers at which they are sent before more commands are run.
@@ -12,14 +12,22 @@ pub const HIGH: usize = 1 << 18;
 /// Something that a shard is asked to do.
 #[derive(Debug)]
 pub enum Job {
-    /// A command.
-    Run(&'static Row, Command),
-    /// Commands of a transaction, if these keys are as they were.
-    Exec(Vec<(&'static Row, Command)>, Vec<Seen>),
+    /// A command of this client.
+    Run(&'static Row, Command, Asker),
+    /// Commands of its transaction, if these keys are as they were.
+    Exec(Vec<(&'static Row, Command)>, Vec<Seen>, Asker),
     /// To watch keys.
     Watch(Command),
     /// To watch them no more.
     Unwatch(Vec<Seen>),
+    /// Whether a client is here, and in which version of the protocol: an answer of its number.
+    Speaks(u64),
+    /// To tell a client of changes to keys with these prefixes; whether not of its own.
+    Listen(u64, bool, Vec<Box<[u8]>>),
+    /// To tell it of them no more.
+    Unlisten(u64, Vec<Box<[u8]>>),
+    /// To tell its clients something.
+    Tell(Vec<Told>),
 }
 
 /// A client's terms as it asks a shard.
@@ -27,12 +35,17 @@ pub enum Job {
 pub struct Asked {
     /// Milliseconds since 1970.
     pub now: u64,
-    /// The client's number.
-    pub client: u64,
     /// Whether it speaks version 3 of the protocol.
     pub is_three: bool,
     /// Bytes of one answer, at most.
     pub most: usize,
+}
+
+impl Asked {
+    /// What no client asks.
+    pub fn of_nobody(now: u64) -> Asked {
+        Asked { now, is_three: false, most: 64 }
+    }
 }
 
 /// Answers of a shard to its jobs.
@@ -55,20 +68,22 @@ pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: Asked) -> Answers {
     let mut out = Out::of(asked.is_three);
     let mut answers = Answers { is_same: true, ..Answers::default() };
     let mut jobs = jobs.into_iter();
-    let run = |row, command: &Command, shard: &mut Shard, out: &mut Out, most| {
-        in_shard(row, command.words(), shard, asked.client, asked.now, out, most);
+    let run = |row, command: &Command, asker, shard: &mut Shard, out: &mut Out, most| {
+        in_shard(row, command.words(), shard, asker, asked.now, out, most);
     };
     while out.bytes.len() < HIGH
         && let Some(job) = jobs.next()
     {
         match job {
-            Job::Run(row, command) => run(row, &command, shard, &mut out, asked.most),
-            Job::Exec(commands, watched) => {
+            Job::Run(row, command, asker) => {
+                run(row, &command, asker, shard, &mut out, asked.most);
+            }
+            Job::Exec(commands, watched, asker) => {
                 answers.is_same = watched_are_same(&watched, shard, asked.now);
                 let commands = if answers.is_same { &commands[..] } else { &[] };
                 for (row, command) in commands {
                     let left = transaction::left(0, asked.most, &out);
-                    run(row, command, shard, &mut out, left);
+                    run(row, command, asker, shard, &mut out, left);
                     answers.ends.push(out.bytes.len());
                 }
                 continue;
@@ -77,6 +92,15 @@ pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: Asked) -> Answers {
                 answers.seen = transaction::watch_there(&command, shard, asked.now);
             }
             Job::Unwatch(watched) => _ = watched_are_same(&watched, shard, asked.now),
+            Job::Speaks(client) => {
+                let version = shard.clients.speaks_three(client).map(|is| if is { 3 } else { 2 });
+                out.integer(version.unwrap_or(0));
+            }
+            Job::Listen(client, skips_own, prefixes) => {
+                shard.keys.listen(client, skips_own, &prefixes);
+            }
+            Job::Unlisten(client, prefixes) => shard.keys.unlisten(client, &prefixes),
+            Job::Tell(told) => shard.clients.told.extend(told),
         }
         answers.ends.push(out.bytes.len());
     }

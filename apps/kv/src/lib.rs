@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+mod alone;
 pub mod args;
 pub mod batch;
 pub mod clients;
@@ -24,6 +25,7 @@ pub mod dispatch;
 mod info;
 pub mod jobs;
 mod listen;
+mod merge;
 mod metrics;
 pub mod resp;
 mod say;
@@ -32,5 +34,6 @@ pub mod session;
 pub mod shard;
 pub mod shared;
 pub mod store;
+pub mod tracking;
 pub mod transaction;
 mod worker;

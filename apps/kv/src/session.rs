@@ -3,9 +3,11 @@
 use std::mem;
 use std::sync::Arc;
 
-use crate::clients::{About, Clients};
+use crate::clients::{About, Clients, Followed};
+use crate::commands::Asker;
 use crate::resp::Command;
 use crate::store::Seen;
+use crate::tracking::Tracking;
 
 /// Which answers a client wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct Session {
     pub watched_at: usize,
     /// Bytes of memory for them.
     pub watched_bytes: usize,
+    /// What it is told of changes to keys, if anything.
+    pub tracking: Option<Box<Tracking>>,
     /// It asked not to be let go for memory's sake.
     pub stays: bool,
     /// Its last command.
@@ -101,6 +105,7 @@ impl Session {
             watched: Vec::new(),
             watched_at: 0,
             watched_bytes: 0,
+            tracking: None,
             stays: false,
             last: "NULL",
             ends: false,
@@ -113,7 +118,8 @@ impl Session {
     pub fn kept(&self) -> usize {
         let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
         let names = self.name.len() + self.lib_name.len() + self.lib_ver.len();
-        queued + self.watched_bytes + 2 * names
+        let tracking = self.tracking.as_ref().map_or(0, |tracking| tracking.kept());
+        queued + self.watched_bytes + tracking + 2 * names
     }
 
     /// A command of a transaction that cannot be queued ends it at `EXEC`.
@@ -142,6 +148,7 @@ impl Session {
             queued: self.multi.as_ref().map(|multi| multi.commands.len()),
             watched: self.watched.len(),
             stays: self.stays,
+            tracking: self.tracking.as_ref().map(|its| Followed::of(its)),
             is_local: self.is_local,
             ..About::default()
         }
@@ -165,6 +172,23 @@ impl Session {
         mem::take(&mut self.watched)
     }
 
+    /// How it asks a shard.
+    #[inline]
+    pub fn asker(&self) -> Asker {
+        let follows = self.tracking.as_ref().is_some_and(|tracking| tracking.follows());
+        Asker { id: self.id, follows }
+    }
+
+    /// What it has said of the next command's keys holds for no other one.
+    fn said_no_more(&mut self) {
+        if let Some(tracking) = &mut self.tracking
+            && self.multi.is_none()
+            && !self.last.starts_with("client")
+        {
+            tracking.is_said = false;
+        }
+    }
+
     /// Before a command.
     #[inline]
     pub fn begins(&mut self) {
@@ -176,6 +200,7 @@ impl Session {
     /// After a command; whether its answer is wanted.
     #[inline]
     pub fn answers(&mut self) -> bool {
+        self.said_no_more();
         match self.reply {
             Reply::On => true,
             Reply::Skip => {

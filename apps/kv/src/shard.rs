@@ -64,6 +64,23 @@ impl Shard {
         counters.keys.set(self.keys.len() as u64);
         counters.going.set(self.keys.going() as u64);
         counters.key_bytes.set(self.keys.bytes() as u64);
+        let (keys, items, prefixes) = self.keys.followed();
+        counters.followers.set(self.clients.followers as u64);
+        counters.followed_keys.set(keys as u64);
+        counters.followed_items.set(items as u64);
+        // Each shard knows all of them.
+        counters.prefixes.set(if self.number == 0 { prefixes as u64 } else { 0 });
+    }
+
+    /// Whether its worker has something to do for it.
+    pub fn has_duties(&self) -> bool {
+        !self.clients.go.is_empty() || !self.clients.told.is_empty() || self.keys.has_untold()
+    }
+
+    /// Takes all keys away.
+    pub fn clear(&mut self, now: u64) {
+        let also = self.clients.tracking();
+        self.keys.clear(now, also);
     }
 
     /// A random number.

@@ -12,8 +12,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::counters::{Counters, Sums};
 
-/// The version of Redis whose commands these are.
-pub const REDIS_VERSION: &str = "7.2.4";
+/// The version of Redis whose commands these are. Clients ask for it: redis-py and jedis keep no
+/// copies of what a server below 7.4 tells them.
+pub const REDIS_VERSION: &str = "7.4.0";
+/// Keys that clients follow, at most, if nothing is said.
+const FOLLOWED: usize = 1_000_000;
 /// This program's.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -28,6 +31,8 @@ pub struct Shared {
     pub clients: AtomicUsize,
     /// Seconds after which an idle client is let go; 0: never.
     pub timeout: AtomicU64,
+    /// Keys that clients follow, at most; 0: as many as memory allows.
+    pub followed: AtomicUsize,
     /// Whether others than this machine's are refused while there is no password.
     pub is_protected: AtomicBool,
     /// Bytes of a word, at most.
@@ -85,6 +90,7 @@ impl Shared {
             memory: AtomicUsize::new(given.memory),
             clients: AtomicUsize::new(given.clients),
             timeout: AtomicU64::new(given.timeout),
+            followed: AtomicUsize::new(FOLLOWED),
             is_protected: AtomicBool::new(given.is_protected),
             longest: given.longest,
             bind: given.bind,

@@ -8,6 +8,7 @@ use crate::session::{Multi, Session};
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::store::Seen;
+use crate::tracking;
 
 /// Why `EXEC` runs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,9 @@ pub fn exec(
         let left = left(start, most, out);
         is_long |= row.is(LONG);
         if is_of_shard(row) {
-            in_shard(row, command.words(), shard, session.id, now, out, left);
+            in_shard(row, command.words(), shard, session.asker(), now, out, left);
+        } else if let Run::Track = row.run {
+            tracking::command(command.words(), session, &mut *shard, out);
         } else {
             if row.group == "server" {
                 shard.publish(&shared.counters[shard.number]);

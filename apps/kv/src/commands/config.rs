@@ -37,6 +37,7 @@ const PARAMETERS: &[Parameter] = &[
     fixed("proto-max-bulk-len", |shared| shared.longest.to_string()),
     fixed("save", |_| String::new()),
     Parameter { name: "timeout", get: |shared| shared.timeout.load(Relaxed).to_string(), set: Some(set_timeout) },
+    Parameter { name: "tracking-table-max-keys", get: |shared| shared.followed.load(Relaxed).to_string(), set: Some(set_followed) },
     fixed("unixsocket", |shared| shared.unix.as_ref().map_or(String::new(), |path| path.display().to_string())),
 ];
 
@@ -96,6 +97,14 @@ fn set_timeout(shared: &Shared, text: &str) -> Result<(), String> {
     let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds <= i32::MAX as u64);
     let seconds = seconds.ok_or("argument must be between 0 and 2147483647 inclusive")?;
     shared.timeout.store(seconds, Relaxed);
+    Ok(())
+}
+
+fn set_followed(shared: &Shared, text: &str) -> Result<(), String> {
+    let keys = number(text.as_bytes()).ok_or("argument couldn't be parsed into an integer")?;
+    let keys = usize::try_from(keys)
+        .map_err(|_| "argument must be between 0 and 18446744073709551615 inclusive")?;
+    shared.followed.store(keys, Relaxed);
     Ok(())
 }
 

@@ -108,7 +108,7 @@ fn flush(c: &mut Call<'_>) -> Done {
     if c.words.len() > 2 || c.words.len() == 2 && !is_way(c.word(1)) {
         return Err(SYNTAX);
     }
-    c.shard.keys.clear(c.now);
+    c.shard.clear(c.now);
     c.out.ok();
     Ok(())
 }

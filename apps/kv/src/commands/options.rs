@@ -3,8 +3,8 @@
 use super::row::Refused;
 use crate::resp::{Words, number};
 
-pub(super) const SYNTAX: Refused = "ERR syntax error";
-pub(super) const NUMBER: Refused = "ERR value is not an integer or out of range";
+pub(crate) const SYNTAX: Refused = "ERR syntax error";
+pub(crate) const NUMBER: Refused = "ERR value is not an integer or out of range";
 pub(super) const FULL: Refused = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// A number.

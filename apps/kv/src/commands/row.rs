@@ -69,6 +69,8 @@ pub enum Run {
     Here(fn(&mut Here<'_>) -> Done),
     /// It has subcommands.
     Group(&'static [Row]),
+    /// It sets what its client is told of changes.
+    Track,
     /// It ends a transaction.
     Exec,
     /// It watches keys.
@@ -101,6 +103,15 @@ pub type Refused = &'static str;
 /// Outcome of a command: it has written its answer, or is refused and has changed nothing.
 pub type Done = Result<(), Refused>;
 
+/// The client whose command runs in a shard.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asker {
+    /// Its number; 0: it is none.
+    pub id: u64,
+    /// Whether it follows the keys that it reads.
+    pub follows: bool,
+}
+
 /// A command that runs in a shard.
 #[derive(Debug)]
 pub struct Call<'a> {
@@ -110,8 +121,8 @@ pub struct Call<'a> {
     pub shard: &'a mut Shard,
     /// Milliseconds since 1970.
     pub now: u64,
-    /// The number of the client whose it is.
-    pub client: u64,
+    /// Whose it is.
+    pub asker: Asker,
     /// Its answer.
     pub out: &'a mut Out,
 }

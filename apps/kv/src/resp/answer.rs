@@ -114,6 +114,11 @@ impl Out {
         self.marked(if self.is_three { b'~' } else { b'*' }, count as i64);
     }
 
+    /// Writes how many parts a message has that answers nothing; of version 3 alone.
+    pub fn push(&mut self, count: usize) {
+        self.marked(b'>', count as i64);
+    }
+
     /// Writes bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {

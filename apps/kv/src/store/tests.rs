@@ -69,7 +69,7 @@ fn memory_is_bounded_however_values_come_and_go() {
         }
         assert_eq!(keys.len(), before);
     }
-    keys.clear(0);
+    keys.clear(0, Vec::new());
     assert_eq!((keys.bytes(), keys.len()), (0, 0));
 }
 
@@ -120,7 +120,7 @@ fn a_walk_meets_all_that_stay() {
         (0..100).filter_map(|_| keys.random(random.u64(..), 0)).map(<[u8]>::to_vec).collect();
     assert!(drawn.len() > 90, "{}", drawn.len());
     // Few are as likely, too.
-    keys.clear(0);
+    keys.clear(0, Vec::new());
     keys.set(b"a", b"v", 0).unwrap();
     keys.set(b"b", b"v", 0).unwrap();
     let draws = (0..1000).filter(|_| keys.random(random.u64(..), 0) == Some(b"a")).count();
@@ -154,7 +154,7 @@ fn who_watches_sees_each_change() {
     assert!(keys.unwatch(&seen, 70), "it had gone before");
     let seen = keys.watch(b"a", 1);
     let nobody = keys.watch(b"nobody", 1);
-    keys.clear(1);
+    keys.clear(1, Vec::new());
     assert!(!keys.unwatch(&seen, 1) && keys.unwatch(&nobody, 1));
 }
 

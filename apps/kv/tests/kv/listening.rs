@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -124,6 +124,59 @@ fn nobody_who_reads_what_it_says_is_no_fault() {
     assert_eq!(child.try_wait().unwrap(), None);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// An address of this machine that is not loopback; what goes there does not leave it.
+fn own_address() -> Option<IpAddr> {
+    // Nothing is sent: only the way there is looked up.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(("192.0.2.1", 9)).ok()?;
+    let own = socket.local_addr().ok()?.ip();
+    (!own.is_loopback() && !own.is_unspecified()).then_some(own)
+}
+
+/// Without a password only this machine's clients are taken; with one, or where nobody minds, all.
+#[test]
+fn protected_mode_refuses_who_is_not_of_this_machine() {
+    let Some(own) = own_address() else {
+        eprintln!("passed over: this machine has no address but loopback");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let password = folder.path().join("password");
+    fs::write(&password, "secret").unwrap();
+    let password = password.to_str().unwrap();
+    let answer = |server: &Server| {
+        let mut client = TcpStream::connect((own, server.address.port())).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let _ = client.write_all(b"PING\r\nQUIT\r\n");
+        let mut seen = Vec::new();
+        let _ = client.read_to_end(&mut seen);
+        String::from_utf8(seen).unwrap()
+    };
+    for cpus in [1, 2] {
+        let server = Server::start(cpus, &["--bind", "0.0.0.0"]);
+        let near = |server: &Server, bytes: &[u8]| {
+            let at = ("127.0.0.1", server.address.port());
+            let mut client = TcpStream::connect(at).unwrap();
+            client.write_all(bytes).unwrap();
+            let mut seen = String::new();
+            client.read_to_string(&mut seen).unwrap();
+            seen
+        };
+        let refused = answer(&server);
+        assert!(refused.starts_with("-DENIED kumiki-kv is running in protected mode"), "{refused}");
+        assert_eq!(refused.matches("\r\n").count(), 1, "{refused}");
+        let seen = near(&server, b"PING\r\nINFO stats\r\nCONFIG SET protected-mode no\r\nQUIT\r\n");
+        assert!(seen.starts_with("+PONG") && seen.contains("rejected_connections:1\r\n"), "{seen}");
+        assert_eq!(answer(&server), "+PONG\r\n+OK\r\n");
+        near(&server, b"CONFIG SET protected-mode yes\r\nQUIT\r\n");
+        assert_eq!(answer(&server), refused);
+        let server = Server::start(cpus, &["--bind", "0.0.0.0", "--password-file", password]);
+        assert_eq!(answer(&server), "-NOAUTH Authentication required.\r\n+OK\r\n");
+        let server = Server::start(cpus, &["--bind", "0.0.0.0", "--protected-mode", "no"]);
+        assert_eq!(answer(&server), "+PONG\r\n+OK\r\n");
+    }
 }
 
 /// Too many are told; without a descriptor they wait, and no cpu burns meanwhile.

@@ -12,4 +12,5 @@ mod redis;
 mod scene;
 mod tcl;
 mod tools;
+mod tracking;
 mod transactions;

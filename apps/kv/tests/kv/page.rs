@@ -32,7 +32,7 @@ fn over_shards(row: &Row) -> &'static str {
         Run::All(..) => "all, in turn",
         Run::Cursor(_) => "one after the other",
         Run::Keys(_) if row.keys.1 != row.keys.0 => "keys of one",
-        Run::Keys(_) | Run::Here(_) | Run::Group(_) => "the same",
+        Run::Keys(_) | Run::Here(_) | Run::Group(_) | Run::Track => "the same",
         Run::Exec | Run::Watch | Run::Unwatch(_) => "keys of one",
     }
 }

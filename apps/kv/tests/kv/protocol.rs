@@ -25,7 +25,7 @@ fn a_page_in_a_browser_runs_nothing() {
     }
 }
 
-/// Each row: what is sent, and what redis-server 7.2 answers to it, byte by byte.
+/// Each row: what is sent, and what redis-server answers to it, byte by byte.
 #[test]
 fn answers_are_those_of_redis() {
     for cpus in [1, 2] {

@@ -2,8 +2,15 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+/// The seeds of a long test, or the one that KUMIKI_KV_SEED says: what one has found is tried again.
+pub(crate) fn seeds(all: Range<u64>) -> Range<u64> {
+    let said = std::env::var("KUMIKI_KV_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
+    said.map_or(all, |seed| seed..seed + 1)
+}
 
 /// A server of this build.
 pub(crate) struct Server {

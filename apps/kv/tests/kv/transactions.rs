@@ -56,6 +56,18 @@ fn a_transaction_runs_whole_or_not_at_all() {
         assert_eq!(one.ask("WATCH a"), "-ERR WATCH inside MULTI is not allowed");
         assert_eq!(one.ask("DISCARD"), "+OK");
         assert_eq!((one.ask("GET {t}a"), one.line()), ("$1".to_owned(), "5".to_owned()));
+        // One that is refused for its words is the end of it, and of what was watched.
+        for asked in ["EXEC x", "exec 'x' y"] {
+            assert_eq!(one.ask("WATCH {t}a"), "+OK");
+            assert!(one.ask(asked).starts_with("-EXECABORT Transaction discarded because of: "));
+            assert_eq!(other.ask("SET {t}a 5"), "+OK");
+            assert_eq!(one.ask("MULTI"), "+OK");
+            assert_eq!(one.ask("EXEC"), "*0");
+            assert_eq!([one.ask("WATCH {t}a"), one.ask("MULTI")], ["+OK", "+OK"]);
+            assert!(one.ask(asked).starts_with("-EXECABORT Transaction discarded because of: "));
+            assert_eq!(other.ask("SET {t}a 5"), "+OK");
+            assert_eq!([one.ask("MULTI"), one.ask("EXEC")], ["+OK", "*0"]);
+        }
         // A refused one forgets nothing.
         assert_eq!(one.ask("WATCH {t}a"), "+OK");
         assert_eq!(one.ask("DISCARD"), "-ERR DISCARD without MULTI");

@@ -89,6 +89,19 @@ public class Session {
                 r.incr("a");
                 holds(r.exec().wasDiscarded() == between, "a transaction");
             }
+            var copies = new java.util.concurrent.ConcurrentHashMap<String, String>();
+            var cache = io.lettuce.core.support.caching.ClientSideCaching.enable(
+                    io.lettuce.core.support.caching.CacheAccessor.forMap(copies), line, io.lettuce.core.TrackingArgs.Builder.enabled());
+            for (int n = 0; n < 20; n++) {
+                two.sync().set("copied", "" + n);
+                long start = System.nanoTime();
+                while (!cache.get("copied").equals("" + n)) {
+                    holds(System.nanoTime() - start < 20_000_000_000L, "told of a change");
+                    Thread.sleep(1);
+                }
+                holds(copies.get("copied").equals("" + n), "a copy");
+            }
+            cache.close();
             two.sync().clientKill(io.lettuce.core.KillArgs.Builder.id(r.clientId()));
             holds(r.get("a").equals("9"), "reconnected");
         }

@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	goredis "github.com/redis/go-redis/v9"
@@ -78,13 +79,30 @@ func withGoRedis(at string) {
 
 func withRueidis(at string) {
 	r, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{at}})
-	if errors.Is(err, rueidis.ErrNoCache) {
-		// A server that does not tell clients what changes is to be named as such.
-		fmt.Println("rueidis wants DisableCache:", err)
-		r, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{at}, DisableCache: true})
-	}
 	well(err)
 	defer r.Close()
+	// It keeps a copy, and is told when another client changes the key.
+	o, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{at}, DisableCache: true})
+	well(err)
+	defer o.Close()
+	for n := range 20 {
+		value := fmt.Sprint(n)
+		well(o.Do(ctx, o.B().Set().Key("copied").Value(value).Build()).Error())
+		for start := time.Now(); ; time.Sleep(time.Millisecond) {
+			got := r.DoCache(ctx, r.B().Get().Key("copied").Cache(), time.Hour)
+			text, err := got.ToString()
+			well(err)
+			if text == value {
+				break
+			}
+			holds(time.Since(start) < 20*time.Second, "told of a change", text, value)
+		}
+		got := r.DoCache(ctx, r.B().Get().Key("copied").Cache(), time.Hour)
+		holds(got.IsCacheHit(), "a copy")
+	}
+	copies, err := rueidis.MGetCache(r, ctx, time.Hour, []string{"copied", "none"})
+	well(err)
+	holds(len(copies) == 2, "copies of several")
 	well(r.Do(ctx, r.B().Flushall().Build()).Error())
 	well(r.Do(ctx, r.B().Set().Key("a").Value(rueidis.BinaryString(binary)).Build()).Error())
 	got, err := r.Do(ctx, r.B().Get().Key("a").Build()).AsBytes()

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 
 import redis
 import redis.asyncio
@@ -124,6 +125,23 @@ async def asynchronous():
     await (getattr(r, "aclose", None) or r.close)()
 
 
+def copies():
+    """Answers are kept here, and a copy is gone when another client changes the key."""
+    from redis.cache import CacheConfig
+
+    r = redis.Redis(port=PORT, protocol=3, cache_config=CacheConfig(), decode_responses=True)
+    other = redis.Redis(port=PORT)
+    for n in range(20):
+        other.set("copied", n)
+        start = time.monotonic()
+        while r.get("copied") != str(n):
+            assert time.monotonic() - start < 20, "it was not told of a change"
+        assert r.get_cache().size >= 1 and r.get("copied") == str(n)
+
+
 blocking()
+# Of redis-py's own: it keeps copies of servers from 7.4 on.
+if int(redis.__version__.split(".")[0]) >= 6 and redis.Redis(port=PORT).info()["redis_version"] >= "7.4":
+    copies()
 asyncio.run(asynchronous())
 print("fine: redis-py", redis.__version__)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use crate::scene::Server;
+use crate::scene::{Server, seeds};
 
 mod kinds;
 mod scene;
@@ -35,8 +35,8 @@ fn memory_stays_within_its_bound_whatever_clients_send() {
 #[test]
 #[ignore = "a quarter of an hour: `cargo xtask test long`, after a change to what is kept of keys or clients"]
 fn memory_stays_within_its_bound_for_long() {
-    for seed in 0..20 {
-        attacked(1 + seed % 2, 100 + seed as u64, 12);
+    for seed in seeds(100..120) {
+        attacked(1 + seed as usize % 2, seed, 12);
     }
 }
 

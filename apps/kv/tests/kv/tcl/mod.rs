@@ -38,20 +38,36 @@ const TAGS: &str = "-needs:repl -needs:debug -needs:save -needs:reset -slow -lar
 fn what_holds_in_the_tests_of_redis_holds_here() {
     let Some(source) = source() else { return };
     let Some(redis) = Redis::start(&[]) else { return };
-    let theirs = run(&source, redis.address);
+    let theirs = run(&source, redis.address, &UNITS);
     assert!(theirs.len() > 200, "of redis itself hold only {theirs:?}");
     let listed: BTreeSet<&str> =
         not_held::NOT_HELD.iter().flat_map(|it| it.tests).copied().collect();
     let mut faults = String::new();
     for shards in [1, 2] {
         let of_several = (shards > 1).then_some(&not_held::OF_SEVERAL);
-        let server = Server::start(shards, &["--longest", "8M", "--memory", "1G"]);
-        let ours = run(&source, server.address);
-        let lost: Vec<&String> = theirs
-            .iter()
-            .filter(|test| !ours.contains(*test) && !listed.contains(&***test))
-            .filter(|test| of_several.is_none_or(|it| !it.tests.contains(&&***test)))
-            .collect();
+        let start = || Server::start(shards, &["--longest", "8M", "--memory", "1G"]);
+        let mut ours = run(&source, start().address, &UNITS);
+        let lost_of = |ours: &BTreeSet<String>| -> Vec<String> {
+            let lost = theirs
+                .iter()
+                .filter(|test| !ours.contains(*test) && !listed.contains(&***test))
+                .filter(|test| of_several.is_none_or(|it| !it.tests.contains(&&***test)));
+            lost.cloned().collect()
+        };
+        // Redis' tests have times of a second and less in them, which a busy machine does not keep:
+        // what does not hold is tried again, twice.
+        for _ in 0..2 {
+            let lost = lost_of(&ours);
+            let units: Vec<&str> = UNITS
+                .into_iter()
+                .filter(|unit| lost.iter().any(|test| test.starts_with(&format!("{unit}: "))))
+                .collect();
+            if !units.is_empty() {
+                eprintln!("{shards} shards: once more, for {lost:#?}");
+                ours.extend(run(&source, start().address, &units));
+            }
+        }
+        let lost = lost_of(&ours);
         let held: Vec<&&str> = listed.iter().filter(|test| ours.contains(**test)).collect();
         eprintln!(
             "{shards} shards: {} of {} hold",
@@ -134,10 +150,10 @@ fn has(program: &str) -> bool {
 }
 
 /// The names of the tests that hold.
-fn run(source: &Path, at: SocketAddr) -> BTreeSet<String> {
+fn run(source: &Path, at: SocketAddr, units: &[&str]) -> BTreeSet<String> {
     let mut held = BTreeSet::new();
     // One at a time: a unit that a server breaks off takes only itself along.
-    for unit in UNITS {
+    for unit in units {
         let output = Command::new("timeout")
             .args(["300", "./runtest", "--host", "127.0.0.1", "--port", &at.port().to_string()])
             .args([

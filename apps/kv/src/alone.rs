@@ -1,0 +1,121 @@
+//! Commands of a client where there is one shard: all that have come are one call of it.
+
+use std::sync::Arc;
+
+use crate::commands::flag::LONG;
+use crate::desk::{HIGH, Terms};
+use crate::dispatch::{self, Step};
+use crate::resp::{Limits, Out, Reader};
+use crate::session::Session;
+use crate::shard::Shard;
+use crate::store::{How, Told};
+use crate::tracking;
+use crate::transaction;
+
+/// Runs commands on the only shard; whether there are more, and whether others have their turn
+/// before them.
+pub(crate) fn alone(
+    reader: &mut Reader,
+    session: &mut Session,
+    input: &[u8],
+    shard: &mut Shard,
+    terms: Terms<'_>,
+    out: &mut Out,
+    at: usize,
+) -> (bool, bool) {
+    let Terms { shared, now, most, limits } = terms;
+    let mut count = 0;
+    let mut is_long = false;
+    let has_more = loop {
+        if out.bytes.len() >= HIGH || is_long {
+            break true;
+        }
+        let limits = Limits { is_stranger: !session.is_known, ..limits };
+        match reader.next(input, limits) {
+            Ok(true) => {}
+            Ok(false) => break false,
+            Err(wrong) => {
+                out.error(&format!("ERR {wrong}"));
+                session.ends = true;
+                break false;
+            }
+        }
+        count += 1;
+        let (words, start) = (reader.words(input), out.bytes.len());
+        let untold = shard.keys.untold();
+        session.begins();
+        match dispatch::step(words, session, out, 1, |_| 0) {
+            Step::Answered => {}
+            Step::Shards(row) => {
+                is_long = row.is(LONG);
+                if row.group == "connection" {
+                    // It may be about itself.
+                    session.show(&mut shard.clients, at, now);
+                }
+                dispatch::in_shard(row, words, shard, session.asker(), now, out, most);
+            }
+            Step::Here(row, run) => {
+                if row.group == "server" {
+                    shard.publish(&shared.counters[0]);
+                }
+                dispatch::here(run, words, session, shared, now, out, most);
+            }
+            Step::Unwatch(row, run) => {
+                if row.name == "reset" {
+                    tracking::off(session, &mut &mut *shard);
+                }
+                let watched = session.take_watched();
+                dispatch::watched_are_same(&watched, shard, now);
+                dispatch::here(run, words, session, shared, now, out, most);
+            }
+            Step::Track => {
+                tracking::command(words, session, &mut *shard, out);
+                session.show(&mut shard.clients, at, now);
+            }
+            Step::Watch => transaction::watch(words, session, shard, now, out),
+            Step::Exec => {
+                is_long = transaction::exec(session, shard, shared, now, out, most);
+                if session.is_new {
+                    session.show(&mut shard.clients, at, now);
+                }
+            }
+        }
+        if !session.answers() {
+            out.bytes.truncate(start);
+        }
+        if shard.keys.untold() > untold {
+            told_itself(session, shard, untold, out);
+        }
+        if session.ends || session.is_cut {
+            break false;
+        }
+    };
+    shared.counters[0].commands.add(count);
+    (has_more, is_long)
+}
+
+/// Tells a client behind an answer what that command of its own has changed, as it is set now: the
+/// next one may set it otherwise. Others are told later.
+fn told_itself(session: &mut Session, shard: &mut Shard, from: usize, out: &mut Out) {
+    let tracking = session.tracking.as_ref();
+    let mut elsewhere = Vec::new();
+    shard.keys.untold_of(session.id, from, |told| {
+        let Some(tracking) = tracking else { return };
+        let is_meant = match told.how {
+            How::All => true,
+            _ => {
+                let is_own = tracking.skips_own && told.by == session.id;
+                !(tracking.is_broadcast || is_own)
+            }
+        };
+        match tracking.redirect.filter(|to| *to != session.id) {
+            Some(to) if is_meant => {
+                let bytes = Arc::clone(&told.bytes);
+                elsewhere.push(Told { to: vec![to], by: session.id, how: How::Redirected, bytes });
+            }
+            None if is_meant && session.is_three => out.bytes.extend_from_slice(&told.bytes),
+            _ => {}
+        }
+    });
+    elsewhere.into_iter().for_each(|told| shard.keys.tell(told));
+}

@@ -1,0 +1,86 @@
+//! Clients that want to know when keys change: for a transaction, or as they keep copies.
+
+use super::Keys;
+use crate::store::Told;
+use crate::store::watch::Seen;
+
+impl Keys {
+    /// A key has changed.
+    #[inline]
+    pub(super) fn changed(&mut self, key: &[u8]) {
+        self.watches.changed(key);
+        self.followed.changed(key, self.by);
+    }
+
+    /// Begins to watch a key.
+    pub fn watch(&mut self, key: &[u8], now: u64) -> Seen {
+        let was_there = self.get(key, now).is_some();
+        self.watches.watch(key, was_there)
+    }
+
+    /// Ends to watch a key; whether it is as it was.
+    pub fn unwatch(&mut self, seen: &Seen, now: u64) -> bool {
+        let is_there = self.get(&seen.key, now).is_some();
+        self.watches.unwatch(seen, is_there)
+    }
+
+    /// What is done now is done by this client; 0: by none.
+    #[inline]
+    pub fn done_by(&mut self, client: u64) {
+        self.by = client;
+    }
+
+    /// Follows a key for a client that has read it: when it changes, the client is told.
+    pub fn follow(&mut self, key: &[u8], client: u64) {
+        let room = self.limit.saturating_sub(self.log.mapped() + self.table_bytes);
+        self.followed.follow(key, client, room.min(self.limit / 8));
+    }
+
+    /// Sets how many keys are followed at most.
+    pub fn follow_at_most(&mut self, keys: usize) {
+        self.followed.most(keys);
+    }
+
+    /// Has a client be told of changes to keys with these prefixes; `skips_own`: not of its own.
+    pub fn listen(&mut self, client: u64, skips_own: bool, prefixes: &[Box<[u8]>]) {
+        self.followed.listen(client, skips_own, prefixes);
+    }
+
+    /// Has it be told of them no more.
+    pub fn unlisten(&mut self, client: u64, prefixes: &[Box<[u8]>]) {
+        self.followed.unlisten(client, prefixes);
+    }
+
+    /// How many keys are followed, by how many clients each in all, and how many prefixes.
+    pub fn followed(&self) -> (usize, usize, usize) {
+        let (keys, items) = self.followed.counts();
+        (keys, items, self.followed.prefixes.len())
+    }
+
+    /// Whether clients are to be told something.
+    #[inline]
+    pub fn has_untold(&self) -> bool {
+        self.followed.has_untold()
+    }
+
+    /// Takes what clients are to be told.
+    pub fn take_untold(&mut self) -> Vec<Told> {
+        self.followed.take()
+    }
+
+    /// Has clients be told something more.
+    pub fn tell(&mut self, told: Told) {
+        self.followed.untold.push(told);
+    }
+
+    /// How many messages there are that clients are to be told, of single keys.
+    #[inline]
+    pub fn untold(&self) -> usize {
+        self.followed.untold.len()
+    }
+
+    /// Takes what a client is to be told off the messages behind the first so many.
+    pub fn untold_of(&mut self, client: u64, from: usize, each: impl FnMut(&Told)) {
+        self.followed.untold.of(client, from, each);
+    }
+}

@@ -1,0 +1,204 @@
+//! A core's thread: it owns a shard, and has the connections that came to it.
+
+mod accept;
+mod begin;
+mod clients;
+mod ours;
+mod tell;
+
+pub(crate) use begin::{Start, begin};
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use anyhow::Error;
+use kumiki_resource::Manager;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+use crate::counters::Counters;
+use crate::desk::Shards;
+use crate::resp::{Limits, Out};
+use crate::shared::{Shared, now};
+
+use clients::Client;
+use ours::Ours;
+
+/// Bytes that are read at once.
+const BUFFER: usize = 64 << 10;
+/// Events that are taken at once.
+const EVENTS: usize = 256;
+/// A worker that has just served another one looks again for so long before it sleeps.
+const LOOK: Duration = Duration::from_micros(20);
+/// Tokens of what is no connection.
+const BELL: u64 = u64::MAX;
+/// That of the first listener; those of others are below.
+const LISTENER: u64 = u64::MAX - 1;
+const LISTENERS: u64 = u64::MAX - 1024;
+
+pub(crate) struct Worker {
+    ours: Ours,
+    manager: Manager,
+    epoll: OwnedFd,
+    /// Those of TCP, and then that of a Unix socket.
+    listeners: Vec<OwnedFd>,
+    tcp: usize,
+    clients: Vec<Option<Client>>,
+    /// Where each client is, by its number.
+    places: BTreeMap<u64, usize>,
+    free: Vec<usize>,
+    /// Those that have become free since events were taken.
+    closed: Vec<usize>,
+    count: usize,
+    /// Bytes that all clients' buffers have, and may have.
+    kept: usize,
+    most_kept: usize,
+    /// `--memory`, as it was last looked at.
+    memory: usize,
+    /// `tracking-table-max-keys`, as it was last looked at.
+    followed: usize,
+    limits: Limits,
+    /// Bytes of one answer, at most.
+    most: usize,
+    next_id: u64,
+    /// No client is taken before this, as there is no descriptor for one.
+    rests_until: Option<u64>,
+    /// The last poll has said that the bell was rung.
+    was_rung: bool,
+    looked_for_idle: u64,
+    /// It is to end, at the latest then.
+    ends: Option<u64>,
+    drained: Sender<()>,
+    shared: Arc<Shared>,
+}
+
+impl Worker {
+    /// Serves for ever, or until what it needs fails.
+    pub(crate) fn serve(&mut self) -> Error {
+        let mut buffer = vec![0; BUFFER];
+        let mut events = Vec::with_capacity(EVENTS);
+        let mut out = Out::default();
+        loop {
+            self.between();
+            if let Err(error) = self.wait(&mut events) {
+                return Error::new(error).context("waiting for clients (epoll_wait)");
+            }
+            let now = now();
+            let mut came = false;
+            for event in events.drain(..) {
+                match event.data.u64() {
+                    BELL => self.was_rung = true,
+                    LISTENERS.. => came = true,
+                    at => self.turn(at as usize, now, &mut buffer, &mut out),
+                }
+                self.manager.serve();
+            }
+            // Last: a number that has become free may still be in the events above.
+            self.free.append(&mut self.closed);
+            if came || self.rests_until.is_some_and(|until| until <= now) {
+                self.accept(now);
+            }
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters[self.ours.own]
+    }
+
+    /// Does its duties between events.
+    fn between(&mut self) {
+        let is_same = self.shared.memory.load(Relaxed) == self.memory
+            && self.shared.followed.load(Relaxed) == self.followed;
+        if !is_same {
+            self.set_limits();
+        }
+        let (now, own) = (now(), self.ours.own);
+        let shared = Arc::clone(&self.shared);
+        let gone = self.ours.with(move |shard| {
+            shard.publish(&shared.counters[own]);
+            std::mem::take(&mut shard.clients.go)
+        });
+        for (at, id) in gone {
+            let is_it = |client: &Client| client.connection.session.id == id;
+            if self.clients.get(at).and_then(Option::as_ref).is_some_and(is_it) {
+                self.close(at);
+            }
+        }
+        self.tell(now);
+        self.free.append(&mut self.closed);
+        let counters = self.counters();
+        counters.clients.set(self.count as u64);
+        counters.client_bytes.set(self.kept as u64);
+        self.let_idle_go(now);
+        if self.shared.ends.load(Relaxed) {
+            self.drain(now);
+        }
+    }
+
+    fn set_limits(&mut self) {
+        let shards = self.ours.shards.len();
+        self.memory = self.shared.memory.load(Relaxed);
+        self.most_kept = self.shared.client_memory() / shards;
+        let word = self.limits.word;
+        self.limits.command = (self.most_kept / 2).max(word + (64 << 10)).min(1 << 30);
+        self.most = (self.most_kept / 4).max(word + 4096);
+        let limit = self.shared.key_memory() / shards;
+        self.followed = self.shared.followed.load(Relaxed);
+        let followed = match self.followed {
+            0 => usize::MAX,
+            most => most.div_ceil(shards),
+        };
+        self.ours.with(move |shard| {
+            shard.keys.limit(limit);
+            shard.keys.follow_at_most(followed);
+        });
+    }
+
+    /// Waits for sockets, or another worker, or until something is due.
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), Errno> {
+        if self.manager.serve() {
+            let end = Instant::now() + LOOK;
+            while Instant::now() < end {
+                self.manager.serve();
+            }
+        }
+        let bell = &self.ours.bells[self.ours.own];
+        // From here on who asks makes the descriptor readable; what was asked before is found now.
+        if std::mem::take(&mut self.was_rung) {
+            bell.listen()
+        } else {
+            bell.listen_again()
+        }
+        let ends = self.ends.is_none() && self.shared.ends.load(Relaxed);
+        let is_asked = self.manager.serve() || ends;
+        let now = now();
+        // Who was served since its duties were done may have left some: keys that go sooner,
+        // clients that are to go or to be told.
+        let (goes_at, has_duties) = self.ours.with(move |shard| {
+            let goes_at = shard.keys.clean(now);
+            (goes_at, shard.has_duties())
+        });
+        let is_asked = is_asked || has_duties;
+        // A clock that is set makes it look again, at the latest after a second.
+        let second = now + 1000;
+        let goes_at = goes_at.map(|at| at.min(second));
+        let looks_at = (self.shared.timeout.load(Relaxed) > 0).then_some(second);
+        let ends_at = self.ends.map(|_| now + 20);
+        let due = [goes_at, looks_at, ends_at, self.rests_until].into_iter().flatten().min();
+        let left = due.map(|at| Duration::from_millis(at.saturating_sub(now)));
+        let left = if is_asked { Some(Duration::ZERO) } else { left };
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let waited = epoll::wait(&self.epoll, spare_capacity(events), left.as_ref());
+        bell.hush();
+        self.manager.serve();
+        match waited {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

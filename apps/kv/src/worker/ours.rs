@@ -1,0 +1,72 @@
+//! The shards, from one of their threads.
+
+use std::sync::Arc;
+
+use kumiki_resource::{Handle, Interface};
+use kumiki_wait::PollBell;
+
+use crate::desk::Shards;
+use crate::jobs::{Answers, Asked, Job, serve};
+use crate::shard::Shard;
+use crate::store::Hash;
+
+/// The shards, from one of their threads.
+pub(super) struct Ours {
+    pub(super) interface: Interface,
+    pub(super) shards: Vec<Handle<Shard>>,
+    pub(super) own: usize,
+    pub(super) bells: Arc<Vec<PollBell>>,
+    pub(super) hash: Hash,
+}
+
+/// The part of a key that says whose it is: what stands in braces, if something does, so that keys
+/// which belong together can be in one shard.
+fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|byte| *byte == b'{') else { return key };
+    let rest = &key[open + 1..];
+    match rest.iter().position(|byte| *byte == b'}') {
+        Some(length @ 1..) => &rest[..length],
+        _ => key,
+    }
+}
+
+impl Shards for Ours {
+    fn of(&self, key: &[u8]) -> usize {
+        (self.hash.of(tag(key)) >> 32) as u32 as usize % self.shards.len()
+    }
+
+    fn count(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn own(&self) -> usize {
+        self.own
+    }
+
+    fn with<R: Send>(&self, f: impl FnOnce(&mut Shard) -> R + Send) -> R {
+        let run = self.interface.with(&self.shards[self.own], |shard, ()| f(shard));
+        run.expect("this thread has the shard, and is not within it")
+    }
+
+    fn ask(&self, asked: Asked, jobs: Vec<Vec<Job>>) -> Option<Vec<Answers>> {
+        let run =
+            move |jobs: Vec<Job>| move |shard: &mut Shard, (): &mut ()| serve(jobs, shard, asked);
+        let mut started = Vec::new();
+        for (at, jobs) in jobs.into_iter().enumerate() {
+            if jobs.is_empty() {
+                started.push(None);
+                continue;
+            }
+            let answer = self.interface.start(&self.shards[at], run(jobs)).ok()?;
+            if at != self.own {
+                self.bells[at].ring();
+            }
+            started.push(Some(answer));
+        }
+        let answers = started.into_iter().map(|answer| match answer {
+            Some(answer) => answer.wait().ok(),
+            None => Some(Answers::default()),
+        });
+        answers.collect()
+    }
+}
