@@ -19,7 +19,7 @@ use kumiki_calls::Request;
 pub struct Then<A: Job, B: Job> {
     first: A,
     second: B,
-    /// What the first has given, when its calls are over.
+    /// Output of the first, when its calls are over.
     given: Option<A::Output>,
 }
 

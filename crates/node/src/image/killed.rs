@@ -21,7 +21,7 @@ use super::work::Work;
 /// For the process that is killed: the image.
 const IMAGE: &str = "KUMIKI_TEST_KILLED_IMAGE";
 const NAME: &str = "image::killed::a_killed_image_add_leaves_nothing";
-/// So many points of its way.
+/// Points of its way at which one is killed.
 const POINTS: u32 = 15;
 /// A cleaner that takes longer does not come.
 const PATIENCE: Duration = Duration::from_secs(20);
