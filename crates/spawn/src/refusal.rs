@@ -36,7 +36,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Of the step of this number, said in words.
+    /// Made of the number of a step, said in words.
     pub(crate) fn new(said: String, step: u32, error: io::Error) -> Refusal {
         Refusal { step: said, is_program: step == EXECUTE, error }
     }

@@ -163,7 +163,7 @@ impl Metadata {
         self.0.file_type() == FileType::Symlink
     }
 
-    /// Who may read, write and execute it.
+    /// Permissions to read, write and execute it.
     pub fn permissions(&self) -> Permissions {
         Permissions::from_mode(self.0.mode().into())
     }

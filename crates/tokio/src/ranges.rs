@@ -243,7 +243,7 @@ fn submit<B: BufferMut + Send + 'static>(
     Ok(engine()?.submit(Then::new(Sequence::new(group.iter().map(advise).collect()), reads)))
 }
 
-/// What a read has given, and its bytes.
+/// Result of a read, and its bytes.
 type Made = (Result<usize, Errno>, Vec<u8>);
 
 impl Reads {
