@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::commands::flag::LONG;
 use crate::desk::{HIGH, Terms};
 use crate::dispatch::{self, Step};
+use crate::follow;
 use crate::resp::{Limits, Out, Reader};
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::store::{How, Told};
-use crate::tracking;
 use crate::transaction;
 
 /// Runs commands on the only shard; whether there are more, and whether others have their turn
@@ -62,14 +62,14 @@ pub(crate) fn alone(
             }
             Step::Unwatch(row, run) => {
                 if row.name == "reset" {
-                    tracking::off(session, &mut &mut *shard);
+                    follow::off(session, &mut &mut *shard);
                 }
                 let watched = session.take_watched();
                 dispatch::watched_are_same(&watched, shard, now);
                 dispatch::here(run, words, session, shared, now, out, most);
             }
             Step::Track => {
-                tracking::command(words, session, &mut *shard, out);
+                follow::command(words, session, &mut *shard, out);
                 session.show(&mut shard.clients, at, now);
             }
             Step::Watch => transaction::watch(words, session, shard, now, out),

@@ -152,7 +152,7 @@ pub struct Clients {
     pub go: Vec<(usize, u64)>,
     /// How many of them are told of changes to keys.
     pub followers: usize,
-    /// What other shards have for some of them.
+    /// Messages that other shards have for some of them.
     pub told: Vec<Told>,
 }
 

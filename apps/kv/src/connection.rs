@@ -34,7 +34,7 @@ pub struct Connection {
     sent: usize,
     /// Commands that wait for other shards.
     batch: Option<Box<Batch>>,
-    /// What it is to be told behind the answers of those.
+    /// Messages to it, behind the answers of those.
     told: Vec<u8>,
 }
 

@@ -1,9 +1,9 @@
 //! What is to be done with a command: checks that all commands have, and transactions.
 
 use crate::commands::flag::{NO_AUTH, NO_MULTI, NOW, READ};
-use crate::commands::{Asker, Call, Done, Here, Row, Run, Unknown, find, wrong_count};
+use crate::commands::{Call, Done, Here, Row, Run, Unknown, find, wrong_count};
 use crate::resp::{Command, Out, Words};
-use crate::session::Session;
+use crate::session::{Asker, Session};
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::store::Seen;

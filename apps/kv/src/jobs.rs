@@ -1,8 +1,9 @@
 //! Jobs of a shard that others ask for.
 
-use crate::commands::{Asker, Row};
+use crate::commands::Row;
 use crate::dispatch::{in_shard, watched_are_same};
 use crate::resp::{Command, Out};
+use crate::session::Asker;
 use crate::shard::Shard;
 use crate::store::{Seen, Told};
 use crate::transaction;
@@ -42,7 +43,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What no client asks.
+    /// Terms of a worker that asks for itself.
     pub fn of_nobody(now: u64) -> Asked {
         Asked { now, is_three: false, most: 64 }
     }

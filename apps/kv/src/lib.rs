@@ -22,6 +22,7 @@ pub mod connection;
 pub mod counters;
 pub mod desk;
 pub mod dispatch;
+pub mod follow;
 mod info;
 pub mod jobs;
 mod listen;

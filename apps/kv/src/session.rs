@@ -4,7 +4,6 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::clients::{About, Clients, Followed};
-use crate::commands::Asker;
 use crate::resp::Command;
 use crate::store::Seen;
 use crate::tracking::Tracking;
@@ -21,6 +20,15 @@ pub enum Reply {
     SkipNext,
     /// Not this one.
     Skip,
+}
+
+/// The client whose command runs in a shard.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asker {
+    /// Its number; 0: it is none.
+    pub id: u64,
+    /// Whether it follows the keys that it reads.
+    pub follows: bool,
 }
 
 /// A transaction that a client is writing.
@@ -71,7 +79,7 @@ pub struct Session {
     pub watched_at: usize,
     /// Bytes of memory for them.
     pub watched_bytes: usize,
-    /// What it is told of changes to keys, if anything.
+    /// How it is told of changes to keys, if it is.
     pub tracking: Option<Box<Tracking>>,
     /// It asked not to be let go for memory's sake.
     pub stays: bool,
@@ -179,7 +187,7 @@ impl Session {
         Asker { id: self.id, follows }
     }
 
-    /// What it has said of the next command's keys holds for no other one.
+    /// Forgets what it has said of the next command's keys, behind that.
     fn said_no_more(&mut self) {
         if let Some(tracking) = &mut self.tracking
             && self.multi.is_none()

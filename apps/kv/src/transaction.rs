@@ -3,12 +3,12 @@
 use crate::commands::flag::LONG;
 use crate::commands::{Row, Run, command, find};
 use crate::dispatch::{here, in_shard, watched_are_same};
+use crate::follow;
 use crate::resp::{Command, Out, Words};
 use crate::session::{Multi, Session};
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::store::Seen;
-use crate::tracking;
 
 /// Why `EXEC` runs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub fn exec(
         if is_of_shard(row) {
             in_shard(row, command.words(), shard, session.asker(), now, out, left);
         } else if let Run::Track = row.run {
-            tracking::command(command.words(), session, &mut *shard, out);
+            follow::command(command.words(), session, &mut *shard, out);
         } else {
             if row.group == "server" {
                 shard.publish(&shared.counters[shard.number]);

@@ -3,11 +3,11 @@
 use super::answers::asked;
 use crate::desk::{Desk, Shards, Terms};
 use crate::dispatch;
+use crate::follow::Around;
 use crate::jobs::{Answers, Asked, Job};
 use crate::resp::{Command, Out, Words, number};
 use crate::session::Session;
 use crate::store::Seen;
-use crate::tracking::Around;
 use crate::transaction::{self, Nothing};
 
 fn no_jobs(desk: &Desk<'_, impl Shards>) -> Vec<Vec<Job>> {

@@ -1,11 +1,12 @@
 //! Commands on keys: which shard is asked for what.
 
 use super::{Batch, Slot};
-use crate::commands::{Asker, Merge, Row, Run, shard_of_cursor};
+use crate::commands::{Merge, Row, Run, shard_of_cursor};
 use crate::desk::{Desk, Shards, Terms};
 use crate::dispatch::{in_shard, shard_of};
 use crate::jobs::Job;
 use crate::resp::{Command, Out, Words};
+use crate::session::Asker;
 
 impl Batch {
     /// Adds a command on keys.

@@ -11,10 +11,10 @@ use crate::commands::flag::LONG;
 use crate::commands::{Merge, Run, find};
 use crate::desk::{Desk, HIGH, Shards, Terms};
 use crate::dispatch::{self, Step};
+use crate::follow;
 use crate::jobs::Job;
 use crate::resp::{Limits, Out, Reader, Words};
 use crate::session::Session;
-use crate::tracking;
 
 /// A command that waits for its answers.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl Batch {
             }
             Step::Unwatch(row, run) => {
                 if row.name == "reset" {
-                    tracking::off(session, &mut &mut *desk);
+                    follow::off(session, &mut &mut *desk);
                 }
                 let watched = session.take_watched();
                 if !watched.is_empty() {
@@ -173,7 +173,7 @@ impl Batch {
                 dispatch::here(run, words, session, shared, now, &mut told, most);
                 desk.out.is_three = session.is_three;
             }
-            Step::Track => tracking::command(words, session, &mut *desk, &mut told),
+            Step::Track => follow::command(words, session, &mut *desk, &mut told),
             Step::Watch => apart::watch(words, session, desk, &mut told),
             Step::Exec => apart::exec(session, desk, &mut told),
         }

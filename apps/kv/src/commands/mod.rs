@@ -17,5 +17,5 @@ mod transaction;
 pub use connection::NO_CLIENT;
 pub use keys::shard_of_cursor;
 pub(crate) use options::{NUMBER, SYNTAX};
-pub use row::{Asker, Call, Done, Here, Merge, Refused, Row, Run, flag};
+pub use row::{Call, Done, Here, Merge, Refused, Row, Run, flag};
 pub use table::{Unknown, all, command, find, wrong_count};

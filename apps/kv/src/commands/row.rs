@@ -1,7 +1,7 @@
 //! What a command is.
 
 use crate::resp::{Out, Words};
-use crate::session::Session;
+use crate::session::{Asker, Session};
 use crate::shard::Shard;
 use crate::shared::Shared;
 
@@ -102,15 +102,6 @@ pub enum Merge {
 pub type Refused = &'static str;
 /// Outcome of a command: it has written its answer, or is refused and has changed nothing.
 pub type Done = Result<(), Refused>;
-
-/// The client whose command runs in a shard.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Asker {
-    /// Its number; 0: it is none.
-    pub id: u64,
-    /// Whether it follows the keys that it reads.
-    pub follows: bool,
-}
 
 /// A command that runs in a shard.
 #[derive(Debug)]

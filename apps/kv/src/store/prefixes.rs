@@ -14,7 +14,7 @@ struct Listener {
     skips_own: bool,
 }
 
-/// Who listens to a prefix, and the keys of it that have changed since they were told last.
+/// Listeners to a prefix, and the keys of it that have changed since they were told last.
 #[derive(Debug, Default)]
 struct Group {
     /// By their numbers.

@@ -12,7 +12,7 @@ pub(super) const MOST: usize = 1 << 20;
 pub struct Told {
     /// Their numbers.
     pub to: Vec<u64>,
-    /// Who has made the change; 0: nobody. Of what is redirected: for whom it is.
+    /// The client that has made the change; 0: none. Of what is redirected: the one it is for.
     pub by: u64,
     /// Why they are told.
     pub how: How,
@@ -31,11 +31,11 @@ pub enum How {
     All,
     /// Another client has what it is told sent there.
     Redirected,
-    /// What it is told was to be sent to a client that is gone.
+    /// The client is gone to which its messages were to be sent.
     Broken,
 }
 
-/// What clients have not been told yet.
+/// Messages that have not been sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Untold {
     told: Vec<Told>,

@@ -1,4 +1,4 @@
-//! `CLIENT CACHING`, `TRACKINGINFO`, `GETREDIR`; `CLIENT TRACKING` is `crate::tracking`.
+//! `CLIENT CACHING`, `TRACKINGINFO`, `GETREDIR`; `CLIENT TRACKING` is `crate::follow`.
 
 use crate::commands::options::SYNTAX;
 use crate::commands::row::{Done, Here};

@@ -24,7 +24,7 @@ impl Keys {
         self.watches.unwatch(seen, is_there)
     }
 
-    /// What is done now is done by this client; 0: by none.
+    /// Notes which client's command runs now; 0: none's.
     #[inline]
     pub fn done_by(&mut self, client: u64) {
         self.by = client;
