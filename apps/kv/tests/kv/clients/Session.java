@@ -101,7 +101,6 @@ public class Session {
                 }
                 holds(copies.get("copied").equals("" + n), "a copy");
             }
-            cache.close();
             two.sync().clientKill(io.lettuce.core.KillArgs.Builder.id(r.clientId()));
             holds(r.get("a").equals("9"), "reconnected");
         }
