@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    /// What debian/control asks of a builder is what is installed here; Rust and what every builder
-    /// has are not.
+    /// The Build-Depends of debian/control are what is installed here, beside Rust and what every
+    /// builder has.
     #[test]
     fn a_builder_has_what_is_installed_here() {
         let control = fs::read_to_string(root().join("debian/control")).unwrap();

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// own that it has left behind may hold the pipe open.
 const REST: Duration = Duration::from_secs(1);
 
-/// What a cargo takes that builds and runs some.
+/// Guess for a cargo that builds and runs some.
 const CARGO_SECONDS: u32 = 40;
 
 /// What is run, and how.

@@ -34,7 +34,7 @@ pub(super) struct Exec {
     /// [default: if standard input and output are one]
     #[arg(short, long, overrides_with = "no_tty")]
     tty: bool,
-    /// What is typed is the command's; without this it stays for the shell, as of docker and
+    /// Hand what is typed to the command; without this it stays for the shell, as of docker and
     /// kubectl. Standard input that is no terminal is the command's in any case
     #[arg(short, long)]
     interactive: bool,
