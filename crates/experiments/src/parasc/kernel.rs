@@ -112,7 +112,7 @@ fn by_threads(call: Call, count: usize, threads: usize, how: Await) -> Case {
 struct Calls {
     requests: Vec<Request>,
     results: Vec<i64>,
-    /// Of each.
+    /// Range that each result lies in.
     wanted: std::ops::RangeInclusive<i64>,
     _files: Vec<std::fs::File>,
     _pages: Vec<Box<[u8; PAGE]>>,
