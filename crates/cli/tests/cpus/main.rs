@@ -10,7 +10,8 @@ use serde_json::Value;
 
 /// Skipped: the machine has no module of ours, which `bench lab` loads, and its processor no
 /// sleep that a process may have.
-const SKIPPED: [&str; 2] = ["parasc.inside", "shadow.idle_doze"];
+const SKIPPED: [&str; 4] =
+    ["parasc.inside", "parasc.kernel", "parasc.kernel_steps", "shadow.idle_doze"];
 
 /// A machine of so many cpus, half of them in each of two sockets and nodes. QEMU gives
 /// Intel's processors, not AMD's, the topology of threads and caches that it is asked for.

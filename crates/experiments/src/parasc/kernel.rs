@@ -83,6 +83,8 @@ fn case(call: Call, way: &str, count: usize, threads: usize, case: Case) -> Case
 
 fn plain(call: Call, count: usize) -> Case {
     let setup = move |_: &Place| {
+        // Without the module nothing of this is measured: plain reads are a case of their own.
+        open()?;
         let mut calls = Calls::new(call, count)?;
         Ok(Each(move || calls.plain()))
     };
