@@ -138,16 +138,21 @@ class Calls(unittest.TestCase):
 
     def _interrupt(self, wait) -> None:
         """Sends SIGINT to this process until the wait has ended; whatever is not interrupted is ended by SIGALRM."""
-        done = threading.Event()
+        # Plain lists: an interrupt in the midst of an Event's method may leave its lock taken.
+        begun: list[bool] = []
+        done: list[bool] = []
 
         def signals() -> None:
-            while not done.wait(0.2):
-                os.kill(os.getpid(), signal.SIGINT)
+            while not done:
+                time.sleep(0.2)
+                if begun and not done:
+                    os.kill(os.getpid(), signal.SIGINT)
 
         sender = threading.Thread(target=signals)
+        sender.start()
         signal.alarm(20)
         try:
-            sender.start()
+            begun.append(True)
             wait()
         except KeyboardInterrupt:
             pass
@@ -155,10 +160,11 @@ class Calls(unittest.TestCase):
             # Said at once.
             pass
         finally:
-            while not done.is_set():
+            while True:
                 try:
-                    done.set()
+                    done.append(True)
                     sender.join()
+                    break
                 except KeyboardInterrupt:
                     pass
             signal.alarm(0)
