@@ -281,6 +281,8 @@ fn quote(line: &mut String, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::OpenOptionsExt;
+
     use super::*;
 
     #[test]
@@ -343,8 +345,14 @@ mod tests {
             rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
         )
         .unwrap();
-        // Both ends here, so that the open waits for nobody.
-        let mut reader = File::options().read(true).write(true).open(&path).unwrap();
+        // Both ends here, so that the open waits for nobody; nor does a read, as the last part may be
+        // taken before the new file is there.
+        let mut reader = File::options();
+        reader
+            .read(true)
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        let mut reader = reader.open(&path).unwrap();
         let log = Log::open(&path, &Arc::default()).unwrap();
         fill(&log);
         std::fs::rename(&path, folder.path().join("old")).unwrap();
@@ -352,7 +360,10 @@ mod tests {
         // What is being written is read now, and all else goes to the new file.
         let mut room = vec![0; PART];
         while !path.exists() {
-            let _ = io::Read::read(&mut reader, &mut room).unwrap();
+            match io::Read::read(&mut reader, &mut room) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                read => assert!(read.unwrap() > 0),
+            }
         }
         log.end();
         // Of the first ones a few were in the pipe.
