@@ -234,26 +234,30 @@ mod tests {
     fn one_operation_goes_where_the_engine_has_it_go() {
         let cpus: CpuSet = affinity::current().unwrap().iter().take(1).collect();
         let own = rustix::thread::gettid();
+        let mine = format!("/task/{}/", own.as_raw_nonzero());
         let maker = |helps: bool| {
             let config = Config { cpus: Some(cpus.clone()), help: helps, ..Config::default() };
             let mut running = Running::new(&config).unwrap();
-            let mut target = None;
             let path = c"/proc/thread-self/comm";
             let flags = rustix::fs::OFlags::RDONLY;
-            let open = kumiki_parasc::op::Openat::new(
-                rustix::fs::CWD,
-                path,
-                flags,
-                rustix::fs::Mode::empty(),
-            );
-            make(&mut running, &mut [open], |file: std::os::fd::OwnedFd| target = Some(file))
-                .unwrap();
-            let file = target.unwrap();
-            let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
-            std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap()
+            let begin = Instant::now();
+            loop {
+                let mode = rustix::fs::Mode::empty();
+                let open = kumiki_parasc::op::Openat::new(rustix::fs::CWD, path, flags, mode);
+                let mut target = None;
+                make(&mut running, &mut [open], |file: std::os::fd::OwnedFd| target = Some(file))
+                    .unwrap();
+                let file = target.unwrap();
+                let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+                let made = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
+                let made = made.to_string_lossy().into_owned();
+                // Until the engine's thread serves there is nobody else.
+                if helps || !made.contains(&mine) || begin.elapsed() > PATIENCE {
+                    return made;
+                }
+            }
         };
-        let mine = format!("/task/{}/", own.as_raw_nonzero());
-        assert!(maker(true).to_string_lossy().contains(&mine));
-        assert!(!maker(false).to_string_lossy().contains(&mine));
+        assert!(maker(true).contains(&mine));
+        assert!(!maker(false).contains(&mine));
     }
 }
