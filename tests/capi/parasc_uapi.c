@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The layout that kernel/uapi/parasc.h promises, in numbers: what a program, the
+ * The layout that node/kernel/uapi/parasc.h promises, in numbers: what a program, the
  * library and the module that were built at different times agree on. A change
  * here needs a new PARASC_VERSION. Compiles or does not; there is nothing to run.
  */

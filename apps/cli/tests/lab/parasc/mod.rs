@@ -1,0 +1,118 @@
+//! Parallel system calls inside the kernel, in machines of the lab with the module loaded.
+//! What its header says is tried by C programs, which also show that it can be used from C.
+
+mod suite;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kumiki_parasc::Backend;
+
+use super::Labs;
+
+const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/parasc");
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../node/kernel");
+
+/// The program of this C source.
+fn compiled(folder: &Path, name: &str) -> String {
+    let program = folder.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+    cc.arg(format!("-I{SOURCES}/uapi")).arg(format!("{HERE}/{name}.c")).arg("-o").arg(&program);
+    let output = cc.output().expect("a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program.to_str().unwrap().to_owned()
+}
+
+/// Names a kernel for all of these, which is slow as it looks for its own faults: by
+/// `cargo xtask lab --debug-kernel`.
+const KERNEL: &str = "KUMIKI_LAB_KERNEL";
+
+/// The kernels that the module is tried on.
+fn kernels() -> Vec<String> {
+    std::env::var(KERNEL).map_or_else(|_| vec!["6.1".into(), "6.12".into()], |name| vec![name])
+}
+
+/// Runs a line of a shell in a machine that has this file; what it prints.
+fn runs(labs: &Labs, kernel: &str, cpus: &str, file: &str, line: &str) -> String {
+    let run = ["lab", "run", "--module", "parasc", "--kernel", kernel, "--cpus", cpus];
+    let limits = match std::env::var_os(KERNEL) {
+        None => ["--memory", "512M", "--timeout", "300"],
+        Some(_) => ["--memory", "1G", "--timeout", "1500"],
+    };
+    // A fault in the kernel's log is a failure, too.
+    labs.gives(0, &[&run[..], &limits, &["--in", file, "--", "sh", "-c", line]].concat()).0
+}
+
+#[test]
+fn the_module_does_as_its_header_says() {
+    let Some(labs) = Labs::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "raw");
+    for kernel in kernels() {
+        let said = runs(&labs, &kernel, "2", &program, "./raw && rmmod parasc");
+        assert!(said.contains("a batch by one entry: as it should"), "{said}");
+        assert!(!said.contains("not so"), "{said}");
+    }
+}
+
+/// Also those that end it from without: each is in time, or the next one never comes.
+#[test]
+fn what_ends_a_process_ends_threads_inside() {
+    let Some(labs) = Labs::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "ends");
+    for kernel in kernels() {
+        let said = runs(&labs, &kernel, "2", &program, "./ends && rmmod parasc");
+        assert!(said.contains("all ended or stopped: as it should"), "{said}");
+    }
+}
+
+/// The module can be unloaded after it, so nothing is left inside. At first each scene has no
+/// time of its own: it ends when it has shown what it is judged by, not by how fast it is here.
+#[test]
+fn storms_leave_nothing_behind() {
+    let Some(labs) = Labs::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "storm");
+    let said = runs(&labs, &kernels()[0], "4", &program, "./storm 0 && ./storm 3 && rmmod parasc");
+    let scenes = said.lines().filter(|line| line.contains("as it should")).count();
+    assert_eq!(scenes, 10, "{said}");
+}
+
+#[test]
+fn programs_see_the_same_of_both_backends() {
+    suite::behaves(Backend::User);
+    let Some(labs) = Labs::new() else { return };
+    let own = std::env::current_exe().unwrap();
+    let copied = format!("{}:suite", own.display());
+    let line = "./suite --ignored --exact parasc::suite::in_a_machine --nocapture";
+    let said = runs(&labs, &kernels()[0], "2", &copied, line);
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+/// What is more than a person can read at once is not understood.
+#[test]
+fn the_module_is_short() {
+    let files = std::fs::read_dir(format!("{SOURCES}/parasc")).unwrap().flatten();
+    let is_code = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "c" || end == "h")
+            && !path.ends_with("calls.h")
+            && !path.to_string_lossy().ends_with(".mod.c")
+    };
+    let texts = files.map(|file| file.path()).filter(is_code);
+    let lines: usize = texts.map(|path| code(&std::fs::read_to_string(path).unwrap())).sum();
+    assert!((300..=1200).contains(&lines), "{lines} lines");
+}
+
+/// Lines that are not empty, nor comment alone.
+fn code(text: &str) -> usize {
+    let (mut lines, mut in_comment) = (0, false);
+    for line in text.lines().map(str::trim) {
+        let begins = line.starts_with("/*");
+        let is_comment = in_comment || begins || line.starts_with("//");
+        lines += usize::from(!is_comment && !line.is_empty());
+        in_comment = (in_comment || begins) && !line.contains("*/");
+    }
+    lines
+}

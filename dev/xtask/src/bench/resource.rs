@@ -1,0 +1,253 @@
+//! Resources owned per core beside allocators, channels and locks, measured by `dev/bench/`,
+//! and what they promise of it.
+
+use anyhow::Result;
+
+use super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits, measured, of};
+use super::{Must, Outcome, Row, promises};
+use crate::debian::{self, Package};
+
+mod process;
+
+/// What the peers of the whole bench need to be built and run.
+const PACKAGES: &[Package] = &[
+    Package { name: "gcc", reason: "jemalloc and mimalloc are measured beside per-core memory" },
+    Package { name: "g++", reason: "snmalloc is measured beside per-core memory" },
+    Package { name: "make", reason: "jemalloc is built by it" },
+    Package { name: "libtcmalloc-minimal4", reason: "tcmalloc is measured beside per-core memory" },
+    Package { name: "libtbb-dev", reason: "the bench's program has oneTBB as a peer, too" },
+    Package { name: "nats-server", reason: "calls to other machines are measured beside it" },
+    Package { name: "python3", reason: "programs are started from Python, too" },
+];
+
+/// Measures every subject, or these cases; with `judge` says whether the promises hold.
+pub(super) fn resource(judge: bool, cases: &[String]) -> Result<Outcome> {
+    debian::install(PACKAGES)?;
+    // From Python it is measured by way of the library for C.
+    let mut outcome = measured("resource", cases)?;
+    if judge {
+        let figures = Figures(&outcome.rows);
+        outcome.musts = musts(&figures);
+        outcome.musts.extend(process::musts(&figures));
+    }
+    Ok(outcome)
+}
+
+fn musts(figures: &Figures) -> Vec<Must> {
+    let mut musts = promises::musts("resource", figures, |_, _| None);
+    musts.push(of("4 KiB, gain from 1 to 2 cores", || {
+        let two = figures.at("alloc_4k", KUMIKI, 2)?;
+        Some((gain(two)?, Bound::AtLeast(1.95), "×"))
+    }));
+    for (case, name) in [("memory_paper", "memory"), ("process_paper", "process")] {
+        musts.push(of(
+            &format!("{name} as in the paper, gain a core ÷ that of the plain way"),
+            || {
+                let gain = |subject| more(figures.at(case, subject, 2)?);
+                Some((gain(KUMIKI)? / gain("plain_processes")?, Bound::AtLeast(0.95), "×"))
+            },
+        ));
+    }
+    musts.push(of("memory kept after short threads, ÷ what lived", || {
+        let kept = figures.rows("kept", KUMIKI).next()?;
+        Some((kept.median / kept.n as f64, Bound::AtMost(2.5), "×"))
+    }));
+    musts.push(of("call between cores, median ÷ (raw round trip + handler)", || {
+        let call = figures.at("core_call", KUMIKI, 1)?;
+        let floor = call.limit? + handler(figures)?;
+        Some((call.median / floor, Bound::AtMost(1.1), "×"))
+    }));
+    musts.push(in_flight(figures));
+    musts.push(of("local call through interface control, over a direct call", || {
+        let local = figures.one("local_call", KUMIKI)?;
+        Some((local.median - handler(figures)?, Bound::AtMost(5.0), "ns"))
+    }));
+    musts
+}
+
+/// What the handler takes where nothing is between it and its caller.
+fn handler(figures: &Figures) -> Option<f64> {
+    Some(figures.one("local_call", "direct")?.median)
+}
+
+/// How often as much as one core each of two does, where samples are of both together.
+fn more(two: &Row) -> Option<f64> {
+    gain(two).map(|gain| gain / 4.0)
+}
+
+/// How often as much as one core two do: by the turns of one core just before and after.
+fn gain(two: &Row) -> Option<f64> {
+    let mut ratios = two.of_plain.clone();
+    ratios.sort_by(f64::total_cmp);
+    Some(2.0 / *ratios.get(ratios.len() / 2)?)
+}
+
+/// Many calls under way: either promise is enough, and both are told.
+fn in_flight(figures: &Figures) -> Must {
+    const NAME: &str = "32 calls under way, throughput";
+    let known = || {
+        let at = |subject, n| Some(figures.at("core_call", subject, n)?.median);
+        let many = at(KUMIKI, 32)?;
+        Some((at(KUMIKI, 1)? / many, at("bare", 32)? / many))
+    };
+    let Some((of_one, of_bare)) = known() else { return Must::unknown(NAME, NOT_MEASURED) };
+    Must {
+        name: NAME.to_owned(),
+        figure: format!(
+            "{} × one at a time, {} × two bare threads",
+            digits(of_one),
+            digits(of_bare)
+        ),
+        limit: "at least 3 × one at a time, or 0.9 × two bare threads".to_owned(),
+        holds: of_one >= 3.0 || of_bare >= 0.9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::sample;
+
+    /// The paper's two types.
+    const SHARED: &str = "kumiki/shared";
+
+    fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
+        let of_plain = vec![1.025_641, 1.0, 3.0];
+        Row { of_plain, ..sample::row(case, subject, n, median) }
+    }
+
+    /// A row of two cores, which together take so much of what one takes.
+    fn by_cores(case: &str, subject: &str, of_one: f64) -> Row {
+        Row { of_plain: vec![of_one], ..sample::row(case, subject, 2, 1.0) }
+    }
+
+    /// Rows by which every promise just holds.
+    fn good() -> Vec<Row> {
+        vec![
+            row("alloc_4k", KUMIKI, 1, 3.0),
+            row("alloc_4k", "tcmalloc", 1, 5.0),
+            row("alloc_4k", "glibc", 1, 30.0),
+            row("alloc_4k", KUMIKI, 2, 3.0),
+            row("alloc_4k", "tcmalloc", 2, 5.0),
+            row("alloc_4k", "glibc", 2, 30.0),
+            row("alloc_4k_batch", KUMIKI, 256, 10.0),
+            row("alloc_4k_batch", "tcmalloc", 256, 10.0),
+            row("free_remote", KUMIKI, 9, 50.0),
+            row("free_remote", "snmalloc", 9, 100.0),
+            row("memory_pair", KUMIKI, 2, 50.0),
+            row("memory_pair", SHARED, 2, 50.0),
+            Row { median: 5000.0, ..by_cores("memory_paper", KUMIKI, 0.526) },
+            row("memory_paper", SHARED, 2, 5000.0),
+            by_cores("memory_paper", "plain_processes", 0.5),
+            by_cores("process_paper", KUMIKI, 0.526),
+            by_cores("process_paper", "plain_processes", 0.5),
+            row("alloc_4k_busy", KUMIKI, 1, 11.0),
+            row("alloc_4k_busy", "glibc", 1, 10.0),
+            row("memory_pair_busy", KUMIKI, 1, 11.0),
+            row("memory_pair_busy", SHARED, 1, 10.0),
+            row("core_call_busy", KUMIKI, 1, 110.0),
+            row("core_call_busy", "mutex_map", 1, 100.0),
+            row("core_call_busy", KUMIKI, 8, 11.0),
+            row("core_call_busy", "mutex_map", 8, 10.0),
+            row("kept", KUMIKI, 64, 160.0),
+            row("core_call", KUMIKI, 1, 121.0),
+            row("core_call", KUMIKI, 32, 50.0),
+            row("core_call", "bare", 32, 45.0),
+            row("core_each", KUMIKI, 32, 50.0),
+            row("core_each", "mutex_map", 32, 100.0),
+            row("core_call", "crossbeam_channel", 32, 100.0),
+            row("local_call", KUMIKI, 9, 15.0),
+            row("local_call", "direct", 9, 10.0),
+            row("local_call", "mutex_map", 9, 12.5),
+            row("lookup", KUMIKI, 9, 60.0),
+            row("lookup", "mutex_map", 9, 50.0),
+            row("line_call", KUMIKI, 9, 130.0),
+            row("place_call", KUMIKI, 9, 115.0),
+            row("place_call", "nats", 9, 100.0),
+            row("place_batch", KUMIKI, 256, 2.0),
+            row("place_batch", "nats", 256, 10.0),
+        ]
+    }
+
+    fn broken(rows: &[Row]) -> Vec<String> {
+        sample::broken(musts(&Figures(rows)))
+    }
+
+    #[test]
+    fn limits_themselves_hold() {
+        assert_eq!(broken(&good()), [] as [&str; 0]);
+        assert_eq!(musts(&Figures(&good())).len(), 26);
+    }
+
+    #[test]
+    fn each_promise_can_break() {
+        for (case, n, median, expected) in [
+            ("alloc_4k", 1, 3.1, &["÷ tcmalloc: 0.620 ×", "÷ glibc: 0.103 ×"][..]),
+            ("alloc_4k", 2, 3.1, &["÷ tcmalloc: 0.620 ×", "÷ glibc: 0.103 ×"]),
+            ("alloc_4k_batch", 256, 10.1, &["÷ tcmalloc: 1.010 ×"]),
+            ("free_remote", 9, 51.0, &["÷ snmalloc: 0.510 ×"]),
+            ("memory_pair", 2, 51.0, &["throughput: 0.980 ×"]),
+            ("memory_paper", 2, 5100.0, &["throughput: 0.980 ×"]),
+            ("alloc_4k_busy", 1, 11.1, &["÷ glibc: 1.110 × at n = 1"]),
+            ("memory_pair_busy", 1, 11.1, &["÷ kumiki/shared: 1.110 × at n = 1"]),
+            ("core_call_busy", 8, 11.1, &["÷ mutex_map: 1.110 × at n = 8"]),
+            ("kept", 64, 161.0, &["÷ what lived: 2.516 ×"]),
+            ("core_call", 1, 122.0, &["handler): 1.109 ×"]),
+            ("core_call", 32, 51.0, &["2.373 × one at a time, 0.882 × two bare threads"]),
+            ("core_each", 32, 51.0, &["crossbeam_channel: 0.510 ×", "mutex_map: 0.510 ×"]),
+            ("local_call", 9, 15.1, &["uncontended mutexed map: 1.208 ×", "direct call: 5.100 ns"]),
+            ("lookup", 9, 61.0, &["uncontended mutexed map: 1.220 ×", "name: 61.000 ns"]),
+            ("line_call", 9, 131.0, &["raw round trip: 1.310 ×"]),
+            ("place_call", 9, 116.0, &["request and reply: 1.160 ×"]),
+            ("place_batch", 256, 2.1, &["request and reply: 0.210 ×"]),
+        ] {
+            let mut rows = good();
+            let its = |row: &&mut Row| row.case == case && row.subject == KUMIKI && row.n == n;
+            rows.iter_mut().find(its).unwrap().median = median;
+            let broken = broken(&rows);
+            assert_eq!(broken.len(), expected.len(), "{case}: {broken:?}");
+            for (broken, expected) in broken.iter().zip(expected) {
+                assert!(broken.ends_with(expected), "{expected}: {broken}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_gain_is_of_turns_side_by_side() {
+        let mut rows = good();
+        rows[3].of_plain = vec![1.1, 1.1, 1.0];
+        assert_eq!(broken(&rows), ["4 KiB, gain from 1 to 2 cores: 1.818 ×"]);
+        rows[3].of_plain.clear();
+        assert_eq!(broken(&rows), ["4 KiB, gain from 1 to 2 cores: not measured"]);
+    }
+
+    #[test]
+    fn a_further_core_gains_nearly_as_much_as_the_plain_way_s() {
+        let mut rows = good();
+        for row in rows.iter_mut().filter(|r| r.case == "process_paper" && r.subject == KUMIKI) {
+            row.of_plain = vec![0.53];
+        }
+        let name = "process as in the paper, gain a core ÷ that of the plain way";
+        assert_eq!(broken(&rows), [format!("{name}: 0.943 ×")]);
+    }
+
+    #[test]
+    fn three_times_one_at_a_time_is_enough_too() {
+        let mut rows = good();
+        let row = rows.iter_mut().find(|row| row.subject == "bare").unwrap();
+        row.median = 10.0;
+        let one = rows.iter_mut().find(|row| row.case == "core_call" && row.n == 1).unwrap();
+        (one.median, one.limit) = (150.0, Some(150.0));
+        assert_eq!(broken(&rows), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_hold() {
+        assert_eq!(broken(&[]).len(), 26);
+        let without = |subject: &str| {
+            let rows: Vec<Row> = good().into_iter().filter(|r| r.subject != subject).collect();
+            broken(&rows).len()
+        };
+        assert_eq!((without("tcmalloc"), without("snmalloc"), without("direct")), (3, 1, 2));
+    }
+}

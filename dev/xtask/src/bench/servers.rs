@@ -1,0 +1,142 @@
+//! Servers and async programs beside nginx, redis, memcached, tokio and io_uring, measured by
+//! `dev/bench/`, and what they promise of it.
+
+use std::fs;
+
+use anyhow::Result;
+
+use super::judge::{Bound, Figures, KUMIKI, measured, of};
+use super::{Must, Outcome, Row, promises};
+use crate::capi::{self, Place};
+use crate::debian::{self, Package};
+use crate::run::{cargo, program, run, target_folder};
+
+/// What the peers of the whole bench need to be built and run.
+const PACKAGES: &[Package] = &[
+    Package { name: "gcc", reason: "the bench's program has peers in C, too" },
+    Package { name: "g++", reason: "and peers in C++" },
+    Package { name: "make", reason: "one of them is built by it" },
+    Package { name: "libtbb-dev", reason: "and oneTBB" },
+    Package { name: "nginx", reason: "static files are measured beside it" },
+    Package { name: "redis-server", reason: "keys and values are measured beside it" },
+    Package { name: "memcached", reason: "and beside it" },
+    Package { name: "util-linux", reason: "servers are bound to a cpu by its taskset" },
+    Package { name: "librocksdb-dev", reason: "its MultiGet is measured" },
+    Package { name: "liburing-dev", reason: "by io_uring, too" },
+    Package { name: "pkg-config", reason: "the file system for RocksDB finds libkumiki by it" },
+];
+
+/// Measures every subject, or these cases; with `judge` says whether the promises hold.
+pub(super) fn servers(judge: bool, cases: &[String]) -> Result<Outcome> {
+    debian::install(PACKAGES)?;
+    // Not among the programs of all benches, whose features it would change.
+    for server in ["kumiki-httpd", "kumiki-kv"] {
+        run(&mut cargo(&format!("build --profile dist --locked --package {server}")))?;
+    }
+    if cases.is_empty() || cases.iter().any(|case| case.starts_with("rocksdb_")) {
+        rocksdb()?;
+    }
+    let mut outcome = measured("servers", cases)?;
+    if judge {
+        outcome.musts = musts(&Figures(&outcome.rows));
+    }
+    Ok(outcome)
+}
+
+/// Builds the file system for RocksDB, and the program that measures it, beside the bench's own.
+fn rocksdb() -> Result<()> {
+    let built = target_folder()?.join("dist");
+    let prefix = built.join("rocksdb-capi");
+    capi::install(&Place { staging: None, prefix: prefix.clone(), libdir: None }, "dist")?;
+    let mut make = program("make", ["-C", "apps/rocksdb", "-j2"]);
+    make.arg(format!("BUILD={}", built.join("rocksdb").display()));
+    run(make.arg(format!("KUMIKI={}", prefix.display())))?;
+    let library = "libkumiki-rocksdb.so";
+    fs::copy(built.join("rocksdb").join(library), built.join(library))?;
+    let mut compiler = program("g++", ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
+    compiler.args(["dev/bench/rocksdb/multiget.cc", "dev/bench/rocksdb/io_uring.cc", "-o"]);
+    compiler.arg(built.join("rocksdb-multiget"));
+    run(compiler.args(["-lrocksdb", "-luring", "-pthread"]))
+}
+
+const HOT: &str = "web_mix_hot_p99";
+const COLD: &str = "web_mix_cold_rate";
+const WARM: &str = "web_warm_cpu";
+
+/// The variant of nginx with the best figure of a case.
+fn best_nginx<'a>(figures: &Figures<'a>, case: &str) -> Option<&'a Row> {
+    let rows = figures.0.iter().filter(|row| row.case == case && row.subject.starts_with("nginx"));
+    rows.min_by(|a, b| a.median.total_cmp(&b.median))
+}
+
+fn musts(figures: &Figures) -> Vec<Must> {
+    let ratio =
+        |case, peer| Some(figures.one(case, KUMIKI)?.median / figures.one(case, peer)?.median);
+    let mut musts = vec![
+        of("hot files' p99 with cold ones in the mix, ÷ best nginx", || {
+            let best = best_nginx(figures, HOT)?;
+            Some((figures.one(HOT, KUMIKI)?.median / best.median, Bound::AtMost(0.5), "×"))
+        }),
+        of("cold files a second beside them, ÷ the same nginx", || {
+            Some((ratio(COLD, &best_nginx(figures, HOT)?.subject)?, Bound::AtLeast(1.3), "×"))
+        }),
+    ];
+    musts.push(of("warm files: the server's cpu time, ÷ best nginx", || {
+        let best = best_nginx(figures, WARM)?;
+        Some((figures.one(WARM, KUMIKI)?.median / best.median, Bound::AtMost(1.05), "×"))
+    }));
+    musts.extend(promises::musts("servers", figures, |_, _| None));
+    musts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{broken, row};
+    use super::*;
+
+    #[test]
+    fn the_best_nginx_counts_and_what_is_missing_is_broken() {
+        let mut rows = vec![
+            row(HOT, KUMIKI, 1, 40.0),
+            row(HOT, "nginx", 1, 100.0),
+            row(HOT, "nginx/aio", 1, 90.0),
+            row(HOT, "io_uring", 1, 35.0),
+            row(COLD, KUMIKI, 1, 140.0),
+            row(COLD, "nginx", 1, 50.0),
+            row(COLD, "nginx/aio", 1, 100.0),
+            row("web_warm_cpu", KUMIKI, 1, 10.0),
+            row("web_warm_cpu", "plain", 1, 10.0),
+            row("web_warm_cpu", "nginx", 1, 12.0),
+            row("web_warm_cpu", "nginx/cache", 1, 9.6),
+            row("web_mix_hot_p99_busy", KUMIKI, 2, 10.0),
+            row("web_mix_hot_p99_busy", "nginx", 2, 9.5),
+            row("submit_cached", KUMIKI, 4096, 12.0),
+            row("submit_cached", "plain", 4096, 10.0),
+            row("tokio_read_at", KUMIKI, 4096, 12.0),
+            row("tokio_read_at", "plain", 4096, 10.0),
+            row("tokio_read_at", "tokio_fs", 4096, 100.0),
+            row("tokio_ranges", KUMIKI, 20_000, 10.0),
+            row("tokio_ranges", "tokio_blocking", 20_000, 30.0),
+            row("tokio_ranges", "io_uring", 20_000, 9.0),
+            row("rocksdb_multiget_direct", KUMIKI, 64, 30.0),
+            row("rocksdb_multiget_direct", "posix", 64, 100.0),
+            row("rocksdb_multiget_direct", "io_uring", 64, 26.0),
+            row("rocksdb_multiget_warm", KUMIKI, 64, 10.2),
+            row("rocksdb_multiget_warm", "posix", 64, 10.0),
+        ];
+        for case in ["kv_get", "kv_set"] {
+            for (subject, rate, p99) in
+                [(KUMIKI, 10.0, 9.0), ("redis", 9.0, 10.0), ("memcached", 10.0, 9.0)]
+            {
+                rows.push(row(case, subject, 16, rate));
+                rows.push(row(&format!("{case}_p99"), subject, 16, p99));
+            }
+        }
+        assert!(broken(musts(&Figures(&rows))).is_empty());
+        rows[6].median = 120.0;
+        let faults = broken(musts(&Figures(&rows)));
+        assert!(faults.len() == 1 && faults[0].contains("cold files a second"), "{faults:?}");
+        rows.retain(|row| row.subject != "io_uring");
+        assert_eq!(broken(musts(&Figures(&rows))).len(), 4);
+    }
+}

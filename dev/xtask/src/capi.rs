@@ -1,0 +1,252 @@
+//! `cargo xtask capi`: the libraries, headers and pkg-config file for C.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf, absolute};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::semver::Version;
+
+use crate::run::{cargo, metadata, program, root, run};
+
+/// What a program must be linked with beside `libkumiki.a`: what
+/// `rustc --print native-static-libs` says for this target, but for `-lgcc_s`. C
+/// compilers add what unwinds by themselves, and with `-static` it is another library.
+const LIBS_PRIVATE: &str = "-lutil -lrt -lpthread -lm -ldl -lc";
+
+/// `kumiki.pc`, before its fields are filled in.
+const TEMPLATE: &str = "lib/capi/kumiki.pc.in";
+
+/// Where what is installed goes, and where it will be looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// Folder that all paths are placed below while a package is made (packagers' `DESTDIR`).
+    pub(crate) staging: Option<PathBuf>,
+    pub(crate) prefix: PathBuf,
+    /// Libraries; else `prefix/lib`.
+    pub(crate) libdir: Option<PathBuf>,
+}
+
+impl Place {
+    /// Where a path of the finished system is written to now.
+    pub(crate) fn now(&self, path: &Path) -> PathBuf {
+        let below_root = path.strip_prefix("/").unwrap_or(path);
+        self.staging.as_ref().map_or_else(|| path.to_owned(), |root| root.join(below_root))
+    }
+
+    fn libdir(&self) -> PathBuf {
+        self.libdir.clone().unwrap_or_else(|| self.prefix.join("lib"))
+    }
+}
+
+/// Builds the libraries by this profile and installs everything below `prefix`; with `places`, the library
+/// of places instead.
+pub(crate) fn capi(prefix: &Path, profile: &str, places: bool) -> Result<ExitCode> {
+    let prefix = absolute(prefix).with_context(|| format!("prefix {}", prefix.display()))?;
+    let place = Place { staging: None, prefix: prefix.clone(), libdir: None };
+    match places {
+        true => install_places(&place, profile)?,
+        false => install(&place, profile)?,
+    }
+    println!("installed into {}", prefix.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the library that is installed.
+pub(crate) fn build(profile: &str) -> Result<()> {
+    // The archive alone: with a library for Rust beside it cargo does not optimize across crates.
+    run(&mut cargo(&format!(
+        "rustc --package kumiki-capi --lib --crate-type staticlib --profile {profile} --locked"
+    )))
+}
+
+/// The same into any place.
+pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
+    let metadata = metadata()?;
+    let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi");
+    let version = &package.context("the workspace has no kumiki-capi")?.version;
+    // Before the long build: a prefix that cannot be written down.
+    let pc = pkg_config(place, &version.to_string(), TEMPLATE)?;
+
+    build(profile)?;
+    // The one profile whose folder is called otherwise.
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let built = metadata.target_directory.join(folder);
+    headers(place, "lib/capi")?;
+    let lib = place.now(&place.libdir());
+    // Static programs are linked by names, which stay; what a debugger reads goes.
+    let archive = stripped(built.join("libkumiki_c.a").as_std_path(), "--strip-debug")?;
+    put(&archive, &lib.join("libkumiki.a"))?;
+    let folder = tempfile::tempdir().context("a folder for the shared library")?;
+    let file = folder.path().join("libkumiki.so");
+    link_shared(built.join("libkumiki_c.a").as_std_path(), version.major, &file)?;
+    shared(&file, "libkumiki.so", version, &lib)?;
+    put(pc.as_bytes(), &lib.join("pkgconfig/kumiki.pc"))
+}
+
+/// Builds the library of places, which others do without, and installs it.
+pub(crate) fn install_places(place: &Place, profile: &str) -> Result<()> {
+    let metadata = metadata()?;
+    let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi-places");
+    let version = &package.context("the workspace has no kumiki-capi-places")?.version;
+    let pc = pkg_config(place, &version.to_string(), "lib/capi-places/kumiki-places.pc.in")?;
+    run(&mut cargo(&format!(
+        "build --package kumiki-capi-places --lib --profile {profile} --locked"
+    )))?;
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let built = metadata.target_directory.join(folder).join("libkumiki_places_c.so");
+    headers(place, "lib/capi-places")?;
+    let lib = place.now(&place.libdir());
+    shared(built.as_std_path(), "libkumiki-places.so", version, &lib)?;
+    put(pc.as_bytes(), &lib.join("pkgconfig/kumiki-places.pc"))
+}
+
+/// Installs a crate's headers.
+fn headers(place: &Place, of: &str) -> Result<()> {
+    let include = place.now(&place.prefix.join("include/kumiki"));
+    for header in files_in(&root().join(of).join("include/kumiki"))? {
+        put(&fs::read(&header)?, &include.join(header.file_name().expect("a file has a name")))?;
+    }
+    Ok(())
+}
+
+/// Installs a shared library under its names.
+fn shared(file: &Path, name: &str, version: &Version, lib: &Path) -> Result<()> {
+    let full = format!("{name}.{version}");
+    put(&stripped(file, "--strip-unneeded")?, &lib.join(&full))?;
+    // The name in the library itself, for running programs; and for linkers.
+    let major = format!("{name}.{}", version.major);
+    link(&full, &lib.join(&major))?;
+    link(&major, &lib.join(name))
+}
+
+/// Makes the shared library of the archive: rustc gives its own no versions of names.
+fn link_shared(archive: &Path, major: u64, to: &Path) -> Result<()> {
+    let map = root().join("lib/capi/kumiki.map");
+    let names = fs::read_to_string(&map).context("reading kumiki.map")?;
+    ensure!(names.contains(&format!("\nKUMIKI_{major} {{")), "kumiki.map is not of {major}");
+    let mut cc = program("cc", ["-shared", "-Wl,--gc-sections,--as-needed,-z,relro,-z,now"]);
+    cc.arg(format!("-Wl,-soname,libkumiki.so.{major}"));
+    cc.arg(format!("-Wl,--version-script={}", map.display())).arg("-o").arg(to);
+    cc.arg("-Wl,--whole-archive").arg(archive).args(["-Wl,--no-whole-archive", "-lgcc_s"]);
+    run(cc.args(LIBS_PRIVATE.split(' ')))
+}
+
+/// A library without what only debuggers read, most of its bytes. `strip` is of the
+/// binutils, which every C compiler brings.
+fn stripped(library: &Path, how: &str) -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir().context("a folder for the library without its symbols")?;
+    let small = folder.path().join("library");
+    let mut strip = program("strip", [how, "-o"]);
+    run(strip.arg(&small).arg(library))?;
+    fs::read(&small).with_context(|| format!("reading {}", small.display()))
+}
+
+/// A pkg-config file for this place, of a template.
+fn pkg_config(place: &Place, version: &str, template: &str) -> Result<String> {
+    let prefix = writable("prefix", &place.prefix)?;
+    let libdir = place.libdir();
+    // From the prefix on, where it lies below it: a tree that is moved is told once.
+    let libdir = match libdir.strip_prefix(&place.prefix) {
+        Ok(below) => format!("${{prefix}}/{}", writable("libdir", below)?),
+        Err(_) => writable("libdir", &libdir)?.to_owned(),
+    };
+    let text = fs::read_to_string(root().join(template));
+    let template = text.with_context(|| format!("reading {template}"))?;
+    let fields = [
+        ("@PREFIX@", prefix),
+        ("@LIBDIR@", &libdir),
+        ("@VERSION@", version),
+        ("@LIBS_PRIVATE@", LIBS_PRIVATE),
+    ];
+    let filled = fields.iter().fold(template, |text, (field, value)| text.replace(field, value));
+    Ok(filled)
+}
+
+/// A path as a pkg-config file can have it.
+fn writable<'a>(what: &str, path: &'a Path) -> Result<&'a str> {
+    let text = path.to_str();
+    let text = text.with_context(|| format!("pkg-config files are UTF-8, the {what} is not"))?;
+    // It would end a word, a line or a variable in that file.
+    let bad = |c: char| c.is_whitespace() || "\\\"'$#".contains(c);
+    ensure!(!text.contains(bad), "{what} {text:?}: a space, quote, \\, $ or # in it");
+    Ok(text)
+}
+
+pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
+    entries.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// Puts a file in place of whatever was there, at once: programs that run with
+/// the former one keep it.
+pub(crate) fn put(bytes: &[u8], to: &Path) -> Result<()> {
+    // What was built from one that is the same need not be built anew.
+    if fs::read(to).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    replace(to, |new| fs::write(new, bytes))
+}
+
+/// The same for a symbolic link.
+fn link(target: &str, at: &Path) -> Result<()> {
+    replace(at, |new| symlink(target, new))
+}
+
+fn replace(to: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<()> {
+    let replaced = || {
+        fs::create_dir_all(to.parent().expect("a file is in a folder"))?;
+        let mut new = to.as_os_str().to_owned();
+        new.push(format!(".{}", std::process::id()));
+        let new = PathBuf::from(new);
+        make(&new)?;
+        fs::rename(&new, to)
+    };
+    replaced().with_context(|| format!("installing {}", to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(prefix: &str, libdir: Option<&str>) -> Place {
+        Place { staging: None, prefix: prefix.into(), libdir: libdir.map(Into::into) }
+    }
+
+    #[test]
+    fn a_package_is_staged_and_names_what_it_will_be() {
+        let place = Place { staging: Some("/build".into()), ..at("/usr", Some("/usr/lib/here")) };
+        assert_eq!(place.now(&place.libdir()), Path::new("/build/usr/lib/here"));
+        let pc = pkg_config(&place, "1", TEMPLATE).unwrap();
+        assert!(pc.contains("\nlibdir=${prefix}/lib/here\n"), "{pc}");
+        let pc = pkg_config(&at("/usr", Some("/lib64")), "1", TEMPLATE).unwrap();
+        assert!(pc.contains("\nlibdir=/lib64\n"), "{pc}");
+    }
+
+    #[test]
+    fn the_template_is_filled() {
+        let pc = pkg_config(&at("/opt/kumiki", None), "1.2.3", TEMPLATE).unwrap();
+        assert!(pc.starts_with("prefix=/opt/kumiki\n"), "{pc}");
+        assert!(pc.contains("\nVersion: 1.2.3\n") && !pc.contains('@'), "{pc}");
+    }
+
+    #[test]
+    fn a_prefix_that_pkg_config_would_misread_is_refused() {
+        for bad in ["/opt/two words", "/opt/$HOME", "/opt/a#b", "/opt/it's"] {
+            assert!(pkg_config(&at(bad, None), "1", TEMPLATE).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_was_there_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, name) = (folder.path().join("lib/a"), folder.path().join("lib/b"));
+        for text in ["first", "second"] {
+            put(text.as_bytes(), &file).unwrap();
+            link("a", &name).unwrap();
+            assert_eq!(fs::read_to_string(&name).unwrap(), text);
+        }
+        assert_eq!(files_in(&folder.path().join("lib")).unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,268 @@
+//! The project's own chores, run as `cargo xtask CHORE`.
+#![forbid(unsafe_code)]
+
+#[cfg(not(feature = "bench"))]
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[cfg(not(feature = "bench"))]
+use anyhow::Context;
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use fresh::Release;
+use part::Part;
+
+mod aarch64;
+#[cfg(feature = "bench")]
+mod bench;
+mod capi;
+mod debian;
+mod deny;
+mod docs;
+mod documents;
+mod doors;
+mod features;
+mod first_lines;
+mod fresh;
+mod interfaces;
+mod kmod;
+mod layers;
+mod lint;
+mod loom;
+mod manifest;
+mod modules;
+mod package;
+mod part;
+mod picture;
+mod readme;
+mod run;
+mod secrets;
+mod ship;
+mod soak;
+mod stress;
+mod test;
+mod tool;
+mod wakes;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Runs every test, or a part; installs the Debian packages that the tests need
+    Test {
+        /// Which part
+        part: Option<Part>,
+        /// Of `fresh`, `deb` and `source`: the release of Debian; both if none is given
+        #[arg(long, value_name = "RELEASE")]
+        debian: Option<Release>,
+        /// Only tests that have one of these in their name
+        #[arg(last = true, value_name = "FILTER")]
+        filters: Vec<String>,
+    },
+    /// Checks format, clippy, layers, circles of modules, documents, licences
+    Lint {
+        /// Only these checks; all if none is given
+        checks: Vec<String>,
+    },
+    /// Checks the protocols between threads under every interleaving
+    Loom,
+    /// Does one thing so often that what is rare happens
+    Stress {
+        /// What to do
+        #[command(subcommand)]
+        name: stress::Name,
+    },
+    /// Runs a server or a library under mixed clients and drawn faults, and checks every answer
+    Soak(soak::Soak),
+    /// Measures a part as a user runs it and checks what it promises
+    Bench {
+        /// What to measure
+        name: Bench,
+        /// Writes the rows to this file as JSON
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Checks the promises; of `measure` the long ones too (some minutes more)
+        #[arg(long)]
+        check: bool,
+        /// Of `shadow`: in turns with another commit, and how much slower or faster than that
+        #[arg(long, value_name = "COMMIT", conflicts_with = "check")]
+        against: Option<String>,
+        /// Of `resource`, or with `--against`: these cases only
+        #[arg(long = "case", value_name = "CASE")]
+        cases: Vec<String>,
+        #[command(flatten)]
+        slice: Slice,
+    },
+    /// Draws the README's picture of the page that `kumiki report` writes
+    Picture {
+        /// Draws this page [default: that of a quiet machine's result, shipped as a reference]
+        #[arg(long, value_name = "FILE")]
+        page: Option<PathBuf>,
+    },
+    /// Builds the kernel modules for stock kernels
+    Kmod {
+        /// Kernels by the names that `kumiki lab` knows [default: 6.1 6.12]
+        #[arg(value_name = "KERNEL")]
+        kernels: Vec<kumiki_lab::KernelName>,
+    },
+    /// Runs the tests that start machines of their own
+    Lab {
+        /// Words of the tests' names [default: all]
+        #[arg(value_name = "TEST")]
+        tests: Vec<String>,
+        /// Those of system calls inside the kernel, on a kernel with KASAN and lockdep, which
+        /// is built first: half an hour or more, once
+        #[arg(long)]
+        debug_kernel: bool,
+    },
+    /// Builds libkumiki for C and C++ and installs it with headers and
+    /// pkg-config file
+    Capi {
+        /// Installs below this folder, which is made if need be
+        #[arg(long, value_name = "DIR")]
+        prefix: PathBuf,
+        /// Built by this profile: `release` is quick to build, and slower
+        #[arg(long, value_name = "PROFILE", default_value = ship::install::PROFILE)]
+        profile: String,
+        /// The library of places instead, libkumiki-places, which has NATS in it
+        #[arg(long)]
+        places: bool,
+    },
+    /// Packs the crates that are published, builds them outside of the workspace, and runs the
+    /// README's first program on them
+    Package {
+        /// Runs the tests of these crates there, too
+        #[arg(value_name = "CRATE")]
+        tests: Vec<String>,
+        /// Fails where a maintainer has yet to fill in a name or an address
+        #[arg(long)]
+        release: bool,
+    },
+    /// Builds the programs and libkumiki and installs them with manual pages, completions,
+    /// units and the modules' sources
+    Install {
+        /// Installs below this folder, which is made if need be
+        #[arg(long, value_name = "DIR")]
+        prefix: PathBuf,
+        /// Where libraries go [default: PREFIX/lib]
+        #[arg(long, value_name = "DIR")]
+        libdir: Option<PathBuf>,
+        /// Writes everything below this folder, which stands for the root
+        #[arg(long, value_name = "DIR")]
+        staging: Option<PathBuf>,
+    },
+    /// Makes a tarball of that for any x86-64 Linux with this glibc or a newer one, a wheel for
+    /// Python, and their checksums
+    Dist,
+    /// Builds Debian's packages without network, and their source package, and has lintian judge both
+    Deb,
+    /// Makes the documents into a site with search, and checks every link in it
+    Docs,
+}
+
+/// Of `verdicts`: a part of a long collection.
+#[derive(Clone, Debug, clap::Args)]
+#[cfg_attr(not(feature = "bench"), allow(dead_code))]
+struct Slice {
+    /// Of `verdicts`: begin nothing after so many minutes
+    #[arg(long, value_name = "N", default_value_t = 20.0)]
+    minutes: f64,
+    /// Of `verdicts`: keep runs and comparisons in this folder, and count those that are there
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Of `verdicts`: compare runs as `kumiki measure` makes them, of four minutes each,
+    /// instead of those of --quick
+    #[arg(long)]
+    default_runs: bool,
+}
+
+/// Every bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Bench {
+    /// `kumiki measure` and `kumiki report`: time, memory, repeatability
+    Measure,
+    /// Fork and join, sums and copies beside their peers, and the promises
+    Shadow,
+    /// System calls in batches, and `du`, beside their peers, and the promises
+    Parasc,
+    /// OS nodes in a machine of the lab: loads, starts, programs in them, memory
+    Node,
+    /// System calls inside the kernel in machines of the lab, and the promises
+    Lab,
+    /// 4 KiB memory and calls between cores beside their peers, and the promises
+    Resource,
+    /// Cached and cold reads from tokio, static files, beside their peers, and the promises
+    Servers,
+    /// `kumiki compare` and `kumiki ab`: how often they are wrong, beside other rules
+    Verdicts,
+}
+
+#[cfg(feature = "bench")]
+use bench::bench;
+
+/// Runs xtask with what only a bench needs.
+#[cfg(not(feature = "bench"))]
+fn bench(
+    _: Bench,
+    _: Option<&Path>,
+    _: bool,
+    _: Option<&str>,
+    _: &[String],
+    _: &Slice,
+) -> Result<ExitCode> {
+    let mut again = run::cargo("run --quiet --package xtask --features bench --");
+    // In the folder that a path among the arguments is meant from.
+    again.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
+    let status = again.status().context("cannot run xtask again")?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+fn main() -> ExitCode {
+    let chore = Cli::parse().chore;
+    let outcome =
+        run::moved_from().map_or_else(|| carried_out(chore), |f| run::again_after_move(&f));
+    // Not through main's result: that adds a backtrace where one is asked for,
+    // and what failed here is another program.
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn carried_out(chore: Chore) -> Result<ExitCode> {
+    match chore {
+        Chore::Test { part: Some(Part::Fresh), debian, .. } => fresh::fresh(debian),
+        Chore::Test { part: Some(Part::Deb), debian, .. } => ship::deb_test::test(debian),
+        Chore::Test { part: Some(Part::Source), debian, .. } => ship::source_test::test(debian),
+        Chore::Test { debian: Some(_), .. } => Err(anyhow::anyhow!(
+            "--debian is for `cargo xtask test fresh`, `deb` and `source` only"
+        )),
+        Chore::Test { part, filters, .. } => test::test(part, &filters),
+        Chore::Lint { checks } => lint::lint(&checks),
+        Chore::Loom => loom::loom(),
+        Chore::Stress { name } => stress::stress(name),
+        Chore::Soak(soak) => soak::soak(&soak),
+        Chore::Bench { name, json, check, against, cases, slice } => {
+            bench(name, json.as_deref(), check, against.as_deref(), &cases, &slice)
+        }
+        Chore::Picture { page } => picture::picture(page.as_deref()),
+        Chore::Kmod { kernels } => kmod::kmod(&kernels),
+        Chore::Lab { tests, debug_kernel: true } => kmod::tested_on_debug_kernel(&tests),
+        Chore::Lab { tests, .. } => test::test(Some(Part::Lab), &tests),
+        Chore::Capi { prefix, profile, places } => capi::capi(&prefix, &profile, places),
+        Chore::Package { tests, release } => package::package(&tests, release),
+        Chore::Install { prefix, libdir, staging } => {
+            ship::install::install(&capi::Place { staging, prefix, libdir })
+        }
+        Chore::Dist => ship::dist::dist(),
+        Chore::Deb => ship::deb::deb(),
+        Chore::Docs => docs::docs(),
+    }
+}

@@ -1,0 +1,122 @@
+//! The package for Python with its own libkumiki, and a test of it in environments of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::run::{program, read, root, run, succeeds};
+
+/// Versions of Python that it is tried with, where they are.
+const PYTHONS: [&str; 5] = ["3.11", "3.12", "3.13", "3.14", "3.15"];
+
+/// Uses of it: a child of posix_spawn's kind, one by the server, and one of asyncio.
+const SCRIPT: &str = "
+import asyncio, sys
+import kumiki, kumiki.aio
+assert 'site-packages' in kumiki.__file__
+assert kumiki.run(['sh', '-c', 'umask; exit 3'], umask=0o77, capture_output=True).stdout == b'0077\\n'
+async def aside():
+    child = await kumiki.aio.create_subprocess_exec('cat', stdin=-1, stdout=-1)
+    return (await child.communicate(b'aside'))[0]
+assert asyncio.run(aside()) == b'aside'
+print(sys.version.split()[0], kumiki.check_output(['echo', 'fine']))
+";
+
+/// Debian's, for which its packages pip, setuptools and wheel are: another one may stand before it in
+/// PATH.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Makes the wheel around a library that was built before.
+pub(super) fn wheel(library: &Path, folder: &Path) -> Result<PathBuf> {
+    let platform = platform(&needed_glibc(library)?);
+    let mut pip = program(PYTHON, ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]);
+    pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder).arg(root().join("lib/python"));
+    run(pip.env("KUMIKI_LIBRARY", library).env("KUMIKI_WHEEL_PLATFORM", &platform))?;
+    let made = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let wheel = made
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"));
+    let wheel = wheel.context("pip made no wheel")?;
+    let name = wheel.to_string_lossy();
+    ensure!(name.ends_with(&format!("-py3-none-{platform}.whl")), "{name} is not for {platform}");
+    Ok(wheel)
+}
+
+/// The newest version of the C library that one of its symbols asks for.
+fn needed_glibc(library: &Path) -> Result<[u32; 2]> {
+    let mut objdump = program("objdump", ["--dynamic-syms"]);
+    let symbols = read(objdump.arg(library))?;
+    newest(&symbols).with_context(|| format!("{}: no symbol of a glibc", library.display()))
+}
+
+fn newest(symbols: &str) -> Option<[u32; 2]> {
+    let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+        let version = rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
+        let mut parts = version.split('.').map(|part| part.parse().ok());
+        Some([parts.next()??, parts.next()??])
+    });
+    versions.max()
+}
+
+/// A name that pip compares with the C library that it finds: musl's is refused by it.
+fn platform([major, minor]: &[u32; 2]) -> String {
+    format!("manylinux_{major}_{minor}_x86_64")
+}
+
+/// Installs the wheel into an environment of its own for each Python that is here.
+pub(super) fn tried(wheel: &Path) -> Result<()> {
+    let mut tried = 0;
+    for python in PYTHONS.iter().filter_map(|version| python(version)) {
+        let folder = tempfile::tempdir().context("a folder for an environment of Python's")?;
+        run(program(&python, ["-m", "venv"]).arg(folder.path()))?;
+        let inside = folder.path().join("bin/python").to_string_lossy().into_owned();
+        run(program(&inside, ["-m", "pip", "install", "--quiet", "--no-index"]).arg(wheel))?;
+        let mut run = program(&inside, ["-c", SCRIPT]);
+        let said = read(run.env_remove("PYTHONPATH").env_remove("KUMIKI_LIBRARY"))?;
+        ensure!(said.contains("b'fine\\n'"), "{python}: {said}");
+        print!("{said}");
+        tried += 1;
+    }
+    ensure!(tried > 0, "none of {PYTHONS:?} is here to try the wheel");
+    refused_on_musl(wheel)
+}
+
+/// A Python of this version: the system's, or one that pyenv keeps.
+fn python(version: &str) -> Option<String> {
+    let name = format!("python{version}");
+    if succeeds(&mut program(&name, ["--version"])) {
+        return Some(name);
+    }
+    let kept = read(&mut program("pyenv", ["prefix", version])).ok()?;
+    Some(format!("{}/bin/{name}", kept.trim()))
+}
+
+/// Asks pip for an installation on another C library, which it refuses by the wheel's name.
+fn refused_on_musl(wheel: &Path) -> Result<()> {
+    let folder = tempfile::tempdir().context("a folder that stays empty")?;
+    let mut pip = program(PYTHON, ["-m", "pip", "install", "--no-index", "--no-deps"]);
+    pip.args(["--only-binary=:all:", "--platform", "musllinux_1_2_x86_64", "--target"]);
+    let output = pip.arg(folder.path()).arg(wheel).output().context("running pip")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        !output.status.success() && said.contains("is not a supported wheel on this platform"),
+        "pip took the wheel for musl: {said}"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wheel_says_which_c_library_it_needs() {
+        let symbols = "0 DF *UND* 0 (GLIBC_2.2.5) read\n0 DF *UND* 0 (GLIBC_2.34) dlsym\n\
+                       0 DF *UND* 0 (GLIBC_2.9) x\n0 D (GLIBC_PRIVATE) y\n";
+        assert_eq!(newest(symbols), Some([2, 34]));
+        assert_eq!(platform(&[2, 34]), "manylinux_2_34_x86_64");
+        assert_eq!(newest("no symbols"), None);
+    }
+}
