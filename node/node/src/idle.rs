@@ -14,20 +14,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use kumiki_node_devices::record;
+use kumiki_node_devices::runtime;
+use kumiki_node_devices::serve::knock::{connected, listening};
+use kumiki_node_devices::serve::open::Kept;
+use kumiki_node_devices::serve::pass::{Answer, limit, receive, send};
+use kumiki_node_devices::serve::{self, wakes};
+use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, mac_bytes};
+use kumiki_node_devices::stowed::{Stowed, record_of};
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, sysfs};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, accept_with};
 
-use crate::devices::{Addressing, Assigned, DeviceSpec, mac_bytes};
-use crate::host::device::Device;
-use crate::host::record;
-use crate::host::stowed::{Stowed, record_of};
-use crate::module::holding::Holding;
-use crate::module::{abi, sysfs};
-use crate::serve::knock::{connected, listening};
-use crate::serve::open::Kept;
-use crate::serve::pass::{Answer, limit, receive, send};
-use crate::serve::{self, wakes};
-use crate::{Error, ErrorKind, Node, Refusal, Result, Usage, runtime};
+use crate::{Error, ErrorKind, Node, Refusal, Result, Usage};
 
 /// Nodes that sleep in files: as long as the machine is not restarted.
 const FOLDER: &str = "/var/lib/kumiki";

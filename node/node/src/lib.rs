@@ -37,37 +37,20 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("kumiki-node needs x86-64: how a node is started is written for that processor.");
 
-mod block;
-mod devices;
-mod error;
-mod guest;
 mod hash;
 mod host;
 mod idle;
 mod image;
+mod lent;
 mod listing;
 mod machine;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod made_up;
-mod memory;
-mod module;
 mod node;
-mod runtime;
-pub mod serve;
 mod service;
 mod watcher;
-mod watchman;
-mod wire;
 
-pub use devices::interface::Address;
-pub use devices::nat;
-pub use devices::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
-pub use error::{Error, ErrorKind, Refusal, Result};
-pub use guest::agent;
-pub use guest::lent::{Lent, is_node};
-pub use host::pci::Function;
-pub use host::record::Record;
 pub use host::reservation::Reservation;
 pub use host::spec::{Cpus, MemorySource, Spec};
 pub use idle::{default_file, idle, wake_if_idle};
@@ -75,13 +58,25 @@ pub use image::files::Files;
 pub use image::initramfs::Base;
 pub use image::root::RootOf;
 pub use image::{Image, ImageInfo, ImageKind, KernelForm};
+#[doc(no_inline)]
+pub use kumiki_node_agent as agent;
+pub use kumiki_node_agent::lent::is_node;
+pub use kumiki_node_devices::interface::Address;
+pub use kumiki_node_devices::pci::Function;
+pub use kumiki_node_devices::record::Record;
+pub use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
+pub use kumiki_node_devices::{nat, serve};
+pub use kumiki_node_wire::frame::{Program, Size};
+pub use kumiki_node_wire::module::requests::probe;
+pub use kumiki_node_wire::module::sysfs::low_slices;
+pub use kumiki_node_wire::stages::{LoadParts, Stages};
+pub use kumiki_node_wire::{Error, ErrorKind, Refusal, Result, vsock};
 pub use kumiki_rootfs::Source;
-pub use listing::{NodeInfo, NodeState};
+pub use lent::Lent;
+pub use listing::{NodeInfo, NodeState, seen_here};
 pub use machine::{
     Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Rollout, RolloutState, Step,
 };
-pub use module::requests::probe;
-pub use module::sysfs::low_slices;
 pub use node::Node;
 pub use node::client::{Client, Ending, Order, Orders};
 pub use node::copying;
@@ -93,7 +88,3 @@ pub use node::usage::Usage;
 pub use node::watchman::Watchman;
 pub use service::{Service, ServiceState};
 pub use watcher::watch;
-pub use watchman::seen_here;
-pub use wire::frame::{Program, Size};
-pub use wire::stages::{LoadParts, Stages};
-pub use wire::vsock;

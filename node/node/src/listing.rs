@@ -2,17 +2,18 @@
 
 use std::net::IpAddr;
 
+use kumiki_node_agent::watchman;
+use kumiki_node_devices::record::{self, Record};
+use kumiki_node_devices::stowed::{Stowed, record_of};
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, sysfs};
+use kumiki_node_wire::time_stamp;
+use kumiki_node_wire::window::{Window, has_ended, meaning};
 use serde::Serialize;
 
 use crate::Result;
-use crate::host::device::Device;
-use crate::host::record::{self, Record};
-use crate::host::stowed::{Stowed, record_of};
-use crate::module::holding::Holding;
-use crate::module::{abi, sysfs};
 use crate::service::{self, ServiceState};
-use crate::wire::time_stamp;
-use crate::wire::window::{Window, has_ended, meaning};
 
 /// An agent looks about each second, if its kernel lets it.
 const SILENT_LIMIT_MS: u64 = 20_000;
@@ -151,6 +152,15 @@ pub(crate) fn described(
     }
 }
 
+/// In a node that watches its host: all nodes of its machine, itself among them.
+pub fn seen_here() -> Result<Vec<NodeInfo>> {
+    let all = watchman::seen_here()?;
+    Ok(all
+        .into_iter()
+        .map(|seen| described(&seen.entry, Some(&seen.record), seen.is_lent, seen.message))
+        .collect())
+}
+
 /// Which nodes start from which images, and whether another node starts them.
 pub(crate) struct Users(Vec<NodeInfo>);
 
@@ -184,8 +194,9 @@ impl Users {
 
 #[cfg(test)]
 mod tests {
+    use kumiki_node_wire::memory::Memory;
+
     use super::*;
-    use crate::memory::Memory;
 
     #[test]
     fn a_node_whose_agent_is_silent_for_long_hangs() {

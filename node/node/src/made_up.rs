@@ -7,24 +7,23 @@
 use std::time::{Duration, Instant};
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
+use kumiki_node_devices::clocks::Clocks;
+use kumiki_node_devices::grant::Grant;
+use kumiki_node_devices::record::Record;
+use kumiki_node_wire::early::{self, StartId};
+use kumiki_node_wire::frame::{self, FrameKind, Program, Size};
+use kumiki_node_wire::memory::Memory;
+use kumiki_node_wire::module::{abi, sysfs};
+use kumiki_node_wire::ring::Ring;
+use kumiki_node_wire::silence::silent;
+use kumiki_node_wire::stages::{Loading, Stages};
+use kumiki_node_wire::window::{Window, has_ended, meaning};
 
-use crate::host::clocks::Clocks;
-use crate::host::grant::Grant;
-use crate::host::record::Record;
 use crate::host::spec::{Cpus, MemorySource, Spec};
 use crate::image::load;
 use crate::image::{Image, KernelForm};
-use crate::memory::Memory;
-use crate::module::{abi, sysfs};
-use crate::wire::early::{self, StartId};
-use crate::wire::frame::{self, FrameKind, Program, Size};
-use crate::wire::ring::Ring;
-use crate::wire::silence::silent;
-use crate::wire::stages::{Loading, Stages};
-use crate::wire::window::{Window, has_ended, meaning};
 
 pub use crate::machine::made_up::machine;
-pub use crate::serve::made_up::node;
 
 const CLOCKS: Clocks = Clocks { tsc_khz: 2_000_000, pm_timer: None };
 /// Pieces of a window lie at multiples of this.
@@ -115,7 +114,7 @@ pub fn image(json: &[u8]) {
         pci: Vec::new(),
         dma_unconfined: false,
     };
-    let record = Record::new(&spec, vec![3, 2]);
+    let record = spec.record(vec![3, 2]);
     for form in [KernelForm::Vmlinux, KernelForm::BzImage] {
         let Ok(origin) = image.origin(form) else { continue };
         let Ok(plan) = load::plan(&entry, &record, &origin, CLOCKS, StartId::now()) else {

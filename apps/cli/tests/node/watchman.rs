@@ -265,7 +265,7 @@ fn the_service_is_kept(host: &Host) -> String {
 }
 
 #[test]
-#[ignore = "four minutes: `cargo xtask test long`, after a change to watch.c or node/node/src/watchman"]
+#[ignore = "four minutes: `cargo xtask test long`, after a change to watch.c or node/agent/src/watchman"]
 fn a_node_outlives_its_host() {
     a_host_dies("6.1");
 }

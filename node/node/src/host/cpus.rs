@@ -5,11 +5,12 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use kumiki_node_wire::memory::cpu_list::{parse, text};
+use kumiki_node_wire::memory::numa;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::sysfs;
+
 use crate::host::spec::Cpus;
-use crate::memory::cpu_list::{parse, text};
-use crate::memory::numa;
-use crate::module::holding::Holding;
-use crate::module::sysfs;
 use crate::{Error, ErrorKind, Result};
 
 const ROOT: &str = "/sys/devices/system/cpu";

@@ -2,12 +2,12 @@
 //! line, or what it was started without.
 
 use kumiki_boot::Piece;
+use kumiki_node_wire::device::{Device, HOST_KEEPS_BYTES, available_bytes};
+use kumiki_node_wire::memory::{blocks, numa};
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, sysfs};
 
-use crate::host::device::{Device, HOST_KEEPS_BYTES, available_bytes};
 use crate::host::spec::MemorySource;
-use crate::memory::{blocks, numa};
-use crate::module::holding::Holding;
-use crate::module::{abi, sysfs};
 use crate::{Error, ErrorKind, Result};
 
 /// Adds pieces, or says why there are not enough.

@@ -1,11 +1,11 @@
 //! Specification of a node, and the limits that need no look at the machine.
 
 use kumiki_boot::WINDOW_BYTES;
+use kumiki_node_devices::pci::Function;
+use kumiki_node_devices::record::Record;
+use kumiki_node_devices::spec::{DeviceSpec, assign};
+use kumiki_node_wire::module::abi;
 use serde::{Deserialize, Serialize};
-
-use crate::devices::DeviceSpec;
-use crate::host::pci::Function;
-use crate::module::abi;
 
 /// A kernel for x86 reads 2047, and 64 cpus need less than 300 of them.
 const COMMAND_LINE_BYTES: usize = 1700;
@@ -126,6 +126,18 @@ impl Spec {
     /// Memory in all pieces.
     pub fn bytes(&self) -> u64 {
         self.memory_bytes.iter().fold(0, |sum, &bytes| sum.saturating_add(bytes))
+    }
+
+    /// The record of a node that is about to be made of these cpus.
+    pub(crate) fn record(&self, cpus: Vec<u32>) -> Record {
+        let mut record = Record::new(&self.name, &self.image, cpus);
+        record.command_line.clone_from(&self.command_line);
+        record.init.clone_from(&self.init);
+        for device in &self.devices {
+            let assigned = assign(&record.devices, device.clone());
+            record.devices.extend(assigned);
+        }
+        record
     }
 
     /// Whether it may be a node on some machine.

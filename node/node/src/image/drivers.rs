@@ -6,14 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kumiki_boot::Initramfs;
+use kumiki_node_wire::brought::{DRIVERS, ROOT, TRANSPORT, driver};
 
 use crate::image::module_file::{modinfo, module};
 use crate::{Error, ErrorKind, Result};
 
-/// Where they lie in a node: a module a file, and a list of them for each kind of device.
-pub(crate) const FOLDER: &str = "/lib/kumiki/devices";
-/// The list that comes before any other.
-pub(crate) const TRANSPORT: &str = "transport";
 const TRANSPORT_MODULE: &str = "osnode_virtio";
 
 /// Kinds of devices, and the modules that they are driven by. A disk is of little use
@@ -28,9 +25,6 @@ const KINDS: [(&str, &[&str]); 7] = [
     ("console", &["virtio_console"]),
 ];
 
-/// List for a root from a container image: memory that is a device, the file system in it, and
-/// the one by which a node writes.
-pub(crate) const ROOT: &str = "root";
 const ROOT_MODULES: [&str; 5] = ["libnvdimm", "nd_e820", "nd_pmem", "erofs", "overlay"];
 
 /// Refuses a kernel without what a root needs, before that is read, which takes long.
@@ -43,7 +37,7 @@ pub(crate) fn has_of_root(release: Option<&str>) -> Result<()> {
 /// Puts into a node's initramfs what it needs for its root.
 pub(crate) fn add_of_root(initramfs: &mut Initramfs, release: Option<&str>) -> Result<()> {
     let (kernel, release) = kernel_of(release)?;
-    initramfs.folder(FOLDER)?;
+    initramfs.folder(DRIVERS)?;
     add_list(initramfs, (ROOT, &ROOT_MODULES), &kernel, release, &mut BTreeSet::new())
 }
 
@@ -92,8 +86,8 @@ fn add_from(
             format!("{}: it is the module {name}", ours.display()),
         ));
     }
-    initramfs.folder(FOLDER)?;
-    initramfs.file(&file_of(TRANSPORT_MODULE), 0o644, &bytes)?;
+    initramfs.folder(DRIVERS)?;
+    initramfs.file(&driver(TRANSPORT_MODULE), 0o644, &bytes)?;
     let mut there = BTreeSet::new();
     for (kind, wanted) in KINDS {
         if wanted.iter().all(|name| kernel.has(name)) {
@@ -119,19 +113,14 @@ fn add_list(
     for (name, bytes) in order {
         list += &format!("{name}\n");
         if there.insert(name.clone()) {
-            initramfs.file(&file_of(&name), 0o644, &bytes)?;
+            initramfs.file(&driver(&name), 0o644, &bytes)?;
         }
     }
     if kind == TRANSPORT {
         list += &format!("{TRANSPORT_MODULE}\n");
     }
-    initramfs.file(&format!("{FOLDER}/{kind}"), 0o644, list.as_bytes())?;
+    initramfs.file(&format!("{DRIVERS}/{kind}"), 0o644, list.as_bytes())?;
     Ok(())
-}
-
-/// A module's place in a node.
-pub(crate) fn file_of(name: &str) -> String {
-    format!("{FOLDER}/{name}.ko")
 }
 
 fn beside(guest_module: &Path) -> Option<PathBuf> {

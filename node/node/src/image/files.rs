@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kumiki_boot::Kernel;
+use kumiki_node_wire::stages::{LoadParts, timed};
 
 use crate::image::origin::{Bytes, Origin};
 use crate::image::shipped::Shipped;
 use crate::image::{Image, ImageInfo, KernelForm, content_hash};
-use crate::wire::stages::{LoadParts, timed};
 use crate::{Error, Result};
 
 /// A kernel as it is shipped and the initramfs for it, as files.

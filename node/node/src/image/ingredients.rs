@@ -4,8 +4,11 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use kumiki_boot::Kernel;
+use kumiki_node_wire::device::{self, Device};
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, requests, sysfs};
+use kumiki_node_wire::stages::{LoadParts, timed};
 
-use crate::host::device::{self, Device};
 use crate::image::drivers;
 use crate::image::initramfs::Base;
 use crate::image::module_file;
@@ -17,9 +20,6 @@ use crate::image::{
     HEADER_BYTES, Header, Image, ImageInfo, ImageKind, PAGE_BYTES, content_hash, fill, link,
     same_content, whole,
 };
-use crate::module::holding::Holding;
-use crate::module::{abi, requests, sysfs};
-use crate::wire::stages::{LoadParts, timed};
 use crate::{Error, ErrorKind, Result};
 
 /// Parts of an image to be, read and not yet uncompressed.

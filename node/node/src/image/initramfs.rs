@@ -3,17 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use kumiki_boot::{Initramfs, KernelConfig, packing};
+use kumiki_node_wire::AGENT;
+use kumiki_node_wire::brought::{GUEST_MODULE, MODULES, PROGRAM};
 
 use crate::image::drivers;
 use crate::image::module_file::{modinfo, module, read};
-use crate::image::root::{self, RootOf};
-use crate::wire::AGENT;
+use crate::image::root::RootOf;
 use crate::{Error, ErrorKind, Result};
-
-/// Path of the agent's module in a node.
-pub(crate) const GUEST_MODULE: &str = "/lib/kumiki/osnode-guest.ko";
-/// Other modules, to be loaded in the order of their files' names.
-pub(crate) const MODULES: &str = "/lib/kumiki/modules";
 
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
@@ -60,7 +56,7 @@ impl Base {
         drivers::add(&mut initramfs, &path, release)?;
         if let Some(program) = program {
             drivers::add_of_root(&mut initramfs, release)?;
-            initramfs.file(root::PROGRAM, 0o644, program)?;
+            initramfs.file(PROGRAM, 0o644, program)?;
         }
         if let Some(overlay) = &self.overlay {
             archive(&mut initramfs, overlay)?;

@@ -1,15 +1,15 @@
 //! A node's start: worked out, and written into its memory.
 
 use kumiki_boot::{Acpi, CommandLine, Partition, PciBus, Piece, Plan, SLICE_BYTES, Source};
+use kumiki_node_devices::clocks::Clocks;
+use kumiki_node_devices::record::Record;
+use kumiki_node_wire::AGENT;
+use kumiki_node_wire::early::StartId;
+use kumiki_node_wire::memory::Memory;
+use kumiki_node_wire::module::{abi, sysfs};
+use kumiki_node_wire::stages::{LoadParts, timed};
 
-use crate::host::clocks::Clocks;
-use crate::host::record::Record;
 use crate::image::origin::Origin;
-use crate::memory::Memory;
-use crate::module::{abi, sysfs};
-use crate::wire::AGENT;
-use crate::wire::early::StartId;
-use crate::wire::stages::{LoadParts, timed};
 use crate::{Error, ErrorKind, Result};
 
 /// Works a start out: what goes where.

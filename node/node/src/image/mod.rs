@@ -23,23 +23,23 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use kumiki_boot::{Kernel, Piece};
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::memory::Memory;
+use kumiki_node_wire::memory::blocks::Lock;
+use kumiki_node_wire::memory::numa;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, sysfs};
+use kumiki_node_wire::stages::timed;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::hash::hex;
-use crate::host::device::Device;
 use crate::host::reservation;
 use crate::host::spec::MemorySource;
 use crate::image::needs::Needs;
 use crate::image::origin::Extent;
 use crate::image::root::{Made, RootPart};
 use crate::image::snapshot::Snapshot;
-use crate::memory::Memory;
-use crate::memory::blocks::Lock;
-use crate::memory::numa;
-use crate::module::holding::Holding;
-use crate::module::{abi, sysfs};
-use crate::wire::stages::timed;
 use crate::{Error, ErrorKind, Result, listing};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");

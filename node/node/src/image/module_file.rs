@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 use kumiki_boot::Compression;
+use kumiki_node_wire::device;
 
-use crate::host::device;
 use crate::{Error, ErrorKind, Result};
 
 /// A module's name and its file, uncompressed: whether a node's kernel could do that is

@@ -1,10 +1,10 @@
 //! Sources that a start copies from: an image that stays in memory, or files read for it.
 
 use kumiki_boot::{Kernel, Piece};
+use kumiki_node_wire::memory::Memory;
 use serde::{Deserialize, Serialize};
 
 use crate::image::needs::Needs;
-use crate::memory::Memory;
 
 /// Bytes within an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,20 +6,18 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use kumiki_boot::Piece;
+use kumiki_node_wire::device;
+use kumiki_node_wire::memory::Memory;
+use kumiki_node_wire::module::abi;
 use kumiki_rootfs::{Limits, Program, Source};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::hash::hex;
-use crate::host::device;
 use crate::image::origin::Extent;
 use crate::image::work::Work;
-use crate::memory::Memory;
-use crate::module::abi;
 use crate::{Error, ErrorKind, Result};
 
-/// In a node: the program that its root is for, as JSON. It says that there is a root, too.
-pub(crate) const PROGRAM: &str = "/lib/kumiki/root.json";
 /// Read and put into memory at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 

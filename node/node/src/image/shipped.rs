@@ -4,13 +4,13 @@
 use std::time::Instant;
 
 use kumiki_boot::Kernel;
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::module::abi;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::stages::LoadParts;
 
-use crate::host::device::Device;
 use crate::image::origin::Extent;
 use crate::image::{HEADER_BYTES, Header, ImageInfo, ImageKind, PAGE_BYTES, fill, same_content};
-use crate::module::abi;
-use crate::module::holding::Holding;
-use crate::wire::stages::LoadParts;
 use crate::{Error, ErrorKind, Result};
 
 /// A kernel in the form that it is shipped in, to be kept so and in no other form.

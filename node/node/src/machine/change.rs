@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use kumiki_node_wire::memory::{cpu_list, numa};
+
 use super::file::{Machine, NodeWanted};
 use super::situation::{Existing, Situation};
 use crate::Result;
 use crate::host::cpus;
 use crate::host::spec::{Cpus, Fault, Spec};
-use crate::memory::{cpu_list, numa};
 
 /// Whether nodes that exist otherwise than a file asks for are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

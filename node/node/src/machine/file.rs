@@ -6,16 +6,16 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use kumiki_node_devices::pci::Function;
+use kumiki_node_devices::spec::{DeviceSpec, Disk, Net, Share};
+use kumiki_node_wire::module::holding::{Holding, padded};
 use kumiki_rootfs::Source as RootSource;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use crate::devices::{DeviceSpec, Disk, Net, Share};
-use crate::host::pci::Function;
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::image::initramfs::Base;
 use crate::image::root::RootOf;
-use crate::module::holding::{Holding, padded};
 use crate::service::Service;
 use crate::{Error, Result};
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use kumiki_node_wire::memory::cpu_list;
 use serde::Serialize;
 
 use super::change::{Changes, changed, chosen};
@@ -12,7 +13,6 @@ use crate::Result;
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::image::needs::Needs;
 use crate::listing::NodeState;
-use crate::memory::cpu_list;
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

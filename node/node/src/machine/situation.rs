@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use kumiki_node_devices::pci::Function;
+use kumiki_node_devices::spec::DeviceSpec;
+use kumiki_node_wire::device;
+use kumiki_node_wire::memory::numa;
+use kumiki_node_wire::module::{requests, sysfs};
 use serde::Serialize;
 
-use crate::devices::DeviceSpec;
-use crate::host::pci::Function;
+use crate::host::cpus;
 use crate::host::spec::{Cpus, MemorySource, Spec};
-use crate::host::{cpus, device};
 use crate::image::needs::Needs;
 use crate::image::{Image, ImageKind};
 use crate::listing::NodeState;
-use crate::memory::numa;
-use crate::module::{requests, sysfs};
 use crate::{Result, listing};
 
 /// Cpus, memory and images that a machine has for nodes.

@@ -4,10 +4,10 @@
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 
+use kumiki_node_wire::frame::{CHUNK_BYTES, FrameKind, Size, send};
+use kumiki_node_wire::window::Channel;
 use rustix::event::PollFlags;
 
-use crate::wire::frame::{CHUNK_BYTES, FrameKind, Size, send};
-use crate::wire::window::Channel;
 use crate::{Error, Result};
 
 /// Leaves a console: Ctrl-], as of telnet(1) and virsh(1).
@@ -130,10 +130,11 @@ fn is_readable(fd: BorrowedFd<'_>) -> bool {
 mod tests {
     use std::os::fd::AsFd;
 
+    use kumiki_node_wire::frame::receive;
+    use kumiki_node_wire::memory::Memory;
+    use kumiki_node_wire::window::Window;
+
     use super::*;
-    use crate::memory::Memory;
-    use crate::wire::frame::receive;
-    use crate::wire::window::Window;
 
     fn sent(typed: &[u8], may_leave: bool) -> (Vec<(FrameKind, Vec<u8>)>, bool) {
         let window = Window::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES));

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use kumiki_destination::{About, Destination, STDOUT};
+use kumiki_node_wire::AGENT;
+use kumiki_node_wire::frame::Program;
 
 use crate::node::client::{Client, Ending};
 use crate::node::session::Session;
-use crate::wire::AGENT;
-use crate::wire::frame::Program;
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes at most that a node says before a file: its mode and size.

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 
+use kumiki_node_devices::record::{self, Record, incomplete};
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, sysfs};
+
 use super::{Node, Stopped};
 use crate::host::cpus;
-use crate::host::device::Device;
-use crate::host::record::{self, Record, incomplete};
-use crate::module::holding::Holding;
-use crate::module::{abi, sysfs};
 use crate::node::session::Session;
 use crate::{Error, ErrorKind, Result};
 

@@ -1,10 +1,11 @@
 //! PCI functions that a node is given and loses, while it does not run.
 
-use crate::host::device::Device;
-use crate::host::pci::Function;
-use crate::host::record::{self, Record, incomplete};
-use crate::module::holding::Holding;
-use crate::module::sysfs;
+use kumiki_node_devices::pci::Function;
+use kumiki_node_devices::record::{self, Record, incomplete};
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::sysfs;
+
 use crate::node::Node;
 use crate::{Error, ErrorKind, Result};
 
@@ -41,7 +42,9 @@ impl Node {
             record.confined.push(function);
         }
         self.set_record(&device, &entry, &record)?;
-        let taken = function.take(!unconfined).and_then(|()| device.pci(function, !unconfined));
+        let taken = function
+            .take(!unconfined)
+            .and_then(|()| device.pci(function, function.numbers(), !unconfined));
         taken.or_else(|error| {
             // It may never have been taken.
             let _ = function.back_if_taken();
@@ -61,7 +64,7 @@ impl Node {
             ));
         }
         // It may have gone, or have been given back by hand.
-        match device.pci_back(function) {
+        match device.pci_back(function, function.numbers()) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => all_back(&[function])?,
         }

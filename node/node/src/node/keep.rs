@@ -3,20 +3,20 @@
 
 use std::time::Instant;
 
+use kumiki_node_devices::record::{self, Record, incomplete};
+use kumiki_node_devices::spec::DeviceSpec;
+use kumiki_node_wire::asleep::Asleep;
+use kumiki_node_wire::device::{self, Device};
+use kumiki_node_wire::module::holding::{Holding, padded};
+use kumiki_node_wire::module::{abi, sysfs};
+use kumiki_node_wire::window::{Window, has_ended};
 use serde::Serialize;
 
 use super::{Node, Stopped};
-use crate::devices::DeviceSpec;
-use crate::host::device::{self, Device};
-use crate::host::record::{self, Record, incomplete};
 use crate::image::snapshot::pages::{Places, Run};
 use crate::image::snapshot::{Header, copy_pages, hash_of, layout, write_head};
 use crate::image::{self, Image};
-use crate::module::holding::{Holding, padded};
-use crate::module::{abi, sysfs};
 use crate::node::session::Session;
-use crate::wire::asleep::Asleep;
-use crate::wire::window::{Window, has_ended};
 use crate::{Error, ErrorKind, Result};
 
 /// A node that was kept.

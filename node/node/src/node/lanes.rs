@@ -9,12 +9,12 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 
+use kumiki_node_wire::frame::Program;
+use kumiki_node_wire::module::abi;
 use kumiki_sys::shm::Window;
 
-use crate::module::abi;
 use crate::node::client::{Client, Ending};
 use crate::node::session::Session;
-use crate::wire::frame::Program;
 use crate::{Error, ErrorKind, Result};
 
 /// A program that runs in a node, and memory that both see.

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use crate::wire::window::Window;
-use crate::{Error, Result, runtime};
+use kumiki_node_devices::runtime;
+use kumiki_node_wire::window::Window;
+
+use crate::{Error, Result};
 
 fn place(node: &str) -> Result<PathBuf> {
     runtime::file(&format!("{node}.last"))

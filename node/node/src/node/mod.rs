@@ -20,14 +20,25 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
+use kumiki_node_devices::claims;
+use kumiki_node_devices::clocks::Clocks;
+use kumiki_node_devices::grant::Grant;
+use kumiki_node_devices::record::{self, Record, incomplete, window_of};
+use kumiki_node_devices::serve;
+use kumiki_node_devices::stowed::{self, Stowed};
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::early::{Early, PANIC, StartId};
+use kumiki_node_wire::frame::FrameKind;
+use kumiki_node_wire::memory::Memory;
+use kumiki_node_wire::memory::numa;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, doorbell, sysfs};
+use kumiki_node_wire::silence::{panicked, silent};
+use kumiki_node_wire::stages::{LoadParts, Loading, Stages, timed};
+use kumiki_node_wire::window::{Window, has_ended};
 
-use crate::host::clocks::Clocks;
-use crate::host::device::Device;
-use crate::host::grant::Grant;
-use crate::host::record::{self, Record, incomplete, window_of};
 use crate::host::spec::{Fault, MemorySource, Spec};
-use crate::host::stowed::{self, Stowed};
-use crate::host::{claims, cpus, reservation};
+use crate::host::{cpus, reservation};
 use crate::image::files::Files;
 use crate::image::ingredients::Ingredients;
 use crate::image::initramfs::Base;
@@ -36,17 +47,8 @@ use crate::image::origin::Origin;
 use crate::image::snapshot::Snapshot;
 use crate::image::{Image, KernelForm};
 use crate::listing::NodeInfo;
-use crate::memory::Memory;
-use crate::memory::numa;
-use crate::module::holding::Holding;
-use crate::module::{abi, doorbell, sysfs};
 use crate::node::session::{LOG_LOOK, Session};
-use crate::wire::early::{Early, PANIC, StartId};
-use crate::wire::frame::FrameKind;
-use crate::wire::silence::{panicked, silent};
-use crate::wire::stages::{LoadParts, Loading, Stages, timed};
-use crate::wire::window::{Window, has_ended};
-use crate::{Error, ErrorKind, Result, listing, serve};
+use crate::{Error, ErrorKind, Result, listing};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -60,7 +62,7 @@ const STARTER_LIMIT: Duration = Duration::from_secs(30);
 /// Leaves word of the nodes that there are now to those that watch this machine. One that could
 /// not be told knows those of before: this is no reason to undo anything.
 fn tell_watchmen() {
-    let _ = crate::watchman::tell();
+    let _ = kumiki_node_agent::watchman::tell();
 }
 
 /// A node that exists.
@@ -84,7 +86,7 @@ impl Node {
         let image = Image::open(&spec.image)?;
         let needs = image.needs();
         needs.check(&spec.image, &spec.memory_bytes).map_err(refused)?;
-        let record = Record::new(spec, cpus::choose(&spec.cpus)?);
+        let record = spec.record(cpus::choose(&spec.cpus)?);
         // One too long is refused here.
         record.to_json()?;
         claims::nobody_has(name, &record.devices)?;
@@ -539,10 +541,9 @@ impl Stopped {
         })?;
         // They may have been given back by hand.
         let record = &self.record;
-        record
-            .pci
-            .iter()
-            .try_for_each(|one| self.device.pci(*one, record.confined.contains(one)))?;
+        record.pci.iter().try_for_each(|one| {
+            self.device.pci(*one, one.numbers(), record.confined.contains(one))
+        })?;
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
             load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)

@@ -1,17 +1,18 @@
 //! Devices that nodes are given and lose, running or not.
 
+use kumiki_node_devices::claims::{host_leaves_all, nobody_has};
+use kumiki_node_devices::record::{self, Record, incomplete};
+use kumiki_node_devices::runtime;
+use kumiki_node_devices::serve::{self, Control};
+use kumiki_node_devices::spec::{Assigned, DeviceSpec, assign};
+use kumiki_node_devices::stowed::record_of;
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, sysfs};
 use serde::Serialize;
 
-use crate::devices::{Assigned, DeviceSpec, assign};
-use crate::host::claims::{host_leaves_all, nobody_has};
-use crate::host::device::Device;
-use crate::host::record::{self, Record, incomplete};
-use crate::host::stowed::record_of;
-use crate::module::holding::Holding;
-use crate::module::{abi, sysfs};
 use crate::node::Node;
-use crate::serve::{self, Control};
-use crate::{Error, ErrorKind, Result, runtime};
+use crate::{Error, ErrorKind, Result};
 
 /// A node's device, as it is listed.
 #[derive(Debug, Serialize)]

@@ -4,16 +4,16 @@ use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use kumiki_node_devices::record::window_of;
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::frame::{CHUNK_BYTES, FrameKind, Program, STAYS, number, receive, send};
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, doorbell, sysfs};
+use kumiki_node_wire::window::{Channel, Window, has_ended, meaning};
 use kumiki_sys::shm;
 use rustix::event::PollFlags;
 
-use crate::host::device::Device;
-use crate::host::record::window_of;
-use crate::module::holding::Holding;
-use crate::module::{abi, doorbell, sysfs};
 use crate::node::client::{Client, Ending, Input, Order, Orders};
-use crate::wire::frame::{CHUNK_BYTES, FrameKind, Program, STAYS, number, receive, send};
-use crate::wire::window::{Channel, Window, has_ended, meaning};
 use crate::{Error, ErrorKind, Result};
 
 /// Spin so long for an answer before sleeping: a short program's takes less

@@ -12,20 +12,20 @@
 use std::path::Path;
 
 use kumiki_boot::Piece;
+use kumiki_node_devices::record::{self, incomplete, window_of};
+use kumiki_node_devices::stowed::Stowed;
+use kumiki_node_wire::asleep::Asleep;
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, sysfs};
+use kumiki_node_wire::window::Window;
 
 use super::Node;
-use crate::host::device::Device;
-use crate::host::record::{self, incomplete, window_of};
 use crate::host::reservation::leaves_enough;
-use crate::host::stowed::Stowed;
 use crate::image::Image;
 use crate::image::snapshot::file::{self, Kernel};
 use crate::image::snapshot::pages::Places;
 use crate::image::snapshot::{Header, identity};
-use crate::module::holding::Holding;
-use crate::module::{abi, sysfs};
-use crate::wire::asleep::Asleep;
-use crate::wire::window::Window;
 use crate::{Error, ErrorKind, Result};
 
 impl Node {

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use kumiki_node_wire::frame::Program;
+
 use crate::node::client::{Client, Ending};
 use crate::node::session::Session;
-use crate::wire::frame::Program;
 use crate::{Error, ErrorKind, Result};
 
 const STAT: &str = "/proc/stat";

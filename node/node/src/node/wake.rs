@@ -3,15 +3,16 @@
 
 use std::time::{Duration, Instant};
 
+use kumiki_node_devices::record::Record;
+use kumiki_node_wire::asleep::Asleep;
+use kumiki_node_wire::early::StartId;
+use kumiki_node_wire::stages::{Loading, Stages, timed};
+
 use super::{Node, Stopped};
-use crate::host::record::Record;
 use crate::image::snapshot::Snapshot;
 use crate::image::snapshot::lead_in::lead_in;
 use crate::image::snapshot::pages::Places;
 use crate::image::{Image, KernelForm};
-use crate::wire::asleep::Asleep;
-use crate::wire::early::StartId;
-use crate::wire::stages::{Loading, Stages, timed};
 use crate::{Error, ErrorKind, Result};
 
 /// How long a node that was to be kept, and was not, may take to go on.

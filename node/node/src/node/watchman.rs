@@ -3,11 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::module::abi;
+use kumiki_node_agent::watchman::{self, Order};
+use kumiki_node_wire::frame::FrameKind;
+use kumiki_node_wire::module::abi;
+
 use crate::node::Node;
 use crate::node::session::Session;
-use crate::watchman::{self, Order};
-use crate::wire::frame::FrameKind;
 use crate::{Error, ErrorKind, Result};
 
 /// Where the module says where its page is.

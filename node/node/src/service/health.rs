@@ -60,7 +60,7 @@ impl Health {
             Health::Tcp(port) => connect(to(*port)?).map(drop),
             Health::Http(port, path) => page(to(*port)?, path),
             Health::Command(line) => {
-                let mut command = crate::serve::this_program();
+                let mut command = kumiki_node_devices::serve::this_program();
                 command.args(["node", "exec", "-T", "--by-host", node, "--", "sh", "-c", line]);
                 ended_well(&mut command, LIMIT)
             }

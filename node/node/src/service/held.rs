@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::{Error, Result, runtime};
+use kumiki_node_devices::runtime;
+
+use crate::{Error, Result};
 
 fn name_of(node: &str) -> String {
     format!("{node}.held")

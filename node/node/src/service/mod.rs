@@ -7,9 +7,9 @@ mod notes;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec};
 use serde::Serialize;
 
-use crate::devices::{Addressing, Assigned, DeviceSpec};
 use crate::{Error, ErrorKind, Result};
 
 pub(crate) use health::Health;

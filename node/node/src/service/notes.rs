@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use kumiki_node_devices::runtime;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind, Result, runtime};
+use crate::{Error, ErrorKind, Result};
 
 /// How a node is kept up, as of now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,8 +7,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use kumiki_node_devices::runtime;
+
 use crate::service::ServiceState;
-use crate::{Error, ErrorKind, Result, runtime};
+use crate::{Error, ErrorKind, Result};
 
 const SOCKET: &str = "metrics.sock";
 /// A client may not read.

@@ -8,17 +8,17 @@ use std::path::Path;
 
 use kumiki_boot::zstd::{Unpacked, compress};
 use kumiki_destination::Destination;
+use kumiki_node_wire::device::{self, Device};
+use kumiki_node_wire::memory::Memory;
+use kumiki_node_wire::module::holding::{Holding, padded};
+use kumiki_node_wire::module::{abi, sysfs};
 use sha2::{Digest, Sha256};
 
 use super::pages::{Places, Run};
 use super::{HEAD_BYTES, Header, MAGIC, Snapshot, head, layout, read_head, runs_in};
 use crate::hash::hex;
-use crate::host::device::{self, Device};
 use crate::host::identity::Identity;
 use crate::image;
-use crate::memory::Memory;
-use crate::module::holding::{Holding, padded};
-use crate::module::{abi, sysfs};
 use crate::{Error, ErrorKind, Result};
 
 const CHUNK_BYTES: usize = 1 << 20;

@@ -4,14 +4,14 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kumiki_boot::{Partition, Plan, Source};
+use kumiki_node_wire::asleep::Waking;
+use kumiki_node_wire::memory::Memory;
+use kumiki_node_wire::module::{abi, sysfs};
+use kumiki_node_wire::time_stamp;
+use kumiki_node_wire::window::Window;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::pages::Places;
-use crate::memory::Memory;
-use crate::module::{abi, sysfs};
-use crate::wire::asleep::Waking;
-use crate::wire::time_stamp;
-use crate::wire::window::Window;
 use crate::{Error, ErrorKind, Result};
 
 const TABLE_BYTES: u64 = 4096;

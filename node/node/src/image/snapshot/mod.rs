@@ -17,20 +17,20 @@ pub(crate) mod pages;
 use std::sync::atomic::Ordering;
 
 use kumiki_boot::Piece;
+use kumiki_node_devices::record::Record;
+use kumiki_node_devices::spec::Assigned;
+use kumiki_node_wire::asleep::Asleep;
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::memory::Memory;
+use kumiki_node_wire::module::holding::Holding;
+use kumiki_node_wire::module::{abi, sysfs};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::devices::Assigned;
 use crate::hash::hex;
-use crate::host::device::Device;
 use crate::host::identity::Identity;
-use crate::host::record::Record;
 use crate::image::origin::Extent;
 use crate::image::{Image, incomplete, root};
-use crate::memory::Memory;
-use crate::module::holding::Holding;
-use crate::module::{abi, sysfs};
-use crate::wire::asleep::Asleep;
 use crate::{Error, ErrorKind, Result};
 use pages::{PAGE_BYTES, Places, RUN_BYTES, Run};
 

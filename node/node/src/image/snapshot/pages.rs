@@ -2,8 +2,7 @@
 //! what is in those that are all zeros.
 
 use kumiki_boot::{Piece, SLICE_BYTES, WINDOW_BYTES};
-
-use crate::memory::Memory;
+use kumiki_node_wire::memory::Memory;
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
 /// An address, and a number of pages with the kind of their contents.

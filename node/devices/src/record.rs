@@ -1,0 +1,144 @@
+//! A node's record, kept in its own window: what it was made of.
+
+use std::path::PathBuf;
+
+use kumiki_boot::{Piece, WINDOW_BYTES};
+use kumiki_node_wire::device::Device;
+use kumiki_node_wire::module::{abi, sysfs};
+use kumiki_node_wire::window::Window;
+use serde::{Deserialize, Serialize};
+
+use crate::pci::Function;
+use crate::spec::Assigned;
+use crate::{Error, ErrorKind, Result, runtime};
+
+/// Parts that a node was made of; kept in its own memory, so that whoever finds the
+/// node finds this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Of the record.
+    version: u32,
+    /// Its name, which becomes the node's host name.
+    pub name: String,
+    /// The image that it starts from.
+    pub image: String,
+    /// The host's cpus that it has, or was about to get; the first starts first.
+    pub cpus: Vec<u32>,
+    /// Words added to its kernel's command line.
+    pub command_line: String,
+    /// The node that starts it, if the host has left that to another one.
+    #[serde(default)]
+    pub lent_to: Option<String>,
+    /// The snapshot that the other one may start it from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent_snapshot: Option<String>,
+    /// Devices that its host serves it.
+    #[serde(default)]
+    pub devices: Vec<Assigned>,
+    /// The init that it is handed over to.
+    #[serde(default)]
+    pub init: Option<String>,
+    /// The snapshot that it was last started from, if it was one.
+    #[serde(default)]
+    pub started_from: Option<String>,
+    /// It sleeps in its own memory, its cpus with the host, until somebody asks for it.
+    #[serde(default)]
+    pub idle: bool,
+    /// PCI functions that it has for its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pci: Vec<Function>,
+    /// Those of them whose DMA the host's IOMMU confines to its memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confined: Vec<Function>,
+}
+
+impl Record {
+    /// Begins with name, image and cpus, and nothing else.
+    pub fn new(name: &str, image: &str, cpus: Vec<u32>) -> Self {
+        Record {
+            version: 1,
+            name: name.to_owned(),
+            image: image.to_owned(),
+            cpus,
+            command_line: String::new(),
+            lent_to: None,
+            lent_snapshot: None,
+            devices: Vec::new(),
+            init: None,
+            started_from: None,
+            idle: false,
+            pci: Vec::new(),
+            confined: Vec::new(),
+        }
+    }
+
+    /// As it is kept in the window.
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        let json = serde_json::to_vec(self)
+            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+        if json.len() >= abi::RECORD_BYTES {
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                format!(
+                    "node {}: a command line of {} bytes and {} devices are {} bytes to keep, of {} at \
+                 most: give it shorter paths, or fewer devices",
+                    self.name,
+                    self.command_line.len(),
+                    self.devices.len(),
+                    json.len(),
+                    abi::RECORD_BYTES - 1
+                ),
+            ));
+        }
+        Ok(json)
+    }
+}
+
+/// The window in a node's first piece.
+pub fn window_of(first: &Piece) -> Piece {
+    Piece { address: first.end() - WINDOW_BYTES, bytes: WINDOW_BYTES }
+}
+
+/// A node's window, mapped, and the record in it if there is a whole one.
+pub fn window(
+    device: &Device,
+    entry: &sysfs::Status,
+    writable: bool,
+) -> Result<(Window, Option<Record>)> {
+    let first = entry.pieces.first().ok_or_else(|| without_memory(&entry.name))?;
+    let window = Window::new(device.map(&[window_of(first)], writable)?);
+    let record = serde_json::from_slice(&window.record()).ok();
+    // Before it is written there is what was in that memory.
+    let record = record.filter(|record: &Record| record.name == entry.name);
+    Ok((window, record))
+}
+
+/// Where a node is noted that sleeps in a file.
+pub fn stowed_note(name: &str) -> Result<PathBuf> {
+    runtime::file(&format!("{name}.stowed"))
+}
+
+/// Why a node has no memory.
+fn without_memory(name: &str) -> Error {
+    if stowed_note(name).is_ok_and(|note| note.exists()) {
+        return Error::refused(
+            ErrorKind::NotRunning,
+            format!(
+                "node {name} sleeps in a file, without memory: kumiki node exec {name} wakes it, \
+                 kumiki node start {name} starts it anew"
+            ),
+        );
+    }
+    incomplete(name)
+}
+
+/// That a node cannot do anything but go.
+pub fn incomplete(name: &str) -> Error {
+    Error::refused(
+        ErrorKind::Damaged,
+        format!(
+            "node {name} is not complete: its making was interrupted; kumiki node delete {name}, and \
+         make it again"
+        ),
+    )
+}

@@ -1,0 +1,483 @@
+//! A descriptor of the module's device, attached to one node or image.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use kumiki_boot::Piece;
+use rustix::io::Errno;
+
+use crate::memory::Memory;
+use crate::memory::blocks::{Lock, Notes};
+use crate::module::holding::{Holding, padded};
+use crate::module::{abi, doorbell, requests, sysfs};
+use crate::{Error, ErrorKind, Result};
+
+/// How long a release waits for others to leave.
+const LEAVING_LIMIT: Duration = Duration::from_secs(5);
+
+/// The host must go on: so much is not given away.
+pub const HOST_KEEPS_BYTES: u64 = 64 << 20;
+
+#[derive(Debug)]
+pub struct Device {
+    file: File,
+    kind: Holding,
+    name: String,
+}
+
+impl Device {
+    /// Makes a node or an image; this descriptor owns it. Returns its low slice.
+    pub fn create(kind: Holding, name: &str) -> Result<(Self, u64)> {
+        let mut wanted =
+            abi::Create { name: padded(kind, name)?, kind: kind.number(), ..Default::default() };
+        let file = requests::open(true)?;
+        let lock = Lock::take()?;
+        // Memory that is still off line for nobody.
+        lock.sweep();
+        requests::create(&file, &mut wanted).map_err(|error| not_created(kind, name, error))?;
+        let device = Device { file, kind, name: name.to_owned() };
+        Ok((device, wanted.slice))
+    }
+
+    /// Takes over what exists and nobody owns now.
+    pub fn own(kind: Holding, name: &str) -> Result<Self> {
+        Self::attach(kind, name, abi::OWN).map(|(device, _)| device)
+    }
+
+    /// For reading.
+    pub fn read(kind: Holding, name: &str) -> Result<Self> {
+        Self::attach(kind, name, abi::READ).map(|(device, _)| device)
+    }
+
+    /// For a talk with a running node; returns its channel. For what its host has to ask of it
+    /// a channel is left when programs have all others.
+    pub fn talk(name: &str, by_host: bool) -> Result<(Self, usize)> {
+        let any = u32::from(by_host);
+        let (device, channel) = Self::attach_with(Holding::Node, name, abi::TALK, any)?;
+        Ok((device, channel as usize))
+    }
+
+    /// As one that is a running node's devices.
+    pub fn serve(name: &str) -> Result<Self> {
+        Self::attach(Holding::Node, name, abi::SERVE).map(|(device, _)| device)
+    }
+
+    fn attach(kind: Holding, name: &str, mode: u32) -> Result<(Self, u32)> {
+        Self::attach_with(kind, name, mode, 0)
+    }
+
+    fn attach_with(kind: Holding, name: &str, mode: u32, channel: u32) -> Result<(Self, u32)> {
+        let mut wanted = abi::Attach {
+            name: padded(kind, name)?,
+            kind: kind.number(),
+            mode,
+            channel,
+            ..Default::default()
+        };
+        // What may be read only must not even be open for writing.
+        let file = requests::open(mode != abi::READ)?;
+        requests::attach(&file, &mut wanted)
+            .map_err(|error| not_attached(kind, name, mode, error))?;
+        Ok((Device { file, kind, name: name.to_owned() }, wanted.channel))
+    }
+
+    /// One more piece; `None` if so much is not there in one.
+    pub fn memory(&self, bytes: u64, numa_node: u32) -> Result<Option<Piece>> {
+        let mut wanted = abi::Memory { bytes, numa_node, ..Default::default() };
+        match requests::memory(&self.file, &mut wanted) {
+            Ok(()) => Ok(Some(Piece { address: wanted.address, bytes })),
+            Err(Errno::NOMEM) => Ok(None),
+            Err(error) => Err(self.no_memory("taking", error)),
+        }
+    }
+
+    /// One more piece, of memory that this machine's kernel does not use.
+    pub fn claim(&self, piece: &Piece) -> Result<()> {
+        let mut wanted =
+            abi::Memory { bytes: piece.bytes, numa_node: 0, reserved: 0, address: piece.address };
+        requests::memory(&self.file, &mut wanted).map_err(|error| match error {
+            Errno::BUSY => Error::refused(ErrorKind::NoMemory, format!(
+                "memory at {:#x}, {} bytes: this machine's kernel or another node uses some of it, \
+                 or it is no RAM",
+                piece.address, piece.bytes
+            )),
+            error => self.no_memory("claiming", error),
+        })
+    }
+
+    fn no_memory(&self, doing: &str, error: Errno) -> Error {
+        match error {
+            Errno::NOSPC => Error::refused(
+                ErrorKind::Full,
+                format!(
+                    "{} has {} pieces of memory already, which is the most: ask for less, or for \
+                 fewer and larger pieces",
+                    self.title(),
+                    abi::PIECES
+                ),
+            ),
+            Errno::NODEV => Error::refused(
+                ErrorKind::NoMemory,
+                format!(
+                    "{}: a NUMA node that this machine's kernel names is not on line: try again, or \
+                 choose other cpus",
+                    self.title()
+                ),
+            ),
+            error => self.failed(&format!("{doing} memory for"), error),
+        }
+    }
+
+    /// Memory for lines, a part of the window.
+    pub fn lanes(&self, address: u64, bytes: usize) -> Result<kumiki_sys::shm::Window> {
+        kumiki_sys::shm::Window::map(self.file.as_fd(), address, bytes).map_err(|error| {
+            Error::refused(
+                ErrorKind::Damaged,
+                format!("{}: memory for lines: {error}", self.title()),
+            )
+        })
+    }
+
+    pub fn notes(&self) -> Notes {
+        Notes::of(self.kind, &self.name)
+    }
+
+    /// One more cpu, which must be offline; returns its APIC id.
+    pub fn cpu(&self, cpu: u32) -> Result<u32> {
+        let mut wanted = abi::Cpu { cpu, apic_id: 0 };
+        requests::cpu(&self.file, &mut wanted).map_err(|error| self.no_cpu(cpu, error))?;
+        Ok(wanted.apic_id)
+    }
+
+    fn no_cpu(&self, cpu: u32, error: Errno) -> Error {
+        match error {
+            Errno::BUSY => Error::refused(
+                ErrorKind::NoCpu,
+                format!("cpu {cpu} is in use, by the host or by another node: choose another"),
+            ),
+            Errno::OPNOTSUPP => Error::refused(
+                ErrorKind::NoCpu,
+                format!(
+                    "cpu {cpu} has an APIC id above 254, which a node's kernel is not told yet: \
+                 choose another"
+                ),
+            ),
+            error => self.failed(&format!("taking cpu {cpu} for"), error),
+        }
+    }
+
+    /// Makes this one more name for a sealed image.
+    pub fn link(&self, image: &str) -> Result<()> {
+        let mut wanted = abi::Link { name: padded(Holding::Image, image)? };
+        requests::link(&self.file, &mut wanted)
+            .map_err(|error| self.failed("naming one more", error))
+    }
+
+    /// Has this node own a PCI function that is bound to the module's driver, by its segment and
+    /// number there; `confined`, its DMA reaches the memory that the node has now, and nothing else.
+    pub fn pci(&self, function: impl Display, at: (u32, u32), confined: bool) -> Result<()> {
+        let how = abi::Pci { confine: confined.into(), ..Default::default() };
+        self.pci_is(function, at, how)
+    }
+
+    /// Has it own one no longer.
+    pub fn pci_back(&self, function: impl Display, at: (u32, u32)) -> Result<()> {
+        self.pci_is(function, at, abi::Pci { give_back: 1, ..Default::default() })
+    }
+
+    fn pci_is(
+        &self,
+        function: impl Display,
+        (segment, number): (u32, u32),
+        how: abi::Pci,
+    ) -> Result<()> {
+        let mut wanted = abi::Pci { segment, function: number, ..how };
+        requests::pci(&self.file, &mut wanted).map_err(|error| {
+            let (kind, why) = match error {
+                Errno::OPNOTSUPP => (
+                    ErrorKind::Unsupported,
+                    "is behind no IOMMU that this machine's kernel uses (intel_iommu=on, \
+                     amd_iommu=on): what it writes to memory cannot be confined",
+                ),
+                Errno::PERM | Errno::INVAL => (
+                    ErrorKind::Unsupported,
+                    "is not confined by this machine's IOMMU, whose words are in the kernel's log",
+                ),
+                Errno::NOPKG => (
+                    ErrorKind::Unsupported,
+                    "needs the module osnode-iommu to be confined: modprobe osnode-iommu",
+                ),
+                Errno::NODEV => (
+                    ErrorKind::NotFound,
+                    "is not bound to osnode.ko: it was given back \
+                     or has gone",
+                ),
+                Errno::BUSY => (ErrorKind::Busy, "is another node's, or the node runs"),
+                Errno::NOTTY => (ErrorKind::Unsupported, "needs the osnode.ko of this kumiki"),
+                error => return self.failed(&format!("giving PCI function {function} to"), error),
+            };
+            Error::refused(kind, format!("{}: PCI function {function} {why}", self.title()))
+        })
+    }
+
+    /// Gives the cpus of a node that does not run back to the host, which has them on line then.
+    pub fn cpus_back(&self) -> Result<()> {
+        requests::cpus_back(&self.file)
+            .map_err(|error| self.failed("giving back the cpus of", error))
+    }
+
+    /// Gives the memory of a node that does not run back to the host, and no more of it.
+    pub fn memory_back(&self) -> Result<()> {
+        let begin = Instant::now();
+        let lock = loop {
+            let lock = Lock::take()?;
+            match requests::memory_back(&self.file) {
+                // Who serves it, or looks on, needs a moment.
+                Err(Errno::BUSY) if begin.elapsed() < LEAVING_LIMIT => {
+                    drop(lock);
+                    std::thread::sleep(LEAVING_LIMIT / 100);
+                }
+                outcome => {
+                    outcome.map_err(|error| self.failed("giving back the memory of", error))?;
+                    break lock;
+                }
+            }
+        };
+        self.notes().bring_back(&lock)
+    }
+
+    pub fn seal(&self) -> Result<()> {
+        requests::seal(&self.file).map_err(|error| self.failed("sealing", error))
+    }
+
+    pub fn start(&self) -> Result<()> {
+        let begin = Instant::now();
+        loop {
+            match requests::start(&self.file) {
+                // Who served its devices sees that it has ended, and goes.
+                Err(Errno::BUSY) if begin.elapsed() < LEAVING_LIMIT => {
+                    std::thread::sleep(LEAVING_LIMIT / 100);
+                }
+                Err(Errno::BUSY) => {
+                    return Err(Error::refused(
+                        ErrorKind::Busy,
+                        format!(
+                            "the devices of {}'s last run are still served: end kumiki node serve {}, \
+                         and virtiofsd if it has a folder",
+                            self.title(),
+                            self.name
+                        ),
+                    ));
+                }
+                outcome => return outcome.map_err(|error| self.not_arrived("starting", error)),
+            }
+        }
+    }
+
+    /// Leaves the start to another node.
+    pub fn lend(&self) -> Result<()> {
+        requests::lend(&self.file).map_err(|error| self.failed("lending", error))
+    }
+
+    /// Whether it is stopped: not while another node starts it.
+    pub fn stop(&self) -> Result<bool> {
+        match requests::stop(&self.file) {
+            Ok(()) => Ok(true),
+            Err(Errno::BUSY) => Ok(false),
+            Err(error) => Err(self.not_arrived("stopping", error)),
+        }
+    }
+
+    /// An interrupt that its cpu is not seen to take.
+    fn not_arrived(&self, doing: &str, error: Errno) -> Error {
+        if error != Errno::IO {
+            return self.failed(doing, error);
+        }
+        let (title, name) = (self.title(), &self.name);
+        Error::refused(
+            ErrorKind::Lost,
+            format!(
+                "{doing} {title}: an interrupt to a cpu of it was not seen to arrive within 1 ms, so \
+             that cpu may run or not, and is kept from the host: kumiki node kill {name} tries \
+             to stop it again"
+            ),
+        )
+    }
+
+    /// Gives everything back, once those who still look at it have gone: clients
+    /// of a node that was stopped need a moment to see it.
+    pub fn release(&self) -> Result<()> {
+        self.release_if(|| Ok(()))
+    }
+
+    /// The same, unless it `may` not go, which is asked anew after each wait.
+    pub fn release_if(&self, may: impl Fn() -> Result<()>) -> Result<()> {
+        let begin = Instant::now();
+        loop {
+            may()?;
+            let lock = Lock::take()?;
+            match requests::release(&self.file) {
+                Err(Errno::BUSY) if begin.elapsed() < LEAVING_LIMIT => {
+                    drop(lock);
+                    std::thread::sleep(LEAVING_LIMIT / 100);
+                }
+                Err(Errno::BUSY) => {
+                    return Err(Error::refused(
+                        ErrorKind::Busy,
+                        format!(
+                            "{} {} is in use: stop it first, and end what reads it",
+                            self.kind.noun(),
+                            self.name
+                        ),
+                    ));
+                }
+                outcome => {
+                    outcome.map_err(|error| self.failed("releasing", error))?;
+                    let back = self.notes().bring_back(&lock);
+                    lock.sweep();
+                    return back;
+                }
+            }
+        }
+    }
+
+    pub fn ring(&self) -> Result<()> {
+        doorbell::ring(&self.file).map_err(|error| self.failed("ringing", error))
+    }
+
+    pub fn map(&self, pieces: &[Piece], writable: bool) -> Result<Memory> {
+        Memory::map(self.file.as_fd(), pieces, writable)
+    }
+
+    pub fn bell(&self) -> &File {
+        &self.file
+    }
+
+    /// Its name in a message.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.kind.noun(), self.name)
+    }
+
+    fn failed(&self, doing: &str, error: Errno) -> Error {
+        if error == Errno::ALREADY {
+            return Error::refused(
+                ErrorKind::Busy,
+                format!(
+                    "{} was started or stopped by another kumiki meanwhile: see kumiki {} ls",
+                    self.title(),
+                    self.kind.noun()
+                ),
+            );
+        }
+        Error::os(format!("{doing} {}", self.title()), error)
+    }
+}
+
+/// Refusal of a new node or image.
+fn not_created(kind: Holding, name: &str, error: Errno) -> Error {
+    match error {
+        Errno::EXIST => exists(kind, name),
+        Errno::NOSPC => Error::refused(
+            ErrorKind::NoMemory,
+            format!(
+                "node {name}: no 32 KiB below 1 MiB are left; delete another node (kumiki node ls)"
+            ),
+        ),
+        error => Error::os(format!("making {} {name}", kind.noun()), error),
+    }
+}
+
+/// Refusal of an attachment.
+fn not_attached(kind: Holding, name: &str, mode: u32, error: Errno) -> Error {
+    let noun = kind.noun();
+    match (error, mode) {
+        (Errno::NOENT, _) => Error::refused(
+            ErrorKind::NotFound,
+            format!("there is no {noun} {name}: see kumiki {noun} ls"),
+        ),
+        (Errno::BUSY, abi::TALK) => Error::refused(
+            ErrorKind::Busy,
+            format!(
+                "all {} channels of node {name} are in use: end another exec",
+                abi::CHANNELS - abi::RESERVED_CHANNELS
+            ),
+        ),
+        (Errno::BUSY, abi::SERVE) => {
+            Error::refused(ErrorKind::Busy, format!("node {name} is served already"))
+        }
+        (Errno::BUSY, _) => {
+            // It may be gone by now, or only read.
+            let owner = sysfs::one(kind, name).ok().filter(|entry| entry.owner != 0);
+            let process = owner.map(|entry| format!(" (process {})", entry.owner));
+            Error::refused(
+                ErrorKind::Busy,
+                format!(
+                    "{noun} {name} is in use by another kumiki{}: wait for it, or end it",
+                    process.unwrap_or_default()
+                ),
+            )
+        }
+        (Errno::NOTCONN, _) => Error::refused(
+            ErrorKind::NotRunning,
+            format!("node {name} does not run: kumiki node start {name}"),
+        ),
+        (error, _) => Error::os(format!("attaching to {noun} {name}"), error),
+    }
+}
+
+/// That a name is taken.
+pub fn exists(kind: Holding, name: &str) -> Error {
+    let noun = kind.noun();
+    Error::refused(
+        ErrorKind::Exists,
+        format!("{noun} {name} exists: choose another name, or remove it first"),
+    )
+}
+
+/// Memory that the host's kernel takes for available without swapping.
+pub fn available_bytes() -> Result<u64> {
+    let path = "/proc/meminfo";
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib << 10).ok_or_else(|| {
+        Error::refused(
+            ErrorKind::Unsupported,
+            format!("{path} has no MemAvailable: Linux 3.14 is needed"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_of_the_module_has_a_kind() {
+        let file = File::open("/dev/null").unwrap();
+        let device = Device { file, kind: Holding::Node, name: "n1".into() };
+        let attached = |mode, error| not_attached(Holding::Node, "n1", mode, error);
+        let rows = [
+            (ErrorKind::Exists, not_created(Holding::Node, "n1", Errno::EXIST)),
+            (ErrorKind::NoMemory, not_created(Holding::Node, "n1", Errno::NOSPC)),
+            (ErrorKind::System, not_created(Holding::Image, "i1", Errno::NOMEM)),
+            (ErrorKind::NotFound, attached(abi::OWN, Errno::NOENT)),
+            (ErrorKind::Busy, attached(abi::TALK, Errno::BUSY)),
+            (ErrorKind::NotRunning, attached(abi::TALK, Errno::NOTCONN)),
+            (ErrorKind::System, attached(abi::READ, Errno::PERM)),
+            (ErrorKind::NoCpu, device.no_cpu(1, Errno::BUSY)),
+            (ErrorKind::NoCpu, device.no_cpu(1, Errno::OPNOTSUPP)),
+            (ErrorKind::Full, device.no_memory("taking", Errno::NOSPC)),
+            (ErrorKind::NoMemory, device.no_memory("taking", Errno::NODEV)),
+            (ErrorKind::Busy, device.failed("sealing", Errno::ALREADY)),
+            (ErrorKind::Lost, device.not_arrived("stopping", Errno::IO)),
+            // It is not the module's device.
+            (ErrorKind::System, device.lend().unwrap_err()),
+        ];
+        for (kind, error) in rows {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Errors of nodes.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// An error of this crate: what failed, on which thing, and the way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A kernel or an initramfs cannot be used.
+    #[error(transparent)]
+    Boot(#[from] kumiki_boot::Error),
+    /// The kernel refused something.
+    #[error("{what}: {source}")]
+    Os {
+        /// Action that was tried, on which thing.
+        what: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The machine lacks something.
+    #[error("{feature} is not available: {needs}")]
+    Unsupported {
+        /// Missing thing.
+        feature: String,
+        /// Amount that it would take.
+        needs: String,
+    },
+    /// A request that cannot be met, or not now.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A machine file asks for what cannot be.
+    #[error("{}:{line}: {problem}", file.display())]
+    MachineFile {
+        /// The file.
+        file: PathBuf,
+        /// Where in it.
+        line: usize,
+        /// Key, value, limit, and what to do.
+        problem: String,
+    },
+    /// A step for a machine file failed, and what was done before it was undone.
+    #[error("{step}: {source}; undone: {undone} step{} before it{left}", if *.undone == 1 { "" } else { "s" })]
+    RolledBack {
+        /// The step that failed.
+        step: String,
+        /// Why.
+        source: Box<Error>,
+        /// Steps that had been done.
+        undone: usize,
+        /// Things that could not be undone, and why.
+        left: String,
+    },
+    /// A node came to its end before it was what was waited for.
+    #[error("node {name} ended before it was ready: {word}{log}")]
+    Ended {
+        /// Which node.
+        name: String,
+        /// Cause of its end, and how far its start came.
+        word: String,
+        /// The end of its log, with a heading.
+        log: String,
+    },
+    /// A node did not answer in time.
+    #[error("node {name} {what} within {limit:?}; its last words are {word}{log}")]
+    Silent {
+        /// Which node.
+        name: String,
+        /// Thing that it did not do.
+        what: &'static str,
+        /// How long it had.
+        limit: Duration,
+        /// Its last word about itself, and how far its start came.
+        word: String,
+        /// The end of its log, with a heading.
+        log: String,
+    },
+    /// The other side of the shared window broke the protocol.
+    #[error("the node's channel holds {0}; its agent is damaged: stop the node")]
+    Protocol(String),
+}
+
+/// A refusal: its kind for a program, its text for a person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{text}")]
+pub struct Refusal {
+    kind: ErrorKind,
+    text: String,
+}
+
+impl Refusal {
+    /// Its kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+/// Hands an error on to another process, which learns its kind and its text.
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refusal,
+            error => Refusal { kind: error.kind(), text: error.to_string() },
+        }
+    }
+}
+
+/// Kinds of errors that a program can tell apart: see [`Error::kind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A name, a number, a file or a combination of them that cannot be: ask for something else.
+    Invalid,
+    /// No such node, image, device, module or file.
+    NotFound,
+    /// The name is taken.
+    Exists,
+    /// The node runs, or is lent to one that may start it.
+    Running,
+    /// The node does not run.
+    NotRunning,
+    /// Too few cpus that may be given away, or not this one.
+    NoCpu,
+    /// Too little memory that may be given away, or not in pieces that do.
+    NoMemory,
+    /// As many devices or pieces of memory as a node can have.
+    Full,
+    /// Another process or node has it now: try again later, or end that one.
+    Busy,
+    /// The node or process that was to do it has ended meanwhile.
+    Lost,
+    /// No answer in time.
+    TimedOut,
+    /// The caller, or the other end of a copy, has stopped it half-way.
+    Interrupted,
+    /// A node or an image of which something is missing or overwritten: delete it, make it again.
+    Damaged,
+    /// The other side broke the protocol between the two.
+    Protocol,
+    /// The machine, its kernel or the node's kernel lacks something.
+    Unsupported,
+    /// A program in the node, its agent, or one that serves it refused, in its own words.
+    Refused,
+    /// The kernel refused a call: [`Error::Os`] and [`Error::File`] have its answer.
+    System,
+}
+
+/// A result with this crate's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Its kind.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Refused(refusal) => refusal.kind,
+            Error::Boot(_) | Error::MachineFile { .. } => ErrorKind::Invalid,
+            Error::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                ErrorKind::NotFound
+            }
+            Error::Os { .. } | Error::File { .. } => ErrorKind::System,
+            Error::Unsupported { .. } => ErrorKind::Unsupported,
+            Error::RolledBack { source, .. } => source.kind(),
+            Error::Ended { .. } => ErrorKind::Lost,
+            Error::Silent { .. } => ErrorKind::TimedOut,
+            Error::Protocol(_) => ErrorKind::Protocol,
+        }
+    }
+
+    /// A refusal of this kind, with its text.
+    pub fn refused(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Error::Refused(Refusal { kind, text: text.into() })
+    }
+
+    /// The kernel's answer to what was tried.
+    pub fn os(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Error::Os { what: what.into(), source: source.into() }
+    }
+
+    /// A failure of a file.
+    pub fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Error::File { path: path.into(), source }
+    }
+}

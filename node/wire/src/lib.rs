@@ -1,0 +1,50 @@
+//! What an OS node and its host share: a window of memory that both kernels see, with words,
+//! time stamps, the log, and channels of frames; streams by vsock; the module that both ask.
+//!
+//! ```text
+//!   window ── ring ── frame        words and stamps: window, stages
+//!   early: log from before the node's module    silence: the error made of both
+//!   module: the ABI of osnode.ko and osnode-guest.ko    memory: physical memory, mapped
+//! ```
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "kumiki-node-wire needs x86-64: how a node is started is written for that processor."
+);
+
+#[doc(hidden)]
+pub mod asleep;
+#[doc(hidden)]
+pub mod brought;
+#[doc(hidden)]
+pub mod device;
+#[doc(hidden)]
+pub mod early;
+mod error;
+#[doc(hidden)]
+pub mod frame;
+#[doc(hidden)]
+pub mod memory;
+#[doc(hidden)]
+pub mod module;
+#[doc(hidden)]
+pub mod ring;
+#[doc(hidden)]
+pub mod silence;
+#[doc(hidden)]
+pub mod stages;
+pub mod vsock;
+#[doc(hidden)]
+pub mod window;
+
+pub use error::{Error, ErrorKind, Refusal, Result};
+
+/// Path of the agent in a node.
+pub const AGENT: &str = "/bin/kumiki";
+
+/// The time stamp counter, which all cpus of the machine share.
+pub fn time_stamp() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and no system of ours
+    // keeps it from user space.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}

@@ -1,0 +1,90 @@
+//! NUMA nodes of the host: parts of its memory, each with the cpus that are nearest.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::memory::cpu_list;
+
+const ROOT: &str = "/sys/devices/system/node";
+pub(super) const BLOCKS: &str = "/sys/devices/system/memory";
+
+/// The NUMA node of each cpu that is on line; empty where the kernel knows of none.
+pub fn of_cpus() -> BTreeMap<u32, u32> {
+    let mut nodes = BTreeMap::new();
+    for node in nodes_with("has_cpu") {
+        let list = fs::read_to_string(format!("{ROOT}/node{node}/cpulist")).unwrap_or_default();
+        nodes.extend(cpu_list::parse(&list).unwrap_or_default().into_iter().map(|cpu| (cpu, node)));
+    }
+    nodes
+}
+
+/// Those that have memory, in any case one.
+pub fn with_memory() -> Vec<u32> {
+    let nodes = nodes_with("has_memory");
+    if nodes.is_empty() { vec![0] } else { nodes }
+}
+
+/// Whose memory serves a node that starts on this cpu: its own NUMA node's alone.
+pub fn nearest(cpu: u32) -> Vec<u32> {
+    of_cpus().get(&cpu).map_or_else(with_memory, |&node| vec![node])
+}
+
+/// Whether a block of memory is one of these nodes'.
+pub fn has_block(nodes: &[u32], block: u64) -> bool {
+    let folder = format!("{BLOCKS}/memory{block}");
+    let is_of = |node: &u32| fs::symlink_metadata(format!("{folder}/node{node}")).is_ok();
+    // A kernel without NUMA has no such links.
+    nodes == with_memory() || nodes.iter().any(is_of)
+}
+
+/// Words that an error adds where memory of others would have been there.
+pub fn restriction(nodes: &[u32]) -> String {
+    match nodes {
+        [node] if with_memory().len() > 1 => format!(
+            " in NUMA node {node}, whose cpus these are: ask for less, or choose cpus of another one"
+        ),
+        _ => String::new(),
+    }
+}
+
+/// A number of cpus of one NUMA node, the first of `free` that are; if none has so many, the
+/// first.
+pub fn together(free: &[u32], count: usize, nodes: &BTreeMap<u32, u32>) -> Vec<u32> {
+    let node = |cpu: &u32| nodes.get(cpu).copied().unwrap_or(0);
+    for first in free {
+        let near = free.iter().filter(|cpu| node(cpu) == node(first)).copied();
+        let near: Vec<u32> = near.take(count).collect();
+        if near.len() == count {
+            return near;
+        }
+    }
+    free.iter().take(count).copied().collect()
+}
+
+fn nodes_with(file: &str) -> Vec<u32> {
+    let list = fs::read_to_string(format!("{ROOT}/{file}")).unwrap_or_default();
+    cpu_list::parse(&list).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_of_one_node_are_given_where_there_are_so_many() {
+        let nodes = BTreeMap::from([(1, 0), (2, 0), (3, 1), (4, 1), (5, 0)]);
+        let together = |count| together(&[5, 4, 3, 2, 1], count, &nodes);
+        assert_eq!(together(1), [5]);
+        assert_eq!(together(2), [5, 2]);
+        assert_eq!(together(3), [5, 2, 1]);
+        assert_eq!(together(4), [5, 4, 3, 2]);
+        assert_eq!(super::together(&[3, 2, 1], 2, &BTreeMap::new()), [3, 2]);
+    }
+
+    #[test]
+    fn every_machine_has_memory_somewhere() {
+        assert!(!with_memory().is_empty());
+        assert!(has_block(&with_memory(), 0));
+        assert!(!has_block(&[4000], u64::MAX));
+    }
+}
