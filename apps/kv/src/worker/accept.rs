@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -19,7 +20,7 @@ use crate::say::say;
 use crate::session::Session;
 
 /// For so long no client is taken when there is no descriptor for one.
-const REST: u64 = 100;
+const REST: Duration = Duration::from_millis(100);
 const DENIED: &str = "-DENIED kumiki-kv is running in protected mode: no password is set, so that it \
 takes clients of its own machine only. Give it --password-file FILE, or, where whoever reaches it may \
 read and write all keys, --protected-mode no.\r\n";
@@ -35,7 +36,7 @@ impl Worker {
                 match net::acceptfrom_with(&self.listeners[at], flags) {
                     Ok((socket, peer)) => self.take(socket, peer, at >= self.tcp, now),
                     Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                        return self.rest(now);
+                        return self.rest();
                     }
                     Err(Errno::CONNABORTED | Errno::INTR) => {}
                     Err(_) => break,
@@ -48,7 +49,7 @@ impl Worker {
     }
 
     /// Takes no client for a while: each try would fail at once, for ever.
-    fn rest(&mut self, now: u64) {
+    fn rest(&mut self) {
         self.counters().not_taken.add(1);
         if self.rests_until.is_none() {
             say(format_args!(
@@ -57,7 +58,7 @@ impl Worker {
             ));
             self.listen(epoll::EventFlags::empty());
         }
-        self.rests_until = Some(now + REST);
+        self.rests_until = Some(self.woken + REST);
     }
 
     fn listen(&self, flags: epoll::EventFlags) {
@@ -129,7 +130,8 @@ impl Worker {
         let shown = About { fd: connection.fd(), ..connection.session.about(now) };
         self.ours.with(move |shard| *shard.clients.at(at) = Some(shown));
         self.places.insert(connection.session.id, at);
-        self.clients[at] = Some(Client { connection, wants: Wants::Read, kept: 0, turned: now });
+        self.clients[at] =
+            Some(Client { connection, wants: Wants::Read, kept: 0, turned: self.woken });
         self.count += 1;
         self.counters().clients.set(self.count as u64);
     }

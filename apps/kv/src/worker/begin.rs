@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Barrier};
+use std::time::Instant;
 
 use anyhow::{Error, Result, anyhow};
 use kumiki_resource::{Interface, Place};
@@ -91,7 +92,8 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
         next_id: own as u64 + 1,
         rests_until: None,
         was_rung: false,
-        looked_for_idle: 0,
+        looked_for_idle: Instant::now(),
+        woken: Instant::now(),
         ends: None,
         drained: start.drained,
         shared,

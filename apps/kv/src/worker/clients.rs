@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
@@ -11,13 +12,16 @@ use crate::desk::{Desk, Shards, Terms};
 use crate::jobs::{Asked, Job};
 use crate::resp::Out;
 
+/// Clients that did nothing for too long are looked for so often, at most.
+const LOOKS: Duration = Duration::from_millis(500);
+
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) connection: Connection,
     pub(super) wants: Wants,
     pub(super) kept: usize,
-    /// When it has last done something, ms.
-    pub(super) turned: u64,
+    /// When it has last done something.
+    pub(super) turned: Instant,
 }
 
 impl Worker {
@@ -26,7 +30,7 @@ impl Worker {
         let terms = Terms { shared: &self.shared, now, limits: self.limits, most: self.most };
         let mut desk = Desk { shards: &self.ours, terms, buffer, out };
         let wants = client.connection.turn(&mut desk, at);
-        client.turned = now;
+        client.turned = self.woken;
         self.wants(at, wants);
         self.weigh(at);
     }
@@ -75,13 +79,14 @@ impl Worker {
         true
     }
 
-    pub(super) fn let_idle_go(&mut self, now: u64) {
-        let timeout = self.shared.timeout.load(Relaxed).saturating_mul(1000);
-        if timeout == 0 || now < self.looked_for_idle.saturating_add(500) {
+    pub(super) fn let_idle_go(&mut self) {
+        let timeout = Duration::from_secs(self.shared.timeout.load(Relaxed));
+        if timeout.is_zero() || self.woken < self.looked_for_idle + LOOKS {
             return;
         }
-        self.looked_for_idle = now;
-        let is_idle = |client: &Client| now.saturating_sub(client.turned) > timeout;
+        self.looked_for_idle = self.woken;
+        let woken = self.woken;
+        let is_idle = |client: &Client| woken.saturating_duration_since(client.turned) > timeout;
         for at in 0..self.clients.len() {
             if self.clients[at].as_ref().is_some_and(is_idle) {
                 self.close(at);
@@ -90,15 +95,14 @@ impl Worker {
     }
 
     /// Lets all clients go that have their answers; tells when there is none any more.
-    pub(super) fn drain(&mut self, now: u64) {
+    pub(super) fn drain(&mut self) {
         if self.ends.is_none() {
             self.listeners.clear();
             // They take no more, and what they have sent before is answered.
-            let until = now + 1000;
-            self.ends = Some(until);
+            self.ends = Some(self.woken + Duration::from_secs(1));
             return;
         }
-        let is_late = self.ends.is_some_and(|until| until <= now);
+        let is_late = self.ends.is_some_and(|until| until <= self.woken);
         for at in 0..self.clients.len() {
             let is_done = |client: &Client| client.connection.is_answered() || is_late;
             if self.clients[at].as_ref().is_some_and(is_done) {

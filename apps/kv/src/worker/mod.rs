@@ -35,6 +35,8 @@ const BUFFER: usize = 64 << 10;
 const EVENTS: usize = 256;
 /// A worker that has just served another one looks again for so long before it sleeps.
 const LOOK: Duration = Duration::from_micros(20);
+/// The longest wait for what goes by the time of day, which somebody may set.
+const SECOND: Duration = Duration::from_secs(1);
 /// Tokens of what is no connection.
 const BELL: u64 = u64::MAX;
 /// That of the first listener; those of others are below.
@@ -67,12 +69,15 @@ pub(crate) struct Worker {
     most: usize,
     next_id: u64,
     /// No client is taken before this, as there is no descriptor for one.
-    rests_until: Option<u64>,
+    rests_until: Option<Instant>,
     /// The last poll has said that the bell was rung.
     was_rung: bool,
-    looked_for_idle: u64,
+    looked_for_idle: Instant,
+    /// When its last wait was over. What it waits for by itself goes by this, which nobody sets, and
+    /// not by the time of day, by which keys go.
+    woken: Instant,
     /// It is to end, at the latest then.
-    ends: Option<u64>,
+    ends: Option<Instant>,
     drained: Sender<()>,
     shared: Arc<Shared>,
 }
@@ -89,6 +94,7 @@ impl Worker {
                 return Error::new(error).context("waiting for clients (epoll_wait)");
             }
             let now = now();
+            self.woken = Instant::now();
             let mut came = false;
             for event in events.drain(..) {
                 match event.data.u64() {
@@ -100,7 +106,7 @@ impl Worker {
             }
             // Last: a number that has become free may still be in the events above.
             self.free.append(&mut self.closed);
-            if came || self.rests_until.is_some_and(|until| until <= now) {
+            if came || self.rests_until.is_some_and(|until| until <= self.woken) {
                 self.accept(now);
             }
         }
@@ -134,9 +140,9 @@ impl Worker {
         let counters = self.counters();
         counters.clients.set(self.count as u64);
         counters.client_bytes.set(self.kept as u64);
-        self.let_idle_go(now);
+        self.let_idle_go();
         if self.shared.ends.load(Relaxed) {
-            self.drain(now);
+            self.drain();
         }
     }
 
@@ -174,8 +180,8 @@ impl Worker {
         } else {
             bell.listen_again()
         }
-        let ends = self.ends.is_none() && self.shared.ends.load(Relaxed);
-        let is_asked = self.manager.serve() || ends;
+        let is_to_end = self.ends.is_none() && self.shared.ends.load(Relaxed);
+        let is_asked = self.manager.serve() || is_to_end;
         let now = now();
         // Who was served since its duties were done may have left some: keys that go sooner,
         // clients that are to go or to be told.
@@ -184,13 +190,11 @@ impl Worker {
             (goes_at, shard.has_duties())
         });
         let is_asked = is_asked || has_duties;
-        // A clock that is set makes it look again, at the latest after a second.
-        let second = now + 1000;
-        let goes_at = goes_at.map(|at| at.min(second));
-        let looks_at = (self.shared.timeout.load(Relaxed) > 0).then_some(second);
-        let ends_at = self.ends.map(|_| now + 20);
-        let due = [goes_at, looks_at, ends_at, self.rests_until].into_iter().flatten().min();
-        let left = due.map(|at| Duration::from_millis(at.saturating_sub(now)));
+        let goes = goes_at.map(|at| Duration::from_millis(at.saturating_sub(now)).min(SECOND));
+        let looks = (self.shared.timeout.load(Relaxed) > 0).then_some(SECOND);
+        let ends = self.ends.map(|_| Duration::from_millis(20));
+        let rests = self.rests_until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = [goes, looks, ends, rests].into_iter().flatten().min();
         let left = if is_asked { Some(Duration::ZERO) } else { left };
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         let waited = epoll::wait(&self.epoll, spare_capacity(events), left.as_ref());
