@@ -77,7 +77,8 @@ fn memory_full<'a>(soak: &'a Soak, address: SocketAddr) -> Fault<'a> {
             // Beyond the time of a request, too: who fills is not who asks.
             soak.excuse(Duration::from_secs(1));
             let is_full = matches!(connection.ask(&command(number))?, Value::Error(_));
-            if is_full && stops_at_error {
+            // At the end nobody needs the keys any more: the server goes.
+            if is_full && stops_at_error || soak.is_over() {
                 break;
             }
         }
@@ -87,7 +88,7 @@ fn memory_full<'a>(soak: &'a Soak, address: SocketAddr) -> Fault<'a> {
         let value = vec![b'x'; 60_000];
         let _ = pass(&|number| words(&[b"SET", &key(number), &value]), true);
         // However many descriptors there are just now.
-        while pass(&|number| words(&[b"DEL", &key(number)]), false).is_err() {
+        while pass(&|number| words(&[b"DEL", &key(number)]), false).is_err() && !soak.is_over() {
             soak.excuse(Duration::from_secs(1));
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -4,8 +4,6 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -20,16 +18,26 @@ const KEYS: u32 = 300;
 const MOST: usize = 4000;
 /// Keys that are asked for at once.
 const MANY: usize = 40;
+/// Bytes by which RocksDB aligns what it reads ahead, direct or not.
+const BLOCK: usize = 4096;
 
-pub(super) struct Cutter<'a> {
+pub(super) struct Cutter {
     pub(super) soak: &'static Soak,
     pub(super) socket: PathBuf,
     /// Where its database is.
     pub(super) folder: PathBuf,
     pub(super) way: &'static str,
-    /// Whether its database is read past the cache.
-    pub(super) is_direct: &'a AtomicBool,
     pub(super) rng: Rng,
+}
+
+/// How a table is that is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Table {
+    Whole,
+    /// Cut between two blocks of the disk.
+    CutAtBlock,
+    /// Cut within one.
+    CutWithin,
 }
 
 /// Findings of a look.
@@ -47,7 +55,7 @@ fn value(key: u32) -> Vec<u8> {
     File { number: key, most: MOST }.whole(1)
 }
 
-impl Cutter<'_> {
+impl Cutter {
     pub(super) fn run(mut self) {
         while !self.soak.is_over() {
             let done = Words::connect(&self.socket).and_then(|words| match words {
@@ -89,7 +97,7 @@ impl Cutter<'_> {
     fn round(&mut self, words: &mut Words) -> Result<Option<()>> {
         let Some(opened) = self.ask(words, &[b"cut", b"open"])? else { return Ok(None) };
         done(opened)?;
-        let Some(found) = self.look(words, false)? else { return Ok(None) };
+        let Some(found) = self.look(words, Table::Whole)? else { return Ok(None) };
         let mut sum = found;
         let tables = fs::read_dir(&self.folder)?.flatten().map(|entry| entry.path());
         let tables: Vec<_> =
@@ -98,10 +106,14 @@ impl Cutter<'_> {
         let table = &tables[self.rng.usize(..tables.len())];
         let bytes = fs::read(table).context("reading a table")?;
         let file = OpenOptions::new().write(true).open(table).context("opening a table")?;
-        let rest = self.rng.usize(..bytes.len());
+        let (rest, how) = match (self.rng.usize(..bytes.len()), self.rng.bool()) {
+            (rest, true) => (rest / BLOCK * BLOCK, Table::CutAtBlock),
+            (rest, false) if rest % BLOCK == 0 => (rest, Table::CutAtBlock),
+            (rest, false) => (rest, Table::CutWithin),
+        };
         file.set_len(rest as u64).context("cutting a table")?;
         let looked = (0..4).try_fold(Some(()), |looked, _| match looked {
-            Some(()) => Ok(self.look(words, true)?.map(|found| {
+            Some(()) => Ok(self.look(words, how)?.map(|found| {
                 sum.right += found.right;
                 sum.errors += found.errors;
             })),
@@ -109,7 +121,7 @@ impl Cutter<'_> {
         });
         // Never with a hole: from the front on.
         file.write_all_at(&bytes[rest..], rest as u64).context("making a table whole")?;
-        if looked?.is_none() || self.look(words, false)?.is_none() {
+        if looked?.is_none() || self.look(words, Table::Whole)?.is_none() {
             return Ok(None);
         }
         self.soak.count(&format!("tables cut, {}", self.way));
@@ -118,8 +130,9 @@ impl Cutter<'_> {
         Ok(Some(()))
     }
 
-    /// Reads many keys, and some in their order; `may_fail` where a table is cut.
-    fn look(&mut self, words: &mut Words, may_fail: bool) -> Result<Option<Found>> {
+    /// Reads many keys, and some in their order; where a table is cut it may fail.
+    fn look(&mut self, words: &mut Words, table: Table) -> Result<Option<Found>> {
+        let may_fail = table != Table::Whole;
         let mut found = Found::default();
         let numbers: Vec<_> = (0..MANY).map(|_| self.rng.u32(..KEYS)).collect();
         let names: Vec<_> = numbers.iter().map(|number| key(*number)).collect();
@@ -136,9 +149,9 @@ impl Cutter<'_> {
                 other => bail!("key {number}: {other:?}"),
             }
         }
-        // RocksDB 7.8 reads ahead in whole blocks, and ends by an assertion of its own where a direct
-        // read comes to an end within one (file_prefetch_buffer.cc:45).
-        if may_fail && self.is_direct.load(Relaxed) {
+        // RocksDB 7.8 reads ahead in whole blocks, and ends by an assertion of its own where a read
+        // comes to an end within one, cached or not (file_prefetch_buffer.cc:45).
+        if table == Table::CutWithin {
             return Ok(Some(found));
         }
         let first = self.rng.u32(..KEYS);

@@ -10,8 +10,6 @@ mod words;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -47,15 +45,13 @@ struct Database {
     cut: PathBuf,
     socket: PathBuf,
     server: Mutex<Option<Server>>,
-    is_direct: AtomicBool,
 }
 
 impl Database {
     fn new(ground: &Ground, name: &'static str) -> Database {
         let path = |kind: &str| ground.path(&format!("{kind}-{name}"));
         let (folder, cut, socket) = (path("db"), path("cut"), path("socket"));
-        let (server, is_direct) = (Mutex::default(), AtomicBool::new(false));
-        Database { name, folder, cut, socket, server, is_direct }
+        Database { name, folder, cut, socket, server: Mutex::default() }
     }
 
     fn server(&self) -> MutexGuard<'_, Option<Server>> {
@@ -66,7 +62,6 @@ impl Database {
     fn start(&self, soak: &Soak, built: &Built, rng: &mut Rng) -> Result<()> {
         let ways = if self.name == "ours" { &WAYS[..3] } else { &WAYS[..] };
         let (uri, reads) = ways[rng.usize(..ways.len())];
-        self.is_direct.store(reads == "direct", Relaxed);
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(&built.program);
         command.args([&self.socket, &self.folder, &self.cut]).args([uri, reads]);
@@ -103,7 +98,6 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
                 socket: database.socket.clone(),
                 folder: database.cut.clone(),
                 way: database.name,
-                is_direct: &database.is_direct,
                 rng: soak.rng(100 + at),
             };
             threads.spawn(|| cutter.run());
