@@ -233,10 +233,11 @@ enum NodeCommand {
         #[arg(long, value_name = "N")]
         count: Option<u64>,
     },
-    /// Copy a file into a node, or out of it: one of the two is NODE:PATH
+    /// Copy a file or a folder into a node, or out of it: one of the two is NODE:PATH
     ///
-    /// The other may be `-`, standard input or output; what is a device, a pipe or a link there is
-    /// written through. Permissions and the time of the last change come along.
+    /// The other may be `-`, standard input or output: for a folder a tar archive. What is a device, a
+    /// pipe or a link there is written through. Permissions and the time of the last change come along.
+    /// A folder that comes out of a node has a place that nothing is at yet.
     Cp {
         #[arg(value_name = "FILE|NODE:PATH")]
         from: String,

@@ -176,6 +176,8 @@ pub(crate) fn net_of_host(args: &NetArgs) -> Result<()> {
 pub(crate) enum FileEnd {
     Take { target: PathBuf, name: PathBuf, mode: String, bytes: u64, time: Option<String> },
     Give { source: PathBuf },
+    TakeFolder { target: PathBuf, name: PathBuf },
+    GiveFolder { source: PathBuf },
 }
 
 impl FileEnd {
@@ -187,6 +189,8 @@ impl FileEnd {
                 copying::take(&target, &name, mode, bytes, time.as_deref())?;
             }
             FileEnd::Give { source } => copying::give(&source)?,
+            FileEnd::TakeFolder { target, name } => copying::take_folder(&target, &name)?,
+            FileEnd::GiveFolder { source } => copying::give_folder(&source)?,
         }
         Ok(())
     }
@@ -203,7 +207,7 @@ pub(crate) fn copy(from: &str, to: &str) -> Result<()> {
             copying::into_node(node, Path::new(from), target)?;
         }
         _ => bail!(
-            "{from} and {to}: one of the two is a file in a node, NODE:PATH; here a name with a \
+            "{from} and {to}: one of the two is a file or folder in a node, NODE:PATH; here a name with a \
              colon is written with a slash before it, such as ./a:b"
         ),
     }

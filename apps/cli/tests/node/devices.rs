@@ -399,6 +399,23 @@ fn copies(host: &Host) {
         "kumiki node cp - n1:/tmp/given < sent; kumiki node exec n1 cat /tmp/given | cmp - sent",
     );
     host.ok("kumiki node cp sent n1:/dev/null; kumiki node exec n1 -- test -c /dev/null");
+    // Folders, and as archives by standard input and output.
+    host.ok("mkdir -p tree/sub; cp sent tree/sub/; ln -s sub tree/link; chmod 700 tree/sub; \
+             touch -t 200109090146.40 tree/sub/sent tree/sub tree; kumiki node cp tree n1:/tmp; \
+             kumiki node cp n1:/tmp/tree tree2; diff -r tree tree2; [ -L tree2/link ]; \
+             for name in . sub sub/sent; do \
+             [ \"$(stat -c %a:%Y tree/$name)\" = \"$(stat -c %a:%Y tree2/$name)\" ]; done");
+    assert!(
+        host.refused(
+            "kumiki node cp n1:/tmp/tree tree2/tree; kumiki node cp n1:/tmp/tree \
+                          tree2"
+        )
+        .contains("tree2/tree: it is there already")
+    );
+    host.ok("kumiki node cp n1:/tmp/tree - | tar -tf - | grep -q sub/sent; \
+             kumiki node exec n1 mkdir /tmp/given2; tar -cf - -C tree . | kumiki node cp - n1:/tmp/given2; \
+             kumiki node exec n1 cat /tmp/given2/sub/sent | cmp - sent");
+    assert!(host.refused("kumiki node cp n1:/no/folder x").contains("/no/folder"));
 }
 
 fn outputs(host: &Host) {

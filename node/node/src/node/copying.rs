@@ -1,4 +1,4 @@
-//! Files into a node and out of it, through a channel: there this very program takes
+//! Files and folders into a node and out of it, through a channel: there this very program takes
 //! them from its input, or writes them to its output.
 
 use std::fs::{self, File};
@@ -13,6 +13,7 @@ use kumiki_node_wire::AGENT;
 use kumiki_node_wire::frame::Program;
 
 use crate::node::client::{Client, Ending};
+use crate::node::folders;
 use crate::node::session::Session;
 use crate::{Error, ErrorKind, Result};
 
@@ -22,7 +23,9 @@ const HEAD_BYTES: usize = 64;
 const SAID_BYTES: usize = 4096;
 /// Bits of a node's file that are taken over: for whom it is, and not as whom it runs, which here
 /// would be root.
-const NODES_MODE: u32 = 0o777;
+pub(super) const NODES_MODE: u32 = 0o777;
+/// What a node says of a folder that is asked for as a file.
+const IS_FOLDER: &str = ": it is a folder";
 
 /// Which side of a copy has failed.
 enum Failed {
@@ -73,6 +76,11 @@ fn place(target: &Path, source: &Path) -> PathBuf {
 
 /// In the node: standard input becomes a file of so many bytes.
 pub fn take(target: &Path, name: &Path, mode: u32, bytes: u64, time: Option<&str>) -> Result<()> {
+    if name.as_os_str().is_empty() && target.is_dir() {
+        // What has no name is an archive of what goes there.
+        let unpacked = folders::unpack(io::stdin().lock(), target);
+        return unpacked.map_err(|error| Error::file(target, error));
+    }
     whole(&place(target, name), |file| {
         let taken = io::copy(&mut io::stdin().lock(), file);
         let taken = taken.map_err(|error| Error::file(target, error))?;
@@ -99,6 +107,10 @@ pub fn give(source: &Path) -> Result<()> {
     let failed = |error| Error::file(source, error);
     // Before it is opened, which may wait for who writes to a pipe.
     let about = fs::metadata(source).map_err(failed)?;
+    if about.is_dir() {
+        let what = format!("{}{IS_FOLDER}", source.display());
+        return Err(Error::refused(ErrorKind::Invalid, what));
+    }
     if !about.is_file() {
         return Err(Error::refused(
             ErrorKind::Invalid,
@@ -111,6 +123,17 @@ pub fn give(source: &Path) -> Result<()> {
     let (mode, time) = (about.permissions().mode(), sent_time(&about));
     writeln!(out, "{mode:o} {} {time}", about.len()).map_err(failed)?;
     io::copy(&mut file, &mut out).and_then(|_| out.flush()).map_err(failed)
+}
+
+/// In the node: standard input, an archive, becomes a folder.
+pub fn take_folder(target: &Path, name: &Path) -> Result<()> {
+    let folder = place(target, name);
+    folders::unpack(io::stdin().lock(), &folder).map_err(|error| Error::file(&folder, error))
+}
+
+/// In the node: a folder goes to standard output, as an archive.
+pub fn give_folder(source: &Path) -> Result<()> {
+    folders::pack(source, io::stdout().lock()).map_err(|error| Error::file(source, error))
 }
 
 fn run(node: &str, words: &[String], input: Option<&File>, out: &mut dyn Write) -> Result<()> {
@@ -129,9 +152,13 @@ fn run(node: &str, words: &[String], input: Option<&File>, out: &mut dyn Write) 
     }
 }
 
-/// Copies a file of the host to a place in a node; `-` is standard input.
+/// Copies a file or a folder of the host to a place in a node. `-` is standard input: for a folder that
+/// is there a tar archive, else a file.
 pub fn into_node(node: &str, source: &Path, target: &str) -> Result<()> {
     let failed = |error| Error::file(source, error);
+    if source != Path::new(STDOUT) && fs::metadata(source).map_err(failed)?.is_dir() {
+        return folder_into_node(node, source, target);
+    }
     let file = match source == Path::new(STDOUT) {
         true => from_stdin().map_err(failed)?,
         false if fs::metadata(source).map_err(failed)?.is_file() => {
@@ -139,12 +166,15 @@ pub fn into_node(node: &str, source: &Path, target: &str) -> Result<()> {
         }
         false => {
             let source = source.display();
-            let what = format!("{source}: it is no file; a folder is shared by --share");
+            let what = format!("{source}: it is no file and no folder");
             return Err(Error::refused(ErrorKind::Invalid, what));
         }
     };
     let about = file.metadata().map_err(failed)?;
-    let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = match source == Path::new(STDOUT) {
+        true => String::new(),
+        false => source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    };
     let (mode, bytes) = (about.permissions().mode(), about.len());
     let (mode, bytes, time) = (format!("{mode:o}"), bytes.to_string(), sent_time(&about));
     let words = ["take", target, &name, &mode, &bytes, &time];
@@ -160,8 +190,53 @@ fn from_stdin() -> io::Result<File> {
     Ok(file)
 }
 
-/// Copies a file of a node to a place here; `-` is standard output.
+fn folder_into_node(node: &str, source: &Path, target: &str) -> Result<()> {
+    // Of `.` and `..` the name, too.
+    let name = fs::canonicalize(source).map_err(|error| Error::file(source, error))?;
+    let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let words = ["take-folder".to_owned(), target.to_owned(), name];
+    let (packed, ran) = folders::piped(
+        |writer| folders::pack(source, writer),
+        |reader| {
+            let input = File::from(std::os::fd::OwnedFd::from(reader));
+            run(node, &words, Some(&input), &mut io::sink())
+        },
+    )
+    .map_err(|error| Error::file(source, error))?;
+    match packed {
+        // The node's program has ended, and says why.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ran,
+        packed => packed.map_err(|error| Error::file(source, error)).and(ran),
+    }
+}
+
+/// Copies a file or a folder of a node to a place here; `-` is standard output, for a folder as a tar
+/// archive. A folder's place must be none that is there.
 pub fn out_of_node(node: &str, source: &str, target: &Path) -> Result<()> {
+    match file_out_of_node(node, source, target) {
+        Err(Error::Refused(refusal)) if refusal.to_string().ends_with(IS_FOLDER) => {}
+        done => return done,
+    }
+    let words = ["give-folder".to_owned(), source.to_owned()];
+    if target == Path::new(STDOUT) {
+        return whole(target, |out| run(node, &words, None, out).map(|()| About::default()));
+    }
+    let place = place(target, Path::new(source));
+    let failed = |error| Error::file(&place, error);
+    let (ran, received) = folders::piped(
+        |mut writer| run(node, &words, None, &mut writer),
+        |reader| folders::receive(reader, &place),
+    )
+    .map_err(failed)?;
+    match received {
+        Ok(received) => ran.and_then(|()| received.complete().map_err(failed)),
+        // The node ended in the middle, and its error says more.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => ran.and(Err(failed(error))),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn file_out_of_node(node: &str, source: &str, target: &Path) -> Result<()> {
     whole(&place(target, Path::new(source)), |file| {
         let mut into = Incoming::new(file);
         run(node, &["give".to_owned(), source.to_owned()], None, &mut into)?;

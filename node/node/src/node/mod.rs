@@ -3,6 +3,7 @@
 pub(crate) mod client;
 pub mod copying;
 pub(crate) mod doze;
+mod folders;
 mod functions;
 pub(crate) mod keep;
 pub(crate) mod lanes;
