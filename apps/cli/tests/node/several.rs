@@ -102,6 +102,7 @@ fn nodes_of_a_host_in_x2apic() {
 }
 
 #[test]
+#[ignore = "a minute: `cargo xtask test long`, after a change to starts or to where memory is"]
 fn the_same_above_4_gib_on_debian_13() {
     let Some(host) = Host::shared(Kind::Debian13) else { return };
     nodes(&host, "6.1");
