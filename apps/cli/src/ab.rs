@@ -79,7 +79,7 @@ pub(crate) struct Ab {
     /// Keep the whole outcome, every run in it, in a JSON file
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// How to print it
+    /// Form of the output
     #[arg(long, value_enum, default_value_t = Form::Text)]
     format: Form,
     /// Print the whole outcome as JSON
@@ -87,7 +87,7 @@ pub(crate) struct Ab {
     json: bool,
 }
 
-/// How an outcome is printed.
+/// Form of a printed outcome.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Form {
     /// For a person
@@ -147,7 +147,7 @@ pub(crate) fn run(args: Ab) -> Result<Verdict> {
     })
 }
 
-/// What was asked for: of B against A, or against a B that was kept.
+/// Verdict that was asked for: of B against A, or against a B that was kept.
 fn verdict(outcome: &Outcome) -> kumiki_ab::Verdict {
     outcome.against.map_or(outcome.verdict, |against| against.verdict)
 }

@@ -29,7 +29,7 @@ const ROWS: usize = 8;
 /// Lines of the answer at most, unless all is to be said.
 const LINES: usize = 24;
 
-/// What the answer is about.
+/// Subject and parts of the answer.
 pub(crate) struct Answer<'a> {
     /// `result 3`, `@epyc-zen4-kvm-6.18`, a file.
     pub(crate) name: &'a str,
@@ -38,7 +38,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) page: Option<&'a Path>,
     /// Name every disturbed row, say all there is to do.
     pub(crate) verbose: bool,
-    /// Whether all rows stand above the answer already.
+    /// True if all rows stand above the answer already.
     pub(crate) rows_above: bool,
 }
 
@@ -194,7 +194,7 @@ fn line(line: Line) -> String {
     format!("{}\n", visible(format!("{start}{whole}").trim_end()))
 }
 
-/// What the marks above it mean, as far as there are any, in a line.
+/// Meaning of the marks above it, as far as there are any, in a line.
 fn legend(above: &str) -> String {
     let mut marks = Vec::new();
     if above.lines().any(|line| line.starts_with("! ")) {
@@ -212,7 +212,7 @@ fn legend(above: &str) -> String {
     if marks.is_empty() { String::new() } else { format!("({})\n", marks.join(" · ")) }
 }
 
-/// Where another reference says something else than the one that is shown.
+/// Places where another reference disagrees with the one that is shown.
 fn disagreement(figures: &[Figure]) -> Option<String> {
     let told = |figure: &Figure| {
         let (name, grade) = figure.standing?.otherwise?;

@@ -124,7 +124,7 @@ pub(crate) enum MeasureCommand {
     },
 }
 
-/// Which cases.
+/// Choice of cases.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Select {
     /// Part of a case's name (`fork`, `ipc.pipe`) or `parameter=value`
@@ -135,7 +135,7 @@ pub(crate) struct Select {
     pub(crate) sizes: Sizes,
 }
 
-/// Which sizes.
+/// Choice of sizes.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Sizes {
     /// Sizes to sweep instead of each case's own, e.g. 0,64K,1M
@@ -144,7 +144,7 @@ pub(crate) struct Sizes {
     pub(crate) sizes: Option<Vec<u64>>,
 }
 
-/// How to measure and where to keep it.
+/// Way to measure, and the place to keep the result.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct How {
     /// About a minute: fewer sizes
@@ -193,7 +193,7 @@ impl How {
     }
 }
 
-/// Where results are kept.
+/// Place of the results.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Db {
     /// Database of results [default: kumiki/results.db in the XDG data folder]

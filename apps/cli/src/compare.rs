@@ -133,7 +133,7 @@ fn families(comparison: &Comparison, all: bool) -> Result<()> {
     remedies(comparison)
 }
 
-/// What would clear unclear families, cause by cause.
+/// Remedies for unclear families, cause by cause.
 fn remedies(comparison: &Comparison) -> Result<()> {
     let mut causes: Vec<(Cause, usize)> = Vec::new();
     for doubt in comparison.families.iter().filter_map(|family| family.doubt.as_ref()) {
@@ -152,7 +152,7 @@ fn remedies(comparison: &Comparison) -> Result<()> {
     if causes.is_empty() { Ok(()) } else { output::line("") }
 }
 
-/// What a family's verdict rests on, or what would clear it.
+/// Ground of a family's verdict, or its remedy.
 fn clears(family: &Family) -> String {
     if let Some(within) = family.same_within {
         return format!("within {} %", tenth(within));
@@ -187,7 +187,7 @@ fn interval([low, high]: [f64; 2]) -> String {
     if high.is_finite() { format!("[{low:.3}, {high:.3}]") } else { "unknown".to_owned() }
 }
 
-/// How sure it is, and in what costs are compared.
+/// Certainty of the comparison, and the unit in which costs are compared.
 fn told(comparison: &Comparison) -> String {
     let mut text = format!(
         "Where nothing has changed, something is called worse in at most {} % of comparisons.",
@@ -231,7 +231,7 @@ fn told(comparison: &Comparison) -> String {
     text
 }
 
-/// What a side is: its name, machine and run.
+/// Origin of a side: its name, machine and run.
 fn origin(side: &str, Loaded { name, results }: &Loaded) -> String {
     let (machine, run) = (&results.machine, &results.run);
     let day = run.started.split('T').next().unwrap_or_default();
@@ -240,8 +240,7 @@ fn origin(side: &str, Loaded { name, results }: &Loaded) -> String {
     format!("{side} is {name}: {}, {} run", told.join(", "), run.mode)
 }
 
-/// Why rows are unclear and what would clear them, cause by cause, the most
-/// frequent first.
+/// Causes for which rows are unclear, with their remedies, the most frequent first.
 fn unclear(comparison: &Comparison, all: bool) -> Result<()> {
     let mut causes: Vec<(Cause, Vec<(&Compared, &Doubt)>)> = Vec::new();
     for row in &comparison.rows {

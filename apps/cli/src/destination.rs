@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 pub(crate) use kumiki_destination::STDOUT;
 
-/// Where to write, checked before long work starts. What the file held stays
-/// until its successor is complete.
+/// File to be written, checked before long work starts. What the file held stays until its
+/// successor is complete.
 pub(crate) struct Destination {
     path: PathBuf,
     inner: kumiki_destination::Destination,

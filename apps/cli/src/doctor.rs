@@ -58,7 +58,7 @@ fn findings() -> Vec<Finding> {
     findings
 }
 
-/// What is spoken of, as it is shown.
+/// Known findings, in the order in which they are shown.
 fn ordered(findings: Vec<Finding>) -> Vec<Known> {
     let mut ranked: Vec<_> = findings
         .into_iter()

@@ -64,7 +64,7 @@ enum ImageCommand {
     Verify { name: String },
 }
 
-/// What goes with a kernel.
+/// Files that go with a kernel.
 #[derive(Debug, Args)]
 pub(crate) struct BaseArgs {
     /// Begin the nodes' initramfs with this one

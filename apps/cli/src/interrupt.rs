@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, iterator::Signals};
 
-/// What a shell adds to the number of the signal that ended a program.
+/// Number that a shell adds to that of the signal that ended a program.
 const ENDED_BY: i32 = 128;
 
 /// SIGINT, SIGTERM and SIGHUP end the work after the visit in progress; a second
@@ -71,15 +71,14 @@ pub(crate) fn each(handle: impl Fn(Signal) + Send + 'static) -> Result<()> {
     Ok(())
 }
 
-/// Those that end a program and are not ignored.
+/// Signals that end a program and are not ignored.
 fn watched() -> Vec<i32> {
     let ignored = ignored();
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal)).collect()
 }
 
-/// Which signals whoever started this program has it ignore, as nohup(1) does and a
-/// shell for what it starts in the background: they stay ignored (`SigIgn` in
-/// proc_pid_status(5)).
+/// Signals that this program ignores because its parent had it do so, as nohup(1) does and a shell
+/// for a program in the background: they stay ignored (`SigIgn` in proc_pid_status(5)).
 pub(crate) fn ignored() -> impl Fn(i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -30,12 +30,12 @@ pub(crate) struct ApplyArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    how: How,
+    how: ApplyOptions,
 }
 
 /// Carrying out of a plan.
 #[derive(Debug, Args)]
-struct How {
+struct ApplyOptions {
     /// Give up waiting for a node to start, and to be healthy, after so long
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     timeout: u64,
@@ -65,7 +65,7 @@ enum RolloutCommand {
     /// Return to what stood in the file before it was changed and applied
     Undo {
         #[command(flatten)]
-        how: How,
+        how: ApplyOptions,
     },
 }
 
@@ -147,7 +147,7 @@ fn status(json: bool) -> Result<()> {
     last.error.iter().try_for_each(output::line)
 }
 
-fn carry_out(apply: Apply, args: &How) -> Result<Verdict> {
+fn carry_out(apply: Apply, args: &ApplyOptions) -> Result<Verdict> {
     let steps = apply.steps().to_vec();
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);

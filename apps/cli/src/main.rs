@@ -43,14 +43,14 @@ use args::{Cli, Command};
 /// Exit status of who writes to a pipe that nobody reads: 128 and SIGPIPE.
 const UNREAD: u8 = 141;
 
-/// What a command found, apart from errors.
+/// Finding of a command, apart from errors.
 enum Verdict {
     Fine,
-    /// It worked, and the answer is no: a regression, nothing that matches.
+    /// Success, with the answer no: a regression, nothing that matches.
     Negative,
     /// A person ended it early; what was done is kept.
     Interrupted(interrupt::Signal),
-    /// What a command that we ran for somebody gave.
+    /// Exit status of a command that we ran for somebody.
     Exit(u8),
 }
 

@@ -59,7 +59,7 @@ enum NodeCommand {
         /// Number of cpus; the last ones are taken
         #[arg(long, default_value_t = 1, value_name = "N")]
         cpus: usize,
-        /// These cpus instead; the first one starts first
+        /// Cpus by number instead; the first one starts first
         #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]…", conflicts_with = "cpus")]
         cpu_list: Option<Vec<u32>>,
         /// Memory, e.g. 256M; several sizes make several pieces, of which the
@@ -67,9 +67,9 @@ enum NodeCommand {
         #[arg(long, value_parser = size, value_delimiter = ',', required = true,
             value_name = "SIZE[,SIZE]…")]
         memory: Vec<u64>,
-        /// Where the memory comes from
+        /// Origin of the memory
         #[arg(long, value_enum, default_value_t, value_name = "WAY")]
-        memory_from: From,
+        memory_from: MemoryFrom,
         /// Image to start from
         #[arg(long, value_name = "NAME")]
         image: String,
@@ -92,9 +92,9 @@ enum NodeCommand {
     /// writes this machine's memory as a vmcore that crash(8) and makedumpfile(8) read: with
     /// passwords and keys in it. Devices that this machine serves are dead by then: write to a
     /// disk or by a card that is the node's own (`kumiki node device add --pci`).
-    Watchman(watchman::Args),
+    Watchman(watchman::WatchmanArgs),
     /// Devices that this machine serves a node
-    Device(device::Args),
+    Device(device::DeviceArgs),
     /// The network that nodes with `--net user` have
     Net(device::NetArgs),
     /// Start a node and wait until it answers; in a node, one that is lent to it
@@ -175,7 +175,7 @@ enum NodeCommand {
         name: String,
         /// Node that may start it, and that runs
         to: String,
-        /// It may start it from this snapshot, too, which `kumiki node keep` made of the node
+        /// Snapshot from which it may start, too, made of the node by `kumiki node keep`
         #[arg(long, value_name = "SNAPSHOT")]
         from: Option<String>,
     },
@@ -263,7 +263,7 @@ enum NodeCommand {
         #[arg(long, hide = true)]
         taps: bool,
     },
-    /// What runs in a node
+    /// Run as the init of a node
     #[command(hide = true)]
     Agent {
         /// Physical address of the shared window
@@ -284,9 +284,9 @@ enum NodeCommand {
     },
 }
 
-/// Where a node's memory comes from.
+/// Origin of a node's memory.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum From {
+enum MemoryFrom {
     /// The first of the others that has enough, or several
     #[default]
     Any,
@@ -294,22 +294,22 @@ enum From {
     Contig,
     /// Whole blocks that are taken off line, within a minute
     Offline,
-    /// What memmap=SIZE$ADDRESS or mem=SIZE kept from this machine's kernel
+    /// Memory that memmap=SIZE$ADDRESS or mem=SIZE kept from this machine's kernel
     Boot,
 }
 
-impl std::convert::From<From> for MemorySource {
-    fn from(from: From) -> Self {
+impl From<MemoryFrom> for MemorySource {
+    fn from(from: MemoryFrom) -> Self {
         match from {
-            From::Any => MemorySource::Any,
-            From::Contig => MemorySource::Contiguous,
-            From::Offline => MemorySource::Offline,
-            From::Boot => MemorySource::Boot,
+            MemoryFrom::Any => MemorySource::Any,
+            MemoryFrom::Contig => MemorySource::Contiguous,
+            MemoryFrom::Offline => MemorySource::Offline,
+            MemoryFrom::Boot => MemorySource::Boot,
         }
     }
 }
 
-/// How to start.
+/// Options of a start.
 #[derive(Debug, Args)]
 struct Starting {
     /// Give up waiting after so long
@@ -320,7 +320,7 @@ struct Starting {
     bzimage: bool,
 }
 
-/// How long a restart lets a node switch itself off.
+/// Time that a restart lets a node take to switch itself off.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
@@ -574,7 +574,7 @@ fn nodes_of(nodes: &[NodeInfo], json: bool, host: Option<[String; 6]>) -> Result
     table.print()
 }
 
-/// Where a node stands, for people.
+/// State of a node, for people.
 fn standing(node: &NodeInfo) -> String {
     match &node.service {
         Some(service) => kept(state_of(node), service),
@@ -582,7 +582,7 @@ fn standing(node: &NodeInfo) -> String {
     }
 }
 
-/// How a node that is kept up stands.
+/// State of a node that is kept up.
 fn kept(state: &str, service: &ServiceState) -> String {
     let restarts = match service.restarts {
         0 => String::new(),
@@ -595,7 +595,7 @@ fn kept(state: &str, service: &ServiceState) -> String {
     }
 }
 
-/// Where a node stands, in a word.
+/// State of a node, in a word.
 pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
     match node.state {
         NodeState::Created => "created",
@@ -625,7 +625,7 @@ fn address(text: &str) -> Result<u64, String> {
     u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
-/// Of output that could not be written.
+/// Turns an error of output that could not be written into an I/O error.
 fn as_io(error: anyhow::Error) -> io::Error {
     error.downcast().unwrap_or_else(io::Error::other)
 }

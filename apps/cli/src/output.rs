@@ -28,8 +28,8 @@ pub(crate) fn talk(text: impl Display) {
     aside(&told(text, io::stderr().is_terminal()));
 }
 
-/// What is said, line by line; lines after the first are indented, so that none of them
-/// looks like something else that is said.
+/// Message, line by line; lines after the first are indented, so that none of them looks like a
+/// message of its own.
 fn told(text: impl Display, is_terminal: bool) -> String {
     let text = format!("kumiki: {text}");
     let lines = text.trim_end().lines().enumerate();
@@ -66,7 +66,7 @@ pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     hanging(text, indent, indent)
 }
 
-/// The same with another indent for the first line.
+/// Text with a hanging indent, and another indent for the first line.
 pub(crate) fn hanging(text: &str, first: &str, indent: &str) -> String {
     let options = textwrap::Options::new(WIDTH)
         .break_words(false)
@@ -89,7 +89,7 @@ pub(crate) fn text(lines: impl Display) -> Result<()> {
     data(spaced(visible_lines(lines).to_string(), &io::stdout()).as_bytes())
 }
 
-/// Where a program reads it, numbers, units and thousands are apart by plain spaces.
+/// Text with plain spaces between numbers, units and thousands, where a program reads it.
 fn spaced(lines: String, to: &impl IsTerminal) -> String {
     if to.is_terminal() { lines } else { lines.replace(format::THIN, " ") }
 }
@@ -125,8 +125,8 @@ impl Write for Stream {
     }
 }
 
-/// Whether what is printed arrives anywhere. The standard library lets writes to a
-/// standard output that was closed succeed.
+/// Checks that printed text arrives anywhere. The standard library lets writes to a standard output
+/// that was closed succeed.
 fn has_stdout() -> io::Result<()> {
     if stdout_was_closed() {
         return Err(rustix::io::Errno::BADF.into());
@@ -152,7 +152,7 @@ pub(crate) fn line(line: impl Display) -> Result<()> {
     text(format_args!("{}\n", visible(line)))
 }
 
-/// Whether the reader of our output is gone.
+/// True if the reader of our output is gone.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
@@ -216,7 +216,7 @@ impl Display for Rows {
     }
 }
 
-/// Whether standard output is a terminal of fewer columns.
+/// True if standard output is a terminal of fewer columns.
 pub(crate) fn narrow(columns: usize) -> bool {
     Table::new().width().is_some_and(|width| usize::from(width) < columns)
 }

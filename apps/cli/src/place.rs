@@ -54,7 +54,7 @@ enum PlaceCommand {
     Serve {
         #[command(flatten)]
         server: MaybeNats,
-        /// What may be asked for from afar [default: nothing; without --nats, names]
+        /// Rules for requests from afar [default: nothing; without --nats, names]
         #[arg(long, value_name = "FILE")]
         allow: Option<PathBuf>,
         /// This machine's name in those of its places [default: the host's]
@@ -82,7 +82,7 @@ enum PlaceCommand {
         /// Be the far end of `kumiki place lend`, which starts this, by its input and output
         #[arg(long)]
         stdio: bool,
-        /// How to run `kumiki place relay NAME` where the places are [default: in the node]
+        /// Command that runs `kumiki place relay NAME` where the places are [default: in the node]
         #[arg(last = true, value_name = "COMMAND", conflicts_with = "stdio")]
         command: Vec<String>,
     },
@@ -103,7 +103,8 @@ enum PlaceCommand {
         /// The node
         #[arg(required_unless_present = "command")]
         node: Option<String>,
-        /// How to run `kumiki place attach NAME --stdio` where they are called [default: in the node]
+        /// Command that runs `kumiki place attach NAME --stdio` where they are called [default: in
+        /// the node]
         #[arg(last = true, value_name = "COMMAND", conflicts_with = "node")]
         command: Vec<String>,
     },
@@ -150,7 +151,7 @@ struct Credentials {
     /// The certificate to be known by, PEM [default: NATS_CERT]
     #[arg(long, value_name = "FILE", requires = "url", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// That certificate's key, PEM [default: NATS_KEY]
+    /// Key of that certificate, PEM [default: NATS_KEY]
     #[arg(long, value_name = "FILE", requires = "url", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }

@@ -14,7 +14,7 @@ use crate::destination::{Destination, STDOUT};
 use crate::results::{Loaded, label_of, load};
 use crate::{Verdict, benched, output, owners, select, session};
 
-/// What the page is about.
+/// Subject of the page.
 enum Source {
     /// Results that a person named.
     Named(Vec<String>),
@@ -114,7 +114,7 @@ fn labels(filters: &[String], args: &Report) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file of this name is where standard output goes.
+/// True if a file of this name is where standard output goes.
 fn is_stdout(path: &Path) -> bool {
     if path == Path::new(STDOUT) {
         return true;

@@ -42,7 +42,7 @@ enum ResourceCommand {
         #[arg(long)]
         json: bool,
     },
-    /// The same again and again, the most used first, until Ctrl-C
+    /// List them again and again, the most used first, until Ctrl-C
     Top {
         #[command(flatten)]
         which: Which,
@@ -52,7 +52,7 @@ enum ResourceCommand {
         /// End after so many looks
         #[arg(long, value_name = "N")]
         count: Option<u64>,
-        /// What comes first
+        /// Order
         #[arg(long, value_enum, default_value_t = Sort::Calls)]
         sort: Sort,
     },
@@ -103,7 +103,7 @@ enum ResourceCommand {
         name: Name,
         /// The program part, e.g. add
         part: String,
-        /// What it takes, in JSON
+        /// Argument, in JSON
         #[arg(default_value = "null", value_name = "JSON", allow_negative_numbers = true)]
         input: String,
         /// Call by a line in the memory that this machine shares with an OS node, whose place it is
@@ -125,12 +125,12 @@ enum ResourceCommand {
     },
 }
 
-/// What `top` begins with.
+/// Order of `top`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Sort {
-    /// What is called most often
+    /// Most calls first
     Calls,
-    /// What holds most memory
+    /// Most memory first
     Memory,
     /// Processes by their numbers, resources by their names
     Name,

@@ -57,7 +57,7 @@ fn filter(mut cases: Vec<Case>, filters: &[String], level: Level) -> Result<Vec<
     Ok(cases)
 }
 
-/// Whether any case of any run fits.
+/// True if any case of any run fits.
 pub(crate) fn fits_any(filter: &str) -> bool {
     every().iter().any(|case| fits(case, filter))
 }
@@ -66,7 +66,7 @@ fn every() -> Vec<Case> {
     catalogue(&Choice { level: Some(Level::Full), sizes: None })
 }
 
-/// Why nothing fits, and what could have been meant.
+/// Error where nothing fits, with the names that could have been meant.
 fn unknown(cases: &[Case], filter: &str, level: Level) -> anyhow::Error {
     let longer = every().into_iter().filter(|case| fits(case, filter)).map(|case| case.level).min();
     match longer.filter(|longer| *longer > level) {

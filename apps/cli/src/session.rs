@@ -20,13 +20,13 @@ use crate::args::{How, Select};
 use crate::interrupt::Interrupt;
 use crate::{Verdict, output, select, visit};
 
-/// What a session made.
+/// Result of a session.
 pub(crate) struct Measured {
     /// Its number in the database.
     pub(crate) id: RunId,
-    /// As it was stored.
+    /// Results as they were stored.
     pub(crate) results: Results,
-    /// What a person may have ended it by.
+    /// Interrupt by which a person may have ended it.
     pub(crate) interrupt: Interrupt,
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use rustix::stdio::{stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 
-/// Whether somebody types and looks.
+/// True if somebody types and looks.
 pub(crate) fn is_attended() -> bool {
     isatty(stdin()) && isatty(stdout())
 }

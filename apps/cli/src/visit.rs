@@ -13,7 +13,7 @@ use crate::{output, select};
 /// By it this program knows that it is asked for a visit.
 pub(crate) const WORD: &str = "measure-visit";
 
-/// How this program is asked, with the sizes that a person chose.
+/// Command line that asks this program for visits, with the sizes that a person chose.
 pub(crate) fn apart(sizes: Option<&[u64]>) -> Apart {
     // Not by its name, under which an upgrade puts another version while we measure, or nothing.
     let program = PathBuf::from(format!("/proc/{}/exe", std::process::id()));

@@ -11,7 +11,7 @@ use crate::talk::Talk;
 use crate::tree::{Found, ROOT, Tree};
 use crate::when::Moment;
 
-/// What is known of a file of any kind.
+/// Attributes of a file of any kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Meta<'a>(pub(crate) &'a Stat);
 
@@ -91,12 +91,12 @@ impl Accounts<'_> {
         earlier
     }
 
-    /// Whether a file could be met a second time.
+    /// True if a file could be met a second time.
     pub(crate) fn may_recur(&self, meta: Meta<'_>) -> bool {
         !self.rules.count_links && (self.rules.once || meta.0.st_nlink > 1)
     }
 
-    /// What is counted for a file: bytes, or one.
+    /// Amount that a file adds: bytes, or one.
     #[inline]
     fn bytes(&self, meta: Meta<'_>) -> u64 {
         match self.rules.amount {

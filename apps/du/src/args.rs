@@ -22,21 +22,21 @@ use crate::quote::{if_needed, in_shell, in_words};
 use crate::rules::{Amount, Rules};
 use crate::talk::{self, reason, say, tell};
 use crate::when::{Layout, Which};
-use getopt::{Given, Options};
+use getopt::{GivenOption, Options};
 use options::Id;
 
-/// Who makes the system calls.
+/// Makers of the system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     /// The calling thread.
     Plain,
-    /// Whoever is free.
+    /// Any thread that is free.
     Parallel,
     /// First the one, then the other.
     Either,
 }
 
-/// What to do.
+/// Work that the command line asks for.
 pub(crate) struct Task {
     pub(crate) names: Names,
     pub(crate) rules: Rules,
@@ -56,7 +56,7 @@ const TIMES: &Choices<Which> = &[
 const TIME_STYLES: &Choices<&str> =
     &[("full-iso", "%Y-%m-%d %H:%M:%S.%N %z"), ("long-iso", "%Y-%m-%d %H:%M"), ("iso", "%Y-%m-%d")];
 
-/// Which symbolic links are followed.
+/// Symbolic links that are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Follow {
     #[default]
@@ -65,7 +65,7 @@ enum Follow {
     All,
 }
 
-/// What the options say.
+/// Values of the options.
 #[derive(Debug, Default)]
 struct Cli {
     all: bool,
@@ -143,8 +143,8 @@ impl Cli {
         cli
     }
 
-    fn take(&mut self, given: Given) {
-        let Given { row, called, value } = given;
+    fn take(&mut self, given: GivenOption) {
+        let GivenOption { row, called, value } = given;
         let value_given = value.is_some();
         let value = value.unwrap_or_default().into_vec();
         let refused = |refused: Refused| -> ! { fail(refused.text(&called, &value)) };
@@ -283,8 +283,7 @@ impl Cli {
         Ok(Task { names, rules, style, grand_total: self.grand_total, who })
     }
 
-    /// How times are printed: by the option, or as the environment says for all
-    /// programs that list files.
+    /// Layout of times: by the option, or by the environment, as for all programs that list files.
     fn layout(&self) -> Layout {
         let style = self.time_style.clone().unwrap_or_else(|| {
             let named = std::env::var_os("TIME_STYLE").map(OsString::into_vec);
@@ -309,7 +308,7 @@ impl Cli {
     }
 }
 
-/// What `word` means among `choices`; ends the program if that is nothing.
+/// Value that `word` names among `choices`; ends the program if there is none.
 fn chosen<T: Copy + PartialEq>(word: &[u8], what: &str, choices: &Choices<T>) -> T {
     choose(word, choices).unwrap_or_else(|error: NoChoice| refuse(error.text(word, what, choices)))
 }

@@ -17,7 +17,7 @@ pub(crate) use crowd::Crowd;
 pub(crate) use parallel::Parallel;
 pub(crate) use plain::Plain;
 
-/// Who makes the calls.
+/// A maker of system calls.
 pub(crate) trait Calls {
     /// Makes the calls of a batch, in any order; results come in the batch's.
     /// `meanwhile` is called once, while others are at the calls if there are

@@ -5,14 +5,14 @@ use crate::quote::in_words;
 /// Words that mean the same thing stand one after the other.
 pub(crate) type Choices<T> = [(&'static str, T)];
 
-/// Why a word is none of them.
+/// Reason for which a word is no choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoChoice {
     Invalid,
     Ambiguous,
 }
 
-/// What `word` means.
+/// Value that `word` names.
 pub(crate) fn choose<T: Copy + PartialEq>(
     word: &[u8],
     choices: &Choices<T>,
@@ -26,7 +26,7 @@ pub(crate) fn choose<T: Copy + PartialEq>(
 }
 
 impl NoChoice {
-    /// What is wrong, and what there is: a line each, in the words of GNU's programs.
+    /// Message about the fault and the choices: a line each, in the words of GNU's programs.
     pub(crate) fn text<T: PartialEq>(
         self,
         word: &[u8],

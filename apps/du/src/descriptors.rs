@@ -26,7 +26,7 @@ const OTHERS: u64 = 16;
 /// A parent and one below it, or two on the way to a parent.
 const FEWEST: usize = 2;
 
-/// How many descriptors there may be. Which there are is for each tree to know:
+/// Count of the descriptors that there may be. Which there are is for each tree to know:
 /// directories of another one have the same numbers.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
@@ -34,8 +34,8 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// As many as the process may have; raises its soft limit if that is low. Call
-    /// it while the process has one thread.
+    /// Takes as many as the process may have; raises its soft limit if that is low. Call it while
+    /// the process has one thread.
     pub(crate) fn new() -> Self {
         let limit = getrlimit(Resource::Nofile);
         let hard = limit.maximum.unwrap_or(PLENTY);
@@ -50,7 +50,7 @@ impl Descriptors {
         Descriptors { budget }
     }
 
-    /// How many directories may be opened at once.
+    /// Number of directories that may be opened at once.
     pub(crate) fn batch(&self) -> usize {
         (self.budget / 4).clamp(1, BATCH)
     }
@@ -139,8 +139,8 @@ fn descriptor(tree: &Tree, number: u32) -> BorrowedFd<'_> {
     descriptor.expect("a parent is open until its last child has been opened").as_fd()
 }
 
-/// Where to open directory `number`: in its parent, which must be open, or, for
-/// the operand, in the working directory.
+/// Descriptor in which to open directory `number`: its parent's, which must be open, or, for the
+/// operand, the working directory.
 pub(crate) fn above(tree: &Tree, number: u32) -> BorrowedFd<'_> {
     match number {
         ROOT => CWD,

@@ -18,7 +18,7 @@ pub(crate) struct Exclude {
     bytes: RegexSet,
 }
 
-/// Why a pattern cannot be used.
+/// Reason for which a pattern cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the patterns to exclude cannot be compiled; give fewer or shorter ones")]
 pub(crate) struct TooLarge(#[from] regex::Error);
@@ -38,7 +38,7 @@ impl Exclude {
         Ok(Exclude { characters: utf8.then(|| set(true)).transpose()?, bytes: set(false)? })
     }
 
-    /// Whether `path` is left out.
+    /// True if `path` is left out.
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
         let characters = self.characters.as_ref();
         self.bytes.is_match(path) || characters.is_some_and(|set| set.is_match(path))
@@ -125,9 +125,8 @@ fn literal(out: &mut String, unit: char) {
     };
 }
 
-/// What follows a `[`: the class and the rest behind its `]`; `Some(None)` if it
-/// is not closed, so that the `[` stands for itself; `None` if it names a class
-/// that does not exist, so that nothing matches.
+/// Class after a `[`, and the rest behind its `]`; `Some(None)` if it is not closed, so that the
+/// `[` stands for itself; `None` if it names a class that does not exist, so that nothing matches.
 #[allow(clippy::type_complexity)]
 fn bracket(inside: &[char], utf8: bool, posix: bool) -> Option<Option<(String, &[char])>> {
     let mut class = String::new();

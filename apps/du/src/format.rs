@@ -8,7 +8,7 @@ use crate::number::{self, Refused, Units, exponent};
 /// Powers of the base, from the first.
 const LETTERS: &[u8] = b"KMGTPEZY";
 
-/// How sizes are printed.
+/// Form in which sizes are printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// In blocks of so many bytes, with a suffix that names the block.
@@ -21,8 +21,7 @@ pub(crate) enum Format {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoBlockSize {
     pub(crate) refused: Refused,
-    /// What stands before that which cannot be read: in the environment GNU du
-    /// goes by that.
+    /// Format before the part that cannot be read: in the environment GNU du goes by that.
     pub(crate) readable: Option<Format>,
 }
 
@@ -56,7 +55,7 @@ impl Format {
         Ok(Format::Blocks { bytes, suffix: if named { suffix(unit) } else { String::new() } })
     }
 
-    /// The same for numbers of files: blocks are one.
+    /// Format for numbers of files: blocks are one.
     pub(crate) fn for_inodes(self) -> Self {
         match self {
             Format::Blocks { suffix, .. } => {
@@ -73,7 +72,7 @@ impl Format {
     }
 }
 
-/// How a unit is printed: `k` is 1000, and all others are large letters.
+/// Printed form of a unit: `k` is 1000, and all others are large letters.
 fn suffix(unit: &[u8]) -> String {
     let letter = unit.first().and_then(|&letter| exponent(letter)).unwrap_or(1);
     let letter = char::from(LETTERS[letter as usize - 1]);

@@ -9,7 +9,7 @@ use crate::talk::say;
 use crate::tree::{ROOT, Tree, join};
 use crate::when::Layout;
 
-/// What is printed.
+/// Form of the lines.
 #[derive(Debug)]
 pub(crate) struct Style {
     pub(crate) format: Format,
@@ -20,9 +20,9 @@ pub(crate) struct Style {
     pub(crate) separate: bool,
     /// No line for less than that, or if negative, for more than its opposite.
     pub(crate) threshold: i64,
-    /// How times are printed, if they are.
+    /// Layout of times, if they are printed.
     pub(crate) layout: Option<Layout>,
-    /// What ends a line.
+    /// Byte that ends a line.
     pub(crate) end: u8,
 }
 
@@ -61,7 +61,7 @@ enum Child {
 /// A directory whose children are being printed.
 struct Open {
     number: u32,
-    /// How long the path was above it.
+    /// Length of the path above it.
     above: usize,
     /// The children that are left.
     children: std::ops::Range<usize>,
@@ -128,7 +128,7 @@ fn children(tree: &Tree, deepest: u32) -> Vec<(u32, u32, Child)> {
     children
 }
 
-/// What there is to say of each directory with everything below it.
+/// Sum of each directory with everything below it.
 fn totals(tree: &Tree) -> Vec<Sum> {
     let count = tree.directories.len() as u32;
     let mut totals: Vec<_> = (0..count).map(|number| alone(tree, number)).collect();
@@ -140,7 +140,7 @@ fn totals(tree: &Tree) -> Vec<Sum> {
     totals
 }
 
-/// The same of a directory without its subdirectories.
+/// Sum of a directory without its subdirectories.
 fn alone(tree: &Tree, number: u32) -> Sum {
     let directory = tree.directory(number);
     let own = if directory.dropped { 0 } else { directory.own_bytes };

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxBuildHasher;
 
-/// Where a file has been counted.
+/// Place at which a file has been counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     /// The operand, by number.
@@ -16,7 +16,7 @@ pub(crate) struct Claim {
     pub(crate) position: u32,
     /// Its own line, if it has one.
     pub(crate) line: Option<u32>,
-    /// What was counted.
+    /// Bytes that were counted.
     pub(crate) bytes: u64,
 }
 

@@ -3,7 +3,7 @@
 use std::env::var_os;
 use std::sync::LazyLock;
 
-/// Whether this locale's characters are UTF-8, by the variables that set it.
+/// True if this locale's characters are UTF-8, by the variables that set it.
 pub(crate) fn is_utf8() -> bool {
     static UTF8: LazyLock<bool> = LazyLock::new(|| {
         let set = |name| var_os(name).filter(|value| !value.is_empty());
@@ -14,7 +14,7 @@ pub(crate) fn is_utf8() -> bool {
     *UTF8
 }
 
-/// Whether the program keeps to POSIX where GNU's programs do not.
+/// True if the program keeps to POSIX where GNU's programs do not.
 pub(crate) fn is_posix() -> bool {
     var_os("POSIXLY_CORRECT").is_some()
 }

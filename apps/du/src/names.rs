@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use crate::quote::{if_needed, in_shell};
 use crate::talk::reason;
 
-/// What to count, one after the other.
+/// Operands to count, one after the other.
 pub(crate) enum Names {
     Given(std::vec::IntoIter<OsString>),
     Listed(List),
@@ -17,7 +17,7 @@ pub(crate) enum Names {
 /// Names in a file, each with a NUL behind it.
 pub(crate) struct List {
     from: Box<dyn BufRead>,
-    /// As it was given.
+    /// Name of the file as it was given.
     file: Vec<u8>,
     /// Names read so far.
     read: u64,
@@ -25,7 +25,7 @@ pub(crate) struct List {
 }
 
 impl Names {
-    /// Those in `file`; `-` is stdin.
+    /// Names in `file`; `-` is stdin.
     pub(crate) fn listed(file: OsString) -> io::Result<Self> {
         let file = file.into_vec();
         let from: Box<dyn BufRead> = if file == b"-" {

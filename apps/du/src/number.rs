@@ -1,20 +1,20 @@
 //! Numbers with a unit behind them, as GNU's programs take them: decimal, octal after
 //! `0`, hexadecimal after `0x`, binary after `0b`; `K`, `KiB` (1024), `KB` (1000).
 
-/// What was read.
+/// A number that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number {
     /// At the limit if the number is beyond it.
     pub(crate) value: i128,
-    /// It is beyond the limit.
+    /// True if it is beyond the limit.
     pub(crate) too_large: bool,
     /// The unit is none.
     pub(crate) wrong_unit: bool,
-    /// Where what was read ends.
+    /// End of the text that was read.
     pub(crate) end: usize,
 }
 
-/// Why a number cannot be taken.
+/// Reason for which a number cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Invalid,
@@ -46,13 +46,13 @@ impl Number {
     }
 }
 
-/// How the units that an option takes begin.
+/// Beginnings of the units that an option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Units {
     None,
-    /// Those of a block size: with small letters, and up to Y.
+    /// Units of a block size: with small letters, and up to Y.
     Block,
-    /// Those of a threshold.
+    /// Units of a threshold.
     Threshold,
 }
 

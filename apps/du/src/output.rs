@@ -34,7 +34,7 @@ pub(crate) fn is_there() -> io::Result<()> {
     if stdout_was_closed() { Err(Errno::BADF.into()) } else { Ok(()) }
 }
 
-/// What the program makes of how its output has ended.
+/// Judges the end of the output.
 pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
     // A pipe that nobody reads has ended the program, `kumiki-du / | head`, unless its starter
     // had SIGPIPE ignored: then it is an error as others are.

@@ -3,19 +3,19 @@
 use crate::exclude::Exclude;
 use crate::when::Which;
 
-/// What is added up.
+/// Amount that is added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Amount {
-    /// What files take on the disk.
+    /// Space on the disk.
     #[default]
     Blocks,
-    /// How long files are.
+    /// Lengths of files.
     Lengths,
-    /// How many there are.
+    /// Numbers of files.
     Inodes,
 }
 
-/// What to count.
+/// Rules by which files are counted.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) amount: Amount,

@@ -2,7 +2,7 @@
 
 use crate::when::Moment;
 
-/// What a line says of a file, or of everything in a directory.
+/// Sum on a line: of a file, or of everything in a directory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sum {
     /// Bytes, or how many files.
@@ -12,7 +12,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Of nothing; GNU du's total is of 1970 at least.
+    /// Sum of nothing; GNU du's total is of 1970 at least.
     pub(crate) const NOTHING: Sum = Sum { amount: 0, time: Moment::EPOCH };
 
     pub(crate) fn add(&mut self, other: Sum) {

@@ -14,7 +14,7 @@ use crate::quote::in_shell;
 /// A walk that takes less time has nothing to tell.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What the program's messages begin with: the name it was called by.
+/// Beginning of the program's messages: the name it was called by.
 pub(crate) fn name() -> &'static [u8] {
     static NAME: LazyLock<Vec<u8>> = LazyLock::new(|| {
         std::env::args_os().next().map_or_else(|| b"kumiki-du".to_vec(), OsStringExt::into_vec)
@@ -22,7 +22,7 @@ pub(crate) fn name() -> &'static [u8] {
     &NAME
 }
 
-/// That something could not be done with `path`; where the reason is known, why.
+/// Message that an operation on `path` failed, with the reason where it is known.
 pub(crate) fn cannot(verb: &str, path: &[u8], error: Option<Errno>) -> Vec<u8> {
     let why = error.map_or_else(String::new, |error| format!(": {}", reason(&error.into())));
     [b"cannot ", verb.as_bytes(), b" ", &in_shell(path), why.as_bytes()].concat()
@@ -36,7 +36,7 @@ pub(crate) struct Talk {
     entries: Cell<u64>,
     bytes: Cell<u64>,
     faulty: Cell<bool>,
-    /// Whether progress stands on the terminal or has stood there.
+    /// True if progress stands on the terminal or has stood there.
     shown: Cell<bool>,
 }
 
@@ -64,7 +64,7 @@ impl Talk {
         self.aside(|| say(text));
     }
 
-    /// Whether anything could not be done.
+    /// True if anything has failed.
     pub(crate) fn faulty(&self) -> bool {
         self.faulty.get()
     }

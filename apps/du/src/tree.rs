@@ -15,7 +15,7 @@ pub(crate) const ROOT: u32 = 0;
 pub(crate) struct Directory {
     /// Itself for the root.
     pub(crate) parent: u32,
-    /// Which entry of its parent it is, as the kernel gives them.
+    /// Position among its parent's entries, in the kernel's order.
     pub(crate) position: u32,
     /// 0 for the root.
     pub(crate) depth: u32,
@@ -26,9 +26,9 @@ pub(crate) struct Directory {
     pub(crate) follow: bool,
     /// Not counted after all: seen before, or its own ancestor.
     pub(crate) dropped: bool,
-    /// What the directory itself takes.
+    /// Space of the directory itself.
     pub(crate) own_bytes: u64,
-    /// What its entries take that are not directories.
+    /// Space of its entries that are not directories.
     pub(crate) files_bytes: u64,
     /// Entries seen so far.
     pub(crate) entries: u32,
@@ -48,7 +48,7 @@ pub(crate) struct File {
     pub(crate) dropped: bool,
 }
 
-/// Where a name stands among the names.
+/// Range of a name among the names.
 #[derive(Clone, Copy, Debug)]
 struct Name {
     start: usize,
@@ -64,12 +64,12 @@ struct Times {
     files: Moment,
 }
 
-/// What a walk keeps of times, if they are asked for.
+/// Times that a walk keeps, if they are asked for.
 #[derive(Debug, Default)]
 pub(crate) struct TreeTimes {
     /// By number.
     directories: Vec<Times>,
-    /// As the files.
+    /// Times of the files, in the same order.
     files: Vec<Moment>,
     /// Files that may be found again, by device and inode: the directory where each is
     /// counted in the end is known when everything has been seen.
@@ -106,11 +106,11 @@ pub(crate) struct Tree {
     /// Directories with a descriptor, the one needed last first; some have lost
     /// theirs since.
     pub(crate) kept_open: VecDeque<u32>,
-    /// How many have one; what is left of them closes with the tree.
+    /// Number of directories that have one; the rest of them closes with the tree.
     pub(crate) open: usize,
     /// Every name, with its NUL.
     names: Vec<u8>,
-    /// What is said of the operand if it is no directory.
+    /// Sum of the operand if it is no directory.
     pub(crate) alone: Sum,
     pub(crate) times: Option<TreeTimes>,
     faults: Vec<Fault>,
@@ -138,7 +138,7 @@ impl Tree {
         self.faults.push(((directory, position), text));
     }
 
-    /// The same of the entry that comes next there.
+    /// Notes a fault of the entry that comes next there.
     pub(crate) fn fault_of_next(&mut self, directory: u32, text: Vec<u8>) {
         let holder = self.directory_mut(directory);
         let position = holder.entries;
@@ -146,7 +146,7 @@ impl Tree {
         self.fault(directory, position, text);
     }
 
-    /// What could not be done, in the order in which `du` comes by.
+    /// Faults, in the order in which `du` comes by.
     pub(crate) fn take_faults(&mut self) -> impl Iterator<Item = Vec<u8>> {
         let mut faults = std::mem::take(&mut self.faults);
         faults.sort_by(|(a, _), (b, _)| match (self.before(*a, *b), self.before(*b, *a)) {
@@ -169,7 +169,7 @@ impl Tree {
         }
     }
 
-    /// The same of a file that gets a line.
+    /// Time of a file that gets a line.
     pub(crate) fn file_time(&self, number: usize) -> Moment {
         self.times.as_ref().map_or(Moment::NEVER, |times| times.files[number])
     }
@@ -296,9 +296,8 @@ impl Tree {
         path
     }
 
-    /// Whether an entry comes before another one if every directory is gone
-    /// through where its parent names it, as `du` goes. Each is a directory and
-    /// a position in it.
+    /// True if an entry comes before another one when every directory is gone through where its
+    /// parent names it, as `du` goes. Each is a directory and a position in it.
     pub(crate) fn before(&self, a: (u32, u32), b: (u32, u32)) -> bool {
         let up = |(directory, _)| {
             let above: &Directory = self.directory(directory);
@@ -318,7 +317,7 @@ impl Tree {
     }
 }
 
-/// What a walk found of a directory before opening it.
+/// Facts that a walk found about a directory before opening it.
 pub(crate) struct Found {
     pub(crate) position: u32,
     pub(crate) device: u64,

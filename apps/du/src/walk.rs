@@ -56,12 +56,12 @@ impl Active {
         Active { directory, descriptor, buffer, filled: 0, full: false, done: false }
     }
 
-    /// Whether the buffer takes another record, of nearly any name.
+    /// True if the buffer takes another record, of nearly any name.
     fn has_room(&self) -> bool {
         !self.done && !self.full && self.buffer.len() - self.filled >= LONG
     }
 
-    /// What has been read is looked at no more.
+    /// Frees the records that were read.
     fn clear(&mut self) {
         (self.filled, self.full) = (0, false);
     }
@@ -101,16 +101,16 @@ pub(crate) struct Walk<'a, C> {
 
 /// A name that has been read.
 #[derive(Clone, Copy)]
-struct Name<'a> {
+struct EntryName<'a> {
     reading: &'a Active,
     name: &'a CStr,
-    /// It may be a symbolic link, and those are followed.
+    /// True if it may be a symbolic link, and those are followed.
     followed: bool,
 }
 
-impl Name<'_> {
-    /// Whether so many symbolic links lead there that the kernel refuses the whole path.
-    /// GNU du, which follows links by that, leaves it out.
+impl EntryName<'_> {
+    /// True if so many symbolic links lead there that the kernel refuses the whole path. GNU du,
+    /// which follows links by that, leaves it out.
     #[cold]
     fn is_too_far(&self, tree: &Tree) -> bool {
         let path = tree.path_of_entry(self.reading.directory, self.name);
@@ -132,7 +132,7 @@ impl Name<'_> {
 /// Names of a batch and what was found of each.
 #[derive(Default)]
 struct Looked<'a> {
-    names: Vec<Name<'a>>,
+    names: Vec<EntryName<'a>>,
     stats: Vec<Stat<'a>>,
     found: Vec<Result<(), Errno>>,
 }
@@ -154,7 +154,7 @@ impl<'a> Looked<'a> {
     }
 
     /// Takes the next names.
-    fn take(&mut self, names: &mut impl Iterator<Item = Name<'a>>, follow: bool) {
+    fn take(&mut self, names: &mut impl Iterator<Item = EntryName<'a>>, follow: bool) {
         for name in names.take(STATS) {
             self.names.push(name);
             self.stats.push(calls::stat(name.reading.descriptor.as_fd(), name.name, follow));
@@ -162,19 +162,19 @@ impl<'a> Looked<'a> {
     }
 }
 
-/// What `stat` has found.
+/// Attributes that `stat` has found.
 fn meta<'a>(stat: &'a Stat<'_>) -> Result<Meta<'a>, Errno> {
     stat.stat().map(Meta).ok_or(Errno::NODATA)
 }
 
-/// Whether a name that has led to `error` is a symbolic link to nothing. GNU du gives no
-/// reason then.
+/// True if a name that has led to `error` is a symbolic link to nothing. GNU du gives no reason
+/// then.
 fn is_dangling(directory: BorrowedFd<'_>, name: &CStr, error: Errno) -> bool {
     let itself = || statat(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
     error == Errno::NOENT && itself().is_ok()
 }
 
-/// The same memory for questions about something else.
+/// Reuses the memory for questions about something else.
 fn recycle<'b>(mut memory: Vec<Stat<'_>>) -> Vec<Stat<'b>> {
     memory.clear();
     // The standard library collects in place.
@@ -197,8 +197,8 @@ impl<'a, C: Calls> Walk<'a, C> {
         }
     }
 
-    /// What `operand` takes; `None` if it does not count: excluded, seen in an
-    /// earlier operand, or not to be found, which is said.
+    /// Counts `operand`; `None` if it does not count: excluded, seen in an earlier operand, or not
+    /// to be found, which is said.
     pub(crate) fn operand(&mut self, operand: &CStr) -> Option<Tree> {
         if self.rules.exclude.matches(operand.to_bytes()) {
             return None;
@@ -305,7 +305,7 @@ impl<'a, C: Calls> Walk<'a, C> {
         tree.pending.extend(postponed.into_iter().rev());
     }
 
-    /// Whether a directory counts: not seen before, nor its own ancestor.
+    /// True if a directory counts: not seen before, nor its own ancestor.
     fn admit(&mut self, tree: &Tree, number: u32) -> bool {
         let found = tree.directory(number);
         let (device, inode) = (found.device, found.inode);
@@ -391,7 +391,7 @@ impl<'a, C: Calls> Walk<'a, C> {
             };
             names.filter(move |entry| !excluded(entry.name)).map(move |entry| {
                 let link = matches!(entry.kind, FileType::Symlink | FileType::Unknown);
-                Name { reading, name: entry.name, followed: link && rules.follow }
+                EntryName { reading, name: entry.name, followed: link && rules.follow }
             })
         });
         let Walk { calls, accounts, stats, .. } = self;
@@ -428,7 +428,7 @@ impl<'a, C: Calls> Walk<'a, C> {
     }
 }
 
-/// Whether there are too few descriptors, here or in the whole system.
+/// True if there are too few descriptors, here or in the whole system.
 fn is_short(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE)
 }

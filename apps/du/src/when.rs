@@ -8,11 +8,11 @@ use rustix::fs::Stat;
 
 pub(crate) use layout::Layout;
 
-/// Which of a file's times.
+/// Choice among a file's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Access,
-    /// Of anything that is known about the file.
+    /// Time of the last change to anything that is known about the file.
     Change,
     Modification,
 }

@@ -42,15 +42,15 @@ const OTHERS: u64 = 64;
 /// Files that a worker keeps open at most.
 const KEPT: u64 = 1024;
 
-/// How many files each worker may keep open: an eighth of all descriptors is for that.
+/// Number of files that each worker may keep open: an eighth of all descriptors is for that.
 pub(crate) fn most_kept(workers: usize) -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let share = files / 8 / (workers as u64).max(1);
     usize::try_from(share.min(KEPT)).unwrap_or(usize::MAX)
 }
 
-/// How many connections there may be: as many as were asked for, or fewer if there cannot be so
-/// many descriptors, of which each may have two. That is said to who has asked.
+/// Number of connections that there may be: as many as were asked for, or fewer if there cannot be
+/// so many descriptors, of which each may have two. That is said to who has asked.
 pub(crate) fn most_connections(asked: Option<u32>, workers: usize) -> usize {
     let most = usize::try_from(asked.unwrap_or(CONNECTIONS)).unwrap_or(usize::MAX);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -72,15 +72,15 @@ pub(crate) fn most_connections(asked: Option<u32>, workers: usize) -> usize {
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Connection(OwnedFd, Option<IpAddr>),
-    /// There is none.
+    /// Nobody waits.
     None,
-    /// It was given up before.
+    /// The client had given up.
     Lost,
     /// No descriptor or no memory for it.
     Exhausted,
 }
 
-/// Whether a connection waits there, for which another one would be closed.
+/// True if a connection waits there, for which another one would be closed.
 pub(crate) fn one_waits(listener: &TcpListener) -> bool {
     let (mut look, now) = ([PollFd::new(listener, PollFlags::IN)], Timespec::default());
     poll(&mut look, Some(&now)).is_ok_and(|count| count > 0)

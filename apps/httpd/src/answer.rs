@@ -12,7 +12,7 @@ use crate::conditions::Verdict;
 use crate::described::Described;
 use crate::held::Held;
 use crate::listing::{self, Entry, folder_of};
-use crate::range::{Asked, Part};
+use crate::range::{Part, RangeRequest};
 use crate::request::{Head, Method};
 use crate::response::{Clock, Status, Writer};
 use crate::second::{Stage, Why};
@@ -25,8 +25,8 @@ use crate::work::Opened;
 pub(crate) struct Answer {
     /// The number of the candidate that is tried.
     pub(crate) candidate: usize,
-    /// Where the first bytes that were read with the open begin, how many were asked for, and of a
-    /// file that tells no length.
+    /// Offset of the first bytes that were read with the open, number that was asked for, and
+    /// number of a file that tells no length.
     first: u64,
     asked: usize,
     of_unknown: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Answer {
     data: Vec<u8>,
     data_sent: usize,
     file: Option<Arc<Held>>,
-    /// Where the file's next bytes are, and how many are to come beside `data`.
+    /// Offset of the file's next bytes, and number of those that are to come beside `data`.
     offset: u64,
     left: u64,
     pub(crate) folder: Option<Arc<Held>>,
@@ -53,9 +53,9 @@ pub(crate) struct Answer {
 /// Outcome of an open.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// It is not there: the next candidate.
+    /// The file is not there: the next candidate.
     Next,
-    /// It may be there: another look.
+    /// The file may be there: another look.
     Look(Why),
     /// The answer is ready to be sent.
     Ready,
@@ -85,7 +85,7 @@ impl Answer {
         self.wanted(head, open, chunk)
     }
 
-    /// As [`request`](Self::request), of an open that is made otherwise.
+    /// Answers as [`request`](Self::request), for an open that is made otherwise.
     pub(crate) fn wanted(
         &mut self,
         head: &Head<'_>,
@@ -96,16 +96,16 @@ impl Answer {
         open.range(start, limit).unknown_length(chunk).keep()
     }
 
-    /// Where the bytes begin that are read with an open, and how many at most: those that are surely
-    /// wanted.
+    /// Offset of the bytes that are read with an open, and their largest number: those that are
+    /// surely wanted.
     pub(crate) fn first_bytes(&mut self, head: &Head<'_>, chunk: usize) -> (u64, usize) {
         let fields = &head.fields;
-        let (start, most) = match fields.range.and_then(Asked::parse) {
-            Some(Asked::From(start, last)) => {
+        let (start, most) = match fields.range.and_then(RangeRequest::parse) {
+            Some(RangeRequest::From(start, last)) => {
                 let length = last.map_or(u64::MAX, |last| (last - start).saturating_add(1));
                 (start, usize::try_from(length).map_or(chunk, |length| length.min(chunk)))
             }
-            Some(Asked::Last(_)) => (0, 0),
+            Some(RangeRequest::Last(_)) => (0, 0),
             None => (0, chunk),
         };
         let conditional = fields.if_none_match.is_there() || fields.if_modified_since.is_some();
@@ -187,7 +187,7 @@ impl Answer {
         };
         let version = &described.version;
         let verdict = version.judge(&head.fields);
-        let range = head.fields.range.and_then(Asked::parse).map(|asked| asked.of(size));
+        let range = head.fields.range.and_then(RangeRequest::parse).map(|asked| asked.of(size));
         // A range means something to GET alone (section 14.2).
         let takes_range = head.method == Method::Get && is_as_told;
         let range =
@@ -333,7 +333,7 @@ impl Answer {
         (self.data, self.data_sent) = (data, 0);
     }
 
-    /// Whether some of it was sent.
+    /// True if some of it was sent.
     pub(crate) fn is_begun(&self) -> bool {
         self.head_sent > 0
     }

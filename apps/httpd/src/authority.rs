@@ -1,6 +1,6 @@
 //! Whose a request is: `host:port`, of `Host` and of a target that is a whole URI.
 
-/// Whether it is a host, with a port or without (RFC 3986, sections 3.2.2 and 3.2.3). A user before
+/// True if it is a host, with a port or without (RFC 3986, sections 3.2.2 and 3.2.3). A user before
 /// it is none of ours (RFC 9110, section 4.2.4), and no host is an error (section 4.2.1).
 pub(crate) fn is_authority(authority: &[u8]) -> bool {
     let (is_host, rest) = match authority.strip_prefix(b"[") {

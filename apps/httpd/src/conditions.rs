@@ -29,7 +29,7 @@ pub(crate) struct Version {
 /// The answer's kind, as the conditions have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// As if there were none; whether a range counts.
+    /// Send the whole, as without conditions; whether a range counts.
     Whole { range: bool },
     /// 304
     NotModified,
@@ -56,7 +56,7 @@ impl Version {
         Version { tag, modified, changed: changed.tv_sec, date }
     }
 
-    /// One that cannot be named: of what is another at each look.
+    /// Version that cannot be named: of a file that is another at each look.
     pub(crate) fn none() -> Self {
         Version { tag: None, modified: 0, changed: 0, date: None }
     }
@@ -71,8 +71,8 @@ impl Version {
         (self.modified > NOTHING).then_some(self.modified)
     }
 
-    /// That second's date, as is told in this second: none is later than the answer itself (section
-    /// 8.8.2.1).
+    /// Date of that second, as it is told in this second: none is later than the answer itself
+    /// (section 8.8.2.1).
     pub(crate) fn date(&self, now: i64) -> Option<Cow<'_, str>> {
         match self.modified > now {
             true => self.modified().map(|_| Cow::Owned(http_date(now))),
@@ -105,14 +105,14 @@ impl Version {
         Verdict::Whole { range }
     }
 
-    /// Whether it is surely the only version of this date: the file was written then, was not given
+    /// True if it is surely the only version of this date: the file was written then, was not given
     /// the date, and that second is over (section 8.8.2.2).
     fn is_of_date(&self, date: &[u8]) -> bool {
         let is_same = || self.modified().is_some_and(|own| second_of(date) == Some(told(own)));
         self.modified == self.changed && self.changed < date::now() && is_same()
     }
 
-    /// Whether its tag stands in a list of one or more lines, or that is `*`. Ours are strong; a
+    /// True if its tag stands in a list of one or more lines, or that is `*`. Ours are strong; a
     /// weak one is equal only where a strong one is not asked for.
     fn is_among(&self, lines: &Lines<'_>, strongly: bool) -> bool {
         if lines.is_star() {

@@ -25,8 +25,8 @@ use rustix::event::epoll::EventFlags;
 
 use crate::answer::Answer;
 use crate::counts::Counts;
-use crate::kept::Kept;
-use crate::log::{Entry, Lines};
+use crate::kept::KeptFiles;
+use crate::log::{LogEntry, LogLines};
 use crate::moved::Moved;
 use crate::request::{MOST_HEAD, Parsed, parse};
 use crate::response::{Clock, Status, short};
@@ -44,7 +44,7 @@ const TURN: usize = 32;
 const PROGRESS: usize = 64 * 1024;
 /// Bytes of a line that is no request's, in the log.
 const LOGGED: usize = 1000;
-/// How long the first request of a connection may be on its way before that is closed for another.
+/// Time that the first request of a connection may be on its way before that is closed for another.
 const NEW: Duration = Duration::from_secs(1);
 /// Bytes that a client may send on a connection that we have closed.
 const LINGER_BYTES: usize = 256 * 1024;
@@ -54,9 +54,9 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) files: &'a Files,
     pub(crate) site: &'a Site,
     pub(crate) root: &'a Arc<Root>,
-    pub(crate) kept: &'a mut Kept,
+    pub(crate) kept: &'a mut KeptFiles,
     pub(crate) clock: &'a mut Clock,
-    pub(crate) log: Option<&'a mut Lines>,
+    pub(crate) log: Option<&'a mut LogLines>,
     pub(crate) counts: &'a Counts,
     pub(crate) now: Instant,
     /// The server is about to end: no connection goes on.
@@ -94,7 +94,7 @@ pub(crate) struct Connection {
     head_length: usize,
     keeps_alive: bool,
     answer: Answer,
-    /// When the phase, or what it has to bring about in time, has begun.
+    /// Time at which the phase began, or the work that it has to finish in time.
     since: Instant,
     progress: usize,
     is_first: bool,
@@ -312,14 +312,14 @@ impl Connection {
         // Also of what was refused: who looks for an attack or a fault looks here.
         let start = self.input.strip_prefix(b"\r\n").unwrap_or(&self.input);
         let line = start.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
-        let none = Entry { peer, line, status, bytes, referer: None, agent: None };
+        let none = LogEntry { peer, line, status, bytes, referer: None, agent: None };
         match parse(&self.input) {
-            Parsed::Head(head) => log.add(&Entry {
+            Parsed::Head(head) => log.add(&LogEntry {
                 referer: head.fields.referer,
                 agent: head.fields.user_agent,
                 ..none
             }),
-            _ => log.add(&Entry { line: line.get(..LOGGED).unwrap_or(line), ..none }),
+            _ => log.add(&LogEntry { line: line.get(..LOGGED).unwrap_or(line), ..none }),
         }
     }
 
@@ -336,7 +336,7 @@ impl Connection {
         self.go(around)
     }
 
-    /// Whether some of an answer was sent, and not all.
+    /// True if some of an answer was sent, and not all.
     pub(crate) fn is_amid_answer(&self) -> bool {
         self.answer.is_begun()
     }
@@ -347,7 +347,7 @@ impl Connection {
         self.phase == Phase::Head && matches!(&self.input[..], b"" | b"\r" | b"\r\n")
     }
 
-    /// Whether it may be closed for another one: between requests, or before the first if that is
+    /// True if it may be closed for another one: between requests, or before the first if that is
     /// not on its way.
     pub(crate) fn may_make_room(&self, now: Instant) -> bool {
         let is_new = || now.saturating_duration_since(self.since) < NEW;

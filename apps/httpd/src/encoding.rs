@@ -29,8 +29,8 @@ impl Encoding {
         }
     }
 
-    /// Whether a client that sends this `Accept-Encoding` takes it: it is named there with
-    /// another weight than 0. A `*` is not taken to mean it.
+    /// True if a client that sends this `Accept-Encoding` takes it: it is named there with another
+    /// weight than 0. A `*` is not taken to mean it.
     pub(crate) fn is_taken_by(self, accepted: &[u8]) -> bool {
         let mut items = accepted.split(|byte| *byte == b',');
         items.any(|item| {

@@ -11,8 +11,8 @@ use nix::unistd::Pid;
 /// at it.
 pub(crate) const FAILED: Signal = Signal::SIGUSR2;
 
-/// Why the server has to end, if it has: without one of its threads it would be a port that takes
-/// connections and never answers, which nobody starts anew.
+/// Reason for which the server has to end, if it has: without one of its threads it would be a port
+/// that takes connections and never answers, which nobody starts anew.
 #[derive(Debug)]
 pub(crate) struct Failure {
     why: Mutex<Option<String>>,

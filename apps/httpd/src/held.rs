@@ -11,10 +11,10 @@ use crate::devices::{Devices, device};
 /// the device makes it, not a worker.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// There until it is dropped.
+    /// The file, until the value is dropped.
     file: Option<OwnedFd>,
     device: u64,
-    /// Whose threads close it, if it is not closed at once.
+    /// Devices whose threads close it, if it is not closed at once.
     closes: Option<Arc<Devices>>,
 }
 
@@ -30,7 +30,7 @@ impl Held {
         Held { file: Some(folder), device, closes: None }
     }
 
-    /// Whether its file system answers from memory what is asked about names.
+    /// True if its file system answers questions about names from memory.
     pub(crate) fn asks_nobody(&self) -> bool {
         self.closes.is_none()
     }

@@ -32,21 +32,21 @@ use crate::described::Described;
 use crate::held::Held;
 use crate::site::Candidate;
 
-/// How long a file is kept after it was opened: so long a file system cannot be unmounted, and a
+/// Time that a file is kept after it was opened: so long a file system cannot be unmounted, and a
 /// file that was deleted takes room on its disk.
 const BELIEVED: Duration = Duration::from_secs(10);
 
 /// Files of one worker.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    files: HashMap<CString, Entry>,
+pub(crate) struct KeptFiles {
+    files: HashMap<CString, KeptFile>,
     most: usize,
     /// Memory for what is read of them, and sent before the next one is.
     room: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KeptFile {
     file: Arc<Held>,
     attributes: Attributes,
     /// From the first request on that finds it here.
@@ -54,10 +54,10 @@ struct Entry {
     opened: Instant,
 }
 
-impl Kept {
+impl KeptFiles {
     /// None yet, and so many at most.
     pub(crate) fn new(most: usize) -> Self {
-        Kept { files: HashMap::new(), most, room: Vec::new() }
+        KeptFiles { files: HashMap::new(), most, room: Vec::new() }
     }
 
     /// The file of this name, if it is still what the name leads to.
@@ -93,7 +93,7 @@ impl Kept {
     ) {
         if file.asks_nobody() && self.files.len() < self.most {
             let (file, attributes) = (Arc::clone(file), *attributes);
-            let entry = Entry { file, attributes, described: None, opened: now };
+            let entry = KeptFile { file, attributes, described: None, opened: now };
             self.files.insert(path, entry);
         }
     }
@@ -128,7 +128,7 @@ impl Kept {
     }
 }
 
-/// Whether the path leads to the file that these are of, and that has not changed.
+/// True if the path leads to the file that these are of, and that has not changed.
 fn is_same(of: &Attributes, folder: impl AsFd, path: &CStr) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     let Ok(now) = statx(folder, path, flags, StatxFlags::BASIC_STATS) else { return false };

@@ -27,13 +27,13 @@ mod described;
 mod devices;
 mod encoding;
 mod failure;
+#[cfg(test)]
+mod fixtures;
 mod held;
 mod kept;
 mod line;
 mod listing;
 mod log;
-#[cfg(test)]
-mod made_up;
 mod metrics;
 mod moved;
 mod range;

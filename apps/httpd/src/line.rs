@@ -5,7 +5,7 @@ use crate::response::Status;
 /// Methods that are known (RFC 9110, section 9.3; RFC 5789) and not served.
 const KNOWN: [&[u8]; 7] = [b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
 
-/// How a client asks.
+/// Method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// For the file.
@@ -62,7 +62,7 @@ impl<'a> Line<'a> {
         Ok(Line { method, target, minor: u8::from(*minor != b'0') })
     }
 
-    /// Whether such bytes may begin a line whose end has not come.
+    /// True if such bytes may begin a line whose end has not come.
     pub(crate) fn may_begin(bytes: &[u8]) -> bool {
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         bytes.iter().all(|byte| *byte == b' ' || is_visible(byte))

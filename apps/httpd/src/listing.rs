@@ -61,7 +61,8 @@ const IN_QUERY: &AsciiSet = &IN_PATH
     .remove(b'/')
     .remove(b'?');
 
-/// Where a folder without its slash is: from the root of the server on, never another host.
+/// Address of a folder that was asked for without its slash: from the root of the server on, never
+/// another host.
 pub(crate) fn folder_of(path: &[u8], query: Option<&[u8]>) -> String {
     let mut location = String::new();
     for part in path.split(|byte| *byte == b'/') {

@@ -21,7 +21,7 @@ use crate::say::say;
 const WAITING: usize = 256;
 /// Bytes of a worker's lines before they are handed over.
 const PART: usize = 32 * 1024;
-/// How long the end waits for what is to be written.
+/// Time that the end waits for lines to be written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A log, which a thread writes.
@@ -127,9 +127,9 @@ impl Log {
     }
 
     /// A worker's part of it.
-    pub(crate) fn lines(&self) -> Lines {
+    pub(crate) fn lines(&self) -> LogLines {
         let queue = Arc::clone(&self.queue);
-        Lines { queue, lines: Vec::new(), count: 0, second: i64::MIN, time: String::new() }
+        LogLines { queue, lines: Vec::new(), count: 0, second: i64::MIN, time: String::new() }
     }
 
     /// Waits until all is written, as long as its disk or its reader can be expected to take. All
@@ -197,7 +197,7 @@ fn write(queue: &Queue, mut output: Output, path: &Path) {
 
 /// A request for its line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct LogEntry<'a> {
     pub(crate) peer: Option<IpAddr>,
     /// The request's first line, as it came.
     pub(crate) line: &'a [u8],
@@ -209,7 +209,7 @@ pub(crate) struct Entry<'a> {
 
 /// Lines of one worker, handed over in large parts.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct LogLines {
     queue: Arc<Queue>,
     lines: Vec<u8>,
     count: u64,
@@ -217,8 +217,8 @@ pub(crate) struct Lines {
     time: String,
 }
 
-impl Lines {
-    pub(crate) fn add(&mut self, entry: &Entry<'_>) {
+impl LogLines {
+    pub(crate) fn add(&mut self, entry: &LogEntry<'_>) {
         self.tell_time();
         let mut line = String::with_capacity(160);
         match entry.peer {
@@ -227,7 +227,7 @@ impl Lines {
         }
         let _ = write!(line, " - - [{}] \"", self.time);
         quote(&mut line, if entry.line.is_empty() { b"-" } else { entry.line });
-        let Entry { status, bytes, .. } = entry;
+        let LogEntry { status, bytes, .. } = entry;
         let _ = write!(line, "\" {status} {bytes} \"");
         quote(&mut line, entry.referer.unwrap_or(b"-"));
         line.push_str("\" \"");
@@ -291,7 +291,7 @@ mod tests {
         let path = folder.path().join("access.log");
         let log = Log::open(&path, &Arc::default()).unwrap();
         let mut lines = log.lines();
-        let entry = Entry {
+        let entry = LogEntry {
             peer: Some([127, 0, 0, 1].into()),
             line: b"GET /a\"b HTTP/1.1",
             status: 200,

@@ -2,7 +2,7 @@
 
 /// Part that a `Range` asks for, before the file's length is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RangeRequest {
     /// From this byte on, to this one if one is named.
     From(u64, Option<u64>),
     /// The last bytes.
@@ -20,7 +20,7 @@ pub(crate) enum Part {
     None,
 }
 
-impl Asked {
+impl RangeRequest {
     /// The one range of a `Range` header. `None` if there is none that is understood, or more
     /// than one: then the whole file is the answer.
     pub(crate) fn parse(header: &[u8]) -> Option<Self> {
@@ -36,11 +36,11 @@ impl Asked {
         let (first, last) = range.split_at_checked(dash)?;
         let last = last.get(1..)?;
         match (first, last) {
-            (b"", last) => Some(Asked::Last(number(last)?)),
-            (first, b"") => Some(Asked::From(number(first)?, None)),
+            (b"", last) => Some(RangeRequest::Last(number(last)?)),
+            (first, b"") => Some(RangeRequest::From(number(first)?, None)),
             (first, last) => {
                 let (first, last) = (number(first)?, number(last)?);
-                (first <= last).then_some(Asked::From(first, Some(last)))
+                (first <= last).then_some(RangeRequest::From(first, Some(last)))
             }
         }
     }
@@ -48,11 +48,11 @@ impl Asked {
     /// The part of a file of this length.
     pub(crate) fn of(self, size: u64) -> Part {
         let (start, end) = match self {
-            Asked::From(first, last) => {
+            RangeRequest::From(first, last) => {
                 (first, last.map_or(size, |last| last.saturating_add(1).min(size)))
             }
-            Asked::Last(1..) if size == 0 => return Part::Empty,
-            Asked::Last(bytes) => (size - bytes.min(size), size),
+            RangeRequest::Last(1..) if size == 0 => return Part::Empty,
+            RangeRequest::Last(bytes) => (size - bytes.min(size), size),
         };
         if start < end { Part::Bytes { start, length: end - start } } else { Part::None }
     }
@@ -72,17 +72,20 @@ mod tests {
 
     #[test]
     fn one_range_of_bytes_is_understood() {
-        let parse = |header: &str| Asked::parse(header.as_bytes());
-        assert_eq!(parse("bytes=0-9"), Some(Asked::From(0, Some(9))));
-        assert_eq!(parse("Bytes=7-"), Some(Asked::From(7, None)));
-        assert_eq!(parse("bytes=-5"), Some(Asked::Last(5)));
+        let parse = |header: &str| RangeRequest::parse(header.as_bytes());
+        assert_eq!(parse("bytes=0-9"), Some(RangeRequest::From(0, Some(9))));
+        assert_eq!(parse("Bytes=7-"), Some(RangeRequest::From(7, None)));
+        assert_eq!(parse("bytes=-5"), Some(RangeRequest::Last(5)));
         for one in ["bytes=0-1,", "bytes=,0-1", "bytes= , 0-1 ,,\t"] {
-            assert_eq!(parse(one), Some(Asked::From(0, Some(1))), "{one}");
+            assert_eq!(parse(one), Some(RangeRequest::From(0, Some(1))), "{one}");
         }
         let beyond = "99999999999999999999";
-        assert_eq!(parse(&format!("bytes=0-{beyond}")), Some(Asked::From(0, Some(u64::MAX))));
-        assert_eq!(parse(&format!("bytes={beyond}-")), Some(Asked::From(u64::MAX, None)));
-        assert_eq!(parse(&format!("bytes=-{beyond}")), Some(Asked::Last(u64::MAX)));
+        assert_eq!(
+            parse(&format!("bytes=0-{beyond}")),
+            Some(RangeRequest::From(0, Some(u64::MAX)))
+        );
+        assert_eq!(parse(&format!("bytes={beyond}-")), Some(RangeRequest::From(u64::MAX, None)));
+        assert_eq!(parse(&format!("bytes=-{beyond}")), Some(RangeRequest::Last(u64::MAX)));
         for other in [
             "",
             "bytes",
@@ -104,15 +107,15 @@ mod tests {
     #[test]
     fn a_part_ends_with_the_file() {
         let bytes = |start, length| Part::Bytes { start, length };
-        assert_eq!(Asked::From(0, Some(9)).of(100), bytes(0, 10));
-        assert_eq!(Asked::From(90, Some(u64::MAX)).of(100), bytes(90, 10));
-        assert_eq!(Asked::From(99, None).of(100), bytes(99, 1));
-        assert_eq!(Asked::From(100, None).of(100), Part::None);
-        assert_eq!(Asked::Last(5).of(100), bytes(95, 5));
-        assert_eq!(Asked::Last(500).of(100), bytes(0, 100));
-        assert_eq!(Asked::Last(0).of(100), Part::None);
-        assert_eq!(Asked::Last(5).of(0), Part::Empty);
-        assert_eq!(Asked::Last(0).of(0), Part::None);
-        assert_eq!(Asked::From(0, None).of(0), Part::None);
+        assert_eq!(RangeRequest::From(0, Some(9)).of(100), bytes(0, 10));
+        assert_eq!(RangeRequest::From(90, Some(u64::MAX)).of(100), bytes(90, 10));
+        assert_eq!(RangeRequest::From(99, None).of(100), bytes(99, 1));
+        assert_eq!(RangeRequest::From(100, None).of(100), Part::None);
+        assert_eq!(RangeRequest::Last(5).of(100), bytes(95, 5));
+        assert_eq!(RangeRequest::Last(500).of(100), bytes(0, 100));
+        assert_eq!(RangeRequest::Last(0).of(100), Part::None);
+        assert_eq!(RangeRequest::Last(5).of(0), Part::Empty);
+        assert_eq!(RangeRequest::Last(0).of(0), Part::None);
+        assert_eq!(RangeRequest::From(0, None).of(0), Part::None);
     }
 }

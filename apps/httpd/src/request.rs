@@ -27,7 +27,7 @@ pub struct Head<'a> {
     pub target: Target,
     /// Minor version of HTTP/1: 0 or 1.
     pub minor: u8,
-    /// Whether the connection goes on after the answer, as far as the client is asked.
+    /// True if the connection goes on after the answer, as far as the client is asked.
     pub keeps_alive: bool,
     /// The fields that an answer may depend on.
     pub fields: Fields<'a>,
@@ -63,7 +63,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Whether there is one.
+    /// True if there is one.
     pub(crate) fn is_there(&self) -> bool {
         self.first.is_some()
     }
@@ -72,7 +72,7 @@ impl<'a> Lines<'a> {
         self.first.into_iter().chain(self.more.iter().copied())
     }
 
-    /// Whether they are no list, but `*`.
+    /// True if they are no list, but `*`.
     pub(crate) fn is_star(&self) -> bool {
         self.more.is_empty() && self.first.is_some_and(|line| line.trim_ascii() == b"*")
     }
@@ -144,8 +144,8 @@ fn head(input: &[u8]) -> Result<Option<Head<'_>>, Status> {
         Method::Unknown => return Err(Status::NOT_IMPLEMENTED),
     }
     let keeps_alive = match (line.minor, connection) {
-        (_, Connection { close: true, .. }) => false,
-        (0, Connection { keep_alive, .. }) => keep_alive,
+        (_, ConnectionWords { close: true, .. }) => false,
+        (0, ConnectionWords { keep_alive, .. }) => keep_alive,
         _ => true,
     };
     let (raw_target, method, minor) = (line.target, line.method, line.minor);
@@ -153,9 +153,9 @@ fn head(input: &[u8]) -> Result<Option<Head<'_>>, Status> {
     Ok(Some(Head { length, method, raw_target, target, minor, keeps_alive, fields }))
 }
 
-/// Words of `Connection`.
+/// Words of `ConnectionWords`.
 #[derive(Default)]
-struct Connection {
+struct ConnectionWords {
     close: bool,
     keep_alive: bool,
 }
@@ -163,8 +163,8 @@ struct Connection {
 fn read_fields<'a>(
     headers: &[httparse::Header<'a>],
     line: &Line<'_>,
-) -> Result<(Fields<'a>, Connection), Status> {
-    let (mut fields, mut connection) = (Fields::default(), Connection::default());
+) -> Result<(Fields<'a>, ConnectionWords), Status> {
+    let (mut fields, mut connection) = (Fields::default(), ConnectionWords::default());
     let (mut hosts, mut lengths) = (0, 0);
     let has_body = !matches!(line.method, Method::Get | Method::Head);
     for httparse::Header { name, value } in headers {

@@ -27,21 +27,21 @@ use crate::held::Held;
 use crate::response::Status;
 use crate::work::Opened;
 
-/// Why there is a second try.
+/// Reason for a second try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     AbsoluteLink,
     Lease,
 }
 
-/// How far the opening of a candidate has come.
+/// Stage of the opening of a candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     #[default]
     First,
-    /// It is looked where it leads, or what it is: so many bytes of its path.
+    /// The server looks where the path leads, or what it is: so many bytes of it.
     Looking(Why, usize),
-    /// There is no third.
+    /// The second try: there is no third.
     Second,
 }
 

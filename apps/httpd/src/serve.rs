@@ -13,7 +13,7 @@ use crate::args::Args;
 use crate::counts::Counts;
 use crate::devices::Devices;
 use crate::failure::{FAILED, Failure};
-use crate::kept::Kept;
+use crate::kept::KeptFiles;
 use crate::log::Log;
 use crate::metrics::{self, Sources};
 use crate::say::say;
@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Result<()> {
     for at in 0..workers {
         let files = Files::new(Arc::clone(&engine), Arc::clone(&devices));
         let lines = log.as_ref().map(Log::lines);
-        let kept = Kept::new(most_kept(workers));
+        let kept = KeptFiles::new(most_kept(workers));
         let worker = Worker::new(Arc::clone(&shared), at, files, lines, kept)?;
         let failure = Arc::clone(&failure);
         let name = format!("worker-{at}");

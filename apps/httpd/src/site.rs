@@ -30,7 +30,7 @@ pub(crate) struct Site {
     root: Mutex<Arc<Root>>,
 }
 
-/// Where a request's file may be.
+/// Path at which a request's file may be.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) path: CString,
@@ -79,7 +79,7 @@ impl Site {
         &self.args
     }
 
-    /// Where the answer to a request may be, number `at`: the first that is there is it.
+    /// Candidate number `at` for the answer to a request: the first that is there is it.
     pub(crate) fn candidate(&self, head: &Head<'_>, at: usize) -> Option<Candidate> {
         let target = &head.target;
         if self.args.hide_dot && target.is_hidden() {

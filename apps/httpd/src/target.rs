@@ -13,7 +13,7 @@ use crate::response::Status;
 pub struct Target {
     /// Bytes as the file system has them, without a slash at either end.
     pub path: Vec<u8>,
-    /// Whether the target ends in a slash, as that of a folder does.
+    /// True if the target ends in a slash, as that of a folder does.
     pub is_folder: bool,
 }
 
@@ -105,7 +105,7 @@ impl Target {
         c_string([&self.path[..], suffix.as_bytes()].concat())
     }
 
-    /// Whether a part of it begins with a dot, but that which is there for all (RFC 8615).
+    /// True if a part of it begins with a dot, but that which is there for all (RFC 8615).
     pub(crate) fn is_hidden(&self) -> bool {
         let path = self.path.strip_prefix(b".well-known").unwrap_or(&self.path);
         let path = if path.first().is_none_or(|byte| *byte == b'/') { path } else { &self.path };
@@ -201,7 +201,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever it is, the path stays below the folder.
+        /// Checks that, whatever it is, the path stays below the folder.
         #[test]
         fn no_target_leads_out(target in prop::collection::vec(
             prop::sample::select(b"/.%2eEfF0a\\?#:".to_vec()), 0..40,

@@ -32,7 +32,7 @@ impl Transport {
         }
     }
 
-    /// Whether the epoll tells of all that can be received: nothing of it is kept here.
+    /// True if the epoll tells of all that can be received: nothing of it is kept here.
     pub(crate) fn is_told(&self) -> bool {
         matches!(self, Transport::Plain(_))
     }

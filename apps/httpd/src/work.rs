@@ -15,7 +15,7 @@ use crate::devices::{Devices, device_of};
 use crate::held::Held;
 
 type Open = OpenRead<Arc<Held>, CString>;
-type Part = Pread<Arc<Held>, Vec<u8>>;
+type PartRead = Pread<Arc<Held>, Vec<u8>>;
 type Entries = Getdents64<Arc<Held>, Vec<u8>>;
 
 /// A file that was opened, or looked at.
@@ -53,7 +53,7 @@ pub(crate) struct Work {
 #[allow(clippy::large_enum_variant, reason = "in a box as a whole")]
 enum Calls {
     Open(Attempt<Open>),
-    Read(Attempt<Part>),
+    Read(Attempt<PartRead>),
     Entries(Attempt<Entries>),
 }
 
@@ -63,7 +63,7 @@ pub(crate) type Tried = Result<Done, Box<Work>>;
 /// Maker of the calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
-    /// It tries; what would sleep goes to the device's.
+    /// Engine that tries; calls that would sleep go to the device's.
     engine: Arc<Engine>,
     devices: Arc<Devices>,
 }
@@ -186,7 +186,7 @@ fn opened(completed: Completed<Open>, devices: &Arc<Devices>) -> Done {
     }))
 }
 
-fn read(completed: Completed<Part>) -> Done {
+fn read(completed: Completed<PartRead>) -> Done {
     Done::Read(completed.output.map(|_| completed.operation.into_buffer()))
 }
 

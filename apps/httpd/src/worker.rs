@@ -20,8 +20,8 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use crate::connection::{Connection, Next, Surroundings};
 use crate::counts::Counts;
-use crate::kept::Kept;
-use crate::log::Lines;
+use crate::kept::KeptFiles;
+use crate::log::LogLines;
 use crate::response::Clock;
 use crate::site::{Root, Site};
 use crate::work::{Done, Files, Work};
@@ -30,7 +30,7 @@ use crate::work::{Done, Files, Work};
 const COMPLETIONS: u64 = u64::MAX;
 const CONTROL: u64 = u64::MAX - 1;
 const LISTENERS: u64 = u64::MAX - 2;
-/// How often times are looked at, and the log is written at the latest.
+/// Interval at which times are looked at, and the log is written at the latest.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Message of other threads to a worker.
@@ -88,7 +88,7 @@ pub(crate) struct Worker {
     number: usize,
     files: Files,
     root: Arc<Root>,
-    kept: Kept,
+    kept: KeptFiles,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     completions: Completions<Box<Work>>,
@@ -96,9 +96,9 @@ pub(crate) struct Worker {
     /// epoll, so that a request for what is in memory does not wait for all their answers.
     ended: VecDeque<(usize, Done)>,
     clock: Clock,
-    log: Option<Lines>,
+    log: Option<LogLines>,
     listens: bool,
-    /// Those whose turn is over with more to do.
+    /// Connections whose turn is over with more to do.
     turns: Vec<usize>,
     ends: Option<Instant>,
 }
@@ -108,8 +108,8 @@ impl Worker {
         shared: Arc<Shared>,
         number: usize,
         files: Files,
-        log: Option<Lines>,
-        kept: Kept,
+        log: Option<LogLines>,
+        kept: KeptFiles,
     ) -> Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).context("making an epoll")?;
         let completions = Completions::new()?;

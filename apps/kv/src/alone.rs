@@ -9,7 +9,7 @@ use crate::follow;
 use crate::resp::{Limits, Out, Reader};
 use crate::session::Session;
 use crate::shard::Shard;
-use crate::store::{How, Told};
+use crate::store::{How, Invalidation};
 use crate::transaction;
 
 /// Runs commands on the only shard; whether there are more, and whether others have their turn
@@ -111,7 +111,12 @@ fn told_itself(session: &mut Session, shard: &mut Shard, from: usize, out: &mut 
         match tracking.redirect.filter(|to| *to != session.id) {
             Some(to) if is_meant => {
                 let bytes = Arc::clone(&told.bytes);
-                elsewhere.push(Told { to: vec![to], by: session.id, how: How::Redirected, bytes });
+                elsewhere.push(Invalidation {
+                    to: vec![to],
+                    by: session.id,
+                    how: How::Redirected,
+                    bytes,
+                });
             }
             None if is_meant && session.is_three => out.bytes.extend_from_slice(&told.bytes),
             _ => {}

@@ -44,7 +44,7 @@ pub struct Args {
     /// Clients at the same time, at most
     #[arg(long, default_value_t = 10_000)]
     pub clients: usize,
-    /// Seconds after which an idle client is let go; 0: never
+    /// Seconds after which an idle client is closed; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub timeout: u64,
     /// Answer `GET /metrics` in the OpenMetrics format, at ADDRESS:PORT or unix:PATH

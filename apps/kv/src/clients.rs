@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use crate::store::Told;
+use crate::store::Invalidation;
 use crate::tracking::Tracking;
 
 /// A client, as others see it.
@@ -11,9 +11,9 @@ use crate::tracking::Tracking;
 pub struct About {
     /// Its number, which no other one will have.
     pub id: u64,
-    /// Where it is from.
+    /// Address of the client.
     pub addr: Arc<str>,
-    /// Where it has come to.
+    /// Address of the server that it reached.
     pub laddr: Arc<str>,
     /// Its socket's number.
     pub fd: i32,
@@ -21,15 +21,15 @@ pub struct About {
     pub name: String,
     /// Its library.
     pub lib_name: String,
-    /// That one's version.
+    /// Version of that library.
     pub lib_ver: String,
-    /// When it came, ms since 1970.
+    /// Time of its arrival, ms since 1970.
     pub came: u64,
-    /// When it last did something.
+    /// Time at which it last did something.
     pub turned: u64,
     /// The last command.
     pub last: &'static str,
-    /// Whether it speaks version 3 of the protocol.
+    /// True if it speaks version 3 of the protocol.
     pub is_three: bool,
     /// Commands that wait for EXEC, if it has begun a transaction.
     pub queued: Option<usize>,
@@ -41,30 +41,30 @@ pub struct About {
     pub unsent: usize,
     /// Bytes of memory for it.
     pub kept: usize,
-    /// How it is told of changes to keys, if it is.
-    pub tracking: Option<Followed>,
-    /// It asked not to be let go for memory's sake.
+    /// Tracking of keys, if it has any.
+    pub tracking: Option<TrackingInfo>,
+    /// True if it asked not to be evicted.
     pub stays: bool,
-    /// Whether it came by a Unix socket.
+    /// True if it came by a Unix socket.
     pub is_local: bool,
 }
 
-/// How a client is told of changes to keys.
+/// A client's tracking of keys, as others see it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Followed {
-    /// It listens to prefixes.
+pub struct TrackingInfo {
+    /// True if it listens to prefixes.
     pub is_broadcast: bool,
     /// The client that is told instead.
     pub redirect: Option<u64>,
-    /// That one is gone.
+    /// True if that client is gone.
     pub is_broken: bool,
 }
 
-impl Followed {
-    /// As others see it.
-    pub fn of(tracking: &Tracking) -> Followed {
+impl TrackingInfo {
+    /// Summary of a client's tracking.
+    pub fn of(tracking: &Tracking) -> TrackingInfo {
         let Tracking { is_broadcast, redirect, is_broken, .. } = *tracking;
-        Followed { is_broadcast, redirect, is_broken }
+        TrackingInfo { is_broadcast, redirect, is_broken }
     }
 }
 
@@ -116,10 +116,10 @@ impl About {
     }
 }
 
-/// Which clients somebody means.
+/// Filter by which somebody names clients.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// One of these numbers.
+    /// Client numbers to match.
     pub ids: Option<Vec<u64>>,
     /// From there.
     pub addr: Option<String>,
@@ -150,10 +150,10 @@ pub struct Clients {
     places: Vec<Option<About>>,
     /// Places of those that are to go.
     pub go: Vec<(usize, u64)>,
-    /// How many of them are told of changes to keys.
+    /// Number of them that track keys.
     pub followers: usize,
     /// Messages that other shards have for some of them.
-    pub told: Vec<Told>,
+    pub told: Vec<Invalidation>,
 }
 
 impl Clients {
@@ -165,13 +165,13 @@ impl Clients {
         &mut self.places[place]
     }
 
-    /// Whether one speaks version 3 of the protocol; none: it is not here.
+    /// Returns true if one speaks version 3 of the protocol; none: it is not here.
     pub fn speaks_three(&self, id: u64) -> Option<bool> {
         let mut here = self.places.iter().flatten();
         here.find(|client| client.id == id).map(|client| client.is_three)
     }
 
-    /// Those that are told of changes to keys.
+    /// Clients that track keys.
     pub fn tracking(&self) -> Vec<u64> {
         if self.followers == 0 {
             return Vec::new();

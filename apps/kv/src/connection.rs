@@ -27,7 +27,7 @@ pub struct Connection {
     reader: Reader,
     /// Bytes that have come and have not been run.
     rest: Vec<u8>,
-    /// Whether that has whole commands.
+    /// True if that has whole commands.
     has_more: bool,
     /// Answers that the client has not taken, and how many bytes of them it has.
     unsent: Vec<u8>,
@@ -52,7 +52,7 @@ pub enum Wants {
 }
 
 impl Connection {
-    /// One that has just come.
+    /// Makes a connection that has just come.
     pub fn new(socket: OwnedFd, session: Session) -> Connection {
         Connection {
             socket,
@@ -78,12 +78,12 @@ impl Connection {
             + batch
     }
 
-    /// Whether there is something that its client has not taken.
+    /// True if there is something that its client has not taken.
     pub fn is_full(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Whether it has answers that its client has not taken.
+    /// True if it has answers that its client has not taken.
     pub fn is_answered(&self) -> bool {
         self.unsent.is_empty() && self.batch.is_none()
     }

@@ -42,8 +42,8 @@ counters! {
     protected,
     /// Connections that are there.
     clients,
-    /// Connections that were let go as clients' memory was full.
-    let_go,
+    /// Connections that were evicted as clients' memory was full.
+    evicted,
     /// Commands that have been run.
     commands,
     /// Answers that were errors for want of memory.
@@ -58,7 +58,7 @@ counters! {
     expired,
     /// Keys that are there.
     keys,
-    /// Those of them that go at some time.
+    /// Keys that expire at some time.
     going,
     /// Bytes of keys and values.
     key_bytes,

@@ -2,7 +2,7 @@
 
 use crate::counters::Counters;
 pub use crate::jobs::HIGH;
-use crate::jobs::{Answers, Asked, Job};
+use crate::jobs::{Answers, Job, ShardTerms};
 use crate::resp::{Limits, Out};
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -35,16 +35,16 @@ pub struct Desk<'a, S> {
 
 /// The shards, as a connection sees them.
 pub trait Shards {
-    /// Which one has a key.
+    /// Number of the shard that has a key.
     fn of(&self, key: &[u8]) -> usize;
-    /// How many there are.
+    /// Number of shards.
     fn count(&self) -> usize;
     /// The one of this thread.
     fn own(&self) -> usize;
     /// Runs `f` on that.
     fn with<R: Send>(&self, f: impl FnOnce(&mut Shard) -> R + Send) -> R;
     /// Has each shard do what is for it, and waits for all; none if one is gone.
-    fn ask(&self, asked: Asked, jobs: Vec<Vec<Job>>) -> Option<Vec<Answers>>;
+    fn ask(&self, asked: ShardTerms, jobs: Vec<Vec<Job>>) -> Option<Vec<Answers>>;
 }
 
 impl<S: Shards> Desk<'_, S> {

@@ -11,19 +11,19 @@ use crate::store::Seen;
 /// Next step of a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// It has been answered.
+    /// The command has been answered.
     Answered,
-    /// It runs without keys.
+    /// The command runs without keys.
     Here(&'static Row, fn(&mut Here<'_>) -> Done),
-    /// It runs in shards.
+    /// The command runs in shards.
     Shards(&'static Row),
-    /// It sets what its client is told of changes.
+    /// The command sets its client's tracking.
     Track,
-    /// It ends a transaction.
+    /// The command ends a transaction.
     Exec,
-    /// It watches keys.
+    /// The command watches keys.
     Watch,
-    /// It watches none any more.
+    /// The command watches none any more.
     Unwatch(&'static Row, fn(&mut Here<'_>) -> Done),
 }
 
@@ -31,7 +31,7 @@ pub enum Step {
 const HTTP: [&[u8]; 9] =
     [b"POST", b"PUT", b"PATCH", b"DELETE", b"HEAD", b"OPTIONS", b"CONNECT", b"TRACE", b"PROPFIND"];
 
-/// Whether a page somewhere has a browser send this: it could have it run commands that way.
+/// True if a page somewhere has a browser send this: it could have it run commands that way.
 fn is_http(words: Words<'_>) -> bool {
     let name = words.get(0);
     HTTP.iter().any(|method| method.eq_ignore_ascii_case(name))
@@ -245,7 +245,7 @@ pub fn here(
     out.end(start);
 }
 
-/// Whether watched keys of a shard are as they were; they are watched no more.
+/// True if watched keys of a shard are as they were; they are watched no more.
 pub fn watched_are_same(watched: &[Seen], shard: &mut Shard, now: u64) -> bool {
     // All of them are left, also behind the first that has changed.
     watched.iter().fold(true, |is_same, seen| shard.keys.unwatch(seen, now) & is_same)

@@ -11,7 +11,7 @@ const PREFIXES: usize = 1024;
 
 /// The shards, as far as somebody who follows keys has to do with them.
 pub trait Around {
-    /// Whether a client speaks version 3 of the protocol; none: there is no such client.
+    /// Returns true if a client speaks version 3 of the protocol; none: there is no such client.
     fn speaks_three(&mut self, client: u64) -> Option<bool>;
     /// Has a client be told of changes to keys with these prefixes, whoever has them.
     fn listen(&mut self, client: u64, skips_own: bool, prefixes: &[Box<[u8]>]);
@@ -134,7 +134,7 @@ fn target(word: &[u8], around: &mut impl Around) -> Result<u64, String> {
     }
 }
 
-/// Whether options go together, and with what was set before.
+/// Checks that options go together, and with those that were set before.
 fn agrees(wanted: &Tracking, before: Option<&Tracking>) -> Result<(), String> {
     let refused = |text: &str| Err(format!("ERR {text}"));
     if !wanted.is_broadcast && !wanted.prefixes.is_empty() {

@@ -19,7 +19,7 @@ const SECTIONS: [Section; 8] = [
     ("Keyspace", keyspace),
 ];
 
-/// These sections, or all.
+/// Text of these sections, or of all.
 pub(crate) fn text(shared: &Shared, wanted: &[String]) -> String {
     let all = ["all", "default", "everything"];
     let wants_all = wanted.is_empty() || wanted.iter().any(|name| all.contains(&&**name));
@@ -128,7 +128,7 @@ fn stats(_: &Shared, sums: &Sums, text: &mut String) {
         "connections_without_descriptor": sums.not_taken,
         "expired_keys": sums.expired,
         "evicted_keys": 0,
-        "evicted_clients": sums.let_go,
+        "evicted_clients": sums.evicted,
         "keyspace_hits": sums.hits,
         "keyspace_misses": sums.misses,
         "commands_refused_for_memory": sums.refused,

@@ -5,7 +5,7 @@ use crate::dispatch::{in_shard, watched_are_same};
 use crate::resp::{Command, Out};
 use crate::session::Asker;
 use crate::shard::Shard;
-use crate::store::{Seen, Told};
+use crate::store::{Invalidation, Seen};
 use crate::transaction;
 
 /// Bytes of answers at which they are sent before more commands are run.
@@ -21,31 +21,31 @@ pub enum Job {
     Watch(Command),
     /// To watch them no more.
     Unwatch(Vec<Seen>),
-    /// Whether a client is here, and in which version of the protocol: an answer of its number.
+    /// Asks if a client is here, and in which version of the protocol: an answer of its number.
     Speaks(u64),
     /// To tell a client of changes to keys with these prefixes; whether not of its own.
     Listen(u64, bool, Vec<Box<[u8]>>),
     /// To tell it of them no more.
     Unlisten(u64, Vec<Box<[u8]>>),
     /// To tell its clients something.
-    Tell(Vec<Told>),
+    Tell(Vec<Invalidation>),
 }
 
 /// A client's terms as it asks a shard.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct ShardTerms {
     /// Milliseconds since 1970.
     pub now: u64,
-    /// Whether it speaks version 3 of the protocol.
+    /// True if it speaks version 3 of the protocol.
     pub is_three: bool,
     /// Bytes of one answer, at most.
     pub most: usize,
 }
 
-impl Asked {
+impl ShardTerms {
     /// Terms of a worker that asks for itself.
-    pub fn of_nobody(now: u64) -> Asked {
-        Asked { now, is_three: false, most: 64 }
+    pub fn of_nobody(now: u64) -> ShardTerms {
+        ShardTerms { now, is_three: false, most: 64 }
     }
 }
 
@@ -54,18 +54,18 @@ impl Asked {
 pub struct Answers {
     /// All answers.
     pub bytes: Vec<u8>,
-    /// Where each ends.
+    /// End of each.
     pub ends: Vec<usize>,
     /// Jobs not done yet, as there are so many bytes of answers.
     pub left: Vec<Job>,
     /// Keys as it has seen them.
     pub seen: Vec<Seen>,
-    /// Whether watched keys were as they had been.
+    /// True if watched keys were as they had been.
     pub is_same: bool,
 }
 
 /// Does what a shard is asked, until there is much to send.
-pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: Asked) -> Answers {
+pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: ShardTerms) -> Answers {
     let mut out = Out::of(asked.is_three);
     let mut answers = Answers { is_same: true, ..Answers::default() };
     let mut jobs = jobs.into_iter();

@@ -72,7 +72,7 @@ pub(crate) fn unix(path: &Path, mode: u32) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether a client is on this machine.
+/// True if a client is on this machine.
 pub(crate) fn is_near(peer: Option<IpAddr>) -> bool {
     peer.is_none_or(|peer| peer.to_canonical().is_loopback())
 }

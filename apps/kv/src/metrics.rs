@@ -122,7 +122,7 @@ fn text(shared: &Shared) -> String {
             "Times that there was no descriptor for a connection.",
             sums.not_taken,
         ),
-        ("clients_let_go", "Clients let go as their memory was full.", sums.let_go),
+        ("clients_evicted", "Clients evicted as their memory was full.", sums.evicted),
         ("keyspace_hits", "Keys that were read and there.", sums.hits),
         ("keyspace_misses", "Keys that were read and not there.", sums.misses),
         ("expired_keys", "Keys whose time had come.", sums.expired),

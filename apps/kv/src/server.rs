@@ -20,7 +20,7 @@ use signal_hook::iterator::Signals;
 use crate::args::Args;
 use crate::say::say;
 use crate::shard::Shard;
-use crate::shared::{Given, Shared, client_memory};
+use crate::shared::{Shared, StartSettings, client_memory};
 use crate::store::Hash;
 use crate::worker::{self, Start};
 use crate::{listen, metrics};
@@ -96,7 +96,7 @@ impl Server {
             args.memory,
             args.longest
         );
-        let shared = Arc::new(Shared::new(Given {
+        let shared = Arc::new(Shared::new(StartSettings {
             workers,
             memory: args.memory,
             clients: descriptors(args.clients, workers),
@@ -172,7 +172,7 @@ impl Server {
         Ok(Server { addresses, cpus, shared, bells, drained, unix })
     }
 
-    /// Where clients come.
+    /// Addresses at which clients come.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

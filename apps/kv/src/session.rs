@@ -3,12 +3,12 @@
 use std::mem;
 use std::sync::Arc;
 
-use crate::clients::{About, Clients, Followed};
+use crate::clients::{About, Clients, TrackingInfo};
 use crate::resp::Command;
 use crate::store::Seen;
 use crate::tracking::Tracking;
 
-/// Which answers a client wants.
+/// Answers that a client wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reply {
     /// All.
@@ -27,7 +27,7 @@ pub enum Reply {
 pub struct Asker {
     /// Its number; 0: it is none.
     pub id: u64,
-    /// Whether it follows the keys that it reads.
+    /// True if it follows the keys that it reads.
     pub follows: bool,
 }
 
@@ -51,25 +51,25 @@ pub struct Session {
     pub id: u64,
     /// Its place in its worker's list.
     pub place: usize,
-    /// Where it is from.
+    /// Address of the client.
     pub addr: Arc<str>,
-    /// Where it has come to.
+    /// Address of the server that it reached.
     pub laddr: Arc<str>,
-    /// Whether that is a Unix socket.
+    /// True if that is a Unix socket.
     pub is_local: bool,
-    /// When it came, ms since 1970.
+    /// Time of its arrival, ms since 1970.
     pub came: u64,
     /// The name that it gave itself.
     pub name: String,
     /// Its library.
     pub lib_name: String,
-    /// That one's version.
+    /// Version of that library.
     pub lib_ver: String,
-    /// Whether it has said the password, or need not.
+    /// True if it has said the password, or need not.
     pub is_known: bool,
-    /// Whether it speaks version 3 of the protocol.
+    /// True if it speaks version 3 of the protocol.
     pub is_three: bool,
-    /// Which answers it wants.
+    /// Answers that it wants.
     pub reply: Reply,
     /// Its transaction.
     pub multi: Option<Multi>,
@@ -79,22 +79,22 @@ pub struct Session {
     pub watched_at: usize,
     /// Bytes of memory for them.
     pub watched_bytes: usize,
-    /// How it is told of changes to keys, if it is.
+    /// Tracking of keys, if it has any.
     pub tracking: Option<Box<Tracking>>,
-    /// It asked not to be let go for memory's sake.
+    /// True if it asked not to be evicted.
     pub stays: bool,
     /// Its last command.
     pub last: &'static str,
-    /// It goes when its answers have left.
+    /// True if it goes when its answers have left.
     pub ends: bool,
-    /// It goes without an answer.
+    /// True if it goes without an answer.
     pub is_cut: bool,
     /// Something that others see of it has changed.
     pub is_new: bool,
 }
 
 impl Session {
-    /// One that has just come.
+    /// Makes the session of a client that has just come.
     pub fn new(id: u64, came: u64, is_known: bool) -> Session {
         Session {
             id,
@@ -156,7 +156,7 @@ impl Session {
             queued: self.multi.as_ref().map(|multi| multi.commands.len()),
             watched: self.watched.len(),
             stays: self.stays,
-            tracking: self.tracking.as_ref().map(|its| Followed::of(its)),
+            tracking: self.tracking.as_ref().map(|its| TrackingInfo::of(its)),
             is_local: self.is_local,
             ..About::default()
         }
@@ -180,7 +180,7 @@ impl Session {
         mem::take(&mut self.watched)
     }
 
-    /// How it asks a shard.
+    /// Client as a shard sees it.
     #[inline]
     pub fn asker(&self) -> Asker {
         let follows = self.tracking.as_ref().is_some_and(|tracking| tracking.follows());

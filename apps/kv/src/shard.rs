@@ -12,7 +12,7 @@ use crate::store::{Hash, Keys};
 pub struct Spec {
     /// Its number.
     pub number: usize,
-    /// How many shards there are.
+    /// Number of shards.
     pub of: usize,
     /// Bytes of its keys and values, at most.
     pub limit: usize,
@@ -37,7 +37,7 @@ pub struct Shard {
     pub refused: u64,
     /// Its number.
     pub number: usize,
-    /// How many shards there are.
+    /// Number of shards.
     pub of: usize,
     /// Bytes of a value, at most.
     pub longest: usize,
@@ -72,7 +72,7 @@ impl Shard {
         counters.prefixes.set(if self.number == 0 { prefixes as u64 } else { 0 });
     }
 
-    /// Whether its worker has something to do for it.
+    /// True if its worker has something to do for it.
     pub fn has_duties(&self) -> bool {
         !self.clients.go.is_empty() || !self.clients.told.is_empty() || self.keys.has_untold()
     }

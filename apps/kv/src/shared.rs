@@ -29,21 +29,21 @@ pub struct Shared {
     pub memory: AtomicUsize,
     /// Clients of all workers, at most.
     pub clients: AtomicUsize,
-    /// Seconds after which an idle client is let go; 0: never.
+    /// Seconds after which an idle client is closed; 0: never.
     pub timeout: AtomicU64,
     /// Keys that clients follow, at most; 0: as many as memory allows.
     pub followed: AtomicUsize,
-    /// Whether others than this machine's are refused while there is no password.
+    /// True if others than this machine's are refused while there is no password.
     pub is_protected: AtomicBool,
     /// Bytes of a word, at most.
     pub longest: usize,
-    /// Where clients come.
+    /// Addresses at which clients come.
     pub bind: Vec<String>,
     /// The port; 0: none.
     pub port: AtomicUsize,
     /// The Unix socket.
     pub unix: Option<PathBuf>,
-    /// It is to end.
+    /// True if the server is to end.
     pub ends: AtomicBool,
     /// A number of this process, of 40 digits.
     pub run_id: String,
@@ -58,20 +58,20 @@ pub struct Shared {
 
 /// Settings that are given when the server starts.
 #[derive(Clone, Debug, Default)]
-pub struct Given {
-    /// How many workers there are.
+pub struct StartSettings {
+    /// Number of workers.
     pub workers: usize,
     /// Bytes of everything.
     pub memory: usize,
     /// Clients of all workers.
     pub clients: usize,
-    /// Seconds after which an idle client is let go.
+    /// Seconds after which an idle client is closed.
     pub timeout: u64,
-    /// Whether it is protected.
+    /// True if it is protected.
     pub is_protected: bool,
     /// Bytes of a word.
     pub longest: usize,
-    /// Where clients come.
+    /// Addresses at which clients come.
     pub bind: Vec<String>,
     /// The Unix socket.
     pub unix: Option<PathBuf>,
@@ -84,7 +84,7 @@ impl Shared {
     ///
     /// # Errors
     /// The password cannot be read.
-    pub fn new(given: Given) -> Result<Shared> {
+    pub fn new(given: StartSettings) -> Result<Shared> {
         let shared = Shared {
             counters: (0..given.workers).map(|_| Counters::default()).collect(),
             memory: AtomicUsize::new(given.memory),
@@ -137,12 +137,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether clients have to say a password.
+    /// True if clients have to say a password.
     pub fn has_password(&self) -> bool {
         self.has_password.load(Relaxed)
     }
 
-    /// Whether that is it; of none each is. It takes as long whatever is wrong with it.
+    /// True if that is the password; of none each is. It takes as long whatever is wrong with it.
     pub fn is_password(&self, said: &[u8]) -> bool {
         let password = self.password.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(password) = password.as_deref() else { return true };
@@ -174,7 +174,7 @@ impl Shared {
             turned_away: now.turned_away.wrapping_sub(zero.turned_away),
             not_taken: now.not_taken.wrapping_sub(zero.not_taken),
             protected: now.protected.wrapping_sub(zero.protected),
-            let_go: now.let_go.wrapping_sub(zero.let_go),
+            evicted: now.evicted.wrapping_sub(zero.evicted),
             commands: now.commands.wrapping_sub(zero.commands),
             refused: now.refused.wrapping_sub(zero.refused),
             wrong_passwords: now.wrong_passwords.wrapping_sub(zero.wrong_passwords),

@@ -1,28 +1,28 @@
 //! How a client that keeps copies of what it reads is told of changes.
 
-/// How a client is told of changes.
+/// A client's tracking of keys: `CLIENT TRACKING`.
 #[derive(Clone, Debug, Default)]
 pub struct Tracking {
-    /// It listens to prefixes, whatever it reads.
+    /// True if it listens to prefixes, whatever it reads.
     pub is_broadcast: bool,
-    /// It follows what it reads only if it says so before.
+    /// True if it follows the keys that it reads only if it says so before.
     pub opts_in: bool,
-    /// It follows what it reads unless it says so before.
+    /// True if it follows the keys that it reads unless it says so before.
     pub opts_out: bool,
-    /// It is not told of its own changes.
+    /// True if it is not told of its own changes.
     pub skips_own: bool,
-    /// It has said so for the next command.
+    /// True if it has said so for the next command.
     pub is_said: bool,
     /// The client that is told instead.
     pub redirect: Option<u64>,
-    /// That one is gone.
+    /// True if that client is gone.
     pub is_broken: bool,
     /// Prefixes to which it listens.
     pub prefixes: Vec<Box<[u8]>>,
 }
 
 impl Tracking {
-    /// Whether keys that the next command reads are followed.
+    /// True if keys that the next command reads are followed.
     pub fn follows(&self) -> bool {
         let is_left_out = match (self.opts_in, self.opts_out) {
             (true, _) => !self.is_said,

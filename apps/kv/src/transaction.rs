@@ -10,7 +10,7 @@ use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::store::Seen;
 
-/// Why `EXEC` runs nothing.
+/// Reason for which `EXEC` runs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nothing {
     /// A watched key has changed.
@@ -42,7 +42,7 @@ pub fn nothing(why: Nothing, out: &mut Out) {
     }
 }
 
-/// Whether a command of a transaction runs where the keys are.
+/// True if a command of a transaction runs where the keys are.
 pub fn is_of_shard(row: &Row) -> bool {
     matches!(row.run, Run::Keys(_) | Run::Split(..) | Run::All(..) | Run::Cursor(_))
 }

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    kumiki_node::made_up::machine(&String::from_utf8_lossy(bytes));
+    kumiki_node::fixtures::machine(&String::from_utf8_lossy(bytes));
 });

@@ -1,4 +1,4 @@
 //! Any words that a node writes while its devices are served.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kumiki_node_devices::serve::made_up::node(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kumiki_node_devices::serve::fixtures::node(bytes));

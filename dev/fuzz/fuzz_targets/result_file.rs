@@ -2,4 +2,4 @@
 //! have been.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kumiki_report::made_up::result(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kumiki_report::fixtures::result(bytes));

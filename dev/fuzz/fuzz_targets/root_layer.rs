@@ -1,4 +1,4 @@
 //! Any bytes where a layer of a container image should be.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kumiki_rootfs::made_up::layer(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kumiki_rootfs::fixtures::layer(bytes));

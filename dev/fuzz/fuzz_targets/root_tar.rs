@@ -3,6 +3,6 @@
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut bytes = bytes.to_vec();
-    kumiki_rootfs::made_up::with_sums(&mut bytes);
-    kumiki_rootfs::made_up::like_tar(&bytes);
+    kumiki_rootfs::fixtures::with_sums(&mut bytes);
+    kumiki_rootfs::fixtures::like_tar(&bytes);
 });

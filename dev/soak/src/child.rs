@@ -132,7 +132,7 @@ impl Server {
             .with_context(|| format!("{signal} to {}", self.pid))
     }
 
-    /// How it has ended, if it has.
+    /// End of the child, if it has ended.
     pub(crate) fn ended(&self) -> Option<ExitStatus> {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         child.try_wait().ok().flatten()

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{FlockOperation, flock};
 
-/// Where it is installed, of what is built below this folder.
+/// Path at which it is installed, below the folder of builds.
 pub(crate) fn prefix(folder: &Path) -> PathBuf {
     folder.join("soak-capi")
 }

@@ -21,7 +21,7 @@ pub(crate) struct Page {
     /// Its path below the site's folder.
     pub(crate) name: String,
     path: PathBuf,
-    /// It may be shorter than it should be, as it is cut in place.
+    /// True if it may be shorter than it should be, as it is cut in place.
     pub(crate) is_cut: bool,
     /// The version that is there, and the one that comes or has come.
     there: AtomicU32,

@@ -22,10 +22,10 @@ type Tells = Box<dyn Fn() -> String + Send + Sync>;
 pub(crate) struct Soak {
     name: &'static str,
     seed: u64,
-    /// Where what a failure tells is kept.
+    /// Folder for the findings of a failure.
     folder: PathBuf,
     span: Duration,
-    /// When it is over: milliseconds of `begun`.
+    /// Time of its end: milliseconds of `begun`.
     end: AtomicU64,
     counts: Mutex<BTreeMap<String, u64>>,
     watch: Watch,
@@ -72,7 +72,7 @@ impl Soak {
         Duration::from_millis(self.end.load(Relaxed))
     }
 
-    /// Whether its time is over.
+    /// True if its time is over.
     pub(crate) fn is_over(&self) -> bool {
         self.left().is_zero()
     }
@@ -124,7 +124,7 @@ impl Soak {
         }
     }
 
-    /// How often it was counted.
+    /// Number of times that it was counted.
     pub(crate) fn counted(&self, what: &str) -> u64 {
         lock(&self.counts).get(what).copied().unwrap_or(0)
     }

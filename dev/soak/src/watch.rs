@@ -88,7 +88,7 @@ impl Watch {
         })
     }
 
-    /// How long the longest one was without its answer.
+    /// Longest time that one was without its answer.
     pub(crate) fn longest(&self) -> (Duration, String) {
         self.state().longest.clone()
     }

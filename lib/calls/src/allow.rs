@@ -25,7 +25,7 @@ use crate::callset::{CallSet, NUMBERS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllowList {
     calls: CallSet,
-    /// Whether numbers above the set's are allowed.
+    /// True if numbers above the set's are allowed.
     beyond: bool,
 }
 
@@ -104,7 +104,7 @@ impl AllowList {
         AllowList { beyond: true, ..self }
     }
 
-    /// Whether call `sysnum` is allowed.
+    /// True if call `sysnum` is allowed.
     #[inline]
     pub const fn contains(&self, sysnum: u16) -> bool {
         match self.calls.get(sysnum) {

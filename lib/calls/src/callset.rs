@@ -19,7 +19,7 @@ impl CallSet {
         self
     }
 
-    /// Whether `sysnum` is in the set; `None` for a number that no set holds.
+    /// Returns true if `sysnum` is in the set; `None` for a number that no set holds.
     #[inline]
     pub const fn get(&self, sysnum: u16) -> Option<bool> {
         if sysnum as usize >= NUMBERS {

@@ -1,6 +1,6 @@
 //! What calls contend on.
 
-/// What concurrent calls wait for each other on.
+/// Locks on which concurrent calls wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Contends {

@@ -2,22 +2,22 @@
 
 use std::fmt;
 
-/// Why a call is not made for another thread.
+/// Reason for which a call is not made for another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Refusal {
     /// The call's name in the kernel's table; one name for all x32 calls, which that
     /// table no longer has.
     pub name: &'static str,
-    /// What kind of harm it would do.
+    /// Kind of harm that it would do.
     pub kind: RefusalKind,
     /// The arguments with which it is refused; `None`: with any.
     pub when: Option<&'static str>,
-    /// Why, as the second half of a sentence: "… is refused: it …".
+    /// Reason, as the second half of a sentence: "… is refused: it …".
     pub reason: &'static str,
 }
 
-/// What a refused call would do.
+/// Harm that a refused call would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum RefusalKind {

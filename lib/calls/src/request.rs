@@ -11,7 +11,7 @@ use kumiki_sys::syscall::{self, MAX_ARGS};
 pub struct Request {
     /// Number of the system call, of x86-64's table.
     pub sysnum: u16,
-    /// How many arguments are given, 0 to 6.
+    /// Number of arguments that are given, 0 to 6.
     pub args_num: u16,
     /// The arguments; those from `args_num` on must be 0, as [`new`](Self::new) sets
     /// them.

@@ -17,19 +17,19 @@ pub struct Rules {
     wrong_thread_answers: bool,
 }
 
-/// Why a call may not be made.
+/// Reason for which a call may not be made.
 #[derive(Clone, Copy, Debug)]
 pub enum Denied {
     /// Another thread must not make it.
     Refused(&'static Refusal),
     /// The allow-list lacks it.
     NotAllowed,
-    /// It has more arguments than a system call can have.
+    /// The request has more arguments than a system call can have.
     TooManyArguments,
 }
 
 impl Denied {
-    /// What a denied call returns in the kernel's place: `-errno`.
+    /// Value that a denied call returns in the kernel's place: `-errno`.
     pub fn ret_val(self) -> i64 {
         let errno = match self {
             Denied::Refused(_) | Denied::NotAllowed => libc::EPERM,
@@ -53,7 +53,7 @@ impl Rules {
         Rules { free, allow, wrong_thread_answers }
     }
 
-    /// Whether the call may be made.
+    /// Checks that the call may be made.
     ///
     /// # Errors
     /// Why it may not.
@@ -62,7 +62,7 @@ impl Rules {
         if self.is_free(request) { Ok(()) } else { self.look_closer(request) }
     }
 
-    /// Whether the call may be made, whatever its arguments.
+    /// True if the call may be made, whatever its arguments.
     #[inline(always)]
     pub fn is_free(&self, request: &Request) -> bool {
         let free = self.free.get(request.sysnum) == Some(true);

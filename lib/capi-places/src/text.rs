@@ -16,7 +16,7 @@ pub(crate) unsafe fn text<'a>(what: &str, from: *const c_char) -> Result<&'a str
     text.ok_or_else(|| Failure::invalid(format!("{what} is null")))
 }
 
-/// One that may be null.
+/// Reads a text that may be null.
 ///
 /// # Safety
 /// As of [`text`].

@@ -52,11 +52,11 @@ pub struct Info {
     pub main_cpu: i32,
     /// -1 without a helper.
     pub helper_cpu: i32,
-    /// One of [`relation`].
+    /// Relation of the two cpus, a value of [`relation`].
     pub relation: u32,
     /// 0 unless the two have a cache.
     pub cache_level: u32,
-    /// One of [`sleep`].
+    /// Way to sleep, a value of [`sleep`].
     pub sleep: u32,
     /// 1 or 0.
     pub asymmetric: u32,

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kumiki_shadow::Error;
 
-/// Why a call failed.
+/// Reason for which a call failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     errno: c_int,

@@ -53,7 +53,7 @@ pub(crate) fn inside(address: usize, function: impl FnOnce()) {
     function();
 }
 
-/// Whether the caller is inside of a function of the shadow at `address`.
+/// True if the caller is inside of a function of the shadow at `address`.
 #[inline]
 pub(crate) fn is_inside(address: usize) -> bool {
     INSIDE.try_with(|inside| inside.borrow().contains(&address)).unwrap_or(false)

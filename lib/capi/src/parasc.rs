@@ -25,7 +25,7 @@ pub struct Engine(kumiki_parasc::Engine);
 /// `struct parasc_requester`.
 pub struct Requester {
     owner: Thread,
-    /// Whether it makes single calls itself.
+    /// True if it makes single calls itself.
     helps: bool,
     requester: kumiki_parasc::Requester,
 }
@@ -45,7 +45,7 @@ unsafe fn borrow<'a>(engine: *const Engine) -> Result<&'a kumiki_parasc::Engine,
     Ok(&this.0)
 }
 
-/// The same, for a call during which the engine may be destroyed.
+/// Borrows the engine for a call during which it may be destroyed.
 ///
 /// # Safety
 /// `engine` is null, or from [`parasc_create`] and not destroyed yet.
@@ -85,8 +85,8 @@ unsafe fn request(sysnum: c_long, args_num: c_uint, args: *const u64) -> Result<
     Ok(request)
 }
 
-/// As [`answer`], with pthread_cancel(3) held off: its unwinding must not go
-/// through Rust that is half way.
+/// Answers as [`answer`], with pthread_cancel(3) held off: its unwinding must not go through Rust
+/// that is half way.
 fn answer_all(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     let _held = Held::new();
     answer(call)
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn parasc_destroy(engine: *const Engine) -> c_int {
         }
         // SAFETY: it is C's count, and C gives it up.
         let engine = unsafe { Arc::from_raw(engine) };
-        // Others may hold it for a while: they are to let go.
+        // Others may hold it for a while: they are to release it.
         engine.0.shut_down_timeout(Duration::ZERO);
         Ok(0)
     })

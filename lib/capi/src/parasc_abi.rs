@@ -42,7 +42,7 @@ pub struct ParascConfig {
     pub threads: u32,
     /// [`PARASC_NO_THREADS`], [`PARASC_NO_HELP`], [`PARASC_WRONG_THREAD_ANSWERS`].
     pub flags: u32,
-    /// One of [`backend`].
+    /// Backend, a value of [`backend`].
     pub backend: u32,
     /// 0.
     pub reserved: u32,
@@ -50,7 +50,7 @@ pub struct ParascConfig {
     pub retire_ns: u64,
     /// Null: no list.
     pub allowed: *const u16,
-    /// How many numbers the list has.
+    /// Length of the list.
     pub allowed_num: u64,
 }
 
@@ -72,7 +72,7 @@ impl Default for ParascConfig {
 }
 
 impl ParascConfig {
-    /// What Rust calls it.
+    /// The configuration as Rust has it.
     ///
     /// # Safety
     /// `allowed` is null, or has `allowed_num` numbers.

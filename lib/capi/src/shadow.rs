@@ -14,7 +14,7 @@ use crate::identity::{Thread, inside, is_inside};
 /// `struct shadow`: a shadow and what C's calls are checked against.
 pub struct Shadow {
     owner: Thread,
-    /// As the owner has seen it last.
+    /// State, as the owner has seen it last.
     info: Mutex<Info>,
     /// The owner's, while none of its calls is under way.
     shadow: UnsafeCell<kumiki_shadow::Shadow>,
@@ -64,11 +64,11 @@ unsafe fn open<'a>(shadow: *mut Shadow) -> Result<&'a mut kumiki_shadow::Shadow,
 }
 
 /// A pointer that C hands on to its own function in another thread.
-struct Argument(*mut c_void);
+struct ForkArgument(*mut c_void);
 
 // SAFETY: it is only handed on. What may be done with it there is for those to
 // know who wrote the function, as with pthread_create(3).
-unsafe impl Send for Argument {}
+unsafe impl Send for ForkArgument {}
 
 /// A function that C may fork. A Rust function of this kind may panic.
 pub type Function = unsafe extern "C-unwind" fn(*mut c_void);
@@ -130,9 +130,9 @@ pub unsafe extern "C" fn shadow_fork(
         // SAFETY: the caller's promise.
         let this = unsafe { open(shadow) }?;
         let function = function.ok_or_else(|| null("function"))?;
-        let (address, argument) = (shadow.addr(), Argument(argument));
+        let (address, argument) = (shadow.addr(), ForkArgument(argument));
         this.fork(move || {
-            let Argument(argument) = { argument };
+            let ForkArgument(argument) = { argument };
             // SAFETY: the caller of `shadow_fork` says so.
             inside(address, || unsafe { function(argument) });
         })?;

@@ -67,9 +67,9 @@ fn copy_unknown<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) 
     }
 }
 
-/// Where a piece came from.
+/// Source of a piece: memory or a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+enum Origin {
     Cache,
     Memory,
     /// Wherever, but slower than memory: the destination may have had no pages.
@@ -79,27 +79,27 @@ enum From {
 /// Tells where bytes are, and copies pieces of them as `memcpy` does.
 trait Look {
     /// A piece of [`PIECE`] bytes or more at one end.
-    fn first_from(&mut self, piece: Region<'_>) -> From;
+    fn first_from(&mut self, piece: Region<'_>) -> Origin;
 
-    /// Whether one that follows another came from memory.
+    /// True if a piece that follows another came from memory.
     fn later_from_memory(&mut self, piece: Region<'_>) -> bool;
 
-    /// Whether what is to be copied, or where to, is in a cache.
+    /// True if the source, or the destination, is in a cache.
     fn is_cached<const N: usize>(&mut self, probe: Probe<'_, N>) -> bool;
 }
 
 struct Clock<'a>(&'a Costs);
 
 impl Look for Clock<'_> {
-    fn first_from(&mut self, piece: Region<'_>) -> From {
+    fn first_from(&mut self, piece: Region<'_>) -> Origin {
         // Its time would not tell a cache: with what it takes to find the pages it varied by
         // three quarters, and a last-level cache is but twice as fast as memory on some
         // machines. It tells a destination without pages, wherever the source is.
         let (len, cached) = (piece.len(), self.is_cached(piece.probe(probe::END)));
         match ticks_of(|| piece.copy()) {
-            ticks if self.0.is_slow(len, ticks) => From::Slow,
-            _ if cached => From::Cache,
-            _ => From::Memory,
+            ticks if self.0.is_slow(len, ticks) => Origin::Slow,
+            _ if cached => Origin::Cache,
+            _ => Origin::Memory,
         }
     }
 
@@ -180,9 +180,9 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
         let (mut ends, mut alone) = (false, false);
         let decide = || {
             let end = look.first_from(last);
-            let start = if begins { From::Memory } else { look.first_from(first) };
-            (begins, ends) = (start != From::Cache, end != From::Cache);
-            let slow = [start, end].contains(&From::Slow);
+            let start = if begins { Origin::Memory } else { look.first_from(first) };
+            (begins, ends) = (start != Origin::Cache, end != Origin::Cache);
+            let slow = [start, end].contains(&Origin::Slow);
             if !(begins && ends) {
                 return None;
             }
@@ -243,8 +243,8 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
     }
 }
 
-/// As `memcpy` does, in pieces: C libraries copy large regions another way, which in
-/// a cache is no faster and on some processors a fifth slower.
+/// Copies as `memcpy` does, in pieces: C libraries copy large regions another way, which in a cache
+/// is no faster and on some processors a fifth slower.
 #[inline]
 fn copy_pieces(mut region: Region<'_>) {
     while region.len() > 0 {
@@ -254,8 +254,8 @@ fn copy_pieces(mut region: Region<'_>) {
     }
 }
 
-/// How bytes from memory are copied, of a copy of `whole` bytes, to a destination that
-/// has pages or has none.
+/// Copy of bytes from memory, in a copy of `whole` bytes, to a destination that has pages or has
+/// none.
 fn from_memory<'a>(costs: &Costs, whole: usize, backed: bool) -> fn(Region<'a>) {
     // A page that the kernel gives at the first touch is in a cache then, as it has
     // been cleared.
@@ -294,11 +294,11 @@ mod tests {
     }
 
     impl Look for Model {
-        fn first_from(&mut self, piece: Region<'_>) -> From {
+        fn first_from(&mut self, piece: Region<'_>) -> Origin {
             assert!(piece.len() >= PIECE);
             let cached = self.is_cached(piece.probe(probe::END));
             self.copy(piece);
-            if cached { From::Cache } else { From::Slow }
+            if cached { Origin::Cache } else { Origin::Slow }
         }
 
         fn later_from_memory(&mut self, piece: Region<'_>) -> bool {
@@ -342,10 +342,10 @@ mod tests {
             let costs = Costs { first_ticks, probe_ticks, ..COSTS };
             Clock(&costs).first_from(Region::new(&mut to, &from).unwrap())
         };
-        assert_eq!(first_from(u64::MAX, 0), From::Memory);
-        assert_eq!(first_from(0, 0), From::Slow);
-        assert_eq!(first_from(u64::MAX, u64::MAX), From::Cache);
-        assert_eq!(first_from(0, u64::MAX), From::Slow);
+        assert_eq!(first_from(u64::MAX, 0), Origin::Memory);
+        assert_eq!(first_from(0, 0), Origin::Slow);
+        assert_eq!(first_from(u64::MAX, u64::MAX), Origin::Cache);
+        assert_eq!(first_from(0, u64::MAX), Origin::Slow);
         assert!(to == from);
     }
 
@@ -382,7 +382,7 @@ mod tests {
         /// Nobody asks it.
         struct Blind;
         impl Look for Blind {
-            fn first_from(&mut self, _: Region<'_>) -> From {
+            fn first_from(&mut self, _: Region<'_>) -> Origin {
                 unreachable!()
             }
             fn later_from_memory(&mut self, _: Region<'_>) -> bool {
@@ -467,8 +467,8 @@ mod tests {
         /// In memory from the third megabyte to the fourth last.
         struct Between(usize);
         impl Look for Between {
-            fn first_from(&mut self, piece: Region<'_>) -> From {
-                if self.later_from_memory(piece) { From::Memory } else { From::Cache }
+            fn first_from(&mut self, piece: Region<'_>) -> Origin {
+                if self.later_from_memory(piece) { Origin::Memory } else { Origin::Cache }
             }
 
             fn later_from_memory(&mut self, piece: Region<'_>) -> bool {

@@ -44,8 +44,8 @@ impl Costs {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Whether a fork for nothing does not show beside `len` bytes: not even in a cache
-    /// five times as fast as memory it takes a twelfth of the time.
+    /// True if a fork for nothing does not show beside `len` bytes: not even in a cache five times
+    /// as fast as memory it takes a twelfth of the time.
     pub(crate) fn fork_is_nothing(&self, len: usize) -> bool {
         self.fork().saturating_mul(64) <= self.later(len)
     }
@@ -54,15 +54,15 @@ impl Costs {
         self.fork_ticks.unwrap_or(ASSUMED_FORK)
     }
 
-    /// Whether the first `len` bytes of a copy, [`PIECE`] or more, took twice as long as from
+    /// True if the first `len` bytes of a copy, [`PIECE`] or more, took twice as long as from
     /// memory to memory, or longer: the destination may have had no pages.
     pub(crate) fn is_slow(&self, len: usize, ticks: u64) -> bool {
         let cold = self.first_ticks.saturating_add(self.later(len - PIECE));
         ticks >= cold.saturating_mul(2)
     }
 
-    /// Whether `len` bytes after the first came from memory, where a cache is two to
-    /// three times as fast.
+    /// True if `len` bytes after the first came from memory, where a cache is two to three times as
+    /// fast.
     pub(crate) fn later_from_memory(&self, len: usize, ticks: u64) -> bool {
         ticks.saturating_mul(3) > self.later(len).saturating_mul(2)
     }

@@ -86,7 +86,7 @@ pub fn prepare<P: Pair>(pair: &mut P) {
     }
 }
 
-/// Whether there is nothing to choose.
+/// True if there is nothing to choose.
 #[inline(always)]
 fn is_plain(method: Method, len: usize) -> bool {
     method == Method::Auto && len < FLOOR

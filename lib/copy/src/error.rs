@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kumiki_wait::Deadline;
 
-/// Why a copy was not made. Of one that was refused nothing was written.
+/// Reason for which a copy was not made. Of one that was refused nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -62,9 +62,9 @@ pub enum Error {
     TimedOut {
         /// The things that were counted: bytes, or measurements.
         what: &'static str,
-        /// How many were in time, the first ones.
+        /// Number that were done in time, the first ones.
         done: usize,
-        /// How many there were to be.
+        /// Number that were to be done.
         of: usize,
         /// The limit.
         timeout: Duration,

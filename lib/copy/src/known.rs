@@ -112,7 +112,7 @@ pub(crate) fn measure<P: Pair>(pair: &mut P, deadline: &Deadline) -> Result<()> 
     Ok(())
 }
 
-/// Whether there is nothing to be measured.
+/// True if there is nothing to be measured.
 pub(crate) fn is_all() -> bool {
     known().is_some_and(|costs| costs.fork_ticks.is_some())
 }

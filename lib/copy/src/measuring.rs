@@ -27,7 +27,8 @@ const FORKS: usize = 16;
 /// Forks until so many have been answered by the helper. Taken back, one takes some
 /// microseconds: together they take longer than a wake, and than a busy cpu's next turn.
 const TRIES: usize = 1000;
-/// One that takes longer has waited for a helper that was on its way, ticks.
+/// Longest time of a fork that counts, ticks: a longer one has waited for a helper that was on its
+/// way.
 const LONGEST_FORK: u64 = 8 * ASSUMED_FORK;
 
 /// Samples so far.
@@ -71,7 +72,7 @@ impl Measuring {
         pages + timed * (TIMED / PAGE + 1) + self.fork.len()
     }
 
-    /// Whether only forks are left to be measured.
+    /// True if only forks are left to be measured.
     pub(crate) fn knows_memory(&self) -> bool {
         self.first.len() == PLACES
     }
@@ -91,7 +92,7 @@ impl Measuring {
         }
     }
 
-    /// Whether the place that was begun last is as long as the others.
+    /// True if the place that was begun last is as long as the others.
     fn is_evicted(&self) -> bool {
         self.places.last().is_none_or(|place| place.from.len() == TIMED)
     }

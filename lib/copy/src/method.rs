@@ -1,6 +1,6 @@
 //! The ways to copy.
 
-/// How the two threads divide a copy.
+/// Division of a copy between the two threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     /// The caller copies; the helper runs ahead and asks for the lines of both
@@ -12,11 +12,10 @@ pub enum Method {
     /// Each copies one half with the C library's `memcpy`, so that what fits
     /// there is in the caches afterwards: for a destination that is read next.
     Split,
-    /// Whatever is fastest, and not slower than `memcpy`: that itself below
-    /// 1 MiB; one thread for what is already in a cache; both threads for the
-    /// rest, and past the caches (non-temporal stores) when it would not fit in
-    /// the core's own anyway. A reader that comes right after such a copy
-    /// fetches it from memory.
+    /// Copies by the fastest way, and no slower than `memcpy`: that itself below 1 MiB; one thread
+    /// for a source that is already in a cache; both threads for the rest, and past the caches
+    /// (non-temporal stores) when it would not fit in the core's own anyway. A reader that comes
+    /// right after such a copy fetches it from memory.
     ///
     /// A process knows nothing of its machine at first. Copies of 1 MiB or more are made
     /// by `memcpy` then, and each spends a fortieth of its time, or some microseconds

@@ -15,9 +15,9 @@ pub(crate) struct OneThread {
     pub(crate) helper_first: bool,
     /// The ticks of a wake that it tells.
     pub(crate) wake_ticks: u64,
-    /// How often it was asked for that.
+    /// Number of times that it was asked.
     pub(crate) asked: AtomicUsize,
-    /// How long a fork takes.
+    /// Time of a fork.
     pub(crate) time: Duration,
 }
 

@@ -20,8 +20,8 @@ pub trait Pair {
         0
     }
 
-    /// Whether [`both`](Self::both) would begin now: not while the helper is at
-    /// something else that would be waited for. [`Method::Auto`](crate::Method::Auto) then copies alone.
+    /// True if [`both`](Self::both) would begin now: not while the helper is at something else that
+    /// would be waited for. [`Method::Auto`](crate::Method::Auto) then copies alone.
     fn is_free(&self) -> bool {
         true
     }

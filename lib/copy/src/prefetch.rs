@@ -18,7 +18,7 @@ pub(crate) struct Footprint {
 }
 
 impl Footprint {
-    /// Whether the destination has pages already, by the one in its middle.
+    /// True if the destination has pages already, by the one in its middle.
     pub(crate) fn is_backed(&self) -> bool {
         pages::is_present(self.to + self.len / 2)
     }

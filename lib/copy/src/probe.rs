@@ -22,7 +22,7 @@ const STEP: usize = 576;
 
 /// Some lines at each of `N` places, borrowed for `'a`.
 pub(crate) struct Probe<'a, const N: usize> {
-    /// Where each place begins: with a page, so that its lines are in one.
+    /// Places to probe, each at the beginning of a page, so that its lines are in one.
     places: [*const MaybeUninit<u8>; N],
     borrowed: PhantomData<&'a [u8]>,
 }

@@ -141,7 +141,7 @@ impl<'a> Region<'a> {
         unsafe { Probe::new(self.to.cast(), self.len, probe::MIDDLE) }
     }
 
-    /// Where it lies, without a right to touch it.
+    /// Addresses of the region, without a right to touch it.
     pub(crate) fn footprint(&self) -> Footprint {
         Footprint { to: self.to.addr(), from: self.from.addr(), len: self.len }
     }

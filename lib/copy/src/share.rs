@@ -39,7 +39,7 @@ use crate::region::Region;
 /// 0.6 µs, which should be nothing beside copying the part (20 µs and more). Row `copy_cold`.
 const PART: usize = 1 << 20;
 
-/// How a part is copied.
+/// Function that copies a part.
 type Copy<'a> = fn(Region<'a>);
 
 /// The decision that nothing is copied together. No function is there.
@@ -92,8 +92,8 @@ impl<'a> Shares<'a> {
         Some((region, part + 1 == self.parts))
     }
 
-    /// Where a part begins: on a page of the destination, so that no line and no
-    /// page that is written is divided.
+    /// Beginning of a part: on a page of the destination, so that no line and no page that is
+    /// written is divided.
     fn bound(&self, part: usize) -> Option<usize> {
         const PAGE: usize = 4096;
         let len = self.region.len();

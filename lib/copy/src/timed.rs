@@ -19,10 +19,10 @@ use crate::region::Region;
 /// hundredth of what so many take from memory, some 300 µs.
 const STRETCH: usize = 8 << 20;
 
-/// As [`copy`](crate::copy), but in stretches of 8 MiB, the first one first, of which
-/// none begins after `timeout`. One that has begun is waited for: this takes the limit
-/// and one stretch's time at most, and longer only if the helper loses its cpu in the
-/// midst of a part. [`Method::Auto`] measures nothing after the limit.
+/// Copies as [`copy`](crate::copy), but in stretches of 8 MiB, the first one first, of which none
+/// begins after `timeout`. One that has begun is waited for: this takes the limit and one stretch's
+/// time at most, and longer only if the helper loses its cpu in the midst of a part.
+/// [`Method::Auto`] measures nothing after the limit.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,7 +54,7 @@ pub fn copy_timeout<P: Pair>(
     run_until(pair, Region::new(to, from)?, method, Deadline::after(timeout))
 }
 
-/// As [`copy_raw`](crate::copy_raw), with the limit of [`copy_timeout`].
+/// Copies as [`copy_raw`](crate::copy_raw), with the limit of [`copy_timeout`].
 ///
 /// # Errors
 /// As for these two.
@@ -75,11 +75,11 @@ pub unsafe fn copy_raw_timeout<P: Pair>(
     run_until(pair, region, method, deadline)
 }
 
-/// As [`prepare`](crate::prepare), but no step of it begins after `timeout`: this
-/// takes the limit and one step's time at most. A step is a fork of nothing, and longer
-/// only if the helper loses its cpu in the midst of it; or it is this thread's alone
-/// and takes some microseconds. What was measured by then is kept: the next one, or the
-/// copies of [`Method::Auto`], go on with it.
+/// Prepares as [`prepare`](crate::prepare), but no step of it begins after `timeout`: this takes
+/// the limit and one step's time at most. A step is a fork of nothing, and longer only if the
+/// helper loses its cpu in the midst of it; or it is this thread's alone and takes some
+/// microseconds. What was measured by then is kept: the next one, or the copies of
+/// [`Method::Auto`], go on with it.
 ///
 /// ```
 /// use std::time::Duration;

@@ -18,13 +18,13 @@ pub enum Error {
     Thread {
         /// Its name.
         name: String,
-        /// Where it should have run.
+        /// Cpu on which it should have run.
         cpu: usize,
         /// The kernel's answer.
         #[source]
         source: std::io::Error,
     },
-    /// It has not got its cpu in time.
+    /// The thread has not got its cpu in time.
     #[error(
         "thread {name} was not on cpu {cpu} when the time limit was over: something of higher \
          priority may hold that cpu; allow more time, or choose another one"
@@ -32,7 +32,7 @@ pub enum Error {
     Late {
         /// Its name.
         name: String,
-        /// Where it should have run.
+        /// Cpu on which it should have run.
         cpu: usize,
     },
 }

@@ -28,17 +28,17 @@ pub struct Look {
 pub struct Seen {
     /// Its kind: `shadow`.
     pub kind: &'static str,
-    /// Which one of this process, never repeated; from 1 on.
+    /// Number of the thread in this process, never repeated; from 1 on.
     pub number: u64,
-    /// Where it is, if it is at one cpu.
+    /// Cpu of the thread, if it is at one.
     pub cpu: Option<usize>,
-    /// Whose it is: the thread that made it.
+    /// Name of the thread that made it.
     pub owner: String,
     /// A look at it.
     pub look: Look,
 }
 
-/// It is at no cpu in particular.
+/// Value for a thread that is at no cpu in particular.
 const NO_CPU: usize = usize::MAX;
 
 struct Known {
@@ -102,7 +102,7 @@ impl fmt::Debug for RollEntry {
 }
 
 impl RollEntry {
-    /// It is at this cpu now.
+    /// Records the cpu at which the thread is now.
     pub fn moved(&self, cpu: usize) {
         let Some(roll) = self.roll.filter(|roll| roll.process.is_current()) else { return };
         if let Some(known) = roll.known().iter().find(|known| known.number == self.number) {

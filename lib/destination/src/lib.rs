@@ -35,8 +35,8 @@ pub const STDOUT: &str = "-";
 /// Links that lead to each other, as Linux follows them.
 const LINKS: usize = 40;
 
-/// Where to write, checked before long work starts. What the file held stays
-/// until its successor is complete.
+/// File to be written, checked before long work starts. What the file held stays until its
+/// successor is complete.
 #[derive(Debug)]
 pub struct Destination {
     path: PathBuf,
@@ -60,7 +60,7 @@ enum Way {
 pub struct About {
     /// Permissions; else those of the file that was there, or of any new file.
     pub mode: Option<u32>,
-    /// When it was changed; else now.
+    /// Time of its last change; else now.
     pub modified: Option<SystemTime>,
 }
 
@@ -80,7 +80,7 @@ impl Destination {
         Ok(Destination { path, way })
     }
 
-    /// Whether it is this process's standard output.
+    /// True if it is this process's standard output.
     pub fn is_stdout(&self) -> bool {
         matches!(self.way, Way::Stdout)
     }
@@ -139,13 +139,14 @@ fn way(path: &Path) -> io::Result<Way> {
     Ok(Way::InPlace(file))
 }
 
-/// Whether a file of ours can be the other one's: who may not give files away writes it in place.
+/// True if a file of ours can be the other one's: a process that may not give files away writes it
+/// in place.
 fn is_same_owner(new: &File, old: &fs::Metadata) -> bool {
     let is_ours = new.metadata().is_ok_and(|new| (new.uid(), new.gid()) == (old.uid(), old.gid()));
     is_ours || std::os::unix::fs::fchown(new, Some(old.uid()), Some(old.gid())).is_ok()
 }
 
-/// Where a path leads through links, be there a file or not.
+/// Path behind all links, be there a file or not.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {

@@ -16,12 +16,12 @@ pub(crate) struct Again {
 }
 
 impl Again {
-    /// It has refused just now.
+    /// Makes the pause after a refusal just now.
     pub(crate) fn after(now: Instant) -> Self {
         Again { at: now + FIRST, pause: FIRST }
     }
 
-    /// Whether it is time.
+    /// True if it is time.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         now >= self.at
     }

@@ -9,9 +9,9 @@
 //!     └──────────────┘
 //! ```
 
-/// How a step of a wait has ended.
+/// End of a step of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step<T> {
+pub(crate) enum WaitStep<T> {
     /// Ended: the result is there.
     Ended(T),
     /// Something else has changed: the next step may be another one.
@@ -23,15 +23,15 @@ pub(crate) enum Step<T> {
 /// Waits by `once`, a step at a time. After each that was too long, `repair` answers what dead
 /// threads were at, and `mend` does what is left to the waiting thread; it may end the wait.
 pub(crate) fn wait<T>(
-    mut once: impl FnMut() -> Step<T>,
+    mut once: impl FnMut() -> WaitStep<T>,
     repair: impl Fn(),
     mut mend: impl FnMut() -> Option<T>,
 ) -> T {
     loop {
         match once() {
-            Step::Ended(end) => return end,
-            Step::Changed => continue,
-            Step::Late => repair(),
+            WaitStep::Ended(end) => return end,
+            WaitStep::Changed => continue,
+            WaitStep::Late => repair(),
         }
         if let Some(end) = mend() {
             return end;
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     /// Steps that end so, and what was done.
-    fn log(steps: &[Step<u32>], mended_at: usize) -> (u32, Vec<&'static str>) {
+    fn log(steps: &[WaitStep<u32>], mended_at: usize) -> (u32, Vec<&'static str>) {
         let log = RefCell::new(Vec::new());
         let (mut steps, mut mends) = (steps.iter(), 0);
         let end = wait(
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn only_who_waits_too_long_repairs_and_only_then_makes_it_itself() {
-        use Step::{Changed, Ended, Late};
+        use WaitStep::{Changed, Ended, Late};
         assert_eq!(log(&[Ended(1)], 1), (1, vec!["once"]));
         assert_eq!(log(&[Changed, Ended(2)], 1), (2, vec!["once", "once"]));
         let late = ["once", "repair", "mend"];

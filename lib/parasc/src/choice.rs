@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Which backend an [`Engine`](crate::Engine) uses ([`Config::backend`](crate::Config)).
+/// Backend of an [`Engine`](crate::Engine) ([`Config::backend`](crate::Config)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {

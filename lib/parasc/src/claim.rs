@@ -46,11 +46,10 @@ pub(crate) enum At {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Claim {
-    /// How many so far in the high half; 1 + the lane in the low half, [`HELD`] too of a batch, 0 if
-    /// the thread is at none.
+    /// Count of claims in the high half; 1 + the lane in the low half, [`HELD`] too of a batch, 0
+    /// if the thread is at none.
     word: AtomicU64,
-    /// Where the claimed calls of an offer begin and end, and which one the thread is
-    /// at, 16 bits each.
+    /// Bounds of the claimed calls of an offer, and the one that the thread is at, 16 bits each.
     chunk: AtomicU64,
     /// The request that was in a queue.
     task: Mutex<Option<Arc<dyn Task>>>,
@@ -134,12 +133,12 @@ impl Claim {
         lock(&self.task).clone()
     }
 
-    /// Whether the thread is at the batch of this lane.
+    /// True if the thread is at the batch of this lane.
     pub(crate) fn holds(&self, lane: usize) -> bool {
         self.word.load(Relaxed) & u64::from(u32::MAX) == HELD | (lane as u64 + 1)
     }
 
-    /// Whether the thread is at a request.
+    /// True if the thread is at a request.
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
         self.word.load(Relaxed) as u32 != 0

@@ -36,9 +36,9 @@ pub struct Config {
     pub slots: usize,
     /// Processing threads for calls that sleep, at most; 0 to 64.
     pub threads: usize,
-    /// How long a processing thread stays without work before it retires.
+    /// Time that a processing thread stays without work before it retires.
     pub retire: Duration,
-    /// How processing threads wait for requests. Of those of a cpu the adaptive threshold
+    /// Way in which processing threads wait for requests. Of those of a cpu the adaptive threshold
     /// is a fixed one: they spin for as long as two sleeps cost.
     pub policy: Policy,
     /// The only calls that may be made; `None`: all that are not
@@ -49,10 +49,10 @@ pub struct Config {
     pub wrong_thread_answers: bool,
     /// Backend: who makes the calls beside the requesting thread.
     pub backend: Backend,
-    /// Whether a requesting thread that waits for a batch makes calls of it
-    /// itself. Without, a batch is left to processing threads altogether, which
-    /// is slower, but keeps the calls' traces out of the caller's caches. What
-    /// nobody has begun after 50 ms it makes itself, since who should is held up.
+    /// True if a requesting thread that waits for a batch makes calls of it itself. Without, a
+    /// batch is left to processing threads altogether, which is slower, but keeps the calls' traces
+    /// out of the caller's caches. What nobody has begun after 50 ms it makes itself, since who
+    /// should is held up.
     pub help: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::requester::Requester;
 use crate::threads::{self, cancel_all};
 use kumiki_calls::Request;
 
-/// How long a dropped engine waits for its threads to end.
+/// Time that a dropped engine waits for its threads to end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Parallel system calls: a request area and the processing threads that serve
@@ -113,13 +113,13 @@ impl Engine {
         Pending::submit(&self.core, operation, false)
     }
 
-    /// Whether submitted requests wait that no thread has begun: for an instant while threads are
+    /// True if submitted requests wait that no thread has begun: for an instant while threads are
     /// called, and for as long as all are in calls that do not return.
     pub fn waits(&self) -> bool {
         self.core.queues.iter().any(|queue| queue.any())
     }
 
-    /// As [`submit`](Self::submit), for any system call.
+    /// Submits as [`submit`](Self::submit), for any system call.
     ///
     /// # Safety
     /// As for [`kumiki_sys::syscall::raw`]. What the arguments point to must be
@@ -200,7 +200,7 @@ impl Engine {
         }
     }
 
-    /// How many threads the engine has at the moment, those of the program that
+    /// Number of threads that the engine has at the moment, those of the program that
     /// [process](Self::process) requests not counted: none in a child of fork(2).
     pub fn threads(&self) -> usize {
         if !self.core.process.is_current() {

@@ -20,7 +20,7 @@ pub enum Error {
     /// A value of the configuration is out of range.
     #[error("{what} of {value} is out of range: choose {least} to {most}")]
     Config {
-        /// Which value.
+        /// Name of the value.
         what: &'static str,
         /// Value that was chosen.
         value: usize,
@@ -44,7 +44,7 @@ pub enum Error {
     /// its batch was executed.
     #[error("request {index}: {refusal}; nothing was executed")]
     Refused {
-        /// Which request of the batch; 0 if it is alone.
+        /// Index of the request in the batch; 0 if it is alone.
         index: usize,
         /// The call and the reason.
         refusal: &'static Refusal,
@@ -56,7 +56,7 @@ pub enum Error {
          engine was configured; nothing was executed"
     )]
     NotAllowed {
-        /// Which request of the batch; 0 if it is alone.
+        /// Index of the request in the batch; 0 if it is alone.
         index: usize,
         /// The call's number.
         sysnum: u16,
@@ -70,7 +70,7 @@ pub enum Error {
          executed"
     )]
     TooManyArguments {
-        /// Which request of the batch; 0 if it is alone.
+        /// Index of the request in the batch; 0 if it is alone.
         index: usize,
         /// Its `args_num`.
         count: u16,
@@ -78,9 +78,9 @@ pub enum Error {
     /// The chosen backend is not available here.
     #[error("backend {backend} is not available: {reason}; {remedy}")]
     Backend {
-        /// Which one.
+        /// The backend.
         backend: Backend,
-        /// Why not.
+        /// Reason for which it cannot be had.
         reason: String,
         /// Way out.
         remedy: String,
@@ -118,7 +118,7 @@ pub enum Error {
     /// The room for results does not match the number of requests.
     #[error("{requests} requests but room for {results} results: both must be the same")]
     Lengths {
-        /// How many requests.
+        /// Number of requests.
         requests: usize,
         /// Room for how many results.
         results: usize,
@@ -126,7 +126,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Why a request was denied that is the batch's number `index`.
+    /// Error for request `index` of a batch, which was denied.
     #[cold]
     pub(crate) fn denied(denied: Denied, index: usize, request: &Request) -> Self {
         let sysnum = request.sysnum;

@@ -61,7 +61,7 @@ pub(crate) const MOST: usize = u16::MAX as usize;
 /// In place of a call's number: the calls stand elsewhere.
 pub(crate) const BATCH: u16 = u16::MAX;
 
-/// Where the calls of a batch stand, and their results are to.
+/// Addresses of the calls of a batch, and of their results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Calls {
     pub(crate) requests: *const Request,
@@ -153,19 +153,19 @@ impl OfferWord {
         made as u64 | (first as u64) << 16 | (last as u64) << 32 | u64::from(call) << 48
     }
 
-    /// Whether there is anything to claim.
+    /// True if there is anything to claim.
     #[inline(always)]
     pub(crate) fn has_work(self) -> bool {
         self.first < self.last
     }
 
-    /// Whether it is a call whose arguments and result are in the line.
+    /// True if it is a call whose arguments and result are in the line.
     #[inline(always)]
     pub(crate) fn is_single(self) -> bool {
         self.call != BATCH
     }
 
-    /// How many calls nobody has claimed.
+    /// Number of calls that nobody has claimed.
     pub(crate) fn waiting(self) -> usize {
         self.last.saturating_sub(self.first)
     }
@@ -190,7 +190,7 @@ impl OfferWord {
     }
 }
 
-/// Where in the words of a batch is what.
+/// Offsets in the words of a batch.
 pub(crate) const REQUESTS: usize = 0;
 pub(crate) const RESULTS: usize = 1;
 pub(crate) const AT_ONCE: usize = 2;
@@ -266,7 +266,7 @@ impl Line {
         seen.is_over() && swap().is_ok()
     }
 
-    /// How many calls are not said to be made.
+    /// Number of calls that are not said to be made.
     pub(crate) fn under_way(&self) -> usize {
         // Acquire: partner is the swap in `next`.
         let state = OfferWord::of(self.state.load(Acquire));
@@ -361,8 +361,8 @@ impl Line {
         }
     }
 
-    /// How many calls others have made, once all that were claimed are made and
-    /// nothing is left.
+    /// Number of calls that others have made, once all that were claimed are made and nothing is
+    /// left.
     #[inline(always)]
     pub(crate) fn over(&self) -> Option<usize> {
         // Acquire: partners are the swap in `next` and the store in `finish`; their results
@@ -416,13 +416,12 @@ impl Line {
         self.state.fetch_add(left.chunk.len() as u64, AcqRel);
     }
 
-    /// How many calls others have claimed so far.
+    /// Number of calls that others have claimed so far.
     pub(crate) fn claimed(&self) -> usize {
         self.look().first
     }
 
-    /// Where the calls of a batch stand. For a thread that has claimed some and not made them
-    /// yet.
+    /// Addresses of the calls of a batch. For a thread that has claimed some and not made them yet.
     #[inline(always)]
     pub(crate) fn calls(&self) -> Calls {
         let at = |word: usize| self.words[word].load(Relaxed) as usize;

@@ -12,7 +12,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::awaited::{self, Step};
+use crate::awaited::{self, WaitStep};
 use crate::claim::{At, Claim, OWNER_DIED};
 use crate::core::Pool;
 use crate::line::{Calls, Line, OfferWord};
@@ -38,7 +38,7 @@ fn bounded(preemptions: usize, scene: impl Fn() + Sync + Send + 'static) {
     model.check(scene);
 }
 
-/// How one waits who sleeps at once.
+/// Policy of a thread that sleeps at once.
 fn sleeper() -> Policy {
     Policy { threshold: Threshold::Ticks(0), sleep: Sleep::Futex, ..Policy::default() }
 }
@@ -72,7 +72,7 @@ impl Offered {
         })
     }
 
-    /// Where the calls of batch `number` stand, as far as this model goes.
+    /// Addresses of the calls of batch `number`, as far as this model goes.
     fn calls(number: usize) -> Calls {
         let results = std::ptr::without_provenance_mut(number);
         Calls { requests: std::ptr::without_provenance(number), results }
@@ -85,7 +85,7 @@ impl Offered {
         self.results[at].with_mut(|to| unsafe { to.write(result) });
     }
 
-    /// As a processing thread does that finds work once: a single call or calls of a batch.
+    /// Serves once as a processing thread does that finds work: a single call or calls of a batch.
     fn serve(&self) {
         let seen = self.line.look();
         if seen.is_single() {
@@ -216,7 +216,7 @@ struct Mortal {
     line: Line,
     side: Side,
     claim: Claim,
-    /// It has died, and nobody has found it yet.
+    /// True if the thread has died, and nobody has found it yet.
     died: loom::sync::atomic::AtomicBool,
     requests: Vec<Request>,
     results: Vec<AtomicI64>,
@@ -245,7 +245,8 @@ impl Mortal {
         }
     }
 
-    /// As a processing thread that notes what it claims, and is killed at the first call of it.
+    /// Dies as a processing thread that notes what it claims, and is killed at the first call of
+    /// it.
     fn die(&self) {
         let seen = self.line.look();
         if seen.is_single() {
@@ -262,7 +263,7 @@ impl Mortal {
         self.died.swap(true, Release);
     }
 
-    /// As `Core::repair`: one caller finds it dead.
+    /// Reaps as `Core::repair` does: one caller finds it dead.
     fn reap(&self) {
         if self.died.swap(false, AcqRel)
             && let Some(At::Offer(0, left)) = self.claim.take()
@@ -271,14 +272,14 @@ impl Mortal {
         }
     }
 
-    /// As the requesting thread, a step of whose wait lasts until one more of `others` is gone;
-    /// how many calls were theirs.
+    /// Waits as the requesting thread, a step of whose wait lasts until one more of `others` is
+    /// gone; returns how many calls were theirs.
     fn finish(&self, others: &mut Vec<thread::JoinHandle<()>>) -> usize {
         let once = || match self.line.over() {
-            Some(calls) => Step::Ended(calls),
+            Some(calls) => WaitStep::Ended(calls),
             None => {
                 others.pop().expect("all are gone and nobody has repaired it").join().unwrap();
-                Step::Late
+                WaitStep::Late
             }
         };
         let mend = || {
@@ -291,8 +292,8 @@ impl Mortal {
     }
 }
 
-/// Whoever finds the dead thread, what it was at is answered once, and the rest of what it had
-/// claimed is made, by the requesting thread, which waits no longer.
+/// Checks that, whoever finds the dead thread, its request is answered once, and the rest of its
+/// claims is made by the requesting thread, which waits no longer.
 fn is_repaired(calls: usize, single: bool) {
     bounded(2, move || {
         let scene = Mortal::new(calls);
@@ -433,8 +434,8 @@ fn answer((placed, line): &(Placed, Line)) {
     placed.tell();
 }
 
-/// One that two threads collect while it ends, and whoever has it places the next: in the line
-/// or as a task, each result is had once, and by its own number.
+/// Checks that a result which two threads collect while it ends, and whoever has it places the
+/// next, in the line or as a task, is had once, and by its own number.
 #[test]
 fn a_result_is_collected_once_and_not_for_the_next() {
     for by_line in [false, true] {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
-use crate::awaited::{self, Step};
+use crate::awaited::{self, WaitStep};
 use crate::core::{Core, STEP};
 use crate::error::Error;
 use crate::job::Job;
@@ -28,7 +28,7 @@ pub struct Completed<O: Job> {
 
 /// An operation whose call has not been made.
 pub struct Failed<O> {
-    /// Why.
+    /// The error.
     pub error: Error,
     /// The operation, as it was. With [`Error::Forked`] it is so unless the call may
     /// have begun when the process forked: then it is complete, and a
@@ -36,7 +36,7 @@ pub struct Failed<O> {
     pub operation: O,
 }
 
-/// How a submitted operation has ended.
+/// Outcome of a submitted operation.
 pub type Outcome<O> = Result<Completed<O>, Failed<O>>;
 
 /// A submitted operation.
@@ -55,7 +55,7 @@ pub struct Pending<O: Job + Send + 'static> {
     core: Arc<Core>,
     /// `None` once its end has been given away.
     body: Option<Arc<Body<O>>>,
-    /// Why it was not even placed.
+    /// Reason for which it was not even placed.
     refused: Option<Error>,
 }
 
@@ -94,7 +94,7 @@ impl<O: Job + Send + 'static> Pending<O> {
         }
     }
 
-    /// Whether the request has ended, so that nothing is left to wait for.
+    /// True if the request has ended, so that nothing is left to wait for.
     pub fn is_done(&self) -> bool {
         self.refused.is_some()
             || self.body.as_ref().is_none_or(|body| body.base().ended().is_some())
@@ -124,8 +124,8 @@ impl<O: Job + Send + 'static> Pending<O> {
         }
     }
 
-    /// As [`wait`](Self::wait), for at most `timeout`; leaves the call to
-    /// processing threads, since it may take any time.
+    /// Waits as [`wait`](Self::wait), for at most `timeout`; leaves the call to processing threads,
+    /// since it may take any time.
     ///
     /// # Errors
     /// This very `Pending`, if the time is over: the request goes on.
@@ -175,7 +175,7 @@ impl<O: Job + Send + 'static> Pending<O> {
                 }
                 None => pause(Duration::from_millis(1)),
             }
-            if base.ended().is_some() || over() { Step::Ended(()) } else { Step::Late }
+            if base.ended().is_some() || over() { WaitStep::Ended(()) } else { WaitStep::Late }
         };
         let mend = || (deadline.is_none() && self.take_back()).then(|| body.make(&self.core.rules));
         awaited::wait(once, || self.core.repair(), mend);

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_wait::EventCount;
 
-use crate::awaited::{self, Step};
+use crate::awaited::{self, WaitStep};
 use crate::line::{Calls, Line};
 use crate::primitive::{AtomicUsize, Mutex, MutexGuard, fence, fence_after_swap, lock};
 use crate::task::{Base, TaskEnd};
@@ -57,7 +57,7 @@ pub(crate) enum Look {
     Unknown,
 }
 
-/// Which request a slot has, or had last, and whose that is until it is collected.
+/// Request that a slot has, or had last, and its owner until it is collected.
 type Slot = (u32, Option<Handed>);
 
 /// Way by which somebody comes to make the call of a request.
@@ -81,10 +81,10 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Placed {
     slots: Box<[Mutex<Slot>]>,
-    /// Where the next search for a free slot begins.
+    /// Slot at which the next search for a free one begins.
     hint: AtomicUsize,
     taken: AtomicUsize,
-    /// Those of the line, each written by who holds its free slot.
+    /// Requests of the line, each written by the thread that holds its free slot.
     requests: Box<[UnsafeCell<Request>]>,
     /// Their results, each written by who has claimed the call.
     results: Box<[std::sync::atomic::AtomicI64]>,
@@ -130,7 +130,8 @@ impl Wake for Waits {
     }
 }
 
-/// Where another thread of the parent may have had it at fork(2), it is that thread's.
+/// Locks a slot; where another thread of the parent may have had it at fork(2), it is that
+/// thread's.
 fn hold(slot: &Mutex<Slot>, is_child: bool) -> Option<MutexGuard<'_, Slot>> {
     if is_child { slot.try_lock().ok() } else { Some(lock(slot)) }
 }
@@ -152,7 +153,7 @@ impl Placed {
         self.slots.len()
     }
 
-    /// Where those of the line stand.
+    /// Addresses of the requests of the line.
     pub(crate) fn calls(&self) -> Calls {
         Calls {
             requests: self.requests.as_ptr().cast(),
@@ -263,7 +264,7 @@ impl Placed {
         Look::Result(result)
     }
 
-    /// How many slots are taken, and how many results there are.
+    /// Number of slots that are taken, and number of results.
     fn count(&self, line: &Line) -> (usize, usize) {
         // Acquire: partners are `place` and `wake`. First: see above.
         let taken = self.taken.load(Acquire);
@@ -271,8 +272,8 @@ impl Placed {
         (taken, taken.saturating_sub(tasks + line.under_way()))
     }
 
-    /// How many results there are if there will be no more: no request is under way here. Of
-    /// those that the parent of a child has nobody knows.
+    /// Number of results if there will be no more: no request is under way here. Of those that the
+    /// parent of a child has nobody knows.
     fn all(&self, is_child: bool) -> Option<usize> {
         let (mut results, mut left) = (0, 0);
         let slots = self.slots.iter().enumerate();
@@ -321,13 +322,13 @@ impl Placed {
             let now = Instant::now();
             match enough() {
                 Err(_) if deadline.is_none_or(|end| end > now) => (),
-                Ok(there) | Err((_, there)) => return Step::Ended(there),
+                Ok(there) | Err((_, there)) => return WaitStep::Ended(there),
             }
             let next = now + step;
             // For loom a time is over at once, and a call that is missed is to show.
             let until = (!cfg!(loom)).then(|| deadline.map_or(next, |end| end.min(next)));
             let late = events.sleep(seen, until);
-            if late && Instant::now() >= next { Step::Late } else { Step::Changed }
+            if late && Instant::now() >= next { WaitStep::Late } else { WaitStep::Changed }
         };
         let there = awaited::wait(once, overdue, || None);
         waiting.fetch_sub(1, Relaxed);

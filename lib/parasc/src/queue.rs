@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use crate::primitive::{AtomicUsize, Mutex, lock};
 use crate::task::Task;
 
-/// How many queues there are.
+/// Number of queues.
 pub(crate) const QUEUES: usize = 2;
 /// The one for calls that are soon over.
 pub(crate) const QUICK: usize = 0;
@@ -52,7 +52,7 @@ impl Queue {
         task
     }
 
-    /// Whether a request may wait.
+    /// True if a request may wait.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.queued.load(Acquire) != 0

@@ -24,7 +24,7 @@ pub struct Sequence<O: Operation> {
 }
 
 impl<O: Operation> Sequence<O> {
-    /// These, in this order.
+    /// Makes a sequence of these, in this order.
     ///
     /// # Panics
     /// If there is none.

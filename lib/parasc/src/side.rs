@@ -28,9 +28,9 @@ use crate::primitive::Mutex;
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Side {
-    /// Where it sleeps.
+    /// Bell at which it sleeps.
     pub(crate) bell: Bell,
-    /// Whether there is such a thread.
+    /// True if there is such a thread.
     pub(crate) leased: AtomicBool,
     /// Chunks of what it offers whose claimers have died: for it to repair.
     pub(crate) left: Mutex<Vec<DeadChunk>>,

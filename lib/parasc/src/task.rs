@@ -23,7 +23,7 @@ use crate::job::Job;
 use crate::primitive::{AtomicI64, AtomicU32};
 use kumiki_calls::Request;
 
-/// How a request has ended.
+/// End of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskEnd {
     /// Return value of the kernel, or in its place `-EOWNERDEAD`.
@@ -32,7 +32,7 @@ pub(crate) enum TaskEnd {
     Cancelled,
 }
 
-/// As a new one is.
+/// State of a new task.
 const WAITING: u32 = 0;
 /// Somebody makes the call, takes the request back or cancels it.
 const CLAIMED: u32 = 1;
@@ -49,7 +49,7 @@ pub(crate) struct Base {
     ret_val: AtomicI64,
     pub(crate) waker: AtomicWaker,
     pub(crate) bell: Bell,
-    /// It is known to be for a thread that sleeps, whatever is known of other such calls.
+    /// True if it is known to be for a thread that sleeps, whatever is known of other such calls.
     pub(crate) sleeps: bool,
 }
 
@@ -64,7 +64,7 @@ impl Base {
         self.state.compare_exchange(WAITING, CLAIMED, AcqRel, Relaxed).is_ok()
     }
 
-    /// Whether nobody has claimed it yet.
+    /// True if nobody has claimed it yet.
     pub(crate) fn is_waiting(&self) -> bool {
         self.state.load(Relaxed) == WAITING
     }
@@ -91,7 +91,7 @@ impl Base {
         self.state.store(RETURNED, Release);
     }
 
-    /// How it has ended, if it has.
+    /// Its end, if it has ended.
     #[inline]
     pub(crate) fn ended(&self) -> Option<TaskEnd> {
         // Acquire: partner is `end`.

@@ -114,8 +114,8 @@ impl Engine {
         }
     }
 
-    /// As [`collect`](Self::collect), by the number of a ticket
-    /// ([`Ticket::into_number`]); `None` if there is no result yet.
+    /// Collects as [`collect`](Self::collect), by the number of a ticket ([`Ticket::into_number`]);
+    /// `None` if there is no result yet.
     ///
     /// # Errors
     /// [`Error::UnknownTicket`](crate::Error::UnknownTicket) for a number that was
@@ -135,7 +135,7 @@ impl Engine {
         self.core.placed.collect(ticket.at, ticket.generation, !self.core.process.is_current())
     }
 
-    /// How many requests placed by hand, and results not collected, there can be at the same
+    /// Number of requests placed by hand, and results not collected, that there can be at the same
     /// time ([`Config::slots`](crate::Config::slots)).
     pub fn open_slots(&self) -> usize {
         self.core.placed.slots()

@@ -52,12 +52,12 @@ impl Allow {
         Allow { everything: false, list, kinds }
     }
 
-    /// Whether names may be listed and opened.
+    /// True if names may be listed and opened.
     pub(crate) fn lists(&self) -> bool {
         self.everything || self.list
     }
 
-    /// Whether resources of a kind may be made.
+    /// True if resources of a kind may be made.
     pub fn creates(&self, kind: &str) -> bool {
         self.everything || self.kinds.get(kind).is_some_and(|rules| rules.create)
     }

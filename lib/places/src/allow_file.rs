@@ -51,7 +51,7 @@ impl Allow {
         })
     }
 
-    /// As [`read`](Self::read), of a text; an error says where in it, in bytes.
+    /// Parses as [`read`](Self::read), from a text; an error gives its place there, in bytes.
     ///
     /// # Errors
     /// As above.

@@ -1,8 +1,8 @@
 //! Places of another kernel as places of this machine: the near end of their stream.
 //!
 //! Each place there has a socket here, at which [`Client::here`](crate::Client::here) calls it as any other
-//! process' place. What comes from the other kernel is an allegation: a name must be one that may be had
-//! there, and an answer one that somebody waits for; all else is dropped. When the stream ends, because
+//! process' place. Messages from the other kernel are untrusted: a name must be one that may be
+//! had there, and an answer one that somebody waits for; all else is dropped. When the stream ends, because
 //! the other kernel has, the sockets go and every connection with them, and so each pending call is
 //! answered at once.
 
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{OwnedPermit, Sender, channel};
 use tokio::sync::{Semaphore, broadcast, oneshot};
 use tokio::task::JoinSet;
 
-use crate::bundle::{self, FRAMES, Frame, MOST_UNDER_WAY, RELAY, Word};
+use crate::bundle::{self, FRAMES, Frame, MOST_UNDER_WAY, RELAY, RelayMessage};
 use crate::door::{Door, sweep};
 use crate::error::Result;
 use crate::site::LOOK;
@@ -39,13 +39,13 @@ const MOST_PLACES: usize = 1024;
 pub enum Attached {
     /// A place answers at its socket.
     There(String),
-    /// It answers no more.
+    /// The place answers no more.
     Gone(String),
     /// A place there has a name that it may not have here, or that another process here has.
     Refused {
         /// Its name.
         place: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
@@ -94,23 +94,23 @@ struct Attach<F> {
 
 /// One place there; dropped, it is gone here.
 struct Place {
-    shared: Arc<Shared>,
+    shared: Arc<AttachedState>,
     /// Its socket and its clients.
     tasks: JoinSet<()>,
 }
 
-struct Shared {
+struct AttachedState {
     name: String,
     number: u32,
     frames: Sender<Frame>,
     /// Requests under way by their numbers there.
-    pending: Mutex<BTreeMap<u64, Asked>>,
+    pending: Mutex<BTreeMap<u64, PendingRequest>>,
     next: AtomicU64,
     news: broadcast::Sender<Bytes>,
 }
 
 /// A request under way: room for its answer, at its client.
-struct Asked {
+struct PendingRequest {
     client: u64,
     number: u64,
     to: OwnedPermit<(u64, Bytes)>,
@@ -128,14 +128,14 @@ impl<F: Fn(Attached)> Attach<F> {
                 }
                 continue;
             }
-            match wire::parse::<Word>(&message) {
-                Ok(Word::There { number, place }) => {
+            match wire::parse::<RelayMessage>(&message) {
+                Ok(RelayMessage::There { number, place }) => {
                     let is_one = places.len() < MOST_PLACES && !places.contains_key(&number);
                     if let Some(begun) = is_one.then(|| self.begin(number, place)).flatten() {
                         places.insert(number, begun);
                     }
                 }
-                Ok(Word::Gone { number }) => {
+                Ok(RelayMessage::Gone { number }) => {
                     if let Some(mut place) = places.remove(&number) {
                         // Before another life of it may open its socket.
                         place.tasks.shutdown().await;
@@ -143,7 +143,7 @@ impl<F: Fn(Attached)> Attach<F> {
                     }
                 }
                 // Nobody here waits for it. A later version's.
-                Ok(Word::Told) | Err(_) => {}
+                Ok(RelayMessage::Told) | Err(_) => {}
             }
         }
         for place in places.values_mut() {
@@ -169,7 +169,7 @@ impl<F: Fn(Attached)> Attach<F> {
                 return None;
             }
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AttachedState {
             name: name.clone(),
             number,
             frames: self.frames.clone(),
@@ -184,8 +184,8 @@ impl<F: Fn(Attached)> Attach<F> {
     }
 }
 
-impl Shared {
-    fn pending(&self) -> MutexGuard<'_, BTreeMap<u64, Asked>> {
+impl AttachedState {
+    fn pending(&self) -> MutexGuard<'_, BTreeMap<u64, PendingRequest>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -206,7 +206,7 @@ impl Shared {
 
     /// Gives up the oldest of these requests: a place does not answer a message whose client has sent it
     /// again since. Who waits for the answer after all asks again, and finds it kept.
-    fn forget(&self, of: impl Fn(&Asked) -> bool) {
+    fn forget(&self, of: impl Fn(&PendingRequest) -> bool) {
         let mut pending = self.pending();
         let oldest = pending.iter().find(|(_, asked)| of(asked)).map(|(number, _)| *number);
         if let Some(oldest) = oldest {
@@ -237,7 +237,7 @@ impl Shared {
                     self.forget(|_| true);
                 }
                 let there = self.next.fetch_add(1, Relaxed);
-                self.pending().insert(there, Asked { client, number, to });
+                self.pending().insert(there, PendingRequest { client, number, to });
                 if self.frames.send(Frame::new(self.number, there, message)).await.is_err() {
                     return;
                 }
@@ -252,7 +252,7 @@ impl Shared {
 }
 
 /// Lets clients of a place in, until it is gone.
-async fn serve(door: Door, shared: Arc<Shared>) {
+async fn serve(door: Door, shared: Arc<AttachedState>) {
     let clients = Arc::new(Semaphore::new(MOST_CLIENTS));
     let mut tasks = JoinSet::new();
     let mut last = 0;
@@ -268,7 +268,7 @@ async fn serve(door: Door, shared: Arc<Shared>) {
                     drop(permit);
                 });
             }
-            // A stranger goes.
+            // Another user's connection is closed.
             Ok(_) => {}
             // No descriptor is left, say.
             Err(_) => tokio::time::sleep(LOOK).await,

@@ -16,7 +16,7 @@ const GIVEN: usize = 9;
 
 /// A batch's answer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Given {
+pub(crate) struct BatchReply {
     /// A word for each call.
     pub(crate) words: Bytes,
     /// By their calls' numbers: answers that are no words.
@@ -104,7 +104,7 @@ pub(crate) fn read(batch: &Operation, given: &[u8]) -> Result<Known, String> {
     let Operation::Each { kind, part, version, calls: asked } = batch else {
         return Err("it answers a batch, and was not asked for one".to_owned());
     };
-    let Given { words: answers, others } = wire::read(given)
+    let BatchReply { words: answers, others } = wire::read(given)
         .map_err(|error| format!("its answer to a batch cannot be read: {error}"))?;
     let count = count(asked).unwrap_or(0);
     if answers.len() != GIVEN * count || others.iter().any(|(number, _)| *number as usize >= count)
@@ -142,7 +142,7 @@ mod tests {
     fn given(words: &[Option<i64>], others: Vec<(u32, Outcome)>) -> Vec<u8> {
         let mut packed = Words::of(words.len());
         words.iter().for_each(|word| packed.push(word.map(|word| Scalar::of(&word).unwrap())));
-        wire::named(&Given { words: packed.into_bytes(), others }).unwrap().into()
+        wire::named(&BatchReply { words: packed.into_bytes(), others }).unwrap().into()
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
             // Of a later version: there is no answer to ask for again.
             {
                 let words = [&[7_u8; 9][..], &[0; 9]].concat();
-                wire::named(&Given { words: words.into(), others: vec![] }).unwrap().into()
+                wire::named(&BatchReply { words: words.into(), others: vec![] }).unwrap().into()
             },
             given(&[None, None], vec![(2, Ok(Bytes::new()))]),
             b"\xc1".to_vec(),

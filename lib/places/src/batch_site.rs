@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use kumiki_resource::Handle;
 
-use crate::batch::{self, Given, Words};
+use crate::batch::{self, BatchReply, Words};
 use crate::blocked::Awaited;
 use crate::lease::{Before, Lease, LeasePool};
 use crate::parts::{Longer, Quick, answer, at, caught};
@@ -140,6 +140,6 @@ impl Site {
             room = left;
             others.push((number, outcome));
         }
-        answer(&Given { words, others })
+        answer(&BatchReply { words, others })
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Awaited {
 }
 
 /// An operation that has blocked, and its answer.
-pub(crate) struct Ended {
+pub(crate) struct Finished {
     pub(crate) of: Awaited,
     pub(crate) outcome: Outcome,
 }
@@ -44,15 +44,16 @@ pub(crate) type Rest = Box<dyn FnOnce() -> Outcome + Send>;
 pub(crate) struct Threads {
     runtime: Handle,
     busy: Arc<AtomicUsize>,
-    tell: UnboundedSender<Ended>,
+    tell: UnboundedSender<Finished>,
 }
 
 impl Threads {
-    pub(crate) fn new(runtime: Handle, tell: UnboundedSender<Ended>) -> Threads {
+    pub(crate) fn new(runtime: Handle, tell: UnboundedSender<Finished>) -> Threads {
         Threads { runtime, busy: Arc::default(), tell }
     }
 
-    /// Whether there is room for one more. The owner alone starts some, so that it stays true for it.
+    /// True if there is room for one more. The owner alone starts some, so that it stays true for
+    /// it.
     pub(crate) fn have_room(&self) -> bool {
         self.busy.load(Relaxed) < MOST_BLOCKED
     }
@@ -76,7 +77,7 @@ struct Running {
     of: Awaited,
     outcome: Option<Outcome>,
     busy: Arc<AtomicUsize>,
-    tell: UnboundedSender<Ended>,
+    tell: UnboundedSender<Finished>,
 }
 
 impl Drop for Running {
@@ -87,7 +88,7 @@ impl Drop for Running {
             Err(Refusal::new(Why::Died, text))
         });
         // A place that has ended hears it no more.
-        let _ = self.tell.send(Ended { of: self.of, outcome });
+        let _ = self.tell.send(Finished { of: self.of, outcome });
     }
 }
 

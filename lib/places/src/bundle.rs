@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A frame is a number of a place (4 bytes), a number (8 bytes), a length (4 bytes), all little-endian, and a
-//! message. That of place 0 is the relay's word ([`Word`]): which places come and go, each with a
+//! message. That of place 0 is the relay's word ([`RelayMessage`]): which places come and go, each with a
 //! number that is never used again. Those of other places are as at their sockets. Either side checks what
 //! the other one sends, and ends the stream at what is no frame.
 
@@ -27,10 +27,10 @@ pub(crate) const MOST_UNDER_WAY: usize = 4096;
 
 /// Message of the relay itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Word {
+pub(crate) enum RelayMessage {
     /// A place answers there, and has this number.
     There { number: u32, place: String },
-    /// It answers no more.
+    /// The end answers no more.
     Gone { number: u32 },
     /// All that there were when the relay began have been told.
     Told,

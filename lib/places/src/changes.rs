@@ -33,12 +33,12 @@ pub(crate) struct Changes {
     pub(crate) life: u64,
     /// One more than that of the message before.
     pub(crate) number: u64,
-    pub(crate) changes: Vec<Told>,
+    pub(crate) changes: Vec<NameChange>,
 }
 
 /// One change: a whole name as others have it, the id, and whether it has come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct NameChange {
     pub(crate) name: String,
     pub(crate) id: u64,
     pub(crate) created: bool,
@@ -66,7 +66,11 @@ impl Heard {
     }
 
     /// Changes that fit into `limit` bytes, as `renamed` for others.
-    pub(crate) fn take(&self, limit: usize, renamed: impl Fn(&str) -> Option<String>) -> Vec<Told> {
+    pub(crate) fn take(
+        &self,
+        limit: usize,
+        renamed: impl Fn(&str) -> Option<String>,
+    ) -> Vec<NameChange> {
         let mut room = limit;
         let mut told = Vec::new();
         // A name has a few hundred bytes at most, and the rest stays for the next message.
@@ -74,7 +78,7 @@ impl Heard {
             let Ok(change) = self.changes.try_recv() else { break };
             let Some(name) = renamed(&change.name) else { continue };
             room = room.saturating_sub(name.len() + CHANGE);
-            told.push(Told { name, id: change.id.to_u64(), created: change.created });
+            told.push(NameChange { name, id: change.id.to_u64(), created: change.created });
         }
         told
     }

@@ -241,7 +241,7 @@ impl Client {
         answers
     }
 
-    /// When its patience is over; a patience of ages is one of thirty years.
+    /// Time at which its patience is over; a patience of ages is one of thirty years.
     pub(crate) fn deadline(&self) -> tokio::time::Instant {
         const AGES: Duration = Duration::from_secs(30 * 365 * 86_400);
         tokio::time::Instant::now() + self.patience.min(AGES)

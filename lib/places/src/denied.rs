@@ -40,12 +40,12 @@ impl Denied {
         }
     }
 
-    /// How many there were.
+    /// Number of denials.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether this was denied after so many others.
+    /// True if this was denied after so many others.
     pub(crate) fn has(&self, since: u64, doing: Doing, subject: &str) -> bool {
         let mut later = self.last.iter().rev().take_while(|(number, ..)| *number > since);
         later.any(|(_, its, of)| *its == doing && of == subject)

@@ -86,7 +86,7 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Whether the file has this name.
+/// True if the file has this name.
 fn is_of(file: &File, path: &Path) -> bool {
     let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     let (own, named) = (file.metadata().map(identity), fs::symlink_metadata(path).map(identity));

@@ -12,9 +12,9 @@ pub enum Error {
     /// No connection to the server.
     #[error("connecting to NATS at {url}: {source}; is nats-server running there?")]
     Connect {
-        /// Which.
+        /// URL of the server.
         url: String,
-        /// Why.
+        /// Reason of the client library.
         #[source]
         source: async_nats::ConnectError,
     },
@@ -23,7 +23,7 @@ pub enum Error {
     Nats {
         /// The step.
         what: &'static str,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// Nobody answers to the name. Nothing was done.
@@ -32,29 +32,29 @@ pub enum Error {
          resource ls` shows those of this machine, and with --nats URL those behind that server"
     )]
     Gone {
-        /// Which.
+        /// Name of the place.
         place: String,
     },
     /// The request never left: there was no connection. Nothing was done.
     #[error("not sent to place {place}: {why}; nothing was done")]
     NotSent {
-        /// Which.
+        /// Name of the place.
         place: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// The request was sent and there is no answer: it has run once, or not at all.
     #[error("unknown whether place {place} has done it: {why}; look before asking again")]
     Unknown {
-        /// Which.
+        /// Name of the place.
         place: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// The place's refusal. Nothing was done, unless `why` says that it has run.
     #[error("place {place}: {text}")]
     Refused {
-        /// Which.
+        /// Name of the place.
         place: String,
         /// Kind of the refusal.
         why: Why,
@@ -66,7 +66,7 @@ pub enum Error {
         "{bytes} bytes for place {place} are more than a message may be, {limit}: send less at a time"
     )]
     TooLarge {
-        /// Which.
+        /// Name of the place.
         place: String,
         /// The message.
         bytes: usize,
@@ -77,9 +77,9 @@ pub enum Error {
     /// place's that cannot be read.
     #[error("{what}: {why}")]
     Value {
-        /// Which.
+        /// Setting at fault.
         what: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// The reference does not allow it.
@@ -97,13 +97,13 @@ pub enum Error {
         "place {place} is served by another process already: end that one, or choose another name"
     )]
     PlaceTaken {
-        /// Which.
+        /// Name of the place.
         place: String,
     },
     /// The thread of a place has panicked: it answers nobody any more.
     #[error("place {place} has ended by a panic: {text}; please report it")]
     Panicked {
-        /// Which.
+        /// Name of the place.
         place: String,
         /// The panic's text.
         text: String,
@@ -113,7 +113,7 @@ pub enum Error {
     Host {
         /// The name.
         host: String,
-        /// Why.
+        /// Reason.
         why: &'static str,
     },
     /// A mistake in an allow-list.
@@ -150,7 +150,7 @@ impl Error {
         Error::Value { what, why: why.to_string() }
     }
 
-    /// Whether it is certain that the place has done nothing, and another one may be asked.
+    /// True if it is certain that the place has done nothing, and another one may be asked.
     pub fn is_passed_over(&self) -> bool {
         let passed = [Why::NotAllowed, Why::NoPart, Why::OtherVersion, Why::Full];
         match self {

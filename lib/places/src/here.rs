@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel};
 use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 
-use crate::blocked::{Ended, Waiting, Waits};
+use crate::blocked::{Finished, Waiting, Waits};
 use crate::door::{Door, sweep};
 use crate::error::Result;
 use crate::lane::LANES;
@@ -37,7 +37,7 @@ struct Back {
 /// A place at its socket.
 pub(crate) struct Desk {
     here: Arc<Here>,
-    blocked: UnboundedReceiver<Ended>,
+    blocked: UnboundedReceiver<Finished>,
     door: Door,
 }
 
@@ -58,7 +58,7 @@ impl Desk {
     /// Opens it, with lanes in this memory if there is any that callers see, too.
     pub(crate) fn open(
         site: Site,
-        blocked: UnboundedReceiver<Ended>,
+        blocked: UnboundedReceiver<Finished>,
         window: Option<Arc<Window>>,
     ) -> Result<Desk> {
         let folder = sockets::folder()?;
@@ -107,7 +107,7 @@ impl Desk {
                             drop(permit);
                         });
                     }
-                    // A stranger goes.
+                    // Another user's connection is closed.
                     Ok(_) => {}
                     // No descriptor is left, say.
                     Err(_) => tokio::time::sleep(LOOK).await,
@@ -142,7 +142,7 @@ impl Desk {
     }
 
     /// Keeps what an operation that has blocked gives, and answers those who have waited for it.
-    fn ended(&self, ended: Ended) -> Result<()> {
+    fn ended(&self, ended: Finished) -> Result<()> {
         let of = ended.of;
         self.here.site.ended(ended)?;
         let waited = self.here.waiting().take(of);
@@ -154,12 +154,12 @@ impl Desk {
 }
 
 /// A client's connection; dropped, its lanes go.
-struct Client<'a> {
+struct ClientGuard<'a> {
     here: &'a Here,
     number: u64,
 }
 
-impl Drop for Client<'_> {
+impl Drop for ClientGuard<'_> {
     fn drop(&mut self) {
         self.here.lanes().gone(self.number);
     }
@@ -196,7 +196,7 @@ impl Here {
         let (back, replies) = channel::<(u64, Bytes)>(REPLIES);
         let (want, wanted) = oneshot::channel();
         let write = sockets::deliver(to, replies, wanted);
-        let client = Client { here: self, number: self.clients.fetch_add(1, Relaxed) };
+        let client = ClientGuard { here: self, number: self.clients.fetch_add(1, Relaxed) };
         let read = async move {
             let (mut from, mut want) = (BufReader::new(from), Some(want));
             while let Ok(Some((number, payload))) = sockets::read(&mut from).await {

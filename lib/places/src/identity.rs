@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Result};
 
-/// Where a NATS server is, and as whom to speak to it.
+/// Address of a NATS server, and the identity to use there.
 ///
 /// Secrets in it are never shown: neither by its `Debug` nor in an error.
 #[derive(Clone, Default)]
@@ -183,7 +183,7 @@ fn shown(url: &str) -> String {
     shown.join(",")
 }
 
-/// Whether what comes next is the rest of a password and its host.
+/// True if the next part is the rest of a password and its host.
 fn is_split(rest: &str) -> bool {
     let next = rest.split(',').find(|part| part.contains("://") || part.contains('@'));
     next.is_some_and(|part| !part.contains("://"))

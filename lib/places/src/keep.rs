@@ -132,7 +132,7 @@ fn end_all(variable: &str) -> io::Result<usize> {
     Ok(held.iter().filter(|process| pidfd_send_signal(process, Signal::KILL).is_ok()).count())
 }
 
-/// Whether a process was started with this variable.
+/// True if a process was started with this variable.
 fn has(pid: u32, variable: &str) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
     let is_it =

@@ -7,8 +7,8 @@
 //!                  ╰── its place has gone ──▶ Gone ── its line, too ────────────────▶ Free
 //! ```
 //!
-//! What comes by the stream is an allegation: a name must be one that may be had there, and a word one that may
-//! follow, of the place that has the lane; all else is dropped, and what is no frame ends the stream.
+//! Messages of the stream are untrusted: a name must be one that may be had there, and a word one that may
+//! follow, of the place that has the lane; all else is dropped, and bytes that are no frame end the stream.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
@@ -34,7 +34,7 @@ const HEAD: usize = 16;
 pub(crate) struct Shared {
     prefix: String,
     pub(crate) window: Arc<Window>,
-    /// Where it begins in the memory that the places have.
+    /// Its beginning in the memory of the places.
     base: u64,
     to: Mutex<UnixStream>,
     state: Mutex<State>,
@@ -47,7 +47,7 @@ pub(crate) struct State {
     /// Places that there are, with their numbers.
     pub(crate) places: BTreeMap<String, u32>,
     pub(crate) lanes: Vec<Stage>,
-    /// Those that there were at first have been told.
+    /// True once the first ones have been announced.
     pub(crate) is_told: bool,
     pub(crate) has_ended: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) enum Stage {
     Free,
     Used {
         place: u32,
-        said: Said,
+        said: LaneAnswer,
         gone: Arc<AtomicBool>,
     },
     /// Its line has gone, and the place has not said that it does not touch it any more.
@@ -71,7 +71,7 @@ pub(crate) enum Stage {
 
 /// A place's last word on a lane.
 #[derive(Clone)]
-pub(crate) enum Said {
+pub(crate) enum LaneAnswer {
     Nothing,
     Opened { life: u64 },
     Refused(String),
@@ -79,7 +79,7 @@ pub(crate) enum Said {
 
 impl State {
     /// The place's last word on a used lane; none of one that has gone.
-    pub(crate) fn said(&self, lane: usize) -> Option<&Said> {
+    pub(crate) fn said(&self, lane: usize) -> Option<&LaneAnswer> {
         match &self.lanes[lane] {
             Stage::Used { said, .. } => Some(said),
             _ => None,
@@ -105,10 +105,10 @@ impl State {
     fn heard(&mut self, place: u32, lane: usize, word: Word) {
         match (self.lanes.get_mut(lane), word) {
             (Some(Stage::Used { place: its, said, .. }), word) if *its == place => match word {
-                Word::Opened { life, .. } if matches!(said, Said::Nothing) => {
-                    *said = Said::Opened { life };
+                Word::Opened { life, .. } if matches!(said, LaneAnswer::Nothing) => {
+                    *said = LaneAnswer::Opened { life };
                 }
-                Word::Refused { why, .. } => *said = Said::Refused(why),
+                Word::Refused { why, .. } => *said = LaneAnswer::Refused(why),
                 _ => {}
             },
             (Some(lane @ Stage::Closing { .. }), Word::Closed { .. }) => {
@@ -143,7 +143,7 @@ impl Shared {
         self.to.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a lane is in the places' memory.
+    /// Place of a lane in the memory of the places.
     pub(crate) fn place_of(&self, lane: usize) -> u64 {
         self.base + (lane * LANE_BYTES) as u64
     }
@@ -228,19 +228,19 @@ impl Shared {
 
     /// Hears the relay's word on places.
     fn relayed(&self, state: &mut State, message: &[u8]) {
-        match wire::parse::<bundle::Word>(message) {
-            Ok(bundle::Word::There { number, place }) => {
+        match wire::parse::<bundle::RelayMessage>(message) {
+            Ok(bundle::RelayMessage::There { number, place }) => {
                 let may_be = sockets::is_name(&place) && place.starts_with(&self.prefix);
                 let is_new = state.places.values().all(|its| *its != number);
                 if may_be && is_new && state.places.len() < MOST_PLACES {
                     state.places.entry(place).or_insert(number);
                 }
             }
-            Ok(bundle::Word::Gone { number }) => {
+            Ok(bundle::RelayMessage::Gone { number }) => {
                 state.places.retain(|_, its| *its != number);
                 state.gone(|place| place == number);
             }
-            Ok(bundle::Word::Told) => state.is_told = true,
+            Ok(bundle::RelayMessage::Told) => state.is_told = true,
             // A later version's.
             Err(_) => {}
         }

@@ -13,7 +13,7 @@ use kumiki_sys::shm::Window;
 use tokio::sync::mpsc::Sender;
 
 use crate::lane::{LANES, Lane, Word, given, spin};
-use crate::line_site::{self, Bindings, Given};
+use crate::line_site::{self, Bindings, LineReply};
 use crate::parts::panicked;
 use crate::site::Site;
 use crate::wire::{self, Refusal};
@@ -23,7 +23,7 @@ const TURN: Duration = Duration::from_micros(100);
 /// Rounds of all lanes between two looks at the clock and at the place's other callers. Beside a call on a line
 /// that takes as long as fifty rounds, and now and then one comes meanwhile.
 const ROUNDS: u32 = 512;
-/// One that has served counts as so many.
+/// Weight of a lane that has served.
 const SERVED: u32 = 16;
 
 /// A place's lanes.
@@ -35,14 +35,14 @@ pub(crate) struct Lanes {
     bytes: line_site::Bytes,
     /// The lane whose request runs.
     runs: Option<usize>,
-    /// When the last request was answered or told, or the last lane opened.
+    /// Time at which the last request was answered, or the last lane opened.
     last: Instant,
     /// For so long it looks after that: callers say what waking it takes.
     spin: Duration,
     sleeps: bool,
 }
 
-/// One that is served.
+/// A lane that is served.
 struct Open {
     at: u64,
     /// Number of the client's connection.
@@ -186,8 +186,10 @@ impl Lanes {
         self.runs = Some(n);
         let Open { line, bound, .. } = &mut self.open[n];
         let sleeps = match site.on_line(line, bound, message, &mut self.bytes) {
-            Ok(Given::Scalar(scalar)) => line.answer_word(given(Some(scalar.form)), scalar.word),
-            Ok(Given::Bytes) => line.answer(Answered::Answer, given(None), self.bytes.reply()),
+            Ok(LineReply::Scalar(scalar)) => {
+                line.answer_word(given(Some(scalar.form)), scalar.word)
+            }
+            Ok(LineReply::Bytes) => line.answer(Answered::Answer, given(None), self.bytes.reply()),
             Err(refusal) => self.refuse(n, refusal),
         };
         self.runs = None;

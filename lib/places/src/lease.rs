@@ -15,7 +15,7 @@ use crate::wire::{Outcome, Refusal, Why};
 
 /// Answers that are kept for one client, at most.
 pub const MOST_RECORDS: usize = 8192;
-/// Leases of one place, at most: for one more the one goes that was not heard of for longest.
+/// Leases of one place, at most: for one more the least recently used one is evicted.
 pub const MOST_LEASES: usize = 1 << 16;
 /// Leases of one place that were not used yet, at most: for one more the oldest of them goes.
 pub const MOST_UNUSED: usize = 1024;
@@ -42,7 +42,7 @@ pub struct Lease {
     seen: Instant,
     /// Something that is allowed has begun under it.
     used: bool,
-    /// It was seen since it was last looked at for one to be let go.
+    /// True if it was seen since the last search for one to evict.
     fresh: bool,
 }
 
@@ -60,13 +60,13 @@ pub struct LeasePool {
 /// Reason against an operation, or its answer without running it.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Before {
-    /// It has not run, and may.
+    /// The request has not run, and may.
     New,
-    /// It has run: its answer.
+    /// The request has run: its answer.
     Ran(Outcome),
-    /// It has begun, and blocks.
+    /// The request has begun, and blocks.
     Runs,
-    /// It is not to run.
+    /// The request is not to run.
     Refused(Refusal),
 }
 
@@ -197,8 +197,8 @@ impl Lease {
         !std::mem::replace(&mut self.used, true)
     }
 
-    /// Whether it may be let go for another client's: one that was never used, or that nothing is under way of and
-    /// that was not seen since it was last asked this.
+    /// True if it may be evicted for another client's: one that was never used, or that nothing is
+    /// under way of and that was not seen since it was last asked this.
     pub(crate) fn may_go(&mut self, unused: bool) -> bool {
         match unused {
             true => !self.used,
@@ -206,7 +206,7 @@ impl Lease {
         }
     }
 
-    /// Whether nothing was heard of the client for so long.
+    /// True if nothing was heard of the client for so long.
     pub(crate) fn is_over(&self, holds: Duration) -> bool {
         self.seen.elapsed() > holds
     }
@@ -219,7 +219,7 @@ impl LeasePool {
     }
 }
 
-/// Whether an operation was more than a question that its place refuses.
+/// True if an operation was more than a question that its place refuses.
 pub(crate) fn is_use(outcome: &Outcome) -> bool {
     let Err(refusal) = outcome else { return true };
     let refused = [Why::NotAllowed, Why::NoPart, Why::OtherVersion, Why::BadInput, Why::Unreadable];

@@ -1,9 +1,9 @@
-//! A place's leases: granted, found, let go for others', and ended.
+//! A place's leases: granted, found, evicted, and ended.
 //!
 //! Nobody knows who sends a message: a client's name is its own word, and NATS tells no place who has published. So what
 //! one sender may take is bounded by what it has to do for it. One message is given one lease at most. One that was never
-//! used counts among [`MOST_UNUSED`], of which the oldest goes for one more: who may do nothing here takes no more than
-//! those. Of those that were used the one goes for one more that was not heard of for longest, or nearly.
+//! used counts among [`MOST_UNUSED`], of which the oldest is evicted for one more: a client that may do nothing here takes
+//! no more than those. Of those that were used the least recently used one is evicted for one more, or nearly.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::wire::{Granted, Outcome, Refusal, Request, Why};
 
 /// Leases that were used, at most. Some are between the two queues.
 const MOST_USED: usize = MOST_LEASES - MOST_UNUSED - 16;
-/// Leases that are looked at for one to be let go, at most.
+/// Leases that are looked at for one to be evicted, at most.
 const LOOKED_AT: usize = 2 * MOST_LEASES;
 
 impl Site {

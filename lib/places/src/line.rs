@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::lane::{Binding, Head, Lane, MOST_BOUND, Word, given, spin};
-use crate::lane_stages::{Said, Shared};
+use crate::lane_stages::{LaneAnswer, Shared};
 use crate::part::{Part, Portable};
 use crate::remote::Remote;
 use crate::scalar::{Form, Scalar};
@@ -50,7 +50,7 @@ pub struct Line {
     pub(crate) life: u64,
     pub(crate) first: u32,
     caller: Caller<Lane>,
-    /// Which lane it is.
+    /// Number of its lane.
     lane: usize,
     /// Its place has ended.
     gone: Arc<AtomicBool>,
@@ -225,7 +225,7 @@ impl Line {
         Ok(Remote::new(Arc::clone(&self.place), self.life, Id::from_u64(id), rights))
     }
 
-    /// Whether a name is of this line's place.
+    /// Checks that a name is of this line's place.
     pub(crate) fn is_of(&self, name: &Name) -> Result<()> {
         if name.place() == &*self.place {
             return Ok(());
@@ -293,7 +293,7 @@ impl Line {
         Error::Value { what, why: error.to_string() }
     }
 
-    /// Whether anything may be asked.
+    /// Checks that the line is open.
     #[inline(always)]
     fn is_open(&self) -> Result<()> {
         if self.given_up || self.gone.load(Ordering::Relaxed) {
@@ -368,7 +368,7 @@ impl Line {
                 return Ok(came);
             }
             match said {
-                Some(Said::Refused(why)) => return Err(self.give_up(why)),
+                Some(LaneAnswer::Refused(why)) => return Err(self.give_up(why)),
                 Some(_) => {}
                 None => return Err(self.give_up("it has gone before it answered".to_owned())),
             }

@@ -4,7 +4,7 @@ use kumiki_resource::Id;
 use kumiki_slot::far::{Message, Server};
 
 use crate::lane::{Binding, Head, Lane, MOST_BOUND};
-use crate::parts::{Begun, Longer, Quick, refused};
+use crate::parts::{Handled, Longer, Quick, refused};
 use crate::scalar::Scalar;
 use crate::site::Site;
 use crate::wire::{self, Operation, Refusal, Why};
@@ -17,9 +17,9 @@ const MOST_TEXT: usize = 1024;
 pub(crate) struct Bindings(Vec<Option<(Id, Quick)>>);
 
 /// An answer to a request.
-pub(crate) enum Given {
+pub(crate) enum LineReply {
     Scalar(Scalar),
-    /// It is in the reply.
+    /// The answer is in the reply.
     Bytes,
 }
 
@@ -56,13 +56,13 @@ impl Site {
         bound: &mut Bindings,
         message: &Message,
         bytes: &mut Bytes,
-    ) -> Result<Given, Refusal> {
+    ) -> Result<LineReply, Refusal> {
         match Head::read(message.head) {
             Some(Head::Call(number, Some(form))) if message.is_word() => {
                 let (id, quick) = bound.get(number)?;
                 let scalar = Scalar { form, word: message.word };
                 match (quick.by_scalar)(&self.interface, *id, scalar, &mut bytes.longer) {
-                    Some(scalar) => Ok(Given::Scalar(scalar)),
+                    Some(scalar) => Ok(LineReply::Scalar(scalar)),
                     None => longer(line, &mut bytes.longer),
                 }
             }
@@ -78,14 +78,14 @@ impl Site {
         head: Option<Head>,
         message: &Message,
         bytes: &mut Bytes,
-    ) -> Result<Given, Refusal> {
+    ) -> Result<LineReply, Refusal> {
         let Bytes { asked, longer: to } = bytes;
         line.read(message, asked);
         match head {
             Some(Head::Call(number, None)) => {
                 let (id, quick) = bound.get(number)?;
                 if let Some(scalar) = (quick.by_bytes)(&self.interface, *id, asked, to) {
-                    return Ok(Given::Scalar(scalar));
+                    return Ok(LineReply::Scalar(scalar));
                 }
             }
             Some(Head::Bind(number)) => {
@@ -130,13 +130,13 @@ impl Site {
             _ => {}
         }
         let run = || match operation.has_effect() {
-            false => Begun::Ran(self.look(&operation)),
+            false => Handled::Ran(self.look(&operation)),
             true => self.parts.run(&self.allow, &self.interface, self.place, &operation, false),
         };
         let begun = self.interface.run(self.place, run).map_err(|error| refused(&error))?;
         match begun {
-            Begun::Ran(outcome) => reply.extend_from_slice(&outcome?),
-            Begun::Blocks(_) => unreachable!("it was asked whether it runs at once"),
+            Handled::Ran(outcome) => reply.extend_from_slice(&outcome?),
+            Handled::Blocks(_) => unreachable!("it was asked whether it runs at once"),
         }
         Ok(())
     }
@@ -154,13 +154,13 @@ impl Bindings {
 
 /// Gives what a part has given that is no word, if the line has room for it.
 #[inline(never)]
-fn longer(line: &Server<Lane>, longer: &mut Longer) -> Result<Given, Refusal> {
+fn longer(line: &Server<Lane>, longer: &mut Longer) -> Result<LineReply, Refusal> {
     if let Some(refusal) = longer.refusal.take() {
         return Err(refusal);
     }
     let (bytes, room) = (longer.reply.len(), line.room());
     if bytes <= room {
-        return Ok(Given::Bytes);
+        return Ok(LineReply::Bytes);
     }
     let text = format!("its answer has {bytes} bytes, and a line has room for {room}; it has run");
     Err(Refusal::new(Why::AnswerTooLarge, text))

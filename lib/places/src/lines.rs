@@ -21,7 +21,7 @@ use kumiki_sys::shm::Window;
 
 use crate::error::{Error, Result};
 use crate::lane::{LANE_BYTES, Lane, Word};
-use crate::lane_stages::{Said, Shared, Stage};
+use crate::lane_stages::{LaneAnswer, Shared, Stage};
 use crate::line::Line;
 use crate::secret;
 use crate::wire::Why;
@@ -105,7 +105,7 @@ impl Lines {
                 Some(index) => {
                     let gone = Arc::new(AtomicBool::new(false));
                     let its = Arc::clone(&gone);
-                    let said = Said::Nothing;
+                    let said = LaneAnswer::Nothing;
                     state.lanes[index] = Stage::Used { place: number, said, gone: its };
                     Some(Some((index, gone)))
                 }
@@ -127,16 +127,16 @@ impl Lines {
         let word = Word::Open { at: self.shared.place_of(index), first: line.first };
         self.shared.say(number, &word);
         let said = self.shared.wait(deadline, |state| match &state.lanes[index] {
-            Stage::Used { said: Said::Nothing, .. } => None,
+            Stage::Used { said: LaneAnswer::Nothing, .. } => None,
             Stage::Used { said, .. } => Some(Some(said.clone())),
             _ => Some(None),
         });
         match said {
-            Some(Some(Said::Opened { life })) => {
+            Some(Some(LaneAnswer::Opened { life })) => {
                 line.life = life;
                 Ok(line)
             }
-            Some(Some(Said::Refused(text))) => {
+            Some(Some(LaneAnswer::Refused(text))) => {
                 Err(Error::Refused { place: place.to_owned(), why: Why::NoPart, text })
             }
             Some(_) => Err(gone()),

@@ -13,7 +13,7 @@ const SILENT: std::time::Duration = BEAT.saturating_mul(2);
 /// Places that are heard, at most.
 const MOST: usize = 100_000;
 
-/// Which of several places a resource is made at.
+/// Choice among several places for a new resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Any of them.

@@ -25,7 +25,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Why this is denied, if it was after so many other denials.
+    /// Reason for which this is denied, if it was after so many other denials.
     pub(crate) fn denied(&self, since: u64, doing: Doing, subject: &str) -> Option<String> {
         let verb = match doing {
             Doing::Publish => "publish to",
@@ -35,7 +35,7 @@ impl Link {
         is_denied.then(|| format!("{} to {verb} {subject}", self.whom))
     }
 
-    /// Why no answer can come, if the inbox for them is denied.
+    /// Reason for which no answer can come, if the inbox for them is denied.
     pub(crate) fn deaf(&self) -> Option<String> {
         let inbox = self.denied.inbox()?;
         Some(format!("{} to subscribe to {inbox}, where answers come", self.whom))

@@ -63,7 +63,7 @@ impl Near {
         Ok(Some(Near { to, pending, next: AtomicU64::new(1), reader }))
     }
 
-    /// Whether the place has gone.
+    /// True if the place has gone.
     pub(crate) fn has_ended(&self) -> bool {
         held(&self.pending).is_none()
     }
@@ -76,7 +76,7 @@ impl Near {
             Some(pending) => _ = pending.insert(number, tell),
             None => return Sent::Not,
         }
-        let _asked = Asked { near: self, number };
+        let _asked = RequestGuard { near: self, number };
         // Held to the frame's end: what is given up in the middle of it ends the connection.
         let mut to = self.to.lock().await;
         let whole = Whole { near: self, is_whole: false };
@@ -97,12 +97,12 @@ impl Drop for Near {
 }
 
 /// A request under way: given up, it is forgotten.
-struct Asked<'a> {
+struct RequestGuard<'a> {
     near: &'a Near,
     number: u64,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         if let Some(pending) = &mut *held(&self.near.pending) {
             pending.remove(&self.number);

@@ -18,13 +18,13 @@ use crate::wire::{self, Offer, Operation, Outcome, Refusal, Why};
 /// Kinds that can be made and program parts that can be called from afar.
 #[derive(Clone, Default)]
 pub struct Parts {
-    kinds: BTreeMap<&'static str, Made>,
+    kinds: BTreeMap<&'static str, KindFunctions>,
     parts: BTreeMap<(&'static str, &'static str), Called>,
 }
 
 /// A kind without its type.
 #[derive(Clone, Copy)]
-struct Made {
+struct KindFunctions {
     version: u32,
     create: fn(&Interface, Place, Option<&str>, &[u8]) -> Outcome,
     destroy: fn(&Interface, Id) -> Outcome,
@@ -94,13 +94,13 @@ impl Longer {
 #[derive(Clone, Copy)]
 struct Called {
     version: u32,
-    call: fn(&Interface, Id, &[u8]) -> Result<Begun, Refusal>,
+    call: fn(&Interface, Id, &[u8]) -> Result<Handled, Refusal>,
     /// None of one that may block.
     quick: Option<Quick>,
 }
 
 /// An operation that has run, or its part that may block.
-pub(crate) enum Begun {
+pub(crate) enum Handled {
     Ran(Outcome),
     Blocks(Rest),
 }
@@ -132,7 +132,7 @@ impl Parts {
             interface.destroy(handle).map_err(|error| refused(&error))?;
             answer(&())
         };
-        self.kinds.insert(K::NAME, Made { version: K::VERSION, create, destroy });
+        self.kinds.insert(K::NAME, KindFunctions { version: K::VERSION, create, destroy });
         self
     }
 
@@ -142,7 +142,7 @@ impl Parts {
         let call = |interface: &Interface, id, input: &[u8]| {
             let (handle, input) = taken::<P>(interface, id, input)?;
             let output = interface.with(&handle, |resource, pool| P::run(resource, pool, input));
-            Ok(Begun::Ran(answer(&output.map_err(|error| refused(&error))?)))
+            Ok(Handled::Ran(answer(&output.map_err(|error| refused(&error))?)))
         };
         self.called::<P>(Some(Quick::of::<P>()), call)
     }
@@ -154,21 +154,21 @@ impl Parts {
             let (handle, input) = taken::<P>(interface, id, input)?;
             let work = interface.with(&handle, |resource, pool| P::begin(resource, pool, input));
             let work = work.map_err(|error| refused(&error))?;
-            Ok(Begun::Blocks(Box::new(move || caught(|| answer(&work())))))
+            Ok(Handled::Blocks(Box::new(move || caught(|| answer(&work())))))
         })
     }
 
     fn called<P: Part>(
         mut self,
         quick: Option<Quick>,
-        call: fn(&Interface, Id, &[u8]) -> Result<Begun, Refusal>,
+        call: fn(&Interface, Id, &[u8]) -> Result<Handled, Refusal>,
     ) -> Parts {
         let of = (<P::Kind as Kind>::NAME, P::NAME);
         self.parts.insert(of, Called { version: P::VERSION, call, quick });
         self
     }
 
-    /// Whether there is such a kind, or part.
+    /// True if there is such a kind, or part.
     pub(crate) fn has(&self, kind: &str, part: Option<&str>) -> bool {
         match part {
             None => self.names().any(|name| name == kind),
@@ -205,18 +205,18 @@ impl Parts {
         place: Place,
         operation: &Operation,
         may_block: bool,
-    ) -> Begun {
+    ) -> Handled {
         let run = || match operation {
             Operation::Create { kind, version, unique, spec } => {
                 let made = self.made(kind)?;
                 require(allow.creates(kind), kind, "create")?;
                 same(made.version, *version, kind)?;
-                Ok(Begun::Ran((made.create)(interface, place, unique.as_deref(), spec)))
+                Ok(Handled::Ran((made.create)(interface, place, unique.as_deref(), spec)))
             }
             Operation::Destroy { id, kind } => {
                 let made = self.made(kind)?;
                 require(allow.destroys(kind), kind, "destroy")?;
-                Ok(Begun::Ran((made.destroy)(interface, at(place, *id)?)))
+                Ok(Handled::Ran((made.destroy)(interface, at(place, *id)?)))
             }
             Operation::Call { id, kind, part, version, input } => {
                 let called = self.part_of(allow, kind, part, *version)?;
@@ -230,7 +230,7 @@ impl Parts {
             }
             _ => Err(Refusal::new(Why::Unreadable, "an operation that has no effect")),
         };
-        caught(run).unwrap_or_else(|refusal| Begun::Ran(Err(refusal)))
+        caught(run).unwrap_or_else(|refusal| Handled::Ran(Err(refusal)))
     }
 
     /// A part by its name, if it may be called.
@@ -247,7 +247,7 @@ impl Parts {
         Ok(called)
     }
 
-    /// How a part is called by words, if it does not block.
+    /// A part's function for calls by words, if it does not block.
     pub(crate) fn quick(
         &self,
         allow: &Allow,
@@ -279,7 +279,7 @@ impl Parts {
         }
     }
 
-    fn made(&self, kind: &str) -> Result<&Made, Refusal> {
+    fn made(&self, kind: &str) -> Result<&KindFunctions, Refusal> {
         self.kinds.get(kind).ok_or_else(|| {
             let kinds: Vec<_> = self.kinds.keys().copied().collect();
             let text = format!(

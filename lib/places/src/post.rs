@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::blocked::{Ended, Waiting, Waits};
+use crate::blocked::{Finished, Waiting, Waits};
 use crate::busy::WINDOW;
 use crate::changes::CHANGES;
 use crate::denied::Doing;
@@ -50,20 +50,20 @@ pub(crate) struct Post {
     site: Site,
     client: Client,
     requests: Endpoint,
-    blocked: UnboundedReceiver<Ended>,
+    blocked: UnboundedReceiver<Finished>,
     waiting: Waiting<service::Request>,
     beats: async_nats::Subscriber,
     service: async_nats::service::Service,
     /// Answers of who else has the name, when it is asked.
     asked: Option<JoinSet<Result<Vec<Rival>>>>,
-    /// When it may be asked again.
+    /// Time at which it may be asked again.
     ask_again: tokio::time::Instant,
 }
 
 impl Post {
     pub(crate) async fn open(
         site: Site,
-        blocked: UnboundedReceiver<Ended>,
+        blocked: UnboundedReceiver<Finished>,
         nats: &Nats,
         host: &str,
     ) -> Result<Post> {

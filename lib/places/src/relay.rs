@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::bundle::{self, FRAMES, Frame, RELAY, Word};
+use crate::bundle::{self, FRAMES, Frame, RELAY, RelayMessage};
 use crate::error::{Error, Result};
 use crate::sockets::{self, NEWS};
 use crate::stdio;
@@ -36,9 +36,9 @@ struct Places {
     last: u32,
 }
 
-type Shared = Arc<Mutex<Places>>;
+type SharedPlaces = Arc<Mutex<Places>>;
 
-fn held(places: &Shared) -> MutexGuard<'_, Places> {
+fn held(places: &SharedPlaces) -> MutexGuard<'_, Places> {
     places.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -58,7 +58,7 @@ pub async fn relay(
     let own = folder.is_none().then(sockets::folder).transpose()?;
     let folder = folder.or(own.as_deref()).expect("one of them is there");
     let (frames, leaving) = channel(FRAMES);
-    let places = Shared::default();
+    let places = SharedPlaces::default();
     tokio::select! {
         () = take(from, &places) => Ok(()),
         () = bundle::send(to, leaving) => Ok(()),
@@ -76,7 +76,7 @@ pub async fn relay_stdio(host: &str, folder: Option<&Path>) -> Result<()> {
 }
 
 /// Gives requests to their places, until the stream ends.
-async fn take(from: impl AsyncRead + Unpin, places: &Shared) {
+async fn take(from: impl AsyncRead + Unpin, places: &SharedPlaces) {
     let mut from = BufReader::new(from);
     while let Ok(Some(frame)) = Frame::read(&mut from).await {
         // One that has gone was told to have.
@@ -87,7 +87,12 @@ async fn take(from: impl AsyncRead + Unpin, places: &Shared) {
 }
 
 /// Looks for places, now and whenever the folder changes.
-async fn look(folder: &Path, host: &str, places: &Shared, frames: Sender<Frame>) -> Result<()> {
+async fn look(
+    folder: &Path,
+    host: &str,
+    places: &SharedPlaces,
+    frames: Sender<Frame>,
+) -> Result<()> {
     let failed =
         |source: io::Error| Error::Io { what: format!("watching {}", folder.display()), source };
     let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
@@ -112,7 +117,7 @@ async fn look(folder: &Path, host: &str, places: &Shared, frames: Sender<Frame>)
                 return Ok(());
             }
         }
-        if std::mem::take(&mut is_first) && !tell(&frames, &Word::Told).await {
+        if std::mem::take(&mut is_first) && !tell(&frames, &RelayMessage::Told).await {
             return Ok(());
         }
         // Which names they are of does not matter.
@@ -121,7 +126,12 @@ async fn look(folder: &Path, host: &str, places: &Shared, frames: Sender<Frame>)
 }
 
 /// Tells that a place is there, and passes its frames from now on; whether anybody hears it.
-async fn begin(place: String, stream: UnixStream, places: &Shared, frames: &Sender<Frame>) -> bool {
+async fn begin(
+    place: String,
+    stream: UnixStream,
+    places: &SharedPlaces,
+    frames: &Sender<Frame>,
+) -> bool {
     let (to, requests) = channel(MOST_WAITING);
     // Names that come and go are told to whoever watches, at the near end.
     let _ = to.try_send((NEWS, Bytes::new()));
@@ -132,19 +142,19 @@ async fn begin(place: String, stream: UnixStream, places: &Shared, frames: &Send
         places.by_number.insert(number, (place.clone(), to));
         number
     };
-    if !tell(frames, &Word::There { number, place }).await {
+    if !tell(frames, &RelayMessage::There { number, place }).await {
         return false;
     }
     let (places, frames) = (Arc::clone(places), frames.clone());
     tokio::spawn(async move {
         pass(number, stream, requests, &frames).await;
         held(&places).by_number.remove(&number);
-        tell(&frames, &Word::Gone { number }).await;
+        tell(&frames, &RelayMessage::Gone { number }).await;
     });
     true
 }
 
-async fn tell(frames: &Sender<Frame>, word: &Word) -> bool {
+async fn tell(frames: &Sender<Frame>, word: &RelayMessage) -> bool {
     let Ok(message) = wire::message(word) else { return false };
     frames.send(Frame::new(RELAY, 0, message)).await.is_ok()
 }

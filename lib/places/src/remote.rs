@@ -30,12 +30,12 @@ impl<K: Kind> Remote<K> {
         Remote { place, life, id, rights, kind: PhantomData }
     }
 
-    /// Where it is: `hostb.core3`.
+    /// Place of the resource: `hostb.core3`.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// Which one there.
+    /// Number of the resource there.
     pub fn id(&self) -> Id {
         self.id
     }

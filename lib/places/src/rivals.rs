@@ -30,12 +30,12 @@ pub(crate) struct Rival {
     pub(crate) life: u64,
     /// For how long it has served, if it says so.
     pub(crate) age_ms: Option<u64>,
-    /// When its answer came.
+    /// Time of its answer.
     pub(crate) at: Instant,
 }
 
 impl Rival {
-    /// Whether it has served for longer than a place of this life that has served since then.
+    /// True if it has served for longer than a place of this life that has served since then.
     pub(crate) fn is_older(&self, life: u64, since: std::time::Instant) -> bool {
         let own = self.at.into_std().saturating_duration_since(since).as_millis();
         let age = (u128::from(self.age_ms.unwrap_or(0)), self.life);

@@ -62,10 +62,10 @@ pub struct Program {
 /// `kumiki_spawn::Process` is another kind of this name, for programs that stay within one process; an
 /// interface has one of them.
 #[derive(Debug)]
-pub struct Process(Arc<Shared>);
+pub struct Process(Arc<ProcessState>);
 
 #[derive(Debug)]
-struct Shared {
+struct ProcessState {
     child: Mutex<Child>,
     pidfd: OwnedFd,
     input: Mutex<Option<File>>,
@@ -152,13 +152,13 @@ impl Kind for Process {
             }
             _ => failed(error),
         })?;
-        let made = Shared::of(&mut child);
+        let made = ProcessState::of(&mut child);
         let (pidfd, input, outputs) = made.map_err(|error| {
             let _ = child.kill();
             let _ = child.wait();
             failed(error)
         })?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProcessState {
             child: Mutex::new(child),
             pidfd,
             input: Mutex::new(input),
@@ -195,7 +195,7 @@ impl Kind for Process {
 
 impl Portable for Process {}
 
-impl Shared {
+impl ProcessState {
     /// The ends that this side has of a child.
     fn of(child: &mut Child) -> io::Result<(OwnedFd, Option<File>, [Option<File>; 2])> {
         let pidfd = child.pidfd()?.try_clone_to_owned()?;
@@ -367,7 +367,7 @@ pub struct Input {
     pub wait_ms: u64,
 }
 
-/// How much of an [`Input`] was written.
+/// Part of an [`Input`] that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// The others found no room in time.

@@ -51,7 +51,7 @@ impl Scalar {
     /// The scalar that a value is, if it is one.
     #[inline(always)]
     pub(crate) fn of<T: Serialize + ?Sized>(value: &T) -> Option<Scalar> {
-        value.serialize(Write).ok()
+        value.serialize(ScalarSerializer).ok()
     }
 
     /// Its value as MessagePack.
@@ -89,7 +89,7 @@ impl Scalar {
     }
 }
 
-/// Why a scalar is no value of a type.
+/// Reason for which a scalar is no value of a type.
 #[derive(Debug)]
 pub(crate) struct NoValue(String);
 
@@ -184,7 +184,7 @@ impl<'de> Deserializer<'de> for Scalar {
         Err(NoValue::invalid_type(self.unexpected(), &name))
     }
 
-    /// As MessagePack, and as it was written.
+    /// Answers as MessagePack does, and as it was written.
     fn is_human_readable(&self) -> bool {
         false
     }
@@ -197,9 +197,9 @@ impl<'de> Deserializer<'de> for Scalar {
 
 /// Gives the scalar that a value is.
 #[derive(Clone, Copy)]
-struct Write;
+struct ScalarSerializer;
 
-/// It is none, and goes as bytes.
+/// Error for a value that is no scalar, and goes as bytes.
 #[derive(Debug)]
 struct NoScalar;
 
@@ -218,7 +218,7 @@ impl ser::Error for NoScalar {
     }
 }
 
-type Written = Result<Scalar, NoScalar>;
+type ScalarResult = Result<Scalar, NoScalar>;
 type Several = ser::Impossible<Scalar, NoScalar>;
 
 /// One method for each type whose values are a word of this form.
@@ -226,7 +226,7 @@ macro_rules! words {
     ($($method:ident($type:ty) = $form:ident, $value:ident => $word:expr;)+) => {
         $(
             #[inline(always)]
-            fn $method(self, $value: $type) -> Written {
+            fn $method(self, $value: $type) -> ScalarResult {
                 Ok(Scalar { form: Form::$form, word: $word })
             }
         )+
@@ -245,7 +245,7 @@ macro_rules! none {
     };
 }
 
-impl Serializer for Write {
+impl Serializer for ScalarSerializer {
     type Ok = Scalar;
     type Error = NoScalar;
     type SerializeSeq = Several;
@@ -271,17 +271,17 @@ impl Serializer for Write {
     }
 
     #[inline(always)]
-    fn serialize_unit(self) -> Written {
+    fn serialize_unit(self) -> ScalarResult {
         Ok(Scalar { form: Form::Nothing, word: 0 })
     }
 
     #[inline(always)]
-    fn serialize_none(self) -> Written {
+    fn serialize_none(self) -> ScalarResult {
         self.serialize_unit()
     }
 
     #[inline(always)]
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Written {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> ScalarResult {
         value.serialize(self)
     }
 
@@ -290,7 +290,7 @@ impl Serializer for Write {
         self,
         _: &'static str,
         value: &T,
-    ) -> Written {
+    ) -> ScalarResult {
         value.serialize(self)
     }
 
@@ -301,7 +301,7 @@ impl Serializer for Write {
         _: u32,
         _: &'static str,
         _: &T,
-    ) -> Written {
+    ) -> ScalarResult {
         Err(NoScalar)
     }
 
@@ -320,11 +320,11 @@ impl Serializer for Write {
         serialize_struct_variant(&'static str, u32, &'static str, usize) -> Several;
     }
 
-    fn collect_str<T: fmt::Display + ?Sized>(self, _: &T) -> Written {
+    fn collect_str<T: fmt::Display + ?Sized>(self, _: &T) -> ScalarResult {
         Err(NoScalar)
     }
 
-    /// As MessagePack.
+    /// Answers as MessagePack does.
     fn is_human_readable(&self) -> bool {
         false
     }

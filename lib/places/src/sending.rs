@@ -20,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest such wait.
 pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(8);
 
-/// Why a request has no answers.
+/// Reason for which a request has no answers.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Gone,
@@ -50,7 +50,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// That of what has no effect: nothing was done, whether or not it has arrived.
+    /// Failure of a request without effect: nothing was done, whether or not it has arrived.
     pub(crate) fn of_look(self) -> Failure {
         match self {
             Failure::Unknown(why) => Failure::NotSent(why),
@@ -190,12 +190,12 @@ impl Inner {
         }
     }
 }
-/// Whether the place knows the client's lease, or the client the place's life, no more.
+/// True if the place knows the client's lease, or the client the place's life, no more.
 pub(crate) fn is_of_lease(why: u16) -> bool {
     why == Why::OtherLife as u16 || why == Why::NoLease as u16
 }
 
-/// Whether it is this refusal.
+/// True if the outcome is this refusal.
 pub(crate) fn is(outcome: &Outcome, why: Why) -> bool {
     outcome.as_ref().is_err_and(|refusal| refusal.why == why as u16)
 }

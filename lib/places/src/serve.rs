@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 use crate::allow::Allow;
-use crate::blocked::{Ended, MOST_BLOCKED, Threads};
+use crate::blocked::{Finished, MOST_BLOCKED, Threads};
 use crate::busy::Busy;
 use crate::error::{Error, Result};
 use crate::here::Desk;
@@ -175,7 +175,8 @@ impl Served {
         self.places.iter().map(|place| place.name.as_str()).collect()
     }
 
-    /// Why a place has ended by itself, if one has: another process took its name, say.
+    /// Reason for which a place has ended by itself, if one has: another process took its name,
+    /// say.
     pub fn ended(&self) -> Option<Arc<Error>> {
         self.ended.borrow().first().map(|(_, error)| Arc::clone(error))
     }
@@ -233,7 +234,7 @@ fn runtime(number: u16) -> Result<Runtime> {
 fn start(
     site: Site,
     runtime: Runtime,
-    blocked: UnboundedReceiver<Ended>,
+    blocked: UnboundedReceiver<Finished>,
     server: &Server,
     tell_end: watch::Sender<Endings>,
 ) -> Result<Serving> {
@@ -254,9 +255,9 @@ fn start(
                 let manager = manages.then(|| manager(&site)).transpose()?;
                 let begun = match &nats {
                     Some(nats) => {
-                        Begun::Post(Box::new(Post::open(site, blocked, nats, &host).await?))
+                        Transport::Nats(Box::new(Post::open(site, blocked, nats, &host).await?))
                     }
-                    None => Begun::Desk(Desk::open(site, blocked, window)?),
+                    None => Transport::Socket(Desk::open(site, blocked, window)?),
                 };
                 Ok((begun, manager))
             };
@@ -271,8 +272,8 @@ fn start(
                 return Ok(());
             }
             match begun {
-                Begun::Post(post) => post.serve(manager, stopped).await,
-                Begun::Desk(desk) => desk.serve(manager, stopped).await,
+                Transport::Nats(post) => post.serve(manager, stopped).await,
+                Transport::Socket(desk) => desk.serve(manager, stopped).await,
             }
         })
     };
@@ -296,9 +297,9 @@ fn start(
 }
 
 /// A place that is open: behind a NATS server, or at a socket.
-enum Begun {
-    Post(Box<Post>),
-    Desk(Desk),
+enum Transport {
+    Nats(Box<Post>),
+    Socket(Desk),
 }
 
 /// Makes the calling thread the manager of a place, on its cpu.

@@ -12,7 +12,7 @@ use crate::wire::{Granted, SUBJECT};
 pub(crate) struct Session {
     pub(crate) place: Arc<str>,
     pub(crate) subject: Arc<str>,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
     /// Held while a lease is asked for: one is enough.
     pub(crate) greeting: tokio::sync::Mutex<()>,
     /// The connection to a place at a socket.
@@ -20,7 +20,7 @@ pub(crate) struct Session {
 }
 
 #[derive(Debug)]
-struct State {
+struct SessionState {
     lease: Option<Held>,
     /// The place has left something without an answer since it was last heard of.
     doubted: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Ticket {
 
 impl Session {
     pub(crate) fn new(place: &str) -> Session {
-        let state = State {
+        let state = SessionState {
             lease: None,
             doubted: false,
             next: 1,
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,11 +11,11 @@ use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::allow::Allow;
-use crate::blocked::{Awaited, Ended, Threads};
+use crate::blocked::{Awaited, Finished, Threads};
 use crate::busy::Busy;
 use crate::changes::{Changes, HOLDS, Heard, Watching};
 use crate::lease::{Before, Lease, LeasePool, is_use};
-use crate::parts::{Begun, Parts, answer, refused};
+use crate::parts::{Handled, Parts, answer, refused};
 use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Refusal, Reply, Request, Why};
 
 /// Between two looks whether threads of this process ask, of a thread that manages its place, and
@@ -79,7 +79,7 @@ impl Site {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody watches.
+    /// True if anybody watches.
     pub(crate) fn is_watched(&self) -> bool {
         self.heard().is_some()
     }
@@ -172,8 +172,8 @@ impl Site {
     }
 
     /// Keeps the answer of an operation that has blocked.
-    pub(crate) fn ended(&self, ended: Ended) -> kumiki_resource::Result<()> {
-        let Ended { of: Awaited { lease, serial }, outcome } = ended;
+    pub(crate) fn ended(&self, ended: Finished) -> kumiki_resource::Result<()> {
+        let Finished { of: Awaited { lease, serial }, outcome } = ended;
         self.interface.run(self.place, || {
             // Its client has gone, and its lease with it.
             let Ok(lease) = self.interface.of_id::<Lease>(lease) else { return };
@@ -284,11 +284,11 @@ impl Site {
             Before::Runs => Err(of),
             Before::Refused(refusal) => Ok(Err(refusal)),
             Before::New => match self.begun(operation) {
-                Begun::Ran(run) => {
+                Handled::Ran(run) => {
                     let outcome = run.and_then(|answer| too_large(answer, limit));
                     Ok(self.keep(lease, serial, outcome.clone()).and(outcome))
                 }
-                Begun::Blocks(rest) => {
+                Handled::Blocks(rest) => {
                     // It was found a moment ago, by the same thread.
                     let _ = self.interface.with(lease, |lease, _| lease.runs(serial));
                     self.used(lease);
@@ -300,7 +300,7 @@ impl Site {
         }
     }
 
-    fn begun(&self, operation: &Operation) -> Begun {
+    fn begun(&self, operation: &Operation) -> Handled {
         let may_block = self.threads.have_room();
         self.parts.run(&self.allow, &self.interface, self.place, operation, may_block)
     }

@@ -38,12 +38,12 @@ pub(crate) fn folder() -> Result<PathBuf> {
     Ok(published::folder()?)
 }
 
-/// Where a place's socket is, and the file that its process holds locked.
+/// Paths of a place's socket, and of the file that its process holds locked.
 pub(crate) fn paths(folder: &Path, place: &str) -> (PathBuf, PathBuf) {
     (folder.join(format!("{place}{PLACE}")), folder.join(format!("{place}.lock")))
 }
 
-/// Whether it can be a place's name, and so a file's.
+/// True if it can be a place's name, and so a file's.
 pub(crate) fn is_name(place: &str) -> bool {
     !place.split('.').any(str::is_empty) && Name::new(place, "lease", "a").is_ok()
 }
@@ -61,7 +61,7 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether the other end is of this user, or of root.
+/// True if the other end is of this user, or of root.
 pub(crate) fn is_trusted(stream: &UnixStream) -> bool {
     let own = rustix::process::getuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)

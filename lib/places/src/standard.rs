@@ -77,20 +77,20 @@ impl Portable for Memory {}
 /// A stretch of a memory's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
-    /// Which frame of 4 KiB.
+    /// Number of the frame of 4 KiB.
     pub frame: usize,
     /// Its first byte within the frame.
     pub at: usize,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: usize,
 }
 
 /// Bytes to be written to a memory's frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// Which frame of 4 KiB.
+    /// Number of the frame of 4 KiB.
     pub frame: usize,
-    /// Where within the frame.
+    /// Offset within the frame.
     pub at: usize,
     /// The bytes.
     pub bytes: Bytes,

@@ -10,11 +10,11 @@ use tokio::net::unix::pipe;
 
 use crate::error::{Error, Result};
 
-type From = Box<dyn AsyncRead + Unpin>;
+type InputStream = Box<dyn AsyncRead + Unpin>;
 type To = Box<dyn AsyncWrite + Unpin>;
 
 /// Both, which are pipes or sockets.
-pub(crate) fn ends() -> Result<(From, To)> {
+pub(crate) fn ends() -> Result<(InputStream, To)> {
     let failed = |what: &str| {
         let what = format!("passing frames by {what}");
         move |source| Error::Io { what, source }
@@ -25,7 +25,7 @@ pub(crate) fn ends() -> Result<(From, To)> {
 }
 
 /// Reads a pipe or a socket.
-fn input(fd: OwnedFd) -> io::Result<From> {
+fn input(fd: OwnedFd) -> io::Result<InputStream> {
     Ok(match socket(&fd)? {
         true => Box::new(stream(fd)?),
         false => Box::new(pipe::Receiver::from_owned_fd(fd)?),

@@ -56,7 +56,7 @@ pub enum News {
 
 /// State of the place, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum PlaceState {
     Here(u64),
     Gone,
     Unheard,
@@ -71,7 +71,7 @@ enum Source {
     /// At its socket. What is sent on one connection comes, and in its order.
     Here {
         signs: Receiver<Sign>,
-        /// It is another connection than before.
+        /// True if it is another connection than before.
         is_new: bool,
     },
 }
@@ -82,12 +82,12 @@ pub struct Watch {
     place: String,
     pattern: Pattern,
     source: Source,
-    state: State,
+    state: PlaceState,
     /// Number of the last message with changes that was heard.
     number: u64,
-    /// When it is asked to tell its changes further on.
+    /// Time at which it is asked to tell its changes further on.
     renew: Instant,
-    /// When it is asked whether it is there.
+    /// Time at which it is asked whether it is there.
     late: Instant,
     heard: Instant,
     news: VecDeque<News>,
@@ -133,7 +133,7 @@ impl Client {
             place: place.to_owned(),
             pattern,
             source,
-            state: State::Gone,
+            state: PlaceState::Gone,
             number: 0,
             renew: now,
             late: now,
@@ -199,11 +199,13 @@ impl Watch {
         let now = Instant::now();
         match asked {
             Ok(watching) => self.here(watching),
-            Err(Error::Gone { .. }) => self.away(State::Gone, News::Gone),
+            Err(Error::Gone { .. }) => self.away(PlaceState::Gone, News::Gone),
             // It is there, and no more to be watched.
-            Err(Error::Refused { why: Why::NotAllowed, .. }) => self.away(State::Gone, News::Gone),
+            Err(Error::Refused { why: Why::NotAllowed, .. }) => {
+                self.away(PlaceState::Gone, News::Gone)
+            }
             Err(_) if now.duration_since(self.heard) > LATE => {
-                self.away(State::Unheard, News::Unheard);
+                self.away(PlaceState::Unheard, News::Unheard);
             }
             Err(_) => self.later(now + BEAT),
         }
@@ -215,7 +217,7 @@ impl Watch {
         self.hears();
         let before = self.state;
         let may_have_lost = self.source.may_have_lost();
-        self.state = State::Here(watching.life);
+        self.state = PlaceState::Here(watching.life);
         if before != self.state {
             self.number = watching.number;
             self.news.push_back(News::Here { life: watching.life });
@@ -224,7 +226,7 @@ impl Watch {
         }
     }
 
-    fn away(&mut self, state: State, news: News) {
+    fn away(&mut self, state: PlaceState, news: News) {
         if self.state != state {
             self.state = state;
             self.news.push_back(news);
@@ -244,19 +246,20 @@ impl Watch {
                 self.late = Instant::now();
             }
             Sign::Down => {
-                if self.state != State::Gone {
+                if self.state != PlaceState::Gone {
                     self.late = Instant::now();
                 }
             }
         }
     }
 
-    /// It is asked at this time, whatever it is for.
+    /// Sets the next question at this time, whatever it is for.
     fn later(&mut self, at: Instant) {
         (self.renew, self.late) = (at, at);
     }
 
-    /// It was heard of just now: whether it is there need not be asked until a beat is late.
+    /// Notes that the place was heard of just now: whether it is there need not be asked until a
+    /// beat is late.
     fn hears(&mut self) {
         self.heard = Instant::now();
         self.late = match self.source {
@@ -269,7 +272,7 @@ impl Watch {
     fn changed(&mut self, message: &[u8]) {
         // Anybody may send anything.
         let Ok(changes) = wire::parse::<Changes>(message) else { return };
-        if self.state != State::Here(changes.life) {
+        if self.state != PlaceState::Here(changes.life) {
             self.late = Instant::now();
             return;
         }
@@ -292,7 +295,7 @@ impl Watch {
 
     fn beaten(&mut self, beat: &[u8]) {
         let Ok(beat) = serde_json::from_slice::<Beat>(beat) else { return };
-        if self.state != State::Here(beat.life) {
+        if self.state != PlaceState::Here(beat.life) {
             self.late = Instant::now();
             return;
         }
@@ -314,7 +317,7 @@ impl Watch {
 }
 
 impl Source {
-    /// Whether a message may have been sent that does not come.
+    /// True if a message may have been sent that does not come.
     fn may_have_lost(&mut self) -> bool {
         match self {
             Source::Nats { .. } => true,

@@ -62,7 +62,7 @@ pub enum Operation {
     },
     /// Makes a resource; answers its id as a number.
     Create {
-        /// Which kind.
+        /// Name of the kind.
         kind: String,
         /// The kind's version that the client knows.
         version: u32,
@@ -77,7 +77,7 @@ pub enum Operation {
         id: u64,
         /// Kind of the resource.
         kind: String,
-        /// Which part of that kind.
+        /// Name of the part of that kind.
         part: String,
         /// The part's version that the client knows.
         version: u32,
@@ -88,7 +88,7 @@ pub enum Operation {
     Each {
         /// Kind of the resources.
         kind: String,
-        /// Which part of that kind.
+        /// Name of the part of that kind.
         part: String,
         /// The part's version that the client knows.
         version: u32,
@@ -97,7 +97,7 @@ pub enum Operation {
     },
     /// Destroys a resource.
     Destroy {
-        /// Which.
+        /// Number of the resource.
         id: u64,
         /// Kind of the resource.
         kind: String,
@@ -125,7 +125,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether it changes something, so that it must not run twice.
+    /// True if it changes something, so that it must not run twice.
     pub(crate) fn has_effect(&self) -> bool {
         matches!(
             self,
@@ -170,7 +170,7 @@ pub struct Offer {
     pub part: Option<String>,
     /// Its version.
     pub version: u32,
-    /// Whether the place's allow-list lets it be asked for.
+    /// True if the place's allow-list lets it be asked for.
     pub allowed: bool,
 }
 
@@ -238,7 +238,7 @@ whys! {
     AskAgain = 6,
     /// The place's allow-list does not have it.
     NotAllowed = 7,
-    /// There is no such kind or program part.
+    /// No such kind or program part.
     NoPart = 8,
     /// Client and place know different versions of a kind or program part.
     OtherVersion = 9,
@@ -250,7 +250,7 @@ whys! {
     Taken = 12,
     /// The resource was destroyed.
     Stale = 13,
-    /// There never was one, or it is of another kind.
+    /// No such resource: there never was one, or it is of another kind.
     NoResource = 14,
     /// The kind's own refusal, or the system's.
     Kind = 15,
@@ -262,7 +262,7 @@ whys! {
     AnswerTooLarge = 18,
 }
 
-/// As MessagePack, with names of fields, so that it says what JSON would.
+/// Encodes a value as MessagePack, with names of fields, so that it says what JSON would.
 pub(crate) fn named<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, rmp_serde::encode::Error> {
     rmp_serde::to_vec_named(value).map(Bytes::from)
 }

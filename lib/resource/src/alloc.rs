@@ -33,7 +33,7 @@ impl<A: GlobalAlloc> PageAlloc<A> {
     }
 }
 
-/// Whether a page is for it: of smaller blocks it would waste more than it holds.
+/// True if a page is for it: of smaller blocks it would waste more than it holds.
 #[inline]
 fn is_page(layout: Layout) -> bool {
     layout.size() > PAGE_BYTES / 2 && layout.size() <= PAGE_BYTES && layout.align() <= PAGE_BYTES

@@ -6,15 +6,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crate::error::{Error, Outcome, Result};
-use crate::here::{CALLERS, Mine, here, serve_until, serving};
+use crate::here::{CALLERS, CallerRef, here, serve_until, serving};
 use crate::id::Place;
 
 /// The answer of an operation that may still be under way: waited for by
 /// [`wait`](Self::wait), or a future for any executor.
-pub struct Answer<R>(State<R>);
+pub struct Answer<R>(AnswerState<R>);
 
-enum State<R> {
-    /// It ran at once: the place is the calling thread's own, or shared by all.
+enum AnswerState<R> {
+    /// The operation ran at once: the place is the calling thread's own, or shared by all.
     Here(Option<Outcome<R>>),
     There {
         answer: crate::desk::Answer<Outcome<R>>,
@@ -31,7 +31,7 @@ impl<R> fmt::Debug for Answer<R> {
 
 impl<R> Answer<R> {
     pub(crate) fn here(result: Outcome<R>) -> Self {
-        Answer(State::Here(Some(result)))
+        Answer(AnswerState::Here(Some(result)))
     }
 
     pub(crate) fn there(
@@ -39,14 +39,14 @@ impl<R> Answer<R> {
         interface: u64,
         place: Place,
     ) -> Self {
-        Answer(State::There { answer, interface, place })
+        Answer(AnswerState::There { answer, interface, place })
     }
 
-    /// Whether it is there.
+    /// True if it is there.
     pub fn is_done(&self) -> bool {
         match &self.0 {
-            State::Here(_) => true,
-            State::There { answer, .. } => answer.is_done(),
+            AnswerState::Here(_) => true,
+            AnswerState::There { answer, .. } => answer.is_done(),
         }
     }
 }
@@ -55,7 +55,7 @@ impl<R: Send> Answer<R> {
     /// Leaves the operation to run. Dropped instead, an answer cancels one that has not
     /// begun.
     pub fn detach(self) {
-        if let State::There { answer, .. } = self.0 {
+        if let AnswerState::There { answer, .. } = self.0 {
             answer.detach();
         }
     }
@@ -64,8 +64,8 @@ impl<R: Send> Answer<R> {
     /// will.
     pub fn cancel(self) -> bool {
         match self.0 {
-            State::Here(_) => false,
-            State::There { answer, .. } => answer.cancel(),
+            AnswerState::Here(_) => false,
+            AnswerState::There { answer, .. } => answer.cancel(),
         }
     }
 
@@ -82,8 +82,8 @@ impl<R: Send> Answer<R> {
     #[inline]
     pub fn wait(self) -> Result<R> {
         match self.0 {
-            State::Here(result) => Ok(result.expect(ONCE)?),
-            State::There { answer, interface, place } => Ok(join(answer, interface, place)?),
+            AnswerState::Here(result) => Ok(result.expect(ONCE)?),
+            AnswerState::There { answer, interface, place } => Ok(join(answer, interface, place)?),
         }
     }
 }
@@ -99,8 +99,8 @@ impl<R> Future for Answer<R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<R>> {
         match &mut self.0 {
-            State::Here(result) => Poll::Ready(Ok(result.take().expect(ONCE)?)),
-            State::There { answer, place, .. } => {
+            AnswerState::Here(result) => Poll::Ready(Ok(result.take().expect(ONCE)?)),
+            AnswerState::There { answer, place, .. } => {
                 let (answer, place) = (Pin::new(answer), *place);
                 answer.poll(cx).map(|outcome| Ok(arrived(outcome, place)?))
             }
@@ -125,7 +125,7 @@ fn join<R: Send>(
     place: Place,
 ) -> Outcome<R> {
     let its = CALLERS.with_borrow(|callers| {
-        let asked = |(of, at, caller): &&(u64, Place, Mine)| {
+        let asked = |(of, at, caller): &&(u64, Place, CallerRef)| {
             (*of, *at) == (interface, place)
                 && caller.try_borrow().is_ok_and(|caller| caller.has_submitted(&answer))
         };

@@ -7,7 +7,7 @@ use crate::error::{Error, Outcome, Result};
 use crate::id::{Id, KindId, Place, Serial};
 use crate::item::Item;
 use crate::kind::{Kind, TableEntry};
-use crate::kinds::{KindTable, Kinds, Made};
+use crate::kinds::{KindTable, Kinds, ManagementTable};
 use crate::list::{Change, Listed, Pattern};
 use crate::name::{self, Name};
 use crate::names::{Names, Watchers};
@@ -20,7 +20,7 @@ pub(crate) struct Core {
     pub(crate) place: Place,
     place_name: Box<str>,
     kinds: Kinds,
-    tables: Vec<RefCell<Made>>,
+    tables: Vec<RefCell<ManagementTable>>,
     /// The name tree, by kinds.
     names: Vec<RefCell<Names>>,
     watchers: RefCell<Watchers>,
@@ -244,7 +244,7 @@ impl Core {
         format!("{}/{kind}/{unique}", self.place_name)
     }
 
-    /// Whether the calling thread is within an operation on it.
+    /// True if the calling thread is within an operation on it.
     pub(crate) fn is_in_use(&self) -> bool {
         self.tables.iter().any(|table| table.try_borrow().is_err())
             || self.names.iter().any(|names| names.try_borrow().is_err())

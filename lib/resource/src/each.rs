@@ -23,19 +23,20 @@ struct Part<I, R> {
     place: Place,
     count: usize,
     items: Vec<Item<I, R>>,
-    answer: Option<Result<Given<I, R>>>,
+    answer: Option<Result<PartAnswer<I, R>>>,
 }
 
 /// The answer to a part: its items come back.
-type Given<I, R> = Answer<Vec<Item<I, R>>>;
+type PartAnswer<I, R> = Answer<Vec<Item<I, R>>>;
 
-/// Whose each operation of a batch is, by the parts' numbers; nothing while all are the first one's.
+/// Part that each operation of a batch belongs to, by number; nothing while all belong to the first
+/// one.
 struct Order(Vec<u32>);
 
 /// Operations that room is made for at once: an iterator's word for more is not taken.
 const MOST_AT_ONCE: usize = 4096;
 
-/// One that is nobody's: its handle was refused.
+/// Number of an operation that belongs to no part: its handle was refused.
 const REFUSED: u32 = u32::MAX;
 
 impl Order {
@@ -208,7 +209,7 @@ fn run_all<K: Kind, I, R>(
     }
 }
 
-/// Why an owner has done nothing of what it was asked, for each of that.
+/// Outcomes for an owner that has done nothing: the reason, once for each operation.
 fn of_all<R>(place: Place, error: Error, count: usize) -> Vec<Outcome<R>> {
     let all: Vec<Error> = (0..count).map_while(|_| again(place, &error)).collect();
     if all.len() == count {

@@ -16,7 +16,7 @@ pub enum Error {
     Name {
         /// The name, or its unique part.
         name: String,
-        /// Why it is none.
+        /// Reason for which it is none.
         why: &'static str,
     },
     /// A pattern that cannot be matched.
@@ -24,7 +24,7 @@ pub enum Error {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Why it is none.
+        /// Reason for which it is none.
         why: String,
     },
     /// Two resources of one kind at one place with one name.
@@ -32,7 +32,7 @@ pub enum Error {
     Taken {
         /// The name.
         name: String,
-        /// Whose it is.
+        /// Number of the resource.
         id: Id,
     },
     /// No resource has that name.
@@ -46,7 +46,7 @@ pub enum Error {
     NoPlace {
         /// The place, by name or by number.
         place: String,
-        /// Those that there are.
+        /// Places that there are.
         places: String,
     },
     /// A kind that was not registered.
@@ -54,7 +54,7 @@ pub enum Error {
     NoKind {
         /// The kind, by name or by number.
         kind: String,
-        /// Those that there are.
+        /// Kinds that there are.
         kinds: String,
     },
     /// Two kinds of one name.
@@ -66,7 +66,7 @@ pub enum Error {
     /// More kinds than their numbers tell apart.
     #[error("{count} kinds are more than an interface can have, {limit}: make two interfaces")]
     TooManyKinds {
-        /// How many were registered.
+        /// Number of kinds that were registered.
         count: usize,
         /// The limit.
         limit: usize,
@@ -78,16 +78,16 @@ pub enum Error {
         id: Id,
         /// Its real kind.
         is: &'static str,
-        /// As what it was used.
+        /// Kind as which it was used.
         wanted: &'static str,
     },
-    /// It has been destroyed.
+    /// The resource has been destroyed.
     #[error("resource {id} was destroyed: its id is never used again; look its name up anew")]
     Stale {
         /// The resource.
         id: Id,
     },
-    /// There never was one.
+    /// The resource never existed.
     #[error("no resource was ever {id}: an id comes from create, open or ls")]
     Unknown {
         /// The id.
@@ -112,7 +112,7 @@ pub enum Error {
     /// A management table is full.
     #[error("{place} has {limit} resources of kind {kind}, which is the limit: destroy some")]
     TableFull {
-        /// Where.
+        /// Place of the table.
         place: String,
         /// The kind.
         kind: &'static str,
@@ -144,7 +144,7 @@ pub enum Error {
         place.0
     )]
     Nested {
-        /// Where it runs.
+        /// Place at which it runs.
         place: Place,
         /// The operation that it asked for.
         what: &'static str,
@@ -152,7 +152,7 @@ pub enum Error {
     /// The kind's own refusal.
     #[error("{kind}: {text}")]
     Kind {
-        /// Which kind.
+        /// Name of the kind.
         kind: &'static str,
         /// The kind's sentence: the failure, value and limit, and a way out.
         text: String,
@@ -160,7 +160,7 @@ pub enum Error {
     /// The system's refusal of something that a kind needs.
     #[error("{kind}: {what}: {source}{way}")]
     System {
-        /// Which kind.
+        /// Name of the kind.
         kind: &'static str,
         /// The call that was tried.
         what: String,
@@ -173,9 +173,9 @@ pub enum Error {
     /// The core's manager did not answer.
     #[error("the manager of {place}: {source}")]
     Manager {
-        /// Which.
+        /// Name of the place.
         place: String,
-        /// Why.
+        /// The desk's reason.
         #[source]
         source: crate::desk::Error,
     },
@@ -188,7 +188,7 @@ pub enum Error {
          filter killed the thread; see what it has written"
     )]
     Setup {
-        /// Which.
+        /// Name of the place.
         place: String,
     },
     /// The socket at which a process publishes its interface.
@@ -205,7 +205,7 @@ pub enum Error {
     /// Another process's words instead of a listing.
     #[error("process {process} answers: {error}")]
     Refused {
-        /// Which.
+        /// Number of the process.
         process: u32,
         /// Its words.
         error: String,
@@ -213,9 +213,9 @@ pub enum Error {
     /// Another process's answer that is no listing.
     #[error("what process {process} answers is no listing, and is left out: {why}")]
     Forged {
-        /// Which.
+        /// Number of the process.
         process: u32,
-        /// Why it is none.
+        /// Reason for which it is none.
         why: String,
     },
     /// A manager could not be started.

@@ -46,7 +46,7 @@ impl Tokens {
         Tokens(tokens)
     }
 
-    /// Whether a name is one of the pattern's.
+    /// True if a name is one of the pattern's.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let tokens = &self.0;
         // At which tokens a match of the name so far may stand.

@@ -25,7 +25,7 @@ impl<K: Kind> Handle<K> {
         Handle { id, rights, interface, kind: PhantomData }
     }
 
-    /// Which resource.
+    /// Number of the resource.
     pub fn id(&self) -> Id {
         self.id
     }
@@ -44,7 +44,7 @@ impl<K: Kind> Handle<K> {
         Ok(Handle::new(self.interface, self.id, rights))
     }
 
-    /// Whether it allows this in `interface`.
+    /// Checks that it allows this in `interface`.
     #[inline]
     pub(crate) fn require(&self, interface: u64, needs: Rights) -> Result<()> {
         if self.interface == interface && self.rights.contains(needs) {

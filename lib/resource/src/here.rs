@@ -41,30 +41,30 @@ impl Here {
 }
 
 thread_local! {
-    /// A [`Seated`]'s value, or null. Without a destructor, so that reading it is a load.
+    /// A [`ManagerGuard`]'s value, or null. Without a destructor, so that reading it is a load.
     static HERE: Cell<*const Here> = const { Cell::new(ptr::null()) };
-    /// Whether this thread is within an operation on what it manages.
+    /// True while this thread is within an operation on a resource that it manages.
     static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
     /// Values that went within an operation: they stay until the outermost has ended.
     static GONE: RefCell<Vec<Rc<Here>>> = const { RefCell::new(Vec::new()) };
     /// This thread's callers: interface, place, caller. One that waits is borrowed: what a
     /// manager serves meanwhile may need another one.
-    pub(crate) static CALLERS: RefCell<Vec<(u64, Place, Mine)>> = const { RefCell::new(Vec::new()) };
+    pub(crate) static CALLERS: RefCell<Vec<(u64, Place, CallerRef)>> = const { RefCell::new(Vec::new()) };
 }
 
-pub(crate) type Mine = Rc<RefCell<Caller>>;
+pub(crate) type CallerRef = Rc<RefCell<Caller>>;
 
 /// Tables that a manager's thread takes apart when it ends, and another one if it was killed.
 #[derive(Default)]
-pub(crate) struct Estate(Mutex<Option<LeftTables>>);
+pub(crate) struct LeftTables(Mutex<Option<Tables>>);
 
-struct LeftTables(Rc<Here>);
+struct Tables(Rc<Here>);
 
 // SAFETY: its manager's thread uses it, or, after that has died, one other.
-unsafe impl Send for LeftTables {}
+unsafe impl Send for Tables {}
 
-impl Estate {
-    fn take(&self) -> Option<LeftTables> {
+impl LeftTables {
+    fn take(&self) -> Option<Tables> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
 
@@ -73,7 +73,7 @@ impl Estate {
     /// # Safety
     /// The manager's thread has died.
     pub(crate) unsafe fn settle(&self) {
-        let Some(LeftTables(here)) = self.take() else { return };
+        let Some(Tables(here)) = self.take() else { return };
         while Rc::strong_count(&here) > 1 {
             // SAFETY: a count of the thread's, which nobody will take down any more.
             unsafe { Rc::decrement_strong_count(Rc::as_ptr(&here)) };
@@ -81,26 +81,26 @@ impl Estate {
     }
 }
 
-/// As long as it lives, the calling thread is the manager of a place.
-pub(crate) struct Seated {
+/// Guard of a manager: as long as it lives, the calling thread is the manager of a place.
+pub(crate) struct ManagerGuard {
     here: Rc<Here>,
-    estate: Arc<Estate>,
+    left_tables: Arc<LeftTables>,
 }
 
-impl Seated {
+impl ManagerGuard {
     pub(crate) fn new(
         interface: u64,
         core: Core,
         server: Option<Serving>,
-        estate: Arc<Estate>,
-    ) -> Seated {
+        left_tables: Arc<LeftTables>,
+    ) -> ManagerGuard {
         // Made by a guest, they sleep at bells of their own.
         drop(CALLERS.take());
         let here = Rc::new(Here { interface, core, server: RefCell::new(server) });
         HERE.set(Rc::as_ptr(&here));
-        let left = LeftTables(Rc::clone(&here));
-        *estate.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(left);
-        Seated { here, estate }
+        let left = Tables(Rc::clone(&here));
+        *left_tables.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(left);
+        ManagerGuard { here, left_tables }
     }
 
     /// The place's tables and callers.
@@ -115,34 +115,34 @@ impl Seated {
     }
 }
 
-impl Drop for Seated {
+impl Drop for ManagerGuard {
     fn drop(&mut self) {
         drop(CALLERS.take());
         HERE.set(ptr::null());
         if IS_WITHIN.get() {
             GONE.with_borrow_mut(|gone| gone.push(Rc::clone(&self.here)));
         }
-        drop(self.estate.take());
+        drop(self.left_tables.take());
     }
 }
 
-/// Whether the calling thread manages a place of some interface.
+/// True if the calling thread manages a place of some interface.
 pub(crate) fn is_manager() -> bool {
     !HERE.get().is_null()
 }
 
 /// An operation of the calling thread on what it manages.
-pub(crate) struct Within {
+pub(crate) struct OperationGuard {
     here: *const Here,
     /// Within another one.
     nested: bool,
 }
 
-impl Within {
+impl OperationGuard {
     /// Without a count of who holds it, as [`here`] has: changing that twice takes as long
     /// as the rest of an operation.
     #[inline(always)]
-    pub(crate) fn new() -> Option<Within> {
+    pub(crate) fn new() -> Option<OperationGuard> {
         let here = HERE.get();
         if here.is_null() {
             return None;
@@ -151,18 +151,18 @@ impl Within {
         if !nested {
             IS_WITHIN.set(true);
         }
-        Some(Within { here, nested })
+        Some(OperationGuard { here, nested })
     }
 
     #[inline(always)]
     pub(crate) fn here(&self) -> &Here {
-        // SAFETY: of a `Seated` of this thread, which, if it went since `new`, has left it
+        // SAFETY: of a `ManagerGuard` of this thread, which, if it went since `new`, has left it
         // in `GONE` until `drop`.
         unsafe { &*self.here }
     }
 }
 
-impl Drop for Within {
+impl Drop for OperationGuard {
     #[inline(always)]
     fn drop(&mut self) {
         // By a branch: what is stored does not wait for what was loaded, so that operations
@@ -184,18 +184,18 @@ fn has_gone() {
 /// Runs `f` with the core of the calling thread, a manager of `interface`.
 #[inline(always)]
 pub(crate) fn own<R>(f: impl FnOnce(&Core) -> R) -> R {
-    f(&Within::new().expect("a request is served by a manager").here().core)
+    f(&OperationGuard::new().expect("a request is served by a manager").here().core)
 }
 
 /// The place that the calling thread manages. It stays as long as the value: an operation that
-/// runs meanwhile may drop the [`Seated`].
+/// runs meanwhile may drop the [`ManagerGuard`].
 #[inline(always)]
 pub(crate) fn here() -> Option<Rc<Here>> {
     let here = HERE.get();
     if here.is_null() {
         return None;
     }
-    // SAFETY: from the `Rc` of a `Seated` of this thread, which resets it when it goes.
+    // SAFETY: from the `Rc` of a `ManagerGuard` of this thread, which resets it when it goes.
     unsafe { Rc::increment_strong_count(here) };
     // SAFETY: as above, counted just now.
     Some(unsafe { Rc::from_raw(here) })

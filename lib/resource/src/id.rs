@@ -36,7 +36,7 @@ pub struct KindId(pub u8);
 const INDEX_BITS: u32 = 20;
 const USE_BITS: u32 = 20;
 
-/// Which one of a kind at a place: never repeated there.
+/// Number of a resource of one kind at a place: never repeated there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial {
     pub(crate) index: u32,
@@ -70,12 +70,12 @@ impl Id {
         Id(number)
     }
 
-    /// As a number.
+    /// The identity as a number.
     pub fn to_u64(self) -> u64 {
         self.0
     }
 
-    /// Where it is.
+    /// Place of the resource.
     #[inline]
     pub fn place(self) -> Place {
         Place((self.0 >> 48) as u16)
@@ -87,7 +87,7 @@ impl Id {
         KindId((self.0 >> 40) as u8)
     }
 
-    /// Which one.
+    /// Number of the resource at its place.
     #[inline]
     pub fn serial(self) -> Serial {
         let mask = |bits: u32| (1_u64 << bits) - 1;

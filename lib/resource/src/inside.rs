@@ -6,7 +6,7 @@ thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is within an operation of some shared interface.
+/// True if the calling thread is within an operation of some shared interface.
 pub(crate) fn is_inside() -> bool {
     IS_INSIDE.get()
 }

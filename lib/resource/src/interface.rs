@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::desk::{self, LINES};
 use crate::error::{Error, Outcome, Result};
 use crate::handle::Handle;
-use crate::here::{self, Seated};
+use crate::here::{self, ManagerGuard};
 use crate::id::{Id, KindId, Place, SHARED};
 use crate::kind::Kind;
 use crate::kinds::Kinds;
@@ -108,7 +108,7 @@ impl Builder {
         self
     }
 
-    /// How managers, and who waits for them, wait.
+    /// Sets the way in which managers wait, and threads that wait for them.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -136,11 +136,11 @@ impl Builder {
                 let (door, server) = desk::open();
                 At::new(name, door, None, Arc::default(), Some(server))
             } else {
-                let estate = Arc::default();
+                let left_tables = Arc::default();
                 let (kinds, policy) = (&self.kinds, &self.policy);
-                let member = manager(number, place, &name, cpu, kinds, policy, &estate)?;
+                let member = manager(number, place, &name, cpu, kinds, policy, &left_tables)?;
                 let door = member.door().clone();
-                At::new(name, door, Some(member), estate, None)
+                At::new(name, door, Some(member), left_tables, None)
             };
             places.insert(place, at);
         }
@@ -171,7 +171,7 @@ pub(crate) fn shared(core: &Shared, place: Place) -> Result<&Shared> {
     Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED_NAME.to_owned() })
 }
 
-/// How many threads on these cpus may run at once: a control group may ration their time.
+/// Number of threads on these cpus that may run at once: a control group may ration their time.
 fn at_once(allowed: &CpuSet) -> usize {
     let its = allowed.clone();
     // In a thread that is not bound: the answer is never more than where it may run.
@@ -493,7 +493,7 @@ impl Interface {
         }
     }
 
-    /// Those of one place whose names match.
+    /// Lists the resources of one place whose names match.
     ///
     /// # Errors
     /// [`Error::NoPlace`]; [`Error::Manager`] if it does not answer.
@@ -573,7 +573,12 @@ impl Interface {
         let taken = at.server.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let server = taken.ok_or_else(none)?.begin();
         Ok(Manager {
-            seated: Seated::new(per_core.number, core, Some(server), Arc::clone(&at.estate)),
+            seated: ManagerGuard::new(
+                per_core.number,
+                core,
+                Some(server),
+                Arc::clone(&at.left_tables),
+            ),
             waiter,
             _entry: desk::enter_roll(usize::from(place.0), &at.door),
         })
@@ -589,7 +594,7 @@ impl fmt::Debug for Interface {
 /// The calling thread as the manager of a place. Dropped, it serves what has come, and
 /// destroys the place's resources.
 pub struct Manager {
-    seated: Seated,
+    seated: ManagerGuard,
     waiter: Waiter,
     _entry: roll::RollEntry,
 }

@@ -7,7 +7,7 @@ use crate::id::Id;
 /// takes both their ways.
 pub(crate) enum Item<I, R> {
     Asked(Id, I),
-    /// It runs, or has panicked just now.
+    /// The item runs, or has panicked just now.
     Taken,
     Given(Outcome<R>),
 }

@@ -127,7 +127,7 @@ impl Kinds {
         kind.ok_or_else(|| self.none(K::NAME.to_owned()))
     }
 
-    /// Whether this is the number of `K`, and not of another type with its name.
+    /// True if this is the number of `K`, and not of another type with its name.
     #[inline]
     pub(crate) fn is<K: Kind>(&self, id: KindId) -> bool {
         let table = TypeId::of::<KindTable<K>>();
@@ -140,8 +140,9 @@ impl Kinds {
     }
 
     /// A table of each, at `place`.
-    pub(crate) fn tables(&self, place: Place) -> Result<Vec<Made>> {
-        let made = |kind: &Registered| Ok(Made { of: kind.table, table: (kind.make)(place)? });
+    pub(crate) fn tables(&self, place: Place) -> Result<Vec<ManagementTable>> {
+        let made =
+            |kind: &Registered| Ok(ManagementTable { of: kind.table, table: (kind.make)(place)? });
         self.0.iter().map(made).collect()
     }
 
@@ -157,13 +158,13 @@ impl Kinds {
 }
 
 /// A kind's management table.
-pub(crate) struct Made {
+pub(crate) struct ManagementTable {
     /// Its type.
     of: TypeId,
     table: Box<dyn AnyTable>,
 }
 
-impl Made {
+impl ManagementTable {
     /// The table, of whatever kind.
     pub(crate) fn table(&mut self) -> &mut dyn AnyTable {
         &mut *self.table

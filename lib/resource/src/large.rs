@@ -102,7 +102,7 @@ impl Kind for LargeMemory {
 }
 
 impl LargeMemory {
-    /// How many frames it has.
+    /// Number of its frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }

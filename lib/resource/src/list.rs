@@ -38,7 +38,7 @@ impl Pattern {
         Pattern(Tokens::of("**"))
     }
 
-    /// Whether `name` is one of them.
+    /// True if `name` is one of them.
     pub fn matches(&self, name: &str) -> bool {
         self.0.matches(name)
     }
@@ -55,19 +55,19 @@ pub struct Listed {
     pub name: String,
     /// Its id.
     pub id: Id,
-    /// Whether it has a name of its own.
+    /// True if it has a name of its own.
     pub named: bool,
-    /// Whose it is: its core's, or a thread's.
+    /// Owner: its core, or a thread.
     pub owner: String,
-    /// How often it was used so far.
+    /// Number of its uses so far.
     pub calls: u64,
     /// Its kind's words about it.
     #[serde(flatten)]
     pub about: About,
 }
 
-/// As it is read: fields that are not known are passed over, where a flattened `about`
-/// would keep them.
+/// Fields as they are read: unknown ones are passed over, where a flattened `about` would keep
+/// them.
 #[derive(Deserialize)]
 struct Read {
     name: String,
@@ -104,8 +104,8 @@ impl TryFrom<Read> for Listed {
 pub struct Change {
     /// The whole name.
     pub name: String,
-    /// Whose it is or was.
+    /// Number of the resource, which may be gone.
     pub id: Id,
-    /// Whether it has come.
+    /// True if it has come.
     pub created: bool,
 }

@@ -92,7 +92,7 @@ impl Memory {
         }
     }
 
-    /// How many frames it has.
+    /// Number of its frames.
     pub fn len(&self) -> usize {
         self.frames().len()
     }

@@ -54,7 +54,7 @@ impl Name {
         })
     }
 
-    /// Where: `core2`.
+    /// Place in the name: `core2`.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -64,7 +64,7 @@ impl Name {
         &self.kind
     }
 
-    /// Which one of them.
+    /// Part of the name that tells it from the others.
     #[inline]
     pub fn unique(&self) -> &str {
         &self.unique

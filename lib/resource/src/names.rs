@@ -46,7 +46,7 @@ impl Names {
     }
 }
 
-/// Those who hear of changes, and of which names.
+/// Watchers that hear of changes, with the names that they watch.
 #[derive(Default)]
 pub(crate) struct Watchers(Vec<(Pattern, Sender<Change>)>);
 

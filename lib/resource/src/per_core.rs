@@ -11,7 +11,7 @@ use kumiki_wait::Policy;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::here::{Estate, Seated};
+use crate::here::{LeftTables, ManagerGuard};
 use crate::id::Place;
 use crate::kinds::Kinds;
 use crate::name::Name;
@@ -22,7 +22,7 @@ const SETUP_LOOK: Duration = Duration::from_millis(20);
 
 /// Managers of some places.
 pub(crate) struct PerCore {
-    /// As its interface's.
+    /// Number, as its interface's.
     pub(crate) number: u64,
     pub(crate) policy: Policy,
     pub(crate) places: BTreeMap<Place, At>,
@@ -34,7 +34,7 @@ pub(crate) struct At {
     pub(crate) door: Door,
     /// The manager, if it is a thread of ours.
     pub(crate) member: Option<Member>,
-    pub(crate) estate: Arc<Estate>,
+    pub(crate) left_tables: Arc<LeftTables>,
     /// Until a thread of the program takes it.
     pub(crate) server: Mutex<Option<Server>>,
 }
@@ -44,11 +44,11 @@ impl At {
         name: String,
         door: Door,
         member: Option<Member>,
-        estate: Arc<Estate>,
+        left_tables: Arc<LeftTables>,
         server: Option<Server>,
     ) -> At {
         let word = Word::new(&name);
-        At { name: name.into(), word, door, member, estate, server: Mutex::new(server) }
+        At { name: name.into(), word, door, member, left_tables, server: Mutex::new(server) }
     }
 }
 
@@ -57,7 +57,7 @@ impl Drop for At {
         drop(self.member.take());
         if self.door.has_died() {
             // SAFETY: it has.
-            unsafe { self.estate.settle() };
+            unsafe { self.left_tables.settle() };
         }
     }
 }
@@ -109,16 +109,17 @@ pub(crate) fn manager(
     cpu: usize,
     kinds: &Kinds,
     policy: &Policy,
-    estate: &Arc<Estate>,
+    left_tables: &Arc<LeftTables>,
 ) -> Result<Member> {
     let (tell, told) = channel();
-    let (place_name, kinds, estate) = (name.to_owned(), kinds.clone(), Arc::clone(estate));
+    let (place_name, kinds, left_tables) =
+        (name.to_owned(), kinds.clone(), Arc::clone(left_tables));
     let setup = move || {
         let core = Core::new(place, &place_name, &kinds);
         let (core, outcome) =
             core.map_or_else(|error| (None, Err(error)), |core| (Some(core), Ok(())));
         let _ = tell.send(outcome);
-        core.map(|core| Seated::new(number, core, None, estate))
+        core.map(|core| ManagerGuard::new(number, core, None, left_tables))
     };
     let member = Member::start(name, cpu, policy, None, setup)?;
     loop {

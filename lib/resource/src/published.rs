@@ -52,8 +52,8 @@ const LISTING: Duration = Duration::from_secs(3);
 /// After a failure to take a client, such as no descriptor left.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// As long as it lives, other processes of the same user can list the interface. A child of
-/// fork(2) has the value but publishes nothing.
+/// A published interface: as long as the value lives, other processes of the same user can list it.
+/// A child of fork(2) has the value but publishes nothing.
 #[derive(Debug)]
 pub struct Published {
     process: Process,
@@ -107,7 +107,7 @@ impl Interface {
 }
 
 impl Published {
-    /// Where the socket is.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -33,7 +33,7 @@ const HUGETLBFS_MAGIC: FsWord = 0x9584_58f6;
 pub enum RegionSpec {
     /// Zeros of its own, rounded up to whole pages.
     Memory {
-        /// How many.
+        /// Number of bytes.
         bytes: usize,
         /// Pages of which size.
         huge: Huge,
@@ -46,9 +46,9 @@ pub enum RegionSpec {
     File {
         /// Open for reading; attachments that write need it open for writing, too.
         file: File,
-        /// Where it begins: a multiple of 4096, or of the huge pages that it is made of.
+        /// Beginning: a multiple of 4096, or of the huge pages that it is made of.
         offset: u64,
-        /// How many bytes, within the file.
+        /// Number of bytes, within the file.
         bytes: usize,
     },
     /// Bytes that another process has made as [`Memory`](Self::Memory) and passed the
@@ -59,28 +59,28 @@ pub enum RegionSpec {
 /// The owner of a region's bytes, as long as the region or an attachment of it is there.
 #[derive(Debug)]
 pub(crate) struct Backing {
-    of: Of,
+    of: Storage,
     bytes: usize,
-    /// It is mapped by pages of this size.
+    /// Size of the pages by which it is mapped.
     page_bytes: usize,
 }
 
 #[derive(Debug)]
-enum Of {
+enum Storage {
     Memory(Sealed),
     File { file: OwnedFd, offset: u64, writable: bool },
-    Frames(Frames),
+    Frames(FileFrames),
 }
 
 /// Frames by their numbers in the pool's file, in rising order.
 #[derive(Debug)]
-struct Frames {
+struct FileFrames {
     file: Arc<OwnedFd>,
     numbers: Vec<u32>,
     home: Sender<Vec<u32>>,
 }
 
-impl Drop for Frames {
+impl Drop for FileFrames {
     fn drop(&mut self) {
         // A pool that is gone has no use for them.
         let _ = self.home.send(std::mem::take(&mut self.numbers));
@@ -99,17 +99,17 @@ impl Backing {
         self.page_bytes
     }
 
-    /// Whether who attaches it may write.
+    /// True if a space that attaches it may write.
     pub(crate) fn is_writable(&self) -> bool {
-        !matches!(self.of, Of::File { writable: false, .. })
+        !matches!(self.of, Storage::File { writable: false, .. })
     }
 
     /// Its parts, from the first byte on; as few as there are.
     pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
         match &self.of {
-            Of::Memory(memory) => vec![(memory.fd(), 0, self.bytes)],
-            Of::File { file, offset, .. } => vec![(file.as_fd(), *offset, self.bytes)],
-            Of::Frames(Frames { file, numbers, .. }) => numbers
+            Storage::Memory(memory) => vec![(memory.fd(), 0, self.bytes)],
+            Storage::File { file, offset, .. } => vec![(file.as_fd(), *offset, self.bytes)],
+            Storage::Frames(FileFrames { file, numbers, .. }) => numbers
                 .chunk_by(|a, b| a + 1 == *b)
                 .map(|run| (file.as_fd(), u64::from(run[0]) * FRAME as u64, run.len() * FRAME))
                 .collect(),
@@ -140,10 +140,10 @@ impl Kind for Region {
 
     fn about(&self) -> About {
         let what = match &self.backing.of {
-            Of::Memory(_) => "memory",
-            Of::File { writable: true, .. } => "file",
-            Of::File { writable: false, .. } => "file, read-only",
-            Of::Frames(_) => "frames",
+            Storage::Memory(_) => "memory",
+            Storage::File { writable: true, .. } => "file",
+            Storage::File { writable: false, .. } => "file, read-only",
+            Storage::Frames(_) => "frames",
         };
         let state = match Arc::strong_count(&self.backing) - 1 {
             0 => what.to_owned(),
@@ -154,7 +154,7 @@ impl Kind for Region {
 }
 
 impl Region {
-    /// How many bytes it has.
+    /// Number of its bytes.
     pub fn bytes(&self) -> usize {
         self.backing.bytes
     }
@@ -167,15 +167,15 @@ impl Region {
     /// It is not of memory of its own; there are no descriptors left.
     pub fn descriptor(&self) -> Result<OwnedFd> {
         match &self.backing.of {
-            Of::Memory(memory) => {
+            Storage::Memory(memory) => {
                 let fd = memory.fd().try_clone_to_owned();
                 fd.map_err(|error| refused("a further descriptor", error))
             }
-            Of::File { .. } => Err(kind(
+            Storage::File { .. } => Err(kind(
                 "a range of a file has no descriptor of its own to pass: pass the file's, and \
                  have the other process make its own region of it",
             )),
-            Of::Frames(_) => Err(kind(
+            Storage::Frames(_) => Err(kind(
                 "a region of frames shares one file with its core's other frames, which are \
                  not to be passed: make a region of memory",
             )),
@@ -191,7 +191,7 @@ impl Region {
 #[derive(Debug)]
 pub struct RegionPool {
     file: Option<Arc<OwnedFd>>,
-    /// That the file has.
+    /// Number of frames that the file has.
     frames: u32,
     free: Vec<u32>,
     /// By which frames come back, from wherever their last attachment went.
@@ -211,7 +211,7 @@ impl RegionPool {
         let rest = self.free.len() - count;
         let mut numbers = self.free.split_off(rest);
         numbers.sort_unstable();
-        let of = Of::Frames(Frames { file, numbers, home: self.home.0.clone() });
+        let of = Storage::Frames(FileFrames { file, numbers, home: self.home.0.clone() });
         Ok(Backing { of, bytes, page_bytes: FRAME })
     }
 
@@ -245,7 +245,7 @@ impl RegionPool {
         self.frames as usize
     }
 
-    /// Whether it has none yet.
+    /// True if it has none yet.
     pub fn is_empty(&self) -> bool {
         self.frames == 0
     }
@@ -258,7 +258,7 @@ fn memory(bytes: usize, huge: Huge) -> Result<Backing> {
 }
 
 fn of_memory(memory: Sealed, page_bytes: usize) -> Backing {
-    Backing { bytes: memory.len(), of: Of::Memory(memory), page_bytes }
+    Backing { bytes: memory.len(), of: Storage::Memory(memory), page_bytes }
 }
 
 /// By pages of which size a file is mapped: that of huge pages if it is made of them.
@@ -291,7 +291,7 @@ fn range(file: OwnedFd, offset: u64, bytes: usize) -> Result<Backing> {
              within the file, from a multiple of {page_bytes} on"
         )));
     }
-    let of = Of::File { file, offset, writable: access == OFlags::RDWR };
+    let of = Storage::File { file, offset, writable: access == OFlags::RDWR };
     Ok(Backing { of, bytes, page_bytes })
 }
 

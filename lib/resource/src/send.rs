@@ -10,7 +10,7 @@ use kumiki_wait::{Policy, Waiter};
 use crate::answer::{Answer, arrived};
 use crate::core::Core;
 use crate::error::{Error, Outcome, Result};
-use crate::here::{CALLERS, Mine, Within, here, own, serving};
+use crate::here::{CALLERS, CallerRef, OperationGuard, here, own, serving};
 use crate::id::Place;
 use crate::per_core::PerCore;
 
@@ -22,7 +22,7 @@ pub(crate) fn run_at<R: Send>(
     place: Place,
     f: impl FnOnce(&Core) -> Outcome<R> + Send,
 ) -> Outcome<R> {
-    if let Some(within) = Within::new()
+    if let Some(within) = OperationGuard::new()
         && within.here().is(interface.number, place)
     {
         return f(&within.here().core);
@@ -44,7 +44,7 @@ fn run_there<R: Send>(
     arrived(caller.call_serving(|| own(f), server.as_deref_mut()), place)
 }
 
-/// As [`run_at`], until `deadline`.
+/// Runs as [`run_at`], until `deadline`.
 pub(crate) fn run_at_until<R: Send + 'static>(
     interface: &PerCore,
     place: Place,
@@ -88,23 +88,23 @@ pub(crate) fn start_at<R: Send + 'static>(
 /// further one, while fewer than [`LINES`] requests are under way: one answer that is not
 /// taken is to hold up no others.
 #[inline]
-fn caller(interface: &PerCore, place: Place, server: Option<&Serving>) -> Outcome<Mine> {
+fn caller(interface: &PerCore, place: Place, server: Option<&Serving>) -> Outcome<CallerRef> {
     let quick = CALLERS.with_borrow(|callers| {
-        let free = |one: &&(u64, Place, Mine)| {
-            rests(one, interface, place, server) && one.2.borrow().has_free_line()
+        let free = |one: &&(u64, Place, CallerRef)| {
+            is_idle(one, interface, place, server) && one.2.borrow().has_free_line()
         };
         callers.iter().find(free).map(|one| Rc::clone(&one.2))
     });
     match quick {
         Some(quick) => Ok(quick),
-        None => with_room(interface, place, server),
+        None => caller_with_room(interface, place, server),
     }
 }
 
-/// Whether this is a caller of a place and is not waiting.
+/// True if this is a caller of a place and is not waiting.
 #[inline(always)]
-fn rests(
-    (of, at, caller): &(u64, Place, Mine),
+fn is_idle(
+    (of, at, caller): &(u64, Place, CallerRef),
     interface: &PerCore,
     place: Place,
     server: Option<&Serving>,
@@ -114,12 +114,16 @@ fn rests(
 }
 
 #[cold]
-fn with_room(interface: &PerCore, place: Place, server: Option<&Serving>) -> Outcome<Mine> {
-    let rests = |one: &_| rests(one, interface, place, server);
+fn caller_with_room(
+    interface: &PerCore,
+    place: Place,
+    server: Option<&Serving>,
+) -> Outcome<CallerRef> {
+    let is_idle = |one: &_| is_idle(one, interface, place, server);
     let (mut from, mut under_way, mut full) = (0, 0, None);
     loop {
         let next = CALLERS.with_borrow(|callers| {
-            let at = from + callers.get(from..)?.iter().position(rests)?;
+            let at = from + callers.get(from..)?.iter().position(is_idle)?;
             Some((at, Rc::clone(&callers[at].2)))
         });
         let Some((at, next)) = next else { break };
@@ -133,12 +137,16 @@ fn with_room(interface: &PerCore, place: Place, server: Option<&Serving>) -> Out
     }
     match full {
         Some(full) if under_way >= LINES => Ok(full),
-        _ => further(interface, place, server),
+        _ => another_caller(interface, place, server),
     }
 }
 
 #[cold]
-fn further(interface: &PerCore, place: Place, server: Option<&Serving>) -> Outcome<Mine> {
+fn another_caller(
+    interface: &PerCore,
+    place: Place,
+    server: Option<&Serving>,
+) -> Outcome<CallerRef> {
     let door = interface.door(place)?;
     let waiter = Waiter::new(&interface.policy).or(Waiter::new(&Policy::default()));
     let waiter = waiter.map_err(Error::from)?;
@@ -149,7 +157,8 @@ fn further(interface: &PerCore, place: Place, server: Option<&Serving>) -> Outco
     let mine = (interface.number, place, Rc::clone(&caller));
     // Of interfaces that have ended; dropped when the list is free, as above.
     let gone: Vec<_> = CALLERS.with_borrow_mut(|callers| {
-        let gone = |one: &mut (u64, Place, Mine)| one.2.try_borrow().is_ok_and(|c| c.is_gone());
+        let gone =
+            |one: &mut (u64, Place, CallerRef)| one.2.try_borrow().is_ok_and(|c| c.is_gone());
         let all = callers.extract_if(.., gone).collect();
         callers.push(mine);
         all
@@ -166,7 +175,7 @@ mod tests {
     use crate::here::is_manager;
     use crate::{Interface, Memory};
 
-    fn mine() -> Vec<Mine> {
+    fn mine() -> Vec<CallerRef> {
         CALLERS.with_borrow(|callers| callers.iter().map(|one| Rc::clone(&one.2)).collect())
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     tables: Vec<Box<dyn AnyShared>>,
     /// The name tree, by kinds.
     names: Vec<Own<Mutex<Names>>>,
-    /// Whether somebody has ever watched: most programs have no watchers, whose lock all kinds
+    /// True if somebody has ever watched: most programs have no watchers, whose lock all kinds
     /// would share.
     is_watched: AtomicBool,
     watchers: Mutex<Watchers>,

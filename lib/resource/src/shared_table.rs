@@ -91,9 +91,9 @@ fn number() -> usize {
     THREAD.get()
 }
 
-/// Why there is no new resource.
+/// Reason for which there is no new resource.
 pub(crate) enum Unmade<E> {
-    /// There is no room for one more.
+    /// The table has no room for one more.
     Full,
     /// Its name could not be entered.
     Name(E),

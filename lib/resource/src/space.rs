@@ -113,7 +113,7 @@ impl Kind for Space {
 }
 
 impl Space {
-    /// How many bytes of addresses it has.
+    /// Bytes of addresses that it has.
     pub fn bytes(&self) -> usize {
         self.addresses.bytes
     }

@@ -2,12 +2,12 @@
 
 use crate::id::Serial;
 
-/// Why a serial finds nothing.
+/// Reason for which a serial finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// It was destroyed.
+    /// The resource was destroyed.
     Stale,
-    /// It was never given out.
+    /// The serial was never given out.
     Unknown,
 }
 

@@ -21,7 +21,7 @@ use crate::kind::{About, Kind};
 /// function that takes long looks at its [`Stop`].
 #[derive(Debug)]
 pub struct Thread {
-    shared: Arc<Shared>,
+    shared: Arc<ThreadShared>,
     stack_bytes: usize,
 }
 
@@ -37,11 +37,11 @@ impl fmt::Debug for ThreadSpec {
     }
 }
 
-/// As std has it.
+/// Stack size, as std has it.
 const STACK_BYTES: usize = 2 << 20;
 
 impl ThreadSpec {
-    /// One that runs `run`.
+    /// Makes a thread that runs `run`.
     pub fn new(run: impl FnOnce(&Stop) + Send + 'static) -> Self {
         ThreadSpec { run: Box::new(run), stack_bytes: STACK_BYTES }
     }
@@ -54,39 +54,39 @@ impl ThreadSpec {
 
 /// Tells a thread that it is to stop.
 #[derive(Debug)]
-pub struct Stop(Arc<Shared>);
+pub struct Stop(Arc<ThreadShared>);
 
 impl Stop {
-    /// Whether the resource was destroyed.
+    /// True if the resource was destroyed.
     pub fn is_asked(&self) -> bool {
         self.0.stop.load(Ordering::Relaxed)
     }
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ThreadShared {
     stop: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ThreadState>,
     changed: Condvar,
 }
 
 #[derive(Clone, Debug, Default)]
-enum State {
+enum ThreadState {
     #[default]
     Running,
     Ended,
     Panicked(String),
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ThreadShared {
+    fn state(&self) -> MutexGuard<'_, ThreadState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 /// Waits for a thread's end, wherever it is taken to.
 #[derive(Clone, Debug)]
-pub struct ThreadEnd(Arc<Shared>);
+pub struct ThreadEnd(Arc<ThreadShared>);
 
 impl ThreadEnd {
     /// Waits for at most `timeout`; whether the thread has ended.
@@ -98,9 +98,9 @@ impl ThreadEnd {
         let mut state = self.0.state();
         loop {
             match &*state {
-                State::Running => {}
-                State::Ended => return Ok(true),
-                State::Panicked(text) => {
+                ThreadState::Running => {}
+                ThreadState::Ended => return Ok(true),
+                ThreadState::Panicked(text) => {
                     return Err(kind(format!("its function panicked: {text}")));
                 }
             }
@@ -125,14 +125,14 @@ impl Kind for Thread {
     }
 
     fn create(ThreadSpec { run, stack_bytes }: ThreadSpec, (): &mut ()) -> Result<Thread> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ThreadShared::default());
         let theirs = Arc::clone(&shared);
         let body = move || {
             let stop = Stop(Arc::clone(&theirs));
             let outcome = catch_unwind(AssertUnwindSafe(|| run(&stop)));
             *theirs.state() = match outcome {
-                Ok(()) => State::Ended,
-                Err(panic) => State::Panicked(text(&*panic)),
+                Ok(()) => ThreadState::Ended,
+                Err(panic) => ThreadState::Panicked(text(&*panic)),
             };
             theirs.changed.notify_all();
         };
@@ -154,9 +154,9 @@ impl Kind for Thread {
 
     fn about(&self) -> About {
         let state = match &*self.shared.state() {
-            State::Running => "running",
-            State::Ended => "ended",
-            State::Panicked(_) => "panicked",
+            ThreadState::Running => "running",
+            ThreadState::Ended => "ended",
+            ThreadState::Panicked(_) => "panicked",
         };
         About { state: state.to_owned(), bytes: self.stack_bytes as u64 }
     }

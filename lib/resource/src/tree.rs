@@ -11,7 +11,7 @@ use crate::interface::Interface;
 use crate::kind::About;
 use crate::list::{Listed, Pattern};
 
-/// Where something is that is at no core in particular.
+/// Place of a resource that is at no core in particular.
 const PROCESS: (Place, &str) = (Place(u16::MAX), "process");
 
 /// Kinds of the roll, numbered from the last one down: those of an interface are numbered

@@ -39,10 +39,10 @@ unsafe impl Send for UserSpace {}
 
 /// The memory of a user space to be made.
 #[derive(Debug)]
-pub struct UserSpaceSpec(Wanted);
+pub struct UserSpaceSpec(SpaceSource);
 
 #[derive(Debug)]
-enum Wanted {
+enum SpaceSource {
     Memory(usize),
     Attached { region: Arc<Backing>, part: AddressRange, write: bool },
 }
@@ -50,18 +50,18 @@ enum Wanted {
 impl UserSpaceSpec {
     /// Asks for new memory, of any content; bytes are rounded up to whole pages.
     pub fn memory(bytes: usize) -> Self {
-        UserSpaceSpec(Wanted::Memory(bytes))
+        UserSpaceSpec(SpaceSource::Memory(bytes))
     }
 }
 
-/// How a region is attached.
+/// Way in which a region is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attach {
     /// Bytes from the space's beginning, a multiple of 4096, or of the region's huge pages
     /// (the space begins at such an address if it is as large as one); where there is room
     /// if not said.
     pub offset: Option<usize>,
-    /// Whether it may be written.
+    /// True if it may be written.
     pub write: bool,
 }
 
@@ -93,14 +93,14 @@ impl Kind for UserSpace {
 
     fn create(UserSpaceSpec(wanted): UserSpaceSpec, pool: &mut UserSpacePool) -> Result<Self> {
         match wanted {
-            Wanted::Memory(1..=FRAME) => {
+            SpaceSource::Memory(1..=FRAME) => {
                 Ok(UserSpace { of: Of::Frame(pool.0.take_own()?), bytes: FRAME })
             }
-            Wanted::Memory(bytes) => {
+            SpaceSource::Memory(bytes) => {
                 let memory = Anon::new(bytes, Huge::Policy, Populate::OnTouch)?;
                 Ok(UserSpace { bytes: memory.len(), of: Of::Memory(memory) })
             }
-            Wanted::Attached { region, part, write } => {
+            SpaceSource::Attached { region, part, write } => {
                 if write && !region.is_writable() {
                     return Err(kind(
                         "the region's file is open for reading alone: attach it without \
@@ -143,7 +143,7 @@ impl UserSpace {
         }
     }
 
-    /// How many bytes it has.
+    /// Number of its bytes.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.bytes
@@ -213,7 +213,7 @@ impl Interface {
         let (bytes, page_bytes) = (region.bytes(), region.page_bytes());
         let hold = move |space: &mut Space, (): &mut ()| space.hold(bytes, page_bytes, how.offset);
         let part = self.with(space, hold)??;
-        let wanted = Wanted::Attached { region, part, write: how.write };
+        let wanted = SpaceSource::Attached { region, part, write: how.write };
         self.create(place, unique, UserSpaceSpec(wanted))
     }
 }

@@ -35,7 +35,7 @@ impl Word {
         Word(words)
     }
 
-    /// Whether both are of one text, as far as that fits.
+    /// True if both are of one text, as far as that fits.
     #[inline(always)]
     pub(crate) fn is(&self, other: &Word) -> bool {
         let [a, b, c] = self.0;

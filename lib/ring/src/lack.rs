@@ -1,11 +1,11 @@
 //! What a machine lacks.
 
-/// Why something is not there, and what to do.
+/// A missing thing: the reason, and the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// What was seen.
+    /// Observation, in words.
     pub reason: String,
-    /// What helps.
+    /// Remedy.
     pub remedy: String,
 }
 

@@ -4,7 +4,7 @@ use kumiki_calls::Request;
 
 use crate::lack::Lack;
 
-/// There is none.
+/// Ring of a machine that has none.
 #[derive(Debug)]
 pub(crate) enum Ring {}
 

@@ -23,7 +23,7 @@ impl OwnRing {
         Ok(OwnRing { ring: Some(Box::new(Ring::new(slots)?)), slots })
     }
 
-    /// Whether this kernel's io_uring has all of these calls, and the calling thread a ring.
+    /// True if this kernel's io_uring has all of these calls, and the calling thread a ring.
     #[cold]
     pub fn makes(&mut self, requests: &[Request]) -> bool {
         if self.ring.as_deref().is_some_and(|ring| !ring.is_of_this_thread()) {

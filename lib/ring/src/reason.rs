@@ -7,7 +7,7 @@ use kumiki_sys::{Errno, seccomp};
 
 use crate::lack::Lack;
 
-/// Why there is no ring, where setting one up has failed with `error`.
+/// Reason for which there is no ring, where setting one up has failed with `error`.
 pub(crate) fn lack(error: &io::Error) -> Lack {
     match IoUring::new(1) {
         // A small one can be had: this one was too large, or descriptors are out.

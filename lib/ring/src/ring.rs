@@ -75,13 +75,13 @@ impl Ring {
         })
     }
 
-    /// Whether this kernel's io_uring has the call.
+    /// True if this kernel's io_uring has the call.
     #[inline]
     pub(crate) fn has(&self, sysnum: u16) -> bool {
         self.calls.get(sysnum) == Some(true)
     }
 
-    /// Whether the calling thread may submit here.
+    /// True if the calling thread may submit here.
     pub(crate) fn is_of_this_thread(&self) -> bool {
         self.thread == std::thread::current().id()
     }
@@ -187,9 +187,9 @@ impl Ring {
     }
 }
 
-/// Whether a result says that nothing was done, while the plain call might say
-/// why in other words: io_uring fetches names before it looks at the rest, does
-/// not touch its own rings, and does not wait where it thinks that it need not.
+/// True if a result says that nothing was done, while the plain call might give another reason:
+/// io_uring fetches names before it looks at the rest, does not touch its own rings, and does not
+/// wait where it thinks that it need not.
 fn is_undone(request: &Request, result: i64) -> bool {
     let error = -result as i32;
     match i64::from(request.sysnum) {

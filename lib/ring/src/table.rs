@@ -303,16 +303,16 @@ impl Args<'_> {
     }
 }
 
-/// What is known of the descriptors of a batch.
+/// Facts about the descriptors of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     last: Option<(i32, bool)>,
 }
 
 impl Files {
-    /// Whether this is a file with contents, or a disk: what has positions, and
-    /// never lets a reader wait for a writer. Files of /proc look regular, are
-    /// empty, and some refuse positions; so do empty files not count.
+    /// True if this is a file with contents, or a disk: it has positions, and never lets a reader
+    /// wait for a writer. Files of /proc look regular, are empty, and some refuse positions; so do
+    /// empty files not count.
     fn has_positions(&mut self, fd: i32) -> bool {
         match self.last {
             Some((last, answer)) if last == fd => answer,

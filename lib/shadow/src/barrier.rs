@@ -39,7 +39,7 @@ const LOOKS: u32 = 512;
 #[derive(Debug)]
 pub struct Barrier {
     meeting: Meeting,
-    /// Where the helpers are; `None` if the team has none.
+    /// Process that has the helpers; `None` if the team has none.
     home: Option<Process>,
     /// A member has panicked since the team's last broadcast began, or did not begin
     /// in time.
@@ -90,7 +90,7 @@ impl Barrier {
         }
     }
 
-    /// Why a member that waits should give up.
+    /// Error for which a member that waits should give up.
     fn in_vain(&self, deadline: Deadline) -> Option<Error> {
         // Relaxed: whoever sees it later waits a little longer.
         let deserted = self.deserted.load(Ordering::Relaxed)

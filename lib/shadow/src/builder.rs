@@ -48,10 +48,10 @@ impl Builder {
         Self::default()
     }
 
-    /// Whether to bind the main thread to its cpu too, as in the paper, until its last
-    /// shadow is dropped. The kernel then cannot move it away from its helper. But
-    /// threads and processes that it starts meanwhile inherit that one cpu and keep it:
-    /// start them before, or set their affinity.
+    /// Binds the main thread to its cpu too, if true, as in the paper, until its last shadow is
+    /// dropped. The kernel then cannot move it away from its helper. But threads and processes that
+    /// it starts meanwhile inherit that one cpu and keep it: start them before, or set their
+    /// affinity.
     pub fn bind_main(mut self, bind: bool) -> Self {
         self.bind_main = bind;
         self
@@ -83,7 +83,7 @@ impl Builder {
         self
     }
 
-    /// How both sides wait.
+    /// Sets the way in which both sides wait.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -105,11 +105,11 @@ impl Builder {
         self.create_timeout(Duration::MAX)
     }
 
-    /// As [`Builder::create`], but waits for the helper for `timeout` at most: a thread
-    /// of higher priority may keep it off its cpu. The limit does not include the few
-    /// milliseconds that measuring the cost of a sleep takes once per process (call
-    /// [`kumiki_wait::sleep_cost_ticks`] before to have that done), nor delays of the
-    /// calling thread itself, above all on its way to its cpu.
+    /// Creates as [`Builder::create`], but waits for the helper for `timeout` at most: a thread of
+    /// higher priority may keep it off its cpu. The limit does not include the few milliseconds
+    /// that measuring the cost of a sleep takes once per process (call
+    /// [`kumiki_wait::sleep_cost_ticks`] before to have that done), nor delays of the calling
+    /// thread itself, above all on its way to its cpu.
     ///
     /// # Errors
     /// [`TimedOut`](crate::Error::TimedOut): the helper's cpu counts as free again, and
@@ -123,9 +123,8 @@ impl Builder {
         Shadow::beside(pair, bound, &self.policy, deadline)
     }
 
-    /// As [`Builder::create`], but where this thread may use one cpu only, jobs run in it
-    /// ([`Shadow::inline`]): a program goes on with half the threads where nothing else
-    /// can be had.
+    /// Creates as [`Builder::create`], but where this thread may use one cpu only, jobs run in it
+    /// ([`Shadow::inline`]): a program goes on with half the threads where nothing else can be had.
     ///
     /// # Errors
     /// As [`Builder::create`]; above all [`NoFreeCpu`](Error::NoFreeCpu) where there are

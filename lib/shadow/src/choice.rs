@@ -15,7 +15,7 @@ pub(crate) struct Wish {
     pub(crate) share: bool,
 }
 
-/// How many main threads and helpers of a process sit on each cpu.
+/// Number of main threads and helpers of a process on each cpu.
 pub(crate) type Counts = BTreeMap<usize, usize>;
 
 /// State that a choice depends on.
@@ -23,9 +23,9 @@ pub(crate) struct Scene<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) allowed: &'a CpuSet,
     pub(crate) counts: &'a Counts,
-    /// Where the caller runs.
+    /// Cpu on which the caller runs.
     pub(crate) here: usize,
-    /// Where its shadows have it.
+    /// Cpus of its own shadows.
     pub(crate) own: &'a [usize],
 }
 
@@ -82,7 +82,7 @@ impl Scene<'_> {
         (helper == main || relation(nearest) < relation(helper)).then_some(nearest)
     }
 
-    /// Those of `cpus` on which the fewest sit: none, where one is free.
+    /// Cpus out of `cpus` with the fewest threads: none, where one is free.
     fn least_taken(&self, cpus: &CpuSet) -> CpuSet {
         let count = |cpu: &usize| self.counts.get(cpu).copied().unwrap_or(0);
         let least = cpus.iter().map(|cpu| count(&cpu)).min();

@@ -53,17 +53,17 @@ impl Machine {
         Ok(Arc::new(Machine { topology: Topology::read()?, allowed: affinity::unbound()? }))
     }
 
-    /// How many cpus the calling thread may use.
+    /// Number of cpus that the calling thread may use.
     pub(crate) fn cpus(&self) -> usize {
         self.allowed.len()
     }
 
-    /// Those on which shadows of this process are.
+    /// Cpus that have shadows of this process.
     pub(crate) fn taken(&self) -> Result<CpuSet> {
         Ok(lock(TAKEN.get()?).keys().copied().collect())
     }
 
-    /// Where this thread runs, or the first cpu that it may use.
+    /// Cpu of this thread, or the first that it may use.
     fn here(&self) -> usize {
         let here = rustix::thread::sched_getcpu();
         if self.allowed.contains(here) { here } else { self.allowed.first().unwrap_or(here) }
@@ -77,7 +77,7 @@ pub(crate) struct Pair {
     pub(crate) helper: usize,
     pub(crate) relation: Relation,
     wish: Wish,
-    /// When the helper was moved last.
+    /// Time of the helper's last move.
     moved: Option<Instant>,
     machine: Arc<Machine>,
     process: Process,
@@ -144,8 +144,8 @@ impl Pair {
         *counts.entry(self.helper).or_default() += 1;
     }
 
-    /// Whether the helper, which is not under its main thread, is to stay for now.
-    pub(crate) fn rests(&self) -> bool {
+    /// True if the helper, which is not under its main thread, is to stay for now.
+    pub(crate) fn is_settled(&self) -> bool {
         self.main != self.helper && self.moved.is_some_and(|moved| moved.elapsed() < PAUSE)
     }
 }

@@ -26,7 +26,7 @@ pub enum Error {
     NoFreeCpu {
         /// The cpus that this thread may use when no shadow binds it.
         allowed: CpuSet,
-        /// Those on which a shadow's main thread or helper runs.
+        /// Cpus that have a shadow's main thread or helper.
         taken: CpuSet,
     },
     /// Fewer cpus are free than a team has threads.
@@ -43,7 +43,7 @@ pub enum Error {
         free: usize,
         /// The cpus that this thread may use when no shadow binds it.
         allowed: CpuSet,
-        /// Those on which main threads and helpers ran before.
+        /// Cpus that had main threads and helpers before.
         taken: CpuSet,
     },
     /// The helper's cpu must differ from the main thread's.
@@ -79,7 +79,7 @@ pub enum Error {
     TimedOut {
         /// The things that were counted: elements, members, jobs.
         what: &'static str,
-        /// How many were done in time.
+        /// Number of jobs that were done in time.
         done: usize,
         /// Out of how many.
         of: usize,

@@ -130,7 +130,7 @@ impl<'scope, R> Job<'scope, R> {
         }
     }
 
-    /// Whether it has ended: a join would not wait.
+    /// True if it has ended: a join would not wait.
     pub fn is_done(&self) -> bool {
         self.shadow.has_ended()
     }

@@ -24,18 +24,18 @@ use kumiki_wait::Deadline;
 /// Polls of the line before a join asks whether the helper has begun at all:
 /// some microseconds, several times what a request needs to the farthest cpu.
 const GRACE_POLLS: u32 = 4096;
-/// As many where a PAUSE follows each poll, which takes 30 times as long and more.
+/// Polls of the grace period where a PAUSE follows each poll, which takes 30 times as long and
+/// more.
 const PAUSED_GRACE_POLLS: u32 = 64;
-/// How much longer a join has patience if the one before has taken its request back,
-/// twice as long each time. Asking interrupts the helper, in some virtual machines for
-/// tens of microseconds: with the same patience the next join would ask while it is
-/// still away for that, and so on for ever, each request taken back. Over once a helper
-/// that was late has answered.
+/// Added patience of a join if the one before has taken its request back, twice as long each time.
+/// Asking interrupts the helper, in some virtual machines for tens of microseconds: with the same
+/// patience the next join would ask while it is still away for that, and so on for ever, each
+/// request taken back. Over once a helper that was late has answered.
 const LATE: [Duration; 2] = [Duration::from_micros(2), Duration::from_micros(32)];
 /// Between two checks whether a helper has ended; about as long as its end takes.
 const END_PAUSE: Duration = Duration::from_micros(50);
 
-/// Where a shadow, or one helper of a team, runs, and how it waits.
+/// Cpu and way of waiting of a shadow, or of one helper of a team.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
     /// The main thread's cpu. If it is not bound, the cpu on which the last fork found
@@ -45,9 +45,9 @@ pub struct Info {
     pub helper_cpu: usize,
     /// The nearest thing that the two share: a core, a cache, a node, …
     pub relation: Relation,
-    /// How it sleeps once it has spun for long enough.
+    /// Way to sleep after it has spun for long enough.
     pub sleep: Sleep,
-    /// Whether a fork needs no memory fence (private expedited membarrier is available).
+    /// True if a fork needs no memory fence (private expedited membarrier is available).
     pub asymmetric: bool,
 }
 
@@ -119,17 +119,17 @@ pub struct Shadow {
     waiter: Waiter,
     /// Two hardware threads of one core: the spinning one leaves the other its share.
     relax: bool,
-    /// How much longer a join has patience than others, see [`LATE`].
+    /// Added patience of a join, see [`LATE`].
     late: Duration,
-    /// Where the main thread is.
+    /// Cpu of the main thread.
     here: Here,
-    /// Where the helper was put beside it.
+    /// Main thread's cpu when the helper was put beside it.
     main_cpu: usize,
     /// Number of the next request.
     next: u64,
-    /// Where the last one is, if it is outstanding: handed over and not joined.
+    /// State of the last request, if it is outstanding: handed over and not joined.
     outstanding: Option<At>,
-    /// It was forked without a scope, by [`Shadow::fork`].
+    /// True if the request was forked without a scope, by [`Shadow::fork`].
     pub(crate) unscoped: bool,
     /// The calling thread's binding, if that was asked for.
     _bound: Option<Bound>,
@@ -137,14 +137,14 @@ pub struct Shadow {
     _thread: PhantomData<*mut ()>,
 }
 
-/// Where a request is.
+/// State of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
     /// Handed to the helper.
     Helper,
     /// In the line, to be run by this thread: there is no helper.
     Here,
-    /// It has run, with this success; the result is in the line.
+    /// The request has run, with this success; the result is in the line.
     Ended(bool),
 }
 
@@ -203,7 +203,7 @@ impl Shadow {
         Ok(shadow)
     }
 
-    /// Where it runs; `None` for a shadow without a helper.
+    /// Cpu and way of waiting; `None` for a shadow without a helper.
     pub fn info(&self) -> Option<Info> {
         let helper = self.helper.as_ref()?;
         Some(Info {
@@ -228,7 +228,7 @@ impl Shadow {
 
 /// One request from beginning to end; `scope` gives it its types.
 impl Shadow {
-    /// Whether there is a helper, in this process.
+    /// True if there is a helper, in this process.
     #[inline(always)]
     fn has_helper(&self) -> bool {
         self.helper.as_ref().is_some_and(|helper| helper.process.is_current())
@@ -286,7 +286,7 @@ impl Shadow {
     pub(crate) fn improve(&mut self, here: usize) {
         let Some(helper) = &mut self.helper else { return };
         let Helper { thread, pair, entry, .. } = helper;
-        if !pair.rests() {
+        if !pair.is_settled() {
             // Refused: it stays, and is as late as it is.
             pair.improve(|cpu| {
                 let moved = affinity::move_bound(thread, cpu).is_ok();
@@ -300,8 +300,7 @@ impl Shadow {
         self.relax = helper.is_near();
     }
 
-    /// Where the main thread runs, if that is not where it was when a helper was last
-    /// put beside it.
+    /// Cpu of the main thread, if that is not where it was when a helper was last put beside it.
     #[inline(always)]
     pub(crate) fn elsewhere(&self) -> Option<usize> {
         (self.has_helper() && !self.here.is(self.main_cpu)).then(|| self.here.cpu())
@@ -317,20 +316,20 @@ impl Shadow {
         if self.channel.helper.is_asleep() { kumiki_wait::sleep_cost_ticks() } else { 0 }
     }
 
-    /// Whether a forked job has not been joined yet.
+    /// True if a forked job has not been joined yet.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
         self.outstanding.is_some()
     }
 
-    /// Whether the outstanding request was handed to a helper that did not come
-    /// along through fork(2), and had not ended by then: what has ended is in the
-    /// line, and came along with it.
+    /// True if the outstanding request was handed to a helper that did not come along through
+    /// fork(2), and had not ended by then: a result that was there is in the line, and came along
+    /// with it.
     pub(crate) fn is_orphaned(&self) -> bool {
         self.outstanding == Some(At::Helper) && !self.has_helper() && !self.has_ended()
     }
 
-    /// Whether the outstanding request has run.
+    /// True if the outstanding request has run.
     pub(crate) fn has_ended(&self) -> bool {
         self.outstanding.is_some_and(|at| match at {
             At::Helper => self.channel.done(self.last()).is_some(),

@@ -25,7 +25,7 @@ const TAKEN: u64 = (1 << TAKEN_BITS) - 1;
 /// does not hold up the rest, few enough that taking one costs nothing.
 const RANGES_EACH: usize = 4;
 
-/// How far one member's share is taken.
+/// Number of elements taken from one member's share.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counter(AtomicU64);

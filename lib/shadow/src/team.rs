@@ -106,7 +106,7 @@ impl Team {
         Ok(())
     }
 
-    /// Where each helper runs and how it waits, member 1 first.
+    /// Cpu and way of waiting of each helper, member 1 first.
     pub fn info(&self) -> impl Iterator<Item = Info> {
         self.shadows.iter().filter_map(Shadow::info)
     }
@@ -292,7 +292,7 @@ impl Ranges {
         self.n <= self.chunk
     }
 
-    /// How much of `0..n` was handed out, from the beginning.
+    /// Number of elements of `0..n` that were handed out, from the beginning.
     pub(crate) fn handed_out(&self) -> usize {
         self.n.min(self.next.load(Ordering::Relaxed).saturating_mul(self.chunk))
     }

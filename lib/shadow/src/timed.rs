@@ -26,10 +26,10 @@ fn check(deadline: Deadline, what: &'static str, done: usize, of: usize) -> Resu
 }
 
 impl Shadow {
-    /// As [`Shadow::both`], but `theirs` does not begin after `timeout`. `ours` begins at
-    /// once, and a closure that has begun is waited for: this takes at most the limit
-    /// plus the run time of both. An outstanding job of [`Shadow::fork`] is waited for
-    /// first, within the same limit; its panic is resumed here.
+    /// Runs both as [`Shadow::both`], but `theirs` does not begin after `timeout`. `ours` begins at
+    /// once, and a closure that has begun is waited for: this takes at most the limit plus the run
+    /// time of both. An outstanding job of [`Shadow::fork`] is waited for first, within the same
+    /// limit; its panic is resumed here.
     ///
     /// ```
     /// use std::time::Duration;
@@ -87,9 +87,9 @@ impl Shadow {
 }
 
 impl Team {
-    /// As [`Team::broadcast`], but no member begins after `timeout`. Members that have
-    /// begun are waited for. At a [`Barrier`](crate::Barrier) they do not wait for those
-    /// that have not: they get [`Error::Deserted`], or panic with it.
+    /// Runs as [`Team::broadcast`], but no member begins after `timeout`. Members that have begun
+    /// are waited for. At a [`Barrier`](crate::Barrier) they do not wait for those that have not:
+    /// they get [`Error::Deserted`], or panic with it.
     ///
     /// # Errors
     /// [`Error::TimedOut`] with the number of members that have run.
@@ -113,9 +113,8 @@ impl Team {
         check(deadline, "members had begun", begun.into_inner(), self.size())
     }
 
-    /// As [`Team::for_each`], but with ranges of `grain` (the last is what is
-    /// left), none of which begins after `timeout`. Those that have begun are
-    /// waited for: one a member at most.
+    /// Runs as [`Team::for_each`], but with ranges of `grain` (the last may be shorter), none of
+    /// which begins after `timeout`. Those that have begun are waited for: one a member at most.
     ///
     /// ```
     /// use std::time::Duration;
@@ -151,7 +150,7 @@ impl Team {
         ranges.ended()
     }
 
-    /// As [`Team::reduce`], with the ranges and the limit of [`Team::for_each_timeout`].
+    /// Reduces as [`Team::reduce`], with the ranges and the limit of [`Team::for_each_timeout`].
     /// Results of a part of the ranges are dropped.
     ///
     /// # Errors
@@ -180,7 +179,7 @@ impl Team {
 }
 
 impl Ranges {
-    /// Whether all ranges were handed out.
+    /// Checks that all ranges were handed out.
     fn ended(&self) -> Result<()> {
         check(self.deadline(), "elements were done", self.handed_out(), self.len())
     }

@@ -74,9 +74,8 @@ impl Shadow {
         self.join().map(Some)
     }
 
-    /// Whether the job of [`Shadow::fork`] has ended and a join would not wait; `false`
-    /// without one. Without a helper, or in a child of fork(2), a job ends only in its
-    /// join.
+    /// True if the job of [`Shadow::fork`] has ended and a join would not wait; `false` without
+    /// one. Without a helper, or in a child of fork(2), a job ends only in its join.
     pub fn is_done(&self) -> bool {
         self.has_ended()
     }

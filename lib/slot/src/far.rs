@@ -1,5 +1,5 @@
-//! A line whose other side is another process or another kernel: bytes go over it, and whatever the other
-//! side writes is an allegation.
+//! A line whose other side is another process or another kernel: bytes go over it, and the other
+//! side's words are untrusted.
 //!
 //! ```text
 //!  caller                     memory that both see                  server
@@ -78,9 +78,9 @@ impl std::fmt::Display for Broken {
 
 /// A status that the other side has written, and nobody has checked.
 #[derive(Clone, Copy)]
-struct Alleged(u64);
+struct Untrusted(u64);
 
-impl Alleged {
+impl Untrusted {
     /// The state and the length, if it is of this number, in one of these states, and in the line's room.
     #[inline(always)]
     fn checked(self, number: u32, states: &[u64], room: usize) -> Result<(u64, usize), Broken> {
@@ -104,7 +104,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Whether it is of eight bytes, which are the word.
+    /// True if it is of eight bytes, which are the word.
     #[inline]
     pub fn is_word(&self) -> bool {
         self.length == size_of::<u64>()
@@ -112,13 +112,13 @@ impl Message {
 }
 
 /// The memory, as both sides have it.
-struct Line<M>(M);
+struct FarLine<M>(M);
 
-impl<M: AsRef<[AtomicU64]>> Line<M> {
+impl<M: AsRef<[AtomicU64]>> FarLine<M> {
     fn new(memory: M) -> Self {
         let words = memory.as_ref().len();
         assert!(words >= LEAST && room(words) < 1 << 24, "a line of {words} words");
-        Line(memory)
+        FarLine(memory)
     }
 
     #[inline(always)]
@@ -175,10 +175,10 @@ impl<M: AsRef<[AtomicU64]>> Line<M> {
 
     /// A status that the other side has written since this one wrote `own`.
     #[inline(always)]
-    fn news(&self, own: u64) -> Option<Alleged> {
+    fn news(&self, own: u64) -> Option<Untrusted> {
         // Acquire, partner of the other side's Release.
         let now = self.first()[STATUS].load(Ordering::Acquire);
-        (now != own).then_some(Alleged(now))
+        (now != own).then_some(Untrusted(now))
     }
 
     /// The message of a status of this length.
@@ -209,15 +209,15 @@ impl<M: AsRef<[AtomicU64]>> Line<M> {
 /// An answer that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// It gives what was asked for.
+    /// The answer that was asked for.
     Answer,
-    /// Why it was not done.
+    /// Reason for which it was not done.
     Refusal,
 }
 
 /// The side that asks.
 pub struct Caller<M> {
-    line: Line<M>,
+    line: FarLine<M>,
     number: u32,
     /// The status that it wrote last.
     own: u64,
@@ -231,7 +231,7 @@ impl<M: AsRef<[AtomicU64]>> Caller<M> {
     /// # Panics
     /// If there are too few words for a line, or too many.
     pub fn new(memory: M, first: u32) -> Self {
-        let line = Line::new(memory);
+        let line = FarLine::new(memory);
         for word in &line.first()[..=STATUS] {
             word.store(0, Ordering::Relaxed);
         }
@@ -276,8 +276,8 @@ impl<M: AsRef<[AtomicU64]>> Caller<M> {
     /// The server has broken the line.
     #[inline(always)]
     pub fn answered(&self) -> Result<Option<(Answered, Message)>, Broken> {
-        let Some(alleged) = self.line.news(self.own) else { return Ok(None) };
-        let (state, length) = alleged.checked(self.number, &[ANSWER, REFUSAL], self.line.room())?;
+        let Some(status) = self.line.news(self.own) else { return Ok(None) };
+        let (state, length) = status.checked(self.number, &[ANSWER, REFUSAL], self.line.room())?;
         let answered = if state == ANSWER { Answered::Answer } else { Answered::Refusal };
         Ok(Some((answered, self.line.message(length))))
     }
@@ -295,7 +295,7 @@ impl<M: AsRef<[AtomicU64]>> Caller<M> {
 
 /// The side that answers.
 pub struct Server<M> {
-    line: Line<M>,
+    line: FarLine<M>,
     number: u32,
     /// The status that it wrote last.
     own: u64,
@@ -307,7 +307,7 @@ impl<M: AsRef<[AtomicU64]>> Server<M> {
     /// # Panics
     /// If there are too few words for a line, or too many.
     pub fn new(memory: M, first: u32) -> Self {
-        Server { line: Line::new(memory), number: first.wrapping_sub(1), own: 0 }
+        Server { line: FarLine::new(memory), number: first.wrapping_sub(1), own: 0 }
     }
 
     /// Bytes of an answer, at most.
@@ -321,9 +321,9 @@ impl<M: AsRef<[AtomicU64]>> Server<M> {
     /// The caller has broken the line.
     #[inline(always)]
     pub fn asked(&mut self) -> Result<Option<Message>, Broken> {
-        let Some(alleged) = self.line.news(self.own) else { return Ok(None) };
+        let Some(status) = self.line.news(self.own) else { return Ok(None) };
         let next = self.number.wrapping_add(1);
-        let (_, length) = alleged.checked(next, &[REQUEST], self.line.room())?;
+        let (_, length) = status.checked(next, &[REQUEST], self.line.room())?;
         self.number = next;
         Ok(Some(self.line.message(length)))
     }
@@ -333,7 +333,7 @@ impl<M: AsRef<[AtomicU64]>> Server<M> {
         self.line.read(message, into);
     }
 
-    /// Whether there is something to be looked at by [`asked`](Self::asked).
+    /// True if there is something to be looked at by [`asked`](Self::asked).
     #[inline]
     pub fn has_news(&self) -> bool {
         self.line.news(self.own).is_some()

@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::line::{Request, Run, WORDS, Words};
 
-/// Whether a `T` can lie in the words of a line.
+/// True if a `T` can lie in the words of a line.
 const fn fits<T>() -> bool {
     size_of::<T>() <= WORDS * size_of::<u64>() && align_of::<T>() <= align_of::<u64>()
 }

@@ -163,13 +163,13 @@ impl<const LINES: usize> Lane<LINES> {
         if again && n + 1 != next_step { n + 1 } else { next_step }
     }
 
-    /// Whether request `n` is the first of its line's turns.
+    /// True if request `n` is the first of its line's turns.
     #[inline(always)]
     pub fn is_step(n: u64) -> bool {
         n.is_multiple_of(Self::TURNS)
     }
 
-    /// Which line request `n` is in.
+    /// Line of request `n`.
     #[inline(always)]
     pub fn place(n: u64) -> usize {
         (n >> Self::TURN_BITS) as usize % LINES

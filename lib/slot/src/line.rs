@@ -55,7 +55,7 @@ pub(crate) fn number(status: u64) -> u64 {
     status >> STATE_BITS
 }
 
-/// Whether a status says this state, of whatever request.
+/// True if a status says this state, of whatever request.
 #[inline(always)]
 pub(crate) fn is(status: u64, state: LineState) -> bool {
     status & STATE == state as u64

@@ -10,7 +10,7 @@ use libc::{SYS_chdir, SYS_fchdir};
 use crate::request::Draft;
 use kumiki_spawn_wire::{CLOSE, CLOSE_ALL, COPY, FOREGROUND, MAY_FAIL, OPEN};
 
-/// One of them, for [`Command::action`](crate::Command::action): carried out by the child, in the
+/// A file action for [`Command::action`](crate::Command::action): carried out by the child, in the
 /// order in which they were added, on a table of descriptors and a working folder of its own. As
 /// the file actions of posix_spawn(3), with whose numbers and errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Action {
         fd: RawFd,
         /// The file.
         path: CString,
-        /// As open(2) has them.
+        /// Flags of open(2).
         flags: i32,
         /// Mode of a new file.
         mode: u32,
@@ -100,7 +100,7 @@ impl Action {
     }
 }
 
-/// As the kernel's registers have it.
+/// The number as the kernel's registers have it.
 fn number(fd: RawFd) -> u64 {
     u64::from(fd.cast_unsigned())
 }
@@ -132,12 +132,12 @@ pub(crate) fn begin_with(actions: &[Action]) -> Vec<(BorrowedFd<'static>, bool)>
     numbers.into_iter().filter_map(of).collect()
 }
 
-/// Whether actions use this descriptor.
+/// True if actions use this descriptor.
 pub(crate) fn use_it(actions: &[Action], number: RawFd) -> bool {
     actions.iter().any(|action| action.takes() == Some(number))
 }
 
-/// Whether exec closes a descriptor of the caller's; `None` if it is not open.
+/// Returns true if exec closes a descriptor of the caller's; `None` if it is not open.
 pub(crate) fn flags(number: RawFd) -> Option<bool> {
     // SAFETY: only asks.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bitflags::bitflags;
 use kumiki_sys::cpuset::CpuSet;
 
-/// Which of a process's resources is limited (`RLIMIT_NOFILE`, …).
+/// A process's resource that is limited (`RLIMIT_NOFILE`, …).
 pub use rustix::process::Resource;
 
 bitflags! {
@@ -15,7 +15,7 @@ bitflags! {
     pub struct Namespaces: u64 {
         /// Mounts.
         const MOUNT = 0x0002_0000;
-        /// Which cgroup it takes for the root.
+        /// Root of the cgroup hierarchy, as it sees it.
         const CGROUP = 0x0200_0000;
         /// Host and domain name.
         const UTS = 0x0400_0000;
@@ -54,17 +54,17 @@ impl Signals {
 
 /// A descriptor of the caller's.
 #[derive(Debug)]
-pub(crate) enum Given {
+pub(crate) enum Descriptor {
     Own(OwnedFd),
-    /// It stays with who has it.
+    /// Descriptor that its owner keeps.
     Lent(BorrowedFd<'static>),
 }
 
-impl AsFd for Given {
+impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Given::Own(fd) => fd.as_fd(),
-            Given::Lent(fd) => *fd,
+            Descriptor::Own(fd) => fd.as_fd(),
+            Descriptor::Lent(fd) => *fd,
         }
     }
 }
@@ -85,10 +85,10 @@ pub(crate) struct Attributes {
     /// Its working folder, where that was said by a descriptor.
     pub(crate) folder: Option<OwnedFd>,
     pub(crate) session: bool,
-    pub(crate) terminal: Option<Given>,
+    pub(crate) terminal: Option<Descriptor>,
     /// Resource, soft and hard limit.
     pub(crate) limits: Vec<(Resource, u64, u64)>,
-    pub(crate) cgroup: Option<Given>,
+    pub(crate) cgroup: Option<Descriptor>,
     pub(crate) namespaces: Namespaces,
     /// Users and groups of its user namespace: the first there, the first here, how many.
     pub(crate) maps: [Vec<(u32, u32, u32)>; 2],
@@ -112,7 +112,7 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// Whether a server makes the child: as was said, or because it becomes somebody else, which
+    /// True if a server makes the child: by request, or because it takes another identity, which
     /// nobody should do in the caller's memory.
     pub(crate) fn wants_server(&self) -> bool {
         let other = self.uid.is_some() || self.gid.is_some() || self.groups.is_some();
@@ -125,7 +125,7 @@ impl Attributes {
         if self.has_maps() { self.namespaces | Namespaces::USER } else { self.namespaces }
     }
 
-    /// Whether somebody has to write the maps of its user namespace.
+    /// True if somebody has to write the maps of its user namespace.
     pub(crate) fn has_maps(&self) -> bool {
         self.maps.iter().any(|map| !map.is_empty())
     }
@@ -157,7 +157,7 @@ impl Attributes {
     }
 }
 
-/// Whether the calling process is somebody else in effect than it really is.
+/// True if the calling process's effective ids are not its real ones.
 fn has_other_ids() -> bool {
     use rustix::process::{getegid, geteuid, getgid, getuid};
     (getuid(), getgid()) != (geteuid(), getegid())

@@ -21,7 +21,7 @@ use crate::tree::{Cgroup, Tree};
 /// Bytes of one read.
 const PART: usize = 64 << 10;
 
-/// As `std::process::Child`. Dropping it neither ends the child nor waits for it.
+/// A child process, as `std::process::Child`. Dropping it neither ends the child nor waits for it.
 #[derive(Debug)]
 pub struct Child {
     /// The other end of the child's standard input, if that is a pipe.
@@ -36,10 +36,10 @@ pub struct Child {
     tree: Option<Tree>,
 }
 
-/// As `std::process::Output`.
+/// Status and output of a child, as `std::process::Output`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
     /// Bytes that it wrote to its standard output.
     pub stdout: Vec<u8>,

@@ -16,7 +16,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cancellation::Held;
 
 use crate::actions::{self, Action};
-use crate::attributes::{Attributes, Given};
+use crate::attributes::{Attributes, Descriptor};
 use crate::child::{Child, Output};
 use crate::itself::{self, In};
 use crate::outcome::Refused;
@@ -24,7 +24,7 @@ use crate::refusal::Refusal;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio};
-use crate::steps::{self, Inherited, Said};
+use crate::steps::{self, ChildSpec, Inherited};
 use crate::tree::Cgroup;
 use crate::valgrind;
 use kumiki_spawn_wire::{EXECUTE, MAKE};
@@ -36,16 +36,16 @@ mod environment;
 mod shown;
 mod zygote;
 
-/// How often it is tried where other threads close what was to be sent to a server.
+/// Number of tries where other threads close descriptors that were to be sent to a server.
 const TURNS: usize = 100;
 /// Milliseconds between tries to execute a program that somebody has open for writing: a child that
 /// another thread is just making has a copy of its descriptor until it executes something itself.
 const BUSY_PAUSES_MS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Where a program is searched for without PATH, as confstr(3) has it.
+/// Folders that are searched for a program without PATH, as confstr(3) has it.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// As `std::process::Command`. The child is made by the calling thread without a fork, or by a
-/// spawn server ([`by_server`](Command::by_server)).
+/// A command, as `std::process::Command`. The child is made by the calling thread without a fork,
+/// or by a spawn server ([`by_server`](Command::by_server)).
 ///
 /// | `std::process::Command`, `CommandExt` | here |
 /// |---|---|
@@ -73,8 +73,8 @@ pub struct Command {
     pub(crate) attributes: Attributes,
     standard: [Option<Stdio>; 3],
     pub(crate) actions: Vec<Action>,
-    /// Where the program may be, and whether the search goes on behind one that cannot be executed;
-    /// else its name says it.
+    /// Paths at which the program may be, and whether the search goes on behind one that cannot be
+    /// executed; else its name says it.
     candidates: Option<(Vec<OsString>, bool)>,
     /// The step that the last start was refused at.
     refused: Option<String>,
@@ -162,14 +162,14 @@ impl Command {
         self
     }
 
-    /// Where it runs.
+    /// Sets the working folder.
     pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Command {
         self.folder = Some(folder.as_ref().to_owned());
         self.attributes.folder = None;
         self
     }
 
-    /// Where the program may be, in place of what its name says: the first of these paths that can
+    /// Gives paths at which the program may be, in place of its name: the first of these that can
     /// be executed is, by one child, which tries them as it is by then. `searches_on`: behind one
     /// that may not be executed or is no program it tries the others, as CPython does; else as
     /// execvp(3), only behind those that are not there or may not be executed.
@@ -199,7 +199,7 @@ impl Command {
         changes.map(|(key, value)| (key.as_os_str(), value.as_deref()))
     }
 
-    /// Where it runs, if that was said.
+    /// Working folder, if one was set.
     pub fn get_current_dir(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -263,8 +263,8 @@ impl Command {
         self.start([Kind::Null, Kind::Piped, Kind::Piped], None)?.wait_with_output()
     }
 
-    /// Whether [`Child::kill`] ends all that comes of it, too: by a cgroup of its own within the
-    /// caller's or the one that was said, where the caller may make one (cgroup.kill, Linux 5.14),
+    /// Lets [`Child::kill`] end all descendants, too, if true: by a cgroup of its own within the
+    /// caller's or the one that was set, where the caller may make one (cgroup.kill, Linux 5.14),
     /// and else by a process group of its own, which a process can leave. What is left when the
     /// [`Child`] is dropped goes on, in the cgroup around.
     ///
@@ -287,7 +287,7 @@ impl Command {
         self
     }
 
-    /// As [`Command::spawn_by`], begun only; the caller's ends of pipes.
+    /// Begins the spawn as [`Command::spawn_by`] does; the caller's ends of pipes.
     pub(crate) fn begin(&mut self, server: &mut SpawnServer) -> Option<[Option<File>; 3]> {
         self.refused = None;
         // Who only looks now and then writes no maps.
@@ -353,7 +353,7 @@ impl Command {
         let within = self.attributes.cgroup.take();
         let cgroup = Cgroup::make(within.as_ref().map(AsFd::as_fd));
         if let Some(folder) = cgroup.as_ref().and_then(|cgroup| cgroup.folder().ok()) {
-            self.attributes.cgroup = Some(Given::Own(folder));
+            self.attributes.cgroup = Some(Descriptor::Own(folder));
             let made = self.turns(unsaid, &mut server);
             self.attributes.cgroup = None;
             match made {
@@ -376,7 +376,7 @@ impl Command {
         self.made(made).map(|child| child.in_tree(None))
     }
 
-    /// As often as what hinders it is soon over.
+    /// Tries again as often as the obstacle is soon over.
     fn turns(
         &self,
         unsaid: &[Kind; 3],
@@ -481,9 +481,9 @@ impl Command {
         Ok(all)
     }
 
-    fn said(&self) -> Said<'_> {
+    fn said(&self) -> ChildSpec<'_> {
         let (attributes, actions) = (&self.attributes, &self.actions[..]);
-        Said { attributes, folder: self.folder.as_deref(), actions }
+        ChildSpec { attributes, folder: self.folder.as_deref(), actions }
     }
 
     fn write<'a>(&'a self, draft: &mut Draft<'a>, caller: &Inherited<'a>) -> io::Result<()> {
@@ -496,8 +496,8 @@ impl Command {
         steps::write(draft, &self.said(), caller)
     }
 
-    /// Where the program may be. As the standard library, by the PATH that the child has; where
-    /// that was taken from it, by execvp(3)'s own.
+    /// Writes the paths at which the program may be. As the standard library, by the PATH that the
+    /// child has; where that was taken from it, by execvp(3)'s own.
     fn programs(&self, draft: &mut Draft<'_>) -> io::Result<()> {
         if let Some((candidates, searches_on)) = &self.candidates {
             draft.searches_on = *searches_on;
@@ -516,7 +516,7 @@ impl Command {
     }
 }
 
-/// Whether a child that the caller makes itself may be had all the same: there is no server, or it
+/// True if a child that the caller makes itself may be had all the same: there is no server, or it
 /// cannot give the child what the caller's own has without it, or is the first process of a pid
 /// namespace, which has no siblings.
 fn is_the_server_s(refused: &Refused) -> bool {

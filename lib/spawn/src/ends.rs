@@ -21,17 +21,17 @@ use crate::child::Child;
 use crate::request::os_error;
 
 /// A child of fork(2) has a thread of its own.
-static ENDS: PerProcess<Ends> = PerProcess::new();
+static ENDS: PerProcess<PidfdWakers> = PerProcess::new();
 
 #[derive(Default)]
-struct Ends {
+struct PidfdWakers {
     /// `None`: the thread does not run yet.
     epoll: Mutex<Option<&'static OwnedFd>>,
     /// By the number of the pidfd, which is open as long as its future lives.
     wakers: Mutex<HashMap<u64, Waker>>,
 }
 
-impl Ends {
+impl PidfdWakers {
     fn epoll(&'static self) -> io::Result<&'static OwnedFd> {
         let mut epoll = self.epoll.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(epoll) = *epoll {
@@ -117,7 +117,7 @@ impl Child {
 }
 
 impl Future for WaitAsync<'_> {
-    /// As [`Child::wait`].
+    /// Result as [`Child::wait`] has it.
     type Output = io::Result<ExitStatus>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -74,8 +74,8 @@ fn memory_policy() -> [u64; 2] {
     [mode as u64, nodes.iter().fold(0, |all: u64, word| all.rotate_left(7) ^ word)]
 }
 
-/// Whether the calling thread is under no Landlock rules that the server with this number,
-/// and with it the server's children, is not under.
+/// True if the calling thread is under no Landlock rules that the server with this number, and with
+/// it the server's children, is not under.
 ///
 /// Nothing tells of such rules, but they are kept by what they forbid: a thread may look into
 /// a process only if that is under all of the thread's rules, too (hook_ptrace_access_check

@@ -8,16 +8,16 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// Why a file cannot be a [`Program`](crate::Program).
+/// Reason for which a file cannot be a [`Program`](crate::Program).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoProgram {
-    /// It is not to be read.
+    /// The file is not to be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         error: io::Error,
     },
     /// Text for another program.
@@ -36,7 +36,7 @@ pub enum NoProgram {
     NoElf {
         /// The file.
         path: PathBuf,
-        /// Why it is none.
+        /// Fault of the file.
         why: String,
     },
     /// For another machine.

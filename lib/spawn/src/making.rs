@@ -42,7 +42,7 @@ impl Command {
 }
 
 impl Future for SpawnAsync<'_> {
-    /// As [`Command::spawn`].
+    /// Result as [`Command::spawn`] has it.
     type Output = io::Result<Child>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

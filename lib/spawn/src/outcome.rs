@@ -17,7 +17,7 @@ pub(crate) struct Refused {
     pub(crate) error: io::Error,
     /// Its number ([`Step::what`](kumiki_spawn_wire::Step::what)); `None`: there was none.
     pub(crate) step: Option<u32>,
-    /// It is no fault of what was asked for: there is no server.
+    /// True if the request is not at fault: there is no server.
     pub(crate) lacks_server: bool,
 }
 

@@ -62,7 +62,7 @@ impl Program {
         self.bytes
     }
 
-    /// Where it was read.
+    /// Path from which it was read.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -56,7 +56,7 @@ impl Refusal {
         &self.step
     }
 
-    /// Whether it is the program that cannot be executed, and all before was done.
+    /// True if it is the program that cannot be executed, and all before was done.
     pub fn is_program(&self) -> bool {
         self.is_program
     }

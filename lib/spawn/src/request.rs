@@ -25,10 +25,10 @@ pub(crate) enum Maker {
 /// Writes one. Addresses are those that its maker sees.
 pub(crate) struct Draft<'a> {
     memory: NonNull<u8>,
-    /// Where its maker has the memory.
+    /// Address at which its maker has the memory.
     base: usize,
     pub(crate) maker: Maker,
-    /// Where the next string goes.
+    /// Offset of the next string.
     at: usize,
     /// Descriptors that the message brings.
     pub(crate) fds: Vec<BorrowedFd<'a>>,

@@ -46,7 +46,7 @@ impl Running {
         Ok(Running { pid, pidfd: Some(pidfd) })
     }
 
-    /// As the standard library starts a program: what valgrind knows.
+    /// Starts a program as the standard library does: by fork, which valgrind knows.
     fn by_fork(image: &OwnedFd, standard: [BorrowedFd<'_>; 3]) -> io::Result<Running> {
         let mut command = Command::new(format!("/proc/self/fd/{}", image.as_raw_fd()));
         let [socket, memory, third] = standard.map(|fd| fd.try_clone_to_owned());
@@ -60,7 +60,7 @@ impl Running {
         pidfd.unwrap_or(WaitId::Pid(self.pid))
     }
 
-    /// Whether it has not ended.
+    /// True if it has not ended.
     pub(crate) fn is_alive(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match (waitid(self.id(), look), &self.pidfd) {

@@ -39,7 +39,7 @@ use kumiki_spawn_wire::{
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
 /// Between two looks whether a server that does not answer is alive.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often the starting process may change while a server starts, or the server die.
+/// Number of times the starting process may change while a server starts, or the server die.
 const STARTS_AT_MOST: usize = 5;
 const DEATHS_AT_MOST: usize = 3;
 
@@ -60,15 +60,15 @@ pub(crate) struct Server {
 // who has the server for itself.
 unsafe impl Send for Server {}
 
-/// Why there is no child.
+/// Reason for which there is no child.
 pub(crate) enum No {
     /// The server has died.
     Died,
-    /// It is not for who asks.
+    /// The server is not for this caller.
     Another,
-    /// It cannot take what it was to take itself.
+    /// The server cannot take what it was to take itself.
     Send,
-    /// It could not be told: a descriptor is closed, too many are on their way.
+    /// The request could not be sent: a descriptor is closed, too many are on their way.
     Sent(io::Error),
 }
 
@@ -132,13 +132,13 @@ impl Server {
         }
     }
 
-    /// Whether the calling process has started it, which still runs, and the caller is under
-    /// no rules that it is not under.
+    /// True if the calling process has started it, it still runs, and the caller is under no rules
+    /// that it is not under.
     pub(crate) fn may_be_asked(&self) -> bool {
         self.of.is_current() && identity::may_look_into(self.process.pid.as_raw_nonzero().get())
     }
 
-    /// Whether it may be asked to take the caller's standard descriptors and folder itself.
+    /// True if it may be asked to take the caller's standard descriptors and folder itself.
     pub(crate) fn takes(&self) -> bool {
         // SAFETY: the server writes to atomics only.
         unsafe { self.memory.as_ref() }.holds.load(Relaxed) != 0
@@ -210,7 +210,7 @@ impl Server {
         parts.try_for_each(send)
     }
 
-    /// Whether the answer is there, or will never be.
+    /// True if the answer is there, or will never be.
     pub(crate) fn has_answered(&mut self) -> bool {
         // SAFETY: the server writes to atomics only.
         let state = unsafe { self.memory.as_ref() }.state.load(Acquire);
@@ -241,7 +241,7 @@ impl Server {
         Ok(Answer { pid, errno: header.errno.load(Relaxed), failed: header.failed.load(Relaxed) })
     }
 
-    /// Whether a child of it would be the caller's as it is now.
+    /// True if a child of it would be the caller's as it is now.
     pub(crate) fn is_for_caller(&mut self) -> bool {
         if !self.may_be_asked() {
             return false;
@@ -330,8 +330,8 @@ impl Drop for Server {
     }
 }
 
-/// Whether files of this process may have the length of the memory: who writes beyond its limit is
-/// ended by SIGXFSZ.
+/// Checks that files of this process may have the length of the memory: a process that writes
+/// beyond its limit is ended by SIGXFSZ.
 fn may_be_so_long() -> io::Result<()> {
     let [limit, _] = identity::limit(Resource::Fsize);
     if limit >= BYTES.max(PROGRAM.len()) as u64 {
@@ -344,8 +344,8 @@ fn may_be_so_long() -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// Whether it may make children for the caller: where that has entered a new pid namespace for its
-/// children it would be the first process there, whose end ends all others.
+/// Checks that it may make children for the caller: where that has entered a new pid namespace for
+/// its children it would be the first process there, whose end ends all others.
 fn may_have_siblings() -> io::Result<()> {
     let space = |name: &str| fs::read_link(format!("/proc/thread-self/ns/{name}")).ok();
     if space("pid") == space("pid_for_children") {

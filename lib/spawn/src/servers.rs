@@ -44,7 +44,7 @@ pub fn start_server() -> io::Result<()> {
     with_shared(|server| server.start().map_err(no_server)).map_err(|refused| refused.error)
 }
 
-/// There is no server, and this is why.
+/// Refusal for want of a server, with the reason.
 fn no_server(error: io::Error) -> Refused {
     Refused { error, step: None, lacks_server: true }
 }
@@ -57,7 +57,7 @@ pub(crate) fn with_shared<T>(
 }
 
 impl SpawnServer {
-    /// One that is started when it is first asked.
+    /// Makes a server that is started when it is first asked.
     pub const fn new() -> SpawnServer {
         SpawnServer(None)
     }
@@ -73,7 +73,7 @@ impl SpawnServer {
         Ok(())
     }
 
-    /// Whether it runs, and its children of before are as those of now would be.
+    /// True if it runs, and its children of before are as those of now would be.
     pub(crate) fn still_fits(&mut self) -> bool {
         self.0.as_mut().is_some_and(Server::is_for_caller)
     }

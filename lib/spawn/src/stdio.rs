@@ -8,7 +8,7 @@ use std::process;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// As `std::process::Stdio`.
+/// A standard stream, as `std::process::Stdio`.
 #[derive(Debug)]
 pub struct Stdio(pub(crate) Kind);
 
@@ -154,8 +154,8 @@ impl Kind {
     }
 }
 
-/// Where a standard descriptor is closed a new one may get its number, and would be taken for
-/// it: so it gets another one.
+/// Moves a descriptor above the standard ones: where one of them is closed a new one may get its
+/// number, and would be taken for it.
 pub(crate) fn above(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > 2 {
         return Ok(fd);

@@ -107,7 +107,7 @@ impl What {
 }
 
 /// Attributes and actions of a child, apart from its program.
-pub(crate) struct Said<'a> {
+pub(crate) struct ChildSpec<'a> {
     pub(crate) attributes: &'a Attributes,
     pub(crate) folder: Option<&'a Path>,
     pub(crate) actions: &'a [Action],
@@ -123,8 +123,7 @@ pub(crate) struct Inherited<'a> {
     /// The calling process's pidfd, opened when it is needed; `None` where there is none to be had.
     pub(crate) parent: &'a OnceCell<Option<OwnedFd>>,
     pub(crate) standard: [Option<&'a Theirs<'a>>; 3],
-    /// Those of its other descriptors that a child by a server is to begin with, and whether exec
-    /// closes them.
+    /// Further descriptors that a child by a server is to begin with, and whether exec closes them.
     pub(crate) others: Vec<(BorrowedFd<'a>, bool)>,
     /// `None`: those of the calling thread.
     pub(crate) cpus: Option<CpuSet>,
@@ -157,10 +156,10 @@ pub(crate) fn here() -> io::Result<OwnedFd> {
 /// `E2BIG`.
 pub(crate) fn write<'a>(
     draft: &mut Draft<'a>,
-    said: &Said<'a>,
+    said: &ChildSpec<'a>,
     caller: &Inherited<'a>,
 ) -> io::Result<()> {
-    let Said { attributes, folder, actions } = *said;
+    let ChildSpec { attributes, folder, actions } = *said;
     draft.clone_flags = attributes.spaces().bits();
     if let Some(cgroup) = &attributes.cgroup {
         draft.clone_flags |= INTO_CGROUP;
@@ -334,7 +333,7 @@ fn cpus(draft: &mut Draft<'_>, attributes: &Attributes, caller: &Inherited<'_>) 
     Ok(())
 }
 
-/// Whether a limit is one of descriptors that the child may set at any time, as it raises nothing.
+/// True if a limit is one of descriptors that the child may set at any time, as it raises nothing.
 fn is_late((resource, _, hard): &(Resource, u64, u64)) -> bool {
     *resource == Resource::Nofile && *hard <= identity::limit(Resource::Nofile)[1]
 }
@@ -416,15 +415,15 @@ fn signals(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this step only makes a server's child what the caller's own child is without it.
+/// True if this step only makes a server's child what the caller's own child is without it.
 pub(crate) fn is_of_server(step: u32) -> bool {
     let all = [What::CallersCpus, What::CallersFolder, What::Descriptors, What::Limits];
     What::of(step).is_some_and(|(what, _)| all.contains(&what))
 }
 
 /// Says a step and its value, for messages.
-pub(crate) fn said(step: u32, said: &Said<'_>) -> String {
-    let Said { attributes, folder, actions } = *said;
+pub(crate) fn said(step: u32, said: &ChildSpec<'_>) -> String {
+    let ChildSpec { attributes, folder, actions } = *said;
     let Some((what, index)) = What::of(step) else { return "one of its attributes".to_owned() };
     if what == What::Maps {
         let [users, groups] = &attributes.maps;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstatfs, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-/// How its processes are known.
+/// Means by which its processes are known.
 #[derive(Debug)]
 pub(crate) enum Tree {
     Cgroup(Cgroup),
@@ -35,9 +35,9 @@ pub(crate) struct Cgroup {
 
 /// Type of a cgroup file system (statfs(2)).
 const CGROUP2: u32 = 0x6367_7270;
-/// How many names are tried, where others are taken.
+/// Number of names that are tried, where others are taken.
 const NAMES: usize = 1000;
-/// How often what is left is moved: it may make more of itself meanwhile.
+/// Number of times the rest is moved: it may make more of itself meanwhile.
 const TURNS: usize = 20;
 
 impl Cgroup {

@@ -3,14 +3,14 @@
 use std::arch::asm;
 use std::sync::OnceLock;
 
-/// Whether it does. There a child never begins in the memory of who makes it: valgrind makes all
-/// children by fork(2), and what a child writes to tell why it is none is lost.
+/// True if this process runs in valgrind. There a child never begins in the memory of who makes it:
+/// valgrind makes all children by fork(2), and what a child writes to tell why it is none is lost.
 pub(crate) fn runs_in_it() -> bool {
     static RUNS: OnceLock<bool> = OnceLock::new();
     *RUNS.get_or_init(asked)
 }
 
-/// As valgrind.h asks (RUNNING_ON_VALGRIND), whose instructions do nothing elsewhere.
+/// Asks as valgrind.h does (RUNNING_ON_VALGRIND), whose instructions do nothing elsewhere.
 fn asked() -> bool {
     const RUNNING_ON_VALGRIND: u64 = 0x1001;
     let request = [RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0];

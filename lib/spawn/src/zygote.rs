@@ -28,7 +28,7 @@ use crate::command::Command;
 use crate::request::send;
 use crate::servers::SpawnServer;
 
-/// Where a zygote finds the number of its socket.
+/// Variable in which a zygote finds the number of its socket.
 const VARIABLE: &str = "KUMIKI_ZYGOTE";
 /// The socket's number there.
 const SOCKET: i32 = 3;
@@ -72,12 +72,12 @@ impl Zygotes {
         Ok(pool)
     }
 
-    /// How many wait.
+    /// Number of zygotes that wait.
     pub fn len(&self) -> usize {
         self.ready.len()
     }
 
-    /// Whether none waits.
+    /// True if none waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -45,7 +45,8 @@ pub fn unbound() -> Result<CpuSet> {
     Ok(bindings::without(current()?))
 }
 
-/// The same, if the calling thread may use others now: no system call while nobody is bound.
+/// Cpus that the calling thread might use without our bindings, if it may use others now: no system
+/// call while nobody is bound.
 ///
 /// # Errors
 /// As for [`current`].
@@ -133,7 +134,7 @@ fn place(cpus: &CpuSet) -> Result<()> {
     Err(refusal(cpu, &former)?)
 }
 
-/// Why the kernel refuses `cpu` to a thread that may run on `former`.
+/// Reason for which the kernel refuses `cpu` to a thread that may run on `former`.
 fn refusal(cpu: usize, former: &CpuSet) -> Result<Error> {
     require(cpu, former)?;
     // Online and among the former cpus, yet refused: the cpuset has just shrunk.
@@ -161,8 +162,8 @@ pub fn request(thread: Option<Pid>, cpus: &CpuSet) -> Result<(), Errno> {
     Ok(())
 }
 
-/// As [`request`], for a thread that this process has started, even one that has not run
-/// yet: it need not get a turn on its first cpu before it moves.
+/// Requests cpus as [`request`] does, for a thread that this process has started, even one that has
+/// not run yet: it need not get a turn on its first cpu before it moves.
 ///
 /// # Errors
 /// The kernel's error number: `EINVAL` if it allows none of the cpus, `ESRCH`

@@ -44,7 +44,7 @@ pub fn evict(bytes: &[u8]) {
     unsafe { _mm_mfence() };
 }
 
-/// As CLFLUSH, but several can be in flight at a time.
+/// Flushes as CLFLUSH does, but several can be in flight at a time.
 ///
 /// # Safety
 /// The processor has CLFLUSHOPT, and the address is that of readable memory.

@@ -11,7 +11,7 @@ unsafe extern "C-unwind" {
 
 const DISABLE: c_int = 1;
 
-/// As long as it is there, a cancellation of its thread waits.
+/// Guard that holds a cancellation of its thread off.
 ///
 /// ```
 /// use kumiki_sys::cancellation::Held;

@@ -136,7 +136,7 @@ impl Clock {
         }
     }
 
-    /// Whether the ticks are those of the TSC.
+    /// True if the ticks are those of the TSC.
     pub fn is_tsc(&self) -> bool {
         matches!(self.source, Source::Tsc(_))
     }
@@ -153,13 +153,13 @@ impl Clock {
         self.resolution_ns
     }
 
-    /// What one read costs, nanoseconds, as measured at calibration.
+    /// Cost of one read, nanoseconds, as measured at calibration.
     pub fn read_cost_ns(&self) -> f64 {
         self.read_cost_ns
     }
 }
 
-/// Whether [`Clock::new`] takes the TSC on this machine.
+/// Tells if [`Clock::new`] takes the TSC on this machine, and the reason if not.
 ///
 /// # Errors
 /// Why not, in words.

@@ -61,7 +61,7 @@ impl CpuSet {
         there
     }
 
-    /// Whether `cpu` is in the set.
+    /// True if `cpu` is in the set.
     pub fn contains(&self, cpu: usize) -> bool {
         let word = self.words.get(cpu / 64).copied().unwrap_or(0);
         word >> (cpu % 64) & 1 == 1
@@ -72,7 +72,7 @@ impl CpuSet {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// Whether the set is empty.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -100,7 +100,7 @@ impl CpuSet {
         self.iter().filter(|&cpu| !other.contains(cpu)).collect()
     }
 
-    /// Whether every cpu of this set is in `other`.
+    /// True if every cpu of this set is in `other`.
     pub fn is_subset(&self, other: &CpuSet) -> bool {
         self.intersection(other) == *self
     }

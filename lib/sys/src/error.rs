@@ -13,7 +13,7 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried, on which thing.
+        /// Operation, and the thing it was tried on.
         what: String,
         /// The kernel's answer.
         #[source]
@@ -22,28 +22,28 @@ pub enum Error {
     /// A file could not be read.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         #[source]
         source: io::Error,
     },
     /// The machine lacks a feature.
     #[error("{feature} is not available: {needs}")]
     Unsupported {
-        /// What is missing.
+        /// The missing feature.
         feature: String,
-        /// What it would take.
+        /// Way to get it.
         needs: String,
     },
     /// A text from the kernel or from a person is malformed.
     #[error("{what}: {text:?} {why}")]
     Malformed {
-        /// What the text stands for.
+        /// Meaning of the text.
         what: String,
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// Fault in the text.
         why: String,
     },
     /// The caller chose a value that cannot work.
@@ -69,7 +69,7 @@ pub enum Error {
         cpu: usize,
         /// The cpus that are online.
         online: CpuSet,
-        /// Whether the machine has it at all.
+        /// True if the machine has it at all.
         exists: bool,
     },
     /// The cpu is online, but this thread may not use it.

@@ -43,7 +43,7 @@ impl Process {
         Ok(Process { word, generation: generation(word, &LAST) })
     }
 
-    /// Whether the caller is in this process, and not in a child of it.
+    /// True if the caller is in this process, and not in a child of it.
     #[inline(always)]
     pub fn is_current(&self) -> bool {
         self.word.load(Relaxed) == self.generation
@@ -87,7 +87,7 @@ impl<T: Default + Sync + 'static> PerProcess<T> {
     }
 }
 
-/// What `word` holds; the number after `last` if that is nothing yet.
+/// Generation that `word` holds; the number after `last` if that is nothing yet.
 fn generation(word: &AtomicU64, last: &AtomicU64) -> u64 {
     match word.load(Relaxed) {
         0 => {

@@ -24,7 +24,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::error::{Error, Result};
 
-/// Who may sleep on the word.
+/// Threads that may sleep on the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Threads of this process only: cheaper, the kernel need not look for the
@@ -43,7 +43,7 @@ impl Scope {
     }
 }
 
-/// Why [`wait`] has returned.
+/// Reason for which [`wait`] has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {

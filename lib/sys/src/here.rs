@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Where the calling thread runs.
+/// Reader of the cpu on which the calling thread runs.
 ///
 /// The kernel writes the cpu's number to memory that a thread has registered (rseq(2)),
 /// as the GNU C library does since 2.35 unless told not to: asking is then one load from
@@ -41,7 +41,7 @@ impl Here {
         Here { word, _of_this_thread: PhantomData }
     }
 
-    /// Whether asking is a load.
+    /// True if asking is a load.
     pub fn is_cheap(&self) -> bool {
         self.word() != UNKNOWN.load(Relaxed)
     }
@@ -51,7 +51,7 @@ impl Here {
         if self.is_cheap() { self.word() as usize } else { rustix::thread::sched_getcpu() }
     }
 
-    /// Whether the thread runs on `cpu`.
+    /// True if the thread runs on `cpu`.
     #[inline(always)]
     pub fn is(&self, cpu: usize) -> bool {
         self.word() as usize == cpu || self.is_by_the_kernel(cpu)
@@ -82,7 +82,7 @@ mod rseq {
     /// `cpu_id` in `struct rseq` (include/uapi/linux/rseq.h).
     const CPU_ID: isize = 4;
 
-    /// Of the calling thread, if the C library has registered it.
+    /// Address of the calling thread's cpu number, if the C library has registered it.
     pub(super) fn cpu_id() -> Option<NonNull<AtomicU32>> {
         let (offset, size): (*const isize, *const u32);
         // Weak, so that a program also links and runs with an older C library: null then.

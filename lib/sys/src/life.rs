@@ -70,16 +70,16 @@ impl Life {
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
 
-    /// The same for as long as the value lives.
+    /// Holds it for as long as the value lives.
     ///
     /// # Panics
     /// As [`begin`](Self::begin).
-    pub fn hold(&self) -> Held<'_> {
+    pub fn hold(&self) -> LifeGuard<'_> {
         self.begin();
-        Held(self, PhantomData)
+        LifeGuard(self, PhantomData)
     }
 
-    /// Whether the thread has died in it. `true` for one caller only.
+    /// True if the thread has died in it. `true` for one caller only.
     pub fn has_died(&self) -> bool {
         // SAFETY: an initialised mutex.
         let locked = unsafe { libc::pthread_mutex_trylock(self.0.get()) };
@@ -98,14 +98,14 @@ impl Life {
         died
     }
 
-    /// Whether its owner before has died; `None` if this thread has it.
+    /// Returns true if its owner before has died; `None` if this thread has it.
     fn lock(&self) -> Option<bool> {
         // SAFETY: an initialised mutex, which says so if this thread has it.
         self.locked(unsafe { libc::pthread_mutex_lock(self.0.get()) })
     }
 
-    /// What the C library says of a mutex: whether its owner before has died; `None` if it
-    /// is not locked by this call.
+    /// Reads the C library's answer of a mutex: true if its owner before has died; `None` if it is
+    /// not locked by this call.
     fn locked(&self, answer: libc::c_int) -> Option<bool> {
         let died = answer == libc::EOWNERDEAD;
         if died {
@@ -130,9 +130,9 @@ impl Drop for Life {
 
 /// Held by the thread that lives, and stays with it.
 #[derive(Debug)]
-pub struct Held<'a>(&'a Life, PhantomData<*const ()>);
+pub struct LifeGuard<'a>(&'a Life, PhantomData<*const ()>);
 
-impl Drop for Held<'_> {
+impl Drop for LifeGuard<'_> {
     fn drop(&mut self) {
         self.0.end();
     }

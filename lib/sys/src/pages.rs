@@ -5,9 +5,9 @@ use rustix::param::page_size;
 
 use crate::syscall;
 
-/// Whether the page of private memory that holds `address` is present, so that touching
-/// it causes no page fault: mincore(2). A page that was only read counts as present, as
-/// does any page where the kernel does not tell. Takes some 0.2 µs.
+/// True if the page of private memory that holds `address` is present, so that touching it causes
+/// no page fault: mincore(2). A page that was only read counts as present, as does any page where
+/// the kernel does not tell. Takes some 0.2 µs.
 ///
 /// ```
 /// let bytes = vec![7_u8; 10_000];

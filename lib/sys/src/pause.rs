@@ -59,7 +59,7 @@ fn pause_without_futex(begin: Instant, span: Duration) {
 mod tests {
     use super::*;
 
-    /// How often this thread has left its cpu by itself.
+    /// Number of times this thread has left its cpu by itself.
     fn switches() -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let mut lines = status.lines();

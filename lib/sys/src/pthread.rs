@@ -103,7 +103,7 @@ impl Thread {
     }
 }
 
-/// These functions return their error number.
+/// Checks the error number that these functions return.
 fn check(errno: c_int, what: impl FnOnce() -> String) -> Result<()> {
     match errno {
         0 => Ok(()),

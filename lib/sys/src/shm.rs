@@ -24,7 +24,7 @@ use crate::error::Error;
 /// Size of the pages behind a mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Huge {
-    /// As the machine's policy for transparent huge pages says.
+    /// Pages by the machine's policy for transparent huge pages.
     #[default]
     Policy,
     /// The smallest (4 KiB on x86-64), whatever the policy.
@@ -58,7 +58,7 @@ impl Huge {
         })
     }
 
-    /// Why the kernel refused a mapping of `len` bytes of such pages.
+    /// Reason for which the kernel refused a mapping of `len` bytes of such pages.
     fn refusal(self, what: String, len: usize, errno: Errno) -> Error {
         let pool = match self {
             Huge::Size2M => "2048kB",

@@ -17,7 +17,7 @@ const OWN: [libc::c_int; 6] =
 pub struct Blocked {
     all: libc::sigset_t,
     former: libc::sigset_t,
-    /// Of this thread.
+    /// Keeps the value in its thread.
     _thread: PhantomData<*const ()>,
 }
 

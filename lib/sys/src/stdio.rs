@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::Relaxed;
 static CLOSED: AtomicBool = AtomicBool::new(false);
 static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Whether stdout was closed when the program began. In a library that was loaded
-/// later: when that was.
+/// True if stdout was closed when the program began. In a library that was loaded later: when that
+/// was.
 pub fn stdout_was_closed() -> bool {
     CLOSED.load(Relaxed)
 }

@@ -45,7 +45,7 @@ pub struct Cpu {
 pub struct Cache {
     /// 1 is the nearest.
     pub level: u8,
-    /// What it holds.
+    /// Contents: code, data or both.
     pub kind: CacheKind,
     /// Size in bytes.
     pub size_bytes: Option<u64>,
@@ -53,7 +53,7 @@ pub struct Cache {
     pub shared: CpuSet,
 }
 
-/// What a cache holds.
+/// Contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
     /// Data only.
@@ -77,10 +77,10 @@ pub struct Node {
     pub distances: BTreeMap<usize, u32>,
 }
 
-/// How two cpus are related; the smaller is the nearer.
+/// Relation of two cpus; the smaller is the nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Relation {
-    /// The same cpu.
+    /// One and the same cpu.
     Same,
     /// Hardware threads of one core.
     Sibling,
@@ -89,9 +89,9 @@ pub enum Relation {
         /// 2 or 3 on today's machines.
         level: u8,
     },
-    /// The same NUMA node, no common cache.
+    /// One NUMA node, no common cache.
     Node,
-    /// The same package, another node.
+    /// One package, another node.
     Package,
     /// Another package, or nothing is known.
     Remote,
@@ -167,7 +167,7 @@ impl Topology {
         sizes.max()
     }
 
-    /// How two cpus are related. Cpus that are not online are remote.
+    /// Relation of two cpus. Cpus that are not online are remote.
     pub fn relation(&self, a: usize, b: usize) -> Relation {
         let (Some(a), Some(b)) = (self.cpu(a), self.cpu(b)) else {
             return Relation::Remote;

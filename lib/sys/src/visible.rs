@@ -23,12 +23,12 @@ pub fn visible<T: Display>(text: T) -> Visible<T> {
     Visible { text, lines: false }
 }
 
-/// The same of a text of several lines, whose ends stay.
+/// Makes a text of several lines visible, whose ends stay.
 pub fn visible_lines<T: Display>(text: T) -> Visible<T> {
     Visible { text, lines: true }
 }
 
-/// Whether a terminal shows the character as itself, in its place.
+/// True if a terminal shows the character as itself, in its place.
 ///
 /// It does not for controls (Cc), formats (Cf: bidirectional marks, invisible
 /// operators, tags) and the separators of lines and paragraphs (Zl, Zp), by the
@@ -46,8 +46,8 @@ pub const fn is_shown(character: char) -> bool {
         | '\u{e0000}'..='\u{e007f}')
 }
 
-/// What [`visible`] and [`visible_lines`] return; width, precision and alignment of a
-/// format apply to what is shown.
+/// Text that [`visible`] and [`visible_lines`] return; width, precision and alignment of a format
+/// apply to the shown form.
 #[derive(Clone, Copy, Debug)]
 pub struct Visible<T> {
     text: T,

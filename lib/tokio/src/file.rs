@@ -102,8 +102,8 @@ impl File {
         Ok(count)
     }
 
-    /// As [`read_at`](Self::read_at), into a buffer that is handed over with the read and comes
-    /// back with it: nothing is copied where it would sleep.
+    /// Reads as [`read_at`](Self::read_at), into a buffer that is handed over with the read and
+    /// comes back with it: nothing is copied where it would sleep.
     ///
     /// # Errors
     /// As pread(2). The buffer is lost only if the future is dropped, or if there is no engine.
@@ -241,7 +241,7 @@ impl File {
         }
     }
 
-    /// Whether it is read past the cache, so that a device writes to the caller's memory itself.
+    /// True if it is read past the cache, so that a device writes to the caller's memory itself.
     pub(crate) fn is_direct(&self) -> bool {
         rustix::fs::fcntl_getfl(&self.descriptor).is_ok_and(|it| it.contains(OFlags::DIRECT))
     }

@@ -68,7 +68,7 @@ pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     metadata_with(path.as_ref(), OFlags::PATH | OFlags::NOFOLLOW).await
 }
 
-/// Whether there is something at a path, at the end of symbolic links.
+/// True if there is something at a path, at the end of symbolic links.
 ///
 /// # Errors
 /// As [`std::fs::exists`]: where that cannot be told.
@@ -148,17 +148,17 @@ impl Metadata {
         self.0.size()
     }
 
-    /// Whether it is a regular file.
+    /// True if it is a regular file.
     pub fn is_file(&self) -> bool {
         self.0.file_type() == FileType::RegularFile
     }
 
-    /// Whether it is a directory.
+    /// True if it is a directory.
     pub fn is_dir(&self) -> bool {
         self.0.file_type() == FileType::Directory
     }
 
-    /// Whether it is a symbolic link.
+    /// True if it is a symbolic link.
     pub fn is_symlink(&self) -> bool {
         self.0.file_type() == FileType::Symlink
     }
@@ -216,7 +216,7 @@ pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec(found)))
 }
 
-/// How many names a file has, as the kernel remembers it; by either call, as one may be refused.
+/// Number of a file's names, as the kernel remembers it; by either call, as one may be refused.
 fn names(file: &OwnedFd) -> io::Result<u64> {
     let other = |_| {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;

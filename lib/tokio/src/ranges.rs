@@ -27,7 +27,7 @@ const ABSENT: usize = 32;
 /// … only one of so many is tried: each that is not there would cost a system call for nothing.
 const STILL_TRIED: usize = 8;
 
-/// When parts that would sleep are read together.
+/// Rule for parts that would sleep: those near each other are read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merge {
     /// Parts with at most so many bytes between them.
@@ -90,7 +90,7 @@ pub async fn read_ranges_merged(
     let mut parts = vec![Vec::new(); ranges.len()];
     let (is_direct, mut absent) = (file.is_direct(), 0);
     // The disk is at work on the first ones while others are tried.
-    let (mut cold, mut reads) = (Cold::new(merge), Vec::new());
+    let (mut cold, mut reads) = (ColdGroup::new(merge), Vec::new());
     let begin = |group: Vec<Span>| -> io::Result<_> {
         let read = match is_direct {
             true => Reads::Direct(submit(file, &group, memory::aligned)?),
@@ -167,7 +167,7 @@ pub async fn read_ranges_merged(
     Ok(parts)
 }
 
-/// Where a file ends, as far as it tells: memory is asked for no more than it has.
+/// End of a file, as far as it tells: memory is asked for no more than it has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
     /// So little is asked for that it is no matter.
@@ -244,10 +244,10 @@ fn submit<B: BufferMut + Send + 'static>(
 }
 
 /// Result of a read, and its bytes.
-type Made = (Result<usize, Errno>, Vec<u8>);
+type ReadOutcome = (Result<usize, Errno>, Vec<u8>);
 
 impl Reads {
-    async fn made(self) -> io::Result<Vec<Made>> {
+    async fn made(self) -> io::Result<Vec<ReadOutcome>> {
         match self {
             Reads::Cached(reads) => made(reads, Ok).await,
             Reads::Direct(reads) => {
@@ -265,7 +265,7 @@ impl Reads {
 async fn made<B: BufferMut + Send + 'static>(
     reads: Pending<Announced<B>>,
     bytes: impl Fn(B) -> io::Result<Vec<u8>>,
-) -> io::Result<Vec<Made>> {
+) -> io::Result<Vec<ReadOutcome>> {
     let made = ended(reads.await)?;
     let (_, outputs) = made.output;
     let outputs = outputs.into_iter().chain(std::iter::repeat(Err(Errno::INTR)));
@@ -276,15 +276,15 @@ async fn made<B: BufferMut + Send + 'static>(
 /// Ranges that are not in memory, in rising order: near ones in spans, spans in groups, each of
 /// which one thread announces to the kernel and then reads, so that a disk has many reads
 /// outstanding for one hand-over.
-struct Cold {
+struct ColdGroup {
     merge: Merge,
     group: Vec<Span>,
     bytes: u64,
 }
 
-impl Cold {
+impl ColdGroup {
     fn new(merge: Merge) -> Self {
-        Cold { merge, group: Vec::new(), bytes: 0 }
+        ColdGroup { merge, group: Vec::new(), bytes: 0 }
     }
 
     /// Adds the range of this number; the group before it, if that is full.
@@ -323,7 +323,7 @@ mod tests {
     fn groups(ranges: &[Range<u64>], merge: Merge) -> Vec<Vec<Span>> {
         let mut order: Vec<usize> = (0..ranges.len()).collect();
         order.sort_by_key(|at| ranges[*at].start);
-        let mut cold = Cold::new(merge);
+        let mut cold = ColdGroup::new(merge);
         let mut groups: Vec<_> =
             order.into_iter().filter_map(|at| cold.add(&ranges[at], at)).collect();
         groups.extend(cold.rest());

@@ -18,7 +18,7 @@ use crate::memory;
 
 /// The most that is read at once where it would sleep.
 const PIECE: usize = 256 * 1024;
-/// It is a multiple of this, and not less than two: what devices want of files with `O_DIRECT`.
+/// Unit of its size, and half of its least: devices want multiples of it of files with `O_DIRECT`.
 const UNIT: usize = 4096;
 
 type Cold = Pread<Arc<OwnedFd>, Aligned>;

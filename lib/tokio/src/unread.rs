@@ -17,7 +17,7 @@ const PIECE: usize = 64 * 1024;
 
 /// Goes on with a file that was opened with `O_NONBLOCK`, so that its open waited for nobody.
 ///
-/// A FIFO's writer was let go by that open: closed, and opened anew, the FIFO has lost what was
+/// A FIFO's writer was released by that open: closed, and opened anew, the FIFO has lost what was
 /// written meanwhile, and its writer. One that nobody has open for writing reads as ended;
 /// std's open waits for the first writer, which poll(2) does for a descriptor that is there: it
 /// tells of a hang-up only after one has come.

@@ -61,7 +61,7 @@ fn parts(path: &OsStr) -> Vec<OsString> {
     parts.into_iter().map(|part| OsStr::from_bytes(part).to_owned()).collect()
 }
 
-/// Where a link leads; `None` if it is none.
+/// Target of a link; `None` if it is none.
 async fn link(path: &Path) -> io::Result<Option<OsString>> {
     let path = terminated(path).map_err(invalid)?;
     let read = hand_over(Readlinkat::new(CWD, path, memory::room(LONGEST)?)).await?;

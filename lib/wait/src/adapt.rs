@@ -67,8 +67,8 @@ impl Adapt {
         }
     }
 
-    /// It came `total` ticks after the wait began, after a doze or a sleep, of which
-    /// the `wake` took so many, if that is known.
+    /// Learns that the answer came `total` ticks after the wait began, after a doze or a sleep, of
+    /// which the `wake` took so many, if that is known.
     pub(crate) fn slept(&mut self, total: u64, wake: Option<u64>) {
         let measured = self.bound / 2;
         let wake = wake.unwrap_or(measured).min(self.dearest);
@@ -76,7 +76,7 @@ impl Adapt {
         if came < wake.max(measured) { self.double(came) } else { self.halve() }
     }
 
-    /// It came while a sleep was prepared, `total` ticks after the wait began.
+    /// Learns that the answer came while a sleep was prepared, `total` ticks after the wait began.
     pub(crate) fn spared(&mut self, total: u64) {
         self.double(total);
     }
@@ -92,7 +92,7 @@ impl Adapt {
         self.threshold = (self.threshold / 2).max(self.floor);
     }
 
-    /// It had not come `total` ticks after the wait began, when time was up.
+    /// Learns that the answer had not come `total` ticks after the wait began, when time was up.
     pub(crate) fn missed(&mut self, total: u64) {
         // Of a wait that was given less time than the bound nothing is known.
         if total >= self.bound {

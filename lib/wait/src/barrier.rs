@@ -74,9 +74,9 @@ pub fn heavy() -> bool {
     true
 }
 
-/// Whether [`light`] is only a compiler fence in this process. The first call decides it,
-/// which can take some milliseconds in a process of several threads: the kernel waits for
-/// all cpus to pass through its scheduler.
+/// True if [`light`] is only a compiler fence in this process. The first call decides it, which can
+/// take some milliseconds in a process of several threads: the kernel waits for all cpus to pass
+/// through its scheduler.
 pub fn is_asymmetric() -> bool {
     #[cfg(not(loom))]
     return mode::decided() == mode::ASYMMETRIC;
@@ -84,8 +84,8 @@ pub fn is_asymmetric() -> bool {
     return false;
 }
 
-/// Whether [`heavy`] interrupts others. A model has both sleeps, that before the fence
-/// and that after it.
+/// True if [`heavy`] interrupts others. A model has both sleeps, that before the fence and that
+/// after it.
 pub(crate) fn heavy_is_dear() -> bool {
     cfg!(loom) || is_asymmetric()
 }

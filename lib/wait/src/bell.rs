@@ -115,7 +115,7 @@ const MOST_LOOKS: u32 = if cfg!(loom) { 1 } else { 4096 };
 /// First and longest step of a sleep for which the heavy fence has failed.
 const STEPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
 
-/// Where one thread sleeps and any number of others wake it. It has a cache line of its
+/// A word at which one thread sleeps and any number of others wake it. It has a cache line of its
 /// own, so that a ring touches no data of others.
 ///
 /// At most one thread at a time may [wait](crate::Waiter::wait) with a bell:
@@ -138,7 +138,7 @@ pub struct Bell {
     rung_at: AtomicU64,
 }
 
-/// How a sleep ended.
+/// End of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SleepEnd {
     /// Before it began.
@@ -214,8 +214,8 @@ impl Bell {
         }
     }
 
-    /// Whether a thread sleeps, or is about to, and nobody has rung yet: a hint that may
-    /// be out of date.
+    /// True if a thread sleeps, or is about to, and nobody has rung yet: a hint that may be out of
+    /// date.
     #[inline]
     pub fn is_asleep(&self) -> bool {
         self.state.load(Relaxed) == ASLEEP
@@ -345,8 +345,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Whether `deadline` has passed. For loom no time passes: there a deadline
-/// comes in the futex.
+/// True if `deadline` has passed. For loom no time passes: there a deadline comes in the futex.
 #[cold]
 pub(crate) fn passed(deadline: Instant) -> bool {
     !cfg!(loom) && Instant::now() >= deadline

@@ -86,12 +86,12 @@ impl Capacity {
         self.wanted.load(Relaxed) && self.wanted.swap(false, AcqRel)
     }
 
-    /// How many are taken.
+    /// Number of units that are taken.
     pub fn taken(&self) -> usize {
         self.taken.load(Relaxed)
     }
 
-    /// How many there are.
+    /// Number of units that there are.
     pub fn most(&self) -> usize {
         self.most
     }

@@ -64,8 +64,8 @@ pub fn sleep_cost_ticks() -> u64 {
     cost().sleep
 }
 
-/// As [`sleep_cost_ticks`]. Two threads that call first at the same time both measure,
-/// and one result is kept: a lock here could stay locked in the child of a fork(2).
+/// Cost behind [`sleep_cost_ticks`]. Two threads that call first at the same time both measure, and
+/// one result is kept: a lock here could stay locked in the child of a fork(2).
 pub(crate) fn cost() -> Cost {
     static SLEEP: AtomicU64 = AtomicU64::new(0);
     static MICROSECOND: AtomicU64 = AtomicU64::new(0);
@@ -106,7 +106,7 @@ struct Shared {
     round: AtomicU32,
     /// Rounds from which the sleeper is back.
     woken: AtomicU32,
-    /// When it came back from the last one.
+    /// Time of its last return.
     at: AtomicU64,
 }
 

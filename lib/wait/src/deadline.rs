@@ -29,7 +29,7 @@ impl Deadline {
         self.timeout
     }
 
-    /// Whether the moment has passed.
+    /// True if the moment has passed.
     #[inline]
     pub fn passed(self) -> bool {
         self.at.is_some_and(|at| Instant::now() >= at)

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use crate::primitive::{Scope, Word};
 
-/// Where threads of one process sleep until an event happens.
+/// An event for which threads of one process sleep until it happens.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};

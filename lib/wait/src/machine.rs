@@ -19,7 +19,7 @@ pub(crate) struct Machine {
     pub(crate) monitorx: bool,
     /// MONITOR and MWAIT by the kernel module.
     pub(crate) mwait: bool,
-    /// There is a time stamp counter, and it can be trusted.
+    /// True if there is a time stamp counter that can be trusted.
     pub(crate) tsc: bool,
     /// Some cores have several hardware threads.
     pub(crate) smt: bool,

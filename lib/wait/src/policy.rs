@@ -12,14 +12,15 @@ use crate::machine::Machine;
 /// The variable that names the way to sleep for [`Policy::from_env`].
 const VARIABLE: &str = "KUMIKI_WAIT";
 
-/// How to wait. The default adapts to the waits it sees, and suits almost every program.
+/// Way to wait: how to sleep, how to spin. The default adapts to the waits it sees, and suits
+/// almost every program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// For how long to spin before sleeping.
     pub threshold: Threshold,
-    /// How to sleep.
+    /// Way to sleep.
     pub sleep: Sleep,
-    /// How to spin.
+    /// Way to spin.
     pub relax: Relax,
 }
 
@@ -68,7 +69,7 @@ pub enum Threshold {
     Infinite,
 }
 
-/// How to sleep.
+/// Way to sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sleep {
     /// The best way of this machine: a monitor instruction, if there is one, or the kernel
@@ -87,7 +88,7 @@ pub enum Sleep {
     Futex,
 }
 
-/// How a spinning thread passes the time between two polls.
+/// Way in which a spinning thread passes the time between two polls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Relax {
     /// `Pause` where cores have several hardware threads, else `Tight`.
@@ -147,7 +148,7 @@ pub(crate) enum Doze {
 pub(crate) struct Way {
     pub(crate) sleep: Sleep,
     pub(crate) doze: Doze,
-    /// Whether the doze gives way to futex after a while.
+    /// True if the doze gives way to futex after a while.
     pub(crate) futex: bool,
 }
 

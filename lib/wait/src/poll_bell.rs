@@ -100,7 +100,7 @@ impl PollBell {
         self.listen_again();
     }
 
-    /// As [`listen`](Self::listen), without the system call that makes the descriptor
+    /// Listens as [`listen`](Self::listen) does, without the system call that makes the descriptor
     /// unreadable: for a sleeper that has been told so by its last poll. Should it be readable, the
     /// next poll returns at once.
     #[inline]

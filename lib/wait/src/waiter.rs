@@ -22,11 +22,11 @@ use crate::ticks::Ticks;
 /// Polls between two readings of the clock. A poll of a cached line takes a cycle or two,
 /// reading the counter some 30.
 const TIGHT_LOOKS: u32 = 64;
-/// As many where PAUSE follows each poll, which takes 40 to 140 cycles.
+/// Polls where PAUSE follows each poll, which takes 40 to 140 cycles.
 const PAUSED_LOOKS: u32 = 8;
-/// How long `Relax::Tight` spins without PAUSE: 2 to 5 µs.
+/// Time that `Relax::Tight` spins without PAUSE: 2 to 5 µs.
 const TIGHT_TICKS: u64 = 10_000;
-/// How often a spin with a deadline asks the kernel's clock.
+/// Interval at which a spin with a deadline asks the kernel's clock.
 const DEADLINE_TICKS: u64 = 4_000;
 /// The lowest adaptive threshold, microseconds.
 const FLOOR_US: u64 = 2;
@@ -38,8 +38,8 @@ const FLOOR_SHARE: u64 = 8;
 /// The longest doze before the kernel gets the cpu.
 const LONGEST_DOZE: Duration = Duration::from_millis(1);
 
-/// How the waits of one [`Waiter`] ended. A wait whose answer was there at once is not
-/// counted.
+/// Numbers of the ends that the waits of one [`Waiter`] had. A wait whose answer was there at once
+/// is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// While spinning.
@@ -50,8 +50,8 @@ pub struct Counts {
     pub slept: u64,
 }
 
-/// How one thread waits, and what it has learnt about its waits. Keep a waiter for each
-/// kind of wait: the adaptive threshold is learnt from the waits of one waiter.
+/// Waits of one thread, and the knowledge gained from them. Keep a waiter for each kind of wait:
+/// the adaptive threshold is learnt from the waits of one waiter.
 #[derive(Clone, Debug)]
 pub struct Waiter {
     ticks: Ticks,
@@ -117,7 +117,7 @@ impl Waiter {
         }
     }
 
-    /// As [`wait`](Self::wait), until `deadline`; if that has passed already, `ready` is
+    /// Waits as [`wait`](Self::wait), until `deadline`; if that has passed already, `ready` is
     /// polled once.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Waiter {
         self.wait_for(bell, word, Some(deadline), &mut ready)
     }
 
-    /// How the waits ended.
+    /// Numbers of the ends that the waits had.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -282,7 +282,7 @@ mod tests {
         thread::sleep(Duration::from_micros(50));
     }
 
-    /// One that dozes at once, by a monitor that is none.
+    /// Makes a waiter that dozes at once, by a monitor that is none.
     fn dozer(futex: bool) -> Waiter {
         let policy =
             Policy { threshold: Threshold::Ticks(0), sleep: Sleep::Futex, ..Policy::default() };

@@ -32,16 +32,16 @@ pub struct Certificate {
     pub cpus: BTreeMap<usize, Seen>,
     /// By hour of the day, UTC.
     pub hours: BTreeMap<u32, Seen>,
-    /// Whether a person ended it.
+    /// True if a person ended it.
     pub interrupted: bool,
 }
 
-/// Of some pairs.
+/// Some pairs, and the time that they took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Seen {
     /// Pairs.
     pub pairs: usize,
-    /// What they took, seconds.
+    /// Time that they took, seconds.
     pub seconds: f64,
     /// Share of the runs beside which others used more than a twentieth of the cpus.
     pub disturbed: f64,
@@ -50,7 +50,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What as many pairs as `seconds` hold would see: an interval shrinks with their root.
+    /// Interval that as many pairs as `seconds` hold would give: it shrinks with their root.
     pub fn in_seconds(&self, seconds: f64) -> Option<f64> {
         self.tells.map(|tells| tells * (self.seconds / seconds).sqrt())
     }
@@ -58,13 +58,13 @@ impl Seen {
 
 /// Pairs that are put together.
 #[derive(Default)]
-struct Kept {
+struct Pooled {
     sequence: Sequence,
     seconds: f64,
     struck: usize,
 }
 
-impl Kept {
+impl Pooled {
     fn add(&mut self, [a, b]: &[Sample; 2]) {
         self.sequence.push((b.wall_ns / a.wall_ns).ln());
         self.seconds += (a.wall_ns + b.wall_ns) * 1e-9;
@@ -98,7 +98,7 @@ pub fn certify(
     mut progress: impl FnMut(f64),
 ) -> Result<Certificate> {
     let start = Instant::now();
-    let mut all = Kept::default();
+    let mut all = Pooled::default();
     let (mut by_cpu, mut by_hour) = (BTreeMap::new(), BTreeMap::new());
     let mut turn = 0;
     while start.elapsed() < span && !stop.load(Ordering::Relaxed) {
@@ -113,9 +113,9 @@ pub fn certify(
         let hour = hour();
         for pair in &outcome.pairs {
             all.add(pair);
-            by_hour.entry(hour).or_insert_with(Kept::default).add(pair);
+            by_hour.entry(hour).or_insert_with(Pooled::default).add(pair);
             if let Some(cpu) = cpu {
-                by_cpu.entry(cpu).or_insert_with(Kept::default).add(pair);
+                by_cpu.entry(cpu).or_insert_with(Pooled::default).add(pair);
             }
         }
         turn += 1;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why there is no answer.
+/// Reason for which there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
         side: char,
         /// The command as it was given.
         command: String,
-        /// Why.
+        /// The system's reason.
         source: std::io::Error,
     },
     /// A command failed when it was first tried, or fails too often.
@@ -40,7 +40,7 @@ pub enum Error {
         side: char,
         /// The command as it was given.
         command: String,
-        /// What was found instead.
+        /// Finding that stands in the way.
         why: String,
     },
     /// A command that is run before each run failed.
@@ -54,17 +54,17 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     Os {
-        /// Which, and on what.
+        /// Operation that failed, and the thing it was done to.
         what: &'static str,
-        /// Why.
+        /// The system's reason.
         source: std::io::Error,
     },
     /// A file that was saved is none, or cannot be compared with.
     #[error("{}: {why}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why, and what to do.
+        /// Reason, and the way out.
         why: String,
     },
 }

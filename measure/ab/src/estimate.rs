@@ -14,7 +14,7 @@ const QUIET: f64 = 0.25;
 pub struct Figures {
     /// Runs.
     pub runs: usize,
-    /// What it costs where others leave it alone, nanoseconds: the lower quartile.
+    /// Cost where others leave the command alone, nanoseconds: the lower quartile.
     pub quiet_ns: f64,
     /// Median wall time, nanoseconds.
     pub median_ns: f64,

@@ -22,11 +22,11 @@ pub enum Note {
     Failed {
         /// `A` or `B`.
         side: char,
-        /// How many.
+        /// Number of runs that failed.
         runs: usize,
-        /// Of so many.
+        /// Number of all runs.
         of: usize,
-        /// How the first of them ended.
+        /// End of the first of them, in words.
         how: String,
     },
     /// The sides print different things.
@@ -35,12 +35,12 @@ pub enum Note {
     OutputVaries {
         /// `A` or `B`.
         side: char,
-        /// How many different outputs.
+        /// Number of different outputs.
         kinds: usize,
     },
     /// Processes outlived the commands, and run beside the runs that follow.
     LeftBehind {
-        /// How many run at the end.
+        /// Number of processes at the end.
         processes: usize,
     },
     /// The last third of a side's runs differs from the first by more than chance.
@@ -57,14 +57,14 @@ pub enum Note {
     },
     /// Pairs that were set aside because the machine slept.
     Slept {
-        /// How many.
+        /// Number of pairs.
         pairs: usize,
     },
     /// Others' use of the cpus is not known here.
     OthersUnknown,
     /// The runs are so short that the start of a process is much of them.
     Short {
-        /// What most take, milliseconds.
+        /// Time of the usual pair, milliseconds.
         ms: f64,
     },
 }

@@ -23,41 +23,42 @@ pub const SCHEMA: u32 = 1;
 pub struct Outcome {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// What is there.
+    /// Side A, the command as it is.
     pub a: Side,
-    /// What may be slower.
+    /// Side B, which may be slower.
     pub b: Side,
     /// The least difference that matters, as a share.
     pub detect: f64,
-    /// What to think of it.
+    /// Judgement of the difference.
     pub verdict: Verdict,
     /// B over A; nothing without a pair that counts.
     pub ratio: Option<f64>,
     /// Its interval, which misses in 5 of 100 comparisons however often it is looked at;
     /// nothing before the tenth pair.
     pub interval: Option<[f64; 2]>,
-    /// What would clear it up, if nothing can be said.
+    /// Pairs that would clear it up, if nothing can be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clear: Option<Clear>,
     /// A's and B's figures; nothing without a pair that counts.
     pub figures: Option<[Figures; 2]>,
-    /// What to know beside it.
+    /// Warnings that belong to it.
     pub notes: Vec<Note>,
     /// Pairs that count.
     pub pairs_counted: usize,
     /// Rounds of pairs that the interval is of.
     pub rounds: usize,
-    /// Whether a person ended it.
+    /// True if a person ended it.
     pub interrupted: bool,
     /// From start to end.
     pub seconds: f64,
     /// RFC 3339, UTC.
     #[serde(default)]
     pub started: String,
-    /// Where.
+    /// Machine on which it ran.
     #[serde(default)]
     pub machine: Machine,
-    /// How B differs from the B of an outcome that was kept, by their A, if that was asked.
+    /// Difference between this B and the B of an outcome that was kept, by their A, if that was
+    /// asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
     /// Every pair, A and B, in the order in which they were run.
@@ -65,7 +66,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// One of no pairs.
+    /// Outcome without a pair.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
         Outcome {

@@ -15,7 +15,7 @@ pub struct Side {
     /// The words are one line for `sh -c`.
     #[serde(default)]
     pub shell: bool,
-    /// It prints a result as `kumiki measure --json` does, and that is compared.
+    /// True if the command prints a result as `kumiki measure --json` does, and that is compared.
     #[serde(default)]
     pub measures: bool,
 }
@@ -26,7 +26,7 @@ impl Side {
         Side { words: words.into_iter().map(Into::into).collect(), ..Side::default() }
     }
 
-    /// As a person would type it, variables first.
+    /// Command line as a person would type it, variables first.
     pub fn command(&self) -> String {
         let env = self.env.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
         let words = self.words.iter().map(|word| match self.shell {
@@ -49,9 +49,9 @@ fn quoted(word: &str) -> String {
 /// A comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What is there.
+    /// Side A, the command as it is.
     pub a: Side,
-    /// What may be slower.
+    /// Side B, which may be slower.
     pub b: Side,
     /// The least difference that matters, as a share: 0.02 is 2 %.
     pub detect: f64,

@@ -20,16 +20,16 @@ use crate::plan::Side;
 /// A machine that slept lost this much between two clocks, of which one stands still then.
 const SLEPT: Duration = Duration::from_millis(50);
 
-/// Of what a command says on standard error so much is repeated.
+/// Longest part of a command's standard error that is repeated, bytes.
 const SAID: u64 = 600;
 
-/// What became of a run.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// It ended by itself and said that all is well.
+    /// Exit with success.
     Success,
-    /// It ended by itself with this status.
+    /// Exit with this status.
     Status(i32),
     /// A signal ended it.
     Signal(i32),
@@ -64,7 +64,7 @@ pub struct Sample {
     pub wall_ns: f64,
     /// Processor time in user mode, of it and of the children that it waited for.
     pub user_ns: f64,
-    /// The same in the kernel: its system calls and faults.
+    /// Time in the kernel, nanoseconds: its system calls and faults.
     pub system_ns: f64,
     /// The most memory it had, bytes; nothing where that is no more than this process has, from
     /// which the kernel begins to count for a child.
@@ -73,24 +73,24 @@ pub struct Sample {
     pub faults: [u64; 2],
     /// Times that it gave the cpu up, and that it was taken from it.
     pub switches: [u64; 2],
-    /// What others took from it, as a share of its wall time: what its first thread waited for
-    /// a cpu that others had, or, where the kernel counts it, what all of its cpus did for
-    /// others or a hypervisor took of them, whichever is more.
+    /// Share of its wall time that others took from it: time its first thread waited for a cpu that
+    /// others had, or, where the kernel counts it, time all of its cpus worked for others or were
+    /// taken by a hypervisor, whichever is more.
     pub others: Option<f64>,
-    /// What became of it.
+    /// End of the run.
     pub end: End,
     /// Length and hash of what it wrote to standard output.
     pub output: (u64, u64),
-    /// Whether it was the first of its pair.
+    /// True for the first run of its pair.
     pub first: bool,
-    /// What is compared instead of wall time, where the command measures by itself: the
+    /// Figure that is compared instead of wall time, where the command measures by itself: the
     /// quiet cost that its result tells, the geometric mean of its rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
 
 impl Sample {
-    /// What is compared: wall time, nanoseconds, unless the command measures by itself.
+    /// Figure that is compared: wall time, nanoseconds, unless the command measures by itself.
     pub fn compared(&self) -> f64 {
         self.cost.unwrap_or(self.wall_ns)
     }
@@ -173,7 +173,7 @@ impl Runner {
         })
     }
 
-    /// What the last run, a `kumiki measure --json`, found.
+    /// Cost that the last run, a `kumiki measure --json`, found.
     fn cost(&mut self, side: &Side, name: char) -> Result<f64> {
         let failed = |why: String| Error::NoResult { side: name, command: side.command(), why };
         let mut text = String::new();
@@ -297,7 +297,7 @@ fn now(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// How long this machine has slept since it started.
+/// Time for which this machine has slept since it started.
 fn asleep() -> Duration {
     now(ClockId::Boottime).saturating_sub(now(ClockId::Monotonic))
 }

@@ -30,7 +30,7 @@
 
 use kumiki_measure::stats::describe;
 
-/// How often an interval may ever miss.
+/// Share of intervals that may ever miss.
 pub const MISSES: f64 = 0.05;
 
 /// The variance of λ: narrowest at about forty pairs.
@@ -54,7 +54,7 @@ const DEVIATIONS: f64 = 1.5;
 /// Turns of a bisection: a hundredth of a millionth of any range.
 const TURNS: usize = 60;
 
-/// What is known of the difference after some pairs.
+/// Knowledge of the difference after some pairs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sequence {
     /// Each pair's logarithm of B over A, and the scale that was known before it.
@@ -73,7 +73,7 @@ impl Sequence {
         self.pairs.len()
     }
 
-    /// Whether there is none yet.
+    /// True if there is no pair yet.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
@@ -98,7 +98,7 @@ impl Sequence {
         [bisect(low, middle, |t| self.excludes(t)), bisect(middle, high, |t| !self.excludes(t))]
     }
 
-    /// Whether the pairs are too one-sided for the difference to be `t`.
+    /// True if the pairs are too one-sided for the difference to be `t`.
     fn excludes(&self, t: f64) -> bool {
         let (s, v) = self.sums(t);
         let log = s * s / (2.0 * (v + 1.0 / RHO2)) - 0.5 * (RHO2 * v).ln_1p();
@@ -116,7 +116,7 @@ impl Sequence {
         [at(-1.0).fold(f64::INFINITY, f64::min), at(1.0).fold(f64::NEG_INFINITY, f64::max)]
     }
 
-    /// Of the last pairs until now.
+    /// Scale of the last pairs until now.
     fn scale(&self) -> f64 {
         if self.pairs.len() < FIRST {
             return SCALE;
@@ -128,7 +128,7 @@ impl Sequence {
     }
 }
 
-/// Where `below` changes from true to false between two ends.
+/// Point between two ends where `below` changes from true to false.
 fn bisect(mut low: f64, mut high: f64, below: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..TURNS {
         let middle = low + (high - low) / 2.0;

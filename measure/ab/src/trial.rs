@@ -25,7 +25,7 @@ const FAILURES: usize = 3;
 /// first, and beside a neighbour the least of some times is far steadier than each of them.
 const ROUNDS: [(usize, usize); 4] = [(15, 1), (30, 2), (45, 4), (usize::MAX, 8)];
 
-/// How far a trial is.
+/// Progress of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Pairs until now.

@@ -19,7 +19,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// As it is printed.
+    /// The printed word.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Slower => "slower",
@@ -39,7 +39,7 @@ impl Verdict {
         }
     }
 
-    /// What an interval of ln(B ÷ A) around `estimate` says where `detect` matters.
+    /// Verdict for an interval of ln(B ÷ A) around `estimate`, where `detect` matters.
     ///
     /// Slower is said only where the interval lies above zero; so where there is no
     /// difference it is said as rarely as the interval misses. Of a difference that is about
@@ -59,12 +59,12 @@ impl Verdict {
     }
 }
 
-/// What would clear up a comparison that says nothing.
+/// Pairs that would clear up a comparison that says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clear {
     /// About so many further pairs, if the machine stays as it is.
     pub pairs: u64,
-    /// They take about so long, seconds.
+    /// Time that they take, about, seconds.
     pub seconds: f64,
     /// The least difference that the pairs until now can tell, as a share; nothing where
     /// there is no interval yet.

@@ -34,7 +34,7 @@ pub(super) struct Child {
     pid: Pid,
 }
 
-/// How a child ended.
+/// End of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Its body returned.
@@ -79,7 +79,7 @@ impl Child {
         }
     }
 
-    /// The same on `cpu`, where the child runs when this returns.
+    /// Forks a child onto `cpu`, where it runs when this returns.
     pub(super) fn fork_on(cpu: usize, body: impl FnOnce() -> Result<(), Errno>) -> Result<Self> {
         let child = Child::fork(body)?;
         // By the parent, which may allocate and can say what is wrong.
@@ -92,7 +92,7 @@ impl Child {
         self.pid
     }
 
-    /// How it ended; `None` while it lives.
+    /// Returns how the child ended; `None` while it lives.
     pub(super) fn ended(&self) -> Result<Option<Ending>> {
         self.ending(WaitIdOptions::NOHANG)
     }

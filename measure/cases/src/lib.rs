@@ -52,7 +52,7 @@ pub fn catalogue(choice: &Choice) -> Vec<Case> {
     cases.filter(|case| case.level <= level).collect()
 }
 
-/// Whether sizes that a person chose can work here, before long work starts.
+/// Checks that sizes a person chose can work here, before long work starts.
 ///
 /// # Errors
 /// A size beyond half of the memory that is available (a case may need its

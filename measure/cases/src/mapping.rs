@@ -17,7 +17,7 @@ pub(super) const PAGE_BYTES: usize = 4 << 10;
 /// The huge page that one page-middle-directory entry of x86-64 maps.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// What is done to every page of a mapping.
+/// Access made to every page of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touch {
     /// Nothing.
@@ -54,7 +54,7 @@ impl Mapping {
             .map_err(|e| Error::os(format!("mmap {bytes} bytes"), e))
     }
 
-    /// The same with an error that takes no memory, for a forked child.
+    /// Maps anonymous memory with an error that takes no memory, for a forked child.
     pub(super) fn try_anonymous(bytes: usize, flags: MapFlags) -> Result<Self, Errno> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: without an address and `FIXED` the kernel chooses a free
@@ -133,7 +133,7 @@ impl Mapping {
         self
     }
 
-    /// Whether the page at `offset` is in memory (`mincore(2)`).
+    /// True if the page at `offset` is in memory (`mincore(2)`).
     pub(super) fn resident(&self, offset: usize) -> Result<bool> {
         assert!(offset < self.bytes && offset.is_multiple_of(PAGE_BYTES));
         let mut state = 0_u8;
@@ -178,7 +178,7 @@ pub(super) fn mappable(bytes: u64) -> Result<usize> {
     )))
 }
 
-/// Where the system says who gets transparent huge pages.
+/// File in which the system says who gets transparent huge pages.
 const HUGE_PAGE_POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// Refuses where asking for transparent huge pages gets none.

@@ -14,8 +14,8 @@ pub(super) fn sizes(choice: &Choice, own: &[(u64, Level)]) -> Vec<(u64, Level)> 
     sizes
 }
 
-/// The same without zero: for what nothing of can be measured, or is the same
-/// row in every sweep.
+/// Sizes without zero: for a thing of which nothing cannot be measured, or is the same row in every
+/// sweep.
 pub(super) fn nonzero(choice: &Choice, own: &[(u64, Level)]) -> Vec<(u64, Level)> {
     let mut sizes = sizes(choice, own);
     sizes.retain(|&(bytes, _)| bytes > 0);

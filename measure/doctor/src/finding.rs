@@ -10,25 +10,25 @@ pub struct Finding {
     /// The part of Kumiki that it matters to most: `measure`, `wait`,
     /// `shadow`, `parasc`, `node` or `lab`.
     pub part: &'static str,
-    /// What was looked for.
+    /// Thing that was looked for.
     pub thing: &'static str,
-    /// Whether it is there.
+    /// State in which it is.
     pub state: State,
-    /// What was seen.
+    /// Observation, in words.
     pub detail: String,
-    /// What its lack means for that part.
+    /// Loss for that part where it is lacking.
     pub consequence: String,
-    /// What a person can do about the lack, if anything.
+    /// Remedy that a person has, if any.
     pub remedy: Option<String>,
 }
 
-/// Whether a thing is there.
+/// State of a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// There, and usable.
+    /// Present and usable.
     Present,
-    /// There, but not as it should be.
+    /// Present, but not as it should be.
     Limited,
     /// Not there, or not for this process.
     Absent,

@@ -17,7 +17,7 @@ impl Host {
         Host { root: root.to_owned() }
     }
 
-    /// Where the file really is.
+    /// Path at which the file really is.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }

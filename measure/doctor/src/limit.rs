@@ -10,15 +10,14 @@ pub(crate) struct Limit {
     pub(crate) resource: Resource,
     /// Below this it is in the way.
     pub(crate) enough: u64,
-    /// Whether the cases raise the soft limit themselves, as anybody may up to
-    /// the hard one.
+    /// True if the cases raise the soft limit themselves, as anybody may up to the hard one.
     pub(crate) raised_by_cases: bool,
     /// The shell's switch.
     pub(crate) ulimit: &'static str,
 }
 
 impl Limit {
-    /// What this process's limit is like.
+    /// Finding about this process's limit.
     pub(crate) fn finding(&self) -> Finding {
         self.judge(getrlimit(self.resource))
     }

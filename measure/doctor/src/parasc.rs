@@ -55,7 +55,7 @@ fn seccomp(status: &str) -> Finding {
     }
 }
 
-/// How a backend of parallel system calls stands.
+/// Finding about a backend of parallel system calls.
 fn backend(one: Availability) -> Finding {
     let (thing, consequence) = match one.backend {
         Backend::User => ("backend user", "no parallel system calls"),

@@ -46,7 +46,8 @@ pub fn catalogue(choice: &Choice) -> Vec<Case> {
     cases
 }
 
-/// How every experiment waits, but for what it is about: as the user has chosen by `KUMIKI_WAIT`.
+/// Policy by which every experiment waits, but for its subject: as the user has chosen by
+/// `KUMIKI_WAIT`.
 ///
 /// # Errors
 /// Those of [`Policy::from_env`].

@@ -99,7 +99,7 @@ impl Probe {
         })
     }
 
-    /// Whether other work is known to the nanosecond.
+    /// True if other work is known to the nanosecond.
     pub(crate) fn is_fine(&self) -> bool {
         self.schedstat.is_some()
     }
@@ -109,8 +109,8 @@ impl Probe {
         if self.schedstat.is_some() { 0.0 } else { 2.0 * self.tick_ns * self.cpus.len() as f64 }
     }
 
-    /// What happened inside the outer window (`outer`), faults, switches and a disk's blocks
-    /// inside the inner one; `program` is what measured programs counted themselves there.
+    /// Activity inside the outer window (`outer`), with faults, switches and a disk's blocks inside
+    /// the inner one; `program` is what measured programs counted themselves there.
     pub(crate) fn activity(
         &self,
         outer: [&Snapshot; 2],
@@ -144,7 +144,7 @@ impl Probe {
         }
     }
 
-    /// Why a visit with this activity is not to be trusted.
+    /// Reasons not to trust a visit with this activity.
     pub(crate) fn disturbances(&self, activity: &Activity) -> Vec<String> {
         let tolerated_ns = TOLERATED * activity.wall_ns;
         let other_ns = activity.other_cpu_ns.unwrap_or(0.0);

@@ -9,7 +9,7 @@ use crate::stats::{bootstrap, describe};
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Document {
     schema: u32,
-    /// Where it was measured.
+    /// Machine on which it was measured.
     pub machine: Machine,
     /// Rows of the bench.
     pub rows: Vec<Row>,

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::meter::{Meter, Sample};
 use crate::schema::{Params, Unit, Value};
 
-/// Where a workload runs. The sampler has already bound the calling thread to
-/// `cpu` when it sets a workload up and while it samples.
+/// Cpus on which a workload runs. The sampler has already bound the calling thread to `cpu` when it
+/// sets a workload up and while it samples.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The measuring cpu.
@@ -89,21 +89,21 @@ pub struct Case {
     pub about: &'static str,
     /// Parameters; with the name, the identity of a row.
     pub params: Params,
-    /// What the figures count.
+    /// Unit of the figures.
     pub unit: Unit,
     /// Bytes moved by one operation, for [`Unit::GigabytesPerSecond`].
     pub bytes: u64,
-    /// Which runs include it.
+    /// Runs that include it.
     pub level: Level,
-    /// Whether it needs [`Place::partner`].
+    /// True if it needs [`Place::partner`].
     pub two_cpus: bool,
     /// The cpu and the partner that it is about, whatever the run's place is.
     pub cpus: Option<[usize; 2]>,
     /// Memory that the case asks for in the measuring process, bytes: not
     /// counted as the tool's own.
     pub asks_bytes: u64,
-    /// Whether each visit is made by a new process, because where a process's pages lie
-    /// decides what it costs.
+    /// True if each visit is made by a new process, because where a process's pages lie decides
+    /// what it costs.
     pub apart: bool,
     /// Sets a workload up.
     pub setup: Setup,
@@ -190,7 +190,7 @@ impl Case {
     }
 }
 
-/// What a person may choose about the catalogue.
+/// A person's choice from the catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// The longest level to include.

@@ -13,7 +13,7 @@ pub enum Error {
     /// A system call of the harness or of a case failed.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried, on which thing.
+        /// Operation, and the thing it was tried on.
         what: String,
         /// The kernel's answer.
         #[source]
@@ -36,21 +36,21 @@ pub enum Error {
     /// A file could not be used.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         #[source]
         source: io::Error,
     },
-    /// Whoever watches the run could not keep what was measured.
+    /// The observer of the run could not keep what was measured.
     #[error("keeping what was measured: {0}")]
     Observer(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A measured program broke its protocol or died.
     #[error("measured program {program}: {what}")]
     Program {
-        /// Which one.
+        /// Path of the program.
         program: String,
-        /// What it did.
+        /// Its failure, in words.
         what: String,
     },
 }
@@ -59,7 +59,8 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl From<kumiki_sys::Error> for Error {
-    /// What the machine lacks stays that, so that the case is skipped by type.
+    /// Keeps the type of an error by which the machine lacks something, so that the case is
+    /// skipped.
     fn from(error: kumiki_sys::Error) -> Self {
         match error {
             kumiki_sys::Error::Unsupported { feature, needs } => {

@@ -15,31 +15,31 @@ use crate::schema::{Machine, Params, Results, Row, Run, SCHEMA, Skipped, Unit, V
 /// The largest file that is read. A full run is about 10 MiB.
 pub const LARGEST_BYTES: u64 = 256 << 20;
 
-/// Why a file is no result.
+/// Reason for which a file is no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         #[source]
         source: io::Error,
     },
     /// The file is larger than [`LARGEST_BYTES`].
     #[error("{}: larger than {} MiB, so not a result of Kumiki", path.display(), LARGEST_BYTES >> 20)]
     TooLarge {
-        /// Which one.
+        /// The file.
         path: PathBuf,
     },
     /// Not JSON, or a value of the wrong kind; `source` has line and column.
     #[error("{}: not a result of Kumiki: {source}", path.display())]
     Json {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What, at which line and column.
+        /// Fault, with its line and column.
         #[source]
         source: serde_json::Error,
     },
@@ -50,7 +50,7 @@ pub enum Error {
         path.display()
     )]
     NoSchema {
-        /// Which one.
+        /// The file.
         path: PathBuf,
     },
     /// A schema version that this program does not read.
@@ -60,7 +60,7 @@ pub enum Error {
         if *found > u64::from(SCHEMA) { "update Kumiki" } else { "measure again" }
     )]
     Schema {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// The file's version.
         found: u64,
@@ -68,7 +68,7 @@ pub enum Error {
     /// A value that no measurement yields.
     #[error("{}: inconsistent: {what}", path.display())]
     Inconsistent {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// Row and value.
         what: String,

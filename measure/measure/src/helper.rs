@@ -9,7 +9,7 @@ use kumiki_sys::cpuset::CpuSet;
 
 use crate::error::{Error, Result};
 
-/// What helper and measuring thread share, and how the helper does its part.
+/// State that helper and measuring thread share, and the helper's part of the work.
 pub trait Part: Send + Sync + 'static {
     /// The helper's side: until told to stop.
     fn help(&self);

@@ -2,8 +2,8 @@
 
 use kumiki_sys::visible::is_shown;
 
-/// Whether a word names a result whatever its label: a number, `latest`, `latest~1`,
-/// `@NAME` of a reference, a path. As a label it would name another one.
+/// True if a word names a result whatever its label: a number, `latest`, `latest~1`, `@NAME` of a
+/// reference, a path. As a label it would name another one.
 pub fn is_name(word: &str) -> bool {
     let latest = word.strip_prefix("latest").is_some_and(|rest| {
         rest.is_empty() || rest.strip_prefix('~').is_some_and(|back| back.parse::<usize>().is_ok())

@@ -112,8 +112,8 @@ fn os_name(release: &str) -> String {
         .map_or_else(|| "unknown".to_owned(), |name| name.trim_matches('"').to_owned())
 }
 
-/// What the kernel does against processor faults, where it costs something:
-/// lines of `/sys/devices/system/cpu/vulnerabilities` that say "Mitigation".
+/// The kernel's defences against processor faults that cost something: lines of
+/// `/sys/devices/system/cpu/vulnerabilities` that say "Mitigation".
 fn mitigations() -> Vec<String> {
     let Ok(entries) = fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else {
         return Vec::new();

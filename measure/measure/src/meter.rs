@@ -8,7 +8,7 @@ pub use kumiki_sys::clock::Clock;
 use crate::error::Result;
 use crate::schema::CpuTime;
 
-/// How long a number of operations took together.
+/// Time of a number of operations together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Wall time, nanoseconds.
@@ -18,8 +18,8 @@ pub struct Sample {
     /// Energy, joules; 0 unless the workload reads a counter, for
     /// [`Unit::Watts`](crate::schema::Unit::Watts).
     pub joules: f64,
-    /// What a program of the workload's counted of itself and the children that it waited
-    /// for, while it was timed: no usage of this process has it.
+    /// Usage that a program of the workload's counted of itself and the children it waited for,
+    /// while it was timed: no usage of this process has it.
     pub program: Counts,
 }
 

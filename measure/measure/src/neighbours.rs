@@ -91,7 +91,7 @@ impl Neighbours {
         stats.into_iter().filter(|stat| !ours(stat.pid)).collect()
     }
 
-    /// Those that used the most, the largest first.
+    /// Processes that used the most, the largest first.
     pub(crate) fn found(mut self) -> Vec<Other> {
         self.look();
         let mut found: Vec<Other> = self

@@ -20,7 +20,7 @@ impl std::fmt::Debug for Others {
 pub struct Work(Snapshot);
 
 impl Others {
-    /// Of these cpus.
+    /// Counts on these cpus.
     ///
     /// # Errors
     /// The kernel has no `/proc/schedstat`: what is left counts in ticks of 10 ms.

@@ -50,7 +50,7 @@ const BURSTS: usize = 9;
 const TRIPS: u32 = 12;
 /// Polls of the line between two looks at anything else.
 const POLLS: u32 = 256;
-/// When to stop waiting for the other side.
+/// Time after which a side stops waiting for the other.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 const SLEEP: u32 = 0;

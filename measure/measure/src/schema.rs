@@ -22,7 +22,7 @@ pub enum Value {
     Flag(bool),
     /// A count or a size; the parameter's name carries the unit (`data_bytes`).
     Number(u64),
-    /// One of a few words (`touch`: none, read, write).
+    /// Word out of a few (`touch`: none, read, write).
     Word(String),
 }
 
@@ -61,7 +61,7 @@ impl From<&str> for Value {
 /// row within a run and across runs.
 pub type Params = BTreeMap<String, Value>;
 
-/// What a row's figures count.
+/// Unit of a row's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Unit {
     /// Nanoseconds an operation; less is better.
@@ -90,7 +90,7 @@ impl Unit {
         }
     }
 
-    /// Whether a larger figure is a worse one.
+    /// True if a larger figure is a worse one.
     pub fn less_is_better(self) -> bool {
         self != Unit::GigabytesPerSecond
     }
@@ -115,8 +115,7 @@ impl CpuTime {
     }
 }
 
-/// What else happened on the machine during a visit. A count that the machine
-/// cannot report is `None`.
+/// Other activity of the machine during a visit. A count that the machine cannot report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
@@ -153,8 +152,7 @@ pub struct Activity {
 pub struct Visit {
     /// Operations in one sample.
     pub batch: u64,
-    /// What the sampler itself cost, nanoseconds an operation, already
-    /// subtracted from the samples.
+    /// Cost of the sampler itself, nanoseconds an operation, already subtracted from the samples.
     pub overhead_ns: f64,
     /// The samples in the row's unit, in the order they were taken. None is
     /// ever dropped.
@@ -164,7 +162,7 @@ pub struct Visit {
     /// Raw cache-line round trip between the cpus used, before the visit;
     /// `None` on a machine with one cpu.
     pub round_trip_before_ns: Option<f64>,
-    /// The same after the visit.
+    /// Round trip after the visit, nanoseconds.
     pub round_trip_after_ns: Option<f64>,
     /// Time of one cycle of the measuring cpu's core just before and just after
     /// the visit, nanoseconds: boost, heat and neighbours move it.
@@ -174,10 +172,10 @@ pub struct Visit {
     /// median: a clock may jump many times in a visit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_cycle_ns: Option<f64>,
-    /// What else went on.
+    /// Other activity meanwhile.
     pub activity: Activity,
-    /// Why this visit is not to be trusted: causes in fixed words, so that they
-    /// can be counted; how much is in `activity`. Empty if undisturbed.
+    /// Reasons not to trust this visit: causes in fixed words, so that they can be counted; how
+    /// much is in `activity`. Empty if undisturbed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbances: Vec<String>,
 }
@@ -201,8 +199,8 @@ pub struct Row {
     /// within a visit, widened by `wander` as an
     /// independent error.
     pub ci: [f64; 2],
-    /// What it costs where others leave it alone: the median over visits of each visit's
-    /// 10th percentile ([`stats::quiet`](crate::stats::quiet)).
+    /// Cost where others leave it alone: the median over visits of each visit's 10th percentile
+    /// ([`stats::quiet`](crate::stats::quiet)).
     #[serde(default)]
     pub quiet: f64,
     /// An interval of `quiet` that also holds what changes from run to run: some 95 of 100
@@ -210,10 +208,9 @@ pub struct Row {
     /// [`stats::quiet::LEAST`](crate::stats::quiet::LEAST): they tell nothing of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_ci: Option<[f64; 2]>,
-    /// How far the core's clock wandered around the visits: half the range of
-    /// the middle 90 % of its cycle times over their median. It moves all rows
-    /// of a run together, more slowly than a run lasts, so that no resampling
-    /// of one run's visits shows it whole.
+    /// Wander of the core's clock around the visits: half the range of the middle 90 % of its cycle
+    /// times over their median. It moves all rows of a run together, more slowly than a run lasts,
+    /// so that no resampling of one run's visits shows it whole.
     #[serde(default)]
     pub wander: f64,
     /// The smallest sample.
@@ -226,7 +223,7 @@ pub struct Row {
     pub cpu_ns: f64,
     /// The parts of `cpu_ns`.
     pub cpu: CpuTime,
-    /// Whether one cause disturbed a quarter of the visits or more.
+    /// True if one cause disturbed a quarter of the visits or more.
     pub disturbed: bool,
     /// Every cause with the number of visits that it disturbed, in words; also
     /// those that struck too few visits to call the row disturbed.
@@ -242,14 +239,14 @@ pub struct Row {
 }
 
 impl Row {
-    /// How often the operation was made for all samples.
+    /// Number of operations in all samples.
     pub fn operations(&self) -> u64 {
         let each = |visit: &Visit| visit.batch.saturating_mul(visit.samples.len() as u64);
         self.visits.iter().map(each).fold(0, u64::saturating_add)
     }
 }
 
-/// What may be said of how a cost changes with a size.
+/// Direction in which a cost changes with a size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trend {
@@ -257,7 +254,7 @@ pub enum Trend {
     /// above that of the smallest, their intervals apart by more than [`FLAT`] and what such
     /// a row moves by from run to run: then it grows, and only how fast is unclear ([`Slope::is_graded`]).
     Grows,
-    /// The same with the slope below zero, or the largest size's cost below the smallest's.
+    /// Falls: the slope is below zero, or the largest size's cost below the smallest's.
     Falls,
     /// The interval of the slope holds zero, and from its one end to its other the cost changes by at
     /// most [`FLAT`] over the sizes that were measured.
@@ -283,7 +280,7 @@ impl Trend {
     }
 }
 
-/// How a case's cost grows with one size.
+/// Growth of a case's cost with one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slope {
     /// The rows' case.
@@ -296,21 +293,21 @@ pub struct Slope {
     pub ns_per_page: f64,
     /// 95 % confidence interval of `ns_per_page`.
     pub ci: [f64; 2],
-    /// What the interval lets one say about the cost.
+    /// Trend that the interval allows to state.
     #[serde(default)]
     pub trend: Trend,
     /// Cost at size zero by the same line, nanoseconds.
     pub base_ns: f64,
     /// Share of the variance that the line explains.
     pub r2: f64,
-    /// Where the line breaks, if two lines explain the rows clearly better.
+    /// Size at which the line breaks, if two lines explain the rows clearly better.
     pub knee_bytes: Option<u64>,
     /// Nanoseconds a page beyond the knee.
     pub ns_per_page_beyond: Option<f64>,
 }
 
 impl Slope {
-    /// Whether the slope itself may be told: its interval does not hold zero.
+    /// True if the slope itself may be told: its interval does not hold zero.
     pub fn is_graded(&self) -> bool {
         self.ci[0] > 0.0 || self.ci[1] < 0.0
     }
@@ -323,7 +320,7 @@ pub struct Skipped {
     pub case: String,
     /// Its parameters.
     pub params: Params,
-    /// What is missing and what to do.
+    /// Lack, and the way out.
     pub reason: String,
 }
 
@@ -339,7 +336,7 @@ pub struct Skips<'a> {
 }
 
 impl Skipped {
-    /// Those of one name and one reason together, in the order in which each first comes.
+    /// Groups of one name and one reason, in the order in which each first comes.
     ///
     /// ```
     /// use kumiki_measure::schema::{Params, Skipped};
@@ -364,7 +361,7 @@ impl Skipped {
     }
 }
 
-/// Where and in which state it was measured. What could not be read is `None`.
+/// Machine on which it was measured, and its state. What could not be read is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
@@ -414,7 +411,7 @@ pub struct Machine {
     pub round_trip_ns: Option<f64>,
 }
 
-/// How the run was made.
+/// Settings and times of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Run {
@@ -434,7 +431,7 @@ pub struct Run {
     pub complete: bool,
     /// Peak memory of the tool beside what a case asks for, bytes.
     pub peak_bytes: Option<u64>,
-    /// Who else used the cpus meanwhile, the largest first.
+    /// Processes that used the cpus meanwhile, the largest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Other>,
 }
@@ -455,17 +452,17 @@ pub struct Other {
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// How.
+    /// Settings and times of the run.
     #[serde(default)]
     pub run: Run,
-    /// Where.
+    /// Machine on which it ran.
     pub machine: Machine,
-    /// What.
+    /// Rows that were measured.
     pub rows: Vec<Row>,
-    /// How it grows.
+    /// Growth with each size.
     #[serde(default)]
     pub slopes: Vec<Slope>,
-    /// What could not run.
+    /// Cases that could not run.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
 }

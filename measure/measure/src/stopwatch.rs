@@ -10,10 +10,10 @@ use crate::stats::describe;
 
 /// Empty intervals, from which the clock's own cost is known.
 const EMPTY: usize = 10_000;
-/// So many of them, the shortest, were not interrupted.
+/// Number of the shortest that were not interrupted.
 const UNDISTURBED: usize = EMPTY / 10 * 9;
 
-/// How many samples a turn takes.
+/// Number of samples that a turn takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
     /// Operations before the first sample.
@@ -30,7 +30,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// Of a hot case.
+    /// Amount of a hot case.
     pub const fn hot(most: usize) -> Self {
         Amount {
             warm: 20,
@@ -53,7 +53,7 @@ pub struct Stopwatch {
     clock: Clock,
     /// Mean of an empty interval.
     cost_ns: f64,
-    /// What every interval is a multiple of.
+    /// Step of the clock: every interval is a multiple of it.
     step_ns: f64,
 }
 

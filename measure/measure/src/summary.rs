@@ -84,8 +84,8 @@ fn mean_cpu(visits: &[Visit]) -> CpuTime {
     }
 }
 
-/// Whether a cause struck [`DISTURBED`] of the visits, and all causes with the
-/// number of visits that each struck.
+/// True if a cause struck [`DISTURBED`] of the visits, with all causes and the number of visits
+/// that each struck.
 fn disturbances(visits: &[Visit]) -> (bool, Vec<String>) {
     let mut struck: Vec<(&str, usize)> = Vec::new();
     for cause in visits.iter().flat_map(|v| &v.disturbances) {

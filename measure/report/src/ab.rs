@@ -35,7 +35,7 @@ pub fn sentence(outcome: &Outcome) -> String {
     }
 }
 
-/// How B differs from the B that was kept, in a sentence.
+/// Difference between B and the B that was kept, in a sentence.
 pub fn against(against: &Against, detect: f64) -> String {
     let [low, high] = against.interval;
     let figure = format!(

@@ -22,7 +22,7 @@ pub(crate) struct Sentence {
     pub(crate) after: String,
     /// 95 % confidence interval of the figure.
     pub(crate) ci: String,
-    /// Whether a row below it was disturbed.
+    /// True if a row below it was disturbed.
     pub(crate) disturbed: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn system_call(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(row, "A system call costs ", "."))
 }
 
-/// The same as most programs make it, where that is another figure.
+/// The answer as most programs call it, through the C library, where that is another figure.
 pub(crate) fn through_libc(r: &Results) -> Option<Sentence> {
     let (bare, libc) = (row(r, "entry.getppid", &[])?, row(r, "entry.getppid.libc", &[])?);
     let after = match rows::compare(bare, libc) {
@@ -148,7 +148,7 @@ pub(crate) fn fork_huge(r: &Results) -> Option<Sentence> {
     Some(per_mib(r, huge, "In huge pages the same memory costs fork ", after))
 }
 
-/// How each further result stands to the first: its families of rows, counted.
+/// Comparison of each further result with the first: its families of rows, counted.
 pub(crate) fn compared(comparisons: &[Comparison], names: &[String]) -> Vec<Sentence> {
     let sentence = |(comparison, name): (&Comparison, &String)| {
         let of = |verdict| count(comparison.families(verdict) as u64);
@@ -178,7 +178,8 @@ pub(crate) fn compared(comparisons: &[Comparison], names: &[String]) -> Vec<Sent
     comparisons.iter().zip(&names[1..]).map(sentence).collect()
 }
 
-/// Whether starting a program depends on the size of who starts it.
+/// Answer to whether the cost of starting a program depends on the size of the process that starts
+/// it.
 pub(crate) fn spawn(r: &Results) -> Option<Sentence> {
     let sized = |case| {
         let mut rows: Vec<_> = find(r, case, &[])

@@ -33,7 +33,7 @@ impl Bench {
         self.rows.iter().find(|row| row.case == case && row.subject == subject)
     }
 
-    /// Where it was measured, as a sentence.
+    /// Machine on which it was measured, as a sentence.
     pub(crate) fn measured_on(&self) -> String {
         let Machine { hostname, kernel, cpus, .. } = &self.machine;
         format!("Measured on {hostname}, Linux {kernel}, {cpus} cpus.")

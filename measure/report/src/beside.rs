@@ -82,7 +82,7 @@ fn bars(rows: &[&Row]) -> Markup {
     }
 }
 
-/// As long as its part of the longest one.
+/// Bar as long as its part of the longest one.
 fn bar(row: &Row, longest: f64) -> Markup {
     let part = if longest > 0.0 { 100.0 * row.median / longest } else { 0.0 };
     let colour = if row.subject.split('/').next() == Some(OURS) { "c0" } else { "c1" };

@@ -98,7 +98,7 @@ pub fn interval([low, high]: [f64; 2], unit: Unit) -> String {
     format!("[{}, {}]{THIN}{name}", number(low * factor), number(high * factor))
 }
 
-/// How many times as much: `1.46 ×`.
+/// Multiple in words: `1.46 ×`.
 pub fn times(ratio: f64) -> String {
     format!("{}{THIN}×", number(ratio))
 }

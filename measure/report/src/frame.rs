@@ -12,7 +12,7 @@ pub(crate) struct Section {
     pub(crate) short: String,
     pub(crate) title: String,
     pub(crate) body: Markup,
-    /// It has room beside another of its kind.
+    /// True if it has room beside another of its kind.
     pub(crate) narrow: bool,
 }
 

@@ -34,13 +34,13 @@ mod bench;
 mod beside;
 pub mod export;
 mod figures;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fixtures;
 pub mod format;
 mod frame;
 pub mod headline;
 mod machine;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod made_up;
 mod nodes;
 mod page;
 mod paper;

@@ -109,7 +109,7 @@ pub(crate) fn facts(m: &Machine) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// How the run was made.
+/// Facts about the run: its settings and times.
 pub(crate) fn run_facts(r: &Results) -> Vec<(&'static str, String)> {
     let text = |value: &str| (!value.is_empty()).then(|| value.to_owned());
     let facts = [
@@ -124,12 +124,11 @@ pub(crate) fn run_facts(r: &Results) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Of a run that was interrupted.
+/// Warning of a run that was interrupted.
 pub(crate) const INCOMPLETE: &str =
     "This run was interrupted and is incomplete: what is missing here was not measured.";
 
-/// What a reader must know before the first figure: an interrupted run,
-/// disturbed rows.
+/// Warnings that a reader must know before the first figure: an interrupted run, disturbed rows.
 pub(crate) fn warnings(r: &Results) -> Vec<String> {
     let mut out = Vec::new();
     if !r.run.complete {

@@ -15,7 +15,7 @@ pub(crate) struct Table<'a> {
     pub(crate) paper: &'a str,
     /// The paper's nanoseconds by the parameter's value.
     pub(crate) published: &'a [(&'a str, f64)],
-    /// Whether the paper counts ticks of the time stamp counter: then these stand beside.
+    /// True if the paper counts ticks of the time stamp counter: then these stand beside.
     pub(crate) ticks: bool,
     /// Values with a star, which the caption explains.
     pub(crate) marked: &'a [&'a str],
@@ -24,7 +24,7 @@ pub(crate) struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// What a result has of it.
+    /// A result's part of it.
     pub(crate) fn of(&self, results: &Results) -> Option<Markup> {
         let Table { case, param, paper, published, ticks, marked, title, caption } = *self;
         let rows: Vec<&Row> = find(results, case, &[]).collect();

@@ -11,7 +11,7 @@ pub(crate) struct Paper {
     pub(crate) authors: &'static str,
     pub(crate) title: &'static str,
     pub(crate) year: u16,
-    /// What was measured then and is measured here.
+    /// Subject that was measured then and is measured here.
     pub(crate) about: &'static str,
     /// Figures that stand here.
     pub(crate) figures: &'static [&'static str],

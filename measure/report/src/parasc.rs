@@ -21,7 +21,7 @@ const PAPER_STEPS: [(&str, f64); 5] = [
     ("normal", 379.0),
 ];
 
-/// What a result has of them.
+/// A result's tables of them.
 pub(crate) fn tables(results: &Results) -> Option<Markup> {
     let steps = Table {
         case: "parasc.steps",
@@ -125,14 +125,14 @@ impl<'a> Against<'a> {
         self.rows[from..].iter().find(apart).map(|(n, ..)| *n)
     }
 
-    /// Whether no number of requests takes less than its plain calls by as much as matters,
+    /// True if no number of requests takes less than its plain calls by as much as matters,
     /// whatever end of both intervals is true.
     pub(crate) fn never_pays(&self) -> bool {
         let good_end = |(_, plain, row): &(u64, &Row, &Row)| row.ci[0] / plain.ci[1];
         self.rows.iter().all(|one| good_end(one) > 1.0 - FLAT)
     }
 
-    /// What it shows, in a sentence.
+    /// Reading of it, in a sentence.
     pub(crate) fn sentence(&self) -> String {
         let threads = match self.threads {
             1 => "1 processing thread".to_owned(),

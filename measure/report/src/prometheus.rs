@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kumiki_measure::schema::{Results, Row, Unit};
 
-/// What a row's unit is called there, and by what its figures are multiplied.
+/// Names of a row's units there, and factors of its figures.
 const UNITS: [(Unit, &str, &str, f64); 4] = [
     (Unit::Nanoseconds, "operation_seconds", "Time of one operation.", 1e-9),
     (Unit::GigabytesPerSecond, "bandwidth_bytes_per_second", "Bytes moved a second.", 1e9),

@@ -16,10 +16,10 @@ mod spawn;
 /// Cores for which a model is shown, as far as there are not so many: the paper's machine
 /// has 16.
 const MODELLED: [u64; 3] = [8, 16, 64];
-/// What a model says is shown as far as it says it within this factor.
+/// Factor within which a model must agree to be shown.
 const WITHIN: f64 = 2.0;
 
-/// What a result has of them.
+/// A result's tables of them.
 pub(crate) fn tables(results: &Results) -> Option<Markup> {
     let calls = Table {
         case: "resource.call",
@@ -39,7 +39,7 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
     (!all.is_empty()).then(|| html! { div.figures.small-tables { @for one in &all { (one) } } })
 }
 
-/// What does it: a value of the parameter `type`, and its name.
+/// Types: a value of the parameter `type`, and its name.
 pub(crate) const TYPES: [(&str, &str); 4] = [
     ("per_core", "per core"),
     ("shared", "shared"),
@@ -82,7 +82,7 @@ impl<'a> Type<'a> {
         Some(one.median / row.median)
     }
 
-    /// The same by the fitted law, if that says it within [`WITHIN`].
+    /// Value by the fitted law, if that agrees within [`WITHIN`].
     fn model(&self, cores: u64) -> Option<f64> {
         let [law, ends @ ..] = self.laws.as_ref()?.map(|law| law.capacity(cores));
         let (least, most) = (ends[0].min(ends[1]).min(law), ends[0].max(ends[1]).max(law));
@@ -96,7 +96,7 @@ pub(crate) fn per_ms(cores: u64, ns: f64) -> f64 {
     cores as f64 * 1e6 / ns
 }
 
-/// What is made and deleted by so many cores at once.
+/// Rate of objects made and deleted, by number of cores.
 struct ByCores {
     case: &'static str,
     id: &'static str,
@@ -205,7 +205,7 @@ fn by_cores(what: &ByCores, results: &Results) -> Option<Markup> {
     })
 }
 
-/// What the last of so many cpus is, if not a core of the first socket.
+/// Relation of the last of so many cpus, if not a core of the first socket.
 pub(crate) fn reach(of: &Type, cores: u64) -> String {
     let value = of.rows.get(&cores).and_then(|row| row.params.get("cpus"));
     value.map_or_else(String::new, |value| format!(", {}", format::value("cpus", value)))
@@ -242,7 +242,7 @@ fn ratio(own: &Type, shared: &Type, cores: u64) -> Option<f64> {
     Some(shared.rows.get(&cores)?.median / own.rows.get(&cores)?.median)
 }
 
-/// What was fitted.
+/// Fitted laws, in words.
 fn laws(types: &[Type]) -> String {
     let one = |of: &Type| {
         let [law, ..] = of.laws.as_ref()?;

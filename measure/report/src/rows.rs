@@ -71,7 +71,7 @@ pub(crate) fn rank(part: &str) -> usize {
 /// none: one row of size zero serves all their values.
 const TREATMENT: [&str; 2] = ["touch", "huge"];
 
-/// Whether a parameter is a size.
+/// True if a parameter is a size.
 pub(crate) fn is_size(name: &str) -> bool {
     name.ends_with("bytes")
 }
@@ -86,8 +86,8 @@ pub(crate) fn size(row: &Row) -> u64 {
 /// parameters but for how memory is treated.
 pub(crate) type Beginning<'a> = (&'a str, Vec<(&'a str, Option<&'a Value>)>);
 
-/// That of a line whose rows share `rest`, or of a row whose parameters but for the line's
-/// are these.
+/// Beginning of a line whose rows share `rest`, or of a row whose parameters but for the line's are
+/// these.
 pub(crate) fn beginning<'a>(case: &'a str, rest: &'a Params) -> Beginning<'a> {
     let treatment = |name: &String| TREATMENT.contains(&name.as_str());
     let value = |(name, value)| (String::as_str(name), (!treatment(name)).then_some(value));
@@ -120,8 +120,8 @@ pub(crate) fn number(params: &Params, name: &str) -> Option<u64> {
     }
 }
 
-/// Whether `params` say what `wanted` says. A switch that is not there is off,
-/// a size that is not there is zero.
+/// True if `params` say what `wanted` says. A switch that is not there is off, a size that is not
+/// there is zero.
 pub(crate) fn says(params: &Params, wanted: &[(&str, Value)]) -> bool {
     wanted.iter().all(|(name, value)| match (params.get(*name), value) {
         (Some(has), value) => has == value,
@@ -199,15 +199,15 @@ pub(crate) fn round_trips(row: &Row) -> Option<f64> {
     (row.cpus.len() > 1 && row.unit == Unit::Nanoseconds).then(|| row.median / round_trip)
 }
 
-/// Whether a matrix of so many cells may be drawn for so few rows: of one that is hardly filled
-/// the tables of all rows say as much, and it would be as large as the rows' square.
+/// True if a matrix of so many cells may be drawn for so few rows: of one that is hardly filled the
+/// tables of all rows say as much, and it would be as large as the rows' square.
 pub(crate) fn fills(rows: usize, [columns, lines]: [usize; 2]) -> bool {
     const SMALL: usize = 1024;
     const EMPTY: usize = 16;
     columns.saturating_mul(lines) <= rows.saturating_mul(EMPTY).saturating_add(SMALL)
 }
 
-/// How another row's median compares with this one's.
+/// Comparison of another row's median with this one's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// The intervals overlap: no difference is shown.

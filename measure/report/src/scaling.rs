@@ -10,7 +10,7 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// Of what one core does, so many do this.
+    /// Capacity of so many cores, as a multiple of one core's.
     pub(crate) fn capacity(self, cores: u64) -> f64 {
         let (n, others) = (cores as f64, cores as f64 - 1.0);
         n / (1.0 + self.contention * others + self.coherence * n * others)

@@ -30,7 +30,7 @@ const PAPER_THRESHOLD: [(&str, f64); 6] = [
     ("infinite", 58.0 / 2.8),
 ];
 
-/// What a result has of them.
+/// A result's tables of them.
 pub(crate) fn tables(results: &Results) -> Option<Markup> {
     let [null, threshold, both, spin, sleep, over] = [
         Table {
@@ -173,7 +173,7 @@ fn shaded(row: &Row, scale: &Scale) -> Markup {
     }
 }
 
-/// What a wait uses as it grows old, by threshold.
+/// Cost of a wait as it grows old, by threshold.
 fn over(results: &Results) -> Option<Markup> {
     // Numbers before the word, as they grow.
     let rows: BTreeMap<(&Value, u64), &Row> = find(results, "shadow.idle_over", &[])

@@ -16,11 +16,11 @@ const ORDINARY: f64 = 512.0;
 pub(crate) struct Step {
     /// Step to take.
     pub(crate) text: &'static str,
-    /// Whether a result's figures say so.
+    /// True if a result's figures say so.
     pub(crate) holds: fn(&Results) -> bool,
 }
 
-/// Whether both are there and the first costs less beyond doubt.
+/// True if both are there and the first costs less beyond doubt.
 fn cheaper(one: Option<&Row>, other: Option<&Row>) -> bool {
     let both = one.zip(other);
     both.is_some_and(|(one, other)| compare(other, one).1 == Verdict::Better)

@@ -88,9 +88,9 @@ fn reasons(row: &Row) -> Markup {
     }
 }
 
-/// How the samples spread around the median: a thin line from the smallest
-/// sample to p99, the interval as a band, from half the median to twice it. The
-/// numbers stand beside it, so it is hidden from screen readers.
+/// Spread of the samples around the median: a thin line from the smallest sample to p99, the
+/// interval as a band, from half the median to twice it. The numbers stand beside it, so it is
+/// hidden from screen readers.
 fn bar(row: &Row) -> Markup {
     let at = |value: f64| {
         let doublings = (value / row.median).log2();

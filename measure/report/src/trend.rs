@@ -30,7 +30,7 @@ pub struct Point {
     pub result: i64,
     /// Its label.
     pub label: Option<String>,
-    /// When it was begun.
+    /// Time at which it began.
     pub started: String,
     /// On which Linux.
     pub kernel: String,
@@ -38,7 +38,7 @@ pub struct Point {
     pub quiet: f64,
     /// Interval of that; `None` of so few visits that there is none.
     pub interval: Option<[f64; 2]>,
-    /// Whether other work disturbed it.
+    /// True if other work disturbed it.
     pub disturbed: bool,
     /// The cost begins here to be another one, and stays.
     pub changed: bool,
@@ -66,12 +66,12 @@ impl Trend {
         self.ratios().map(said).collect()
     }
 
-    /// Whether the last change that stayed made it cost more.
+    /// True if the last change that stayed made it cost more.
     pub fn has_risen(&self) -> bool {
         self.ratios().last().is_some_and(|(_, ratio)| ratio > 1.0)
     }
 
-    /// Where each change is, and its level beside the one before.
+    /// Place of each change, and its level beside the one before.
     fn ratios(&self) -> impl Iterator<Item = (usize, f64)> {
         let changed = self.points.iter().enumerate().filter(|(at, point)| *at > 0 && point.changed);
         changed.map(|(at, _)| {
@@ -137,7 +137,7 @@ fn day(point: &Point) -> &str {
     point.started.split('T').next().unwrap_or_default()
 }
 
-fn figure(at: usize, trend: &Trend) -> figures::Figure {
+fn figure(at: usize, trend: &Trend) -> figures::PageFigure {
     let moment = |point: &Point| Moment {
         value: point.quiet,
         ci: point.interval.unwrap_or([point.quiet; 2]),

@@ -9,15 +9,15 @@ use crate::headline::{BAD, GOOD, Grade, against};
 use crate::parasc;
 use crate::steps;
 
-/// As many as a default run makes on a machine that has little time.
+/// Visits that a default run makes on a machine that has little time.
 const VISITS: usize = 5;
 const SAMPLES: usize = 15;
 const TRIALS: usize = 50;
 
-/// What the interval promises.
+/// Share of false statements that the interval promises.
 const FALSE: f64 = 0.05;
 
-/// How visits of one row differ.
+/// Way in which visits of one row differ.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Quiet,
@@ -62,7 +62,7 @@ fn results(rows: Vec<Row>) -> Results {
     Results::new(Run::default(), Machine::default(), rows, Vec::new())
 }
 
-/// What a share is at most, with 97.5 % confidence (Wilson, 1927).
+/// Upper bound of a share, with 97.5 % confidence (Wilson, 1927).
 fn at_most(said: usize, of: usize) -> f64 {
     const Z: f64 = 1.96;
     let (n, share) = (of as f64, said as f64 / of as f64);
@@ -81,7 +81,7 @@ impl Tally {
         *wrong += usize::from(is_false);
     }
 
-    /// Of all trials, because a reader who is told nothing is not misled.
+    /// Checks the share of all trials, because a reader who is told nothing is not misled.
     fn check(&self, trials: usize) {
         let lines: Vec<String> =
             self.0.iter().map(|(what, (n, wrong))| format!("{what}: {wrong} of {n}")).collect();

@@ -22,9 +22,9 @@ use super::drivers::load_list;
 use super::{log, root};
 use crate::{Error, Result};
 
-/// How long a node's start waits for devices that its host has not shown yet.
+/// Time that a node's start waits for devices that its host has not shown yet.
 const START_LIMIT: Duration = Duration::from_secs(3);
-/// How long one that was announced is waited for.
+/// Time that one that was announced is waited for.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 /// Script that udhcpc runs when it has, or has lost, an address.
@@ -43,7 +43,8 @@ esac
 #[derive(Default)]
 pub(super) struct Devices {
     announced: u32,
-    /// Those that are settled: name, and when it was given. A name alone may be another's by now.
+    /// Devices that are settled: name, and time at which it was given. A name alone may be
+    /// another's by now.
     settled: HashSet<(String, u64)>,
     kinds: HashSet<&'static str>,
 }
@@ -60,7 +61,7 @@ impl Devices {
         devices
     }
 
-    /// Whether the host has announced others than this has seen.
+    /// True if the host has announced others than this has seen.
     pub(super) fn are_news(&self, window: &Window) -> bool {
         window.announced() != self.announced
     }
@@ -90,7 +91,7 @@ impl Devices {
         }
     }
 
-    /// Whether all are settled.
+    /// Tries those that are not settled, and returns true if all are.
     fn try_all(&mut self, record: &Record) -> bool {
         let key = |device: &Assigned| (device.name.clone(), device.given_ns);
         let there: HashSet<_> = record.devices.iter().map(key).collect();
@@ -130,7 +131,7 @@ impl Devices {
     }
 }
 
-/// Whether a device is set up; not yet if it is not there yet.
+/// Sets a device up; false if it is not there yet.
 fn settle(node: &str, device: &Assigned) -> Result<bool> {
     match &device.device {
         DeviceSpec::Disk(_) | DeviceSpec::Vsock(_) | DeviceSpec::Rng | DeviceSpec::Console => {

@@ -27,26 +27,27 @@ const ORDERS: [(i32, RebootCommand); 4] = [
     (SIGINT, RebootCommand::Restart),
 ];
 
-/// Who asked for the end is let go first: its own exit status is its answer.
+/// Pause before the end, in which the client that asked for it leaves: its own exit status is its
+/// answer.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How long programs have after SIGTERM: a fifth of what `kumiki node stop` waits.
+/// Time that programs have after SIGTERM: a fifth of the wait of `kumiki node stop`.
 const TERM_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the program of a node's image has after what its image asks it to end by: two thirds
+/// Time that the program of a node's image has after the signal that its image asks for: two thirds
 /// of that wait.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(6);
 
 /// Number of that program's process and of its signal.
 const PROGRAM: &str = "/run/kumiki-program";
 
-/// How long the agent has then to pass on what they wrote last: a client may not read.
+/// Time that the agent has then to pass on their last output: a client may not read.
 const TELL_LIMIT: Duration = Duration::from_secs(1);
 
 /// Locked, shared, by each of the agent's threads that still has something to tell.
 const TELLING: &str = "/run/kumiki-telling";
 
-/// How often it is looked whether they have gone.
+/// Interval of looks whether they have gone.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Asks the first process to switch the node off.
@@ -82,7 +83,7 @@ pub(super) fn begins_with(process: u32, signal: &str) {
     let _ = fs::write(PROGRAM, format!("{process} {}", signal.as_raw()));
 }
 
-/// As docker and OCI write it: `SIGQUIT`, `QUIT` or `3`; nothing is SIGTERM.
+/// Signal as docker and OCI write it: `SIGQUIT`, `QUIT` or `3`; nothing is SIGTERM.
 fn signal_of(text: &str) -> Option<Signal> {
     let name = text.strip_prefix("SIG").unwrap_or(text);
     let named = match name {
@@ -126,7 +127,7 @@ fn lockable() -> std::io::Result<File> {
     OpenOptions::new().create(true).truncate(false).write(true).open(TELLING)
 }
 
-/// Whether all clients have been told.
+/// True if all clients have been told.
 fn all_told() -> bool {
     let alone = FlockOperation::NonBlockingLockExclusive;
     lockable().is_ok_and(|file| flock(&file, alone) != Err(rustix::io::Errno::WOULDBLOCK))
@@ -187,13 +188,13 @@ fn programs() -> Vec<Pid> {
         .collect()
 }
 
-/// Whether a process of these words, each with a zero behind it, is the node's agent.
+/// True if a process of these words, each with a zero behind it, is the node's agent.
 fn is_agent(words: &[u8]) -> bool {
     let agent = format!("{}\0node\0agent\0", kumiki_node_wire::AGENT);
     words.strip_prefix(b"@").unwrap_or(words).starts_with(agent.as_bytes())
 }
 
-/// Where disks are mounted, the last one first.
+/// Mount points of disks, the last one first.
 fn mounted(mounts: &str) -> Vec<String> {
     let places = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ');

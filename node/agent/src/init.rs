@@ -29,7 +29,7 @@ use crate::{Error, ErrorKind, Result};
 /// Init of a whole system, by the file hierarchy's standard.
 const USUAL: &str = "/sbin/init";
 const BLOCKS: &str = "/sys/block";
-/// How long a disk may take to come: its server is started after the node.
+/// Time that a disk may take to come: its server is started after the node.
 const DISK_LIMIT: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -41,7 +41,7 @@ pub(super) fn wanted(record: Option<&Record>, has_root: bool, has_program: bool)
     asked.or_else(|| usual.then(|| USUAL.to_owned()))
 }
 
-/// Whether a root has this program; links lead within that root.
+/// True if a root has this program; links lead within that root.
 fn is_program(root: &Path, path: &str) -> bool {
     let mut path = PathBuf::from(path);
     for _ in 0..40 {

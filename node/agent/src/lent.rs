@@ -8,7 +8,7 @@ use kumiki_node_wire::module::abi;
 
 use crate::{Error, Result};
 
-/// Where the agent keeps grants.
+/// Folder of the agent's grants.
 pub const FOLDER: &str = "/run/kumiki/lent";
 
 /// Keeps a grant that the host has sent.
@@ -25,7 +25,7 @@ pub fn path(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
 
-/// Whether this kernel is a node.
+/// True if this kernel is a node.
 pub fn is_node() -> bool {
     Path::new(abi::GUEST_DEVICE).exists()
 }

@@ -47,7 +47,7 @@ use rustix::system::{finit_module, sethostname};
 
 use sleep::Talks;
 
-/// How long a sleep may last, should a doorbell get lost.
+/// Longest sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Between an agent's death and the next one.

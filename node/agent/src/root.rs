@@ -32,12 +32,12 @@ use crate::{Error, ErrorKind, Result};
 const IMAGE: &str = "/kumiki/image";
 const OWN: &str = "/kumiki/own";
 pub(super) const ROOT_AT: &str = "/kumiki/root";
-/// There while the first process becomes somebody else's init, and is it.
+/// File that is there while the first process becomes somebody else's init, and is it.
 pub(super) const HANDED_OVER: &str = "/run/kumiki-init";
 /// The root of that init.
 const OF_INIT: &str = "/proc/1/root";
 const DEVICE: &str = "/dev/pmem0";
-/// How long the device may take to come once its drivers are there.
+/// Time that the device may take to come once its drivers are there.
 const DEVICE_LIMIT: Duration = Duration::from_secs(5);
 /// Variable by which a program beside the root is told of it.
 const VARIABLE: &str = "KUMIKI_NODE_ROOT";
@@ -63,12 +63,12 @@ pub(super) fn memory(table: &Path) -> Option<(u64, u64)> {
     Some((start, end.checked_sub(start)?.checked_add(1)?))
 }
 
-/// Whether this node's image has a root.
+/// True if this node's image has a root.
 fn is_wanted() -> bool {
     Path::new(PROGRAM).exists()
 }
 
-/// Where programs have their root; `None`: where everything is.
+/// Root folder of programs; `None` if it is the agent's own.
 pub(super) fn place() -> Option<&'static Path> {
     if of_init().is_some() {
         return of_init();

@@ -24,7 +24,7 @@ use crate::{Error, ErrorKind, Result};
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// The time stamp counter with the rate that the host has given, before it is measured.
 const EARLY_CLOCK: &str = "tsc-early";
-/// How long that is waited for: it takes the kernel a second or two.
+/// Time for which that is waited: it takes the kernel a second or two.
 const CLOCK_LIMIT: Duration = Duration::from_secs(10);
 const CACHES: &str = "/proc/sys/vm/drop_caches";
 const LOOK: Duration = Duration::from_millis(20);
@@ -43,7 +43,7 @@ pub(super) struct Talks(Mutex<State>);
 struct State {
     busy: HashSet<Turn>,
     asleep: bool,
-    /// How often the node has woken up: its channels are others then.
+    /// Number of times that the node has woken up: its channels are others then.
     life: u64,
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// How much sooner than others it is ended, from -1000, never, on.
+/// File with the score by which it is killed sooner than others, from -1000, never, on.
 const SCORE: &str = "/proc/self/oom_score_adj";
 
 /// This process is not ended.

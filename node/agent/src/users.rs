@@ -7,7 +7,7 @@ use rustix::process::Gid;
 
 use crate::{Error, ErrorKind, Result};
 
-/// As whom a program runs.
+/// User and groups of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Who {
     pub(super) user: u32,

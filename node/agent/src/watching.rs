@@ -9,7 +9,7 @@ use crate::{Result, watchman};
 
 /// The window's address, for processes to come.
 static WINDOW: OnceLock<u64> = OnceLock::new();
-/// Whether a thread keeps one up.
+/// True if a thread keeps one up.
 static KEPT: AtomicBool = AtomicBool::new(false);
 
 /// In a new agent: goes on with what was ordered before.

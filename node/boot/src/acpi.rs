@@ -29,8 +29,8 @@ const NO_VGA_NO_RTC: u16 = 1 << 2 | 1 << 5;
 /// The reset register's value that asks for a restart.
 pub(crate) const RESET_VALUE: u8 = 1;
 
-/// Where a FADT has its flags, the power management timer's port and the length of that,
-/// and the port in the form that later versions have beside it.
+/// Offsets in a FADT: of its flags, the power management timer's port and the length of that, and
+/// the port in the form that later versions have beside it.
 const FLAGS: usize = 112;
 const PM_TIMER: usize = 76;
 const PM_TIMER_BYTES: usize = 91;
@@ -38,7 +38,7 @@ const X_PM_TIMER: usize = 208;
 /// The timer's registers are one of 32 bits.
 const PM_TIMER_PORTS: u8 = 4;
 
-/// What a node is told of the machine.
+/// Facts about the machine that a node gets by ACPI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acpi {
     /// APIC ids, the first to start first.
@@ -62,7 +62,7 @@ pub struct PciBus {
     pub segment: u16,
     /// The bus's number.
     pub number: u8,
-    /// Where the machine has the segment's configuration in memory: that of bus 0.
+    /// Address of the segment's configuration in the machine's memory: that of bus 0.
     pub ecam: u64,
     /// First and last port of the bridge's window, if it has one.
     pub ports: Option<(u16, u16)>,

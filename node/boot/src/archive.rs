@@ -11,20 +11,20 @@ use crate::{Compression, Error, Result};
 const HEADER_BYTES: u64 = 110;
 /// Without and with check sums.
 const NEWC: [&[u8]; 2] = [b"070701", b"070702"];
-/// What older forms of cpio begin with: in letters, and as a number of either byte order.
+/// Beginnings of older forms of cpio: in letters, and as a number of either byte order.
 const OLDER: [&[u8]; 3] = [b"070707", b"\xc7\x71", b"\x71\xc7"];
 /// Names and entries end at multiples of this, counted from the archive's beginning.
 const ALIGNMENT: u64 = 4;
 /// A file in memory takes whole pages.
 pub(crate) const PAGE_BYTES: u64 = 4096;
-/// What distributions' initrds unpack to, and some more.
+/// Ratio to which distributions' initrds unpack, and some more.
 const GUESSED_RATIO: u64 = 4;
 /// PATH_MAX: an entry of a longer name is left out.
 const NAME_BYTES_MAX: u64 = 4096;
 
-/// How an initrd, or a part of one, is packed; `None` if it is not. Distributions put an
-/// archive that is not packed before the one that is. An error where a kernel would lose
-/// something: at bytes that are no archive, and where a file goes on behind the end.
+/// Compression of an initrd, or of a part of one; `None` if it is not packed. Distributions put an
+/// archive that is not packed before the one that is. An error where a kernel would lose something:
+/// at bytes that are no archive, and where a file goes on behind the end.
 pub fn packing(archive: &[u8]) -> Result<Option<Compression>> {
     Ok(walk(archive)?.1.map(|(compression, _)| compression))
 }
@@ -70,7 +70,7 @@ fn walk(archive: &[u8]) -> Result<(u64, Option<(Compression, usize)>)> {
     }
 }
 
-/// Where the entry that begins at `at` ends, with what fills it up; and its file's bytes.
+/// End of the entry that begins at `at`, with its padding; and its file's bytes.
 fn end_of_entry(archive: &[u8], at: u64) -> Result<(u64, u64)> {
     let number = |n: u64| {
         let digits: [u8; 8] = array(archive, (at + 6 + 8 * n) as usize)

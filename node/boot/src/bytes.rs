@@ -27,7 +27,7 @@ pub(crate) fn part(bytes: &[u8], offset: u64, length: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
 }
 
-/// Whether `needle` stands anywhere in `bytes`.
+/// True if `needle` stands anywhere in `bytes`.
 pub(crate) fn contains(bytes: &[u8], needle: &[u8]) -> bool {
     let Some((&first, rest)) = needle.split_first() else { return true };
     let mut at = 0;

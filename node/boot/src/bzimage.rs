@@ -9,7 +9,7 @@ use crate::bytes::{array, part, u16_le, u32_le, u64_le};
 use crate::{Compression, Error, Result};
 
 pub(crate) const HEADER_AT: usize = 0x1f1;
-/// What most payloads end with: the kernel's size.
+/// Length of the size at the end of most payloads: the kernel's.
 const SIZE_BYTES: usize = 4;
 const BOOT_FLAG: usize = 0x1fe;
 const JUMP: usize = 0x201;
@@ -24,7 +24,7 @@ const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 const PREF_ADDRESS: usize = 0x258;
 const INIT_SIZE: usize = 0x260;
-/// Where the setup header may end.
+/// Offsets at which the setup header may end.
 const HEADER_END: RangeInclusive<usize> = INIT_SIZE + 4..=0x290;
 
 /// Protocol 2.12, Linux 3.8: the first with xloadflags.
@@ -36,12 +36,12 @@ const XLF_CAN_BE_LOADED_ABOVE_4G: u16 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct BzImage<'a> {
     file: &'a [u8],
-    /// Where the protected-mode part begins, bytes.
+    /// Offset of the protected-mode part, bytes.
     protected_at: usize,
 }
 
 impl<'a> BzImage<'a> {
-    /// Whether `file` begins like one.
+    /// True if `file` begins like one.
     pub fn is(file: &[u8]) -> bool {
         u16_le(file, BOOT_FLAG) == Some(0xaa55) && array(file, MAGIC) == Some(*b"HdrS")
     }
@@ -106,7 +106,7 @@ impl<'a> BzImage<'a> {
         u32_le(self.file, at).unwrap_or(0)
     }
 
-    /// Whether a header that was kept has a length that one can have.
+    /// True if a header that was kept has a length that one can have.
     pub(crate) fn is_header(kept: &[u8]) -> bool {
         HEADER_END.contains(&(HEADER_AT + kept.len()))
     }
@@ -116,7 +116,7 @@ impl<'a> BzImage<'a> {
         &self.file[HEADER_AT..Self::header_end(self.file)]
     }
 
-    /// Where in the file the protected-mode part begins; it goes to its end.
+    /// Offset of the protected-mode part in the file; it goes to its end.
     pub fn protected_at(&self) -> u64 {
         self.protected_at as u64
     }
@@ -132,12 +132,12 @@ impl<'a> BzImage<'a> {
         self.u32(INIT_SIZE).into()
     }
 
-    /// Where it was linked to run.
+    /// Address at which it was linked to run.
     pub fn preferred_address(&self) -> u64 {
         u64_le(self.file, PREF_ADDRESS).unwrap_or(0)
     }
 
-    /// Whether it may lie above 4 GiB, together with its initramfs.
+    /// True if it may lie above 4 GiB, together with its initramfs.
     pub fn above_4g(&self) -> bool {
         self.u16(XLOADFLAGS) & XLF_CAN_BE_LOADED_ABOVE_4G != 0
     }
@@ -147,7 +147,7 @@ impl<'a> BzImage<'a> {
         self.u32(CMDLINE_SIZE) as usize
     }
 
-    /// What `uname -rv` and the builder will say, e.g. `6.1.0-56-amd64 (…) #1 …`.
+    /// Version that `uname -rv` and the builder will say, e.g. `6.1.0-56-amd64 (…) #1 …`.
     pub fn version(&self) -> Option<&'a str> {
         let at = match self.u16(KERNEL_VERSION) {
             0 => return None,

@@ -10,7 +10,7 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// What every node needs: `cpus` of it, a time stamp counter of `tsc_khz`.
+    /// Parameters of every node: `cpus` of it, a time stamp counter of `tsc_khz`.
     pub fn of_node(cpus: usize, tsc_khz: u64) -> Self {
         let mut line = CommandLine::default();
         line.word(format!("nr_cpus={cpus}"));
@@ -60,7 +60,7 @@ impl CommandLine {
         arguments.iter().for_each(|&argument| self.word(argument));
     }
 
-    /// As the kernel reads it, ended by a zero; `limit` without that.
+    /// Bytes that the kernel reads, ended by a zero; `limit` without that.
     pub(crate) fn to_bytes(&self, limit: usize) -> Result<Vec<u8>> {
         let text = self.to_string();
         if text.len() > limit {

@@ -10,7 +10,7 @@ use crate::{Compression, Error, Lack, Result};
 
 const BEGIN: &[u8] = b"IKCFG_ST";
 
-/// What no node starts without: option, and what it is for.
+/// Options without which no node starts, with their reasons.
 const NEEDED: [(&str, &str); 14] = [
     ("X86_64", "the start is written for that processor"),
     ("SMP", "cpus have numbers and interrupts of their own"),
@@ -28,7 +28,7 @@ const NEEDED: [(&str, &str); 14] = [
     ("KALLSYMS", "osnode-guest.ko finds what it probes by name"),
 ];
 
-/// What keeps a node from starting.
+/// Options that keep a node from starting.
 const HARMFUL: [(&str, &str); 5] = [
     ("MODULE_SIG_FORCE", "osnode-guest.ko carries no signature of that kernel's maker"),
     ("LOCK_DOWN_KERNEL_FORCE_INTEGRITY", "it refuses osnode-guest.ko, which is not signed"),

@@ -25,7 +25,7 @@ const MAGICS: &[(&[u8], Compression)] = &[
 ];
 
 impl Compression {
-    /// Which one `payload` begins with.
+    /// Compression that `payload` begins with.
     pub fn of(payload: &[u8]) -> Result<Self> {
         let found = MAGICS.iter().find(|(magic, _)| payload.starts_with(magic));
         found.map(|&(_, compression)| compression).ok_or_else(|| {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Entries that fit into `boot_params`.
 pub(crate) const LIMIT: usize = 128;
 
-/// What a range is for, by its number in the map.
+/// Kind of a range, by its number in the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum Kind {

@@ -25,7 +25,7 @@ pub struct Vmlinux {
     pub entry: u64,
     /// Lowest address first.
     pub segments: Vec<Segment>,
-    /// Whether an SMP node of it must find a foreign cpu first in its MADT.
+    /// True if an SMP node of it must find a foreign cpu first in its MADT.
     pub checks_bsp_bit: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Vmlinux {
 pub struct Segment {
     /// Physical address as linked.
     pub address: u64,
-    /// Where its bytes begin in what [`Vmlinux::parse`] returned beside it.
+    /// Offset of its bytes in the part that [`Vmlinux::parse`] returned beside it.
     pub offset: u64,
     /// Bytes to copy; the zeros at its end are not among them.
     pub bytes: u64,
@@ -91,7 +91,7 @@ impl Vmlinux {
         Ok((kernel, bytes))
     }
 
-    /// Whether it can be started at all.
+    /// Checks that it can be started at all.
     pub(crate) fn check(&self) -> Result<()> {
         let Some(first) = self.segments.first() else {
             return Err(Error::Elf("it has no LOAD segment, so there is nothing to start".into()));

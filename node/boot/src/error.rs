@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{Compression, Lack};
 
-/// Why a kernel cannot be started as asked.
+/// Reason for which a kernel cannot be started as asked.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
          copy the file again"
     )]
     Truncated {
-        /// What was to be read.
+        /// Field that was to be read.
         what: &'static str,
         /// Bytes up to its end.
         need: u64,
@@ -34,9 +34,9 @@ pub enum Error {
     Header {
         /// Field of the setup header.
         field: &'static str,
-        /// What stands there.
+        /// Value that stands there.
         value: u64,
-        /// What is needed.
+        /// Values that are right.
         needs: &'static str,
     },
     /// A payload that no known decompressor begins with.
@@ -48,15 +48,15 @@ pub enum Error {
     /// A decompressor stopped.
     #[error("the kernel's {compression} payload does not decompress: {reason}")]
     Decompress {
-        /// Which one.
+        /// The compression.
         compression: Compression,
-        /// What it said.
+        /// The decompressor's reason.
         reason: String,
     },
     /// More comes out than any kernel has.
     #[error("the kernel's {compression} payload has more than {limit_bytes} bytes uncompressed")]
     TooLarge {
-        /// Which decompressor.
+        /// The compression whose decompressor it is.
         compression: Compression,
         /// The limit.
         limit_bytes: u64,
@@ -69,7 +69,7 @@ pub enum Error {
     WrongSize {
         /// By the image's last four bytes.
         announced: u64,
-        /// What came out.
+        /// Bytes that came out.
         have: u64,
     },
     /// An ELF file that is no kernel for this processor.
@@ -84,11 +84,11 @@ pub enum Error {
     /// A partition that cannot hold what is to be put there.
     #[error("the partition {problem}: {value:#x}; {needs}")]
     Partition {
-        /// What is wrong.
+        /// Fault of the file.
         problem: &'static str,
         /// The value.
         value: u64,
-        /// What is needed instead.
+        /// Way out.
         needs: &'static str,
     },
     /// Kernel and initramfs do not fit.
@@ -115,7 +115,7 @@ pub enum Error {
     Program {
         /// Its file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// Fault, and the way out.
         reason: String,
     },
     /// An initrd or overlay that no kernel unpacks to its end.
@@ -123,9 +123,9 @@ pub enum Error {
         "at byte {at} is {what}; give an archive as `cpio -o -H newc` writes it, as it is or packed"
     )]
     Archive {
-        /// Where in it.
+        /// Address in the plan.
         at: u64,
-        /// What is there.
+        /// Content at that address.
         what: &'static str,
     },
     /// An initramfs that cannot be written.
@@ -133,7 +133,7 @@ pub enum Error {
     Initramfs {
         /// Path in the archive.
         name: String,
-        /// What is wrong with it.
+        /// Fault of the field.
         reason: String,
     },
 }

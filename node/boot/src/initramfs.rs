@@ -64,7 +64,7 @@ impl Initramfs {
         self.folder_for(path, 0o755)
     }
 
-    /// The same with these permissions, if it is not there yet.
+    /// Adds a folder with these permissions, if it is not there yet.
     pub fn folder_for(&mut self, path: &str, permissions: u32) -> Result<()> {
         let path = checked(path)?;
         if self.folders.contains(path) {
@@ -174,7 +174,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What the kernel would unpack: name, mode, content.
+    /// Entries that the kernel would unpack: name, mode, content.
     pub(crate) fn unpack(mut bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut files = Vec::new();
         loop {

@@ -8,7 +8,7 @@ use crate::{BzImage, Error, Result, Vmlinux};
 /// A kernel, apart from its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// How its bytes are to be put into memory.
+    /// Form in which its bytes are put into memory.
     pub form: Form,
     /// The setup header; empty for a bare vmlinux.
     pub header: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Kernel {
     pub version: Option<String>,
     /// Longest command line it reads, bytes.
     pub command_line_limit: usize,
-    /// Whether it may lie above 4 GiB.
+    /// True if it may lie above 4 GiB.
     pub above_4g: bool,
 }
 
@@ -24,9 +24,9 @@ pub struct Kernel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
-    /// As distributions ship it: it decompresses itself at each start.
+    /// Form that distributions ship: it decompresses itself at each start.
     BzImage {
-        /// Where the protected-mode part begins in the bytes.
+        /// Offset of the protected-mode part in the bytes.
         protected_at: u64,
         /// All bytes of the file.
         file_bytes: u64,
@@ -42,7 +42,7 @@ pub enum Form {
 /// `COMMAND_LINE_SIZE` on x86, with its end.
 const COMMAND_LINE_LIMIT: usize = 2047;
 
-/// What a kernel says of itself begins so (`linux_banner`, `linux/init/version-timestamp.c`).
+/// Beginning of a kernel's own name (`linux_banner`, `linux/init/version-timestamp.c`).
 const BANNER: &[u8] = b"Linux version ";
 /// No version is longer, bytes.
 const LONGEST_VERSION: usize = 512;
@@ -101,8 +101,8 @@ impl Kernel {
         }
     }
 
-    /// Whether it can be one that [`parse`](Self::parse) or [`compressed`](Self::compressed)
-    /// gave: what was kept of a kernel where others write may be something else by now.
+    /// Checks that it can be one that [`parse`](Self::parse) or [`compressed`](Self::compressed)
+    /// gave: a kernel that was kept where others write may be something else by now.
     pub fn check(&self) -> Result<()> {
         if !self.header.is_empty() && !BzImage::is_header(&self.header) {
             return Err(Error::Header {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::bytes::u64_le;
 
-    /// What the processor would find for `address`.
+    /// Address that the processor would find for `address`.
     fn walk(tables: &PageTables, at: u64, address: u64) -> Option<u64> {
         let entry = |table: &[u8], base: u64, index: u64| {
             let entry = u64_le(table, (base + index * 8) as usize).unwrap();

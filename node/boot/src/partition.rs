@@ -15,8 +15,8 @@ pub const WINDOW_BYTES: u64 = 2 << 20;
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 /// Tables for the start, at the first piece's beginning.
 const TABLES_BYTES: u64 = 2 << 20;
-/// What a kernel of Debian takes beside its image before it unpacks its initramfs: its map
-/// of pages, hash tables, what each cpu has. 14.4 MiB were seen of 6.1 in 176 MiB.
+/// Memory that a kernel of Debian takes beside its image before it unpacks its initramfs: its map
+/// of pages, hash tables, the parts of each cpu. 14.4 MiB were seen of 6.1 in 176 MiB.
 const KERNELS_OWN_BYTES: u64 = 20 << 20;
 /// The kernel lies so far above the first piece's beginning.
 pub(crate) const KERNEL_AT: u64 = 16 << 20;
@@ -131,9 +131,9 @@ impl Partition {
         self.pieces[0]
     }
 
-    /// Where a SIPI starts the first cpu: its vector is this / 4096. The node's kernel has
-    /// page tables of its own before it looks for memory for its trampoline, so that this
-    /// page and the PML4 lie in what is RAM to it.
+    /// Address at which a SIPI starts the first cpu: its vector is this / 4096. The node's kernel
+    /// has page tables of its own before it looks for memory for its trampoline, so that this page
+    /// and the PML4 lie in what is RAM to it.
     pub fn trampoline(&self) -> u64 {
         self.slice
     }
@@ -165,7 +165,7 @@ impl Partition {
     /// Bytes that the page tables may have.
     pub(crate) const PAGE_TABLES_BYTES: u64 = TABLES_BYTES - 0x8000;
 
-    /// Where the kernel goes.
+    /// Address of the kernel.
     pub fn kernel(&self) -> u64 {
         self.first().address + KERNEL_AT
     }

@@ -12,20 +12,20 @@ const PAGE_BYTES: u64 = 4096;
 pub struct Write {
     /// The first byte's address.
     pub address: u64,
-    /// What goes there.
+    /// Source of the bytes.
     pub source: Source,
 }
 
-/// Where a write's bytes come from.
+/// Source of a write's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// These.
+    /// Bytes at hand.
     Bytes(Vec<u8>),
     /// The kernel's, of those that [`Kernel::parse`] or the file gave.
     Kernel {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// All of the initramfs.
@@ -35,13 +35,13 @@ pub enum Source {
     },
     /// Zeros: memory is as the last start left it.
     Zero {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
 }
 
 impl Source {
-    /// How many bytes.
+    /// Number of bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Source::Bytes(bytes) => bytes.len() as u64,

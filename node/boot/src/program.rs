@@ -52,7 +52,7 @@ pub fn libraries(program: &Path, bytes: &[u8]) -> Result<Vec<Placed>> {
     paths.into_iter().map(placed).collect()
 }
 
-/// Whether a program needs no loader and no libraries.
+/// True if a program needs no loader and no libraries.
 pub(crate) fn is_static(program: &[u8]) -> bool {
     Header::parse(program).is_ok() && loader(program).is_none()
 }

@@ -18,9 +18,9 @@ pub(crate) struct Trampoline {
     pub(crate) pml4: u32,
     pub(crate) boot_params: u64,
     pub(crate) entry: u64,
-    /// Where the 64-bit time stamp goes; must be mapped by the page tables.
+    /// Address to which the 64-bit time stamp goes; must be mapped by the page tables.
     pub(crate) time_stamp: u64,
-    /// Whether page tables have bits that keep pages from being executed: those of a kernel that
+    /// True if page tables have bits that keep pages from being executed: those of a kernel that
     /// wakes up do. A processor without that bit faults on being told of it.
     pub(crate) no_execute: bool,
 }

@@ -7,7 +7,7 @@ use crate::{Error, Partition, Plan, Result};
 /// A kernel asleep, by its own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asleep<'a> {
-    /// Where it goes on: an address of its own, mapped by its page tables.
+    /// Address at which it goes on: one of its own, mapped by its page tables.
     pub entry: u64,
     /// Its first page table, 4096 bytes, of which the upper half is used.
     pub table: &'a [u8],

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// Where a kernel shows the table that names the timer.
+/// File in which a kernel shows the table that names the timer.
 const FADT: &str = "/sys/firmware/acpi/tables/FACP";
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// As the host knows them; not every machine has ACPI.
+    /// Clocks as the host knows them; not every machine has ACPI.
     pub fn of_host() -> Result<Self> {
         let fadt = fs::read(FADT).unwrap_or_default();
         Ok(Clocks { tsc_khz: sysfs::tsc_khz()?, pm_timer: kumiki_boot::pm_timer(&fadt) })

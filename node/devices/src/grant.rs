@@ -12,9 +12,9 @@ use crate::record::Record;
 pub struct Grant {
     pub entry: sysfs::Status,
     pub record: Record,
-    /// Where its image is.
+    /// Pieces of its image.
     pub image: Vec<Piece>,
-    /// Where the snapshot is that its record names.
+    /// Pieces of the snapshot that its record names.
     #[serde(default)]
     pub snapshot: Vec<Piece>,
     pub clocks: Clocks,

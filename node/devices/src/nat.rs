@@ -96,7 +96,7 @@ pub fn down() -> Result<()> {
     }
 }
 
-/// Whether the bridge is there.
+/// True if the bridge is there.
 pub fn is_up() -> bool {
     Path::new("/sys/class/net").join(BRIDGE).exists()
 }

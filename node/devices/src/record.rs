@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result, runtime};
 /// node finds this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Of the record.
+    /// Version of the record.
     version: u32,
     /// Its name, which becomes the node's host name.
     pub name: String,
@@ -41,13 +41,13 @@ pub struct Record {
     /// The snapshot that it was last started from, if it was one.
     #[serde(default)]
     pub started_from: Option<String>,
-    /// It sleeps in its own memory, its cpus with the host, until somebody asks for it.
+    /// True if it sleeps in its own memory, its cpus with the host, until somebody asks for it.
     #[serde(default)]
     pub idle: bool,
     /// PCI functions that it has for its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pci: Vec<Function>,
-    /// Those of them whose DMA the host's IOMMU confines to its memory.
+    /// Functions among these whose DMA the host's IOMMU confines to its memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confined: Vec<Function>,
 }
@@ -72,7 +72,7 @@ impl Record {
         }
     }
 
-    /// As it is kept in the window.
+    /// Bytes that are kept in the window.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         let json = serde_json::to_vec(self)
             .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
@@ -113,12 +113,12 @@ pub fn window(
     Ok((window, record))
 }
 
-/// Where a node is noted that sleeps in a file.
+/// Path of the note about a node that sleeps in a file.
 pub fn stowed_note(name: &str) -> Result<PathBuf> {
     runtime::file(&format!("{name}.stowed"))
 }
 
-/// Why a node has no memory.
+/// Error for a node that has no memory.
 fn without_memory(name: &str) -> Error {
     if stowed_note(name).is_ok_and(|note| note.exists()) {
         return Error::refused(
@@ -132,7 +132,7 @@ fn without_memory(name: &str) -> Error {
     incomplete(name)
 }
 
-/// That a node cannot do anything but go.
+/// Error for a node that cannot do anything but go.
 pub fn incomplete(name: &str) -> Error {
     Error::refused(
         ErrorKind::Damaged,

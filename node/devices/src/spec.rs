@@ -45,14 +45,14 @@ pub struct Net {
     pub queues: Option<u16>,
     /// The node's own address.
     pub address: Addressing,
-    /// Where it sends what is for nobody near.
+    /// Router for addresses that are not near.
     pub gateway: Option<Ipv4Addr>,
 }
 
 /// The most pairs of queues of a card.
 pub const QUEUES: u16 = 8;
 
-/// How a node's card gets its address.
+/// Way in which a node's card gets its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Addressing {
@@ -61,7 +61,7 @@ pub enum Addressing {
     None,
     /// The node asks for one.
     Dhcp,
-    /// One of the host's own network for nodes, by the node's and card's names.
+    /// A TAP of the host's own network for nodes, by the node's and card's names.
     User,
     /// This one.
     Static(Address),
@@ -70,7 +70,7 @@ pub enum Addressing {
 /// A disk: a file or a block device of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
-    /// Which one.
+    /// Path of the file.
     pub file: PathBuf,
     /// The node cannot write it.
     pub read_only: bool,
@@ -84,9 +84,9 @@ pub struct Disk {
 /// A folder of the host, mounted in the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Which one.
+    /// Path of the folder.
     pub folder: PathBuf,
-    /// Where it is mounted.
+    /// Mount point.
     pub at: PathBuf,
     /// The node cannot write it.
     pub read_only: bool,
@@ -98,7 +98,8 @@ pub struct Assigned {
     /// `net0`, `disk0`, …
     pub name: String,
     pub slot: usize,
-    /// When it was given, ns since 1970: one that was taken away may have had the same name and slot.
+    /// Time at which it was given, ns since 1970: one that was taken away may have had the same
+    /// name and slot.
     #[serde(default)]
     pub given_ns: u64,
     /// Kind and source.
@@ -377,7 +378,7 @@ pub fn assign(there: &[Assigned], device: DeviceSpec) -> Option<Assigned> {
     Some(Assigned { name: name(number), slot, given_ns, device })
 }
 
-/// Why these two devices cannot both be: what only one machine can have.
+/// Reason for which these two devices cannot both be: something that only one machine can have.
 pub fn clash(node: &str, one: &Assigned, other_node: &str, other: &Assigned) -> Option<String> {
     match (&one.device, &other.device) {
         (DeviceSpec::Net(_), DeviceSpec::Net(_)) if one.mac(node) == other.mac(other_node) => {

@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 use crate::record::{self, Record, stowed_note};
 use crate::{Error, Result};
 
-/// Where a node is that sleeps in a file, and what it was.
+/// A node that sleeps in a file: the file, and the node as it was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stowed {
     /// Its memory.
@@ -24,7 +24,7 @@ pub struct Stowed {
     /// Hash of all that is in it.
     pub identity: String,
     pub record: Record,
-    /// Where its memory was, and has to be again.
+    /// Pieces of its memory, which it has to have again.
     pub pieces: Vec<Piece>,
     /// Blocks of that which were off line, and are on line now.
     pub blocks: Vec<u64>,

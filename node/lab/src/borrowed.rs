@@ -54,7 +54,7 @@ pub fn borrowed(
     Ok(folder)
 }
 
-/// What a program loads, by its own loader's word.
+/// Libraries that a program loads, by its own loader's word.
 fn libraries(
     root: &Path,
     loader: &Path,

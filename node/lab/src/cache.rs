@@ -65,7 +65,7 @@ impl Cache {
         Ok(Cache { folder })
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -10,7 +10,7 @@ use crate::apt::Archive;
 use crate::error::{Error, Result};
 use crate::tied::tied;
 
-/// What a build needs beside sources, or headers and the compiler that these depend on.
+/// Packages that a build needs beside sources, or headers and the compiler that these depend on.
 const TOOLS: [&str; 11] = [
     "base-files",
     "bash",
@@ -57,8 +57,8 @@ const WITH_NULL: &str = r#"
 [ -c "$0/dev/null" ] || { rm -f "$0/dev/null" && mknod -m 666 "$0/dev/null" c 1 3; } || exit
 exec chroot "$0" "$@""#;
 
-/// Whether root has mounts of its own here: not in a chroot whose `/` is no mount, nor in
-/// most containers.
+/// True if root has mounts of its own here: not in a chroot whose `/` is no mount, nor in most
+/// containers.
 fn may_mount() -> bool {
     let mut command = Command::new("unshare");
     command.args(["--mount", "true"]).stdin(Stdio::null()).stdout(Stdio::null());

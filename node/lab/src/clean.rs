@@ -8,7 +8,7 @@ use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::place;
 
-/// What [`clean`] has removed.
+/// Folders that [`clean`] has removed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Cleaned {
@@ -16,7 +16,7 @@ pub struct Cleaned {
     pub machines: Vec<String>,
     /// The folder of what labs keep.
     pub cache: PathBuf,
-    /// What it took on the disk.
+    /// Space that it took on the disk.
     pub bytes: u64,
 }
 
@@ -51,7 +51,7 @@ pub fn clean(cache: &Cache) -> Result<Cleaned> {
     Ok(Cleaned { machines, cache: folder.to_owned(), bytes })
 }
 
-/// What a folder takes on the disk; what cannot be read counts nothing.
+/// Space of a folder on the disk; a part that cannot be read counts nothing.
 fn bytes_of(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let of = |path: PathBuf| match fs::symlink_metadata(&path) {

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Exit, Message, Size, Start};
 use crate::guest::{Guest, Stream};
 
-/// How long a command may take to end once it has been killed.
+/// Time that a command may take to end once it has been killed.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
 /// A command to run, much like [`std::process::Command`].
@@ -31,10 +31,10 @@ impl std::fmt::Debug for Command {
     }
 }
 
-/// How a command went.
+/// Outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
+    /// End of the command.
     pub exit: Exit,
     /// Lines of the kernel log, from its start to its end, that show that
     /// something is wrong in the kernel.
@@ -44,7 +44,7 @@ pub struct Outcome {
 /// A command's outcome with what it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// How it ended.
+    /// End of the command.
     pub exit: Exit,
     /// Its standard output.
     pub stdout: Vec<u8>,
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Running {
     }
 }
 
-/// What a running command is told from elsewhere, e.g. a signal handler.
+/// Control of a running command from elsewhere, e.g. a signal handler.
 #[derive(Clone, Debug)]
 pub struct Control {
     guest: Guest,
@@ -114,13 +114,13 @@ impl Command {
         self
     }
 
-    /// It gets a terminal of so many rows and columns, not pipes.
+    /// Gives it a terminal of so many rows and columns, not pipes.
     pub fn terminal(mut self, rows: u16, columns: u16) -> Self {
         self.start.terminal = Some(Size { rows, columns });
         self
     }
 
-    /// It is killed after so long, which is an error.
+    /// Kills it after so long, which is an error.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
@@ -143,7 +143,7 @@ impl Command {
         self.output_of(std::io::empty())
     }
 
-    /// The same with this input.
+    /// Runs it with this input, and returns its output.
     pub fn output_of(self, input: impl Read + Send + 'static) -> Result<Output> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let outcome = self.spawn()?.pass(input, &mut stdout, &mut stderr)?;
@@ -156,7 +156,7 @@ impl Command {
 }
 
 impl Running {
-    /// What can be told to it while [`Running::pass`] waits.
+    /// Handle by which it is told something while [`Running::pass`] waits.
     pub fn control(&self) -> Control {
         Control { guest: self.stream.guest().clone(), number: self.stream.number() }
     }

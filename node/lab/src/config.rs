@@ -24,16 +24,16 @@ pub struct Config {
     pub append: Vec<String>,
     /// Words for QEMU's command line, after our own.
     pub qemu: Vec<OsString>,
-    /// Who executes the machine's instructions.
+    /// Executor of the machine's instructions.
     pub accelerator: Accelerator,
-    /// How long the start may take, from QEMU's to the agent's first word.
+    /// Time that the start may take, from QEMU's to the agent's first word.
     pub start_limit: Duration,
     /// A program of this machine that calls [`crate::agent::run`] when its first
     /// argument is [`crate::agent::WORD`]. It is there as `kumiki`.
     pub agent: PathBuf,
 }
 
-/// Who executes the machine's instructions.
+/// Executor of the machine's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accelerator {
     /// KVM if a machine with it was seen to work since this host's boot, else TCG.

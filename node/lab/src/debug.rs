@@ -15,12 +15,12 @@ use crate::chroot;
 use crate::error::{Error, Result};
 use crate::talk::Talk;
 
-/// What packages of kernels' sources begin with.
+/// Beginning of the names of packages of kernels' sources.
 pub(crate) const SOURCE: &str = "linux-source-";
 
 /// Its options; all others are off.
 const OPTIONS: &str = include_str!("debug.config");
-/// What a kernel's build needs beside what a module's does.
+/// Packages that a kernel's build needs beside those of a module's.
 const PACKAGES: [&str; 10] = [
     "bc",
     "bison",

@@ -4,18 +4,18 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a lab could not do.
+/// Failure of a lab.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder of this machine.
     #[error("{action} {}: {source}", path.display())]
     File {
-        /// What was tried, e.g. `reading`.
+        /// Operation that was tried, e.g. `reading`.
         action: &'static str,
         /// With which file.
         path: PathBuf,
-        /// How it failed.
+        /// The system's reason.
         source: io::Error,
     },
     /// A program of this machine that is not there or failed.
@@ -23,7 +23,7 @@ pub enum Error {
     Program {
         /// The program.
         program: String,
-        /// What is wrong, and what to do.
+        /// Fault, and the way out.
         reason: String,
     },
     /// A program that cannot go into a machine, or an initramfs that cannot be made.
@@ -34,17 +34,17 @@ pub enum Error {
     Package {
         /// The package.
         package: String,
-        /// Whose it is, e.g. `bookworm`.
+        /// Debian's name of the release, e.g. `bookworm`.
         release: String,
-        /// Where it was looked for, and what to do.
+        /// Places where it was looked for, and the way out.
         reason: String,
     },
     /// A kernel by a name that says nothing.
     #[error("no kernel has the name `{name}`; there are {known}, or a package as RELEASE/PACKAGE")]
     UnknownKernel {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
-        /// What there is.
+        /// Names that there are.
         known: String,
     },
     /// A file that is not what it should be.
@@ -60,13 +60,13 @@ pub enum Error {
     Module {
         /// The module.
         module: String,
-        /// What is wrong, and what to do.
+        /// Fault, and the way out.
         reason: String,
     },
     /// The machine did not come as far as its agent.
     #[error("the machine did not start: {reason}{}", tail(.log))]
     NotStarted {
-        /// Why.
+        /// Reason.
         reason: String,
         /// The end of its kernel log.
         log: Vec<String>,
@@ -74,7 +74,7 @@ pub enum Error {
     /// The machine ended while something was asked of it.
     #[error("the machine ended before it answered: {reason}{}", tail(.log))]
     Ended {
-        /// Why.
+        /// Reason.
         reason: String,
         /// The end of its kernel log.
         log: Vec<String>,
@@ -88,7 +88,7 @@ pub enum Error {
     /// Something took longer than it may.
     #[error("{what} took more than {} s and was ended", limit.as_secs_f32())]
     TimeLimit {
-        /// What.
+        /// Thing that took too long.
         what: String,
         /// The limit.
         limit: Duration,
@@ -101,15 +101,15 @@ pub enum Error {
     Lab {
         /// Its name.
         name: String,
-        /// What is wrong, and what to do.
+        /// Fault, and the way out.
         reason: String,
     },
     /// Reading for a command, or passing on what it printed.
     #[error("passing on {what}: {source}")]
     Stream {
-        /// Which stream.
+        /// Name of the stream.
         what: &'static str,
-        /// How it failed.
+        /// The system's reason.
         source: io::Error,
     },
 }

@@ -13,7 +13,7 @@ use tar::{Archive, Builder, EntryType, Header};
 use crate::error::{Error, Result};
 use crate::guest::Guest;
 
-/// Where commands begin, and where files go that are given no other place.
+/// Working folder of commands, and folder of files that are given no other place.
 pub(crate) const HOME: &str = "/root";
 
 impl Guest {

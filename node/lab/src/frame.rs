@@ -62,7 +62,7 @@ pub(crate) enum Message {
     Credit(u32),
     /// The command has ended.
     Ended(Exit),
-    /// It could not be run; the exit code that a shell gives, and the reason.
+    /// The command could not be run; the exit code that a shell gives, and the reason.
     Failed(u8, String),
     /// End the machine with this debug-exit code.
     PowerOff(u8),
@@ -81,14 +81,14 @@ pub(crate) struct Start {
     pub(crate) terminal: Option<Size>,
 }
 
-/// Of a terminal.
+/// Size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Size {
     pub(crate) rows: u16,
     pub(crate) columns: u16,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
     /// By itself, with this code.
@@ -108,7 +108,7 @@ impl Exit {
     }
 }
 
-/// What such a line begins with.
+/// Beginning of such a line.
 pub(crate) const MARK: &str = "kumiki-lab: command ";
 
 /// The line by which a command's end is found in the kernel log.

@@ -12,7 +12,7 @@ use crate::frame::{Frame, MACHINE, Message};
 use crate::log::KernelLog;
 use crate::qemu::End;
 
-/// How long after the connection's end QEMU may take to end, too.
+/// Time after the connection's end that QEMU may take to end, too.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// The way to a machine's agent. Any number of threads may run commands through
@@ -30,14 +30,14 @@ impl std::fmt::Debug for Guest {
 
 struct Shared {
     writer: Mutex<Box<dyn Write + Send>>,
-    streams: Mutex<Streams>,
+    streams: Mutex<OpenStreams>,
     log: KernelLog,
-    /// How QEMU ended, where it is ours.
+    /// End of QEMU, where it is ours.
     end: Option<Arc<OnceLock<End>>>,
 }
 
 #[derive(Default)]
-struct Streams {
+struct OpenStreams {
     last: u32,
     open: HashMap<u32, Sender<Message>>,
     over: bool,
@@ -61,7 +61,7 @@ impl Guest {
     ) -> (Self, Receiver<Message>) {
         let shared = Arc::new(Shared {
             writer: Mutex::new(Box::new(writer)),
-            streams: Mutex::new(Streams::default()),
+            streams: Mutex::new(OpenStreams::default()),
             log,
             end,
         });
@@ -111,7 +111,7 @@ impl Guest {
         Frame { stream, message }.write(&mut *writer)
     }
 
-    /// Whether it can no longer be reached.
+    /// True if it can no longer be reached.
     pub(crate) fn is_over(&self) -> bool {
         self.streams().over
     }
@@ -141,12 +141,12 @@ impl Guest {
         Error::Ended { reason, log: self.shared.log.tail() }
     }
 
-    fn streams(&self) -> MutexGuard<'_, Streams> {
+    fn streams(&self) -> MutexGuard<'_, OpenStreams> {
         self.shared.streams.lock().expect("no holder panics")
     }
 }
 
-/// Why a machine has ended, by its log and by QEMU.
+/// Reason for which a machine has ended, by its log and by QEMU.
 pub(crate) fn reason(log: &KernelLog, end: Option<&End>) -> String {
     if let Some(panic) = log.text().lines().find(|line| line.contains("Kernel panic")) {
         return panic.to_owned();

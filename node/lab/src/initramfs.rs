@@ -22,7 +22,7 @@ const FILES: [(&str, &str); 3] = [
     ("/etc/hostname", "lab\n"),
 ];
 
-/// What a machine's file system is made of.
+/// Parts of a machine's file system.
 pub(crate) struct Parts<'a> {
     /// The agent and its libraries.
     pub(crate) programs: &'a [Placed],

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::talk::Talk;
 
-/// Where the sources are in that root.
+/// Folder of the sources in that root.
 const PLACE: &str = "build";
 
 /// Builds the modules of `tree/part` for this kernel and hands back their files.
@@ -32,11 +32,11 @@ pub fn build(
     build_from(cache, kernel, &sources(tree)?, part, talk)
 }
 
-/// The same of files that are no folder's, e.g. ones that a program brings along.
+/// Builds files that are no folder's, e.g. ones that a program brings along.
 pub fn build_from(
     cache: &Cache,
     kernel: &Kernel,
-    sources: &[Source],
+    sources: &[SourceFile],
     part: &str,
     talk: Talk<'_>,
 ) -> Result<Vec<PathBuf>> {
@@ -47,8 +47,8 @@ pub fn build_from(
     })
 }
 
-/// What `dkms add` and `dkms build` make of a folder with a `dkms.conf`, by the DKMS of the
-/// kernel's Debian.
+/// Builds a folder with a `dkms.conf` by `dkms add` and `dkms build`, by the DKMS of the kernel's
+/// Debian.
 pub fn build_by_dkms(
     cache: &Cache,
     kernel: &Kernel,
@@ -64,7 +64,7 @@ pub fn build_by_dkms(
     })
 }
 
-/// Where DKMS itself is below the sources, and the modules that it has built.
+/// Folder of DKMS itself below the sources, and of the modules that it has built.
 const DKMS: &str = "dkms";
 /// In the sources' folder, for the kernel of this version: the trees are not the machine's.
 const BY_DKMS: &str = r#"
@@ -76,12 +76,12 @@ dkms add "$0"
 dkms build "$PACKAGE_NAME/$PACKAGE_VERSION" -k "$1"
 find tree -name '*.ko' -exec cp -t dkms {} +"#;
 
-/// What was built of these sources before, or what this command builds in the folder of
-/// this name below them; it is given their place in the root.
+/// Result that was built of these sources before, or that this command builds in the folder of this
+/// name below them; it is given their place in the root.
 fn kept(
     cache: &Cache,
     kernel: &Kernel,
-    sources: &[Source],
+    sources: &[SourceFile],
     part: &str,
     talk: Talk<'_>,
     command: impl Fn(&str) -> Vec<String>,
@@ -99,10 +99,10 @@ fn kept(
 }
 
 /// A file's path below the tree and its contents.
-pub type Source = (PathBuf, Vec<u8>);
+pub type SourceFile = (PathBuf, Vec<u8>);
 
 /// The tree's files but for what an earlier build has left there.
-fn sources(tree: &Path) -> Result<Vec<Source>> {
+fn sources(tree: &Path) -> Result<Vec<SourceFile>> {
     let mut found = Vec::new();
     let mut folders = vec![tree.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -134,7 +134,7 @@ fn is_source(path: &Path) -> bool {
 fn make(
     cache: &Cache,
     kernel: &Kernel,
-    sources: &[Source],
+    sources: &[SourceFile],
     part: &str,
     talk: Talk<'_>,
     command: impl Fn(&str) -> Vec<String>,

@@ -41,9 +41,9 @@ pub struct Kernel {
     pub version: String,
     /// The bzImage as the package has it.
     pub bzimage: PathBuf,
-    /// The same uncompressed, an ELF file.
+    /// The kernel uncompressed, an ELF file.
     pub vmlinux: PathBuf,
-    /// What it was built with.
+    /// Configuration with which it was built.
     pub config: PathBuf,
     pub(crate) name: KernelName,
     pub(crate) folder: PathBuf,
@@ -107,7 +107,7 @@ impl KernelName {
         self.kernel_in(&archive.unpacked(&package)?, cache, talk)
     }
 
-    /// The same, as new as the archive has it.
+    /// Fetches the kernel as new as the archive has it.
     pub fn renew(&self, cache: &Cache, talk: Talk<'_>) -> Result<Kernel> {
         if self.is_built_here() {
             return self.get(cache, talk);
@@ -118,7 +118,7 @@ impl KernelName {
         self.kernel_in(&archive.renewed(&package)?, cache, talk)
     }
 
-    /// Whether no package has it.
+    /// True if no package has it.
     pub(crate) fn is_built_here(&self) -> bool {
         self.package.starts_with(debug::SOURCE)
     }

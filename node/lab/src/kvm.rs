@@ -14,7 +14,7 @@ use crate::talk::Talk;
 /// By then a machine with KVM has long been up.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Whether `starts` says so of a machine with KVM; asked once since this host's boot.
+/// True if `starts` says so of a machine with KVM; asked once since this host's boot.
 pub(crate) fn works(
     cache: &Cache,
     config: &Config,

@@ -38,6 +38,9 @@ mod credit;
 mod debug;
 mod error;
 mod files;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fixtures;
 mod frame;
 mod guest;
 mod initramfs;
@@ -46,9 +49,6 @@ mod kernel;
 mod kvm;
 mod log;
 mod machine;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod made_up;
 mod modules;
 mod place;
 mod qemu;

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use crate::frame::mark;
 
-/// How long the console may lag behind what was written to it. Emulated on a
-/// busy machine, a long trace of calls takes seconds.
+/// Time that the console may lag behind its writers. Emulated on a busy machine, a long trace of
+/// calls takes seconds.
 const LAG_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a line begins with that tells of a fault, after its time stamp.
-/// Linux: lib/bug.c, kernel/panic.c, kernel/locking/lockdep.c, mm/kasan.
+/// Beginnings of lines that tell of a fault, after their time stamp. Linux: lib/bug.c,
+/// kernel/panic.c, kernel/locking/lockdep.c, mm/kasan.
 const BEGINNINGS: [&str; 6] =
     ["BUG:", "WARNING:", "Oops:", "Kernel panic", "kernel BUG at", "general protection fault"];
-/// What it contains, wherever.
+/// Texts that such a line contains, wherever.
 const CONTAINED: [&str; 13] = [
     "BUG: soft lockup",
     "BUG: unable to handle",
@@ -31,8 +31,8 @@ const CONTAINED: [&str; 13] = [
     "refcount_t: ",
     "UBSAN: ",
 ];
-/// How QEMU's emulation fails while several cpus run code that is being
-/// patched, on any kernel; docs/design/lab.md.
+/// Failure of QEMU's emulation while several cpus run code that is being patched, on any kernel;
+/// docs/design/lab.md.
 const PATCHED_TEXT: &str = "Oops: int3";
 
 /// A machine's log.
@@ -108,7 +108,7 @@ fn is_fault(line: &str) -> bool {
         || CONTAINED.iter().any(|part| message.contains(part))
 }
 
-/// Whether these are of QEMU's own making.
+/// True if these are of QEMU's own making.
 pub(crate) fn is_emulation(faults: &[String]) -> bool {
     faults.first().is_some_and(|line| line.contains(PATCHED_TEXT))
 }

@@ -24,15 +24,15 @@ use crate::talk::Talk;
 
 /// The kernel log in a machine's folder.
 pub(crate) const LOG: &str = "kernel.log";
-/// How often a start is tried that QEMU's own fault spoilt.
+/// Number of tries of a start that QEMU's own fault spoilt.
 const STARTS: u32 = 3;
-/// How long QEMU may take to end when the agent has been told to.
+/// Time that QEMU may take to end when the agent has been told to.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// COMMAND_LINE_SIZE of x86 without the zero; what comes behind is lost.
 const COMMAND_LINE_BYTES: usize = 2047;
 /// Logs of failed runs that are kept, the newest.
 const LOGS_KEPT: usize = 20;
-/// What the agent cannot do without.
+/// Modules that the agent cannot do without.
 const OWN_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 
 /// A machine that runs. It ends with this value, with the process, and with the
@@ -45,7 +45,7 @@ pub struct Machine {
     kernel: Kernel,
     cache: Cache,
     times: Times,
-    /// Whether its end has a code.
+    /// True if its end has a code.
     debug_exit: bool,
 }
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Machine {
     }
 }
 
-/// Where the time of a start went.
+/// Times of the parts of a start.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Times {
@@ -63,11 +63,11 @@ pub struct Times {
     pub prepare: Duration,
     /// From QEMU's start to the agent's first word.
     pub start: Duration,
-    /// Of that, since the kernel began to count.
+    /// Part of that since the kernel began to count.
     pub kernel: Duration,
     /// Starts that were given up because of QEMU's own fault.
     pub retries: u32,
-    /// Whether the processor ran it, not QEMU's emulation.
+    /// True if the processor ran it, not QEMU's emulation.
     pub kvm: bool,
 }
 
@@ -173,7 +173,7 @@ impl Machine {
         &self.kernel
     }
 
-    /// How long its start took.
+    /// Times of its start.
     pub fn times(&self) -> Times {
         self.times
     }

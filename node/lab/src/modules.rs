@@ -67,7 +67,7 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
-    /// Those in a folder such as `/lib/modules/VERSION`.
+    /// Reads the modules in a folder such as `/lib/modules/VERSION`.
     pub(crate) fn read(version: &str, folder: &Path) -> Result<Self> {
         let mut files = BTreeMap::new();
         collect(&folder.join("kernel"), &mut files)?;
@@ -92,8 +92,8 @@ impl Modules {
         Ok(files)
     }
 
-    /// These modules and all that they need, in an order in which they can be
-    /// loaded. What the kernel has built in is left out.
+    /// Orders these modules and all that they need so that they can be loaded. What the kernel has
+    /// built in is left out.
     pub(crate) fn in_order(&self, wanted: &[Module]) -> Result<Vec<Loadable>> {
         let mut order = Order { modules: self, seen: BTreeSet::new(), loadable: Vec::new() };
         for module in wanted {

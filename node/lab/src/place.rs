@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 
 pub(crate) const LOCK: &str = "lock";
-/// What the folders of machines begin with that have no name.
+/// Beginning of the folders of machines that have no name.
 pub(crate) const UNNAMED: &str = "run-";
 
 /// The folders that this process has made and not yet removed.
@@ -50,7 +50,7 @@ pub(crate) fn made(folder: &Path) {
     MADE.lock().expect("no holder panics").push(folder.to_owned());
 }
 
-/// It is removed by whoever made it, or has another name.
+/// Forgets a folder: its maker removes it, or it has another name.
 pub(crate) fn gone(folder: &Path) {
     MADE.lock().expect("no holder panics").retain(|one| one != folder);
 }
@@ -126,7 +126,7 @@ pub(crate) fn root() -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Whether nobody keeps the machine of this folder any more.
+/// True if nobody keeps the machine of this folder any more.
 pub(crate) fn is_left_over(folder: &Path) -> bool {
     match File::open(folder.join(LOCK)) {
         Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK),

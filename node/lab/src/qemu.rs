@@ -35,15 +35,15 @@ pub(crate) struct Qemu {
     end: Arc<OnceLock<End>>,
 }
 
-/// How QEMU ended.
+/// End of QEMU.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
-    /// What it said.
+    /// Message of QEMU.
     pub(crate) said: String,
 }
 
-/// Where the program is.
+/// Path of the program.
 pub(crate) fn program() -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
@@ -177,7 +177,7 @@ impl Qemu {
         Ok((Qemu { process, keeper: Some(keeper), end }, input, output))
     }
 
-    /// How it ended, waiting a moment if it only just has.
+    /// Returns its end, waiting a moment if it only just has.
     pub(crate) fn end(&self, limit: Duration) -> Option<End> {
         let begin = Instant::now();
         while self.end.get().is_none() && begin.elapsed() < limit {

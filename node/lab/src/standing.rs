@@ -31,9 +31,9 @@ use crate::talk::Talk;
 const SOCKET: &str = "socket";
 const ABOUT: &str = "about.json";
 const BEING_STARTED: &str = "it is being started: wait for the `kumiki lab up` that does it";
-/// How often the keeper looks whether its machine still runs.
+/// Interval at which the keeper looks whether its machine still runs.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a keeper may take to end its machine.
+/// Time that a keeper may take to end its machine.
 const DOWN_LIMIT: Duration = Duration::from_secs(20);
 
 /// A machine that stays, as [`list`] shows it.
@@ -42,8 +42,7 @@ const DOWN_LIMIT: Duration = Duration::from_secs(20);
 pub struct About {
     /// Its name.
     pub name: String,
-    /// Whether it runs; otherwise it has ended by itself, and [`down`] removes
-    /// what it left.
+    /// True if it runs; otherwise it has ended by itself, and [`down`] removes its remains.
     pub running: bool,
     /// Its kernel's version.
     pub kernel: String,
@@ -51,7 +50,7 @@ pub struct About {
     pub cpus: u32,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Whether the processor runs it, not QEMU's emulation.
+    /// True if the processor runs it, not QEMU's emulation.
     pub kvm: bool,
     /// The process that keeps it.
     pub keeper: u32,

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// Where a lab's talk goes: downloads, what takes long, what was tried again.
+/// Receiver of a lab's talk: downloads, long work, retries.
 #[derive(Clone, Copy)]
 pub struct Talk<'a>(&'a (dyn Fn(&str) + Sync));
 

@@ -36,20 +36,20 @@ const FOLDER: &str = "/var/lib/kumiki";
 const LOOK: Duration = Duration::from_millis(500);
 /// A node that computes more than this share of its processors' time is not idle.
 const BUSY: f64 = 0.1;
-/// How long a command waits for a node that wakes, or falls asleep just now: its memory may have
+/// Time that a command waits for a node that wakes, or falls asleep just now: its memory may have
 /// to be written to a file, and to come back.
 const WAKE_LIMIT: Duration = Duration::from_secs(600);
 /// Before a node is tried again whose memory was not to be had.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long a command may take to say what it wants.
+/// Time that a command may take to state its request.
 const CLIENT_LIMIT: Duration = Duration::from_secs(1);
 
-/// Where commands ask for a node that sleeps.
+/// Path of the socket at which commands ask for a node that sleeps.
 fn place(name: &str) -> Result<PathBuf> {
     runtime::file(&format!("{name}.idle"))
 }
 
-/// Where a node sleeps of which nobody has said where.
+/// Default file for the memory of a node that sleeps.
 pub fn default_file(name: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("{name}.asleep"))
 }

@@ -39,8 +39,8 @@ use crate::{Error, ErrorKind, Result};
 /// what a device's would be.
 const MEMORY: &str = "/dev/mem";
 
-/// How often a node that was started from here is looked at: its doorbell rings
-/// at the host.
+/// Interval at which a node that was started from here is looked at: its doorbell rings at the
+/// host.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// A node that this one may start.
@@ -92,8 +92,8 @@ impl Lent {
         if lent.is_granted() { Ok(lent) } else { Err(gone()) }
     }
 
-    /// Whether the grant holds still: its memory may be somebody else's by now, and
-    /// the node lent to another one.
+    /// Checks that the grant holds still: its memory may be somebody else's by now, and the node
+    /// lent to another one.
     fn is_granted(&self) -> bool {
         self.window.is_one()
             && self.window.is_lent()
@@ -124,12 +124,12 @@ impl Lent {
     /// Copies the image into its memory, starts its first cpu and waits until
     /// its agent answers. One that runs is refused.
     pub fn start(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
-        self.begin(&From::Image(form), false, limit)
+        self.begin(&StartFrom::Image(form), false, limit)
     }
 
-    /// As [`start`](Self::start), also of one that runs, which ends without a word.
+    /// Starts as [`start`](Self::start), also one that runs, which ends without a word.
     pub fn restart(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
-        self.begin(&From::Image(form), true, limit)
+        self.begin(&StartFrom::Image(form), true, limit)
     }
 
     /// Copies the snapshot's pages into its memory, has its kernel go on there and waits until
@@ -154,10 +154,10 @@ impl Lent {
         let memory = Memory::map(self.memory.as_fd(), snapshot, false)?;
         let snapshot = Snapshot::of(name, memory, None)?;
         snapshot.suits(entry, record)?;
-        self.begin(&From::Snapshot(Box::new(snapshot)), again, limit)
+        self.begin(&StartFrom::Snapshot(Box::new(snapshot)), again, limit)
     }
 
-    fn begin(&self, from: &From, again: bool, limit: Duration) -> Result<Stages> {
+    fn begin(&self, from: &StartFrom, again: bool, limit: Duration) -> Result<Stages> {
         let name = &self.grant.entry.name;
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Error::refused(
@@ -188,7 +188,11 @@ impl Lent {
     }
 
     /// The load phase, when the first interrupt was sent, and how long that took.
-    fn load_and_start(&self, from: &From, again: bool) -> Result<(Loading, Instant, Duration)> {
+    fn load_and_start(
+        &self,
+        from: &StartFrom,
+        again: bool,
+    ) -> Result<(Loading, Instant, Duration)> {
         let entry = &self.grant.entry;
         let word = self.window.word();
         let runs = word != abi::WORD_SILENT && !has_ended(word);
@@ -212,8 +216,8 @@ impl Lent {
         }
         let mut loading = Loading::since(Instant::now());
         match from {
-            From::Image(form) => self.load_image(*form, &mut loading.parts)?,
-            From::Snapshot(snapshot) => self.load_snapshot(snapshot, &mut loading.parts)?,
+            StartFrom::Image(form) => self.load_image(*form, &mut loading.parts)?,
+            StartFrom::Snapshot(snapshot) => self.load_snapshot(snapshot, &mut loading.parts)?,
         }
         let loaded = loading.done();
         self.window.renew();
@@ -248,7 +252,7 @@ impl Lent {
 }
 
 /// Contents of its memory at a start.
-enum From {
+enum StartFrom {
     Image(KernelForm),
     Snapshot(Box<Snapshot>),
 }

@@ -37,6 +37,9 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("kumiki-node needs x86-64: how a node is started is written for that processor.");
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fixtures;
 mod hash;
 mod host;
 mod idle;
@@ -44,9 +47,6 @@ mod image;
 mod lent;
 mod listing;
 mod machine;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod made_up;
 mod node;
 mod service;
 mod watcher;

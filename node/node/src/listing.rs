@@ -18,7 +18,7 @@ use crate::service::{self, ServiceState};
 /// An agent looks about each second, if its kernel lets it.
 const SILENT_LIMIT_MS: u64 = 20_000;
 
-/// Where a node stands.
+/// State of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
@@ -45,7 +45,7 @@ pub enum NodeState {
 pub struct NodeInfo {
     /// Its name.
     pub name: String,
-    /// Where it stands.
+    /// State of the node.
     pub state: NodeState,
     /// Its last word about itself.
     pub word: &'static str,
@@ -65,11 +65,11 @@ pub struct NodeInfo {
     pub lent_to: Option<String>,
     /// The snapshot that the other one may start it from.
     pub lent_snapshot: Option<String>,
-    /// Where this machine reaches it: its first card's address, if that is known here.
+    /// Address at which this machine reaches it: its first card's, if that is known here.
     pub address: Option<IpAddr>,
     /// Process that works on it; 0 if none does.
     pub owner: u32,
-    /// How it is kept up, if some process does.
+    /// State of its service, if a process keeps it up.
     pub service: Option<ServiceState>,
 }
 
@@ -110,7 +110,7 @@ fn look(entry: &sysfs::Status) -> Result<(NodeInfo, Option<Record>)> {
     Ok((info, record))
 }
 
-/// Whether a node that is ready has shown no sign of life for so long that it does nothing more.
+/// True if a node that is ready has shown no sign of life for so long that it does nothing more.
 fn is_silent(window: &Window, khz: u64) -> bool {
     let beat = window.stamp(abi::STAMP_BEAT);
     // Read before the time, which may have gone on meanwhile, and never back.
@@ -161,7 +161,7 @@ pub fn seen_here() -> Result<Vec<NodeInfo>> {
         .collect())
 }
 
-/// Which nodes start from which images, and whether another node starts them.
+/// Nodes with the images they start from, and whether another node starts them.
 pub(crate) struct Users(Vec<NodeInfo>);
 
 pub(crate) fn users() -> Result<Users> {
@@ -174,7 +174,7 @@ impl Users {
         self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
     }
 
-    /// Those that are started, whatever has become of them.
+    /// Names of the nodes that were started from an image, whatever has become of them.
     pub(crate) fn running_of(&self, image: &str) -> Vec<String> {
         let runs = |node: &&NodeInfo| {
             node.image.as_deref() == Some(image)

@@ -32,14 +32,14 @@ pub(crate) enum Kind {
 pub(crate) struct Member {
     pub(crate) path: Vec<u8>,
     pub(crate) kind: Kind,
-    /// Where a link leads.
+    /// Target of a link.
     pub(crate) linked: Vec<u8>,
     pub(crate) about: About,
-    /// Where its bytes belong, if it has holes.
+    /// Places of its bytes, if it has holes.
     pub(crate) map: Option<Map>,
     /// Bytes of it that follow.
     pub(crate) stored: u64,
-    /// Where in the archive these begin.
+    /// Offset of these in the archive.
     pub(crate) at: u64,
 }
 

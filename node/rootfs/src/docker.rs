@@ -22,7 +22,7 @@ struct Image {
     layers: Vec<String>,
 }
 
-/// Where a file of the archive is in it; or another name of one.
+/// Place of a file in the archive; or another name of one.
 enum Place {
     At(u64, u64),
     Link(String),

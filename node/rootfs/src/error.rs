@@ -10,9 +10,9 @@ pub enum Error {
     /// A file could not be read or made.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         #[source]
         source: io::Error,
     },
@@ -21,7 +21,7 @@ pub enum Error {
     Image {
         /// The image, as it was given.
         image: String,
-        /// Which entry or field, its value, the limit, and what to do.
+        /// Entry or field, its value, the limit, and the way out.
         problem: String,
     },
     /// The machine lacks something.

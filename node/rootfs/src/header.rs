@@ -38,12 +38,12 @@ impl<'a> Header<'a> {
         &self.0[at]
     }
 
-    /// Whether it is one of the blocks that end an archive.
+    /// True if it is one of the blocks that end an archive.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|&byte| byte == 0)
     }
 
-    /// Whether its checksum is right, of bytes or, as some early programs took it, of bytes with
+    /// True if its checksum is right, of bytes or, as some early programs took it, of bytes with
     /// signs.
     pub(crate) fn is_whole(&self) -> bool {
         let rest = || {
@@ -77,7 +77,7 @@ impl<'a> Header<'a> {
         self.field(MAGIC) == b"ustar\0"
     }
 
-    /// Whether it is of GNU tar's own format.
+    /// True if it is of GNU tar's own format.
     pub(crate) fn is_gnu(&self) -> bool {
         self.field(MAGIC) == b"ustar "
     }

@@ -128,7 +128,7 @@ impl<'a> Reading<'a> {
         put.map_err(|fault| self.refuse(fault))
     }
 
-    /// Whether an entry is a whiteout, which is carried out.
+    /// Carries a whiteout out, and returns true if the entry is one.
     fn whiteout(&mut self, bare: &[u8], layer: u32) -> Result<bool> {
         let at = bare.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
         let (folder, name) = bare.split_at(at);
@@ -160,7 +160,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Where a link leads, if one can.
+/// Target of a link, if it can have one.
 fn link(target: &[u8]) -> Result<Vec<u8>, Fault> {
     match target.len() {
         1..=PATH_BYTES if target.contains(&0) => Err("a link to a name with a zero".to_owned()),
@@ -169,7 +169,7 @@ fn link(target: &[u8]) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Whether a file of an image may have these attributes.
+/// Checks that a file of an image may have these attributes.
 fn attributes(member: &Member) -> Result<(), Fault> {
     for (name, value) in &member.about.attributes {
         let shown = || String::from_utf8_lossy(name);

@@ -25,13 +25,13 @@ mod blobs;
 mod docker;
 mod erofs;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fixtures;
 mod header;
 mod lay_out;
 mod layer;
 mod limits;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod made_up;
 mod oci;
 mod packed;
 mod pax;

@@ -1,6 +1,6 @@
 //! Limits on what an image may hold, and on the work that reading it may take.
 
-/// How large an image may be.
+/// Limits of an image.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Contents of all files together, holes and those that a layer hides included.

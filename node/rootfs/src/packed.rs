@@ -69,7 +69,7 @@ fn is_tar(first: &[u8]) -> bool {
     })
 }
 
-/// Whether a file begins as what is packed does, and no archive.
+/// True if a file begins as a packed one does, and no archive.
 pub(crate) fn is_packed(file: &mut impl Read) -> io::Result<bool> {
     let first = first(file)?;
     let others = OTHERS.iter().map(|(magic, _)| *magic).chain([XZ]);

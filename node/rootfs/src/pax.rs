@@ -11,7 +11,7 @@ pub(crate) const RECORDS_BYTES: u64 = 1 << 20;
 const ATTRIBUTE: &[u8] = b"SCHILY.xattr.";
 /// Before an attribute that bsdtar writes once more.
 const ATTRIBUTE_AGAIN: &[u8] = b"LIBARCHIVE.xattr.";
-/// As `tar --selinux` has the attribute of this name.
+/// The attribute of this name, as `tar --selinux` has it.
 const SELINUX: (&[u8], &[u8]) = (b"RHT.security.selinux", b"security.selinux");
 const SPARSE: &[u8] = b"GNU.sparse.";
 /// Words for names that are bytes as they are.
@@ -156,7 +156,7 @@ impl Sparse {
     }
 }
 
-/// Whether an access control list says no more than permissions do, which are there, too.
+/// Checks that an access control list says no more than permissions do, which are there, too.
 fn plain_acl(list: &[u8]) -> Result<(), Fault> {
     let plain = |entry: &[u8]| {
         let entry = entry.trim_ascii();

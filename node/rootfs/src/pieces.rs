@@ -13,34 +13,34 @@ const SKIPPED: &[u8] = b"\x2a\x4d\x18";
 /// Memory for what a zstd frame looks back to: as much as `zstd -d` allows by itself.
 const WINDOW_BYTES: u64 = 128 << 20;
 
-/// Whether such a piece begins here.
+/// True if such a piece begins here.
 pub(crate) fn begin(first: &[u8]) -> bool {
-    Kind::of(first).is_some()
+    PieceKind::of(first).is_some()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PieceKind {
     Gzip,
     Zstd,
     Skipped,
 }
 
-impl Kind {
+impl PieceKind {
     fn of(first: &[u8]) -> Option<Self> {
         let is_skipped = |first: &[u8]| {
             let (kind, rest) = first.split_first().unwrap_or((&0, &[]));
             kind & 0xf0 == 0x50 && rest.starts_with(SKIPPED)
         };
         match first {
-            _ if first.starts_with(GZIP) => Some(Kind::Gzip),
-            _ if first.starts_with(ZSTD) => Some(Kind::Zstd),
-            _ if is_skipped(first) => Some(Kind::Skipped),
+            _ if first.starts_with(GZIP) => Some(PieceKind::Gzip),
+            _ if first.starts_with(ZSTD) => Some(PieceKind::Zstd),
+            _ if is_skipped(first) => Some(PieceKind::Skipped),
             _ => None,
         }
     }
 }
 
-/// Where the reader is.
+/// State of the reader.
 enum State<R: BufRead> {
     Between(Peeked<R>),
     Gzip(Box<GzDecoder<Peeked<R>>>),
@@ -53,7 +53,7 @@ enum State<R: BufRead> {
 /// Reads all pieces as one text. All that is there must be pieces of one kind.
 pub(crate) struct Pieces<R: BufRead> {
     state: State<R>,
-    /// Whether they are of gzip.
+    /// True if they are of gzip.
     gzip: Option<bool>,
 }
 
@@ -71,20 +71,20 @@ impl<R: BufRead> Pieces<R> {
             if first.is_empty() {
                 return Ok(None);
             }
-            let kind = Kind::of(first);
-            let is_gzip = kind == Some(Kind::Gzip);
+            let kind = PieceKind::of(first);
+            let is_gzip = kind == Some(PieceKind::Gzip);
             let kind = kind.filter(|_| self.gzip.is_none_or(|before| before == is_gzip));
             self.gzip = Some(is_gzip);
             match kind {
-                Some(Kind::Gzip) => {
+                Some(PieceKind::Gzip) => {
                     return Ok(Some(State::Gzip(Box::new(GzDecoder::new(packed)))));
                 }
-                Some(Kind::Zstd) => {
+                Some(PieceKind::Zstd) => {
                     let frame = StreamingDecoder::new_with_max_window_size(packed, WINDOW_BYTES);
                     let frame = frame.map_err(|error| invalid(error.to_string()))?;
                     return Ok(Some(State::Zstd(Box::new(frame), 0)));
                 }
-                Some(Kind::Skipped) => packed.skip()?,
+                Some(PieceKind::Skipped) => packed.skip()?,
                 None => {
                     let after = "what follows its packed pieces is none of their kind: it is \
                                  damaged, or was not copied whole";
@@ -132,7 +132,7 @@ impl<R: BufRead> Read for Pieces<R> {
     }
 }
 
-/// Whether a frame gave what it said that it would, which the decoder does not ask.
+/// Checks that a frame gave as many bytes as it said, which the decoder does not ask.
 fn whole(frame: &FrameDecoder, came: u64) -> io::Result<()> {
     let said = frame.content_size();
     if said != 0 && said != came {

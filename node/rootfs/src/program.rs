@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a shell looks for programs that says nothing else.
+/// Folders that a shell searches for programs by default.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Program to run in a root, and as whom.
@@ -14,7 +14,7 @@ pub struct Program {
     pub environment: Vec<String>,
     /// `NAME`, `NAME:GROUP`, or their numbers; empty: root.
     pub user: String,
-    /// Where it begins; empty: the root.
+    /// Working folder; empty: the root.
     pub folder: String,
     /// Signal that asks it to end, by name or number; empty: SIGTERM.
     #[serde(default)]

@@ -107,7 +107,7 @@ fn plain(path: &Path, work: &Path, limits: Limits) -> Result<Option<PathBuf>> {
 /// A layer's place among the others, and its digest.
 struct Of<'a> {
     number: u32,
-    /// Whether there may be others below it.
+    /// True if there may be others below it.
     layered: bool,
     /// Its digest when it is unpacked.
     unpacked: Option<&'a String>,
@@ -148,7 +148,7 @@ fn read_layer(
     Ok(have)
 }
 
-/// Whether the program that the image names is in it, and one for this processor.
+/// Checks that the program that the image names is in it, and one for this processor.
 fn startable(tree: &mut Tree, store: &Store, program: &Program) -> Result<(), String> {
     let Some(word) = program.words.first() else { return Ok(()) };
     let places = match word.contains('/') {
@@ -219,7 +219,7 @@ impl Root {
         self.left_out
     }
 
-    /// Whether a program would find a file here.
+    /// True if a program would find a file here.
     pub fn has(&mut self, path: &str) -> bool {
         self.tree.find(path.as_bytes()).is_some_and(|node| matches!(node.what, What::File(_)))
     }

@@ -62,7 +62,7 @@ impl Store {
     }
 }
 
-/// Which side of a copy has failed.
+/// Side of a copy that has failed.
 pub(crate) enum KeepFailed {
     Here(Error),
     There(io::Error),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::error::Fault;
 use crate::pax::Time;
 
-/// Where a node stands in the tree.
+/// Index of a node in the tree.
 pub(crate) type Id = usize;
 pub(crate) const ROOT: Id = 0;
 

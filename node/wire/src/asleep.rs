@@ -8,7 +8,7 @@ use crate::window::Window;
 /// Words of a node whose kernel sleeps: claims, to be checked against its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asleep {
-    /// Where its kernel goes on, by its own addresses.
+    /// Address at which its kernel goes on, by its own addresses.
     pub wake: u64,
     /// Physical address of its first page table.
     pub tables: u64,
@@ -54,7 +54,7 @@ impl Window {
         self.memory.write(abi::SLEEP_AT + abi::SLEEP_COVERED, waking.covered);
     }
 
-    /// As a node says it, also of one whose memory was brought back.
+    /// Says that it sleeps, as a node does it, also one whose memory was brought back.
     pub fn fall_asleep(&self, asleep: &Asleep) {
         let set = |at, value| self.memory.u64(at).store(value, Ordering::Relaxed);
         set(abi::SLEEP_AT + abi::SLEEP_WAKE, asleep.wake);

@@ -14,7 +14,7 @@ use crate::module::holding::{Holding, padded};
 use crate::module::{abi, doorbell, requests, sysfs};
 use crate::{Error, ErrorKind, Result};
 
-/// How long a release waits for others to leave.
+/// Time that a release waits for others to leave.
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
 
 /// The host must go on: so much is not given away.
@@ -59,7 +59,7 @@ impl Device {
         Ok((device, channel as usize))
     }
 
-    /// As one that is a running node's devices.
+    /// Opens the device to serve a running node's devices.
     pub fn serve(name: &str) -> Result<Self> {
         Self::attach(Holding::Node, name, abi::SERVE).map(|(device, _)| device)
     }
@@ -281,7 +281,7 @@ impl Device {
         requests::lend(&self.file).map_err(|error| self.failed("lending", error))
     }
 
-    /// Whether it is stopped: not while another node starts it.
+    /// Stops it; false if another node starts it.
     pub fn stop(&self) -> Result<bool> {
         match requests::stop(&self.file) {
             Ok(()) => Ok(true),
@@ -312,7 +312,7 @@ impl Device {
         self.release_if(|| Ok(()))
     }
 
-    /// The same, unless it `may` not go, which is asked anew after each wait.
+    /// Releases it, unless it `may` not go, which is asked anew after each wait.
     pub fn release_if(&self, may: impl Fn() -> Result<()>) -> Result<()> {
         let begin = Instant::now();
         loop {
@@ -427,7 +427,7 @@ fn not_attached(kind: Holding, name: &str, mode: u32, error: Errno) -> Error {
     }
 }
 
-/// That a name is taken.
+/// Error for a name that is taken.
 pub fn exists(kind: Holding, name: &str) -> Error {
     let noun = kind.noun();
     Error::refused(

@@ -19,25 +19,25 @@ pub const PANIC: &str = "Kernel panic - not syncing: ";
 /// Words of a kernel that found no rate for its only timer. It comes as far as its first
 /// wait for a time, and stays there.
 const NO_TIMER: &str = "APIC frequency too slow, disabling apic timer";
-/// Where in the first piece a kernel lies, and its first log with it. What is behind may
+/// Range of the first piece in which a kernel lies, and its first log with it. What is behind may
 /// be of earlier starts: their window, initramfs, files.
 const KERNEL: Range<usize> = 16 << 20..96 << 20;
 /// So much of it is looked through at a time.
 const PART_BYTES: usize = 1 << 20;
-/// As much of a log as an early kernel has.
+/// Bytes of an early kernel's log.
 const LOG_BYTES: usize = 128 << 10;
 /// A line with a kernel's whole command line in it.
 const LONGEST_LINE: usize = 2560;
 /// Shorter runs of letters are numbers that look so.
 const SHORTEST: usize = 4;
-/// So many zeros lie behind the last line.
+/// Number of zeros behind the last line.
 const REST: usize = 64;
 
 /// The log of one start, which its kernel's command line names; others may lie about.
 #[derive(Debug)]
 pub struct Early {
     word: String,
-    /// Where it begins in the first piece of memory, once that is known.
+    /// Its beginning in the first piece of memory, once that is known.
     at: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Early {
         lines(&text)
     }
 
-    /// The same of a kernel that has panicked.
+    /// Log of a kernel that has panicked.
     pub fn panic(&mut self, memory: &Memory) -> Option<Vec<String>> {
         let lines = self.log(memory);
         lines.iter().any(|line| line.contains(PANIC)).then_some(lines)
@@ -67,7 +67,7 @@ impl Early {
 pub struct StartId(u128);
 
 impl StartId {
-    /// Of a start that begins now.
+    /// Mark of a start that begins now.
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         StartId(since.unwrap_or_default().as_nanos())
@@ -80,7 +80,7 @@ impl StartId {
     }
 }
 
-/// Where the log of a kernel that was told this word begins.
+/// Beginning of the log of a kernel that was given this word.
 fn place(memory: &Memory, word: &str) -> Option<usize> {
     let end = KERNEL.end.min(memory.bytes());
     // A line that begins in a part is whole in what is read with it.
@@ -110,7 +110,7 @@ pub fn lines(text: &[u8]) -> Vec<String> {
     runs.map(|run| String::from_utf8_lossy(run).into_owned()).collect()
 }
 
-/// So many lines that tell most: from the first fault on, or the last ones.
+/// Lines that tell most, so many: from the first fault on, or the last ones.
 pub fn telling(lines: &[String], count: usize) -> &[String] {
     let is_fault = |line: &String| FAULTS.iter().any(|fault| line.contains(fault));
     let last = lines.len().saturating_sub(count);
@@ -118,7 +118,7 @@ pub fn telling(lines: &[String], count: usize) -> &[String] {
     &lines[begin..lines.len().min(begin + count)]
 }
 
-/// Whether the kernel that wrote these goes without a timer.
+/// True if the kernel that wrote these goes without a timer.
 pub fn has_no_timer(lines: &[String]) -> bool {
     lines.iter().any(|line| line.contains(NO_TIMER))
 }

@@ -25,9 +25,9 @@ pub enum Error {
     /// A file could not be read.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         #[source]
         source: io::Error,
     },
@@ -47,7 +47,7 @@ pub enum Error {
     MachineFile {
         /// The file.
         file: PathBuf,
-        /// Where in it.
+        /// Line of the fault.
         line: usize,
         /// Key, value, limit, and what to do.
         problem: String,
@@ -57,7 +57,7 @@ pub enum Error {
     RolledBack {
         /// The step that failed.
         step: String,
-        /// Why.
+        /// The system's reason.
         source: Box<Error>,
         /// Steps that had been done.
         undone: usize,
@@ -67,7 +67,7 @@ pub enum Error {
     /// A node came to its end before it was what was waited for.
     #[error("node {name} ended before it was ready: {word}{log}")]
     Ended {
-        /// Which node.
+        /// Name of the node.
         name: String,
         /// Cause of its end, and how far its start came.
         word: String,
@@ -77,11 +77,11 @@ pub enum Error {
     /// A node did not answer in time.
     #[error("node {name} {what} within {limit:?}; its last words are {word}{log}")]
     Silent {
-        /// Which node.
+        /// Name of the node.
         name: String,
         /// Thing that it did not do.
         what: &'static str,
-        /// How long it had.
+        /// Time that it had.
         limit: Duration,
         /// Its last word about itself, and how far its start came.
         word: String,
@@ -136,7 +136,7 @@ pub enum ErrorKind {
     NoCpu,
     /// Too little memory that may be given away, or not in pieces that do.
     NoMemory,
-    /// As many devices or pieces of memory as a node can have.
+    /// The node has as many devices or pieces of memory as a node can have.
     Full,
     /// Another process or node has it now: try again later, or end that one.
     Busy,

@@ -54,7 +54,7 @@ pub enum FrameKind {
     Exited = 19,
     /// The signal that ended it, u32.
     Signalled = 20,
-    /// Why it could not be started, text.
+    /// Reason for which it could not be started, text.
     Failed = 21,
 }
 
@@ -196,7 +196,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        /// Whatever a damaged node writes, the host reads frames to an end or an error.
+        /// Checks that, whatever a damaged node writes, the host reads frames to an end or an error.
         #[test]
         fn any_bytes_are_frames_or_an_error(
             head: u32, tail: u32, bytes in prop::collection::vec(any::<u8>(), 0..512),

@@ -16,9 +16,9 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug)]
 pub struct Ring<'a> {
     window: &'a Memory,
-    /// Of its head's word.
+    /// Offset of its head's word.
     head_at: usize,
-    /// Of its bytes.
+    /// Offset of its bytes.
     bytes_at: usize,
 }
 

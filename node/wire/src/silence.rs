@@ -11,14 +11,14 @@ use crate::window::{Window, has_ended, meaning};
 /// Lines of its log that the error shows.
 const LOG_LINES: usize = 12;
 
-/// Of a kernel that measured its timer while its cpu stood still.
+/// Text about a kernel that measured its timer while its cpu stood still.
 const NO_TIMER: &str = ", by which it has no timer and waits for ever: its cpu stood still while \
                         it measured the timer's rate, as happens where an emulator or hypervisor \
                         is short of cpus; start the node again";
 
-/// That a node has not done what was waited for, with the end of its log, or with what
-/// its memory tells of one that the kernel has not come to hand over. One that has ended,
-/// by its word or by a panic in its memory, is not said to have been waited for.
+/// Error for a node that has not become ready, slept or ended in time, with the end of its log, or
+/// with the log in its memory that the kernel has not come to hand over. One that has ended, by its
+/// word or by a panic in its memory, is not said to have been waited for.
 pub fn silent(
     name: &str,
     window: &Window,
@@ -50,7 +50,7 @@ pub fn silent(
     Error::Silent { name, what, limit, word: format!("{word}, {reached}"), log }
 }
 
-/// That a node's kernel has panicked before its module could say so.
+/// Error for a node whose kernel has panicked before its module could say so.
 pub fn panicked(name: &str, window: &Window, early: &[String]) -> Error {
     let reached = stages::reached(STAMPS.map(|stamp| window.stamp(stamp)));
     let log = format!(":\n  {}", early::telling(early, LOG_LINES).join("\n  "));

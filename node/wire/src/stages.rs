@@ -12,7 +12,7 @@ use crate::window::Window;
 pub const STAMPS: [usize; 5] =
     [abi::STAMP_SIPI, abi::STAMP_TRAMPOLINE, abi::STAMP_INIT, abi::STAMP_MODULE, abi::STAMP_READY];
 
-/// How far a start came that has these stamps, for an error.
+/// Stage that a start with these stamps has reached, for an error.
 pub fn reached(stamps: [u64; 5]) -> &'static str {
     match stamps {
         [_, 0, ..] => "not even that its cpu began",
@@ -22,7 +22,7 @@ pub fn reached(stamps: [u64; 5]) -> &'static str {
     }
 }
 
-/// How long the stages of a start took, ms.
+/// Times of the stages of a start, ms.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stages {
     /// The load phase: kernel, initramfs and tables come into the node's memory.
@@ -33,7 +33,7 @@ pub struct Stages {
     /// From the first interrupt to the cpu until the host saw the agent ready:
     /// the sum of what follows, and the doorbell.
     pub start_ms: f64,
-    /// What of that kept this machine's kernel: interrupts to the cpu.
+    /// Part of that which kept this machine's kernel: interrupts to the cpu.
     pub execute_ms: f64,
     /// From the SIPI to the last instruction before the kernel's own.
     pub trampoline_ms: f64,
@@ -122,7 +122,7 @@ fn ms(time: Duration) -> f64 {
 }
 
 impl Stages {
-    /// Of a start that has come to its end.
+    /// Stages of a start that has come to its end.
     pub fn of(load: Loading, execute: Duration, ready: Duration, window: &Window) -> Self {
         Stages::new(load, execute, ready, STAMPS.map(|stamp| window.stamp(stamp)))
             .with_log(&window.log())
@@ -158,7 +158,7 @@ impl Stages {
     }
 }
 
-/// When, by its own clock, the kernel started the first process.
+/// Time, by its own clock, at which the kernel started the first process.
 fn first_process_ms(log: &str) -> Option<f64> {
     let run = format!("Run {} as init process", AGENT);
     let line = log.lines().find(|line| line.contains(&run))?;

@@ -42,7 +42,7 @@ impl Window {
         self.memory.u32(abi::STATE).store(word, Ordering::Release);
     }
 
-    /// Whether another node may start this one.
+    /// True if another node may start this one.
     pub fn is_lent(&self) -> bool {
         // Acquire: with `settle`, whose writes to this node's memory come before it.
         self.memory.u32(abi::LENT_STATE).load(Ordering::Acquire) != abi::NOT_LENT
@@ -75,13 +75,13 @@ impl Window {
         self.memory.zero(abi::LANES_AT, abi::LANES_BYTES);
     }
 
-    /// How many times its host has announced devices.
+    /// Number of times that its host has announced devices.
     pub fn announced(&self) -> u32 {
         // Acquire: the record that tells of them was written before.
         self.memory.u32(abi::BUS_AT + abi::BUS_ANNOUNCED).load(Ordering::Acquire)
     }
 
-    /// Whether the node's kernel asked the firmware for a restart.
+    /// True if the node's kernel asked the firmware for a restart.
     pub fn wants_reset(&self) -> bool {
         let mut byte = [0];
         self.memory.read(abi::RESET, &mut byte);
@@ -112,7 +112,7 @@ impl Window {
         self.say(abi::WORD_PANIC);
     }
 
-    /// How much the kernel has logged, bytes.
+    /// Bytes that the kernel has logged.
     pub fn log_head(&self) -> u64 {
         // Acquire: what was logged is there before the head says so.
         self.memory.u64(abi::LOG_HEAD).load(Ordering::Acquire)
@@ -145,7 +145,7 @@ impl Window {
         log
     }
 
-    /// What was put there with [`set_record`](Self::set_record).
+    /// Record that was put there with [`set_record`](Self::set_record).
     pub fn record(&self) -> Vec<u8> {
         let mut bytes = vec![0; abi::RECORD_BYTES];
         self.memory.read(abi::RECORD_AT, &mut bytes);
@@ -250,7 +250,7 @@ pub fn meaning(word: u32) -> &'static str {
     }
 }
 
-/// Whether a node of this word executes nothing more.
+/// True if a node of this word executes nothing more.
 pub fn has_ended(word: u32) -> bool {
     word >= abi::WORD_HALTED
 }

@@ -5,7 +5,7 @@
 pub(super) struct Gain {
     /// [`Finding::thing`](kumiki_doctor::Finding::thing).
     pub(super) thing: &'static str,
-    /// What the lack was seen to cost, from `docs/design` or `docs/results`; empty if nobody has
+    /// Cost of the lack as it was seen, from `docs/design` or `docs/results`; empty if nobody has
     /// measured it.
     pub(super) costs: &'static str,
 }
@@ -79,7 +79,7 @@ pub(super) const GAINS: &[Gain] = &[
     gain("watchman", ""),
 ];
 
-/// Where a thing stands among them.
+/// Rank of a thing among them.
 pub(super) fn rank(thing: &str) -> Option<usize> {
     GAINS.iter().position(|gain| gain.thing == thing)
 }

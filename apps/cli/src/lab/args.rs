@@ -99,7 +99,7 @@ pub(super) struct Name {
     pub(super) name: String,
 }
 
-/// Which machine.
+/// Choice of the machine.
 #[derive(Debug, Args)]
 pub(super) struct Shape {
     /// Number of cpus [default: 2; 4 with --nodes]
@@ -126,7 +126,7 @@ pub(super) struct Shape {
     /// A word for QEMU's command line; may be given several times
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub(super) qemu: Vec<OsString>,
-    /// What executes the machine's instructions
+    /// Executor of the machine's instructions
     #[arg(long, value_enum, default_value_t, value_name = "NAME")]
     pub(super) accelerator: By,
 }
@@ -142,7 +142,7 @@ pub(super) enum By {
     Tcg,
 }
 
-/// What to run.
+/// Command to run.
 #[derive(Debug, Args)]
 pub(super) struct What {
     /// File or folder to copy in first, into the command's folder /root unless

@@ -32,7 +32,7 @@ const SOURCES: [(&str, &str); 21] = [
     ("uapi/osnode.h", include_str!("../../kernel/uapi/osnode.h")),
 ];
 
-/// What this machine needs to serve nodes their devices, and nodes to use them.
+/// Modules that this machine needs to serve nodes their devices, and nodes to use them.
 const SERVING: [&str; 3] = ["tun", "vhost_net", "vhost_vsock"];
 const DRIVERS: [&str; 15] = [
     "virtio_ring",

@@ -9,7 +9,7 @@ use kumiki_lab::{Command, Outcome};
 
 use crate::terminal::{Raw, is_attended, kind, size};
 
-/// How often the terminal's size is looked at.
+/// Interval at which the terminal's size is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Runs a command with a terminal of this one's size.

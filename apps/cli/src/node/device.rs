@@ -10,7 +10,7 @@ use kumiki_node::{
 
 use crate::output;
 
-/// What a node is given.
+/// Devices of a node.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Devices {
     /// A network card: a TAP of this machine, made if there is none; its port of a bridge; user:
@@ -73,13 +73,13 @@ fn share(text: &str) -> Result<DeviceSpec, String> {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct DeviceArgs {
     #[command(subcommand)]
-    command: Command,
+    command: DeviceCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum DeviceCommand {
     /// Give a node more devices, at once if it runs, and at each start
     #[command(group = ArgGroup::new("device").args(["net", "disk", "share", "vsock", "rng", "console", "pci"])
         .required(true).multiple(true))]
@@ -105,9 +105,9 @@ enum Command {
     },
 }
 
-pub(crate) fn run(args: Args) -> Result<()> {
+pub(crate) fn run(args: DeviceArgs) -> Result<()> {
     match args.command {
-        Command::Add { node, functions: Functions { pci, dma_unconfined }, devices } => {
+        DeviceCommand::Add { node, functions: Functions { pci, dma_unconfined }, devices } => {
             let node = Node::find(&node)?;
             for function in pci {
                 node.add_function(function, dma_unconfined)?;
@@ -118,7 +118,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             }
             Ok(())
         }
-        Command::Rm { node, device } => {
+        DeviceCommand::Rm { node, device } => {
             let node = Node::find(&node)?;
             match device.strip_prefix("pci:") {
                 Some(function) => {
@@ -128,7 +128,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
                 None => Ok(node.remove_device(&device)?),
             }
         }
-        Command::Ls { node, json } => {
+        DeviceCommand::Ls { node, json } => {
             let devices = Node::find(&node)?.devices()?;
             if json {
                 return output::json(&devices);
@@ -171,7 +171,7 @@ pub(crate) fn net_of_host(args: &NetArgs) -> Result<()> {
     Ok(())
 }
 
-/// Where `cp` goes on in the node.
+/// End of a copy in the node.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FileEnd {
     Take { target: PathBuf, name: PathBuf, mode: String, bytes: u64, time: Option<String> },

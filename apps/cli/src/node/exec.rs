@@ -24,7 +24,7 @@ use crate::{Verdict, interrupt, output, started};
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 const OTHERS: [i32; 4] = [SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
 
-/// Of a terminal that nobody looks at.
+/// Size of a terminal that nobody looks at.
 const DEFAULT_SIZE: Size = Size { rows: 24, columns: 80 };
 
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub(super) struct Exec {
     /// Folder to run the command in
     #[arg(short = 'w', long, alias = "workdir", value_name = "FOLDER", default_value = "/")]
     cwd: String,
-    /// It is the host's own question: it has a channel when others have all
+    /// Use the host's own channel, which is free when others have all the rest
     #[arg(long, hide = true)]
     by_host: bool,
     /// Program and arguments; what follows the program is its own

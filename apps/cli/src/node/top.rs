@@ -11,7 +11,7 @@ use kumiki_report::format;
 
 use crate::{output, screen};
 
-/// How long nodes have to answer, all together. One that has not is asked on, and shown without
+/// Time that nodes have to answer, all together. One that has not is asked on, and shown without
 /// figures meanwhile.
 const LIMIT: Duration = Duration::from_secs(2);
 

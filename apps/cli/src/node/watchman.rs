@@ -9,7 +9,7 @@ use super::duration;
 use crate::output;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct WatchmanArgs {
     /// The node, which runs
     name: String,
     /// Write the vmcore there: a file or a disk in the node, which is overwritten, or tcp:HOST:PORT
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     off: bool,
 }
 
-impl Args {
+impl WatchmanArgs {
     pub(crate) fn run(self) -> Result<()> {
         ensure!(!is_node(), "this is a node: kumiki node watchman is for its host");
         let node = Node::find(&self.name)?;

@@ -62,7 +62,7 @@ fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// Those without a name as one row for each kind at a place.
+/// Folds rows without a name into one for each kind at a place.
 fn folded(rows: Vec<Row>) -> Vec<Row> {
     let mut folded: Vec<(Row, u64)> = Vec::new();
     for mut row in rows {

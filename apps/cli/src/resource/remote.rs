@@ -147,7 +147,7 @@ pub(super) fn create(
     })
 }
 
-/// Whether nothing was made at a place, which may be passed over.
+/// True if nothing was made at a place, which may be passed over.
 fn is_passed(error: &anyhow::Error) -> bool {
     error.downcast_ref::<kumiki_places::Error>().is_some_and(kumiki_places::Error::is_passed_over)
 }

@@ -12,7 +12,7 @@ use super::Sort;
 use super::row::Row;
 use crate::{output, screen};
 
-/// Whose calls are counted.
+/// Process and resource whose calls are counted.
 type Key = (Option<u32>, String);
 
 /// The last look: when, and how often each had been called.

@@ -12,7 +12,7 @@ use super::{NOTHING, existing};
 use crate::destination::Destination;
 use crate::{Verdict, output};
 
-/// What stays of a machine whatever is installed on it, and however it is called.
+/// Identity of a machine, which stays whatever is installed on it, and however it is called.
 fn identity(machine: &Machine) -> (&str, usize, usize, u64, Option<&str>) {
     let gib = machine.memory_bytes >> 30;
     let hypervisor = machine.hypervisor.as_deref();

@@ -8,9 +8,9 @@ use super::options::{ROWS, Row, Takes};
 
 /// An option as it was given.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct GivenOption {
     pub(crate) row: &'static Row,
-    /// As messages call it: `-B` or `--block-size`.
+    /// Name in messages: `-B` or `--block-size`.
     pub(crate) called: String,
     pub(crate) value: Option<OsString>,
 }
@@ -40,7 +40,7 @@ impl<I: Iterator<Item = OsString>> Options<I> {
         Options { arguments, letters: Vec::new(), posix, over: false, operands: Vec::new() }
     }
 
-    fn letter(&mut self) -> Result<Given, Vec<u8>> {
+    fn letter(&mut self) -> Result<GivenOption, Vec<u8>> {
         let letter = self.letters.remove(0);
         let Some(row) = ROWS.iter().find(|row| row.letters.contains(&letter)) else {
             return Err([b"invalid option -- '", &[letter][..], b"'"].concat());
@@ -55,10 +55,10 @@ impl<I: Iterator<Item = OsString>> Options<I> {
             Takes::Value(_) => Some(OsString::from_vec(std::mem::take(&mut self.letters))),
             Takes::Nothing | Takes::Maybe(_) => None,
         };
-        Ok(Given { row, called: format!("-{}", char::from(letter)), value })
+        Ok(GivenOption { row, called: format!("-{}", char::from(letter)), value })
     }
 
-    fn named(&mut self, text: &[u8]) -> Result<Given, Vec<u8>> {
+    fn named(&mut self, text: &[u8]) -> Result<GivenOption, Vec<u8>> {
         let mut halves = text.splitn(2, |&byte| byte == b'=');
         let name = halves.next().unwrap_or_default();
         let value = halves.next().map(|value| OsStr::from_bytes(value).to_owned());
@@ -74,7 +74,7 @@ impl<I: Iterator<Item = OsString>> Options<I> {
             },
             (_, value) => value,
         };
-        Ok(Given { row, called, value })
+        Ok(GivenOption { row, called, value })
     }
 }
 
@@ -98,7 +98,7 @@ fn find(name: &[u8], text: &[u8]) -> Result<&'static Row, Vec<u8>> {
 }
 
 impl<I: Iterator<Item = OsString>> Iterator for Options<I> {
-    type Item = Result<Given, Vec<u8>>;
+    type Item = Result<GivenOption, Vec<u8>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if !self.letters.is_empty() {

@@ -1,6 +1,6 @@
 //! Every option: one row, from which the command line is read and the help printed.
 
-/// What an option asks for.
+/// Options by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Id {
     All,
@@ -34,7 +34,7 @@ pub(crate) enum Id {
     Version,
 }
 
-/// Whether an option has a value, and how the help calls it.
+/// Value of an option, and its name in the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     Nothing,
@@ -192,8 +192,8 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 impl Row {
-    /// Whether it may be shortened. Those that GNU du does not have may not: what is
-    /// short for one of its own stays that.
+    /// True if it may be shortened. Those that GNU du does not have may not: what is short for one
+    /// of its own stays that.
     pub(crate) fn may_be_shortened(&self) -> bool {
         !matches!(self.id, Id::Plain | Id::Parallel)
     }

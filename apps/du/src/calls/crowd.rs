@@ -68,7 +68,7 @@ impl Crowd {
         crowd
     }
 
-    /// Whether there is one; `own` threads of this process may be among those that run.
+    /// True if there is a crowd; `own` threads of this process may be among those that run.
     pub(crate) fn is_there(&mut self, own: usize) -> bool {
         let turns = self.turns();
         let last = std::mem::replace(&mut self.last, turns);

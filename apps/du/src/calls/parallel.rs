@@ -33,7 +33,7 @@ enum Help {
     /// Nobody has been asked yet.
     Unasked,
     Ready(Box<Batched>),
-    /// There will be none: the lines are the same, only later.
+    /// Threads were refused: the lines are the same, only later.
     Refused,
 }
 
@@ -41,7 +41,7 @@ enum Help {
 pub(crate) trait Watch {
     /// Begins to look.
     fn begin() -> Self;
-    /// Whether there is one; `own` threads of this process may run.
+    /// True if there is a crowd; `own` threads of this process may run.
     fn is_crowded(&mut self, own: usize) -> bool;
 }
 
@@ -63,7 +63,7 @@ impl<W: Watch> Parallel<W> {
         Parallel { until: LONG, help: Help::Unasked, quiet: QUIET, crowd: None }
     }
 
-    /// Who makes the calls of a batch of so many, if not this thread.
+    /// Maker of the calls of a batch of so many, if not this thread.
     fn helped(&mut self, calls: usize) -> Option<&mut Batched> {
         self.until = self.until.saturating_sub(calls);
         if self.until == 0 {
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// What is told at each look; the last is told again and again.
+    /// Answers to each look; the last is given again and again.
     struct Told(Vec<bool>, Vec<usize>);
 
     impl Watch for Told {
@@ -131,7 +131,7 @@ mod tests {
         Parallel { crowd, ..Parallel::new() }
     }
 
-    /// Whether others help with the next so many calls, some batches of them.
+    /// True if others help with the next so many calls, some batches of them.
     fn helped(parallel: &mut Parallel<Told>, calls: usize) -> bool {
         const BATCH: usize = 256;
         (0..calls / BATCH).fold(false, |_, _| parallel.helped(BATCH).is_some())

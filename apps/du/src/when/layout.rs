@@ -30,10 +30,10 @@ pub(crate) struct Layout {
     zone: Zone,
 }
 
-/// What fills a field up to its width.
+/// Bytes that fill a field up to its width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pad {
-    /// Whatever the conversion prefers.
+    /// The conversion's own.
     Usual,
     Space,
     Nothing,
@@ -42,7 +42,7 @@ enum Pad {
     Sign,
 }
 
-/// What stands between `%` and the letter.
+/// Flags and width between `%` and the letter.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     pad: Pad,
@@ -55,7 +55,7 @@ struct Field {
     modifier: Option<u8>,
 }
 
-/// How a number is written.
+/// Form of a number.
 struct Figure {
     negative: bool,
     magnitude: u64,
@@ -325,7 +325,7 @@ fn offset(out: &mut Vec<u8>, field: &Field, date: &Date, colons: usize) {
     figure.write(out, &Field { modifier: None, ..*field }, &with_colons);
 }
 
-/// Of nanoseconds as many digits as the width says, and zeros behind them.
+/// Writes as many digits of nanoseconds as the width says, and zeros behind them.
 fn nanoseconds(out: &mut Vec<u8>, field: &Field, nanoseconds: u32) {
     let width = field.width.filter(|&width| width > 0).unwrap_or(9);
     let digits = format!("{nanoseconds:09}");

@@ -11,7 +11,7 @@ const CYCLE_SECONDS: i64 = 146_097 * 24 * 60 * 60;
 /// Changes that were made by decision, not by a rule, are over by then: 2400.
 const RULED_SECONDS: i64 = 13_569_465_600;
 
-/// Where a place's clocks stand.
+/// Local time of a place's clocks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Local {
     /// East of Greenwich.
@@ -23,7 +23,7 @@ pub(crate) struct Local {
 #[derive(Debug)]
 pub(crate) struct Zone {
     zone: TimeZone,
-    /// What stands for `UTC`, in a zone that has no rules.
+    /// Name in place of `UTC`, in a zone that has no rules.
     called: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Zone {
         })
     }
 
-    /// How clocks stand at a second since 1970.
+    /// Local time at a second since 1970.
     pub(crate) fn at(&self, seconds: i64) -> Local {
         let within = |seconds| Timestamp::from_second(seconds).ok();
         let found = within(seconds).unwrap_or_else(|| match seconds {

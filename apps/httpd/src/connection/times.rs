@@ -9,13 +9,13 @@ use crate::args::Args;
 use crate::request::{Method, Parsed, parse};
 use crate::response::Status;
 
-/// How long a client has to close a connection that we have closed.
+/// Time that a client has to close a connection that we have closed.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long a client that sends no more waits for a disk: mostly it has gone.
+/// Time that a client which sends no more waits for a disk: mostly it has gone.
 const LEFT: Duration = Duration::from_secs(5);
 
 impl Connection {
-    /// Whether its time is over, and whether that is to be said.
+    /// Returns true if its time is over, and whether that is to be said.
     pub(crate) fn is_overdue(&self, args: &Args, now: Instant) -> bool {
         let seconds = match self.phase {
             // The first head is to come soon after the connection.

@@ -36,7 +36,7 @@ fn workers<const N: usize>(
     let (shared, mut number) = (Arc::new(shared), 0..N);
     let worker = |()| {
         let number = number.next().unwrap();
-        Worker::new(Arc::clone(&shared), number, files.clone(), None, Kept::new(8)).unwrap()
+        Worker::new(Arc::clone(&shared), number, files.clone(), None, KeptFiles::new(8)).unwrap()
     };
     ([(); N].map(worker), address)
 }

@@ -4,7 +4,7 @@ use std::mem;
 
 use super::Batch;
 use crate::desk::{Desk, Shards, Terms};
-use crate::jobs::Asked;
+use crate::jobs::ShardTerms;
 use crate::merge::{interleaved, merged};
 use crate::resp::Out;
 use crate::session::Session;
@@ -73,7 +73,7 @@ impl Batch {
     }
 }
 
-pub(super) fn asked(session: &Session, desk: &Desk<'_, impl Shards>) -> Asked {
+pub(super) fn asked(session: &Session, desk: &Desk<'_, impl Shards>) -> ShardTerms {
     let Terms { now, most, .. } = desk.terms;
-    Asked { now, is_three: session.is_three, most }
+    ShardTerms { now, is_three: session.is_three, most }
 }

@@ -4,7 +4,7 @@ use super::answers::asked;
 use crate::desk::{Desk, Shards, Terms};
 use crate::dispatch;
 use crate::follow::Around;
-use crate::jobs::{Answers, Asked, Job};
+use crate::jobs::{Answers, Job, ShardTerms};
 use crate::resp::{Command, Out, Words, number};
 use crate::session::Session;
 use crate::store::Seen;
@@ -112,7 +112,7 @@ impl<S: Shards> Around for &mut Desk<'_, S> {
         let shard = client.checked_sub(1)? as usize % self.shards.count();
         let mut jobs = no_jobs(self);
         jobs.get_mut(shard)?.push(Job::Speaks(client));
-        let answers = self.shards.ask(Asked::of_nobody(self.terms.now), jobs)?;
+        let answers = self.shards.ask(ShardTerms::of_nobody(self.terms.now), jobs)?;
         let answer = answers.get(shard)?.bytes.get(1..2).and_then(number);
         answer.filter(|version| *version > 0).map(|version| version == 3)
     }
@@ -120,13 +120,13 @@ impl<S: Shards> Around for &mut Desk<'_, S> {
     fn listen(&mut self, client: u64, skips_own: bool, prefixes: &[Box<[u8]>]) {
         let mut jobs = no_jobs(self);
         jobs.iter_mut().for_each(|its| its.push(Job::Listen(client, skips_own, prefixes.to_vec())));
-        let _ = self.shards.ask(Asked::of_nobody(self.terms.now), jobs);
+        let _ = self.shards.ask(ShardTerms::of_nobody(self.terms.now), jobs);
     }
 
     fn unlisten(&mut self, client: u64, prefixes: Vec<Box<[u8]>>) {
         let mut jobs = no_jobs(self);
         jobs.iter_mut().for_each(|its| its.push(Job::Unlisten(client, prefixes.clone())));
-        let _ = self.shards.ask(Asked::of_nobody(self.terms.now), jobs);
+        let _ = self.shards.ask(ShardTerms::of_nobody(self.terms.now), jobs);
     }
 
     fn with_followers(&mut self, change: fn(&mut usize)) {

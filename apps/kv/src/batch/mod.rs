@@ -19,13 +19,13 @@ use crate::session::Session;
 /// A command that waits for its answers.
 #[derive(Debug)]
 struct Slot {
-    /// How they become one; none: there is one.
+    /// Rule by which they become one; none: there is one.
     merge: Option<Merge>,
-    /// Which of them has each element, if they are lists whose elements take turns.
+    /// Part that has each element, if they are lists whose elements take turns.
     order: Vec<u16>,
-    /// Which of them are its.
+    /// Range of its parts.
     parts: Range<usize>,
-    /// Whether its client wants to know.
+    /// True if its client wants to know.
     is_wanted: bool,
 }
 
@@ -33,7 +33,7 @@ struct Slot {
 #[derive(Debug, Default)]
 pub struct Batch {
     slots: VecDeque<Slot>,
-    /// Where each answer is in `text`, once it is there.
+    /// Range of each answer in `text`, once it is there.
     parts: Vec<Option<Range<usize>>>,
     text: Vec<u8>,
     /// Jobs of each shard, and below whose answers these are.
@@ -45,7 +45,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Whether all has been answered.
+    /// True if all has been answered.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -200,7 +200,7 @@ impl Batch {
     }
 }
 
-/// Whether a command waits until all before it has been answered.
+/// True if a command waits until all before it has been answered.
 fn waits_for_others(words: Words<'_>) -> bool {
     find(words).is_ok_and(|row| {
         let is_of_all =

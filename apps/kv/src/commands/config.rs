@@ -14,7 +14,7 @@ type Set = fn(&Shared, &str) -> Result<(), String>;
 struct Parameter {
     name: &'static str,
     get: fn(&Shared) -> String,
-    /// How it is set; none of what stays as it is.
+    /// Setter; none for a value that stays as it is.
     set: Option<Set>,
 }
 

@@ -1,6 +1,7 @@
 //! Patterns of names, as Redis has them.
 
-/// Whether a name is one of a pattern: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a byte that is meant.
+/// True if a name is one of a pattern: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a byte that is
+/// meant.
 pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     // The last star, and up to where it stands for something: only it ever has to be tried anew.

@@ -201,7 +201,7 @@ fn keys(c: &mut Call<'_>) -> Done {
 /// Bits of a cursor that say how far a shard has been walked; above them is the shard's number.
 const CURSOR: u32 = 44;
 
-/// Which shard a cursor is of.
+/// Shard of a cursor.
 pub fn shard_of_cursor(cursor: &[u8]) -> usize {
     let cursor: u64 = std::str::from_utf8(cursor).ok().and_then(|it| it.parse().ok()).unwrap_or(0);
     (cursor >> CURSOR) as usize

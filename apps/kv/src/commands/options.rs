@@ -21,13 +21,13 @@ pub(super) fn small_integer(word: &[u8]) -> Result<i64, Refused> {
     }
 }
 
-/// When a key is to go.
+/// Time at which a key expires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Time {
     /// Never.
     #[default]
     Never,
-    /// When it goes now.
+    /// The time that the key has now.
     Kept,
     /// A word's number in this unit, from this moment on or from 1970 on.
     Word { at: usize, unit: i64, is_from_now: bool },
@@ -87,7 +87,7 @@ pub(super) fn options(words: Words<'_>, first: usize, is_get: bool) -> Result<Op
     Ok(its)
 }
 
-/// When a key is to go that is set for so long: ms since 1970. None: the time is wrong.
+/// Time at which a key expires that is set for so long: ms since 1970. None: the time is wrong.
 pub(super) fn goes_at(value: i64, unit: i64, is_from_now: bool, now: u64) -> Option<u64> {
     if value <= 0 {
         return None;

@@ -10,11 +10,11 @@ use crate::shared::Shared;
 pub struct Row {
     /// Its name, in small letters; a subcommand's is `client|list`.
     pub name: &'static str,
-    /// How many words it has, its name among them; below nought: so many at least.
+    /// Number of its words, its name among them; below nought: so many at least.
     pub arity: i32,
     /// Some of [`flag`].
     pub flags: u32,
-    /// Which words are keys: first, last (below nought: from the end), step.
+    /// Words that are keys: first, last (below nought: from the end), step.
     pub keys: (i32, i32, i32),
     /// Its function.
     pub run: Run,
@@ -28,17 +28,17 @@ pub struct Row {
 
 /// Properties of commands.
 pub mod flag {
-    /// It changes keys.
+    /// Changes keys.
     pub const WRITE: u32 = 1;
-    /// It reads keys.
+    /// Reads keys.
     pub const READ: u32 = 2;
-    /// It may need memory.
+    /// May need memory.
     pub const DENYOOM: u32 = 4;
-    /// It takes the same time however much there is.
+    /// Takes the same time however much there is.
     pub const FAST: u32 = 8;
-    /// It is about the server.
+    /// Concerns the server.
     pub const ADMIN: u32 = 16;
-    /// It takes long, or harms who does not know what it does.
+    /// Takes long, or harms a user who does not know its effect.
     pub const DANGEROUS: u32 = 32;
     /// Not for scripts.
     pub const NOSCRIPT: u32 = 64;
@@ -46,9 +46,9 @@ pub mod flag {
     pub const NO_AUTH: u32 = 128;
     /// Within a transaction it is not queued.
     pub const NOW: u32 = 256;
-    /// It may be run while a server reads its keys.
+    /// May be run while a server reads its keys.
     pub const LOADING: u32 = 512;
-    /// It may take long: others have their turn behind it.
+    /// May take long: others have their turn behind it.
     pub const LONG: u32 = 1024;
     /// Not within a transaction.
     pub const NO_MULTI: u32 = 2048;
@@ -57,9 +57,9 @@ pub mod flag {
 /// A command's function, and where it runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Run {
-    /// It runs where its keys are: all in one shard.
+    /// A command that runs where its keys are: all in one shard.
     Keys(fn(&mut Call<'_>) -> Done),
-    /// It runs where its keys are: each shard does its part, if they are of several.
+    /// A command that runs where its keys are: each shard does its part, if they are of several.
     Split(fn(&mut Call<'_>) -> Done, Merge),
     /// Each shard runs it.
     All(fn(&mut Call<'_>) -> Done, Merge),
@@ -67,19 +67,19 @@ pub enum Run {
     Cursor(fn(&mut Call<'_>) -> Done),
     /// The client's own thread runs it, without keys.
     Here(fn(&mut Here<'_>) -> Done),
-    /// It has subcommands.
+    /// A command with subcommands.
     Group(&'static [Row]),
-    /// It sets what its client is told of changes.
+    /// Sets its client's tracking.
     Track,
-    /// It ends a transaction.
+    /// Ends a transaction.
     Exec,
-    /// It watches keys.
+    /// Watches keys.
     Watch,
-    /// It watches none any more; and whether a transaction ends by it.
+    /// Watches none any more; and whether a transaction ends by it.
     Unwatch(fn(&mut Here<'_>) -> Done),
 }
 
-/// How answers of several shards become one.
+/// Rule by which answers of several shards become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
     /// Their sum.
@@ -94,7 +94,7 @@ pub enum Merge {
     Any,
     /// Their sum: so many clients are to go.
     Killed,
-    /// Whether there was one: `CLIENT KILL` with an address.
+    /// OK if any shard had one: `CLIENT KILL` with an address.
     KilledOne,
 }
 
@@ -108,18 +108,18 @@ pub type Done = Result<(), Refused>;
 pub struct Call<'a> {
     /// Its words.
     pub words: Words<'a>,
-    /// Where it runs.
+    /// Shard in which it runs.
     pub shard: &'a mut Shard,
     /// Milliseconds since 1970.
     pub now: u64,
-    /// Whose it is.
+    /// Client that sent it.
     pub asker: Asker,
     /// Its answer.
     pub out: &'a mut Out,
 }
 
 impl<'a> Call<'a> {
-    /// One of its words.
+    /// Word of the command.
     #[inline]
     pub fn word(&self, at: usize) -> &'a [u8] {
         self.words.get(at)
@@ -131,7 +131,7 @@ impl<'a> Call<'a> {
 pub struct Here<'a> {
     /// Its words.
     pub words: Words<'a>,
-    /// Whose it is.
+    /// Session of the client that sent it.
     pub session: &'a mut Session,
     /// The server.
     pub shared: &'a Shared,
@@ -142,14 +142,14 @@ pub struct Here<'a> {
 }
 
 impl<'a> Here<'a> {
-    /// One of its words.
+    /// Word of the command.
     pub fn word(&self, at: usize) -> &'a [u8] {
         self.words.get(at)
     }
 }
 
 impl Row {
-    /// Whether so many words are right.
+    /// True if so many words are right.
     #[inline]
     pub fn takes(&self, words: usize) -> bool {
         match self.arity {
@@ -158,13 +158,13 @@ impl Row {
         }
     }
 
-    /// Whether it has a property.
+    /// True if it has a property.
     #[inline]
     pub fn is(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 
-    /// Whether each key has all its words.
+    /// True if each key has all its words.
     pub fn takes_pairs(&self, words: usize) -> bool {
         (words - 1).is_multiple_of(self.keys.2.max(1) as usize)
     }

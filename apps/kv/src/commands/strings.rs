@@ -265,7 +265,7 @@ fn mget(c: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Whether each key has its value.
+/// Positions of each key and of its value; an error if a key has none.
 fn pairs(
     c: &Call<'_>,
     wrong: Refused,
@@ -308,7 +308,7 @@ fn msetnx(c: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Whether a value is what Redis would keep as a number.
+/// True if Redis would keep a value as a number.
 pub(super) fn is_number(value: &[u8]) -> bool {
     value.len() <= crate::resp::MOST_DIGITS && number(value).is_some()
 }

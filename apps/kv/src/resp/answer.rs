@@ -7,7 +7,7 @@ use super::digits;
 pub struct Out {
     /// The answers so far.
     pub bytes: Vec<u8>,
-    /// Whether it is version 3.
+    /// True for version 3.
     pub is_three: bool,
     /// So long may it become; nought: as long as it likes.
     room: usize,

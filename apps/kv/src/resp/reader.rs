@@ -71,15 +71,15 @@ pub struct Limits {
     pub word: usize,
     /// Bytes of one command, its words' places counted.
     pub command: usize,
-    /// Whether it still has to say the password.
+    /// True if it still has to say the password.
     pub is_stranger: bool,
 }
 
-/// How far a client's bytes have been read. The bytes are the caller's, who keeps those from
+/// Reader of a client's bytes. The bytes are the caller's, who keeps those from
 /// [`rest`](Self::rest) on until more have come.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// Where the command begins.
+    /// Beginning of the command.
     start: usize,
     /// Up to where it has been read.
     at: usize,
@@ -91,7 +91,7 @@ pub struct Reader {
     length: Option<usize>,
     /// A typed line's words without their quotes.
     typed: Vec<u8>,
-    /// Whether the command is such a line.
+    /// True if the command is such a line.
     is_typed: bool,
 }
 
@@ -101,7 +101,7 @@ impl Reader {
         self.words.capacity() * size_of::<Span>() + self.typed.capacity()
     }
 
-    /// How many bytes the command has at least, as far as that is known.
+    /// Number of bytes that the command has at least, as far as that is known.
     pub fn wanted(&self) -> usize {
         self.length.map_or(0, |length| self.at - self.start + length + 2)
     }

@@ -13,17 +13,17 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// How many there are.
+    /// Number of words.
     pub fn len(self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(self) -> bool {
         self.spans.is_empty()
     }
 
-    /// One of them; what is not there is empty.
+    /// Word number `at`; empty if it is not there.
     #[inline]
     pub fn get(self, at: usize) -> &'a [u8] {
         match self.spans.get(at) {
@@ -32,7 +32,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Those from here on.
+    /// Words from `at` on.
     pub fn from(self, at: usize) -> Words<'a> {
         Words { bytes: self.bytes, spans: self.spans.get(at..).unwrap_or_default() }
     }

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use std::hash::BuildHasher;
 
 use super::prefixes::Prefixes;
-use super::told::{How, Told, Untold, all_have_changed, keys_have_changed};
+use super::told::{How, Invalidation, Untold, all_have_changed, keys_have_changed};
 
 /// Bytes of a key's place in the table, about: an entry, and its share of the index.
 const PLACE: usize = 64;
@@ -64,7 +64,7 @@ impl Followed {
         self.bytes + self.keys.capacity() * PLACE
     }
 
-    /// How many keys there are, and how many clients have one, counted for each key.
+    /// Number of keys, and number of clients that have one, counted for each key.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.keys.len(), self.items)
     }
@@ -96,7 +96,7 @@ impl Followed {
         self.bytes -= name.len() + BLOCK + list_bytes(&to);
         self.items -= to.len();
         let bytes = Arc::from(keys_have_changed([name].into_iter()));
-        self.untold.push(Told { to, by, how: How::Followed, bytes });
+        self.untold.push(Invalidation { to, by, how: How::Followed, bytes });
     }
 
     /// Follows a key for a client; what the table has stays within `room` bytes.
@@ -173,12 +173,12 @@ impl Followed {
     }
 
     /// Takes what clients are to be told.
-    pub(super) fn take(&mut self) -> Vec<Told> {
+    pub(super) fn take(&mut self) -> Vec<Invalidation> {
         self.prefixes.tell(&mut self.untold);
         self.untold.take()
     }
 
-    /// Whether there is something.
+    /// True if there is something.
     #[inline]
     pub(super) fn has_untold(&self) -> bool {
         !self.untold.is_empty() || self.prefixes.has_changes()

@@ -18,7 +18,7 @@ use memmap2::MmapMut;
 const HEAD: usize = 16;
 const PAGE: usize = 4096;
 
-/// There is no memory for it.
+/// Error where there is no memory for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -80,7 +80,7 @@ struct Segment {
 pub(super) struct Log {
     segments: Vec<Option<Segment>>,
     free: Vec<usize>,
-    /// Those that have several entries.
+    /// Segments that have several entries.
     shared: Vec<usize>,
     /// The last of them, which is written to.
     head: Option<usize>,
@@ -195,7 +195,7 @@ impl Log {
         read(self.bytes(loc)).0
     }
 
-    /// Whether an entry has this key.
+    /// True if an entry has this key.
     #[inline]
     pub(super) fn is(&self, loc: Loc, key: &[u8]) -> bool {
         self.get(loc).key == key
@@ -258,7 +258,7 @@ impl Log {
         (live + lost <= self.segment).then_some(at)
     }
 
-    /// Where the entries of a segment are, dead ones among them.
+    /// Places of the entries of a segment, dead ones among them.
     pub(super) fn entries(&self, at: usize) -> Vec<Loc> {
         let Some(Some(segment)) = self.segments.get(at) else { return Vec::new() };
         let (mut entries, mut offset) = (Vec::new(), 0);

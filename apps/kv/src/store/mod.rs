@@ -13,5 +13,5 @@ mod watch;
 
 pub use keys::{Found, Hash, Keys};
 pub use log::Full;
-pub use told::{How, Told, redirection_is_broken};
+pub use told::{How, Invalidation, redirection_is_broken};
 pub use watch::Seen;

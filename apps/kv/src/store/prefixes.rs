@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::told::{How, MOST, Told, Untold, keys_have_changed};
+use super::told::{How, Invalidation, MOST, Untold, keys_have_changed};
 
 /// A client that listens.
 #[derive(Clone, Copy, Debug)]
@@ -27,11 +27,11 @@ struct Group {
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
     groups: BTreeMap<Box<[u8]>, Group>,
-    /// Those with changes.
+    /// Prefixes with changes.
     changed: Vec<Box<[u8]>>,
     /// Bytes of changes.
     bytes: usize,
-    /// There are too many: all have changed.
+    /// True if there are too many: all have changed.
     is_over: bool,
 }
 
@@ -40,7 +40,7 @@ impl Prefixes {
         self.groups.is_empty()
     }
 
-    /// How many there are.
+    /// Number of prefixes.
     pub(super) fn len(&self) -> usize {
         self.groups.len()
     }
@@ -140,7 +140,7 @@ impl Prefixes {
             let mut push = |to: Vec<u64>, keys: Vec<&[u8]>| {
                 if !keys.is_empty() {
                     let bytes = Arc::from(keys_have_changed(keys.into_iter()));
-                    untold.push(Told { to, by: 0, how: How::Listened, bytes });
+                    untold.push(Invalidation { to, by: 0, how: How::Listened, bytes });
                 }
             };
             let has_own = |listener: &&Listener| {

@@ -65,7 +65,7 @@ impl Keys {
         }
     }
 
-    /// One of the keys that are there at this time, drawn by a random number: each as likely.
+    /// Draws a key out of those that are there at this time, by a random number: each as likely.
     pub fn random(&self, draw: u64, now: u64) -> Option<&[u8]> {
         let mut skip = (draw % self.len().max(1) as u64) as usize;
         let first = self.tables.iter().position(|table| {

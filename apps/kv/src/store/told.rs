@@ -9,23 +9,23 @@ pub(super) const MOST: usize = 1 << 20;
 
 /// A message to some clients.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct Invalidation {
     /// Their numbers.
     pub to: Vec<u64>,
     /// The client that has made the change; 0: none. Of what is redirected: the one it is for.
     pub by: u64,
-    /// Why they are told.
+    /// Reason of the message.
     pub how: How,
     /// The message, in version 3 of the protocol.
     pub bytes: Arc<[u8]>,
 }
 
-/// Why a client is told.
+/// Reason for which a client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// It has read the key.
+    /// The client has read the key.
     Followed,
-    /// It listens to the key's prefix.
+    /// The client listens to the key's prefix.
     Listened,
     /// All keys have changed.
     All,
@@ -38,7 +38,7 @@ pub enum How {
 /// Messages that have not been sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Untold {
-    told: Vec<Told>,
+    told: Vec<Invalidation>,
     pub(super) bytes: usize,
 }
 
@@ -49,11 +49,11 @@ impl Untold {
     }
 
     /// Adds a message.
-    pub(super) fn push(&mut self, told: Told) {
+    pub(super) fn push(&mut self, told: Invalidation) {
         if told.to.is_empty() {
             return;
         }
-        self.bytes += told.bytes.len() + 8 * told.to.len() + size_of::<Told>();
+        self.bytes += told.bytes.len() + 8 * told.to.len() + size_of::<Invalidation>();
         self.told.push(told);
         if self.bytes > MOST {
             self.all(Vec::new());
@@ -71,19 +71,19 @@ impl Untold {
         }
     }
 
-    pub(super) fn take(&mut self) -> Vec<Told> {
+    pub(super) fn take(&mut self) -> Vec<Invalidation> {
         self.bytes = 0;
         std::mem::take(&mut self.told)
     }
 
-    /// How many messages there are.
+    /// Number of messages.
     pub(super) fn len(&self) -> usize {
         self.told.len()
     }
 
     /// Takes a client off what has been added behind the first so many and is of its own copies, and
     /// gives `each` of it.
-    pub(super) fn of(&mut self, client: u64, from: usize, mut each: impl FnMut(&Told)) {
+    pub(super) fn of(&mut self, client: u64, from: usize, mut each: impl FnMut(&Invalidation)) {
         let from = from.min(self.told.len());
         for told in &mut self.told[from..] {
             if matches!(told.how, How::Followed | How::All)
@@ -112,14 +112,14 @@ pub(super) fn keys_have_changed<'a>(keys: impl ExactSizeIterator<Item = &'a [u8]
 }
 
 /// The message to these that all keys have changed.
-pub(super) fn all_have_changed(mut to: Vec<u64>) -> Told {
+pub(super) fn all_have_changed(mut to: Vec<u64>) -> Invalidation {
     to.sort_unstable();
     to.dedup();
     let mut out = Out::of(true);
     out.push(2);
     out.bulk(b"invalidate");
     out.nothing();
-    Told { to, by: 0, how: How::All, bytes: Arc::from(out.bytes) }
+    Invalidation { to, by: 0, how: How::All, bytes: Arc::from(out.bytes) }
 }
 
 /// The message that a client is gone to which others' messages were to be sent.

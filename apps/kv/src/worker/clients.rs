@@ -9,7 +9,7 @@ use rustix::event::epoll;
 use super::Worker;
 use crate::connection::{Connection, Wants};
 use crate::desk::{Desk, Shards, Terms};
-use crate::jobs::{Asked, Job};
+use crate::jobs::{Job, ShardTerms};
 use crate::resp::Out;
 
 /// Clients that did nothing for too long are looked for so often, at most.
@@ -20,7 +20,7 @@ pub(super) struct Client {
     pub(super) connection: Connection,
     pub(super) wants: Wants,
     pub(super) kept: usize,
-    /// When it has last done something.
+    /// Time at which it last did something.
     pub(super) turned: Instant,
 }
 
@@ -64,8 +64,8 @@ impl Worker {
         while self.kept > self.most_kept && self.close_largest() {}
     }
 
-    /// Lets that client go which has most memory, by powers of two, and of those the one that has
-    /// done nothing for longest; whether there is one.
+    /// Evicts the client that has most memory, by powers of two, and of those the one that has been
+    /// idle for longest; false if there is none.
     fn close_largest(&mut self) -> bool {
         let has_memory = |(at, client): (usize, &Option<Client>)| {
             let client = client.as_ref().filter(|client| client.kept > 0)?;
@@ -74,7 +74,7 @@ impl Worker {
         };
         let largest = self.clients.iter().enumerate().filter_map(has_memory).max();
         let Some((.., at)) = largest else { return false };
-        self.counters().let_go.add(1);
+        self.counters().evicted.add(1);
         self.close(at);
         true
     }
@@ -138,7 +138,7 @@ impl Worker {
         self.ours.with(move |shard| *shard.clients.at(at) = None);
         let mut jobs: Vec<Vec<Job>> = (0..self.ours.shards.len()).map(|_| Vec::new()).collect();
         jobs[shard].push(Job::Unwatch(watched));
-        let _ = self.ours.ask(Asked::of_nobody(0), jobs);
+        let _ = self.ours.ask(ShardTerms::of_nobody(0), jobs);
     }
 
     /// A client that is gone is told of changes no more. Keys that it followed are forgotten when
@@ -154,7 +154,7 @@ impl Worker {
                 true => Vec::new(),
                 false => vec![Job::Unlisten(id, prefixes.clone())],
             };
-            let _ = self.ours.ask(Asked::of_nobody(0), (0..shards).map(job).collect());
+            let _ = self.ours.ask(ShardTerms::of_nobody(0), (0..shards).map(job).collect());
         }
     }
 }

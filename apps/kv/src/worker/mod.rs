@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_micros(20);
 const SECOND: Duration = Duration::from_secs(1);
 /// Tokens of what is no connection.
 const BELL: u64 = u64::MAX;
-/// That of the first listener; those of others are below.
+/// Mark of the first listener; those of others are below.
 const LISTENER: u64 = u64::MAX - 1;
 const LISTENERS: u64 = u64::MAX - 1024;
 
@@ -47,14 +47,14 @@ pub(crate) struct Worker {
     ours: Ours,
     manager: Manager,
     epoll: OwnedFd,
-    /// Those of TCP, and then that of a Unix socket.
+    /// Listeners of TCP, and then that of a Unix socket.
     listeners: Vec<OwnedFd>,
     tcp: usize,
     clients: Vec<Option<Client>>,
-    /// Where each client is, by its number.
+    /// Place of each client, by its number.
     places: BTreeMap<u64, usize>,
     free: Vec<usize>,
-    /// Those that have become free since events were taken.
+    /// Places that have become free since events were taken.
     closed: Vec<usize>,
     count: usize,
     /// Bytes that all clients' buffers have, and may have.
@@ -73,10 +73,10 @@ pub(crate) struct Worker {
     /// The last poll has said that the bell was rung.
     was_rung: bool,
     looked_for_idle: Instant,
-    /// When its last wait was over. What it waits for by itself goes by this, which nobody sets, and
+    /// Time at which its last wait was over. What it waits for by itself goes by this, which nobody sets, and
     /// not by the time of day, by which keys go.
     woken: Instant,
-    /// It is to end, at the latest then.
+    /// Time at which it ends at the latest, once it is to end.
     ends: Option<Instant>,
     drained: Sender<()>,
     shared: Arc<Shared>,

@@ -6,7 +6,7 @@ use kumiki_resource::{Handle, Interface};
 use kumiki_wait::PollBell;
 
 use crate::desk::Shards;
-use crate::jobs::{Answers, Asked, Job, serve};
+use crate::jobs::{Answers, Job, ShardTerms, serve};
 use crate::shard::Shard;
 use crate::store::Hash;
 
@@ -48,7 +48,7 @@ impl Shards for Ours {
         run.expect("this thread has the shard, and is not within it")
     }
 
-    fn ask(&self, asked: Asked, jobs: Vec<Vec<Job>>) -> Option<Vec<Answers>> {
+    fn ask(&self, asked: ShardTerms, jobs: Vec<Vec<Job>>) -> Option<Vec<Answers>> {
         let run =
             move |jobs: Vec<Job>| move |shard: &mut Shard, (): &mut ()| serve(jobs, shard, asked);
         let mut started = Vec::new();

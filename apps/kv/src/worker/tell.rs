@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Worker;
 use crate::connection::Wants;
 use crate::desk::Shards;
-use crate::jobs::{Asked, Job};
-use crate::store::{How, Told, redirection_is_broken};
+use crate::jobs::{Job, ShardTerms};
+use crate::store::{How, Invalidation, redirection_is_broken};
 
 impl Worker {
     /// Tells clients of this core, and has other cores tell theirs.
@@ -21,7 +21,7 @@ impl Worker {
             return;
         }
         let (own, shards) = (self.ours.own, self.ours.shards.len());
-        let mut others: Vec<Vec<Told>> = vec![Vec::new(); shards];
+        let mut others: Vec<Vec<Invalidation>> = vec![Vec::new(); shards];
         let (mut left, mut reached) = (VecDeque::from(told), Vec::new());
         while let Some(told) = left.pop_front() {
             let mut theirs = vec![Vec::new(); shards];
@@ -39,7 +39,7 @@ impl Worker {
             }
             for (to, others) in theirs.into_iter().zip(&mut others) {
                 if !to.is_empty() {
-                    others.push(Told { to, ..told.clone() });
+                    others.push(Invalidation { to, ..told.clone() });
                 }
             }
         }
@@ -47,21 +47,28 @@ impl Worker {
         reached.dedup();
         reached.into_iter().for_each(|at| self.send(at));
         if others.iter().any(|told| !told.is_empty()) {
-            let job = |told: Vec<Told>| match told.is_empty() {
+            let job = |told: Vec<Invalidation>| match told.is_empty() {
                 true => Vec::new(),
                 false => vec![Job::Tell(told)],
             };
-            let _ = self.ours.ask(Asked::of_nobody(now), others.into_iter().map(job).collect());
+            let _ =
+                self.ours.ask(ShardTerms::of_nobody(now), others.into_iter().map(job).collect());
         }
     }
 
     /// Tells a client, if it is to know; its place, and what another one is to be told.
-    fn tell_one(&mut self, id: u64, told: &Told, now: u64) -> (Option<usize>, Option<Told>) {
+    fn tell_one(
+        &mut self,
+        id: u64,
+        told: &Invalidation,
+        now: u64,
+    ) -> (Option<usize>, Option<Invalidation>) {
         let Some(&at) = self.places.get(&id) else {
             // Who has had it sent here is to know.
             let is_redirected = told.how == How::Redirected;
             let bytes = || Arc::from(redirection_is_broken(id));
-            let broken = || Told { to: vec![told.by], by: 0, how: How::Broken, bytes: bytes() };
+            let broken =
+                || Invalidation { to: vec![told.by], by: 0, how: How::Broken, bytes: bytes() };
             return (None, is_redirected.then(broken));
         };
         let Some(client) = self.clients.get_mut(at).and_then(Option::as_mut) else {
@@ -88,7 +95,7 @@ impl Worker {
                 }
                 if let Some(to) = tracking.redirect {
                     let bytes = Arc::clone(&told.bytes);
-                    let there = Told { to: vec![to], by: id, how: How::Redirected, bytes };
+                    let there = Invalidation { to: vec![to], by: id, how: How::Redirected, bytes };
                     return (None, Some(there));
                 }
             }

@@ -81,7 +81,7 @@ fn words_of_nothing_and_half_commands_are_counted() {
     let clients: Vec<TcpStream> = (0..600)
         .map(|at| {
             let mut client = server.client();
-            // It may be let go while it sends.
+            // It may be evicted while it sends.
             let _ = client.write_all(if at % 10 == 0 { &words } else { &half });
             client
         })
@@ -106,7 +106,7 @@ fn what_waits_for_a_transaction_is_counted() {
         .map(|at| {
             let mut client = server.client();
             let (sent, answers) = if at % 2 == 0 { (&watch, 1) } else { (&queue, 21) };
-            // Until all is there, or it is let go for its memory.
+            // Until all is there, or it is evicted for its memory.
             let _ = client.write_all(sent);
             let _ = BufReader::new(&client).lines().take(answers).count();
             client
@@ -142,7 +142,7 @@ fn keys_and_their_times_are_counted_and_given_back() {
 }
 
 #[test]
-fn who_means_no_good_is_let_go_and_takes_no_memory() {
+fn a_hostile_client_is_evicted_and_takes_no_memory() {
     let server = Server::start(1, &["--memory", "8M", "--longest", "1M"]);
     let before = server.resident();
     let ends_with = |bytes: &[u8], answer: &str| {
@@ -168,7 +168,7 @@ fn who_means_no_good_is_let_go_and_takes_no_memory() {
         let head = format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${bytes}\r\n", key.len());
         let all = [head.into_bytes(), vec![b'v'; bytes], b"\r\n".to_vec()].concat();
         let mut line = String::new();
-        // While the others are still being read it may be the one that is let go.
+        // While the others are still being read it may be the one that is evicted.
         let sent = client.write_all(&all);
         if sent.is_ok() && BufReader::new(client).read_line(&mut line).is_ok() && !line.is_empty() {
             break line;

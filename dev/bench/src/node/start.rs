@@ -21,7 +21,7 @@ const MIB: f64 = 1048576.0;
 
 /// Where a start finds kernel and initramfs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum From {
+enum StartFrom {
     /// In files whose cache was dropped.
     Disk,
     /// In the same, and keeps them in memory.
@@ -34,17 +34,22 @@ enum From {
     Snapshot,
 }
 
-impl From {
-    const ALL: [From; 5] =
-        [From::Disk, From::First, From::Resident, From::ResidentElf, From::Snapshot];
+impl StartFrom {
+    const ALL: [StartFrom; 5] = [
+        StartFrom::Disk,
+        StartFrom::First,
+        StartFrom::Resident,
+        StartFrom::ResidentElf,
+        StartFrom::Snapshot,
+    ];
 
     fn name(self) -> &'static str {
         match self {
-            From::Disk => "disk",
-            From::First => "first",
-            From::Resident => "resident",
-            From::ResidentElf => "resident_elf",
-            From::Snapshot => "snapshot",
+            StartFrom::Disk => "disk",
+            StartFrom::First => "first",
+            StartFrom::Resident => "resident",
+            StartFrom::ResidentElf => "resident_elf",
+            StartFrom::Snapshot => "snapshot",
         }
     }
 
@@ -53,15 +58,15 @@ impl From {
         // there, and the last start's whole kernel is such: ten times what copying takes,
         // on no processor, and for each way the same. It is done before the clock runs.
         node.wipe()?;
-        if matches!(self, From::Disk | From::First) {
+        if matches!(self, StartFrom::Disk | StartFrom::First) {
             drop_caches()?;
         }
         Ok(match self {
-            From::Disk => node.start_from(files, None, LIMIT)?,
-            From::First => node.start_from(files, Some(KEPT), LIMIT)?,
-            From::Resident => node.start(KernelForm::BzImage, LIMIT)?,
-            From::ResidentElf => node.start(KernelForm::Vmlinux, LIMIT)?,
-            From::Snapshot => node.start_snapshot(WARM, LIMIT)?,
+            StartFrom::Disk => node.start_from(files, None, LIMIT)?,
+            StartFrom::First => node.start_from(files, Some(KEPT), LIMIT)?,
+            StartFrom::Resident => node.start(KernelForm::BzImage, LIMIT)?,
+            StartFrom::ResidentElf => node.start(KernelForm::Vmlinux, LIMIT)?,
+            StartFrom::Snapshot => node.start_snapshot(WARM, LIMIT)?,
         })
     }
 }
@@ -97,7 +102,7 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     node.start(KernelForm::Vmlinux, LIMIT)?;
     let kept = node.keep(WARM)?;
 
-    let mut starts = From::ALL.map(|from| (from, Vec::new()));
+    let mut starts = StartFrom::ALL.map(|from| (from, Vec::new()));
     let mut exec = Exec::default();
     let mut rng = fastrand::Rng::new();
     for round in 0..rounds {
@@ -105,11 +110,11 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
         for (from, all) in &mut starts {
             bare.measure();
             all.push(from.start(&node, &files)?);
-            if *from == From::ResidentElf {
+            if *from == StartFrom::ResidentElf {
                 exec.measure()?;
             }
             node.stop(Duration::ZERO)?;
-            if *from == From::First {
+            if *from == StartFrom::First {
                 Image::remove(KEPT, false)?;
             }
         }
@@ -126,23 +131,24 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn figures(starts: &[(From, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
-    let of = |from: From, figure: &dyn Fn(&Stages) -> f64| -> Vec<Vec<f64>> {
+fn figures(starts: &[(StartFrom, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
+    let of = |from: StartFrom, figure: &dyn Fn(&Stages) -> f64| -> Vec<Vec<f64>> {
         let all = starts.iter().filter(|(other, _)| *other == from).flat_map(|(_, all)| all);
         all.map(|stages| vec![figure(stages)]).collect()
     };
     let load = |s: &Stages| s.load_ms;
     let whole = |s: &Stages| s.load_ms + s.start_ms;
     let limit = Some(median_of(&bare.ms));
-    let load_base = Some(median_of(&of(From::Disk, &load)));
-    let start_base = Some(median_of(&of(From::Disk, &whole)));
-    let source_base = Some(median_of(&of(From::Disk, &|s| s.load_ms + s.execute_ms)));
+    let load_base = Some(median_of(&of(StartFrom::Disk, &load)));
+    let start_base = Some(median_of(&of(StartFrom::Disk, &whole)));
+    let source_base = Some(median_of(&of(StartFrom::Disk, &|s| s.load_ms + s.execute_ms)));
     let bare = Row::of(("load", "bare"), "ms", &bare.ms, load_base);
     let mut rows = vec![Row { limit, ..bare }];
-    for from in From::ALL {
+    for from in StartFrom::ALL {
         let name = from.name();
         // Other bytes than those that are copied bare.
-        let limit = limit.filter(|_| ![From::ResidentElf, From::Snapshot].contains(&from));
+        let limit =
+            limit.filter(|_| ![StartFrom::ResidentElf, StartFrom::Snapshot].contains(&from));
         let row = Row::of(("load", name), "ms", &of(from, &load), load_base);
         rows.push(Row { limit, ..row });
         rows.push(Row::of(("start", name), "ms", &of(from, &whole), start_base));

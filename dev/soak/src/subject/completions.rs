@@ -26,14 +26,14 @@ const LOOPS: u64 = 3;
 /// Requests of a loop under way.
 const UNDER_WAY: usize = 24;
 
-/// Where it is read: a number of bytes of a page, or a pipe.
+/// Source of a read: a number of bytes of a page, or a pipe.
 #[derive(Clone, Copy, Debug)]
-enum From {
+enum ReadFrom {
     Page { at: usize, oldest: u32, start: usize, asked: usize },
     Pipe,
 }
 
-type UnderWay = Pin<Box<dyn Future<Output = (From, Result<Vec<u8>>)> + Send>>;
+type UnderWay = Pin<Box<dyn Future<Output = (ReadFrom, Result<Vec<u8>>)> + Send>>;
 
 pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
     let site = Site::new(ground)?;
@@ -111,14 +111,14 @@ impl Loop<'_> {
         Ok(())
     }
 
-    fn check(&self, from: From, bytes: Result<Vec<u8>>) -> Result<()> {
+    fn check(&self, from: ReadFrom, bytes: Result<Vec<u8>>) -> Result<()> {
         let bytes = bytes?;
         match from {
-            From::Page { at, oldest, start, asked } => {
+            ReadFrom::Page { at, oldest, start, asked } => {
                 self.site.pages[at].check_part(oldest, start, asked, &bytes)?;
                 self.soak.count("read");
             }
-            From::Pipe => {
+            ReadFrom::Pipe => {
                 ensure!(bytes == b"late", "a pipe gave {bytes:?}");
                 self.soak.count("read from a pipe");
             }
@@ -135,7 +135,7 @@ impl Loop<'_> {
             return Ok((
                 "a read from a pipe".to_owned(),
                 Box::pin(async move {
-                    (From::Pipe, made(engine.submit(read).await, Read::into_buffer))
+                    (ReadFrom::Pipe, made(engine.submit(read).await, Read::into_buffer))
                 }),
             ));
         }
@@ -148,7 +148,7 @@ impl Loop<'_> {
         let room = vec![0; asked].into_boxed_slice();
         let read = Pread::new(OwnedFd::from(file), start as u64, room);
         let tries = self.rng.bool();
-        let from = From::Page { at, oldest, start, asked };
+        let from = ReadFrom::Page { at, oldest, start, asked };
         Ok((
             format!("a read of {}", page.name),
             Box::pin(async move {

@@ -135,7 +135,7 @@ impl<'a> Client<'a> {
         Ok((Http::connect(self.address).context("connecting")?, false))
     }
 
-    /// Whether it says no, as a fault is under way, or so late that it is for others to judge: on a
+    /// True if it says no, as a fault is under way, or so late that it is for others to judge: on a
     /// machine that gives it no cpu, a server's own time for an answer is over, too.
     fn is_refused(&self, answer: &Answer, asked: Instant) -> bool {
         answer.status >= 500 && (self.soak.is_excused() || asked.elapsed() > LOST)

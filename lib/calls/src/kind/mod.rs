@@ -8,32 +8,32 @@ use crate::contends::Contends;
 use crate::request::Request;
 use crate::table::{OfArgs, ROWS, counted, row};
 
-/// What is known about a call from its number.
+/// Facts about a call that follow from its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kind {
-    /// What two such calls wait for each other on in the kernel.
+    /// Locks in the kernel on which two such calls wait for each other.
     pub contends: Contends,
-    /// Whether it commonly waits for a device, a time or another thread; if the arguments
-    /// are known, use [`may_sleep`].
+    /// True if it commonly waits for a device, a time or another thread; if the arguments are
+    /// known, use [`may_sleep`].
     pub sleeps: bool,
 }
 
-/// What is known about call `sysnum`; nothing for an unknown number.
+/// Facts about call `sysnum`; nothing for an unknown number.
 #[inline]
 pub fn kind(sysnum: u16) -> Kind {
     KINDS.get(usize::from(sysnum)).copied().unwrap_or(Kind::UNKNOWN)
 }
 
-/// Whether this request commonly waits for a device, a time or another thread, so that
-/// more threads than cpus are worthwhile. A prior, to be corrected by measurement.
+/// True if this request commonly waits for a device, a time or another thread, so that more threads
+/// than cpus are worthwhile. A prior, to be corrected by measurement.
 pub fn may_sleep(request: &Request) -> bool {
     let Some(row) = row(request.sysnum) else { return false };
     let says_so = |says_so: OfArgs| says_so(&counted(request.args_num, &request.args));
     row.sleeps_if.map_or(row.sleeps, says_so)
 }
 
-/// What is known of each number.
+/// Facts about each number.
 static KINDS: [Kind; NUMBERS] = {
     let mut kinds = [Kind::UNKNOWN; NUMBERS];
     let mut i = 0;

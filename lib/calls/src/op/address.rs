@@ -7,16 +7,16 @@ use rustix::net::SocketAddrAny;
 use rustix::net::addr::SocketAddrStorage;
 
 /// Room for an address that the kernel tells.
-pub(super) struct Told {
+pub(super) struct AddressRoom {
     storage: MaybeUninit<SocketAddrStorage>,
-    /// Of the room, and then of what the kernel would have written.
+    /// Length of the room, and then of the address that the kernel would have written.
     pub(super) length: u32,
     pub(super) written: bool,
 }
 
-impl Told {
-    pub(super) const fn new() -> Told {
-        Told { storage: MaybeUninit::uninit(), length: 0, written: false }
+impl AddressRoom {
+    pub(super) const fn new() -> AddressRoom {
+        AddressRoom { storage: MaybeUninit::uninit(), length: 0, written: false }
     }
 
     /// Pointers to the address and to its length.
@@ -38,7 +38,7 @@ impl Told {
     }
 }
 
-impl fmt::Debug for Told {
+impl fmt::Debug for AddressRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.address().fmt(f)
     }

@@ -10,7 +10,7 @@ use std::slice;
 /// exclusive, as long as the buffer is neither moved, nor dropped, nor otherwise touched;
 /// [`filled`](Self::filled) must hold the bytes that were written there.
 pub unsafe trait BufferMut {
-    /// Where to write, and how many bytes at most.
+    /// Memory to be written, and its length in bytes.
     fn spare(&mut self) -> (*mut u8, usize);
 
     /// Records that the first `count` bytes of [`spare`](Self::spare) were written.
@@ -126,8 +126,7 @@ impl<B> Filling<B> {
 }
 
 impl<B: BufferMut> Filling<B> {
-    /// Where the next call is to write, and how many bytes at most. What the last one
-    /// wrote counts no more.
+    /// Memory for the next call, and its length in bytes. What the last one wrote counts no more.
     #[inline]
     pub(super) fn begin(&mut self) -> (u64, usize) {
         self.filled = 0;
@@ -149,7 +148,7 @@ impl<B: BufferMut> Filling<B> {
         unsafe { self.buffer.advance(self.filled) };
     }
 
-    /// What the last call wrote.
+    /// Bytes that the last call wrote.
     #[inline]
     pub(super) fn filled(&self) -> &[u8] {
         // SAFETY: `end` told of that many, and the buffer is not handed out but by value.

@@ -32,20 +32,23 @@ pub(super) fn append_rights(messages: &mut Vec<u8>, descriptors: &[impl AsFd]) {
 
 /// Room for messages that the kernel writes, and the descriptors among them.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ControlRoom {
     /// Aligned as messages are.
     room: Box<[u64]>,
     filled: usize,
     descriptors: Vec<OwnedFd>,
 }
 
-impl Told {
+impl ControlRoom {
     /// Room for `bytes` bytes at least.
-    pub(super) fn new(bytes: usize) -> Told {
-        Told { room: vec![0; bytes.div_ceil(size_of::<u64>())].into(), ..Told::default() }
+    pub(super) fn new(bytes: usize) -> ControlRoom {
+        ControlRoom {
+            room: vec![0; bytes.div_ceil(size_of::<u64>())].into(),
+            ..ControlRoom::default()
+        }
     }
 
-    /// Where to write and how many bytes at most. What was told before is gone.
+    /// Memory to be written, and its length in bytes. What was told before is gone.
     #[inline]
     pub(super) fn room(&mut self) -> (u64, u64) {
         self.filled = 0;
@@ -84,7 +87,7 @@ impl Told {
     }
 }
 
-impl fmt::Debug for Told {
+impl fmt::Debug for ControlRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Told")
             .field("bytes", &self.bytes())

@@ -77,7 +77,7 @@ operation! {
     ) => usize
 }
 
-/// Where the kernel reads and moves the offset, or null.
+/// Address from which the kernel reads the offset, and which it moves, or null.
 #[inline]
 fn offset(offset: &mut Option<u64>) -> u64 {
     offset.as_mut().map_or(0, |offset| &raw mut *offset as u64)

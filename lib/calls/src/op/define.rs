@@ -63,7 +63,7 @@ macro_rules! operation {
         }
 
         impl $($bounded)* $name $($params)* {
-            /// What was given to `new`, in the same order.
+            /// Values that were given to `new`, in the same order.
             #[inline]
             #[allow(clippy::unused_unit, clippy::double_parens, unused_parens)]
             pub fn into_parts(self) -> ($($type),*) {
@@ -121,7 +121,7 @@ macro_rules! filling {
                 $name { $($field,)* buffer: $crate::op::buffer::Filling::new(buffer) }
             }
 
-            /// What the last call wrote.
+            /// Bytes that the last call wrote.
             #[inline]
             pub fn filled(&self) -> &[u8] {
                 self.buffer.filled()
@@ -133,7 +133,7 @@ macro_rules! filling {
                 self.buffer.into_inner()
             }
 
-            /// What was given to `new`, in the same order.
+            /// Values that were given to `new`, in the same order.
             #[inline]
             pub fn into_parts(self) -> ($($type,)* B) {
                 ($(self.$field,)* self.buffer.into_inner())

@@ -91,7 +91,7 @@ impl<F: AsFd> EpollWait<F> {
         EpollWait { epoll, events: vec![none; room], timeout_ms, told: 0 }
     }
 
-    /// What the last call reported: the data of each file, and its events.
+    /// Reports of the last call: the data of each file, and its events.
     pub fn events(&self) -> impl ExactSizeIterator<Item = (u64, EventFlags)> {
         let told =
             |event: &libc::epoll_event| (event.u64, EventFlags::from_bits_retain(event.events));

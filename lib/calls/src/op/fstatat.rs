@@ -34,7 +34,7 @@ impl<F: AsFd, P: AsRef<CStr>> Fstatat<F, P> {
         Fstatat { dir, path, flags, filled: false, stat: MaybeUninit::uninit() }
     }
 
-    /// What the last call found; `None` if it failed or was not made.
+    /// Attributes that the last call found; `None` if it failed or was not made.
     #[inline]
     pub fn stat(&self) -> Option<&Stat> {
         match self.filled {

@@ -23,7 +23,7 @@ filling! {
 }
 
 impl<F: AsFd, B: BufferMut> Getdents64<F, B> {
-    /// What the last call found.
+    /// Entries that the last call found.
     #[inline]
     pub fn entries(&self) -> Entries<'_> {
         Entries::new(self.filled())
@@ -36,10 +36,10 @@ pub struct DirectoryEntry<'a> {
     /// Number of the file within its file system; where another one is mounted,
     /// the number of the directory below it.
     pub ino: u64,
-    /// Where the next entry stands, for lseek(2) on the directory.
+    /// Position of the next entry, for lseek(2) on the directory.
     pub next: i64,
-    /// What it is; [`FileType::Unknown`] where the file system does not say
-    /// without looking at the file.
+    /// Type of the file; [`FileType::Unknown`] where the file system does not say without looking
+    /// at it.
     pub kind: FileType,
     /// The name, without the directory's.
     pub name: &'a CStr,

@@ -28,7 +28,7 @@ pub struct RangeLock {
     pub length: u64,
 }
 
-/// Who else may hold a lock on the same bytes.
+/// Locks that others may hold on the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
     /// Others may hold shared locks.

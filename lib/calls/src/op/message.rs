@@ -47,9 +47,9 @@ pub struct Sendmsg<F, B, D = BorrowedFd<'static>> {
     flags: SendFlags,
     address: Option<SocketAddrAny>,
     descriptors: Vec<D>,
-    /// Those of the caller, and behind them the one with the descriptors.
+    /// Control messages of the caller, and behind them the one with the descriptors.
     control: Vec<u8>,
-    /// How many bytes of `control` are the caller's.
+    /// Bytes of `control` that are the caller's.
     control_given: usize,
     header: Header,
 }
@@ -71,15 +71,14 @@ impl<F: AsFd, B: AsRef<[u8]>> Sendmsg<F, B> {
 }
 
 impl<F: AsFd, B: AsRef<[u8]>, D: AsFd> Sendmsg<F, B, D> {
-    /// The same, to an address.
+    /// Sends to an address.
     #[must_use]
     pub fn to(self, address: &impl SocketAddrArg) -> Self {
         Sendmsg { address: Some(address.as_any()), ..self }
     }
 
-    /// The same, and the receiver gets duplicates of these open files
-    /// (`SCM_RIGHTS`), whether or not they are still open here by then. At most
-    /// 253, else `EINVAL`; at least one byte must go with them on a stream.
+    /// Sends duplicates of these open files, too (`SCM_RIGHTS`), whether or not they are still open
+    /// here by then. At most 253, else `EINVAL`; at least one byte must go with them on a stream.
     #[must_use]
     pub fn with_descriptors<E: AsFd>(self, descriptors: Vec<E>) -> Sendmsg<F, B, E> {
         Sendmsg {
@@ -94,7 +93,7 @@ impl<F: AsFd, B: AsRef<[u8]>, D: AsFd> Sendmsg<F, B, D> {
         }
     }
 
-    /// The same with these control messages, in the kernel's layout: see cmsg(3).
+    /// Sends these control messages, too, in the kernel's layout: see cmsg(3).
     ///
     /// # Safety
     /// Where they name descriptors (`SCM_RIGHTS`) or hold addresses (those of
@@ -160,8 +159,8 @@ pub struct Recvmsg<F, B> {
     socket: F,
     flags: RecvFlags,
     buffers: Scatter<B>,
-    sender: address::Told,
-    control: control::Told,
+    sender: address::AddressRoom,
+    control: control::ControlRoom,
     header: Header,
 }
 
@@ -174,34 +173,33 @@ impl<F: AsFd, B: BufferMut> Recvmsg<F, B> {
             socket,
             flags,
             buffers: Scatter::new(buffers),
-            sender: address::Told::new(),
-            control: control::Told::default(),
+            sender: address::AddressRoom::new(),
+            control: control::ControlRoom::default(),
             header: Header::default(),
         }
     }
 
-    /// The same with room for control messages: `bytes`, rounded up to eight. A
-    /// message takes 16 and its data, rounded up likewise:
-    /// [`cmsg_space`](rustix::cmsg_space).
+    /// Adds room for control messages: `bytes`, rounded up to eight. A message takes 16 and its
+    /// data, rounded up likewise: [`cmsg_space`](rustix::cmsg_space).
     #[must_use]
     pub fn with_control_room(self, bytes: usize) -> Self {
-        Recvmsg { control: control::Told::new(bytes), ..self }
+        Recvmsg { control: control::ControlRoom::new(bytes), ..self }
     }
 
-    /// What the last call received into each buffer.
+    /// Bytes that the last call received into each buffer.
     #[inline]
     pub fn filled(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.buffers.filled()
     }
 
-    /// Who sent what the last call received; `None` on a connection.
+    /// Sender of the message that the last call received; `None` on a connection.
     #[inline]
     pub fn sender(&self) -> Option<SocketAddrAny> {
         self.sender.address()
     }
 
-    /// What the last call said of what it received: whether it was cut off, or
-    /// its control messages were; none if it failed or was not made.
+    /// Flags of the message that the last call received: whether it was cut off, or its control
+    /// messages were; none if the call failed or was not made.
     #[inline]
     pub fn flags(&self) -> ReturnFlags {
         ReturnFlags::from_bits_retain(self.header.flags)

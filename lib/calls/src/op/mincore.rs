@@ -7,7 +7,7 @@ use super::buffer::Filling;
 use super::{BufferMut, Operation};
 use crate::request::Request;
 
-/// Of x86-64, whose kernels have no other.
+/// Page size of x86-64, whose kernels have no other.
 const PAGE_BYTES: usize = 4096;
 
 /// mincore(2): tells which pages are in memory, for each a byte whose lowest bit

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use kumiki_sys::syscall;
 use rustix::io::Errno;
 
-/// What a call gives when it does not fail.
+/// Value of a call that does not fail.
 pub(crate) trait FromReturn {
     /// The typed form of what the kernel returned.
     ///

@@ -10,7 +10,7 @@ use rustix::pipe::PipeFlags;
 use super::{Operation, Socket};
 use crate::request::Request;
 
-/// Where the kernel writes the two numbers.
+/// Memory to which the kernel writes the two numbers.
 #[derive(Debug)]
 struct Pair([i32; 2]);
 

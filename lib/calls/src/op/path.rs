@@ -13,7 +13,7 @@ use std::path::Path;
 pub struct ZeroInPath {
     /// The path, whole.
     pub path: OsString,
-    /// Where the first zero byte is, from 0.
+    /// Position of the first zero byte, from 0.
     pub position: usize,
 }
 

@@ -38,7 +38,7 @@ impl<B: BufferMut> ProcessVmReadv<B> {
         ProcessVmReadv { pid, remote, local, buffer: Filling::new(buffer) }
     }
 
-    /// What the last call read.
+    /// Bytes that the last call read.
     #[inline]
     pub fn filled(&self) -> &[u8] {
         self.buffer.filled()

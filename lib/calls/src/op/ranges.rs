@@ -29,7 +29,7 @@ impl Range {
         Range { address: data.as_ptr() as u64, length: data.len() as u64 }
     }
 
-    /// What `buffer` has room for, to be written.
+    /// Range of the bytes in `buffer` that may be written.
     #[inline]
     pub(super) fn spare(buffer: &mut impl BufferMut) -> Range {
         let (pointer, room) = buffer.spare();
@@ -60,7 +60,7 @@ impl<B: AsRef<[u8]>> Gather<B> {
         Gather { buffers, ranges }
     }
 
-    /// Where the array of ranges is and how many it has, as they are now.
+    /// Address and length of the array of ranges, as they are now.
     #[inline]
     pub(super) fn arguments(&mut self) -> (u64, u64) {
         for (range, buffer) in self.ranges.iter_mut().zip(&self.buffers) {
@@ -69,7 +69,7 @@ impl<B: AsRef<[u8]>> Gather<B> {
         (self.ranges.as_ptr() as u64, self.ranges.len() as u64)
     }
 
-    /// How many bytes the kernel read.
+    /// Number of bytes that the kernel read.
     ///
     /// # Safety
     /// As for [`Scatter::complete`].
@@ -99,7 +99,7 @@ impl<B: BufferMut> Scatter<B> {
         Scatter { buffers, ranges, filled: 0 }
     }
 
-    /// Where the array of ranges is and how many it has, as they are now.
+    /// Address and length of the array of ranges, as they are now.
     #[inline]
     pub(super) fn arguments(&mut self) -> (u64, u64) {
         self.filled = 0;
@@ -138,7 +138,7 @@ impl<B: BufferMut> Scatter<B> {
         Ok(self.filled)
     }
 
-    /// What the last call wrote to each buffer.
+    /// Bytes that the last call wrote to each buffer.
     #[inline]
     pub(super) fn filled(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         parts(&self.ranges, self.filled).zip(&self.buffers).map(|(part, buffer)| {
@@ -154,8 +154,8 @@ impl<B: BufferMut> Scatter<B> {
     }
 }
 
-/// How many of `count` bytes each range got. More than there is room for is told
-/// where something was cut off (recvmsg with `MSG_TRUNC`).
+/// Number of bytes of `count` that each range got. More than there is room for is told where
+/// something was cut off (recvmsg with `MSG_TRUNC`).
 #[inline]
 fn parts(ranges: &[Range], mut count: usize) -> impl ExactSizeIterator<Item = usize> {
     ranges.iter().map(move |range| {

@@ -12,7 +12,7 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, SocketType,
 };
 
-use super::address::{Told, given};
+use super::address::{AddressRoom, given};
 use super::output::{descriptor, typed};
 use super::ranges::Range;
 use super::{BufferMut, Operation};
@@ -100,14 +100,14 @@ operation! {
 pub struct Accept4<F> {
     socket: F,
     flags: SocketFlags,
-    peer: Told,
+    peer: AddressRoom,
 }
 
 impl<F: AsFd> Accept4<F> {
     /// The call with these arguments, to be made.
     #[inline]
     pub const fn new(socket: F, flags: SocketFlags) -> Self {
-        Accept4 { socket, flags, peer: Told::new() }
+        Accept4 { socket, flags, peer: AddressRoom::new() }
     }
 
     /// Address of the peer that the last call accepted.
@@ -197,9 +197,9 @@ unsafe impl<F: AsFd, B: AsRef<[u8]>> Operation for Sendto<F, B> {
     }
 }
 
-/// Whether a call with these flags writes all the bytes it tells of, as far as
-/// there is room. `MSG_TRUNC` on TCP counts bytes and throws them away, and so may
-/// a flag that is not known here (`MSG_SOCK_DEVMEM` leaves them in a device).
+/// True if a call with these flags writes all the bytes it tells of, as far as there is room.
+/// `MSG_TRUNC` on TCP counts bytes and throws them away, and so may a flag that is not known here
+/// (`MSG_SOCK_DEVMEM` leaves them in a device).
 pub(super) fn writes_what_it_tells(flags: RecvFlags) -> bool {
     let known = RecvFlags::CMSG_CLOEXEC
         | RecvFlags::DONTWAIT
@@ -233,23 +233,23 @@ filling! {
 #[derive(Debug)]
 pub struct Recvfrom<F, B> {
     recv: Recv<F, B>,
-    sender: Told,
+    sender: AddressRoom,
 }
 
 impl<F: AsFd, B: BufferMut> Recvfrom<F, B> {
     /// The call with these arguments, to be made.
     #[inline]
     pub const fn new(socket: F, flags: RecvFlags, buffer: B) -> Self {
-        Recvfrom { recv: Recv::new(socket, flags, buffer), sender: Told::new() }
+        Recvfrom { recv: Recv::new(socket, flags, buffer), sender: AddressRoom::new() }
     }
 
-    /// What the last call received.
+    /// Bytes that the last call received.
     #[inline]
     pub fn filled(&self) -> &[u8] {
         self.recv.filled()
     }
 
-    /// Who sent what the last call received; `None` on a connection.
+    /// Sender of the bytes that the last call received; `None` on a connection.
     #[inline]
     pub fn sender(&self) -> Option<SocketAddrAny> {
         self.sender.address()

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
 
 use super::Operation;
-use super::address::Told;
+use super::address::AddressRoom;
 use super::output::descriptor;
 use crate::request::Request;
 
@@ -17,14 +17,14 @@ macro_rules! sockname {
         #[derive(Debug)]
         pub struct $name<F> {
             socket: F,
-            address: Told,
+            address: AddressRoom,
         }
 
         impl<F: AsFd> $name<F> {
             /// The call with this argument, to be made.
             #[inline]
             pub const fn new(socket: F) -> Self {
-                $name { socket, address: Told::new() }
+                $name { socket, address: AddressRoom::new() }
             }
         }
 

@@ -63,7 +63,7 @@ impl<F: AsFd, B: BufferMut> Getsockopt<F, B> {
         Getsockopt { socket, level, option, buffer: Filling::new(buffer), length: 0 }
     }
 
-    /// What the last call wrote.
+    /// Bytes that the last call wrote.
     #[inline]
     pub fn filled(&self) -> &[u8] {
         self.buffer.filled()

@@ -35,7 +35,7 @@ impl<F: AsFd, P: AsRef<CStr>> Statx<F, P> {
         Statx { dir, path, flags, mask, filled: false, attributes: MaybeUninit::uninit() }
     }
 
-    /// The same question about another file, in the same memory.
+    /// Asks the question about another file, in the same memory.
     #[inline]
     pub fn retarget(&mut self, dir: F, path: P) {
         self.dir = dir;
@@ -43,7 +43,7 @@ impl<F: AsFd, P: AsRef<CStr>> Statx<F, P> {
         self.filled = false;
     }
 
-    /// What the last call found; `None` if it failed or was not made.
+    /// Attributes that the last call found; `None` if it failed or was not made.
     #[inline]
     pub fn attributes(&self) -> Option<&Attributes> {
         match self.filled {
@@ -113,13 +113,13 @@ impl Attributes {
         Attributes(raw)
     }
 
-    /// Which of the attributes are real.
+    /// Mask of the attributes that are real.
     #[inline]
     pub const fn mask(&self) -> StatxFlags {
         StatxFlags::from_bits_retain(self.0.stx_mask)
     }
 
-    /// What the file is.
+    /// Type of the file.
     #[inline]
     pub const fn file_type(&self) -> FileType {
         FileType::from_raw_mode(self.0.stx_mode as u32)

@@ -45,7 +45,7 @@ macro_rules! vectored {
                 self.$buffers.into_buffers()
             }
 
-            /// What was given to `new`, in the same order.
+            /// Values that were given to `new`, in the same order.
             #[inline]
             pub fn into_parts(self) -> ($($before_type,)* Vec<B>, $($after_type,)*) {
                 ($(self.$before,)* self.$buffers.into_buffers(), $(self.$after,)*)
@@ -133,7 +133,7 @@ vectored! {
 }
 
 impl<F: AsFd, B: BufferMut> Readv<F, B> {
-    /// What the last call read into each buffer.
+    /// Bytes that the last call read into each buffer.
     #[inline]
     pub fn filled(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.buffers.filled()
@@ -141,7 +141,7 @@ impl<F: AsFd, B: BufferMut> Readv<F, B> {
 }
 
 impl<F: AsFd, B: BufferMut> Preadv2<F, B> {
-    /// What the last call read into each buffer.
+    /// Bytes that the last call read into each buffer.
     #[inline]
     pub fn filled(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.buffers.filled()

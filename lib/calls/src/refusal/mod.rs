@@ -53,16 +53,16 @@ static X32: Refusal = Refusal {
     reason: "may be execve or rt_sigreturn, on kernels before 5.4, and does not exist on others",
 };
 
-/// Why call `sysnum` is refused with any arguments; `None` for a call that is allowed,
-/// allowed with some arguments ([`refusal_of`]), or unknown here (the kernel then answers
-/// it, usually with `ENOSYS`).
+/// Reason to refuse call `sysnum` with any arguments; `None` for a call that is allowed, allowed
+/// with some arguments ([`refusal_of`]), or unknown here (the kernel then answers it, usually with
+/// `ENOSYS`).
 #[inline]
 pub fn refusal(sysnum: u16) -> Option<&'static Refusal> {
     if is_suspect(sysnum) { refused_always(sysnum) } else { None }
 }
 
-/// Why call `sysnum` is refused with these arguments; `None` if it may be made. For
-/// nearly every call this is one load and one test.
+/// Reason to refuse call `sysnum` with these arguments; `None` if it may be made. For nearly every
+/// call this is one load and one test.
 ///
 /// Arguments from `args_num` on count as 0, and must be passed as 0.
 ///

@@ -17,18 +17,18 @@ pub(crate) use rows::ROWS;
 /// Tells something of a call by its arguments, of which those that were not given are 0.
 pub(crate) type OfArgs = fn(&[u64; MAX_ARGS]) -> bool;
 
-/// What is known of one call.
+/// Facts about one call.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) sysnum: u16,
     name: &'static str,
-    /// What other such calls wait for.
+    /// Locks for which other such calls wait.
     pub(crate) contends: Contends,
-    /// Whether it commonly waits for a device, a time or another thread.
+    /// True if it commonly waits for a device, a time or another thread.
     pub(crate) sleeps: bool,
-    /// Whether it does with these arguments; `None`: they do not tell.
+    /// Returns true if it does with these arguments; `None`: they do not tell.
     pub(crate) sleeps_if: Option<OfArgs>,
-    /// Why another thread must not make it, the worst first.
+    /// Reasons for which another thread must not make it, the worst first.
     pub(crate) refusals: [Option<Rule>; MOST_REFUSALS],
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Row {
 #[derive(Clone, Copy)]
 pub(crate) struct Rule {
     pub(crate) refusal: Refusal,
-    /// Whether it holds with these arguments; `None`: with any.
+    /// Returns true if it holds with these arguments; `None`: with any.
     pub(crate) applies: Option<OfArgs>,
 }
 
@@ -143,7 +143,7 @@ impl Row {
     }
 }
 
-/// Where each number's row is, [`NO_ROW`] for a number that has none.
+/// Row of each number, [`NO_ROW`] for a number that has none.
 static ROW_OF: [u16; NUMBERS] = {
     let mut row_of = [NO_ROW; NUMBERS];
     let mut i = 0;
@@ -158,7 +158,7 @@ static ROW_OF: [u16; NUMBERS] = {
 
 const NO_ROW: u16 = u16::MAX;
 
-/// What is known of call `sysnum`.
+/// Facts about call `sysnum`.
 pub(crate) fn row(sysnum: u16) -> Option<&'static Row> {
     let at = *ROW_OF.get(usize::from(sysnum))?;
     ROWS.get(usize::from(at))

@@ -130,7 +130,7 @@ impl Resource {
         each!(self, handle => interface.destroy_by(handle))
     }
 
-    /// As a handle of `K`.
+    /// Returns it as a handle of `K`.
     pub(super) fn of<K: Of>(&self) -> Result<&Handle<K>> {
         let wrong = Error::WrongKind { id: self.id(), is: self.kind(), wanted: K::NAME };
         K::of(self).ok_or(wrong)

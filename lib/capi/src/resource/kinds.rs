@@ -19,7 +19,7 @@ use super::{ResourceInterface, null, open, optional};
 use crate::failure::{Failure, answer};
 use crate::resource_abi::{KUMIKI_RESOURCE_ANYWHERE, KUMIKI_RESOURCE_READ_ONLY};
 
-/// Where a resource is to be, and what it is called.
+/// Place where a resource is to be, and its name.
 type Named = (*const ResourceInterface, u16, *const c_char);
 
 /// Makes a resource for C.

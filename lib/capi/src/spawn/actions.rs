@@ -79,7 +79,8 @@ fn string(path: &OsStr) -> Result<CString, Failure> {
     CString::new(path.as_bytes()).map_err(Failure::invalid)
 }
 
-/// As the C library has it: a number that a descriptor may have by the limit of the process.
+/// Checks a number as the C library does: one that a descriptor may have by the limit of the
+/// process.
 fn named(number: c_int) -> Result<(), Failure> {
     // SAFETY: only asks.
     let most = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };

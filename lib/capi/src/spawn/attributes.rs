@@ -20,7 +20,7 @@ use crate::spawn_abi::{
 #[repr(C)]
 #[derive(Debug)]
 pub struct Attributes {
-    attributes: *mut Said,
+    attributes: *mut AttributeSettings,
 }
 
 /// `kumiki_spawn_id_range_t`.
@@ -35,7 +35,7 @@ pub struct IdRange {
 
 /// The attributes that were set.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct AttributeSettings {
     flags: c_short,
     group: libc::pid_t,
     mask: Vec<c_int>,
@@ -60,9 +60,9 @@ pub struct Said {
     tree: *const super::tree::Inner,
 }
 
-impl Default for Said {
+impl Default for AttributeSettings {
     fn default() -> Self {
-        Said {
+        AttributeSettings {
             flags: 0,
             group: 0,
             mask: Vec::new(),
@@ -105,10 +105,10 @@ const SIGNALS: std::ops::RangeInclusive<c_int> = 1..=64;
 
 /// # Safety
 /// Null, or initialised and not destroyed.
-pub(super) unsafe fn of(attributes: *const Attributes) -> Result<Said, Failure> {
+pub(super) unsafe fn of(attributes: *const Attributes) -> Result<AttributeSettings, Failure> {
     // SAFETY: the caller's promise.
     match unsafe { attributes.as_ref() } {
-        None => Ok(Said::default()),
+        None => Ok(AttributeSettings::default()),
         // SAFETY: as above.
         Some(Attributes { attributes }) => match unsafe { attributes.as_ref() } {
             Some(said) => Ok(said.clone()),
@@ -117,7 +117,7 @@ pub(super) unsafe fn of(attributes: *const Attributes) -> Result<Said, Failure> 
     }
 }
 
-impl Said {
+impl AttributeSettings {
     /// The tree that the child is to be ended with.
     ///
     /// # Safety
@@ -127,7 +127,7 @@ impl Said {
         unsafe { self.tree.as_ref() }
     }
 
-    /// Whether the child has all descriptors that stay open at exec.
+    /// True if the child has all descriptors that stay open at exec.
     pub(super) fn inherits(&self) -> bool {
         self.flags & KUMIKI_SPAWN_CLOEXEC_DEFAULT == 0
     }
@@ -200,7 +200,7 @@ impl Said {
         }
     }
 
-    /// As posix_spawn: what is not said is the calling thread's.
+    /// Sets signals as posix_spawn does: those that are not given are the calling thread's.
     fn signals(&self, command: &mut Command) {
         if self.has(KUMIKI_SPAWN_SETSIGMASK) {
             command.signal_mask(self.mask.iter().copied());
@@ -217,7 +217,7 @@ fn numbers(set: &libc::sigset_t) -> Vec<c_int> {
     SIGNALS.filter(|signal| unsafe { libc::sigismember(set, *signal) } == 1).collect()
 }
 
-/// One that can be.
+/// Checks a number that a descriptor can have.
 fn named(fd: c_int, what: &str) -> Result<c_int, Failure> {
     match fd {
         0.. => Ok(fd),
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn kumiki_spawnattr_destroy(attributes: *mut Attributes) -
 /// Null, or initialised.
 unsafe fn change(
     attributes: *mut Attributes,
-    change: impl FnOnce(&mut Said) -> Result<(), Failure>,
+    change: impl FnOnce(&mut AttributeSettings) -> Result<(), Failure>,
 ) -> c_int {
     told(|| {
         // SAFETY: the caller's promise.
@@ -313,9 +313,9 @@ unsafe fn change(
 unsafe fn tell<T>(
     attributes: *const Attributes,
     to: *mut T,
-    what: impl FnOnce(&Said) -> T,
+    what: impl FnOnce(&AttributeSettings) -> T,
 ) -> c_int {
-    let store = |said: &mut Said| {
+    let store = |said: &mut AttributeSettings| {
         if to.is_null() {
             return Err(Failure::invalid("nowhere to store it: a null pointer"));
         }
@@ -365,7 +365,7 @@ unsafe fn list<T: Copy>(from: *const T, count: usize, what: &str) -> Result<Vec<
     Ok(unsafe { slice::from_raw_parts(from, count) }.to_vec())
 }
 
-/// Functions of initialised attributes that set one of [`Said`], and tell it.
+/// Functions of initialised attributes that set one of [`AttributeSettings`], and tell it.
 macro_rules! setters {
     ($($(#[$doc:meta])* $set:ident($argument:ident: $type:ty) = |$said:ident| $do:expr;)*) => {
         $(
@@ -500,7 +500,7 @@ getters! {
     kumiki_spawnattr_getsigdefault: libc::sigset_t = |said| set_of(&said.default);
 }
 
-/// Functions of initialised attributes that set one of [`Said`] to what stands in a list.
+/// Functions of initialised attributes that set one of [`AttributeSettings`] to what stands in a list.
 macro_rules! list_setters {
     ($($set:ident($list:ident: $type:ty) = |$said:ident| $do:expr;)*) => {
         $(
@@ -514,7 +514,7 @@ macro_rules! list_setters {
                 count: usize,
                 $list: *const $type,
             ) -> c_int {
-                let set = |$said: &mut Said| {
+                let set = |$said: &mut AttributeSettings| {
                     // SAFETY: the caller's promise.
                     let $list = unsafe { list($list, count, stringify!($list)) }?;
                     $do
@@ -558,7 +558,7 @@ pub unsafe extern "C" fn kumiki_spawnattr_setlimit(
     number: c_int,
     limit: *const libc::rlimit,
 ) -> c_int {
-    let set = |said: &mut Said| {
+    let set = |said: &mut AttributeSettings| {
         resource(number)?;
         // SAFETY: the caller's promise.
         let limit = unsafe { read(limit, "limit") }?;

@@ -35,7 +35,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// As posix_spawn(3) tells: 0, or an error above it.
+/// Returns as posix_spawn(3) does: 0, or an error above it.
 fn told(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     -answer(|| call().map(|()| 0))
 }

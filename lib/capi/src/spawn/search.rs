@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Without PATH, as confstr(3) has it.
 const DEFAULT: &str = "/bin:/usr/bin";
 
-/// As posix_spawnp(3), by the caller's PATH, in its order.
+/// Paths that posix_spawnp(3) tries, by the caller's PATH, in its order.
 pub(super) fn places(file: &OsStr) -> Vec<OsString> {
     if file.is_empty() || file.as_bytes().contains(&b'/') {
         return vec![file.to_owned()];

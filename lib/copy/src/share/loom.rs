@@ -42,7 +42,7 @@ impl Page {
     }
 }
 
-/// As many as a region has. The pointers are to bytes, and exposed for [`copy_pages`].
+/// Pages, as many as a region has. The pointers are to bytes, and exposed for [`copy_pages`].
 fn pages() -> (Vec<Page>, *mut u8) {
     let mut pages: Vec<_> = (0..PAGES).map(|_| Page(UnsafeCell::new(None))).collect();
     let start = pages.as_mut_ptr();
@@ -50,7 +50,7 @@ fn pages() -> (Vec<Page>, *mut u8) {
     (pages, start.cast())
 }
 
-/// How parts are copied.
+/// Copies parts of the pages.
 fn copy_pages(part: Region<'_>) {
     let lies = part.footprint();
     assert!(lies.len > 0 && lies.len.is_multiple_of(PAGE), "{} bytes are no pages", lies.len);

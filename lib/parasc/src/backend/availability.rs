@@ -2,27 +2,27 @@
 
 use super::{Backend, Inside, Lack, OwnRing};
 
-/// How a backend stands here.
+/// Availability of a backend here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Availability {
-    /// Which one: [`User`](Backend::User), [`IoUring`](Backend::IoUring) or
+    /// The backend: [`User`](Backend::User), [`IoUring`](Backend::IoUring) or
     /// [`Kernel`](Backend::Kernel).
     pub backend: Backend,
-    /// Whether an engine can have it.
+    /// True if an engine can have it.
     pub available: bool,
     /// Finding: what there is, or why there is none.
     pub detail: String,
     /// Remedy for the lack.
     pub remedy: Option<String>,
-    /// Whether [`Backend::Auto`] uses it.
+    /// True if [`Backend::Auto`] uses it.
     pub auto: bool,
-    /// Why, or why not.
+    /// Reason for that.
     pub reason: &'static str,
 }
 
-/// How the backends stand, from the point of view of the calling thread. Each
-/// is tried; nothing is changed.
+/// Availability of each backend, from the point of view of the calling thread. Each is tried;
+/// nothing is changed.
 ///
 /// ```
 /// for backend in kumiki_parasc::backend::availability() {

@@ -23,12 +23,12 @@ const PART: usize = 16;
 const SHARE: usize = 2;
 const EVERYBODY: u32 = i32::MAX as u32;
 
-/// How a requesting thread waits for its calls.
+/// Way in which a requesting thread waits for its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Await {
-    /// It looks.
+    /// The thread looks.
     Looking,
-    /// It sleeps inside the kernel, where who makes the last call wakes it.
+    /// The thread sleeps inside the kernel, where the maker of the last call wakes it.
     Asleep,
 }
 

@@ -119,22 +119,22 @@ pub(crate) struct Stay {
     /// Half of one part in so many of what is left is claimed at once.
     pub(crate) share: usize,
     pub(crate) recalls: u32,
-    /// It looks for so long without a call to make, and then sleeps …
+    /// Time that it looks without a call to make, before it sleeps …
     pub(crate) spin: Duration,
     /// … until there has been none for so long.
     pub(crate) idle: Duration,
     /// Blocked signals for which it comes back.
     pub(crate) signals: u64,
-    /// It makes gettid(2), which answers for it.
+    /// True if it makes gettid(2), which answers for it.
     pub(crate) any_thread: bool,
 }
 
-/// Why a thread that serves has come back.
+/// Reason for which a thread that serves has come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Return {
     /// Nothing has come for as long as it was to look; whether it has made calls before.
     Idle { served: bool },
-    /// It has been called back, or has something else to see to.
+    /// The thread has been called back, or has something else to see to.
     Called,
     /// The offer of this lane is over, and its requesting thread may sleep.
     Over(usize),
@@ -264,7 +264,7 @@ impl Inside {
         }
     }
 
-    /// Whether the module does not let this process in, and is not to be asked again yet.
+    /// True if the module does not let this process in, and is not to be asked again yet.
     pub(crate) fn is_refused(&self) -> bool {
         self.refusal.holds()
     }
@@ -391,7 +391,7 @@ fn onlooker(status: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether the kernel is locked down: as `none [integrity] confidentiality` says.
+/// True if the kernel is locked down: as `none [integrity] confidentiality` says.
 fn is_locked_down() -> bool {
     let text = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     text.contains('[') && !text.contains("[none]")

@@ -28,12 +28,12 @@ pub use crate::choice::Backend;
 const AT_ONCE: usize = 512;
 
 impl Backend {
-    /// Why an engine cannot have it.
+    /// Error for which an engine cannot have it.
     pub(crate) fn lacks(self, lack: Lack) -> crate::Error {
         crate::Error::Backend { backend: self, reason: lack.reason, remedy: lack.remedy }
     }
 
-    /// Whether an engine of this configuration can have it.
+    /// Checks that an engine of this configuration can have it.
     ///
     /// # Errors
     /// [`Error::Backend`](crate::Error::Backend) with the reason.

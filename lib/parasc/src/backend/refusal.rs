@@ -15,7 +15,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Whether it is not worth while to ask: it has refused, and is not to be asked again yet.
+    /// True if it is not worth while to ask: it has refused, and is not to be asked again yet.
     #[inline(always)]
     pub(super) fn holds(&self) -> bool {
         self.is.load(Relaxed) && self.holds_at(Instant::now())

@@ -18,7 +18,7 @@ use super::Doorbell;
 use crate::claim::Claim;
 use crate::primitive::{AtomicUsize, Mutex, lock};
 
-/// One of the program's processing threads; outlives the thread.
+/// A processing thread of the program's; the value outlives the thread.
 #[derive(Debug, Default)]
 pub(crate) struct ProgramThread {
     pub(crate) claim: Claim,
@@ -37,24 +37,24 @@ impl ProgramThread {
 pub(crate) struct Callers {
     list: Mutex<Vec<Arc<ProgramThread>>>,
     count: AtomicUsize,
-    /// How often one has come or gone.
+    /// Number of times that one has come or gone.
     changes: AtomicUsize,
 }
 
 impl Callers {
-    /// How many there are, dead ones that nobody has found among them.
+    /// Number of such threads, dead ones that nobody has found among them.
     #[inline(always)]
     pub(crate) fn count(&self) -> usize {
         self.count.load(SeqCst)
     }
 
-    /// Whether there is one, perhaps dead.
+    /// True if there is one, perhaps dead.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.count() > 0
     }
 
-    /// How often one has come or gone.
+    /// Number of times that one has come or gone.
     #[inline(always)]
     pub(crate) fn changes(&self) -> usize {
         self.changes.load(SeqCst)
@@ -110,7 +110,7 @@ impl Callers {
         called.map(|caller| caller.bell.call()).count()
     }
 
-    /// Whether one that is about to wait may spin, as not more than `most` do then.
+    /// True if one that is about to wait may spin, as not more than `most` do then.
     pub(crate) fn may_spin(&self, most: usize) -> bool {
         let list = lock(&self.list);
         let spinning = list.iter().filter(|caller| caller.is_idle() && !caller.bell.is_asleep());

@@ -18,12 +18,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Threads that are counted as long as they are there, and end by themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Crew {
-    state: Mutex<State>,
+    state: Mutex<CrewState>,
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CrewState {
     alive: usize,
     /// No thread is asked for before: the kernel has just refused one.
     refused_until: Option<Instant>,
@@ -71,7 +71,7 @@ impl Crew {
         })
     }
 
-    /// How many threads there are.
+    /// Number of threads.
     pub(crate) fn alive(&self) -> usize {
         self.state().alive
     }
@@ -89,12 +89,12 @@ impl Crew {
         left.unwrap_or_else(|poisoned| poisoned.into_inner()).0.alive
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, CrewState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// One of those that are alive.
+/// A thread that is counted as alive.
 struct Counted<'a>(&'a Crew);
 
 impl Drop for Counted<'_> {

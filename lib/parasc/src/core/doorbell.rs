@@ -26,7 +26,7 @@ impl Deref for Doorbell {
 }
 
 impl Doorbell {
-    /// Whether the thread is awake, and sees a request soon.
+    /// True if the thread is awake, and sees a request soon.
     #[inline]
     pub(crate) fn looks_soon(&self) -> bool {
         self.called.load(Relaxed) == 0 && !self.bell.is_asleep()

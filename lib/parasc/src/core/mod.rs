@@ -61,7 +61,7 @@ const FAR: u32 = 0x9e37_79b9;
 
 /// State of a thread of the engine's own that outlives it.
 #[derive(Debug, Default)]
-pub(crate) struct Berth {
+pub(crate) struct ThreadInfo {
     pub(crate) life: Arc<Life>,
     pub(crate) claim: Claim,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Core {
     pub(crate) area: Area,
     pub(crate) sides: Vec<Side>,
     pub(crate) rules: Rules,
-    /// Where its threads run: the cpus that were chosen, or of none all that are allowed.
+    /// Cpus of its threads: those that were chosen, or of none all that are allowed.
     pub(crate) cpus: CpuSet,
     /// On so many cpus its threads and those of the program may run.
     pub(crate) parallel: usize,
@@ -85,10 +85,10 @@ pub(crate) struct Core {
     pub(crate) watch: Watch,
     /// Requests of any threads.
     pub(crate) queues: [Queue; QUEUES],
-    /// Those of them that were placed by hand.
+    /// Requests that were placed by hand.
     pub(crate) placed: Placed,
     /// State of a waiting thread that makes some of their calls.
-    pub(crate) helper: Berth,
+    pub(crate) helper: ThreadInfo,
     /// A seccomp filter looks at the calls of one of its threads.
     pub(crate) filtered: AtomicBool,
     pub(crate) durations: Durations,
@@ -136,7 +136,7 @@ impl Core {
             watch: Watch::default(),
             queues: Default::default(),
             placed,
-            helper: Berth::default(),
+            helper: ThreadInfo::default(),
             filtered: AtomicBool::new(false),
             durations: Durations::new(long),
             near: (0..NEAR).map(|_| OnceLock::new()).collect(),
@@ -158,22 +158,22 @@ impl Core {
         threads.min(self.parallel).max(2)
     }
 
-    /// How many of the program's threads have a cpu to spin on: not a requesting thread's,
-    /// nor one of a thread of the engine's own.
+    /// Number of the program's threads that have a cpu to spin on: not a requesting thread's, nor
+    /// one of a thread of the engine's own.
     pub(crate) fn spare_cpus(&self) -> usize {
         let taken = self.seats.iter().filter(|seat| seat.post.is_taken()).count();
         (self.parallel - 1).saturating_sub(taken)
     }
 
     /// The berths of threads that are the engine's own.
-    fn berths(&self) -> impl Iterator<Item = &Berth> {
-        let seats = self.seats.iter().map(|seat| &seat.berth);
-        seats.chain(&self.pool.berths).chain([&self.watch.berth, &self.helper])
+    fn thread_infos(&self) -> impl Iterator<Item = &ThreadInfo> {
+        let seats = self.seats.iter().map(|seat| &seat.thread);
+        seats.chain(&self.pool.thread_infos).chain([&self.watch.thread, &self.helper])
     }
 
     /// Their notes.
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
-        self.berths().map(|berth| &berth.claim)
+        self.thread_infos().map(|thread| &thread.claim)
     }
 
     /// By a thread that will make requests of others, or starts one that will.
@@ -183,9 +183,8 @@ impl Core {
         }
     }
 
-    /// How the cpus are related, if that is known. Read once: a requesting
-    /// thread asks each time it finds itself on another cpu, and sysfs takes
-    /// milliseconds.
+    /// Relations of the cpus, if they are known. Read once: a requesting thread asks each time it
+    /// finds itself on another cpu, and sysfs takes milliseconds.
     pub(crate) fn topology(&self) -> Option<&Topology> {
         // Another thread may have been at it at a fork(2).
         let usable = self.process.is_current();
@@ -219,7 +218,7 @@ impl Core {
         if sleeps { SLEEPING } else { self.queue_for(&task.request) }
     }
 
-    /// Whether a request waits that the threads of this queue serve.
+    /// True if a request waits that the threads of this queue serve.
     #[inline(always)]
     pub(crate) fn waits(&self, queue: usize) -> bool {
         self.queues[queue].any() || queue == QUICK && self.area.line(PLACED).look().has_work()

@@ -2,35 +2,35 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
 
-use super::Berth;
+use super::ThreadInfo;
 use super::reserve::Reserve;
 use crate::primitive::{AtomicBool, AtomicU64, fence};
 
 /// The pool of one engine.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    pub(crate) berths: Vec<Berth>,
-    /// Those that are there and idle.
+    pub(crate) thread_infos: Vec<ThreadInfo>,
+    /// Threads that are there and idle.
     pub(crate) reserve: Reserve,
     /// Lanes whose requests are for the pool, a bit each.
     lanes: AtomicU64,
-    /// Whether requests for calls that are soon over are too.
+    /// True if requests for calls that are soon over are for the pool, too.
     rescue: AtomicBool,
 }
 
 impl Pool {
     pub(crate) fn new(threads: usize) -> Self {
         Pool {
-            berths: (0..threads).map(|_| Berth::default()).collect(),
+            thread_infos: (0..threads).map(|_| ThreadInfo::default()).collect(),
             reserve: Reserve::new(threads),
             lanes: AtomicU64::new(0),
             rescue: AtomicBool::new(false),
         }
     }
 
-    /// How many threads there can be.
+    /// Number of threads that there can be.
     pub(crate) fn threads(&self) -> usize {
-        self.berths.len()
+        self.thread_infos.len()
     }
 
     /// Lanes whose requests are for the pool.

@@ -22,7 +22,7 @@ const EMPTY: u32 = 0;
 const TAKEN: u32 = 1;
 const CLOSED: u32 = 2;
 
-/// Whether a thread is there.
+/// State of a thread's post: there or not.
 #[derive(Debug)]
 pub(crate) struct Post(AtomicU32);
 
@@ -44,14 +44,14 @@ impl Default for Post {
 }
 
 impl Post {
-    /// Whether a thread is there or on its way.
+    /// True if a thread is there or on its way.
     #[inline]
     pub(crate) fn is_taken(&self) -> bool {
         // Acquire: partner is `set`.
         self.0.load(Acquire) == TAKEN
     }
 
-    /// Whether no thread can serve here.
+    /// True if no thread can serve here.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Acquire) == CLOSED

@@ -18,7 +18,7 @@ use crate::primitive::{Mutex, lock};
 #[derive(Debug)]
 pub(crate) struct Reserve {
     members: Mutex<Members>,
-    /// Where the idle ones sleep.
+    /// Event at which the idle ones sleep.
     calls: EventCount,
     places: usize,
 }
@@ -40,7 +40,7 @@ impl Reserve {
         Reserve { members: Mutex::new(members), calls: EventCount::new(), places }
     }
 
-    /// Whether there is no thread, nor one on its way.
+    /// True if there is no thread, nor one on its way.
     pub(crate) fn is_vacant(&self) -> bool {
         lock(&self.members).vacant.len() == self.places
     }
@@ -116,8 +116,8 @@ impl Members {
         called
     }
 
-    /// One that was idle is not any more. If all have been called it takes one of the
-    /// calls: whoever wakes for that finds none, and is idle again.
+    /// Takes out a thread that was idle and is not any more. If all have been called it takes one
+    /// of the calls: whoever wakes for that finds none, and is idle again.
     fn leave(&mut self) {
         if !self.come() {
             self.idle -= 1;

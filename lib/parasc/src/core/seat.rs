@@ -5,26 +5,31 @@
 //! leaves a seat for want of a thread rings for it.
 
 use super::post::Post;
-use super::{Berth, Doorbell};
+use super::{Doorbell, ThreadInfo};
 
 /// One cpu's place.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct CpuSeat {
-    /// Where its thread sleeps.
+    /// Bell at which its thread sleeps.
     pub(crate) bell: Doorbell,
     pub(crate) cpu: usize,
     pub(crate) post: Post,
     /// With a line of its own, which is written with every request.
-    pub(crate) berth: Berth,
+    pub(crate) thread: ThreadInfo,
 }
 
 impl CpuSeat {
     pub(crate) fn new(cpu: usize) -> Self {
-        CpuSeat { bell: Doorbell::default(), cpu, post: Post::default(), berth: Berth::default() }
+        CpuSeat {
+            bell: Doorbell::default(),
+            cpu,
+            post: Post::default(),
+            thread: ThreadInfo::default(),
+        }
     }
 
-    /// Whether a thread is awake here, and sees a request soon.
+    /// True if a thread is awake here, and sees a request soon.
     #[inline]
     pub(crate) fn is_hot(&self) -> bool {
         self.post.is_taken() && self.bell.looks_soon()

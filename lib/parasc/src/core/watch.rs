@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use kumiki_wait::Bell;
 
-use super::Berth;
+use super::ThreadInfo;
 use crate::primitive::{Mutex, fence, lock};
 
 /// The supervising thread, as others see it.
@@ -15,13 +15,13 @@ pub(crate) struct Watch {
     /// Not 0: there is something to look after.
     alerted: AtomicU32,
     running: Mutex<bool>,
-    /// Whether it has adopted the waiting requests and makes their calls itself.
+    /// True if it has adopted the waiting requests and makes their calls itself.
     adopted: AtomicBool,
-    pub(crate) berth: Berth,
+    pub(crate) thread: ThreadInfo,
 }
 
 impl Watch {
-    /// Whether the thread looks after what has been stored before.
+    /// True if the thread takes care of all that was stored before.
     #[inline]
     pub(crate) fn is_alerted(&self) -> bool {
         // Partner: the fence in `calm`.
@@ -66,7 +66,7 @@ impl Watch {
         fence(SeqCst);
     }
 
-    /// It has found something after all.
+    /// Notes that it has found something after all.
     pub(crate) fn note_alert(&self) {
         self.alerted.store(1, SeqCst);
     }
@@ -78,7 +78,7 @@ impl Watch {
 
     /// Its thread has died: another one may be started.
     pub(crate) fn clear(&self) {
-        drop(self.berth.claim.take());
+        drop(self.thread.claim.take());
         let mut running = lock(&self.running);
         self.alerted.store(0, SeqCst);
         *running = false;
@@ -89,7 +89,7 @@ impl Watch {
         self.adopted.store(true, Release);
     }
 
-    /// Whether it is to, said once.
+    /// True, once, if it is to.
     pub(crate) fn take_adopted(&self) -> bool {
         self.adopted.swap(false, AcqRel)
     }

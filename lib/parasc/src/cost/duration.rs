@@ -51,12 +51,12 @@ impl Durations {
         }
     }
 
-    /// Whether calls of this number have taken long.
+    /// True if calls of this number have taken long.
     pub(crate) fn are_long(&self, sysnum: u16) -> bool {
         self.mean(sysnum).is_some_and(|mean| mean > self.long)
     }
 
-    /// Whether this request is for the pool.
+    /// True if this request is for the pool.
     pub(crate) fn is_long(&self, request: &Request) -> bool {
         kumiki_calls::may_sleep(request) || self.are_long(request.sysnum)
     }

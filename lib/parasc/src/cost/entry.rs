@@ -61,7 +61,7 @@ struct Probe {
     rival: WayCosts,
     /// Calls made for it, of both ways, also those that do not count.
     made: [f32; 2],
-    /// It is the turn of plain calls.
+    /// True if it is the turn of plain calls.
     turn: bool,
     /// A turn is half a batch.
     halves: bool,
@@ -90,7 +90,7 @@ pub(super) struct KeyCosts {
     /// Shared calls, those before a probe a little less, and how long the requesting thread
     /// waited for others at the end of their batches: some wait long, and a probe sees few.
     waits: WayCosts,
-    /// How long it did in the last one.
+    /// Time that it waited in the last one.
     waited: f32,
     /// Ticks that batches of this key took …
     spent: f64,
@@ -244,7 +244,7 @@ impl KeyCosts {
         Choice { watch, pass, ..Choice::of(Way::Plain, calls) }
     }
 
-    /// How many batches of so many ticks do as the last one did.
+    /// Number of batches of so many ticks that do as the last one did.
     fn repeated(&self, ticks: f32) -> u32 {
         if ticks > 0.0 { (REPEATED_TICKS / ticks) as u32 } else { 0 }
     }
@@ -384,8 +384,8 @@ impl KeyCosts {
         (plain, most.max(0.0))
     }
 
-    /// How many of `calls` the requesting thread keeps, such that it and `others` are ready
-    /// at the same time.
+    /// Number of `calls` that the requesting thread keeps, such that it and `others` are ready at
+    /// the same time.
     pub(super) fn kept(&self, calls: usize, others: usize) -> usize {
         (self.own.unwrap_or(1.0 / (1 + others) as f32) * calls as f32) as usize
     }
@@ -401,7 +401,7 @@ impl KeyCosts {
         *own = (*own + change.clamp(-step, step) * WEIGHT).clamp(0.0, 1.0 - part(1));
     }
 
-    /// How many calls are claimed at once, at most: as many as take as long as a wake.
+    /// Number of calls that are claimed at once, at most: as many as take as long as a wake.
     pub(super) fn claimed(&self, means: Means) -> usize {
         ((means.wake() / self.means[0].ticks.max(1.0)) as usize).clamp(1, PART as usize)
     }

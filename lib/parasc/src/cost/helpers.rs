@@ -30,7 +30,7 @@ pub(super) struct Helpers {
 }
 
 impl Helpers {
-    /// Whether nothing is to be shared at the moment.
+    /// True if nothing is to be shared at the moment.
     #[inline]
     pub(super) fn paused(&mut self, now: impl Fn() -> u64) -> bool {
         let Some(until) = self.until else { return false };
@@ -41,7 +41,7 @@ impl Helpers {
         left
     }
 
-    /// Whether one that spins is expected to come.
+    /// True if one that spins is expected to come.
     #[inline]
     pub(super) fn come(&self, means: Means) -> bool {
         means.hot && self.alone < means.wake()
@@ -53,7 +53,7 @@ impl Helpers {
         self.missed += ticks;
     }
 
-    /// Whether a wake is worth its price by now; it is to be made then.
+    /// True if a wake is worth its price by now; it is to be made then.
     pub(super) fn wakes(&mut self, means: Means) -> bool {
         let price = if means.alone && !self.known { SLEEPS * means.sleep } else { means.wake() };
         let wakes = self.missed >= price;

@@ -10,15 +10,15 @@ pub(crate) enum Prior {
     /// Several at once are expected to take less time.
     #[default]
     Scales,
-    /// They change the address space: the kernel makes them one after the other.
+    /// Calls that change the address space: the kernel makes them one after the other.
     Serial,
-    /// They mostly sleep.
+    /// Calls that mostly sleep.
     Sleeps,
 }
 
 /// Batches that cost alike per call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct CostKey {
     /// The call, or [`MIXED`].
     sysnum: u16,
     /// Logarithm of the number of calls, to the base of four.
@@ -39,21 +39,21 @@ pub(crate) struct Around {
 /// Stands for batches of several different calls.
 const MIXED: u16 = u16::MAX;
 
-impl Key {
+impl CostKey {
     /// The call that all of the batch are, if they are one.
     #[inline]
     pub(crate) fn sysnum(self) -> Option<u16> {
         (self.sysnum != MIXED).then_some(self.sysnum)
     }
 
-    /// Whether the requesting thread has something to do meanwhile.
+    /// True if the requesting thread has something to do meanwhile.
     #[inline]
     pub(crate) fn is_beside(self) -> bool {
         self.around.beside
     }
 
-    /// How far another key of the same call is; `None` if it is of another.
-    pub(super) fn distance(self, other: Key) -> Option<u8> {
+    /// Distance of another key of the same call; `None` if it is of another.
+    pub(super) fn distance(self, other: CostKey) -> Option<u8> {
         let (one, two) = (self.around, other.around);
         let differ = u8::from(one.beside != two.beside) + u8::from(one.own != two.own);
         let far = 2 * self.size.abs_diff(other.size) + differ;
@@ -63,7 +63,11 @@ impl Key {
 
 /// The key of a batch, and what to expect of it. `requests` has one at least.
 #[inline]
-pub(crate) fn survey(requests: &[Request], differ: Differences, around: Around) -> (Key, Prior) {
+pub(crate) fn survey(
+    requests: &[Request],
+    differ: Differences,
+    around: Around,
+) -> (CostKey, Prior) {
     let first = &requests[0];
     let sysnum = if differ.in_call() { MIXED } else { first.sysnum };
     let prior = match kind(first.sysnum).contends {
@@ -72,14 +76,14 @@ pub(crate) fn survey(requests: &[Request], differ: Differences, around: Around) 
         _ if may_sleep(first) => Prior::Sleeps,
         _ => Prior::Scales,
     };
-    (Key { sysnum, size: (requests.len().ilog2() / 2) as u8, around }, prior)
+    (CostKey { sysnum, size: (requests.len().ilog2() / 2) as u8, around }, prior)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn key(call: i64, count: usize, beside: bool) -> (Key, Prior) {
+    fn key(call: i64, count: usize, beside: bool) -> (CostKey, Prior) {
         let requests = vec![Request::new(call, [0]); count];
         survey(&requests, Differences::of(&requests), Around { beside, own: false })
     }

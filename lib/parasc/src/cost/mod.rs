@@ -3,7 +3,7 @@
 //! | | rule |
 //! |---|---|
 //! | 1 | A batch is made *plainly* by its requesting thread, *shared* with the threads that spin on other cpus, or made by the *pool*. One call is plain, and so is what changes the address space. |
-//! | 2 | What is learnt is kept by a [`Key`]: the call and the size of the batch, beside other work or not, and whether threads of the program serve, too. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
+//! | 2 | What is learnt is kept by a [`CostKey`]: the call and the size of the batch, beside other work or not, and whether threads of the program serve, too. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
 //! | 3 | A key has one rival of the plain way: shared, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. |
 //! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. Where each batch needs a wake of its own, the rival's half begins with one, half of which counts. |
 //! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. Half of that patience is gone when the mean of the taken way moves by half. |
@@ -29,7 +29,7 @@ use std::collections::HashMap;
 pub(crate) use duration::Durations;
 use entry::KeyCosts;
 use helpers::Helpers;
-pub(crate) use key::{Around, Key, Prior, survey};
+pub(crate) use key::{Around, CostKey, Prior, survey};
 pub(crate) use sleep::sleep_ticks;
 
 /// A probe may lose one part in so many of a key's time (rules 4, 5 and 7), and a chunk or a
@@ -59,7 +59,7 @@ const KEPT: f32 = 0.75;
 /// `never_much_slower_than_a_loop` with 128.
 const SLEEPS: f32 = 4.0;
 
-/// How a batch is run.
+/// Way to run a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The calls one after the other, by the requesting thread.
@@ -73,7 +73,7 @@ pub(crate) enum Way {
 /// Helpers there are at the moment, and their prices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Means {
-    /// There are other cpus for processing threads.
+    /// True if there are other cpus for processing threads.
     pub(crate) others: bool,
     /// A processing thread spins already.
     pub(crate) hot: bool,
@@ -118,7 +118,7 @@ impl Choice {
     }
 }
 
-/// How a measured batch, or part of one, went.
+/// Measurement of a batch, or of part of one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) calls: usize,
@@ -128,13 +128,13 @@ pub(crate) struct Sample {
     pub(crate) helped: usize,
     /// … and those that the requesting thread has kept from them.
     pub(crate) kept: usize,
-    /// It began with a wake.
+    /// True if it began with a wake.
     pub(crate) woke: bool,
-    /// Whether the calls slept, if they were watched.
+    /// True if the calls slept; `None` if they were not watched.
     pub(crate) slept: Option<bool>,
 }
 
-/// How a shared batch ended.
+/// End of a shared batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchEnd {
     pub(crate) calls: usize,
@@ -142,25 +142,25 @@ pub(crate) struct BatchEnd {
     pub(crate) helped: usize,
     /// Ticks for which the requesting thread waited for them.
     pub(crate) waited: u64,
-    /// It began with a wake.
+    /// True if it began with a wake.
     pub(crate) woke: bool,
 }
 
 /// Costs as a requesting thread has learnt them.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
-    index: HashMap<Key, usize>,
+    index: HashMap<CostKey, usize>,
     entries: Vec<KeyCosts>,
-    last: Option<(Key, usize)>,
+    last: Option<(CostKey, usize)>,
     helpers: Helpers,
 }
 
 impl Costs {
-    /// How to run a batch of `calls`, or the first of them; `now` tells the time.
+    /// Chooses the way to run a batch of `calls`, or the first of them; `now` tells the time.
     #[inline]
     pub(crate) fn choose(
         &mut self,
-        (key, prior): (Key, Prior),
+        (key, prior): (CostKey, Prior),
         calls: usize,
         means: Means,
         now: impl Fn() -> u64,
@@ -174,24 +174,30 @@ impl Costs {
 
     /// Notes how a measured batch went.
     #[inline]
-    pub(crate) fn record(&mut self, key: Key, way: Way, sample: Sample, means: Means) {
+    pub(crate) fn record(&mut self, key: CostKey, way: Way, sample: Sample, means: Means) {
         self.known(key).record(way, sample, means);
     }
 
     /// Notes how a shared batch ended, measured or not.
     #[inline]
-    pub(crate) fn shared(&mut self, key: Key, end: BatchEnd, means: Means, now: impl Fn() -> u64) {
+    pub(crate) fn shared(
+        &mut self,
+        key: CostKey,
+        end: BatchEnd,
+        means: Means,
+        now: impl Fn() -> u64,
+    ) {
         let each = self.known(key).shared(end);
         if let Some(lost) = self.helpers.shared(end, each, means, now) {
             self.known(key).lost(lost, means);
         }
     }
 
-    /// How many of `calls` to share with `others` the requesting thread keeps for itself, and
-    /// how many to claim at once at most: who is at the last ones keeps the others waiting.
+    /// Number of `calls` that the requesting thread keeps for itself beside `others`, and number to
+    /// claim at once at most: a thread at the last ones keeps the others waiting.
     pub(crate) fn terms(
         &mut self,
-        key: Key,
+        key: CostKey,
         calls: usize,
         others: usize,
         means: Means,
@@ -201,7 +207,7 @@ impl Costs {
     }
 
     /// Notes that so many batches of `calls` will not ask.
-    pub(crate) fn pass(&mut self, key: Key, batches: u32, calls: usize) {
+    pub(crate) fn pass(&mut self, key: CostKey, batches: u32, calls: usize) {
         // None is kept of what is always plain.
         if let Some((_, at)) = self.last.filter(|(last, _)| *last == key) {
             self.entries[at].pass(batches, calls, &mut self.helpers);
@@ -210,24 +216,24 @@ impl Costs {
 
     /// Has the next batches shared without a question.
     #[cfg(test)]
-    pub(crate) fn repeat(&mut self, key: Key, batches: u32) {
+    pub(crate) fn repeat(&mut self, key: CostKey, batches: u32) {
         self.known(key).repeats = batches;
     }
 
     #[cfg(test)]
-    pub(crate) fn repeats(&mut self, key: Key) -> u32 {
+    pub(crate) fn repeats(&mut self, key: CostKey) -> u32 {
         self.known(key).repeats
     }
 
     /// Entry of a key that was chosen for just now.
     #[inline]
-    fn known(&mut self, key: Key) -> &mut KeyCosts {
+    fn known(&mut self, key: CostKey) -> &mut KeyCosts {
         let at = self.at(key, Prior::Scales);
         &mut self.entries[at]
     }
 
     #[inline]
-    fn at(&mut self, key: Key, prior: Prior) -> usize {
+    fn at(&mut self, key: CostKey, prior: Prior) -> usize {
         let at = match self.last {
             Some((last, at)) if last == key => at,
             _ => self.find(key, prior),
@@ -237,7 +243,7 @@ impl Costs {
     }
 
     #[cold]
-    fn find(&mut self, key: Key, prior: Prior) -> usize {
+    fn find(&mut self, key: CostKey, prior: Prior) -> usize {
         if let Some(at) = self.index.get(&key) {
             return *at;
         }

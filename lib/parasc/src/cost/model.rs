@@ -19,7 +19,7 @@ struct Load {
     plain: f32,
     /// A shared one once a helper is there, in parts of a plain one.
     shared: f32,
-    /// One that the pool makes.
+    /// Time of a call that the pool makes.
     pool: f32,
     /// Plain calls sleep.
     sleeps: bool,
@@ -33,7 +33,7 @@ struct World {
     costs: Costs,
     means: Means,
     now: u64,
-    /// When a helper that was called is on its cpu.
+    /// Time at which a helper that was called is on its cpu.
     comes: Option<u64>,
     /// Until when it spins.
     spins: u64,
@@ -48,7 +48,7 @@ struct World {
     batches: u32,
     spent: Spent,
     /// Surveys of batches, by call and size.
-    surveyed: HashMap<(i64, usize), (Key, Prior)>,
+    surveyed: HashMap<(i64, usize), (CostKey, Prior)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// Whether a helper spins by now.
+    /// True if a helper spins by now.
     fn is_hot(&mut self) -> bool {
         if let Some(comes) = self.comes.filter(|comes| *comes <= self.now) {
             (self.comes, self.spins) = (None, self.spins.max(comes + SPIN));
@@ -156,7 +156,13 @@ impl World {
         self.fetch * fetched[0].max(fetched[1]) as f32
     }
 
-    fn batch(&mut self, (key, prior): (Key, Prior), at: usize, left: usize, load: Load) -> Choice {
+    fn batch(
+        &mut self,
+        (key, prior): (CostKey, Prior),
+        at: usize,
+        left: usize,
+        load: Load,
+    ) -> Choice {
         let means = Means { hot: self.is_hot(), ..self.means };
         let now = self.now;
         let choice = self.costs.choose((key, prior), left, means, || now);
@@ -445,8 +451,8 @@ fn short_batches_are_rarely_asked() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever calls take, and however that changes, over time they take no more than a loop
-    /// and a twentieth, and not much more than the better of the two ways.
+    /// Checks that, whatever calls take, and however that changes, over time they take no more than
+    /// a loop and a twentieth, and not much more than the better of the two ways.
     #[test]
     fn never_much_slower_than_a_loop(
         count in 2_usize..400,

@@ -24,11 +24,11 @@ pub(super) struct Alone([Known; KINDS]);
 
 /// Likeness of batches at a glance: their first call, and the logarithm of their length to the
 /// base of four.
-type Like = (u16, u32);
+type Likeness = (u16, u32);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    like: Like,
+    like: Likeness,
     batches: u32,
     /// Mean ticks of a call: call by call, and by one entry. 0 before the first.
     ticks: [f32; 2],

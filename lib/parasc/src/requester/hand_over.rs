@@ -9,7 +9,7 @@
 use kumiki_sys::cache::prefetch_to_write;
 
 use super::Requester;
-use super::run::{Heir, LOOKS, finish};
+use super::run::{LOOKS, LeftTo, finish};
 use crate::execute::call;
 use crate::line::BATCH;
 use crate::threads::wake_seat;
@@ -19,7 +19,7 @@ use kumiki_calls::Request;
 const LONGEST_QUIET: u64 = 4_000;
 
 impl Requester {
-    /// Whether others can make calls for this thread.
+    /// True if others can make calls for this thread.
     #[inline(always)]
     pub(super) fn has_help(&self) -> bool {
         !self.core.area.is_terminated() && self.core.process.is_current()
@@ -53,7 +53,7 @@ impl Requester {
         }
         let result = (0..LOOKS).find_map(|_| line.result()).unwrap_or_else(|| {
             // SAFETY: the caller vouches for the call.
-            unsafe { finish(&mut self.waiter, core, lane, Some(Heir { seat })) };
+            unsafe { finish(&mut self.waiter, core, lane, Some(LeftTo { seat })) };
             line.result().expect("waited for")
         });
         if self.ticks.now().wrapping_sub(start) > LONGEST_QUIET {

@@ -43,7 +43,7 @@ impl<'a> Meanwhile<'a> {
         Meanwhile { work: Some(work), ..Meanwhile::default() }
     }
 
-    /// Whether it has still to be done.
+    /// True if it has still to be done.
     pub(super) fn is_left(&self) -> bool {
         self.work.is_some()
     }

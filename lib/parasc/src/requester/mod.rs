@@ -16,7 +16,7 @@ use kumiki_wait::{Policy, Ticks, Waiter};
 use self::alone::Alone;
 use self::meanwhile::{Forked, Meanwhile};
 use self::passes::{KINDS, Passes};
-use self::writeback::Begun;
+use self::writeback::Writebacks;
 
 use crate::area::REQUESTERS;
 use crate::backend::OwnRing;
@@ -60,7 +60,7 @@ pub struct Requester {
     passes: Passes,
     alone: Alone,
     ring: Option<OwnRing>,
-    /// Where this thread ran when `near` was made.
+    /// Cpu of this thread when `near` was made.
     cpu: usize,
     /// Seats on other cpus, the nearest first.
     near: Vec<usize>,
@@ -68,14 +68,14 @@ pub struct Requester {
     own: Vec<Arc<ProgramThread>>,
     /// … when so many changes had been made to their list.
     own_changes: usize,
-    /// How long one call handed over takes, and not to disturb it, ticks.
+    /// Time of one call handed over, so as not to disturb it, ticks.
     quiet: u64,
     requests: Vec<Request>,
     results: Vec<i64>,
-    begun: Begun,
+    begun: Writebacks,
 }
 
-/// Which one it is; what it has learnt is hundreds of numbers.
+/// Prints which one it is; it has learnt hundreds of numbers.
 impl fmt::Debug for Requester {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Requester { lane, batches, cpu, .. } = self;
@@ -120,7 +120,7 @@ impl Requester {
             quiet: 0,
             requests: Vec::new(),
             results: Vec::new(),
-            begun: Begun::default(),
+            begun: Writebacks::default(),
         };
         requester.settle();
         Ok(requester)
@@ -146,10 +146,9 @@ impl Requester {
         self.run_beside(operations, Meanwhile::default())
     }
 
-    /// As [`run`](Self::run), and calls `meanwhile` as soon as the batch has been
-    /// handed to processing threads, so that they are at it while this thread does
-    /// something else. Where the caller makes the calls itself, `meanwhile` comes
-    /// after them.
+    /// Runs as [`run`](Self::run), and calls `meanwhile` as soon as the batch has been handed to
+    /// processing threads, so that they are at it while this thread does something else. Where the
+    /// caller makes the calls itself, `meanwhile` comes after them.
     ///
     /// ```
     /// # use kumiki_parasc::{Config, Engine};
@@ -240,7 +239,7 @@ impl Requester {
         drop(unsafe { complete(ended) });
     }
 
-    /// Whether this thread makes calls of its batches itself
+    /// True if this thread makes calls of its batches itself
     /// ([`Config::help`](crate::Config::help)).
     pub fn helps(&self) -> bool {
         self.help
@@ -286,8 +285,8 @@ impl Requester {
         unsafe { self.run_alone(requests, results) }
     }
 
-    /// As [`run_checked`](Self::run_checked) beside nothing. Out of the way of one
-    /// call, which the compiler would not inline otherwise.
+    /// Runs as [`run_checked`](Self::run_checked) beside nothing. Out of the way of one call, which
+    /// the compiler would not inline otherwise.
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
@@ -309,8 +308,8 @@ impl Requester {
         self.known[usize::from(request.sysnum) % KINDS] == request.head()
     }
 
-    /// Whether this thread may and will make the call itself, whatever its
-    /// arguments. Then so it will next time, or else hand it over.
+    /// True if this thread may and will make the call itself, whatever its arguments. Then so it
+    /// will next time, or else hand it over.
     #[cold]
     fn gets_known(&mut self, request: &Request) -> bool {
         if self.rules.is_free(request) {
@@ -361,7 +360,8 @@ impl Requester {
         self.means.pool = self.core.pool.threads() > 0 || own;
     }
 
-    /// How many threads may make calls of a batch of calls that are soon over beside this one.
+    /// Number of threads that may make calls of a batch of calls that are soon over beside this
+    /// one.
     fn others(&self) -> usize {
         let most = self.near.len().max(self.core.parallel - 1);
         (self.near.len() + self.own.len()).min(most)
@@ -390,14 +390,13 @@ unsafe fn complete<'a, O: Operation + 'a>(
     rest.0.by_ref().collect()
 }
 
-/// Where this is called the compiler puts what follows aside. A jump just after a
+/// Marks a place where the compiler is to put the code that follows aside. A jump just after a
 /// system call takes some nanoseconds, as the processor has to find its way anew.
 #[cold]
 #[inline(always)]
 fn aside() {}
 
-/// Whether the process has one thread only; so it is taken where that is not
-/// known.
+/// True if the process has one thread only; so it is taken where that is not known.
 fn is_alone() -> bool {
     /// Links of a directory without others in it.
     const LINKS: u64 = 2;

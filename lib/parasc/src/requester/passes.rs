@@ -22,7 +22,7 @@ type Like = (u16, usize);
 impl Passes {
     pub(super) const NONE: Passes = Passes([Pass { like: (0, 0), left: 0 }; KINDS]);
 
-    /// Whether a batch need not ask, of which that is one fewer then.
+    /// True if a batch need not ask, of which that is one fewer then.
     #[inline(always)]
     pub(super) fn take(&mut self, requests: &[Request]) -> bool {
         let (at, like) = kind(requests);

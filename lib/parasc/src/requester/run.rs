@@ -9,9 +9,9 @@ use kumiki_wait::Waiter;
 
 use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
-use crate::awaited::{self, Step};
+use crate::awaited::{self, WaitStep};
 use crate::core::{Core, RARE, STEP};
-use crate::cost::{Around, BatchEnd, Key, PART, Prior, Sample, Way, survey};
+use crate::cost::{Around, BatchEnd, CostKey, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{self, call};
@@ -47,7 +47,7 @@ struct Terms {
     most: usize,
 }
 
-/// How others took part in a batch.
+/// Part that others took in a batch.
 #[derive(Clone, Copy, Debug)]
 struct Help {
     /// Calls that they have made.
@@ -108,7 +108,7 @@ impl Requester {
         unsafe { self.run_parts(requests, differ, results, meanwhile) }
     }
 
-    /// Whether every request is allowed, where a look at the first does not tell.
+    /// Checks that every request is allowed, where a look at the first does not tell.
     #[inline(never)]
     fn check_each(&self, requests: &[Request]) -> Result<()> {
         // What the last one was, which passed whatever its arguments.
@@ -217,7 +217,7 @@ impl Requester {
     /// As for [`Requester::run_raw`].
     unsafe fn run_some(
         &mut self,
-        (key, prior): (Key, Prior),
+        (key, prior): (CostKey, Prior),
         requests: &[Request],
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
@@ -365,7 +365,7 @@ impl Requester {
                 // Others may come while the first one sleeps in its call.
                 let sleeps = core.durations.is_long(&offered[0]);
                 core.callers.call(if sleeps { offered.len() } else { 1 });
-                left = Some(Heir { seat });
+                left = Some(LeftTo { seat });
             }
         }
         // In a child of fork(2) the offer stays as it was.
@@ -399,7 +399,7 @@ impl Requester {
 
 /// To whom something is left that its requesting thread makes nothing of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heir {
+pub(super) struct LeftTo {
     /// The thread of this seat, besides those of the program.
     pub(super) seat: Option<usize>,
 }
@@ -414,13 +414,13 @@ pub(super) unsafe fn finish(
     waiter: &mut Waiter,
     core: &Arc<Core>,
     lane: usize,
-    left: Option<Heir>,
+    left: Option<LeftTo>,
 ) -> usize {
     let (line, side) = (core.area.line(lane), &core.sides[lane]);
     // How far it was begun, if some of it was not.
     let waits = || line.look().has_work().then(|| line.claimed());
     let gone = || {
-        left.is_some_and(|Heir { seat }| {
+        left.is_some_and(|LeftTo { seat }| {
             let runs = seat.is_some_and(|at| core.seats[at].post.is_taken());
             let served = runs || core.callers.any();
             waits().is_some() && (!served || core.area.is_terminated())
@@ -443,9 +443,9 @@ pub(super) unsafe fn finish(
             core.area.sleeps(lane, false);
         }
         match ended {
-            Ok(Some(calls)) => Step::Ended(calls),
-            Ok(None) if !gone() => Step::Changed,
-            _ => Step::Late,
+            Ok(Some(calls)) => WaitStep::Ended(calls),
+            Ok(None) if !gone() => WaitStep::Changed,
+            _ => WaitStep::Late,
         }
     };
     let mend = || {
@@ -484,8 +484,8 @@ impl Watched {
         Watched { start: Instant::now(), cpu_ns, switches }
     }
 
-    /// Whether it was off the cpu for half of the time, of its own will: who has lost the cpu
-    /// to somebody else has not slept.
+    /// True if it was off the cpu for half of the time, of its own will: a thread that lost the cpu
+    /// to another has not slept.
     fn slept(self) -> bool {
         let now = Watched::begin();
         let elapsed_ns = (now.start - self.start).as_nanos() as u64;

@@ -30,7 +30,7 @@ const FILES: usize = 64;
 
 /// Files of a batch whose writing was begun.
 #[derive(Debug, Default)]
-pub(super) struct Begun {
+pub(super) struct Writebacks {
     requests: Vec<Request>,
     /// One for each, or none if nothing was begun.
     results: Vec<i64>,
@@ -87,8 +87,8 @@ fn write(sync: &Request) -> Request {
     Request::new(libc::SYS_sync_file_range, args)
 }
 
-/// Whether this is an error with which data are lost, as fsync(2) has them. Others say
-/// that such a file cannot be begun to be written.
+/// True if this is an error with which data are lost, as fsync(2) has them. Others say that such a
+/// file cannot be begun to be written.
 fn is_loss(result: i64) -> bool {
     [libc::EIO, libc::ENOSPC, libc::EDQUOT].iter().any(|errno| result == -i64::from(*errno))
 }

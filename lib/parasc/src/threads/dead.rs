@@ -11,12 +11,12 @@ use crate::primitive::lock;
 use crate::task::TaskEnd;
 
 impl Core {
-    /// Whether a thread of the engine's own is at a request, and may die of that.
+    /// True if a thread of the engine's own is at a request, and may die of that.
     pub(crate) fn may_be_killed(&self) -> bool {
         self.filtered.load(Acquire) && self.claims().any(Claim::is_set)
     }
 
-    /// Whether a thread that may die is at a request that any thread may await.
+    /// True if a thread that may die is at a request that any thread may await.
     pub(crate) fn may_lose_one(&self) -> bool {
         let is_at_one = |claim: &Claim| claim.holds(PLACED) || claim.task().is_some();
         self.callers.all().iter().any(|caller| is_at_one(&caller.claim))
@@ -29,21 +29,21 @@ impl Core {
         if !self.process.is_current() {
             return;
         }
-        for seat in self.seats.iter().filter(|seat| seat.berth.life.has_died()) {
+        for seat in self.seats.iter().filter(|seat| seat.thread.life.has_died()) {
             self.crew.lost();
-            self.answer(&seat.berth.claim);
+            self.answer(&seat.thread.claim);
             seat::clear(self, seat);
         }
-        for (at, berth) in self.pool.berths.iter().enumerate() {
-            if berth.life.has_died() {
+        for (at, thread) in self.pool.thread_infos.iter().enumerate() {
+            if thread.life.has_died() {
                 self.crew.lost();
-                self.answer(&berth.claim);
+                self.answer(&thread.claim);
                 pool::clear(self, at);
             }
         }
-        if self.watch.berth.life.has_died() {
+        if self.watch.thread.life.has_died() {
             self.crew.lost();
-            self.answer(&self.watch.berth.claim);
+            self.answer(&self.watch.thread.claim);
             self.watch.clear();
             alert(self);
         }

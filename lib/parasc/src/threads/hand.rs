@@ -30,7 +30,7 @@ impl<'a> Hand<'a> {
 }
 
 impl Hand<'_> {
-    /// Whether this thread may die at a request, by a filter or, if it is the program's, whenever
+    /// True if this thread may die at a request, by a filter or, if it is the program's, whenever
     /// it likes: somebody must find out, also after the end.
     pub(super) fn may_die(&self, core: &Core) -> bool {
         core.filtered.load(Relaxed) || self.signals.is_some() && core.area.is_terminated()

@@ -51,7 +51,7 @@ fn start(
 pub(crate) fn alert(core: &Arc<Core>) -> bool {
     let begin = || {
         let name = "parasc-watch".to_owned();
-        start(core, name, &core.cpus, &core.watch.berth.life, watch::serve)
+        start(core, name, &core.cpus, &core.watch.thread.life, watch::serve)
     };
     core.watch.is_alerted() || core.watch.begin(begin)
 }
@@ -94,11 +94,11 @@ pub(crate) fn summon(core: &Arc<Core>, queue: usize) -> bool {
 fn summon_seat(core: &Arc<Core>) -> bool {
     let near = core.near(rustix::thread::sched_getcpu());
     let hot = |at: &&usize| core.seats[**at].is_hot();
-    let idle = near.iter().filter(hot).find(|at| !core.seats[**at].berth.claim.is_set());
+    let idle = near.iter().filter(hot).find(|at| !core.seats[**at].thread.claim.is_set());
     if let Some(at) = idle.or_else(|| near.iter().find(hot)) {
         // Should its call block, somebody must see to this one.
         // One that serves inside the kernel has no note.
-        let noted = core.inside.is_none() && !core.seats[*at].berth.claim.is_set();
+        let noted = core.inside.is_none() && !core.seats[*at].thread.claim.is_set();
         let watched = noted || alert(core);
         // It may be about to sleep, or to retire.
         return watched && seat::wake(core, *at);
@@ -106,11 +106,11 @@ fn summon_seat(core: &Arc<Core>) -> bool {
     near.iter().any(|at| seat::wake(core, *at))
 }
 
-/// How a thread that spins waits. What it would learn from its own waits is wrong:
-/// a requesting thread wakes it rarely, and goes on until it has come. Such long
-/// waits would teach it to sleep at once, so that it is asleep again when the
-/// next batch comes, and is woken rarely. That is stable, and all batches are
-/// slow in it. So it always spins for as long as a waiter spins at most.
+/// Policy of a thread that spins. What it would learn from its own waits is wrong: a requesting
+/// thread wakes it rarely, and goes on until it has come. Such long waits would teach it to sleep
+/// at once, so that it is asleep again when the next batch comes, and is woken rarely. That is
+/// stable, and all batches are slow in it. So it always spins for as long as a waiter spins at
+/// most.
 fn spinning(chosen: Policy) -> Policy {
     match chosen.threshold {
         Threshold::Adaptive => {

@@ -23,7 +23,7 @@ pub(crate) fn summon(core: &Arc<Core>, threads: usize) -> bool {
 
 /// The thread of berth `at` has died: another one may come.
 pub(super) fn clear(core: &Arc<Core>, at: usize) {
-    drop(core.pool.berths[at].claim.take());
+    drop(core.pool.thread_infos[at].claim.take());
     core.pool.reserve.give_place(at);
     serve_what_waits(core);
 }
@@ -42,7 +42,7 @@ fn start_one(core: &Arc<Core>, more: usize) -> bool {
     let Some(at) = pool.reserve.take_place() else { return false };
     let run = move |core: &Arc<Core>| serve(core, at, more);
     let name = format!("parasc-pool-{at}");
-    let started = start(core, name, &core.cpus, &pool.berths[at].life, run);
+    let started = start(core, name, &core.cpus, &pool.thread_infos[at].life, run);
     if !started {
         pool.reserve.give_place(at);
     }
@@ -53,7 +53,7 @@ fn start_one(core: &Arc<Core>, more: usize) -> bool {
 fn serve(core: &Arc<Core>, at: usize, more: usize) {
     let _left = Unwinding(|| clear(core, at));
     start_some(core, more);
-    let mut hand = Hand::new(&core.pool.berths[at].claim, None);
+    let mut hand = Hand::new(&core.pool.thread_infos[at].claim, None);
     let ends = || core.area.is_terminated();
     loop {
         while has_work(core) && !ends() {

@@ -27,7 +27,7 @@ enum Event {
     Called,
     /// In this lane's line.
     Offer(usize),
-    /// It has been offered, and is made.
+    /// The call has been offered, and is made.
     Served(usize),
     /// In the queue.
     Queued,
@@ -87,7 +87,7 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &CpuSeat, waiter: &mut Waiter, hand:
     }
 }
 
-/// Whether a request waits that [`serve`] would look at.
+/// True if a request waits that [`serve`] would look at.
 pub(crate) fn has_work(core: &Core) -> bool {
     work(core).is_some()
 }
@@ -278,10 +278,10 @@ mod tests {
             threads.spawn(|| {
                 let (seat, policy) = (&core.seats[0], Policy::default());
                 let mut waiter = Waiter::new(&policy).unwrap();
-                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, None));
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.thread.claim, None));
             });
             let offer = core.area.line(lane);
-            let claim = &core.seats[0].berth.claim;
+            let claim = &core.seats[0].thread.claim;
             let asleep = comes(&|| offer.claimed() == 1 && core.watch.is_alerted());
             let noted = claim.is_set() && offer.over().is_none();
             std::io::Write::write_all(&mut &writer, b"!").unwrap();
@@ -328,8 +328,9 @@ mod tests {
         let at_once = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
         let mut waiter = Waiter::new(&at_once).unwrap();
         let looked_asleep = thread::scope(|threads| {
-            threads
-                .spawn(|| serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, None)));
+            threads.spawn(|| {
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.thread.claim, None))
+            });
             let mut looked_asleep = 0;
             for round in 0..400 {
                 while !seat.bell.is_asleep() {
@@ -377,7 +378,7 @@ mod tests {
         let slept = thread::scope(|threads| {
             let thread = threads.spawn(|| {
                 let seat = &core.seats[0];
-                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, None));
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.thread.claim, None));
                 waiter.counts().slept
             });
             let seat = &core.seats[0];

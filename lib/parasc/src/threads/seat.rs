@@ -21,7 +21,7 @@ pub(crate) fn wake(core: &Arc<Core>, index: usize) -> bool {
             seat.bell.note_call();
             let name = format!("parasc-{}", seat.cpu);
             let run = move |core: &Arc<Core>| serve(core, &core.seats[index]);
-            let started = start(core, name, &CpuSet::from_iter([seat.cpu]), &seat.berth.life, run);
+            let started = start(core, name, &CpuSet::from_iter([seat.cpu]), &seat.thread.life, run);
             if !started {
                 // The next one who wants it tries again.
                 leave(core, seat, false);
@@ -41,7 +41,7 @@ pub(crate) fn wake(core: &Arc<Core>, index: usize) -> bool {
 
 /// Its thread has died: another one may come.
 pub(super) fn clear(core: &Arc<Core>, seat: &CpuSeat) {
-    drop(seat.berth.claim.take());
+    drop(seat.thread.claim.take());
     abandon(core, seat, false);
 }
 
@@ -53,7 +53,7 @@ fn abandon(core: &Arc<Core>, seat: &CpuSeat, closes: bool) {
     serve_what_waits(core);
 }
 
-/// There is no thread here after all.
+/// Gives the seat back: there is no thread here after all.
 fn leave(core: &Core, seat: &CpuSeat, closes: bool) {
     seat.post.leave(closes);
     core.alert_requesters();
@@ -71,7 +71,7 @@ fn serve(core: &Arc<Core>, seat: &CpuSeat) {
     let Ok(mut waiter) = Waiter::new(&policy) else {
         return abandon(core, seat, true);
     };
-    let mut hand = Hand::new(&seat.berth.claim, None);
+    let mut hand = Hand::new(&seat.thread.claim, None);
     loop {
         processor::serve(core, seat, &mut waiter, &mut hand);
         let ends = || core.area.is_terminated();

@@ -23,7 +23,7 @@ use super::processor::serve_lane;
 use super::queue;
 use super::{pool, seat};
 use crate::area::PLACED;
-use crate::awaited::{self, Step};
+use crate::awaited::{self, WaitStep};
 use crate::claim::Claim;
 use crate::core::{Core, STEP};
 use crate::primitive::after;
@@ -108,7 +108,7 @@ fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
             }
             None => pause(STEP),
         }
-        Step::Late
+        WaitStep::Late
     };
     core.repair();
     if !left() {
@@ -120,7 +120,7 @@ fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
 fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     core.repair();
     if core.watch.take_adopted() {
-        let mut hand = Hand::new(&core.watch.berth.claim, None);
+        let mut hand = Hand::new(&core.watch.thread.claim, None);
         for at in 0..QUEUES {
             while core.waits(at) && !core.area.is_terminated() {
                 queue::serve(core, at, &mut hand);
@@ -155,7 +155,7 @@ fn rescue(core: &Arc<Core>, threads: usize) {
     core.pool.rescue();
     if !pool::summon(core, threads) {
         for at in 0..core.seats.len() {
-            if !core.seats[at].berth.claim.is_set() {
+            if !core.seats[at].thread.claim.is_set() {
                 seat::wake(core, at);
             }
         }
@@ -164,7 +164,7 @@ fn rescue(core: &Arc<Core>, threads: usize) {
 
 /// Notes which calls have lasted from the last look to this one.
 fn learn(core: &Core, seen: &mut Seen) {
-    let now = core.seats.iter().map(|seat| &seat.berth.claim);
+    let now = core.seats.iter().map(|seat| &seat.thread.claim);
     let words: Vec<u64> = now.clone().map(Claim::word).collect();
     for (at, claim) in now.enumerate() {
         if seen.claims.get(at) == Some(&claim.word()) {

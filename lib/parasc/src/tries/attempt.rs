@@ -8,20 +8,20 @@ use std::task::{Context, Poll};
 use rustix::io::Errno;
 
 use super::made::{Tried, try_call};
-use super::refused::{Place, REFUSED};
+use super::refused::{DeviceGroup, REFUSED};
 use super::way::CannotTry;
 use crate::engine::Engine;
 use crate::job::Job;
 use crate::op::Operation;
 use crate::pending::{Completed, Outcome, Pending};
 
-/// Why an [`attempt`] has made no call that counts.
+/// Reason for which an [`attempt`] has made no call that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotMade {
-    /// It would have slept, or has given a part only.
+    /// The call would have slept, or has given a part only.
     #[error("the call would sleep: submit it, or make it where a thread may sleep")]
     WouldSleep,
-    /// It has no form that cannot sleep.
+    /// The call has no form that cannot sleep.
     #[error(transparent)]
     Cannot(#[from] CannotTry),
     /// Its form that cannot sleep was answered by an error which the plain call may not give: a
@@ -77,7 +77,7 @@ pub struct Attempt<O: Job + Send + 'static> {
 enum Stage<O: Job + Send + 'static> {
     Made(Completed<O>),
     /// With the error that its form gave, and the place that may know no such form.
-    HandedOver(Pending<O>, Option<(i64, Place)>),
+    HandedOver(Pending<O>, Option<(i64, DeviceGroup)>),
     Taken,
 }
 
@@ -109,8 +109,8 @@ impl Engine {
         self.attempt_or(operation, |operation, doubt| self.hand_over(operation, doubt))
     }
 
-    /// As [`attempt`](Self::attempt), and where the call would sleep it is submitted to the
-    /// engine that `choose` gives for the operation: so that those of one disk, say, take the
+    /// Attempts as [`attempt`](Self::attempt), and where the call would sleep it is submitted to
+    /// the engine that `choose` gives for the operation: so that those of one disk, say, take the
     /// threads of no other.
     ///
     /// ```
@@ -139,7 +139,7 @@ impl Engine {
     fn attempt_or<O: Job + Send + 'static>(
         &self,
         mut operation: O,
-        hand_over: impl FnOnce(O, Option<(i64, Place)>) -> Attempt<O>,
+        hand_over: impl FnOnce(O, Option<(i64, DeviceGroup)>) -> Attempt<O>,
     ) -> Attempt<O> {
         let rules = &self.core.rules;
         let mut request = operation.request();
@@ -184,14 +184,14 @@ impl Engine {
     fn hand_over<O: Job + Send + 'static>(
         &self,
         operation: O,
-        doubt: Option<(i64, Place)>,
+        doubt: Option<(i64, DeviceGroup)>,
     ) -> Attempt<O> {
         Attempt { stage: Stage::HandedOver(Pending::submit(&self.core, operation, true), doubt) }
     }
 }
 
 impl<O: Job + Send + 'static> Attempt<O> {
-    /// Whether the call was made at once.
+    /// True if the call was made at once.
     #[inline]
     pub fn is_made(&self) -> bool {
         matches!(self.stage, Stage::Made(_))
@@ -235,7 +235,7 @@ impl<O: Job + Send + 'static> Attempt<O> {
 }
 
 /// Notes a place that has refused what the plain call was then answered otherwise.
-fn settle<O: Job + Send + 'static>(pending: &Pending<O>, (error, place): (i64, Place)) {
+fn settle<O: Job + Send + 'static>(pending: &Pending<O>, (error, place): (i64, DeviceGroup)) {
     if pending.returned().is_some_and(|ret_val| ret_val != error) {
         REFUSED.note(place);
     }

@@ -46,28 +46,28 @@ pub struct Key(usize);
 /// It may take any futures that wake by the waker which they are given. Dropped, it drops those
 /// that it has.
 pub struct Completions<F: Future> {
-    kept: Vec<Option<Kept<F>>>,
+    kept: Vec<Option<KeptFuture<F>>>,
     free: Vec<usize>,
     count: usize,
     /// Emptied by `take`, and kept for its memory.
     ended: Vec<usize>,
-    told: Arc<Told>,
+    told: Arc<WakeList>,
 }
 
-enum Kept<F: Future> {
+enum KeptFuture<F: Future> {
     UnderWay(F, Waker),
-    /// When it was added.
+    /// Future that had ended when it was added, with its output.
     Ended(F::Output),
 }
 
 #[derive(Debug)]
-struct Told {
+struct WakeList {
     bell: PollBell,
-    /// Those to look at.
+    /// Futures to look at.
     woken: Mutex<Vec<usize>>,
 }
 
-impl Told {
+impl WakeList {
     fn tell(&self, at: usize) {
         lock(&self.woken).push(at);
         self.bell.ring();
@@ -76,7 +76,7 @@ impl Told {
 
 /// Wakes for one of them.
 struct One {
-    told: Arc<Told>,
+    told: Arc<WakeList>,
     at: usize,
 }
 
@@ -97,7 +97,7 @@ impl<F: Future + Unpin> Completions<F> {
     /// [`Error::Sys`](crate::Error::Sys) if the kernel gives no descriptor.
     pub fn new() -> Result<Self> {
         let bell = PollBell::new().map_err(|error| kumiki_sys::Error::os("eventfd2", error))?;
-        let told = Told { bell, woken: Mutex::new(Vec::new()) };
+        let told = WakeList { bell, woken: Mutex::new(Vec::new()) };
         let (kept, free, ended) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Completions { kept, free, count: 0, ended, told: Arc::new(told) })
     }
@@ -112,22 +112,22 @@ impl<F: Future + Unpin> Completions<F> {
         let mut future = future;
         let look = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
         self.kept[at] = Some(match look {
-            Poll::Pending => Kept::UnderWay(future, waker),
+            Poll::Pending => KeptFuture::UnderWay(future, waker),
             Poll::Ready(output) => {
                 self.told.tell(at);
-                Kept::Ended(output)
+                KeptFuture::Ended(output)
             }
         });
         self.count += 1;
         Key(at)
     }
 
-    /// How many are kept.
+    /// Number of futures that are kept.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether none is.
+    /// True if none is.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -144,7 +144,7 @@ impl<F: Future + Unpin> Completions<F> {
         kept.is_some()
     }
 
-    /// Those that have ended since the last time, with what they have given. The descriptor is
+    /// Takes the futures that have ended since the last time, with their outputs. The descriptor is
     /// not readable any more, until the next one ends.
     pub fn take(&mut self) -> impl Iterator<Item = (Key, F::Output)> {
         // Before the list is taken: who comes after that writes again.
@@ -157,12 +157,12 @@ impl<F: Future + Unpin> Completions<F> {
             let Some(place) = self.kept.get_mut(at) else { continue };
             let output = match place.take() {
                 None => continue,
-                Some(Kept::Ended(output)) => output,
-                Some(Kept::UnderWay(mut future, waker)) => {
+                Some(KeptFuture::Ended(output)) => output,
+                Some(KeptFuture::UnderWay(mut future, waker)) => {
                     match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
                         Poll::Ready(output) => output,
                         Poll::Pending => {
-                            *place = Some(Kept::UnderWay(future, waker));
+                            *place = Some(KeptFuture::UnderWay(future, waker));
                             continue;
                         }
                     }

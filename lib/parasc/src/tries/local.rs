@@ -44,9 +44,9 @@ static KNOWN: Mutex<Vec<(u64, bool)>> = Mutex::new(Vec::new());
 /// Devices remembered at most.
 const MOST: usize = 256;
 
-/// Whether the file system of this file, on `device`, needs nobody's answer: its attributes, and
-/// the close of a file that was only read, are of the kernel's memory. Not so with FUSE and NFS, whose
-/// server may hang: there also close(2) sleeps.
+/// True if the file system of this file, on `device`, needs nobody's answer: its attributes, and
+/// the close of a file that was only read, are of the kernel's memory. Not so with FUSE and NFS,
+/// whose server may hang: there also close(2) sleeps.
 ///
 /// ```
 /// use std::os::linux::fs::MetadataExt;
@@ -60,7 +60,7 @@ pub fn asks_nobody(file: impl AsFd, device: u64) -> bool {
     is_local(file.as_fd().as_raw_fd() as u64, device)
 }
 
-/// Whether the file behind `fd`, on `device`, is on such a file system. A number of a device is
+/// True if the file behind `fd`, on `device`, is on such a file system. A number of a device is
 /// used again when that is unmounted; then this may be wrong until the process ends, and an
 /// attribute as old as its cache.
 #[inline]

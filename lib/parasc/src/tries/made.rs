@@ -8,7 +8,7 @@ use kumiki_calls::{Request, Rules, call};
 use kumiki_wait::Ticks;
 
 use super::local;
-use super::refused::{Group, Look, Place, REFUSED, device, is_file};
+use super::refused::{Advice, DeviceGroup, Group, REFUSED, device, is_file};
 use super::way::{self, CannotTry, Form, Room};
 
 /// A call that takes longer than so many ticks, some 10 µs, may have slept, and its descriptor
@@ -21,15 +21,15 @@ static DIRECT: AtomicBool = AtomicBool::new(false);
 /// Outcome of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tried {
-    /// It was made: a result or `-errno`, as the plain call's.
+    /// The call was made: a result or `-errno`, as the plain call's.
     Made(i64),
-    /// It would have slept.
+    /// The call would have slept.
     WouldSleep,
-    /// It has no form that cannot sleep.
+    /// The call has no form that cannot sleep.
     Cannot(CannotTry),
-    /// It was answered by an error that the plain call may not give: then this place, if it is
-    /// one, knows no such form.
-    NotHere(i64, Option<Place>),
+    /// The call was answered by an error that the plain call may not give: then this place, if it
+    /// is one, knows no such form.
+    NotHere(i64, Option<DeviceGroup>),
 }
 
 /// Tries the call, as far as the rules allow its form.
@@ -56,9 +56,9 @@ pub(super) unsafe fn try_call(request: &Request, rules: Option<&Rules>) -> Tried
         return judge_other(form, &tried, unsafe { call(&tried) });
     };
     let probe = match REFUSED.look(group, tried.args[0]) {
-        Look::Try => None,
-        Look::Probe(place) => Some(place),
-        Look::Skip => return Tried::WouldSleep,
+        Advice::Try => None,
+        Advice::Probe(place) => Some(place),
+        Advice::Skip => return Tried::WouldSleep,
     };
     let file = group != Group::Open;
     if file && DIRECT.load(Relaxed) && is_direct(tried.args[0]) {
@@ -130,7 +130,7 @@ fn refuse(form: Form, tried: &Request, ret_val: i64) -> Tried {
     }
 }
 
-/// Whether the file ends after what was read, is asked by one byte more.
+/// Asks, by one byte more, if the file ends after a short read.
 #[inline(never)]
 fn after_short_read(fd: u64, count: u64, offset: Option<u64>, ret_val: i64) -> Tried {
     let Some(offset) = offset else {

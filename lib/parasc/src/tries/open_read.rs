@@ -43,7 +43,7 @@ pub struct OpenRead<F, P> {
     unknown: Option<usize>,
     keep: Keep,
     looks: bool,
-    /// Where it is, as long as it has not been opened but looked at.
+    /// Path of the file, as long as it has not been opened but looked at.
     looked_at: Option<(F, P)>,
     attributes: Option<Attributes>,
     data: Vec<u8>,
@@ -60,7 +60,7 @@ enum State<F, P> {
     /// With a restriction, which openat(2) cannot be told of.
     Restricted(Openat2<F, P>),
     Stat(Statx<OwnedFd, &'static CStr>),
-    /// Where a filter or kernel knows no statx(2).
+    /// Question by fstatat(2), where a filter or kernel knows no statx(2).
     OldStat(Fstatat<OwnedFd, &'static CStr>),
     Read(Pread<OwnedFd, Vec<u8>>),
     Done,
@@ -69,7 +69,7 @@ enum State<F, P> {
     Between,
 }
 
-/// Which files stay open.
+/// Files that stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keep {
     None,
@@ -88,7 +88,7 @@ pub struct Opened {
     pub data: Vec<u8>,
 }
 
-/// One of the calls.
+/// Call of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// openat(2), or openat2(2) with a [restriction](OpenRead::resolve).
@@ -113,7 +113,7 @@ impl fmt::Display for Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{step}: {errno}")]
 pub struct OpenReadError {
-    /// Which call.
+    /// Call that has failed.
     pub step: Step,
     /// Kernel's answer.
     pub errno: Errno,

@@ -38,11 +38,11 @@ impl Group {
 }
 
 /// A group of calls on a device.
-pub(crate) type Place = (Group, u64);
+pub(crate) type DeviceGroup = (Group, u64);
 
 #[derive(Debug)]
 struct DeviceCall {
-    place: Place,
+    place: DeviceGroup,
     again: Again,
 }
 
@@ -57,45 +57,45 @@ pub(super) struct Refused {
 pub(super) static REFUSED: Refused =
     Refused { count: AtomicUsize::new(0), entries: Mutex::new(Vec::new()) };
 
-/// Whether to try.
+/// Advice whether to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Advice {
     Try,
-    /// It has refused before, and is asked again.
-    Probe(Place),
+    /// The place has refused before, and is asked again.
+    Probe(DeviceGroup),
     Skip,
 }
 
 impl Refused {
-    /// Whether a call of this group on `fd` is worth a try.
+    /// Advice whether a call of this group on `fd` is worth a try.
     #[inline(always)]
-    pub(super) fn look(&self, group: Group, fd: u64) -> Look {
-        if self.count.load(Relaxed) == 0 { Look::Try } else { self.look_closer(group, fd) }
+    pub(super) fn look(&self, group: Group, fd: u64) -> Advice {
+        if self.count.load(Relaxed) == 0 { Advice::Try } else { self.look_closer(group, fd) }
     }
 
     #[cold]
-    fn look_closer(&self, group: Group, fd: u64) -> Look {
+    fn look_closer(&self, group: Group, fd: u64) -> Advice {
         self.look_at((group, device(fd)), Instant::now())
     }
 
-    fn look_at(&self, place: Place, now: Instant) -> Look {
+    fn look_at(&self, place: DeviceGroup, now: Instant) -> Advice {
         // Another thread may have had it at fork(2), for ever in the child.
-        let Ok(mut entries) = self.entries.try_lock() else { return Look::Try };
+        let Ok(mut entries) = self.entries.try_lock() else { return Advice::Try };
         match entries.iter_mut().find(|entry| entry.place == place) {
-            None => Look::Try,
+            None => Advice::Try,
             Some(entry) => match entry.again.is_due(now) {
-                true => Look::Probe(place),
-                false => Look::Skip,
+                true => Advice::Probe(place),
+                false => Advice::Skip,
             },
         }
     }
 
     /// Notes that it has refused.
-    pub(super) fn note(&self, place: Place) {
+    pub(super) fn note(&self, place: DeviceGroup) {
         self.note_at(place, Instant::now());
     }
 
-    fn note_at(&self, place: Place, now: Instant) {
+    fn note_at(&self, place: DeviceGroup, now: Instant) {
         let Ok(mut entries) = self.entries.try_lock() else { return };
         if entries.iter().any(|entry| entry.place == place) {
             return;
@@ -108,7 +108,7 @@ impl Refused {
     }
 
     /// Notes that it has answered after all.
-    pub(super) fn forget(&self, place: Place) {
+    pub(super) fn forget(&self, place: DeviceGroup) {
         let Ok(mut entries) = self.entries.try_lock() else { return };
         entries.retain(|entry| entry.place != place);
         self.count.store(entries.len(), Relaxed);
@@ -120,7 +120,7 @@ pub(super) fn device(fd: u64) -> u64 {
     stat(fd).map_or(0, |stat| stat.st_dev)
 }
 
-/// Whether it is a regular file or a block device.
+/// True if it is a regular file or a block device.
 pub(super) fn is_file(fd: u64) -> bool {
     stat(fd)
         .is_some_and(|stat| matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFBLK))
@@ -149,16 +149,16 @@ mod tests {
         let start = Instant::now();
         refused.note_at(place, start);
         refused.note_at(place, start + FIRST / 2);
-        assert_eq!(refused.look_at(place, start + FIRST / 2), Look::Skip);
-        assert_eq!(refused.look_at(other, start), Look::Try);
+        assert_eq!(refused.look_at(place, start + FIRST / 2), Advice::Skip);
+        assert_eq!(refused.look_at(other, start), Advice::Try);
         let mut now = start + FIRST;
         for pause in [2, 4, 8, 16, 32, 64, 64] {
-            assert_eq!(refused.look_at(place, now), Look::Probe(place));
-            assert_eq!(refused.look_at(place, now), Look::Skip);
+            assert_eq!(refused.look_at(place, now), Advice::Probe(place));
+            assert_eq!(refused.look_at(place, now), Advice::Skip);
             now += Duration::from_secs(pause);
         }
         refused.forget(place);
-        assert_eq!(refused.look_at(place, start), Look::Try);
+        assert_eq!(refused.look_at(place, start), Advice::Try);
         assert_eq!(refused.count.load(Relaxed), 0);
     }
 
@@ -168,8 +168,8 @@ mod tests {
         let now = Instant::now();
         (0..=MOST as u64).for_each(|device| refused.note_at((Group::Read, device), now));
         assert_eq!(refused.count.load(Relaxed), MOST);
-        assert_eq!(refused.look_at((Group::Read, 0), now), Look::Try);
-        assert_eq!(refused.look_at((Group::Read, 1), now), Look::Skip);
+        assert_eq!(refused.look_at((Group::Read, 0), now), Advice::Try);
+        assert_eq!(refused.look_at((Group::Read, 1), now), Advice::Skip);
     }
 
     #[test]

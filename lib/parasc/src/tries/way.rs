@@ -14,7 +14,7 @@ const OPEN_HOW: u64 = 24;
 pub struct CannotTry {
     /// The call's number.
     pub sysnum: u16,
-    /// Why there is none.
+    /// Reason for which there is none.
     pub reason: &'static str,
     /// Way out.
     pub instead: &'static str,
@@ -31,7 +31,7 @@ impl fmt::Display for CannotTry {
 /// Meaning of answers, by the form that a call was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// It never sleeps as it is: every answer is the call's own.
+    /// The call never sleeps as it is: every answer is the call's own.
     AsItIs,
     /// `preadv2` with `RWF_NOWAIT`, of so many bytes, at this offset if at any.
     Read { bytes: u64, offset: Option<u64> },
@@ -215,8 +215,7 @@ fn open(
     Ok((tried, Form::Open))
 }
 
-/// Those of the flags that openat looks at: of `O_PATH` few go with others
-/// (`build_open_how`, fs/open.c).
+/// Flags that openat looks at: of `O_PATH` few go with others (`build_open_how`, fs/open.c).
 const fn known_flags(flags: i32) -> u32 {
     use libc::*;
     let path = O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
@@ -235,7 +234,7 @@ const fn known_flags(flags: i32) -> u32 {
     (if flags & O_PATH != 0 { path } else { all }) as u32
 }
 
-/// Whether the open file has `O_NONBLOCK`.
+/// True if the open file has `O_NONBLOCK`.
 pub(super) fn is_nonblocking(fd: u64) -> bool {
     status_flags(fd).is_some_and(|flags| flags & libc::O_NONBLOCK != 0)
 }

@@ -181,8 +181,8 @@ enum Word<'a> {
 }
 
 #[test]
-fn what_the_other_kernel_says_is_an_allegation() {
-    let host = unique("alleged");
+fn what_the_other_kernel_says_is_untrusted() {
+    let host = unique("untrusted");
     block_on(async {
         let (stream, mut far) = duplex(1 << 16);
         let mut near = Near::of(&host, stream);

@@ -162,7 +162,7 @@ fn a_client_takes_whatever_is_answered_and_lives() {
             failed += usize::from(client.ls("liar.core0", "**").await.is_err());
             failed += usize::from(client.offers("liar.core0").await.is_err());
             if let Some(counter) = made.last() {
-                // Numbers, where they come, and ids are an allegation.
+                // Numbers, where they come, and ids are untrusted.
                 let _: Result<i64, _> = client.call::<Add>(counter, 1).await;
                 let _ = client.each::<Add>((0..3).map(|n| (counter, n))).await;
                 let _ = Id::from_u64(counter.id().to_u64()).place();

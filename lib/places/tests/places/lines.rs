@@ -349,7 +349,7 @@ enum Word {
 }
 
 #[test]
-fn what_the_other_kernel_says_and_writes_is_an_allegation() {
+fn what_the_other_kernel_says_and_writes_is_untrusted() {
     const LANES: u64 = u64::MAX;
     let (memory, host) = (memory(), unique("alleges"));
     let (near, far) = UnixStream::pair().unwrap();

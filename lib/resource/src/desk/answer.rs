@@ -44,7 +44,7 @@ impl<R> Answer<R> {
         Answer { seat, n, drops, taken: false, result: PhantomData }
     }
 
-    /// Which request.
+    /// Number of the request.
     #[inline(always)]
     pub(crate) fn number(&self) -> u64 {
         self.n
@@ -65,12 +65,12 @@ impl<R> Answer<R> {
         (result, unsafe { ptr::read(&answer.seat) })
     }
 
-    /// Whether it is there.
+    /// True if it is there.
     pub fn is_done(&self) -> bool {
         self.seat.lane.done(self.n).is_some()
     }
 
-    /// Whether it is there, or never will be: to wait for it takes no time.
+    /// True if it is there, or never will be: to wait for it takes no time.
     pub fn is_settled(&self) -> bool {
         self.is_done() || self.seat.desk.is_over()
     }
@@ -94,7 +94,7 @@ impl<R> Answer<R> {
         back
     }
 
-    /// It is not taken any more.
+    /// Gives the answer up: it is not taken any more.
     fn give_up(&mut self) {
         match self.end() {
             Some(end) => drop(self.take(end)),

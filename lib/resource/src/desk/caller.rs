@@ -36,7 +36,7 @@ impl Drop for NoUnwinding {
     }
 }
 
-/// Whether the caller is a server itself, and there is something for it to serve.
+/// True if the caller is a server itself, and there is something for it to serve.
 #[inline(always)]
 fn has_work(server: &Option<&mut Serving>) -> bool {
     server.as_ref().is_some_and(|server| server.has_work())
@@ -149,12 +149,12 @@ impl Caller {
         }
     }
 
-    /// Whether another request may be submitted before an answer is taken.
+    /// True if another request may be submitted before an answer is taken.
     pub fn has_room(&self) -> bool {
         self.seat.next(self.last).is_some()
     }
 
-    /// Whether a line is free without dropping an answer that nobody wants.
+    /// True if a line is free without dropping an answer that nobody wants.
     #[inline]
     pub fn has_free_line(&self) -> bool {
         let last = self.last;
@@ -166,7 +166,7 @@ impl Caller {
         self.seat.under_way()
     }
 
-    /// Whether it sleeps at the bell of `server`, as [`Door::caller_of`](super::Door::caller_of)
+    /// True if it sleeps at the bell of `server`, as [`Door::caller_of`](super::Door::caller_of)
     /// makes them: requests for that server wake it, too.
     pub fn rings(&self, server: &Serving) -> bool {
         Arc::ptr_eq(&self.seat.bell, server.bell())
@@ -221,7 +221,7 @@ impl Caller {
         result
     }
 
-    /// Whether the answer is of a request of this caller's.
+    /// True if the answer is of a request of this caller's.
     pub fn has_submitted<R>(&self, answer: &Answer<R>) -> bool {
         Arc::ptr_eq(&self.seat, answer.seat())
     }
@@ -307,7 +307,7 @@ impl Caller {
         }
     }
 
-    /// Whether the server has ended or died.
+    /// True if the server has ended or died.
     pub fn is_gone(&self) -> bool {
         self.seat.desk.is_gone()
     }

@@ -43,12 +43,12 @@ impl Door {
         self.desk.bell.ring();
     }
 
-    /// Whether the server has ended, or will when it has served what has come, or died.
+    /// True if the server has ended, or will when it has served what has come, or died.
     pub fn is_gone(&self) -> bool {
         self.desk.is_gone()
     }
 
-    /// Whether the server's thread has died without an end.
+    /// True if the server's thread has died without an end.
     pub fn has_died(&self) -> bool {
         self.desk.is_gone() && self.desk.fate.is_dead()
     }

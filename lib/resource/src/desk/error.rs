@@ -28,7 +28,7 @@ pub enum Error {
         "had not begun, and never will"
     })]
     TimedOut {
-        /// Whether it runs, or may.
+        /// True if it runs, or may.
         begun: bool,
     },
     /// All lines of this caller are in use.

@@ -37,18 +37,18 @@ use kumiki_wait::barrier;
 
 use super::primitive::{AtomicU64, Ordering};
 
-/// Whether one server serves, has ended, or has died.
+/// State of one server: it serves, has ended, or has died.
 #[derive(Debug)]
 pub(crate) struct Fate(AtomicU64);
 
 const OPEN: u64 = 0;
-/// It ends when it has served what is there.
+/// The server ends when it has served the requests that are there.
 const CLOSING: u64 = 1;
-/// It looks for the last time.
+/// The server looks for the last time.
 const GONE: u64 = 2;
-/// It has looked for the last time.
+/// The server has looked for the last time.
 const ENDED: u64 = 3;
-/// It has died, and does not look.
+/// The server has died, and does not look.
 const DEAD: u64 = 4;
 
 impl Fate {
@@ -98,7 +98,7 @@ impl Fate {
         self.0.load(Ordering::Acquire) >= ENDED
     }
 
-    /// Whether it has died.
+    /// True if it has died.
     pub(crate) fn is_dead(&self) -> bool {
         self.0.load(Ordering::Acquire) == DEAD
     }

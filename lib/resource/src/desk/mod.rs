@@ -75,9 +75,9 @@ const STACK: usize = 64 << 10;
 struct Watch {
     /// An answer was awaited.
     is_wanted: AtomicBool,
-    /// There is a thread to be watched.
+    /// True if there is a thread to be watched.
     has_begun: AtomicBool,
-    /// There was no thread to be had for it.
+    /// True if there was no thread to be had for it.
     has_failed: AtomicBool,
     is_armed: Mutex<bool>,
 }
@@ -88,15 +88,14 @@ struct Watch {
 #[repr(align(128))]
 pub(crate) struct Desk {
     seats: Mutex<Vec<Arc<Seat>>>,
-    /// How often `seats` has changed. The server looks at this one word before each
-    /// round.
+    /// Number of changes to `seats`. The server looks at this one word before each round.
     pub(crate) changes: AtomicU64,
     /// The server sleeps here.
     pub(crate) bell: Arc<Bell>,
     pub(crate) fate: Fate,
     life: Life,
     watch: Watch,
-    /// Where its server is, if it is to be known.
+    /// Process of its server, if it is to be known.
     process: Option<Process>,
 }
 
@@ -161,13 +160,13 @@ impl Desk {
         self.bell.ring();
     }
 
-    /// Whether this is a child of fork(2), and the server's thread stayed in the parent, or
-    /// is the one that forked.
+    /// True if this is a child of fork(2), and the server's thread stayed in the parent, or is the
+    /// one that forked.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.process.is_some_and(|process| !process.is_current())
     }
 
-    /// Whether the server serves no more; finds out if it has died.
+    /// True if the server serves no more; finds out if it has died.
     pub(crate) fn is_gone(&self) -> bool {
         if self.is_elsewhere() {
             return true;
@@ -179,7 +178,7 @@ impl Desk {
         self.fate.is_gone()
     }
 
-    /// Whether the server touches no line any more; finds out if it has died.
+    /// True if the server touches no line any more; finds out if it has died.
     pub(crate) fn is_over(&self) -> bool {
         self.is_gone() && (self.fate.is_over() || self.is_elsewhere())
     }
@@ -222,7 +221,7 @@ impl Desk {
         self.seats().iter().for_each(|seat| seat.wake_all());
     }
 
-    /// Whether nobody would tell of a death after all. Asked after a waker was registered.
+    /// True if nobody would tell of a death after all. Asked after a waker was registered.
     pub(crate) fn is_unwatched(&self) -> bool {
         self.watch.has_failed.load(Ordering::Acquire)
     }

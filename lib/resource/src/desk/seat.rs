@@ -31,7 +31,7 @@ pub(crate) struct DropFns {
     discard: Discard,
 }
 
-/// Those of an `F` that returns an `R`.
+/// Drop functions of an `F` that returns an `R`.
 pub(crate) struct DropFnsOf<F, R>(PhantomData<(F, R)>);
 
 impl<F, R> DropFnsOf<F, R> {
@@ -54,7 +54,7 @@ pub(crate) struct Seat {
     pub(crate) bell: Arc<Bell>,
     /// Some answer of this seat has been awaited: the server looks for wakers.
     awaited: AtomicBool,
-    /// Those who await answers are woken whatever happens, as long as the desk is not
+    /// True while tasks that await answers are woken whatever happens, as long as the desk is not
     /// unwatched; otherwise they ask again and again.
     told: AtomicBool,
     wakers: [AtomicWaker; LINES],
@@ -76,17 +76,17 @@ fn apart(f: impl FnOnce()) {
     }
 }
 
-/// Which line request `n` is in.
+/// Line of request `n`.
 #[inline(always)]
 pub(crate) fn place(n: u64) -> usize {
     Lane::<LINES>::place(n)
 }
 
-/// How a wait has ended.
+/// End of a wait.
 pub(crate) enum WaitEnd {
-    /// It has run; without a panic?
+    /// The request has run; true without a panic.
     Done(bool),
-    /// It was got back from a server that is gone, and has not run.
+    /// The request was got back from a server that is gone, and has not run.
     Back,
     /// The server died at it.
     Died,
@@ -183,7 +183,7 @@ impl Seat {
         self.busy.0[place(n)].store(false, Ordering::Release);
     }
 
-    /// Whether an answer of the line of `n` is to be taken.
+    /// True if an answer of the line of `n` is to be taken.
     #[inline(always)]
     fn is_busy(&self, n: u64) -> bool {
         self.busy.0[place(n)].load(Ordering::Acquire)
@@ -248,7 +248,7 @@ impl Seat {
         (0..LINES).for_each(|place| _ = self.sweep(place));
     }
 
-    /// How request `n` has ended whose server is gone; `None` while that still works.
+    /// End of request `n`, whose server is gone; `None` while that still works.
     pub(crate) fn settle(&self, n: u64) -> Option<WaitEnd> {
         // Asked before the line is looked at: a server that is over answers no more.
         let over = self.desk.fate.is_over();

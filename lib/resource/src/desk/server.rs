@@ -19,8 +19,8 @@ use kumiki_slot::{Event, Lane};
 /// a request that comes sooner.
 const LOOKS: u32 = 1024;
 
-/// Whoever serves a desk. Dropped without an [end](Serving::end), it leaves what has come
-/// unserved, and says so to those that wait.
+/// Guard of a thread that serves a desk. Dropped without an [end](Serving::end), it leaves what has
+/// come unserved, and says so to those that wait.
 #[derive(Debug)]
 struct DeskGuard {
     desk: Arc<Desk>,
@@ -152,13 +152,13 @@ impl Serving {
         any
     }
 
-    /// Whether the last requests are of callers that have several under way.
+    /// True if the last requests are of callers that have several under way.
     #[inline(always)]
     fn found_steps(&self) -> bool {
         self.served.iter().all(|served| Lane::<LINES>::is_step(served.next - 1))
     }
 
-    /// Whether a round would find something.
+    /// True if a round would find something.
     #[inline(always)]
     pub fn has_work(&self) -> bool {
         self.post.desk.changes.load(Ordering::Acquire) != self.changes

@@ -116,8 +116,8 @@ pub(super) struct Chunk {
     pub(super) home: &'static Home,
 }
 
-/// Where in the first frame: not at its start, where the lines of all frames' first words
-/// would push it out of the cache.
+/// Offset in the first frame: not its start, where the lines of all frames' first words would push
+/// it out of the cache.
 const HEADER: usize = 33 * 64;
 
 /// The header of this frame's chunk.
@@ -126,7 +126,7 @@ pub(super) fn chunk_of(frame: *mut u8) -> *mut Chunk {
     frame.map_addr(|at| at & !(CHUNK - 1) | HEADER).cast()
 }
 
-/// Whose a frame is.
+/// Home of a frame.
 ///
 /// # Safety
 /// It is a frame of some pool.

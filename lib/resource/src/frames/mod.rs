@@ -80,7 +80,7 @@ pub(crate) fn all_bytes() -> usize {
 pub(crate) struct Frames {
     /// A free frame, or null.
     last: *mut u8,
-    /// Where the next free frame's address goes in the hand; those below are free.
+    /// Place of the next free frame's address in the hand; those below are free.
     top: *mut *mut u8,
     stock: *mut Batch,
     /// Batches that it has put into the stock itself and not taken up again: more may be

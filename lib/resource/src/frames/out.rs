@@ -30,7 +30,7 @@ impl Out {
     }
 }
 
-/// Which way batches to this home go: homes are some lines long, and lie anywhere.
+/// Way that batches to this home go: homes are some lines long, and lie anywhere.
 pub(super) fn way_of(home: &'static Home) -> usize {
     let line = ptr::from_ref(home).addr() / align_of::<Home>();
     (line ^ (line / WAYS) ^ (line / (WAYS * WAYS))) % WAYS

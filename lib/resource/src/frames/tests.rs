@@ -82,7 +82,7 @@ fn what_others_have_free_is_taken_before_more_is_asked_for() {
     assert!((0..20).any(|_| a_pool_takes_of_what_another_has_free()));
 }
 
-/// Whether a pool that would have to grow took what another one had put.
+/// True if a pool that would have to grow took a frame that another one had put.
 fn a_pool_takes_of_what_another_has_free() -> bool {
     let [mut first, mut second] = [Frames::new(), Frames::new()];
     let frames: Vec<_> = (0..4 * HAND).map(|_| first.take().unwrap()).collect();

@@ -54,7 +54,7 @@ pub fn ls_in(folder: &Path, processes: &[u32], pattern: &str) -> Result<Answers>
         let why = format!("it has {} bytes, of {} at most", pattern.len(), LONGEST - 1);
         return Err(Error::Pattern { pattern: pattern.chars().take(40).collect(), why });
     }
-    let asked = |&process: &u32| Asked {
+    let asked = |&process: &u32| Question {
         process,
         path: path_of(folder, process),
         stream: None,
@@ -62,13 +62,13 @@ pub fn ls_in(folder: &Path, processes: &[u32], pattern: &str) -> Result<Answers>
         reply: Vec::new(),
         end: None,
     };
-    let mut all: Vec<Asked> = processes.iter().map(asked).collect();
+    let mut all: Vec<Question> = processes.iter().map(asked).collect();
     talk(&mut all, Instant::now() + PATIENCE);
-    Ok(all.into_iter().map(Asked::listing).collect())
+    Ok(all.into_iter().map(Question::listing).collect())
 }
 
 /// A process that was asked.
-struct Asked<'a> {
+struct Question<'a> {
     process: u32,
     path: PathBuf,
     stream: Option<UnixStream>,
@@ -78,7 +78,7 @@ struct Asked<'a> {
     end: Option<io::Result<()>>,
 }
 
-impl Asked<'_> {
+impl Question<'_> {
     /// The event that it waits for; none of one that has ended, or is not connected yet.
     fn awaits(&self) -> Option<(&UnixStream, PollFlags)> {
         let wanted = if self.to_send.is_empty() { PollFlags::IN } else { PollFlags::OUT };
@@ -118,7 +118,7 @@ impl Asked<'_> {
     }
 
     fn listing(self) -> (u32, Result<Vec<Listed>>) {
-        let Asked { process, path, stream, reply, end, .. } = self;
+        let Question { process, path, stream, reply, end, .. } = self;
         let what = match stream {
             Some(_) => "the answer of the process",
             None => "asking the process",
@@ -142,7 +142,7 @@ fn retried(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 }
 
 /// Goes on with whichever can, until all have ended or time is over.
-fn talk(all: &mut [Asked<'_>], until: Instant) {
+fn talk(all: &mut [Question<'_>], until: Instant) {
     let mut room = ALL_BYTES;
     for asked in &mut *all {
         room = room.saturating_sub(asked.go_on());
@@ -167,16 +167,16 @@ fn talk(all: &mut [Asked<'_>], until: Instant) {
     }
 }
 
-/// Which of them can go on, after `left` at most.
-fn ready(all: &[Asked<'_>], left: Duration) -> Vec<bool> {
-    let awaited = all.iter().filter_map(Asked::awaits);
+/// Questions that can go on, after `left` at most.
+fn ready(all: &[Question<'_>], left: Duration) -> Vec<bool> {
+    let awaited = all.iter().filter_map(Question::awaits);
     let mut polled: Vec<PollFd<'_>> =
         awaited.map(|(stream, wanted)| PollFd::new(stream, wanted)).collect();
     let left = Timespec::try_from(left).ok();
     // Interrupted, or out of memory: each is tried, and waits for nothing.
     let failed = !matches!(poll(&mut polled, left.as_ref()), Ok(_) | Err(Errno::INTR));
     let mut polled = polled.iter();
-    let is_ready = |asked: &Asked<'_>| match asked.awaits() {
+    let is_ready = |asked: &Question<'_>| match asked.awaits() {
         Some(_) => failed || polled.next().is_some_and(|fd| !fd.revents().is_empty()),
         None => asked.end.is_none(),
     };

@@ -33,7 +33,7 @@ impl Reply {
         }
     }
 
-    /// As it is sent.
+    /// Text that is sent.
     pub(super) fn text(&self) -> serde_json::Result<String> {
         self.text_within(MOST_BYTES)
     }

@@ -40,7 +40,7 @@ fn plainly(request: &Request) -> i64 {
     unsafe { call(request) }
 }
 
-/// What requests can be made on: the same in each, apart from numbers.
+/// Things that requests can be made on: the same in each, apart from numbers.
 struct Ground {
     _folder: TempDir,
     folder: OwnedFd,
@@ -106,7 +106,7 @@ impl Ground {
         fd as u64
     }
 
-    /// What an argument is here.
+    /// Value of an argument.
     fn arg(&mut self, arg: Arg) -> u64 {
         match arg {
             Arg::Fd(which) => self.fd(which),
@@ -254,7 +254,7 @@ fn comparable(call: &Call, result: i64) -> i64 {
     0
 }
 
-/// Where the attributes of two files may differ.
+/// Offsets at which the attributes of two files may differ.
 fn forget_attributes(ground: &mut Ground, call: &Call) {
     if call.sysnum == libc::SYS_statx {
         ground.buffer.fill(0);

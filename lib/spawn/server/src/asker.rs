@@ -30,7 +30,7 @@ const FIELDS: [&[u8]; 15] = [
 ];
 const IGNORED: &[u8] = b"SigIgn:";
 const PERMITTED: &[u8] = b"CapPrm:";
-/// How many seccomp filters it has, since Linux 5.9.
+/// Line with the number of its seccomp filters, since Linux 5.9.
 const FILTERS: &[u8] = b"Seccomp_filters:";
 /// A thread with neither CAP_SYS_CHROOT nor CAP_SYS_ADMIN has the root and the namespaces that it
 /// had, unless it has begun a user namespace.
@@ -58,10 +58,10 @@ pub(crate) struct Record {
     pub(crate) ignored: u64,
     /// Seccomp filters; `None`: the kernel does not count them.
     filters: Option<u64>,
-    /// Where what only some threads can change begins; 0 if it was not looked at.
+    /// Offset of the state that only some threads can change; 0 if it was not looked at.
     rest: usize,
     is_complete: bool,
-    /// As far as the rest is concerned.
+    /// True if the record is complete as far as the rest is concerned.
     rest_is_complete: bool,
 }
 
@@ -107,8 +107,8 @@ impl Record {
         self.copy(&number.to_ne_bytes());
     }
 
-    /// Whether a thread of that record has the children that one of `self` has. Of other
-    /// threads than the first one filters are not known to be the same ones.
+    /// True if a thread of that record has the children that one of `self` has. Of other threads
+    /// than the first one filters are not known to be the same ones.
     pub(crate) fn allows(&self, asker: &Record, is_the_same: bool) -> bool {
         let common = if asker.rest == 0 { self.rest } else { self.len };
         self.is_complete

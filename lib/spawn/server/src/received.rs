@@ -17,11 +17,11 @@ unsafe impl Sync for Table {}
 
 pub(crate) struct Received {
     fds: &'static mut [i32; PLACES],
-    /// How many messages have brought.
+    /// Number of messages that have brought something.
     pub(crate) got: usize,
     /// The number of the message that was received last, if there is one.
     pub(crate) number: Option<u32>,
-    /// It brought nothing.
+    /// True if it brought nothing.
     pub(crate) is_empty: bool,
     /// Some could not be received: no number was left for them.
     pub(crate) is_cut: bool,
@@ -36,7 +36,7 @@ impl Received {
         Received { fds, got: 0, number: None, is_empty: true, is_cut: false }
     }
 
-    /// That of a place; `None` if there is none.
+    /// Descriptor of a place; `None` if there is none.
     pub(crate) fn at(&self, place: usize) -> Option<i32> {
         self.fds[..SENT + self.got].get(place).copied().filter(|fd| *fd >= 0)
     }

@@ -115,8 +115,8 @@ fn map(fd: i32) -> *const Header {
     BASE as *const Header
 }
 
-/// Where this program sleeps: for some time at the bell, which is the cheapest to ring, then at
-/// the socket, which tells too when the caller has ended.
+/// Places at which this program sleeps: for some time at the bell, which is the cheapest to ring,
+/// then at the socket, which tells too when the caller has ended.
 struct Places<'a> {
     received: &'a mut Received,
     header: &'a Header,
@@ -175,7 +175,7 @@ fn is_asked(received: &mut Received, header: &Header, held: &mut Held) -> bool {
     bell::is_asked(&header.bell, &mut Places { received, header, held })
 }
 
-/// There is no child, and this is why.
+/// Refuses a child, with the reason.
 fn refuse(header: &Header, error: isize) {
     header.failed.store(MAKE, Relaxed);
     header.errno.store(-error as i32, Relaxed);

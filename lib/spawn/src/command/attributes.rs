@@ -7,7 +7,7 @@ use kumiki_sys::cpuset::CpuSet;
 
 use super::Command;
 use crate::actions::Action;
-use crate::attributes::{Given, Namespaces, Resource, Signals};
+use crate::attributes::{Descriptor, Namespaces, Resource, Signals};
 
 impl Command {
     /// The user that it runs as, real, effective and saved. Without [`groups`](Self::groups)
@@ -37,7 +37,7 @@ impl Command {
         self
     }
 
-    /// Which bits files that it makes do not get; the caller's, if nothing is said.
+    /// Sets the bits that files it makes do not get; the caller's by default.
     pub fn umask(&mut self, mask: u32) -> &mut Command {
         self.attributes.umask = Some(mask & 0o777);
         self
@@ -79,7 +79,7 @@ impl Command {
         self
     }
 
-    /// Where it runs, by a descriptor of the folder, wherever that is by then; in place of
+    /// Sets the working folder by a descriptor, wherever the folder is by then; in place of
     /// [`current_dir`](Self::current_dir).
     pub fn current_dir_fd(&mut self, folder: impl Into<OwnedFd>) -> &mut Command {
         self.attributes.folder = Some(folder.into());
@@ -87,7 +87,7 @@ impl Command {
         self
     }
 
-    /// Whether it begins a session, and with it a process group, of its own.
+    /// Lets it begin a session, and with it a process group, of its own, if true.
     pub fn setsid(&mut self, begins: bool) -> &mut Command {
         self.attributes.session = begins;
         self
@@ -95,7 +95,7 @@ impl Command {
 
     /// A terminal that becomes the one of its session, which is a new one.
     pub fn controlling_terminal(&mut self, terminal: impl Into<OwnedFd>) -> &mut Command {
-        self.attributes.terminal = Some(Given::Own(terminal.into()));
+        self.attributes.terminal = Some(Descriptor::Own(terminal.into()));
         self.setsid(true)
     }
 
@@ -105,7 +105,8 @@ impl Command {
     /// It is open whenever a program is started, and may be handed on.
     pub unsafe fn controlling_terminal_at(&mut self, number: RawFd) -> &mut Command {
         // SAFETY: the caller's promise.
-        self.attributes.terminal = Some(Given::Lent(unsafe { BorrowedFd::borrow_raw(number) }));
+        self.attributes.terminal =
+            Some(Descriptor::Lent(unsafe { BorrowedFd::borrow_raw(number) }));
         self.setsid(true)
     }
 
@@ -125,7 +126,7 @@ impl Command {
 
     /// The cgroup that it begins in: its folder in a cgroup2 file system (CLONE_INTO_CGROUP).
     pub fn cgroup(&mut self, folder: impl Into<OwnedFd>) -> &mut Command {
-        self.attributes.cgroup = Some(Given::Own(folder.into()));
+        self.attributes.cgroup = Some(Descriptor::Own(folder.into()));
         self
     }
 
@@ -135,7 +136,7 @@ impl Command {
     /// It is open whenever a program is started, and may be handed on.
     pub unsafe fn cgroup_at(&mut self, number: RawFd) -> &mut Command {
         // SAFETY: the caller's promise.
-        self.attributes.cgroup = Some(Given::Lent(unsafe { BorrowedFd::borrow_raw(number) }));
+        self.attributes.cgroup = Some(Descriptor::Lent(unsafe { BorrowedFd::borrow_raw(number) }));
         self
     }
 
@@ -184,7 +185,7 @@ impl Command {
         self
     }
 
-    /// Whether SIGPIPE does in it what it does by default, which is so if nothing is said: Rust's
+    /// Gives SIGPIPE its default action in the child, if true, which is the default: Rust's
     /// programs ignore it themselves. `false`: it is ignored if the caller ignores it.
     pub fn sigpipe_default(&mut self, default: bool) -> &mut Command {
         self.attributes.keep_pipe = !default;
@@ -226,9 +227,8 @@ impl Command {
         self
     }
 
-    /// Whether it has none of the caller's descriptors but those that were given to it, which
-    /// is so if nothing is said. `false`: all of them that have no FD_CLOEXEC, as
-    /// posix_spawn(3).
+    /// Closes all of the caller's descriptors but those that were given to it, if true, which is
+    /// the default. `false`: all of them that have no FD_CLOEXEC, as posix_spawn(3).
     pub fn close_others(&mut self, close: bool) -> &mut Command {
         self.attributes.keep_others = !close;
         self
@@ -247,8 +247,8 @@ impl Command {
         self
     }
 
-    /// Whether a spawn server makes it, also if [`spawn`](Self::spawn) could without one. That
-    /// takes longer, but the child begins in no memory of the caller's and copies no table of
+    /// Lets a spawn server make it, if true, also where [`spawn`](Self::spawn) could without one.
+    /// That takes longer, but the child begins in no memory of the caller's and copies no table of
     /// its descriptors, and less of the work is the caller's own processor time. What becomes
     /// another user, or has namespaces of its own, is always made so.
     pub fn by_server(&mut self, by_server: bool) -> &mut Command {

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::Command;
 
-/// As `std::process::Command`: what was said of folder and environment, the program, its arguments.
+/// Prints as `std::process::Command` does: the folder and environment that were set, the program,
+/// its arguments.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(folder) = self.get_current_dir() {

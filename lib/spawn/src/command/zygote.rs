@@ -14,7 +14,7 @@ use crate::stdio::{Kind, Theirs};
 use crate::steps::here;
 
 impl Command {
-    /// Whether it gives descriptor `number`.
+    /// True if it gives descriptor `number`.
     pub(crate) fn gives(&self, number: i32) -> bool {
         self.attributes.fds.iter().any(|(_, taken)| *taken == number)
     }
@@ -24,7 +24,7 @@ impl Command {
         self.attributes.fds.retain(|(_, taken)| *taken != number);
     }
 
-    /// Why a zygote of another command cannot become what this one describes.
+    /// Reason for which a zygote of another command cannot become what this one describes.
     pub(crate) fn differs_from_zygote(&self, zygote: &Command) -> Option<String> {
         if self.program != zygote.program {
             let (own, its) = (self.shown(), zygote.shown());

@@ -31,9 +31,9 @@ use crate::request::{AT_BELL, AT_SOCKET, RUNG};
 
 /// An atomic word.
 pub trait Word {
-    /// As the atomic's.
+    /// Loads as the atomic does.
     fn load(&self, order: Ordering) -> u32;
-    /// As the atomic's.
+    /// Swaps as the atomic does.
     fn swap(&self, value: u32, order: Ordering) -> u32;
 }
 
@@ -55,7 +55,7 @@ pub trait Server {
     fn withdraw(&mut self);
 }
 
-/// How the messages in hand fit a request.
+/// Relation of the messages in hand to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hand {
     /// All that the request has.
@@ -64,7 +64,7 @@ pub enum Hand {
     Part,
     /// Nothing, or that of another request.
     Others,
-    /// That what it should bring could not be sent.
+    /// The request was taken back: its descriptors could not be sent.
     Withdrawn,
 }
 

@@ -28,9 +28,9 @@ pub const CPU_WORDS: usize = 8192 / 64;
 pub struct Job {
     /// The request.
     pub header: *const Header,
-    /// Where the maker has what has a place, below 0 where nothing is. The child changes them.
+    /// The maker's descriptors by place, below 0 where nothing is. The child changes them.
     pub places: *mut i32,
-    /// How many they are.
+    /// Number of places.
     pub places_len: usize,
     /// The caller's limits where they are others than the maker's.
     pub limits: [Option<[u64; 2]>; LIMITS],
@@ -196,9 +196,9 @@ fn carry_out(job: &Job, places: &mut Places<'_>, step: &Step) -> isize {
     }
 }
 
-/// Whether the parent lives, whose end from here on is told by a signal: `place`, less 1, has its
-/// pidfd. A child of a pid namespace that its parent is not in sees no number of it, neither while
-/// it lives nor after; then the pidfd tells.
+/// Checks that the parent lives, whose end from here on is told by a signal: `place`, less 1, has
+/// its pidfd. A child of a pid namespace that its parent is not in sees no number of it, neither
+/// while it lives nor after; then the pidfd tells.
 fn parent_lives(job: &Job, places: &Places<'_>, place: u64) -> isize {
     match sys::getppid() {
         parent if parent == job.parent as isize => 0,
@@ -209,7 +209,8 @@ fn parent_lives(job: &Job, places: &Places<'_>, place: u64) -> isize {
     }
 }
 
-/// As POSIX has it of posix_spawn_file_actions_addopen: what had the number is closed first.
+/// Opens as POSIX has it of posix_spawn_file_actions_addopen: the former owner of the number is
+/// closed first.
 fn open(places: &mut Places<'_>, fd: u64, [path, flags, mode]: [u64; 3]) -> isize {
     match places.make_way(fd as i32) {
         0 => sys::close(fd as i32),

@@ -13,7 +13,7 @@ const MOVED: i32 = 1 << 30;
 pub struct Places<'a>(&'a mut [i32]);
 
 impl Places<'_> {
-    /// Those of a maker: its numbers, below 0 where nothing is.
+    /// Borrows the places of a maker: its numbers, below 0 where nothing is.
     ///
     /// # Safety
     /// So many are there, and nobody else uses them meanwhile.

@@ -61,15 +61,15 @@ pub const MAPS: u32 = 7;
 pub const AT_SOCKET: u32 = 0;
 /// The server looks at the bell before it sleeps, and sleeps there.
 pub const AT_BELL: u32 = 1;
-/// There may be a request.
+/// State of the bell: there may be a request.
 pub const RUNG: u32 = 2;
 
 /// Bytes that both see: of the header and what strings a request has. The kernel takes a
 /// quarter of the stack's limit for them at most, 2 MiB in most programs, 6 MiB in any.
 pub const BYTES: usize = 8 << 20;
-/// Where steps, pointers and strings begin.
+/// Offset at which steps, pointers and strings begin.
 pub const DATA: usize = 4096;
-/// Where the server has the memory, so that the library can write its pointers. Nothing
+/// Address at which the server has the memory, so that the library can write its pointers. Nothing
 /// else of so small a program is there: its own pages are far below, the stack far above.
 pub const BASE: usize = 0x1000_0000_0000;
 /// Descriptors of one message, as many as the kernel takes (SCM_MAX_FD, include/net/scm.h). A
@@ -92,15 +92,15 @@ pub const TOLD: usize = 9;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Header {
-    /// Where the request is.
+    /// State of the request.
     pub state: AtomicU32,
     /// The child; 0 until there is one. A failed one is there too, to be waited for.
     pub pid: AtomicI32,
-    /// Why it does not run; 0 if it does.
+    /// Error for which it does not run; 0 if it does.
     pub errno: AtomicI32,
     /// [`Step::what`] of what was refused. Tells nothing without `errno`.
     pub failed: AtomicU32,
-    /// Where the server sleeps.
+    /// Bell at which the server sleeps.
     pub bell: AtomicU32,
     /// 1: the server has copies of the caller's standard descriptors, and can tell whether
     /// they still are what the caller has.
@@ -132,9 +132,9 @@ pub struct Header {
     /// 1: a program that may not be executed, or is none, does not end the search, as in
     /// CPython; 0: as in execvp(3).
     pub searches_on: u32,
-    /// How many steps.
+    /// Number of steps.
     pub steps: u32,
-    /// How many programs, to be tried in order.
+    /// Number of programs, to be tried in order.
     pub programs: u32,
     /// Address of the first step.
     pub step: u64,
@@ -166,7 +166,7 @@ pub struct Step {
     pub what: u32,
     /// 0.
     pub unused: u32,
-    /// Those of the call.
+    /// Arguments of the call.
     pub args: [u64; 4],
 }
 

@@ -219,7 +219,7 @@ of_numbers! {
     close_range(first: u32, last: u32, flags: usize) = CLOSE_RANGE, first, last, flags;
     /// dup2(2).
     dup2(fd: i32, number: i32) = DUP2, fd, number;
-    /// Whether exec closes it: 1 or 0 (F_GETFD).
+    /// Asks if exec closes it: 1 or 0 (F_GETFD).
     is_closed_at_exec(fd: i32) = FCNTL, fd, F_GETFD;
     /// Says whether exec closes it (F_SETFD).
     close_at_exec(fd: i32, does: bool) = FCNTL, fd, F_SETFD, if does { FD_CLOEXEC } else { 0 };
@@ -235,7 +235,7 @@ of_numbers! {
     setpgid(process: i32, group: i32) = SETPGID, process, group;
     /// getsid(2).
     getsid(process: i32) = GETSID, process;
-    /// Whether two descriptors of two processes are one open file: then 0 (kcmp(2), KCMP_FILE).
+    /// Asks if two descriptors of two processes are one open file: then 0 (kcmp(2), KCMP_FILE).
     same_file(one: (i32, i32), other: (i32, i32)) = KCMP, one.0, other.0, 0, one.1, other.1;
 }
 
@@ -251,7 +251,7 @@ pub fn read(fd: i32, to: &mut [u8]) -> isize {
     unsafe { sys!(PREAD, fd, to.as_mut_ptr(), to.len(), 0) }
 }
 
-/// Whether there is something to read at once, as of a pidfd whose process has ended (poll(2)).
+/// True if there is something to read at once, as of a pidfd whose process has ended (poll(2)).
 pub fn is_readable(fd: i32) -> bool {
     const POLLIN: i16 = 1;
     /// `struct pollfd`.
@@ -336,7 +336,7 @@ pub fn ignore(signal: u64, is_ignored: bool) -> isize {
     unsafe { sys!(SIGACTION, signal, action.as_ptr(), 0, SET) }
 }
 
-/// Whether a function handles a signal.
+/// True if a function handles a signal.
 pub fn has_handler(signal: u64) -> bool {
     let mut action = [0u64; 4];
     // SAFETY: the kernel writes the action.

@@ -37,7 +37,7 @@ fn close(fd: u32, at_exec: bool) -> isize {
     if closed == EPERM || closed == ENOSYS { closed } else { 0 }
 }
 
-/// Those that /proc lists; `None` if it lists none, or not this process's.
+/// Makes descriptors that /proc lists; `None` if it lists none, or not this process's.
 fn each_open(first: u32, last: u32, at_exec: bool) -> Option<isize> {
     let folder = sys::open(AT_FDCWD, c"/proc/self/fd", O_DIRECTORY | O_CLOEXEC) as i32;
     if folder < 0 {

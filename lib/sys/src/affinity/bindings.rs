@@ -18,11 +18,11 @@ use rustix::thread::gettid;
 use crate::cpuset::CpuSet;
 use crate::fork::PerProcess;
 
-/// Of one thread.
+/// Bindings of one thread.
 struct Own {
-    /// What it might use, without any binding of ours, before the first one of its own.
+    /// Cpus that it might use, without any binding of ours, before the first one of its own.
     former: CpuSet,
-    /// What it might use in fact before that: less, if its starter was bound.
+    /// Cpus that it might use in fact before that: less, if its starter was bound.
     restore: CpuSet,
     /// Bindings that live, the last one in force. Who [moves](moved) the thread changes
     /// the cpus.
@@ -45,7 +45,7 @@ thread_local! {
     };
 }
 
-/// Of all threads of the process.
+/// Bindings of all threads of the process.
 #[derive(Default)]
 struct All {
     /// By cpu, how many bindings there are to it, and what the first one's thread had before.
@@ -180,12 +180,12 @@ pub(super) fn last() -> Option<usize> {
         .flatten()
 }
 
-/// Whether any thread is bound.
+/// True if any thread is bound.
 pub(super) fn any() -> bool {
     LIVE.load(Relaxed) > 0
 }
 
-/// What the calling thread, which may use `now`, might use if nothing of ours were bound.
+/// Cpus that the calling thread, which may use `now`, might use if nothing of ours were bound.
 pub(super) fn without(now: CpuSet) -> CpuSet {
     let own = OWN.try_with(|own| {
         let own = own.borrow();
@@ -200,7 +200,7 @@ pub(super) fn without(now: CpuSet) -> CpuSet {
     own.ok().flatten().unwrap_or_else(|| inherited(now))
 }
 
-/// What a thread of which nothing else is known might use if nothing were bound.
+/// Cpus that a thread of which nothing else is known might use if nothing were bound.
 pub(super) fn inherited(now: CpuSet) -> CpuSet {
     let one = now.first().filter(|_| now.len() == 1);
     let former = one.and_then(|cpu| all(|all| Some(all.cpus.get(&cpu)?.1.clone())).flatten());

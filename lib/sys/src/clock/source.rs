@@ -4,7 +4,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::tsc::Tsc;
 
-/// What counts the ticks.
+/// Counter of the ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Tsc(Tsc),

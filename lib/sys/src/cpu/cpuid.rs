@@ -13,8 +13,8 @@ impl Features {
         }
     }
 
-    /// What a CPUID table, such as a recorded one, says. Of AVX only what the
-    /// processor offers is known: the operating system's part is in XCR0.
+    /// Features in a CPUID table, such as a recorded one. Of AVX only what the processor offers is
+    /// known: the operating system's part is in XCR0.
     pub fn from_cpuid<R: CpuIdReader>(cpuid: &CpuId<R>) -> Self {
         let basic = cpuid.get_feature_info();
         let basic = basic.as_ref();

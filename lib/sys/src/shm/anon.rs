@@ -10,7 +10,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use super::{Huge, Mapping};
 use crate::error::{Error, Result};
 
-/// When the pages get their memory.
+/// Time at which the pages get their memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Populate {
     /// Each at its first access.

@@ -76,7 +76,7 @@ impl Sealed {
         named(name, MemfdFlags::empty())?.map_err(|errno| Error::os(what(), errno))
     }
 
-    /// How many bytes.
+    /// Length in bytes.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.len

@@ -31,7 +31,7 @@ fn files_are_read_whole_as_tokio_reads_them() {
     });
 }
 
-/// What a thread writes to a FIFO, this way or that, is all read, and its writer is let go.
+/// What a thread writes to a FIFO, this way or that, is all read, and its writer is released.
 #[test]
 fn a_fifo_is_read_as_std_reads_it() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -13,12 +13,12 @@ use crate::machine::Machine;
 /// A rest takes at most this long, as those of the other instructions do.
 const REST_NS: u64 = 50_000;
 /// `PARASC_IOC_MWAIT`.
-const IOC_MWAIT: u32 = 1 << 30 | (size_of::<Asked>() as u32) << 16 | 0xbd << 8 | 16;
+const IOC_MWAIT: u32 = 1 << 30 | (size_of::<MwaitRequest>() as u32) << 16 | 0xbd << 8 | 16;
 const SYS_IOCTL: usize = 16;
 
 /// `struct parasc_mwait`.
 #[repr(C)]
-struct Asked {
+struct MwaitRequest {
     word: u64,
     value: u64,
     timeout_ns: u64,
@@ -56,7 +56,7 @@ impl Monitor for Mwait {
 
     #[inline]
     fn rest(&self, (word, value): (u64, u64), _: u32) {
-        let asked = Asked { word, value, timeout_ns: REST_NS, hint: 0, flags: 0 };
+        let asked = MwaitRequest { word, value, timeout_ns: REST_NS, hint: 0, flags: 0 };
         let device = device::descriptor() as u64;
         let args = [device, u64::from(IOC_MWAIT), (&raw const asked).expose_provenance() as u64];
         let [device, request, asked] = args;
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_request_is_that_of_the_header() {
-        assert_eq!((IOC_MWAIT, size_of::<Asked>()), (0x4020_bd10, 32));
+        assert_eq!((IOC_MWAIT, size_of::<MwaitRequest>()), (0x4020_bd10, 32));
     }
 
     #[test]

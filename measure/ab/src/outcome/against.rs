@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::outcome::Outcome;
 use crate::verdict::Verdict;
 
-/// What came out.
+/// Difference from a kept outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Against {
     /// B over A then.
@@ -24,12 +24,12 @@ pub struct Against {
     pub ratio: f64,
     /// Its interval: as wide as both together, which misses in fewer than 10 of 100.
     pub interval: [f64; 2],
-    /// What to think of it.
+    /// Judgement of the difference.
     pub verdict: Verdict,
 }
 
 impl Against {
-    /// Whether `now` may be compared with what was kept in `path`.
+    /// Checks that `now` may be compared with the outcome kept in `path`.
     ///
     /// # Errors
     /// It was made on another machine, or of another A.

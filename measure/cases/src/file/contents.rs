@@ -160,7 +160,7 @@ fn open(how: &OpenOptions, path: &str) -> Result<File> {
     how.open(path).map_err(|source| Error::File { path: path.into(), source })
 }
 
-/// What `read` costs without a copy: mapping, faults, and the look at each byte.
+/// Case that has the cost of `read` without a copy: mapping, faults, and the look at each byte.
 fn mapped_read(bytes: u64) -> Case {
     let about = "map a cached file, add up its bytes, unmap";
     let case = Case::new("file.mapped_read", about, move |place| {

@@ -10,7 +10,7 @@ use super::folder::Folder;
 use kumiki_measure::case::Case;
 use kumiki_measure::error::{Error, Result};
 
-/// What the C library's `readdir` asks for at once.
+/// Bytes that the C library's `readdir` asks for at once.
 const BUFFER_BYTES: usize = 32 << 10;
 
 /// The cases.

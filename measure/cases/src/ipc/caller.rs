@@ -4,12 +4,11 @@ use rustix::io::{Errno, retry_on_intr};
 
 use kumiki_measure::error::{Error, Result};
 
-/// Who makes a call that may be interrupted: the measuring thread, with
-/// another process ([`Peer`](super::peer::Peer)) or thread ([`InProcess`]) at
-/// the other end, or that process itself ([`Forked`]). What both ends do is so
-/// written once.
+/// A side that makes calls which may be interrupted: the measuring thread, with another process
+/// ([`Peer`](super::peer::Peer)) or thread ([`InProcess`]) at the other end, or that process itself
+/// ([`Forked`]). What both ends do is so written once.
 pub(crate) trait Caller {
-    /// What the caller makes of a failure.
+    /// Failure as the caller reports it.
     type Error;
 
     /// Runs `op` until it is not interrupted. `what` names it in an error.

@@ -11,7 +11,7 @@ use rustix::thread::futex::Flags;
 
 use super::caller::Caller;
 use super::token;
-use super::transport::{Transport, Way};
+use super::transport::{Direction, Transport};
 use crate::shared::Shared;
 use kumiki_measure::cache_line::CacheLine;
 use kumiki_measure::error::{Error, Result, last_errno};
@@ -30,13 +30,13 @@ impl Eventfds {
 
 impl Transport for Eventfds {
     #[inline]
-    fn send<C: Caller>(&self, caller: &C, way: Way, _: &[u8]) -> Result<(), C::Error> {
+    fn send<C: Caller>(&self, caller: &C, way: Direction, _: &[u8]) -> Result<(), C::Error> {
         let one = 1u64.to_ne_bytes();
         caller.call("write to an eventfd", || write(&self.0[way as usize], &one)).map(drop)
     }
 
     #[inline]
-    fn receive<C: Caller>(&self, caller: &C, way: Way, _: &mut [u8]) -> Result<(), C::Error> {
+    fn receive<C: Caller>(&self, caller: &C, way: Direction, _: &mut [u8]) -> Result<(), C::Error> {
         let mut count = [0; 8];
         caller.call("read an eventfd", || read(&self.0[way as usize], &mut count)).map(drop)
     }
@@ -54,13 +54,13 @@ impl Futexes {
 
 impl Transport for Futexes {
     #[inline]
-    fn send<C: Caller>(&self, caller: &C, way: Way, _: &[u8]) -> Result<(), C::Error> {
+    fn send<C: Caller>(&self, caller: &C, way: Direction, _: &[u8]) -> Result<(), C::Error> {
         let word = &self.0[way as usize].0;
         caller.call("wake a futex", || token::pass(word, 1, Flags::empty())).map(drop)
     }
 
     #[inline]
-    fn receive<C: Caller>(&self, caller: &C, way: Way, _: &mut [u8]) -> Result<(), C::Error> {
+    fn receive<C: Caller>(&self, caller: &C, way: Direction, _: &mut [u8]) -> Result<(), C::Error> {
         token::take(caller, &self.0[way as usize].0, Flags::empty()).map(drop)
     }
 }
@@ -95,7 +95,7 @@ impl Semaphores {
     }
 
     #[inline]
-    fn add(&self, way: Way, amount: i16) -> Result<(), Errno> {
+    fn add(&self, way: Direction, amount: i16) -> Result<(), Errno> {
         let mut operation = libc::sembuf { sem_num: way as u16, sem_op: amount, sem_flg: 0 };
         // SAFETY: one operation is passed, and one is said to be.
         match unsafe { libc::semop(self.set, &mut operation, 1) } {
@@ -107,12 +107,12 @@ impl Semaphores {
 
 impl Transport for Semaphores {
     #[inline]
-    fn send<C: Caller>(&self, caller: &C, way: Way, _: &[u8]) -> Result<(), C::Error> {
+    fn send<C: Caller>(&self, caller: &C, way: Direction, _: &[u8]) -> Result<(), C::Error> {
         caller.call("release a semaphore", || self.add(way, 1))
     }
 
     #[inline]
-    fn receive<C: Caller>(&self, caller: &C, way: Way, _: &mut [u8]) -> Result<(), C::Error> {
+    fn receive<C: Caller>(&self, caller: &C, way: Direction, _: &mut [u8]) -> Result<(), C::Error> {
         caller.call("acquire a semaphore", || self.add(way, -1))
     }
 }

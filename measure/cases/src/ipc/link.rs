@@ -15,10 +15,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::caller::Caller;
-use super::transport::{Transport, Way, Window};
+use super::transport::{Direction, Transport, Window};
 use kumiki_measure::error::{Error, Result};
 
-/// Which one.
+/// Kind of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Two pipes.
@@ -38,8 +38,8 @@ pub(super) enum Kind {
 /// The largest payload of an IPv4 UDP datagram: 65535 less two headers.
 const LARGEST_UDP: u64 = 65_507;
 
-/// What the kernel keeps of a UNIX socket's send buffer for itself
-/// (`unix_dgram_sendmsg`, net/unix/af_unix.c).
+/// Bytes of a UNIX socket's send buffer that the kernel keeps for itself (`unix_dgram_sendmsg`,
+/// net/unix/af_unix.c).
 const UNIX_RESERVE: u64 = 32;
 
 /// The four ends. Of a socket, reading and writing end are the same descriptor.
@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// How many messages may be under way.
+    /// Number of messages that may be under way.
     pub(super) fn window(kind: Kind, bytes: u64) -> Window {
         match kind {
             // Twice this number, counted as the kernel does (whole pages or
@@ -111,33 +111,38 @@ impl Link {
         }
     }
 
-    fn writer(&self, way: Way) -> BorrowedFd<'_> {
+    fn writer(&self, way: Direction) -> BorrowedFd<'_> {
         match (self, way) {
-            (Link::Pipes { there, .. }, Way::There) => there.1.as_fd(),
-            (Link::Pipes { back, .. }, Way::Back) => back.1.as_fd(),
-            (Link::Sockets { ours, .. }, Way::There) => ours.as_fd(),
-            (Link::Sockets { theirs, .. }, Way::Back) => theirs.as_fd(),
+            (Link::Pipes { there, .. }, Direction::There) => there.1.as_fd(),
+            (Link::Pipes { back, .. }, Direction::Back) => back.1.as_fd(),
+            (Link::Sockets { ours, .. }, Direction::There) => ours.as_fd(),
+            (Link::Sockets { theirs, .. }, Direction::Back) => theirs.as_fd(),
         }
     }
 
-    fn reader(&self, way: Way) -> BorrowedFd<'_> {
+    fn reader(&self, way: Direction) -> BorrowedFd<'_> {
         match (self, way) {
-            (Link::Pipes { there, .. }, Way::There) => there.0.as_fd(),
-            (Link::Pipes { back, .. }, Way::Back) => back.0.as_fd(),
-            (Link::Sockets { theirs, .. }, Way::There) => theirs.as_fd(),
-            (Link::Sockets { ours, .. }, Way::Back) => ours.as_fd(),
+            (Link::Pipes { there, .. }, Direction::There) => there.0.as_fd(),
+            (Link::Pipes { back, .. }, Direction::Back) => back.0.as_fd(),
+            (Link::Sockets { theirs, .. }, Direction::There) => theirs.as_fd(),
+            (Link::Sockets { ours, .. }, Direction::Back) => ours.as_fd(),
         }
     }
 }
 
 impl Transport for Link {
     #[inline]
-    fn send<C: Caller>(&self, caller: &C, way: Way, message: &[u8]) -> Result<(), C::Error> {
+    fn send<C: Caller>(&self, caller: &C, way: Direction, message: &[u8]) -> Result<(), C::Error> {
         write_all(caller, self.writer(way), message)
     }
 
     #[inline]
-    fn receive<C: Caller>(&self, caller: &C, way: Way, message: &mut [u8]) -> Result<(), C::Error> {
+    fn receive<C: Caller>(
+        &self,
+        caller: &C,
+        way: Direction,
+        message: &mut [u8],
+    ) -> Result<(), C::Error> {
         read_all(caller, self.reader(way), message)
     }
 }

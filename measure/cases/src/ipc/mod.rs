@@ -43,7 +43,7 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     cases
 }
 
-/// What is swept of one link.
+/// Sizes and numbers swept of one link.
 struct Sweep {
     kind: Kind,
     latency: (&'static str, &'static str),

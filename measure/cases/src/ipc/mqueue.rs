@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::io::Errno;
 
 use super::caller::Caller;
-use super::transport::{Transport, Way};
+use super::transport::{Direction, Transport};
 use kumiki_measure::error::{Error, Result, last_errno};
 
 /// Messages that a queue holds: below the default limit of 10.
@@ -89,7 +89,7 @@ fn limit(name: &str) -> String {
 
 impl Transport for Queues {
     #[inline]
-    fn send<C: Caller>(&self, caller: &C, way: Way, message: &[u8]) -> Result<(), C::Error> {
+    fn send<C: Caller>(&self, caller: &C, way: Direction, message: &[u8]) -> Result<(), C::Error> {
         let queue = self.0[way as usize].as_raw_fd();
         caller.call("send to a message queue", || {
             // SAFETY: the kernel reads `len` bytes of `message`.
@@ -101,7 +101,12 @@ impl Transport for Queues {
     }
 
     #[inline]
-    fn receive<C: Caller>(&self, caller: &C, way: Way, message: &mut [u8]) -> Result<(), C::Error> {
+    fn receive<C: Caller>(
+        &self,
+        caller: &C,
+        way: Direction,
+        message: &mut [u8],
+    ) -> Result<(), C::Error> {
         let queue = self.0[way as usize].as_raw_fd();
         caller.call("receive from a message queue", || {
             let (start, room) = (message.as_mut_ptr().cast(), message.len());

@@ -19,8 +19,8 @@ use super::watchdog::Watchdog;
 use crate::child::Child;
 use kumiki_measure::error::{Error, Result};
 
-/// How long a living peer may take for one answer before it counts as lost
-/// (e.g. a datagram was dropped).
+/// Time a living peer may take for one answer before it counts as lost (e.g. a datagram was
+/// dropped).
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A peer, as seen from the measuring thread; and the measuring thread as a
@@ -94,7 +94,7 @@ impl Caller for &[Peer] {
     }
 }
 
-/// What a call does each time it was interrupted.
+/// Checks made each time a call was interrupted.
 #[cold]
 fn interrupted(peers: &[Peer], what: &str, since: &mut Option<Instant>) -> Result<()> {
     peers.iter().try_for_each(Peer::check)?;

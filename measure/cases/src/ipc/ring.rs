@@ -31,12 +31,12 @@ use rustix::thread::futex::{self, Flags};
 
 use super::caller::Caller;
 use super::token;
-use super::transport::{Transport, Way};
+use super::transport::{Direction, Transport};
 use crate::shared::Shared;
 use kumiki_measure::cache_line::CacheLine;
 use kumiki_measure::error::{Error, Result};
 
-/// How a side waits.
+/// Way in which a side waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     /// Sleeps at once.
@@ -175,7 +175,7 @@ impl Count {
 
 impl Transport for Rings {
     #[inline]
-    fn send<C: Caller>(&self, caller: &C, way: Way, message: &[u8]) -> Result<(), C::Error> {
+    fn send<C: Caller>(&self, caller: &C, way: Direction, message: &[u8]) -> Result<(), C::Error> {
         let ring = &self.0[way as usize];
         assert!(message.len() <= ring.slot_bytes);
         let Counts { published, consumed } = &*ring.counts;
@@ -195,7 +195,12 @@ impl Transport for Rings {
     }
 
     #[inline]
-    fn receive<C: Caller>(&self, caller: &C, way: Way, message: &mut [u8]) -> Result<(), C::Error> {
+    fn receive<C: Caller>(
+        &self,
+        caller: &C,
+        way: Direction,
+        message: &mut [u8],
+    ) -> Result<(), C::Error> {
         let ring = &self.0[way as usize];
         assert!(message.len() <= ring.slot_bytes);
         let Counts { published, consumed } = &*ring.counts;

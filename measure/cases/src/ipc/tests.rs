@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::caller::Forked;
 use super::peer::Peer;
-use super::transport::{Way, buffer};
+use super::transport::{Direction, buffer};
 use super::*;
 use kumiki_measure::case::Workload;
 use kumiki_measure::error::Error;
@@ -39,12 +39,12 @@ fn arrives_whole(transport: impl Transport, bytes: u64) {
     let mut received = buffer(bytes).unwrap();
     let peer = Peer::spawn(cpu(), || {
         for number in 0..MESSAGES {
-            transport.receive(&Forked, Way::There, &mut received)?;
+            transport.receive(&Forked, Direction::There, &mut received)?;
             pattern(&mut sent, number);
             if received != sent {
                 return Err(Errno::BADMSG);
             }
-            transport.send(&Forked, Way::Back, &received)?;
+            transport.send(&Forked, Direction::Back, &received)?;
         }
         // Lives until killed.
         loop {
@@ -55,8 +55,8 @@ fn arrives_whole(transport: impl Transport, bytes: u64) {
     for number in 0..MESSAGES {
         pattern(&mut sent, number);
         received.fill(0);
-        transport.send(&peer, Way::There, &sent).unwrap();
-        transport.receive(&peer, Way::Back, &mut received).unwrap();
+        transport.send(&peer, Direction::There, &sent).unwrap();
+        transport.receive(&peer, Direction::Back, &mut received).unwrap();
         assert!(received == sent, "message {number} of {bytes} bytes came back changed");
     }
     peer.check().unwrap();
@@ -68,8 +68,8 @@ fn notices_a_dead_peer(transport: impl Transport, bytes: u64) {
     let peer = Peer::spawn(cpu(), || Err(Errno::OWNERDEAD)).unwrap();
     let start = Instant::now();
     let error = (0..1000)
-        .try_for_each(|_| transport.send(&peer, Way::There, &message))
-        .and_then(|()| transport.receive(&peer, Way::Back, &mut message))
+        .try_for_each(|_| transport.send(&peer, Direction::There, &message))
+        .and_then(|()| transport.receive(&peer, Direction::Back, &mut message))
         .unwrap_err();
     assert!(error.to_string().contains("Owner died"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(60), "noticed by the watchdog, not by patience");
@@ -128,21 +128,21 @@ fn a_ring_keeps_order_when_both_sides_move() {
         let peer = Peer::spawn(cpu(), || {
             let mut expected = [0; 64];
             for number in 0..MESSAGES {
-                rings.receive(&Forked, Way::There, &mut message)?;
+                rings.receive(&Forked, Direction::There, &mut message)?;
                 pattern(&mut expected, number);
                 if message != expected {
                     return Err(Errno::BADMSG);
                 }
             }
-            rings.send(&Forked, Way::Back, &[1])?;
+            rings.send(&Forked, Direction::Back, &[1])?;
             Ok(())
         })
         .unwrap();
         for number in 0..MESSAGES {
             pattern(&mut message, number);
-            rings.send(&peer, Way::There, &message).unwrap();
+            rings.send(&peer, Direction::There, &message).unwrap();
         }
-        rings.receive(&peer, Way::Back, &mut message[..1]).unwrap();
+        rings.receive(&peer, Direction::Back, &mut message[..1]).unwrap();
     }
 }
 

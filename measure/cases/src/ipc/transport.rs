@@ -16,9 +16,9 @@ use kumiki_measure::case::Workload;
 use kumiki_measure::error::{Error, Result};
 use kumiki_measure::meter::{Meter, Sample};
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// From the measuring process to its peer.
     There,
     /// From the peer to the measuring process.
@@ -29,10 +29,15 @@ pub(super) enum Way {
 /// transport that only signals leaves the message as it is.
 pub(super) trait Transport {
     /// Sends a whole message.
-    fn send<C: Caller>(&self, caller: &C, way: Way, message: &[u8]) -> Result<(), C::Error>;
+    fn send<C: Caller>(&self, caller: &C, way: Direction, message: &[u8]) -> Result<(), C::Error>;
 
     /// Receives a whole message of just this length.
-    fn receive<C: Caller>(&self, caller: &C, way: Way, message: &mut [u8]) -> Result<(), C::Error>;
+    fn receive<C: Caller>(
+        &self,
+        caller: &C,
+        way: Direction,
+        message: &mut [u8],
+    ) -> Result<(), C::Error>;
 }
 
 /// A buffer of `bytes` bytes that is really there: no page of it is first
@@ -64,8 +69,8 @@ impl<T: Transport> Latency<T> {
         let mut answer = buffer(bytes)?;
         let peer = Peer::spawn(cpu, || {
             loop {
-                transport.receive(&Forked, Way::There, &mut answer)?;
-                transport.send(&Forked, Way::Back, &answer)?;
+                transport.receive(&Forked, Direction::There, &mut answer)?;
+                transport.send(&Forked, Direction::Back, &answer)?;
             }
         })?;
         Ok(Latency { peer: [peer], transport, request, answer })
@@ -81,8 +86,8 @@ impl<T: Transport> Workload for Latency<T> {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         let Latency { peer, transport, request, answer } = self;
         let mut round_trip = || {
-            transport.send(&peer[0], Way::There, request)?;
-            transport.receive(&peer[0], Way::Back, answer)
+            transport.send(&peer[0], Direction::There, request)?;
+            transport.receive(&peer[0], Direction::Back, answer)
         };
         // The peer has slept since the last sample: wake it off the clock.
         round_trip()?;
@@ -133,7 +138,7 @@ impl<T: Transport> Bandwidth<T> {
         let mut received = buffer(bytes)?;
         let progress = Shared::<Progress>::new()?;
         let peer = Peer::spawn(cpu, || {
-            progress.follow(window, || transport.receive(&Forked, Way::There, &mut received))
+            progress.follow(window, || transport.receive(&Forked, Direction::There, &mut received))
         })?;
         let limit = match window {
             Window::Unlimited => None,
@@ -189,7 +194,7 @@ impl<T: Transport> Workload for Bandwidth<T> {
                 if let Some(limit) = *limit {
                     progress.wait(&peer[0], *sent, limit - 1)?;
                 }
-                transport.send(&peer[0], Way::There, message)?;
+                transport.send(&peer[0], Direction::There, message)?;
                 *sent = sent.wrapping_add(1);
             }
             progress.wait(&peer[0], goal, 0)

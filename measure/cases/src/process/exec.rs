@@ -63,7 +63,7 @@ const VARIABLE_MIN: u64 = 7;
 /// Digits of the counter, as `exec.s` reads it.
 const DIGITS: usize = 10;
 
-/// As of fork: what nobody reads is not loaded.
+/// Text sizes, as for fork: pages that nobody reads are not loaded.
 const TEXT: Sizes = &[
     (M, Level::Default),
     (4 * M, Level::Default),
@@ -101,7 +101,7 @@ pub(super) fn text_cases(choice: &Choice) -> Vec<Case> {
     each.collect()
 }
 
-/// What both programs have and are handed.
+/// Contents of both programs, and arguments they are handed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exec {
     text_bytes: u64,
@@ -112,7 +112,7 @@ pub(super) struct Exec {
     args_bytes: u64,
     /// Bytes of the environment's strings with their ends.
     env_bytes: u64,
-    /// How each image touches data and bss before it execs.
+    /// Access each image makes to data and bss before it execs.
     touch: Touch,
 }
 

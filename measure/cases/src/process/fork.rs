@@ -55,7 +55,7 @@ const ANON: Sizes = &[
 /// A page copied costs some tens of times a page shared.
 const COW: Sizes = &[(M, Level::Quick), (4 * M, Level::Quick), (16 * M, Level::Quick)];
 
-/// What a program executes is in the file, and shared: long enough to see that it costs
+/// Sizes of executed text, which is in the file and shared: long enough to see that it costs
 /// nothing.
 const TEXT: Sizes = &[
     (M, Level::Default),
@@ -125,7 +125,7 @@ pub(super) fn cow_cases(choice: &Choice) -> Vec<Case> {
     cases
 }
 
-/// How it makes a child, as `fork.s` knows it.
+/// Call that makes a child, as `fork.s` knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// fork, until the child has been waited for.
@@ -136,7 +136,7 @@ enum Way {
     First = 2,
 }
 
-/// What the program that forks has.
+/// Contents of the program that forks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fork {
     text_bytes: u64,
@@ -144,10 +144,10 @@ pub(super) struct Fork {
     bss_bytes: u64,
     stack_bytes: u64,
     anon_bytes: u64,
-    /// How it touches all of that before the first fork.
+    /// Access it makes to all of that before the first fork.
     touch: Touch,
     huge: bool,
-    /// How each child touches it before it exits.
+    /// Access each child makes to it before it exits.
     child: Touch,
     way: Way,
 }
@@ -290,8 +290,8 @@ impl Workload for Forking {
     }
 }
 
-/// Whether the kernel really gave huge pages for at least half of `bytes`: it
-/// falls back to ordinary ones without a word when memory is fragmented.
+/// Checks that the kernel really gave huge pages for at least half of `bytes`: it falls back to
+/// ordinary ones without a word when memory is fragmented.
 fn got_huge_pages(program: &Program, bytes: u64) -> Result<()> {
     let rollup = procfs::process::Process::new(program.pid() as i32)
         .and_then(|process| process.smaps_rollup())

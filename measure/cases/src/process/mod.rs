@@ -65,7 +65,7 @@ mod tests {
         assert!((50..=80).contains(&quick), "{quick} rows");
     }
 
-    /// What the sampler will do, once: every quick case sets up, runs and
+    /// Runs once as the sampler will: every quick case sets up, runs and
     /// leaves neither a process nor a mapping behind.
     #[test]
     fn every_quick_case_runs() {

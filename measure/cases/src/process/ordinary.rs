@@ -36,8 +36,9 @@ pub(super) fn cases() -> Vec<Case> {
         cases.push(of(program, case.level(Level::Default)));
     }
     for program in ORDINARY {
-        let case =
-            Case::new("process.program.spawn", spawn, move |place| Spawning::new(program, place));
+        let case = Case::new("process.program.spawn", spawn, move |place| {
+            OrdinarySpawning::new(program, place)
+        });
         cases.push(of(program, case.level(level(program))));
     }
     cases
@@ -80,9 +81,9 @@ fn execing(program: Ordinary, place: &Place) -> Result<Execing> {
 }
 
 /// Starts programs that end at once.
-struct Spawning(Target);
+struct OrdinarySpawning(Target);
 
-impl Spawning {
+impl OrdinarySpawning {
     fn new(program: Ordinary, place: &Place) -> Result<Self> {
         let program::Start { path, arguments } = program.ending(&place.scratch)?;
         // Once by hand, as for the ways to start a program.
@@ -95,11 +96,11 @@ impl Spawning {
             let what = format!("ended with {status} when it was tried");
             return Err(Error::Program { program: path.display().to_string(), what });
         }
-        Ok(Spawning(Target::with_arguments(&path, &arguments)?))
+        Ok(OrdinarySpawning(Target::with_arguments(&path, &arguments)?))
     }
 }
 
-impl Workload for Spawning {
+impl Workload for OrdinarySpawning {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         meter.time(|| (0..iterations).try_for_each(|_| start::posix_spawn(&self.0)))
     }
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
     use crate::process::tests::{meter, place};
 
-    /// What was set up, or `None` with the reason where the machine lacks something.
+    /// Workload that was set up, or `None` with the reason where the machine lacks something.
     fn there<W>(program: Ordinary, outcome: Result<W>) -> Option<W> {
         match outcome {
             Ok(workload) => Some(workload),
@@ -179,7 +180,7 @@ mod tests {
     fn each_is_started_and_reaped() {
         let place = place();
         for program in ORDINARY {
-            let Some(mut spawning) = there(program, Spawning::new(program, &place)) else {
+            let Some(mut spawning) = there(program, OrdinarySpawning::new(program, &place)) else {
                 continue;
             };
             let sample = spawning.sample(2, &meter()).unwrap();

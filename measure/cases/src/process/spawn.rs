@@ -22,9 +22,9 @@ use kumiki_measure::meter::{Meter, Sample};
 const ANON: Sizes = &[(64 * M, Level::Quick), (256 * M, Level::Default), (1024 * M, Level::Full)];
 
 /// A way to start a program and wait for it.
-type Way = fn(&Target) -> Result<()>;
+type SpawnWay = fn(&Target) -> Result<()>;
 
-const WAYS: [(&str, &str, Way); 7] = [
+const WAYS: [(&str, &str, SpawnWay); 7] = [
     ("process.spawn.vfork", "vfork and execve, raw", start::vfork),
     ("process.spawn.clone3", "clone3(CLONE_VM | CLONE_VFORK) and execve, raw", start::clone3),
     ("process.spawn.posix_spawn", "posix_spawn of the C library", start::posix_spawn),
@@ -54,13 +54,13 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
 
 /// A parent with some memory that starts programs.
 struct Spawning {
-    way: Way,
+    way: SpawnWay,
     target: Target,
     _memory: Resident,
 }
 
 impl Spawning {
-    fn new(way: Way, anon_bytes: u64, place: &Place) -> Result<Self> {
+    fn new(way: SpawnWay, anon_bytes: u64, place: &Place) -> Result<Self> {
         let path = smallest_program(&place.scratch)?;
         // Once by hand: a folder that runs no programs is found out here, and a
         // file that is still open for writing in another thread's child waited for.
@@ -104,7 +104,7 @@ impl std::fmt::Debug for Resident {
 }
 
 impl Resident {
-    /// So many bytes.
+    /// Takes memory of `bytes`.
     ///
     /// # Errors
     /// The machine has less.

@@ -15,7 +15,7 @@ const RUSAGE: usize = 144;
 
 const _: () = assert!(size_of::<libc::rusage>() == RUSAGE);
 
-/// What a program did with a command.
+/// A program's answer to a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// Children forked and waited for; the exec program does not count.
@@ -48,7 +48,7 @@ impl Answer {
         }
     }
 
-    /// What went wrong in the program, in words.
+    /// Failure in the program, in words.
     pub(super) fn failure(&self) -> Option<String> {
         let call = match self.at as i64 {
             libc::SYS_fork => "fork",

@@ -18,7 +18,7 @@ unsafe extern "C" {
     static kumiki_program_end: u8;
 }
 
-/// Which program.
+/// Programs by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     /// Ends at once.
@@ -42,7 +42,7 @@ impl Code {
         unsafe { std::slice::from_raw_parts(from, to.addr() - from.addr()) }
     }
 
-    /// Where in `bytes` it begins to run.
+    /// Offset in `bytes` at which it begins to run.
     pub(crate) fn entry(self) -> u64 {
         let entry = match self {
             Code::Exit => return 0,
@@ -52,7 +52,7 @@ impl Code {
         (entry.addr() - (&raw const kumiki_program_start).addr()) as u64
     }
 
-    /// Whether it reads where its data and bss are behind its last byte.
+    /// True if it reads the place of its data and bss from behind its last byte.
     pub(crate) fn wants_region(self) -> bool {
         matches!(self, Code::Fork | Code::Exec)
     }

@@ -26,11 +26,11 @@ const TEXT_MOST: u64 = DATA - TEXT - 2 * PAGE;
 /// The beginning of a file.
 struct Head {
     bytes: Vec<u8>,
-    /// What the text segment has with the noise behind that.
+    /// Length of the text segment with the noise behind it.
     text_bytes: u64,
 }
 
-/// What a program file consists of.
+/// Parts of a program file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Image {
     /// Its code.

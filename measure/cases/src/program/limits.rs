@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use kumiki_measure::error::{Error, Result};
 
-/// Whether the file system of `folder` takes a file of `bytes`.
+/// Checks that the file system of `folder` takes a file of `bytes`.
 pub(super) fn file_fits(folder: &Path, bytes: u64) -> Result<()> {
     let disk = rustix::fs::statvfs(folder)
         .map_err(|source| Error::File { path: folder.to_owned(), source: source.into() })?;
@@ -28,8 +28,8 @@ pub(super) fn file_fits(folder: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether the machine, and the control group this process is in, can give
-/// `bytes` of memory for `what` without swapping or killing.
+/// Checks that the machine, and the control group this process is in, can give `bytes` of memory
+/// for `what` without swapping or killing.
 pub(crate) fn memory_fits(what: &str, bytes: u64) -> Result<()> {
     let Some(free) = available_memory() else { return Ok(()) };
     if bytes > free {
@@ -41,9 +41,9 @@ pub(crate) fn memory_fits(what: &str, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether the kernel promises `bytes` of memory for `what`, used or not: by
-/// its heuristic it refuses a mapping larger than memory and swap together
-/// (`vm.overcommit_memory` 0), and ends a program whose bss it refuses.
+/// Checks that the kernel promises `bytes` of memory for `what`, used or not: by its heuristic it
+/// refuses a mapping larger than memory and swap together (`vm.overcommit_memory` 0), and ends a
+/// program whose bss it refuses.
 pub(crate) fn memory_promised(what: &str, bytes: u64) -> Result<()> {
     let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap_or_default();
     let Ok(machine) = procfs::Meminfo::current() else { return Ok(()) };
@@ -118,8 +118,8 @@ impl StackLimit {
     }
 }
 
-/// Whether this process may not raise its stack limit to `bytes`: a test that
-/// needs more says so and ends.
+/// True if this process may not raise its stack limit to `bytes`: a test that needs more says so
+/// and ends.
 #[cfg(test)]
 pub(crate) fn hard_stack_limit_below(bytes: u64) -> bool {
     let below = getrlimit(Resource::Stack).maximum.is_some_and(|hard| hard < bytes);

@@ -56,7 +56,7 @@ pub(crate) const ALL: [Ordinary; 6] = [
 pub(crate) struct Start {
     /// Its file.
     pub(crate) path: PathBuf,
-    /// What comes before the program's own arguments.
+    /// Arguments before the program's own.
     pub(crate) arguments: Vec<OsString>,
 }
 
@@ -73,7 +73,7 @@ impl Ordinary {
         }
     }
 
-    /// How it is started to end at once.
+    /// Start of a program that ends at once.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if this machine, or that on which this crate was
@@ -97,7 +97,7 @@ impl Ordinary {
         }
     }
 
-    /// How it is started to fork or to exec, as its next argument says.
+    /// Start of a program that forks or execs, as its next argument says.
     ///
     /// # Errors
     /// As [`Ordinary::ending`].
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Whether the program names a dynamic linker.
+    /// True if the program names a dynamic linker.
     fn is_dynamic(program: &[u8]) -> bool {
         use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
         let e = object::LittleEndian;

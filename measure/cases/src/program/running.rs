@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::answer::{Answer, BYTES};
 use kumiki_measure::error::{Error, Result};
 
-/// How long a program may work on one command before it is given up. A dead
-/// one is noticed at once; this is for one that was stopped.
+/// Time a program may work on one command before it is given up. A dead one is noticed at once;
+/// this is for one that was stopped.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running program. Dropping it kills it, and a child that it may have just

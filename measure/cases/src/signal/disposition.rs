@@ -7,14 +7,14 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
 use super::SIGNAL;
 use kumiki_measure::error::{Error, Result};
 
-/// How often the counting handler has run. Only differences mean something.
+/// Number of runs of the counting handler. Only differences mean something.
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn count(_: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How often the handler of [`Disposition::count`] has run until now.
+/// Number of runs of [`Disposition::count`]'s handler until now.
 pub(super) fn caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
 }

@@ -6,7 +6,7 @@ use nix::sys::signalfd::SignalFd;
 
 use super::SIGNAL;
 use super::disposition::{Disposition, caught};
-use super::target::Target;
+use super::target::SignalTarget;
 use crate::mask::Mask;
 use kumiki_measure::case::{Case, Each, Level, Workload};
 use kumiki_measure::error::{Error, Result};
@@ -16,20 +16,20 @@ use kumiki_measure::meter::{Meter, Sample};
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("signal.catch", "signal the own thread and run its handler", |_| {
-            let me = Target::me();
+            let me = SignalTarget::me();
             Caught::new(move || me.signal())
         }),
         Case::new(
             "signal.queue",
             "signal the own thread with a value (sigqueue) and run its handler",
             |_| {
-                let me = Target::me();
+                let me = SignalTarget::me();
                 Caught::new(move || me.queue())
             },
         )
         .level(Level::Default),
         Case::new("signal.ignore", "signal the own thread, which ignores it", |_| {
-            let me = Target::me();
+            let me = SignalTarget::me();
             let ignored = Disposition::ignore()?;
             // While blocked, even an ignored signal is kept.
             let through = (Mask::unblock(&SigSet::from(SIGNAL))?, ignored);
@@ -80,7 +80,7 @@ impl<F: FnMut() -> Result<()>> Workload for Caught<F> {
 /// signal which a failure left pending finds a handler and does not kill.
 struct Readable {
     descriptor: SignalFd,
-    me: Target,
+    me: SignalTarget,
     _blocked: Mask,
     _handler: Disposition,
 }
@@ -91,7 +91,7 @@ impl Readable {
         let signals = SigSet::from(SIGNAL);
         let blocked = Mask::block(&signals)?;
         let descriptor = SignalFd::new(&signals).map_err(|e| Error::os("signalfd", e))?;
-        Ok(Readable { descriptor, me: Target::me(), _blocked: blocked, _handler: handler })
+        Ok(Readable { descriptor, me: SignalTarget::me(), _blocked: blocked, _handler: handler })
     }
 }
 
@@ -121,8 +121,8 @@ mod tests {
     fn every_signal_runs_the_handler() {
         let _alone = alone();
         let meter = Meter::new(Clock::calibrate(Duration::from_millis(1)));
-        let me = Target::me();
-        for send in [Target::signal, Target::queue] {
+        let me = SignalTarget::me();
+        for send in [SignalTarget::signal, SignalTarget::queue] {
             let before = caught();
             Caught::new(|| send(me)).unwrap().sample(10, &meter).unwrap();
             assert_eq!(caught() - before, 10);

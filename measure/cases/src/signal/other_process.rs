@@ -9,7 +9,7 @@ use rustix::process::PidfdFlags;
 
 use super::SIGNAL;
 use super::disposition::{Disposition, caught};
-use super::target::Target;
+use super::target::SignalTarget;
 use crate::child::{Child, time_with};
 use crate::mask::Mask;
 use crate::other_end::OtherEnd;
@@ -50,7 +50,7 @@ impl Pair {
         let mut waiting = SigSet::thread_get_mask().map_err(|e| Error::os("signal mask", e))?;
         waiting.remove(SIGNAL);
 
-        let me = Target::me();
+        let me = SignalTarget::me();
         let child = Child::fork_on(cpu, || answer(me))?;
         let pid = child.pid();
         let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())
@@ -94,7 +94,7 @@ impl Workload for Pair {
 }
 
 /// The child: answers until it is killed.
-fn answer(asker: Target) -> Result<(), rustix::io::Errno> {
+fn answer(asker: SignalTarget) -> Result<(), rustix::io::Errno> {
     let mut waiting = SigSet::all();
     waiting.remove(SIGNAL);
     loop {

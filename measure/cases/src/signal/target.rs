@@ -7,15 +7,15 @@ use kumiki_measure::error::{Error, Result, last_errno};
 
 /// One thread of one process.
 #[derive(Clone, Copy)]
-pub(super) struct Target {
+pub(super) struct SignalTarget {
     process: libc::pid_t,
     thread: libc::pid_t,
 }
 
-impl Target {
+impl SignalTarget {
     /// The calling thread.
     pub(super) fn me() -> Self {
-        Target {
+        SignalTarget {
             process: rustix::process::getpid().as_raw_pid(),
             thread: rustix::thread::gettid().as_raw_pid(),
         }
@@ -27,7 +27,7 @@ impl Target {
         self.try_signal().map_err(|e| Error::os("tgkill", e))
     }
 
-    /// The same with an error that takes no memory, for a forked child.
+    /// Signals with an error that takes no memory, for a forked child.
     #[inline]
     pub(super) fn try_signal(self) -> Result<(), Errno> {
         let number = SIGNAL as libc::c_int;

@@ -34,7 +34,7 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
             let case = Case::new(
                 "thread.context_switch",
                 "a step of a byte round a ring of processes on one cpu: switch, pipe write and read, working set (processes=1: no switch)",
-                move |place: &Place| Ring::start(place.cpu, processes, bytes),
+                move |place: &Place| PipeRing::start(place.cpu, processes, bytes),
             );
             let case = case.with("processes", processes as u64).with("working_set_bytes", bytes);
             let level = if quick { Level::Quick } else { level };
@@ -46,13 +46,13 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
 
 /// The measuring process and the other members of the ring. Pipe `i` leads
 /// from member `i` to the next; the measuring process is member 0.
-pub(super) struct Ring {
+pub(super) struct PipeRing {
     peers: Vec<Peer>,
     pipes: Vec<(OwnedFd, OwnedFd)>,
     working_set: Vec<u64>,
 }
 
-impl Ring {
+impl PipeRing {
     pub(super) fn start(cpu: usize, members: usize, bytes: u64) -> Result<Self> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|e| Error::os("make a pipe", e));
         let pipes = (0..members).map(|_| pipe()).collect::<Result<Vec<_>>>()?;
@@ -70,7 +70,7 @@ impl Ring {
                 }
             })?);
         }
-        Ok(Ring { peers, pipes, working_set })
+        Ok(PipeRing { peers, pipes, working_set })
     }
 
     /// Sends a byte round the whole ring: as many steps as members.
@@ -104,7 +104,7 @@ fn working_set(bytes: u64) -> Result<Vec<u64>> {
     Ok(set)
 }
 
-/// Where member `member` reads, and where it writes.
+/// Ends from which member `member` reads, and to which it writes.
 fn ends(pipes: &[(OwnedFd, OwnedFd)], member: usize) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
     let before = (member + pipes.len() - 1) % pipes.len();
     (pipes[before].0.as_fd(), pipes[member].1.as_fd())
@@ -117,7 +117,7 @@ fn read(set: &[u64]) {
     std::hint::black_box(sum);
 }
 
-impl Workload for Ring {
+impl Workload for PipeRing {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         let steps = self.pipes.len() as u64;
         let laps = iterations.div_ceil(steps);

@@ -21,7 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![case(OtherEnd::Same).level(Level::Default), case(OtherEnd::Other)]
 }
 
-/// Whose turn it is.
+/// Side that has its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Turn {
     #[default]

@@ -45,7 +45,7 @@ fn a_broken_ring_is_an_error() {
     let meter = Meter::new(Clock::calibrate(Duration::from_millis(5)));
     // The member watched first, and one that is not.
     for victim in [0, 2] {
-        let mut ring = context_switch::Ring::start(place.cpu, 4, 4096).unwrap();
+        let mut ring = context_switch::PipeRing::start(place.cpu, 4, 4096).unwrap();
         ring.sample(8, &meter).unwrap();
         ring.kill(victim);
         let start = Instant::now();

@@ -54,8 +54,8 @@ pub(crate) fn findings(host: &Host) -> Vec<Finding> {
     findings
 }
 
-/// Where the kernel takes no module nobody is told to load one, or to build it: the way to each
-/// is that to loadable modules.
+/// Replaces the advice to load a module, or to build it, where the kernel takes none: the way to
+/// each is the way to loadable modules.
 fn without_modules(findings: &mut [Finding]) {
     let none = |one: &&Finding| one.thing == MODULES.thing && one.state == State::Absent;
     let Some(remedy) = findings.iter().find(none).map(|one| one.remedy.clone()) else { return };
@@ -68,7 +68,7 @@ fn without_modules(findings: &mut [Finding]) {
     }
 }
 
-/// Whether the module is loaded, in the version that this program speaks.
+/// Finding about the module: loaded or not, in the version that this program speaks.
 fn osnode(low_slices: kumiki_node::Result<u64>) -> Finding {
     match low_slices {
         Ok(more) => OSNODE.present(format!("loaded; below 1 MiB is room for {more} more nodes")),

@@ -12,7 +12,7 @@ use kumiki_measure::{Error, Result};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
-use super::running::Gone;
+use super::running::ThreadsGone;
 
 /// One thread's part of the calls.
 pub(super) type Part = Box<dyn FnMut() -> Result<()> + Send>;
@@ -25,7 +25,7 @@ const OVER: u32 = 2;
 pub(super) struct Bare {
     own: Part,
     helpers: Vec<Helper>,
-    _gone: Gone,
+    _gone: ThreadsGone,
 }
 
 struct Helper {
@@ -41,7 +41,7 @@ struct Line(AtomicU32);
 impl Bare {
     /// A thread on each of `cpus`; the calling thread's part is the first.
     pub(super) fn new(mut parts: Vec<Part>, cpus: &CpuSet) -> Result<Self> {
-        let gone = Gone::then();
+        let gone = ThreadsGone::then();
         let own = parts.remove(0);
         let helpers = parts.into_iter().zip(cpus.iter()).map(|(part, cpu)| Helper::new(part, cpu));
         Ok(Bare { own, helpers: helpers.collect::<Result<_>>()?, _gone: gone })

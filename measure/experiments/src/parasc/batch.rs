@@ -21,15 +21,15 @@ const LEARN: u32 = 300;
 const LEARN_FOR: Duration = Duration::from_millis(4);
 /// Batches before each sample: processing threads may have gone to sleep.
 const AWAKE: u32 = 2;
-/// How long a thread may take until it serves.
+/// Time a thread may take until it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A number of calls.
 pub(super) trait Calls {
-    /// Whether there is something to [`prepare`](Self::prepare).
+    /// True if there is something to [`prepare`](Self::prepare).
     const PREPARED: bool = false;
 
-    /// What the calls need each time, not timed.
+    /// Prepares the calls each time, not timed.
     fn prepare(&mut self) -> Result<()> {
         Ok(())
     }

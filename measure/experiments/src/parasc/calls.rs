@@ -27,13 +27,13 @@ const ABOUT: &str = "so many calls of one kind, all together: plain calls in a r
 
 /// Calls of a batch.
 const SIZES: [usize; 6] = [1, 5, 10, 50, 100, 300];
-/// Those that are not for full runs only.
+/// Numbers of calls that are not for full runs only.
 const CHEAP: &[usize] = &[1, 10, 50, 300];
-/// The same of calls that sleep, where 300 plain ones take a good part of a second, or
-/// that need as much time to be prepared.
+/// Numbers of calls that sleep, where 300 plain ones take a good part of a second, or that need as
+/// much time to be prepared.
 const LONG: &[usize] = &[10, 50];
 
-/// What is asked for; timer slack (usually 50 µs) comes on top.
+/// Time of sleep asked for; timer slack (usually 50 µs) comes on top.
 const SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000 };
 
 pub(super) fn cases() -> Vec<Case> {

@@ -24,7 +24,7 @@ const SIZES: [usize; 4] = [1, 10, 50, 300];
 struct Way {
     name: &'static str,
     backend: Backend,
-    /// There is a processing thread.
+    /// True if there is a processing thread.
     thread: bool,
     /// The requesting thread makes calls, too.
     help: bool,

@@ -19,7 +19,7 @@ use kumiki_sys::affinity;
 
 use super::files::PAGE;
 use super::requests::counts;
-use super::running::{Gone, cpus};
+use super::running::{ThreadsGone, cpus};
 use super::steps::{ASLEEP, Slot};
 use crate::{partner, timed};
 
@@ -85,7 +85,7 @@ fn plain(call: Call, count: usize) -> Case {
     let setup = move |_: &Place| {
         // Without the module nothing of this is measured: plain reads are a case of their own.
         open()?;
-        let mut calls = Calls::new(call, count)?;
+        let mut calls = PreparedCalls::new(call, count)?;
         Ok(Each(move || calls.plain()))
     };
     case(call, "plain", count, 0, Case::new("parasc.kernel", ABOUT, setup))
@@ -93,7 +93,7 @@ fn plain(call: Call, count: usize) -> Case {
 
 fn one_entry(call: Call, count: usize) -> Case {
     let setup = move |_: &Place| {
-        let (mut calls, direct) = (Calls::new(call, count)?, open()?);
+        let (mut calls, direct) = (PreparedCalls::new(call, count)?, open()?);
         Ok(Each(move || calls.by_one_entry(&direct)))
     };
     case(call, "one_entry", count, 0, Case::new("parasc.kernel", ABOUT, setup))
@@ -103,7 +103,7 @@ fn by_threads(call: Call, count: usize, threads: usize, how: Await) -> Case {
     let allowed = affinity::current().unwrap_or_default();
     let setup = move |place: &Place| {
         let cpus = cpus(place, &allowed, threads)?;
-        let (mut calls, served) = (Calls::new(call, count)?, Served::new(&cpus, FOREVER)?);
+        let (mut calls, served) = (PreparedCalls::new(call, count)?, Served::new(&cpus, FOREVER)?);
         Ok(Each(move || calls.by_threads(&served.direct, how)))
     };
     let way = if how == Await::Looking { "kernel" } else { "kernel_sleeps" };
@@ -111,7 +111,7 @@ fn by_threads(call: Call, count: usize, threads: usize, how: Await) -> Case {
 }
 
 /// Some of the calls, with the files and memory that they are for.
-struct Calls {
+struct PreparedCalls {
     requests: Vec<Request>,
     results: Vec<i64>,
     /// Range that each result lies in.
@@ -120,7 +120,7 @@ struct Calls {
     _pages: Vec<Box<[u8; PAGE]>>,
 }
 
-impl Calls {
+impl PreparedCalls {
     fn new(call: Call, count: usize) -> Result<Self> {
         let (mut files, mut pages, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..count {
@@ -141,7 +141,13 @@ impl Calls {
             Call::ReadZero => PAGE as i64..=PAGE as i64,
             Call::Gettid => 1..=i64::from(i32::MAX),
         };
-        Ok(Calls { requests, results: vec![0; count], wanted, _files: files, _pages: pages })
+        Ok(PreparedCalls {
+            requests,
+            results: vec![0; count],
+            wanted,
+            _files: files,
+            _pages: pages,
+        })
     }
 
     #[inline]
@@ -193,12 +199,12 @@ fn open() -> Result<Direct> {
 struct Served {
     direct: Arc<Direct>,
     threads: Vec<JoinHandle<()>>,
-    _gone: Gone,
+    _gone: ThreadsGone,
 }
 
 impl Served {
     fn new(cpus: &CpuSet, spin: Duration) -> Result<Self> {
-        let gone = Gone::then();
+        let gone = ThreadsGone::then();
         let mut served = Served { direct: Arc::new(open()?), threads: Vec::new(), _gone: gone };
         for cpu in cpus.iter() {
             let direct = Arc::clone(&served.direct);
@@ -227,8 +233,8 @@ impl Drop for Served {
 }
 
 /// A gettid by a thread on the other cpu, which has made one.
-fn gettid(place: &Place, spin: Duration) -> Result<(Calls, Served)> {
-    let mut calls = Calls::new(Call::Gettid, 1)?;
+fn gettid(place: &Place, spin: Duration) -> Result<(PreparedCalls, Served)> {
+    let mut calls = PreparedCalls::new(Call::Gettid, 1)?;
     let served = Served::new(&CpuSet::from_iter([partner(place)?]), spin)?;
     calls.by_threads(&served.direct, Await::Looking)?;
     Ok((calls, served))

@@ -39,9 +39,9 @@ pub(super) fn counts() -> impl Iterator<Item = (usize, Level)> {
 
 /// The paper's numbers of processing threads.
 const THREADS: std::ops::RangeInclusive<usize> = 1..=3;
-/// Those of the mechanism alone.
+/// Numbers of calls for the mechanism alone.
 const ALONE: std::ops::RangeInclusive<usize> = 1..=4;
-/// What the parameter `by` says where calls are not made by the engine as it is.
+/// Value of the parameter `by` where calls are not made by the engine as it is.
 const MECHANISM: &str = "mechanism";
 const BARE: &str = "bare threads";
 

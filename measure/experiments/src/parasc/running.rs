@@ -12,25 +12,25 @@ use kumiki_sys::topology::Topology;
 
 use crate::partner;
 
-/// How long threads that have ended may take to be gone.
+/// Time threads that have ended may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An engine, and a lane in it for the calling thread.
 pub(super) struct Running {
     pub(super) requester: Requester,
     pub(super) engine: Arc<Engine>,
-    /// Whether the requesting thread makes calls, too.
+    /// True if the requesting thread makes calls, too.
     pub(super) helps: bool,
-    _gone: Gone,
+    _gone: ThreadsGone,
 }
 
 impl Running {
     pub(super) fn new(config: &Config) -> Result<Self> {
-        Running::beside(Gone::then(), config)
+        Running::beside(ThreadsGone::then(), config)
     }
 
-    /// The same, by who has counted the threads already.
-    pub(super) fn beside(gone: Gone, config: &Config) -> Result<Self> {
+    /// Starts an engine for a caller that has counted the threads already.
+    pub(super) fn beside(gone: ThreadsGone, config: &Config) -> Result<Self> {
         let engine = Arc::new(Engine::new(config).map_err(refused)?);
         let requester = engine.requester().map_err(refused)?;
         Ok(Running { requester, engine, helps: config.help, _gone: gone })
@@ -40,17 +40,17 @@ impl Running {
 /// Waits on drop until the process has no more threads than when this was made.
 /// A processing thread tells its engine that it ends, and then still has to
 /// leave the kernel, at the expense of whoever measures next.
-pub(super) struct Gone {
+pub(super) struct ThreadsGone {
     threads: usize,
 }
 
-impl Gone {
+impl ThreadsGone {
     pub(super) fn then() -> Self {
-        Gone { threads: threads() }
+        ThreadsGone { threads: threads() }
     }
 }
 
-impl Drop for Gone {
+impl Drop for ThreadsGone {
     fn drop(&mut self) {
         let give_up = Instant::now() + PATIENCE;
         while threads() > self.threads && Instant::now() < give_up {
@@ -86,7 +86,7 @@ fn lacking(threads: usize) -> Error {
     Error::unsupported(format!("a cpu for each of {threads} processing threads"), needs)
 }
 
-/// What the machine lacks stays that, so that the case is skipped by type.
+/// Keeps the type of an error by which the machine lacks something, so that the case is skipped.
 pub(super) fn refused(error: kumiki_parasc::Error) -> Error {
     match error {
         kumiki_parasc::Error::Sys(error) => error.into(),

@@ -16,7 +16,7 @@ use kumiki_parasc::{Config, Operation, Request};
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Threshold};
 
-use super::running::{Gone, Running, refused};
+use super::running::{Running, ThreadsGone, refused};
 use super::unchecked::gettid;
 use crate::{partner, timed};
 
@@ -27,14 +27,15 @@ const ABOUT: &str = "a step of one gettid made by a processing thread on the oth
 
 /// Until a processing thread that does not spin sleeps within the kernel.
 pub(super) const ASLEEP: Duration = Duration::from_micros(100);
-/// How long a processing thread may take to end.
+/// Time a processing thread may take to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn cases() -> Vec<Case> {
     let init = |place: &Place| Ok(Init(config(place, Threshold::Infinite)?));
-    let asleep = |place: &Place| Ok(Asleep(Call::new(&config(place, Threshold::Ticks(0))?)?));
+    let asleep =
+        |place: &Place| Ok(AsleepProcessor(CallMaker::new(&config(place, Threshold::Ticks(0))?)?));
     let awake = |place: &Place| {
-        let mut call = Call::new(&config(place, Threshold::Infinite)?)?;
+        let mut call = CallMaker::new(&config(place, Threshold::Infinite)?)?;
         Ok(Each(move || call.hand_over()))
     };
     let end = |place: &Place| Ok(End(config(place, Threshold::Infinite)?));
@@ -81,19 +82,19 @@ fn config(place: &Place, threshold: Threshold) -> Result<Config> {
 }
 
 /// A gettid, and who makes it.
-struct Call {
+struct CallMaker {
     call: [Raw; 1],
     running: Running,
 }
 
-impl Call {
+impl CallMaker {
     /// Comes back when the processing thread has made the call once.
     fn new(config: &Config) -> Result<Self> {
-        Call::beside(Gone::then(), config)
+        CallMaker::beside(ThreadsGone::then(), config)
     }
 
-    fn beside(gone: Gone, config: &Config) -> Result<Self> {
-        let mut call = Call { call: [gettid()], running: Running::beside(gone, config)? };
+    fn beside(gone: ThreadsGone, config: &Config) -> Result<Self> {
+        let mut call = CallMaker { call: [gettid()], running: Running::beside(gone, config)? };
         call.hand_over()?;
         Ok(call)
     }
@@ -116,11 +117,11 @@ struct Init(Config);
 impl Workload for Init {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         timed::one_by_one(iterations, || {
-            let gone = Gone::then();
+            let gone = ThreadsGone::then();
             let mut made = None;
             // Dropped, and waited for, after the clock has been read.
             meter.time(|| {
-                made = Some(Call::beside(gone, &self.0)?);
+                made = Some(CallMaker::beside(gone, &self.0)?);
                 Ok(())
             })
         })
@@ -132,9 +133,9 @@ impl Workload for Init {
 }
 
 /// Calls to a processing thread that sleeps before each.
-struct Asleep(Call);
+struct AsleepProcessor(CallMaker);
 
-impl Workload for Asleep {
+impl Workload for AsleepProcessor {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         timed::one_by_one(iterations, || {
             let asleep = Instant::now() + ASLEEP;
@@ -156,7 +157,7 @@ struct End(Config);
 impl Workload for End {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         timed::one_by_one(iterations, || {
-            let call = Call::new(&self.0)?;
+            let call = CallMaker::new(&self.0)?;
             let late = || Error::Invalid(format!("a processing thread runs after {PATIENCE:?}"));
             meter.time(|| {
                 call.running.engine.shut_down_timeout(PATIENCE).then_some(()).ok_or_else(late)
@@ -173,7 +174,7 @@ impl Workload for End {
 mod tests {
     use super::*;
 
-    /// What makes these figures those of a processing thread.
+    /// Parameters that make these figures those of a processing thread.
     #[test]
     fn gettid_is_answered_by_the_processing_thread() {
         let Some(other) = kumiki_sys::affinity::current().unwrap().iter().nth(1) else {
@@ -182,7 +183,7 @@ mod tests {
         let first = kumiki_sys::affinity::current().unwrap().first().unwrap();
         let _bound = kumiki_sys::affinity::bind(first).unwrap();
         let place = Place { cpu: first, partner: Some(other), scratch: std::env::temp_dir() };
-        let mut call = Call::new(&config(&place, Threshold::Infinite).unwrap()).unwrap();
+        let mut call = CallMaker::new(&config(&place, Threshold::Infinite).unwrap()).unwrap();
         let answers = call.running.requester.run(&mut call.call).unwrap();
         assert_ne!(answers, [i64::from(rustix::thread::gettid().as_raw_nonzero().get())]);
         assert_eq!(call.running.engine.threads(), 1);

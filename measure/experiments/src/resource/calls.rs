@@ -17,7 +17,8 @@ const ABOUT: &str = "a counter of the other core counted up through interface co
 
 pub(super) fn cases() -> Vec<Case> {
     let case = |in_flight: usize| {
-        let case = Case::new("resource.call", ABOUT, move |place| Calls::new(place, in_flight));
+        let case =
+            Case::new("resource.call", ABOUT, move |place| ResourceCalls::new(place, in_flight));
         case.with("in_flight", in_flight).two_cpus()
     };
     [1, 2, 8, 32].map(case).into()
@@ -45,7 +46,7 @@ impl Kind for Counter {
     }
 }
 
-struct Calls {
+struct ResourceCalls {
     counter: Handle<Counter>,
     in_flight: usize,
     under_way: VecDeque<Answer<u64>>,
@@ -58,7 +59,7 @@ fn count(counter: &mut Counter, (): &mut ()) -> u64 {
     counter.0
 }
 
-impl Calls {
+impl ResourceCalls {
     fn new(place: &Place, in_flight: usize) -> Result<Self> {
         let partner = partner(place)?;
         let _widened = Widened::to([place.cpu, partner])?;
@@ -70,11 +71,16 @@ impl Calls {
         let interface = interface.map_err(refused)?;
         let counter = interface.create::<Counter>(interface.places()[0], Some("calls"), ());
         let counter = counter.map_err(refused)?;
-        Ok(Calls { counter, in_flight, under_way: VecDeque::with_capacity(in_flight), interface })
+        Ok(ResourceCalls {
+            counter,
+            in_flight,
+            under_way: VecDeque::with_capacity(in_flight),
+            interface,
+        })
     }
 
     fn run(&mut self, iterations: u64) -> kumiki_resource::Result<u64> {
-        let Calls { counter, in_flight, under_way, interface } = self;
+        let ResourceCalls { counter, in_flight, under_way, interface } = self;
         let mut last = 0;
         for _ in 0..iterations {
             if *in_flight == 1 {
@@ -95,7 +101,7 @@ impl Calls {
     }
 }
 
-impl Workload for Calls {
+impl Workload for ResourceCalls {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         // The manager may sleep.
         let before = self.run(1).map_err(refused)?;
@@ -126,7 +132,7 @@ mod tests {
         let place = Place { cpu, partner: Some(partner), scratch: std::env::temp_dir() };
         for in_flight in [1, 2, 32] {
             let _back = Widened::to([cpu]).unwrap();
-            let mut calls = Calls::new(&place, in_flight).unwrap();
+            let mut calls = ResourceCalls::new(&place, in_flight).unwrap();
             let meter = Meter::new(Clock::new());
             for iterations in [1, 100] {
                 calls.sample(iterations, &meter).unwrap();

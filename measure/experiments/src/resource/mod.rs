@@ -15,7 +15,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// What the machine lacks stays that, so that the case is skipped by type.
+/// Keeps the type of an error by which the machine lacks something, so that the case is skipped.
 fn refused(error: kumiki_resource::Error) -> Error {
     match error {
         kumiki_resource::Error::Sys(error) => error.into(),

@@ -24,19 +24,19 @@ const SIZES: [(u64, Level); 4] = [
 
 /// A way to start a program and wait for it.
 #[derive(Clone, Copy)]
-enum Way {
+enum SpawnWay {
     Kumiki,
     Server,
     Other(fn(&Target) -> Result<()>),
 }
 
-const WAYS: [(&str, Way); 6] = [
-    ("kumiki", Way::Kumiki),
-    ("kumiki/server", Way::Server),
-    ("posix_spawn", Way::Other(ways::posix_spawn)),
-    ("command", Way::Other(ways::command)),
-    ("fork_exec", Way::Other(ways::fork_exec)),
-    ("vfork_exec", Way::Other(ways::vfork)),
+const WAYS: [(&str, SpawnWay); 6] = [
+    ("kumiki", SpawnWay::Kumiki),
+    ("kumiki/server", SpawnWay::Server),
+    ("posix_spawn", SpawnWay::Other(ways::posix_spawn)),
+    ("command", SpawnWay::Other(ways::command)),
+    ("fork_exec", SpawnWay::Other(ways::fork_exec)),
+    ("vfork_exec", SpawnWay::Other(ways::vfork)),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -54,19 +54,19 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 struct Parent {
-    way: Way,
+    way: SpawnWay,
     program: PathBuf,
     target: Target,
-    /// Of this case alone: nothing of it stays for the next one.
+    /// Server of this case alone: nothing of it stays for the next one.
     server: SpawnServer,
     _memory: Resident,
 }
 
 impl Parent {
-    fn new(way: Way, bytes: u64, place: &Place) -> Result<Self> {
+    fn new(way: SpawnWay, bytes: u64, place: &Place) -> Result<Self> {
         let program = ways::smallest_program(&place.scratch)?;
         let mut server = SpawnServer::new();
-        if let Way::Server = way {
+        if let SpawnWay::Server = way {
             server.start().map_err(|error| Error::os("start a spawn server", error))?;
         }
         let target = Target::new(&program)?;
@@ -75,12 +75,12 @@ impl Parent {
 
     fn once(&mut self) -> Result<()> {
         match self.way {
-            Way::Other(way) => way(&self.target),
-            Way::Kumiki | Way::Server => {
+            SpawnWay::Other(way) => way(&self.target),
+            SpawnWay::Kumiki | SpawnWay::Server => {
                 let mut command = Command::new(&self.program);
                 command.env_clear();
                 let child = match self.way {
-                    Way::Server => command.spawn_by(&mut self.server),
+                    SpawnWay::Server => command.spawn_by(&mut self.server),
                     _ => command.spawn(),
                 };
                 let status = child.and_then(|mut child| child.wait());

@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
 struct Chase {
     records: Vec<Record>,
     helped: Option<Helped>,
-    /// Where main is in the chain.
+    /// Main's place in the chain.
     at: usize,
     /// Up to where the helper has read.
     ahead: usize,

@@ -61,7 +61,7 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     cases
 }
 
-/// What a person chose, or the sweep's own; nothing cannot be copied in a time.
+/// Sizes that a person chose, or the sweep's own; nothing cannot be copied in a time.
 fn sizes(choice: &Choice) -> Vec<(u64, Level)> {
     let Some(chosen) = &choice.sizes else { return SIZES.to_vec() };
     let mut sizes: Vec<_> =

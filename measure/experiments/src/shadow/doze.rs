@@ -60,7 +60,7 @@ impl Workload for Dozing {
     }
 }
 
-/// What the machine lacks stays that, so that the case is skipped by type.
+/// Keeps the type of an error by which the machine lacks something, so that the case is skipped.
 fn lacking(error: kumiki_wait::Error) -> Error {
     match error {
         kumiki_wait::Error::Unsupported { feature, needs } => Error::unsupported(feature, needs),

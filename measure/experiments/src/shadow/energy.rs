@@ -10,12 +10,12 @@ use kumiki_measure::{Error, Result};
 
 /// Counters that together cover each package once.
 pub(super) struct Energy {
-    counters: Vec<Counter>,
+    counters: Vec<EnergyCounter>,
 }
 
-struct Counter {
+struct EnergyCounter {
     path: PathBuf,
-    /// It begins again at 0 after this, microjoules.
+    /// Value after which the counter begins again at 0, microjoules.
     range: Option<u64>,
 }
 
@@ -30,20 +30,20 @@ impl Energy {
         let rapl = || {
             let packages = folders(&class.join("powercap"));
             packages.into_iter().filter(|zone| text(zone, "name").starts_with("package")).map(
-                |zone| Counter {
+                |zone| EnergyCounter {
                     range: text(&zone, "max_energy_range_uj").parse().ok(),
                     path: zone.join("energy_uj"),
                 },
             )
         };
-        let counters: Vec<Counter> = rapl().filter(|c| c.read().is_ok()).collect();
+        let counters: Vec<EnergyCounter> = rapl().filter(|c| c.read().is_ok()).collect();
         let counters = if counters.is_empty() { hwmon(class) } else { counters };
         (!counters.is_empty()).then_some(Energy { counters })
     }
 
     /// The counts now, to be given to [`Energy::joules_since`].
     pub(super) fn read(&self) -> Result<Vec<u64>> {
-        self.counters.iter().map(Counter::read).collect()
+        self.counters.iter().map(EnergyCounter::read).collect()
     }
 
     /// Joules since `before`.
@@ -58,7 +58,7 @@ impl Energy {
     }
 }
 
-impl Counter {
+impl EnergyCounter {
     fn read(&self) -> Result<u64> {
         let file = |source| Error::File { path: self.path.clone(), source };
         let text = fs::read_to_string(&self.path).map_err(file)?;
@@ -69,7 +69,7 @@ impl Counter {
 
 /// All inputs, or only those of sockets where a driver also counts cores
 /// (amd_energy).
-fn hwmon(class: &Path) -> Vec<Counter> {
+fn hwmon(class: &Path) -> Vec<EnergyCounter> {
     let mut inputs = Vec::new();
     for chip in folders(&class.join("hwmon")) {
         for path in folders(&chip) {
@@ -79,7 +79,7 @@ fn hwmon(class: &Path) -> Vec<Counter> {
                 continue;
             };
             let label = text(&chip, &format!("{which}_label"));
-            let counter = Counter { path, range: None };
+            let counter = EnergyCounter { path, range: None };
             if counter.read().is_ok() {
                 inputs.push((label.starts_with("Esocket"), counter));
             }
@@ -90,7 +90,7 @@ fn hwmon(class: &Path) -> Vec<Counter> {
     inputs.into_iter().map(|(_, counter)| counter).collect()
 }
 
-/// What lies in a folder, sorted; nothing if it cannot be read.
+/// Entries of a folder, sorted; nothing if it cannot be read.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();

@@ -41,7 +41,7 @@ pub(super) fn cases() -> Vec<Case> {
     .collect()
 }
 
-/// What a message goes through.
+/// Way that a message takes.
 trait Link: Send {
     fn exchange(&mut self, sent: &[u8], received: &mut [u8]) -> std::io::Result<()>;
 }

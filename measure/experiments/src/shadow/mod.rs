@@ -65,7 +65,7 @@ impl Helped {
         Ok(Helped { shadow, _cpus: cpus })
     }
 
-    /// As a program does it: the join takes back what the helper is slow to
+    /// Forks and joins as a program does it: the join takes back a job that the helper is slow to
     /// begin.
     #[inline(always)]
     fn fork_join(&mut self) {
@@ -90,7 +90,7 @@ impl Helped {
         });
     }
 
-    /// The same, and main waits as the helper does: it spins and then sleeps.
+    /// Hands a job over, and main waits as the helper does: it spins and then sleeps.
     #[inline(always)]
     fn hand_over_waiting(&mut self) {
         // With a limit nothing is taken back.
@@ -117,7 +117,7 @@ impl<F: FnMut(&mut Helped)> Workload for Hot<F> {
 struct Asleep {
     helped: Helped,
     hand_over: fn(&mut Helped),
-    /// Whether it sleeps in the kernel, so that its sleep shows.
+    /// True if it sleeps in the kernel, so that its sleep shows.
     shows: bool,
 }
 
@@ -171,7 +171,7 @@ impl Workload for Asleep {
     }
 }
 
-/// What the machine lacks stays that, so that the case is skipped by type.
+/// Keeps the type of an error by which the machine lacks something, so that the case is skipped.
 fn refused(error: kumiki_shadow::Error) -> Error {
     match error {
         kumiki_shadow::Error::Sys(error) => error.into(),

@@ -51,7 +51,8 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// How this machine sleeps, if the user has not chosen another way; `Auto` where it cannot wait.
+/// Way in which this machine sleeps, if the user has not chosen another; `Auto` where it cannot
+/// wait.
 pub(super) fn sleep() -> Sleep {
     // It never comes to sleep, so nothing is prepared for that.
     let waiter = Waiter::new(&waiting(Threshold::Infinite));

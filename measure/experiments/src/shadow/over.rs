@@ -22,7 +22,7 @@ const ABOUT: &str = "processor time a second of a main thread that waits in a jo
 
 /// The paper's, each beside the one that never sleeps.
 const TICKS: [u64; 5] = [100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
-/// How old the wait is. 10⁹ ticks are 0.3 to 0.5 s.
+/// Age of the wait. 10⁹ ticks are 0.3 to 0.5 s.
 const AFTER_MS: [u64; 5] = [0, 200, 400, 600, 800];
 /// So long is counted from there: the kernel accounts for another cpu's running thread at
 /// its ticks only, 1 to 10 ms.
@@ -44,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 struct Waiting {
-    /// Of the first one main joins a job; the others wait for work.
+    /// Shadows: of the first one main joins a job; the others wait for work.
     shadows: Vec<Shadow>,
     after: Duration,
     // After the shadows, which give the thread the cpus back that it found.

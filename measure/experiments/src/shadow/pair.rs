@@ -35,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
     pairs.into_iter().flat_map(both).collect()
 }
 
-/// What two cpus have in common, in a word.
+/// Word for the relation of two cpus.
 fn word(relation: Relation) -> String {
     match relation {
         Relation::Sibling => "one_core".to_owned(),
@@ -69,7 +69,7 @@ fn pairs(topology: &Topology, allowed: &CpuSet) -> Vec<([usize; 2], Level)> {
     pairs
 }
 
-/// Whether the `i`-th of `len` is among `some` of them, evenly apart.
+/// True if the `i`-th of `len` is among `some` of them, evenly apart.
 fn is_among(i: usize, len: usize, some: usize) -> bool {
     let at = |i: usize| i * some.min(len) / len;
     i == 0 || at(i) != at(i - 1)

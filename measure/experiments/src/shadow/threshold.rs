@@ -16,7 +16,7 @@ const BOTH: &str = "fork and join of nothing in a row, run by the helper in any 
 
 /// The paper's thresholds, which are looks there, each of 11 to 17 ticks: its 10⁹ last 4 to 6 s.
 const TICKS: [u64; 5] = [0, 100, 10_000, 1_000_000, 100_000_000];
-/// Those of its figure 8 that its table 2 lacks.
+/// Thresholds of the paper's figure 8 that its table 2 lacks.
 const MORE_TICKS: [u64; 2] = [100_000, 1_000_000_000];
 
 /// The paper's thresholds as values of the parameter `threshold_ticks`.
@@ -24,7 +24,7 @@ pub(super) fn thresholds() -> impl Iterator<Item = (Value, Threshold)> {
     TICKS.into_iter().map(ticks).chain([infinite()])
 }
 
-/// As a value of the parameter `threshold_ticks`.
+/// Value of the parameter `threshold_ticks`.
 pub(super) fn ticks(ticks: u64) -> (Value, Threshold) {
     (Value::from(ticks), Threshold::Ticks(ticks))
 }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How many jobs this thread of the kernel has run, the last one's cpu, and
+        /// Number of jobs this thread of the kernel has run, the last one's cpu, and
         /// an address on its stack.
         static SEEN: Cell<(usize, usize, usize)> = const { Cell::new((0, 0, 0)) };
     }

@@ -4,7 +4,7 @@
 
 use super::shift::Shift;
 use crate::stats::describe;
-use crate::stats::doubt::Doubt;
+use crate::stats::doubt::Variance;
 
 /// In so many comparisons of a machine with itself something is called worse.
 pub const LEVEL: f64 = 0.05;
@@ -13,7 +13,7 @@ pub const LEVEL: f64 = 0.05;
 /// many values would.
 const KNOWS: f64 = 0.37;
 
-/// Of what is known of a spread so much holds as far out as many tests at once need it.
+/// Share of the knowledge of a spread that holds as far out as many tests at once need it.
 const FAR_OUT: f64 = 0.8;
 
 /// Confidence of the interval of a family or row by itself.
@@ -29,7 +29,7 @@ pub(super) struct Moved {
     pub(super) visits: usize,
 }
 
-/// What a pair of runs says of the errors of its own families.
+/// Errors of its own families, as a pair of runs shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Between {
     /// By how much all that is known has to be multiplied: at least 1, on one cpu and across;
@@ -56,21 +56,21 @@ impl Between {
         Between { factors, tail: level / tests }
     }
 
-    /// What moves whole runs.
-    fn runs(&self, moved: &Moved) -> Doubt {
+    /// Doubt that moves whole runs.
+    fn runs(&self, moved: &Moved) -> Variance {
         let (factor, freedom) = self.factors[usize::from(moved.crosses)];
-        Doubt { freedom, ..Doubt::known(moved.known * factor) }
+        Variance { freedom, ..Variance::known(moved.known * factor) }
     }
 
-    fn all(&self, moved: &Moved) -> Doubt {
-        Doubt::sum([moved.shift.within, self.runs(moved)])
+    fn all(&self, moved: &Moved) -> Variance {
+        Variance::sum([moved.shift.within, self.runs(moved)])
     }
 
-    /// So many standard errors from zero it is beyond doubt. Errors that come from few
-    /// visits are not well known themselves, so that it takes more of them.
+    /// Standard errors from zero at which it is beyond doubt. Errors that come from few visits are
+    /// not well known themselves, so that it takes more of them.
     pub(super) fn critical(&self, moved: &Moved) -> f64 {
         let all = self.all(moved);
-        Doubt { freedom: FAR_OUT * all.freedom, ..all }.quantile(1.0 - self.tail)
+        Variance { freedom: FAR_OUT * all.freedom, ..all }.quantile(1.0 - self.tail)
     }
 
     /// The length of half its interval by itself, in standard errors.
@@ -103,8 +103,8 @@ fn spread(all: &[&Moved]) -> f64 {
     let middle = describe::median_of(all.iter().map(|moved| moved.shift.worse));
     let too_wide = |factor: f64| {
         let apart = all.iter().map(|moved| {
-            let runs = Doubt::known(factor * moved.known);
-            (moved.shift.worse - middle).abs() / Doubt::sum([moved.shift.within, runs]).error()
+            let runs = Variance::known(factor * moved.known);
+            (moved.shift.worse - middle).abs() / Variance::sum([moved.shift.within, runs]).error()
         });
         describe::median_of(apart) > HALF
     };
@@ -127,7 +127,7 @@ mod tests {
     use crate::moves::USUAL;
 
     fn moved(worse: f64) -> Moved {
-        let within = Doubt { variance: 0.0, freedom: 10.0 };
+        let within = Variance { variance: 0.0, freedom: 10.0 };
         Moved { shift: Shift { worse, within }, known: USUAL, crosses: false, visits: 10 }
     }
 
@@ -147,7 +147,7 @@ mod tests {
         let critical = between.critical(&slower[0]);
         assert!((3.2..3.4).contains(&critical), "{critical}");
         // Of few visits that differ it takes more.
-        let within = Doubt { freedom: 3.0, ..Doubt::known(0.1) };
+        let within = Variance { freedom: 3.0, ..Variance::known(0.1) };
         let few = Moved { shift: Shift { within, ..slower[0].shift }, ..slower[0] };
         assert!(between.critical(&few) > 2.0 * critical, "{}", between.critical(&few));
     }

@@ -21,7 +21,7 @@ pub struct Clock {
     pub a_ns: f64,
     /// Nanoseconds in B.
     pub b_ns: f64,
-    /// Whether costs are compared in cycles.
+    /// True if costs are compared in cycles.
     pub cycles: bool,
 }
 

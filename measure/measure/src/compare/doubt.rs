@@ -32,7 +32,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// What would clear rows that are unclear for this cause.
+    /// Remedy for rows that are unclear for this cause.
     pub fn remedy(self) -> &'static str {
         match self {
             Cause::Moved => {
@@ -51,7 +51,7 @@ impl Cause {
     }
 }
 
-/// Why a row is unclear.
+/// Reason for which a row is unclear.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Doubt {
     /// In kind.
@@ -69,16 +69,16 @@ pub struct Doubt {
     pub same_at: Option<f64>,
 }
 
-/// What is known of a row that has no verdict, in logarithms.
+/// Row that has no verdict, in logarithms.
 pub(super) struct Unclear<'a> {
     pub(super) a: &'a Row,
     pub(super) b: &'a Row,
-    /// How many times worse B is: the estimate, and its interval.
+    /// Factor by which B is worse: the estimate, and its interval.
     pub(super) worse: f64,
     pub(super) ci: [f64; 2],
     /// Standard error by the visits alone, and with what moves whole runs.
     pub(super) error: [f64; 2],
-    /// So many standard errors are beyond doubt.
+    /// Number of standard errors that is beyond doubt.
     pub(super) critical: f64,
     pub(super) p: f64,
     /// The threshold.
@@ -142,7 +142,7 @@ impl Unclear<'_> {
         }
     }
 
-    /// Which sides other work disturbed.
+    /// Sides that other work disturbed.
     fn disturbed(&self) -> Option<&'static str> {
         match (self.a.disturbed, self.b.disturbed) {
             (true, true) => Some("A and B"),
@@ -152,13 +152,13 @@ impl Unclear<'_> {
         }
     }
 
-    /// Whether it lies beyond doubt beyond the threshold.
+    /// True if it lies beyond doubt beyond the threshold.
     fn apart(&self) -> bool {
         let worse = self.worse.abs();
         worse > self.critical * self.error[1] && worse >= self.limit
     }
 
-    /// Whether the estimate lies at a limit, and is sure enough that it is there.
+    /// True if the estimate lies at a limit, and is sure enough that it is there.
     fn near(&self) -> bool {
         let off = (self.worse.abs() - self.limit).abs();
         off < NEAR * self.limit && self.error[1] < self.limit

@@ -31,7 +31,7 @@ pub struct Family {
     pub same_within: Option<f64>,
     /// Verdict.
     pub verdict: Verdict,
-    /// Why it is unclear, if it is, and what would clear it.
+    /// Reason for which it is unclear, if it is, and the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,
 }

@@ -55,7 +55,7 @@ const SIGNIFICANT: f64 = 0.05;
 /// sides are not the same pair of cpus any more.
 const MOVED: f64 = 1.25;
 
-/// What moves by more from run to run is not called the same.
+/// Largest move from run to run of a thing that may still be called the same.
 const LARGEST: f64 = 0.35;
 
 /// Half of an interval of 95 %, in standard errors that are well known.
@@ -89,11 +89,11 @@ pub struct Side {
     pub median: f64,
     /// Its 95 % confidence interval.
     pub ci: [f64; 2],
-    /// What it costs where others leave it alone.
+    /// Cost where others leave it alone.
     pub quiet: f64,
     /// Visits.
     pub visits: usize,
-    /// Whether a visit was disturbed.
+    /// True if a visit was disturbed.
     pub disturbed: bool,
     /// Raw cache-line round trip between the cpus used, nanoseconds.
     pub round_trip_ns: Option<f64>,
@@ -126,7 +126,7 @@ pub struct Compared {
     pub q: f64,
     /// Verdict.
     pub verdict: Verdict,
-    /// Why it is unclear, if it is, and what would clear it.
+    /// Reason for which it is unclear, if it is, and the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,
 }
@@ -142,12 +142,12 @@ pub struct Unmatched {
     pub unit: Unit,
 }
 
-/// How and where one side was measured.
+/// Origin of one side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Origin {
-    /// How.
+    /// Settings and times of the run.
     pub run: Run,
-    /// Where.
+    /// Machine on which it ran.
     pub machine: Machine,
 }
 
@@ -179,12 +179,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// How many rows have this verdict.
+    /// Number of rows that have this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
 
-    /// How many families have it.
+    /// Number of families that have it.
     pub fn families(&self, verdict: Verdict) -> usize {
         self.families.iter().filter(|family| family.verdict == verdict).count()
     }
@@ -236,7 +236,7 @@ pub fn compare(a: &Results, b: &Results, threshold: f64) -> Comparison {
     }
 }
 
-/// These rows pooled, and what moves all of them from run to run.
+/// Pools these rows, and the moves of all of them from run to run.
 fn pooled<'a>(
     rows: Vec<Vec<(&'a Row, &'a Row)>>,
     shift: impl Fn(&Row, &Row, bool) -> Option<Shift>,
@@ -247,7 +247,7 @@ fn pooled<'a>(
     (pooled, between)
 }
 
-/// What most families of a kind tell: the middle one.
+/// Least difference that most families of a kind tell: the middle one.
 fn tells(families: &[Pooled], between: &Between, crosses: bool) -> Option<f64> {
     let moved = families.iter().filter_map(|family| family.moved);
     let errors = moved
@@ -258,7 +258,7 @@ fn tells(families: &[Pooled], between: &Between, crosses: bool) -> Option<f64> {
     middle.is_finite().then_some(middle.min(MOST_TOLD))
 }
 
-/// How large a difference is told, in words, from the logarithm of the least.
+/// Least difference that is told, in words, from its logarithm.
 fn told(least: f64) -> String {
     match least.exp_m1() {
         share if share > MOST_TOLD => format!("more than {:.0} %", 100.0 * MOST_TOLD),
@@ -289,14 +289,14 @@ struct Limits {
 }
 
 impl Limits {
-    /// Whether a difference is as large as was asked for.
+    /// True if a difference is as large as was asked for.
     fn beyond(&self, worse: f64) -> bool {
         /// Error of rounding.
         const HARDLY: f64 = 1e-9;
         worse >= self.asked - HARDLY
     }
 
-    /// Whether something is worse beyond doubt: 1, better: −1, or neither.
+    /// Side beyond doubt: 1 for worse, −1 for better, or neither.
     fn side(&self, moved: &Moved, between: &Between) -> i8 {
         let doubt = between.critical(moved) * between.error(moved);
         let worse = moved.shift.worse;
@@ -307,7 +307,7 @@ impl Limits {
         }
     }
 
-    /// Whether what is left of a disturbed thing says so, too.
+    /// True if the undisturbed rest of a disturbed thing says so, too.
     fn holds(&self, quiet: Option<Moved>, between: &Between) -> bool {
         quiet.is_some_and(|moved| self.side(&moved, between) != 0)
     }
@@ -320,13 +320,13 @@ impl Limits {
     }
 }
 
-/// What has a larger error is not called the same unless that was asked for.
+/// Largest error of a thing that may be called the same, unless more was asked for.
 fn largest() -> f64 {
     LARGEST.ln_1p() / INTERVAL
 }
 
-/// How many times as many visits would tell: what comes from the visits shrinks with their
-/// root, what moves whole runs stays. Nothing where no number of visits would do.
+/// Factor by which more visits would tell: the visits' part of the error shrinks with their root,
+/// the part of whole runs stays. Nothing where no number of visits would do.
 fn times_visits(within: f64, error: f64) -> Option<f64> {
     let left = largest().powi(2) - (error.powi(2) - within.powi(2));
     (left > 0.0).then(|| (within.powi(2) / left).max(1.0))
@@ -408,7 +408,7 @@ fn compare_row(row: &Pooled, between: &Between, limits: &Limits, way: Way) -> Co
     }
 }
 
-/// How far a row moved whose cpus did, too: to be shown, not to be judged.
+/// Move of a row whose cpus moved, too: to be shown, not to be judged.
 fn far(a: &Row, b: &Row, way: Way) -> Option<Moved> {
     let crosses = a.cpus.len() > 1;
     let shift = Shift::of(a, b, way)?;

@@ -1,7 +1,7 @@
 //! How far a row moved from A to B, by the quiet costs of its visits.
 
 use crate::schema::{Row, Unit, Visit};
-use crate::stats::doubt::{Doubt, MEDIAN};
+use crate::stats::doubt::{MEDIAN, Variance};
 use crate::stats::{describe, quiet};
 
 /// Stands in for a cost of zero, so that every ratio is a number.
@@ -10,7 +10,7 @@ const NEARLY_ZERO: f64 = 1e-9;
 /// A visit's clock further than this from the row's was not measured, but interrupted.
 const CLOCK: [f64; 2] = [0.8, 1.25];
 
-/// Which visits count, and in what.
+/// Visits that count, and the unit they are compared in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     /// Costs are of cycles of the core's clock, not of time.
@@ -24,8 +24,8 @@ pub(super) struct Way {
 pub(super) struct Shift {
     /// ln of how many times worse B is.
     pub(super) worse: f64,
-    /// Of that, by what differs between visits; NaN where a side has one.
-    pub(super) within: Doubt,
+    /// Part of that which differs between visits; NaN where a side has one.
+    pub(super) within: Variance,
 }
 
 impl Shift {
@@ -38,7 +38,7 @@ impl Shift {
         let middle = |logs: &[f64]| describe::median_of(logs.iter().copied());
         Some(Shift {
             worse: middle(&of_b) - middle(&of_a),
-            within: Doubt::sum([&of_a, &of_b].map(|logs| Doubt::of_median(logs))),
+            within: Variance::sum([&of_a, &of_b].map(|logs| Variance::of_median(logs))),
         })
     }
 
@@ -48,14 +48,14 @@ impl Shift {
             return None;
         }
         let known = shifts.iter().map(|shift| shift.within);
-        let known: Vec<Doubt> = known.filter(|within| within.variance.is_finite()).collect();
+        let known: Vec<Variance> = known.filter(|within| within.variance.is_finite()).collect();
         let rows = known.len() as f64;
         // Two have no middle but their mean.
         let factor = if shifts.len() > 2 { MEDIAN } else { 1.0 };
-        let sum = Doubt::sum(known);
+        let sum = Variance::sum(known);
         Some(Shift {
             worse: describe::median_of(shifts.iter().map(|s| s.worse)),
-            within: Doubt { variance: factor * sum.variance / rows / rows, ..sum },
+            within: Variance { variance: factor * sum.variance / rows / rows, ..sum },
         })
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn costs(a: &Row, b: &Row, way: Way) -> [Vec<f64>; 2] {
     })
 }
 
-/// Whether a row takes time, of which the core's clock decides.
+/// True if a row takes time, of which the core's clock decides.
 fn timed(row: &Row) -> bool {
     // A timer's is the clock's of the board.
     row.case != "thread.nanosleep"

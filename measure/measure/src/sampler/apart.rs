@@ -50,11 +50,11 @@ struct Request {
     length: Duration,
     /// Rate of the clock: it need not be calibrated again.
     hz: f64,
-    /// Who asks: without it there is nobody to answer.
+    /// Process that asks: without it there is nobody to answer.
     parent: i32,
 }
 
-/// What became of it.
+/// Result of a visit.
 #[derive(Debug, Serialize, Deserialize)]
 enum Reply {
     Visited {

@@ -34,7 +34,7 @@ use visit::Visitor;
 /// that the cpus moved apart or together.
 const MOVED: f64 = 1.5;
 
-/// How long and how exactly to measure.
+/// Length and precision of a measurement.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// No new visit begins after this time, once every case has been visited.
@@ -68,7 +68,7 @@ impl Settings {
     }
 }
 
-/// Where a run stands.
+/// Progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
     /// The case that comes next.
@@ -91,7 +91,7 @@ pub trait Observer {
     }
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// False if `stop` ended it early.
@@ -100,26 +100,26 @@ pub struct Outcome {
     pub length: Duration,
     /// Peak resident memory of this process beside what cases asked for, bytes.
     pub peak_bytes: Option<u64>,
-    /// Who else used the cpus, the largest first.
+    /// Processes that used the cpus, the largest first.
     pub others: Vec<Other>,
 }
 
 /// Measures cases at a place.
 #[derive(Debug)]
 pub struct Sampler<'a> {
-    /// Where.
+    /// Cpus on which it runs.
     pub place: &'a Place,
-    /// How long and how exactly.
+    /// Length and precision.
     pub settings: &'a Settings,
     /// With which clocks.
     pub meter: &'a Meter,
     /// Set by somebody else to end the run after the visit in progress.
     pub stop: &'a AtomicBool,
-    /// Who makes the visits that need a process of their own; without it this one does.
+    /// Server of the visits that need a process of their own; without it this process makes them.
     pub apart: Option<&'a Apart>,
 }
 
-/// What is known of one case during a run.
+/// State of one case during a run.
 #[derive(Clone, Default)]
 struct State {
     blocks: Vec<Vec<f64>>,

@@ -436,7 +436,7 @@ fn cpus_that_moved_apart_or_together_disturb_a_visit() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever an operation takes, its sample is long enough or as large as
+    /// Checks that, whatever an operation takes, its sample is long enough or as large as
     /// may be, and the figure is that of the operation.
     #[test]
     fn any_operation_gets_a_batch(magnitude in -2.0_f64..6.0, most in 1_u64..1_000_000) {

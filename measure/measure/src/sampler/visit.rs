@@ -28,7 +28,7 @@ const SHORTEST_NS: f64 = 0.01;
 /// Times that the sampler's own share is measured in a visit.
 const OVERHEADS: usize = 9;
 
-/// How a visit is made.
+/// Means to make a visit.
 pub(super) struct Visitor<'a> {
     pub(super) meter: &'a Meter,
     pub(super) probe: &'a Probe,

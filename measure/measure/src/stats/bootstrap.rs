@@ -26,7 +26,7 @@ pub struct Resampler {
     pooled: Vec<(f64, u32)>,
     /// Samples in each visit.
     sizes: Vec<usize>,
-    /// How often each visit was drawn, in the resample at hand.
+    /// Number of times each visit was drawn, in the resample at hand.
     drawn: Vec<u32>,
 }
 
@@ -50,8 +50,8 @@ impl Resampler {
         Resampler { pooled, drawn: vec![0; sizes.len()], sizes }
     }
 
-    /// How many independent things were drawn from: visits, or samples if
-    /// there is one visit only.
+    /// Number of independent things that were drawn from: visits, or samples if there is one visit
+    /// only.
     pub fn independent(&self) -> usize {
         if self.sizes.len() > 1 { self.sizes.len() } else { self.pooled.len() }
     }

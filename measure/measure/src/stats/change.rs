@@ -18,10 +18,10 @@ const ORDERS: usize = 499;
 /// A cut that this share of the orders has as clear a one as is chance.
 const CHANCE: f64 = 0.01;
 
-/// The same series has the same cuts.
+/// Seed of the permutations: a series has the same cuts each time.
 const SEED: u64 = 0x6b75_6d69_6b69;
 
-/// Where values begin that differ from those before, in ascending order.
+/// Places at which values begin that differ from those before, in ascending order.
 pub fn points(values: &[f64]) -> Vec<usize> {
     let mut points = Vec::new();
     let mut rng = Rng::with_seed(SEED);

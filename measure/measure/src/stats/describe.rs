@@ -4,7 +4,7 @@
 /// normal distribution: 1 / Φ⁻¹(¾).
 const MAD_SCALE: f64 = 1.4826;
 
-/// The same for the mean absolute deviation: √(π/2).
+/// Factor for the mean absolute deviation: √(π/2).
 const MEAN_DEVIATION_SCALE: f64 = 1.2533;
 
 /// A sample further from the median than this many scaled MADs is an outlier.
@@ -48,7 +48,8 @@ pub fn mad(values: &[f64], center: f64) -> f64 {
 /// Rousseeuw, *Time-Efficient Algorithms for Two Highly Robust Estimators of Scale*, 1992).
 /// NaN of fewer than two.
 pub fn qn(values: &[f64]) -> f64 {
-    /// Of a normal distribution the quarter of all distances, to its standard deviation.
+    /// Factor from the quarter of all distances to the standard deviation, for a normal
+    /// distribution.
     const SCALE: f64 = 2.2219;
     /// By which that is off for two to nine values.
     const FEW: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
@@ -63,7 +64,7 @@ pub fn qn(values: &[f64]) -> f64 {
     SCALE * FEW.get(n - 2).copied().unwrap_or(many) * quarter
 }
 
-/// How many values lie further than [`OUTLIER_MADS`] scaled MADs from `center`.
+/// Number of values further than [`OUTLIER_MADS`] scaled MADs from `center`.
 ///
 /// Where more than half of the values are equal the MAD is 0 and every other
 /// value would count; then the mean absolute deviation is the scale (Iglewicz

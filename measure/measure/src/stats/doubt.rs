@@ -14,36 +14,35 @@ const KNOWS: f64 = 0.55;
 
 /// A variance, and how well it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Doubt {
+pub struct Variance {
     /// The square of a standard error; NaN where nothing is known of it.
     pub variance: f64,
     /// Degrees of freedom of `variance`.
     pub freedom: f64,
 }
 
-impl Doubt {
+impl Variance {
     /// A standard error that is known.
     pub fn known(error: f64) -> Self {
-        Doubt { variance: error.powi(2), freedom: f64::INFINITY }
+        Variance { variance: error.powi(2), freedom: f64::INFINITY }
     }
 
-    /// Of the median of these, by a deviation that those which are far off do not move; NaN
-    /// of one.
+    /// Doubt of the median of these, by a deviation that values far off do not move; NaN of one.
     pub fn of_median(values: &[f64]) -> Self {
         let n = values.len() as f64;
         let freedom = KNOWS * (n - 1.0);
         if n < 2.0 {
-            return Doubt { variance: f64::NAN, freedom };
+            return Variance { variance: f64::NAN, freedom };
         }
-        Doubt { variance: MEDIAN * describe::qn(values).powi(2) / n, freedom }
+        Variance { variance: MEDIAN * describe::qn(values).powi(2) / n, freedom }
     }
 
-    /// Of a sum of what these are of (Welch and Satterthwaite).
+    /// Doubt of a sum of the things that these belong to (Welch and Satterthwaite).
     pub fn sum(parts: impl IntoIterator<Item = Self> + Clone) -> Self {
         let variance: f64 = parts.clone().into_iter().map(|part| part.variance).sum();
         let squares: f64 = parts.into_iter().map(|part| part.variance.powi(2) / part.freedom).sum();
         let freedom = if squares > 0.0 { variance.powi(2) / squares } else { f64::INFINITY };
-        Doubt { variance, freedom }
+        Variance { variance, freedom }
     }
 
     /// The standard error.
@@ -51,8 +50,8 @@ impl Doubt {
         self.variance.sqrt()
     }
 
-    /// So many standard errors are exceeded upwards with probability `1 − probability`:
-    /// Student's t, or the normal distribution where much is known.
+    /// Standard errors that are exceeded upwards with probability `1 − probability`: Student's t,
+    /// or the normal distribution where much is known.
     pub fn quantile(self, probability: f64) -> f64 {
         /// From so many degrees of freedom on it is the normal distribution.
         const MANY: f64 = 1000.0;
@@ -70,14 +69,14 @@ mod tests {
 
     #[test]
     fn what_is_known_of_few_values_reaches_further() {
-        let few = Doubt { variance: 1.0, freedom: 4.0 };
+        let few = Variance { variance: 1.0, freedom: 4.0 };
         assert!((few.quantile(0.975) - 2.776).abs() < 0.001);
-        assert!((Doubt::known(1.0).quantile(0.975) - 1.960).abs() < 0.001);
-        let both = Doubt::sum([few, few]);
+        assert!((Variance::known(1.0).quantile(0.975) - 1.960).abs() < 0.001);
+        let both = Variance::sum([few, few]);
         assert_eq!((both.variance, both.freedom), (2.0, 8.0));
-        let sure = Doubt::sum([few, Doubt::known(100.0)]);
+        let sure = Variance::sum([few, Variance::known(100.0)]);
         assert!(sure.freedom > 1000.0, "{sure:?}");
-        assert!(Doubt::of_median(&[1.0]).variance.is_nan());
-        assert_eq!(Doubt::sum([Doubt::of_median(&[1.0, 1.0, 1.0])]).freedom, f64::INFINITY);
+        assert!(Variance::of_median(&[1.0]).variance.is_nan());
+        assert_eq!(Variance::sum([Variance::of_median(&[1.0, 1.0, 1.0])]).freedom, f64::INFINITY);
     }
 }

@@ -51,11 +51,11 @@ pub struct Line {
     pub ci: [f64; 2],
     /// Share of the weighted variance that the line (or both lines) explains.
     pub r2: f64,
-    /// Where it breaks.
+    /// Break of the line.
     pub knee: Option<Knee>,
 }
 
-/// Where a line breaks.
+/// Break of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knee {
     /// Size at which the lines meet, pages.

@@ -20,7 +20,7 @@
 //! is then widened by what is known of the case ([`crate::moves`]): by so much, and no more, it
 //! may reach beyond its samples.
 
-use super::doubt::Doubt;
+use super::doubt::Variance;
 use super::{describe, widen};
 use crate::schema::Unit;
 
@@ -63,10 +63,10 @@ pub fn over_visits(
         return (cost, None);
     }
     let logs: Vec<f64> = visits.iter().map(|cost| cost.max(f64::MIN_POSITIVE).ln()).collect();
-    let own = Doubt::of_median(&logs);
-    let runs = Doubt::known(moves);
-    let reach = |doubt: Doubt| (doubt.quantile((1.0 + CONFIDENCE) / 2.0) * doubt.error()).exp();
-    let both = reach(Doubt::sum([own, runs]));
+    let own = Variance::of_median(&logs);
+    let runs = Variance::known(moves);
+    let reach = |doubt: Variance| (doubt.quantile((1.0 + CONFIDENCE) / 2.0) * doubt.error()).exp();
+    let both = reach(Variance::sum([own, runs]));
     let both = widen::widen([cost / both, cost * both], cost, &[wander]);
     let runs = reach(runs);
     (cost, Some(widen::within(both, [seen[0] / runs, seen[1] * runs])))

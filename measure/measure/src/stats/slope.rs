@@ -31,11 +31,11 @@ const TREATMENT: [&str; 2] = ["touch", "huge"];
 /// and `huge`; it is the zero point of each line of its case that has none of
 /// its own and whose other sizes are zero.
 pub fn slopes(rows: &[Row]) -> Vec<Slope> {
-    let mut groups: Vec<(Line<'_>, Vec<&Row>)> = Vec::new();
+    let mut groups: Vec<(LineParams<'_>, Vec<&Row>)> = Vec::new();
     let mut index = HashMap::new();
     for row in rows.iter().filter(|row| row.unit == Unit::Nanoseconds) {
         for param in row.params.keys().filter(|name| is_size(name)) {
-            let line = Line::through(row, param);
+            let line = LineParams::through(row, param);
             let at = *index.entry(line.identity()).or_insert(groups.len());
             if at == groups.len() {
                 groups.push((line, Vec::new()));
@@ -58,7 +58,7 @@ fn size(row: &Row, param: &str) -> Option<f64> {
     }
 }
 
-/// Whether a row has sizes, all of them zero.
+/// True if a row has sizes, all of them zero.
 fn is_base(row: &Row) -> bool {
     let mut sizes = row.params.keys().filter(|name| is_size(name)).peekable();
     row.unit == Unit::Nanoseconds
@@ -83,8 +83,8 @@ impl<'a> Bases<'a> {
         Bases(bases)
     }
 
-    /// Where a line begins, if there is such a row.
-    fn of_line(&self, line: &Line<'_>) -> Option<&'a Row> {
+    /// Row at which a line begins, if there is one.
+    fn of_line(&self, line: &LineParams<'_>) -> Option<&'a Row> {
         self.0.get(&shared(line.case, line.param, &line.fixed)).copied()
     }
 }
@@ -97,21 +97,21 @@ fn shared<'a>(case: &'a str, param: &'a str, params: &'a Params) -> Shared<'a> {
     (case, param, others.map(value).collect())
 }
 
-/// What the rows of one line share.
-struct Line<'a> {
+/// Parameters that the rows of one line share.
+struct LineParams<'a> {
     case: &'a str,
     param: &'a str,
     fixed: Params,
 }
 
-impl<'a> Line<'a> {
+impl<'a> LineParams<'a> {
     fn through(row: &'a Row, param: &'a str) -> Self {
         let mut fixed = row.params.clone();
         fixed.remove(param);
-        Line { case: &row.case, param, fixed }
+        LineParams { case: &row.case, param, fixed }
     }
 
-    /// As a key; the words of a parameter's value do not collide with numbers.
+    /// Key of the line; the words of a parameter's value do not collide with numbers.
     fn identity(&self) -> String {
         format!("{}\0{}\0{:?}", self.case, self.param, self.fixed)
     }

@@ -18,18 +18,18 @@ pub enum Error {
     /// The file or its folder could not be used.
     #[error("{}: {source}: choose another database with --db", path.display())]
     Io {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         #[source]
         source: io::Error,
     },
     /// The file can be read only.
     #[error("{}: not writable ({why}): mend that, or choose another database with --db", path.display())]
     ReadOnly {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What keeps it from being written.
+        /// Reason for which it cannot be written.
         why: String,
     },
     /// The file cannot be read as long as nothing can be written.
@@ -40,11 +40,11 @@ pub enum Error {
         path.display(), log.display()
     )]
     Unfinished {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// The log or journal beside it.
         log: PathBuf,
-        /// What keeps it from being written.
+        /// Reason for which it cannot be written.
         why: String,
     },
     /// The file is something else.
@@ -53,9 +53,9 @@ pub enum Error {
         path.display()
     )]
     Foreign {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// Kind of file that it is instead.
         found: String,
     },
     /// The file has a schema that this program does not know.
@@ -65,7 +65,7 @@ pub enum Error {
         path.display()
     )]
     Schema {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// The file's version.
         found: i64,
@@ -77,24 +77,24 @@ pub enum Error {
         path.display()
     )]
     Damaged {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What SQLite found.
+        /// SQLite's finding.
         #[source]
         source: rusqlite::Error,
     },
-    /// What is stored of one row cannot be right.
+    /// A stored row that cannot be right.
     #[error(
         "{}: run {run}: {what}; other runs are not affected, `kumiki results rm {run}` removes \
          this one",
         path.display()
     )]
     DamagedRun {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Which row, and what is wrong with it.
+        /// Row, and its fault.
         what: String,
     },
     /// Another process kept the database locked.
@@ -105,15 +105,15 @@ pub enum Error {
         super::PATIENCE.as_secs()
     )]
     Locked {
-        /// Which one.
+        /// The file.
         path: PathBuf,
     },
     /// No run has this id or label.
     #[error("{}: no run {asked:?}; there {known}", path.display())]
     NoSuchRun {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// Name of the run that was asked for.
         asked: String,
         /// "is none yet", or those that exist.
         known: String,
@@ -124,11 +124,11 @@ pub enum Error {
     /// Anything else that SQLite says.
     #[error("{}: {what}: {source}", path.display())]
     Sql {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// Operation that was tried.
         what: &'static str,
-        /// What SQLite says: disk full, …
+        /// SQLite's reason: disk full, …
         #[source]
         source: rusqlite::Error,
     },

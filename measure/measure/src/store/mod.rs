@@ -25,7 +25,7 @@ use crate::check::{self, Identities};
 use crate::label;
 use crate::schema::{Machine, Params, Results, Run, Skipped, Unit, Visit};
 
-/// How long to wait for another process that writes. A write takes milliseconds.
+/// Time to wait for another process that writes. A write takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A run's number in its store; never given out twice.
@@ -39,7 +39,7 @@ impl fmt::Display for RunId {
     }
 }
 
-/// What became of a result that was imported.
+/// Fate of a result that was imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The run that it is.
@@ -64,8 +64,7 @@ impl Store {
         Ok(Store { connection: open::open(path)?, path: path.to_owned() })
     }
 
-    /// Where results are kept unless a person chooses otherwise:
-    /// `$XDG_DATA_HOME/kumiki/results.db`.
+    /// Path of the results unless a person chooses otherwise: `$XDG_DATA_HOME/kumiki/results.db`.
     ///
     /// # Errors
     /// There is no home, or it would be in one that is not there.
@@ -197,7 +196,7 @@ impl Store {
         sql(&self.path, what, source)
     }
 
-    /// The same where the run may be missing: the only constraint between tables.
+    /// Error of an operation whose run may be missing: the only constraint between tables.
     fn of_run(&self, id: RunId, what: &'static str, source: rusqlite::Error) -> Error {
         match source.sqlite_error_code() {
             Some(ErrorCode::ConstraintViolation) => self.no_such_run(&id.to_string()),
@@ -206,7 +205,7 @@ impl Store {
     }
 }
 
-/// What all visits of one row share.
+/// Values that all visits of one row share.
 struct Key<'a> {
     case: &'a str,
     params: &'a Params,

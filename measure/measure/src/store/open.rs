@@ -56,7 +56,7 @@ const TABLES: &str = "
     CREATE INDEX skipped_by_run ON skipped(run);
 ";
 
-/// What a file is.
+/// Kind of file that was found.
 enum Found {
     /// Nothing yet.
     Nothing,
@@ -64,7 +64,7 @@ enum Found {
     Ours,
 }
 
-/// How a file is opened.
+/// Way in which a file is opened.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
     /// For writing; it is made if it is not there.
@@ -132,7 +132,7 @@ fn reader(path: &Path) -> Result<Connection> {
     outcome.map_err(|e| sql(path, "reading the database", e))
 }
 
-/// What SQLite says where it may not write, or has no room to.
+/// True for SQLite's errors where it may not write, or has no room to.
 fn may_be_unwritable(e: &rusqlite::Error) -> bool {
     use ErrorCode::{CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure};
     let codes = [CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure];

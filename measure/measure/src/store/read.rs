@@ -19,11 +19,11 @@ const KNOWN: usize = 8;
 pub struct Listed {
     /// Its number.
     pub id: RunId,
-    /// How it was made.
+    /// Settings and times of the run.
     pub run: Run,
-    /// Where.
+    /// Machine on which it ran.
     pub machine: Machine,
-    /// How many rows it has.
+    /// Number of its rows.
     pub rows: usize,
 }
 

@@ -133,7 +133,7 @@ fn other_files_are_refused_and_left_alone() {
     assert!(refusal(&path).contains("database of another program"));
 }
 
-/// Whatever moment of its making by one the others look at.
+/// Checks that a file is made once, at whatever moment of that others look at it.
 #[test]
 fn many_make_the_same_database() {
     for _ in 0..60 {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access as Permission, access, statvfs};
 
-/// What SQLite keeps beside a database: the log, its shared memory, or where that
-/// cannot be had the rollback journal.
+/// Files that SQLite keeps beside a database: the log, its shared memory, or where that cannot be
+/// had the rollback journal.
 pub(super) const WAL: &str = "-wal";
 pub(super) const SHM: &str = "-shm";
 pub(super) const JOURNAL: &str = "-journal";
@@ -17,7 +17,7 @@ pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// What keeps a database from being written.
+/// Reason for which a database cannot be written.
 pub(super) fn why_not(path: &Path) -> String {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));

@@ -64,12 +64,12 @@ impl Axis {
         Axis { quantity: Quantity::Ways(names), log: false, low, high }
     }
 
-    /// Whether a value has a place on it.
+    /// True if a value has a place on it.
     pub(super) fn shows(&self, value: f64) -> bool {
         value.is_finite() && (!self.log || value > 0.0)
     }
 
-    /// Where on the axis, 0 to 1.
+    /// Place on the axis, 0 to 1.
     fn share(&self, value: f64) -> f64 {
         let share = if self.log {
             (value / self.low).ln() / (self.high / self.low).ln()

@@ -53,7 +53,7 @@ pub(crate) fn swatch(line: &Line, dots: bool) -> Markup {
 }
 
 /// One measured point.
-pub(super) struct Point {
+pub(super) struct ChartPoint {
     /// Size in bytes, a count, or the place of a way.
     pub at: f64,
     /// Median, in the row's unit.
@@ -75,16 +75,16 @@ pub(super) struct Series {
     /// Dash and marker.
     pub variant: usize,
     /// Its points.
-    pub points: Vec<Point>,
+    pub points: Vec<ChartPoint>,
 }
 
-/// What the axes show.
+/// Quantities of the axes.
 pub(super) struct Axes {
     /// Name of what the values are drawn against.
     pub along: String,
-    /// What that counts.
+    /// Quantity of that size.
     pub quantity: Quantity,
-    /// What the values count.
+    /// Quantity of the values.
     pub values: Quantity,
     /// Logarithmic: along, the values.
     pub log: [bool; 2],
@@ -154,7 +154,7 @@ fn draw(
     [x, y]: [Axis; 2],
     layout: &Layout,
     series: &[Series],
-    place: impl Fn(&Point) -> (f64, f64),
+    place: impl Fn(&ChartPoint) -> (f64, f64),
     ways: bool,
 ) -> String {
     let svg = Svg::new(layout.size);
@@ -176,7 +176,7 @@ fn try_draw(
     [x, y]: [Axis; 2],
     layout: &Layout,
     series: &[Series],
-    place: impl Fn(&Point) -> (f64, f64),
+    place: impl Fn(&ChartPoint) -> (f64, f64),
     ways: bool,
 ) -> Result<String, DrawingAreaErrorKind<Infallible>> {
     let parts = |pixels: u32| pixels * PARTS as u32;
@@ -224,7 +224,7 @@ fn try_draw(
         r#"<svg class="area" x="{left}" y="{top}" width="{width}" height="{height}" viewBox="{left} {top} {width} {height}">"#
     ));
     for (at, one) in series.iter().enumerate() {
-        let shown: Vec<&Point> = one
+        let shown: Vec<&ChartPoint> = one
             .points
             .iter()
             .filter(|point| shown_x.shows(place(point).0) && shown_y.shows(turned(place(point).1)))
@@ -241,7 +241,7 @@ fn try_draw(
         for point in shown {
             let centre = chart.backend_coord(&placed(place(point)));
             let ends = point.ci.map(|end| {
-                let end = Point { value: end, text: Vec::new(), ..*point };
+                let end = ChartPoint { value: end, text: Vec::new(), ..*point };
                 chart.backend_coord(&placed(place(&end)))
             });
             svg.write(&mark(point, centre, ends, one.variant, ways));
@@ -253,7 +253,7 @@ fn try_draw(
 
 /// A point: its interval, its marker, and what it says.
 fn mark(
-    point: &Point,
+    point: &ChartPoint,
     (x, y): (i32, i32),
     ends: [(i32, i32); 2],
     variant: usize,

@@ -3,8 +3,8 @@
 use indexmap::IndexMap;
 use kumiki_measure::schema::{Params, Results, Row, Unit, Value};
 
-use super::chart::{self, Point, Series};
-use super::{Figure, Line};
+use super::chart::{self, ChartPoint, Series};
+use super::{Line, PageFigure};
 use crate::format::{self, interval, quantity, times};
 use crate::rows;
 
@@ -18,8 +18,8 @@ const PARTS: [(&str, &str); 5] = [
 ];
 
 /// Every figure of this kind that the results can fill.
-pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
-    let mut out: Vec<Figure> = latency(results, names).into_iter().collect();
+pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<PageFigure> {
+    let mut out: Vec<PageFigure> = latency(results, names).into_iter().collect();
     for (part, title) in PARTS {
         let wanted = |row: &Row| {
             let sized = row.params.keys().any(|name| rows::is_size(name));
@@ -32,7 +32,7 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
 }
 
 /// Round trip of each way to talk, at its smallest message; dots by placement.
-fn latency(results: &[Results], names: &[String]) -> Option<Figure> {
+fn latency(results: &[Results], names: &[String]) -> Option<PageFigure> {
     let rows =
         each(results, |r| smallest(r.rows.iter().filter(|row| is_round_trip(row)).collect()));
     let caption = "There and back, each way at its smallest message. Who sleeps on another cpu \
@@ -55,7 +55,7 @@ fn figure(
     caption: &str,
     rows: Vec<(usize, &Row)>,
     names: &[String],
-) -> Option<Figure> {
+) -> Option<PageFigure> {
     // Fastest first, by the fastest placement.
     let mut ways: IndexMap<String, f64> = IndexMap::new();
     for (_, row) in &rows {
@@ -89,7 +89,7 @@ fn figure(
     }
     let ways: Vec<String> = ways.into_keys().collect();
     let series: Vec<Series> = series.into_values().collect();
-    Some(Figure {
+    Some(PageFigure {
         id: id.to_owned(),
         title: title.to_owned(),
         caption: caption.to_owned(),
@@ -122,7 +122,7 @@ fn smallest(all: Vec<&Row>) -> Vec<&Row> {
     out.into_values().collect()
 }
 
-/// Where the two ends run, in words, and what is left to name the way.
+/// Relation of the two ends, in words, and the rest of the row that names the way.
 fn way(row: &Row) -> (String, String) {
     let mut rest: Params = row.params.clone();
     rest.remove("bytes");
@@ -145,7 +145,7 @@ fn way(row: &Row) -> (String, String) {
     (placement, way)
 }
 
-fn point(at: usize, row: &Row, way: &str, label: &str) -> Point {
+fn point(at: usize, row: &Row, way: &str, label: &str) -> ChartPoint {
     let mut text = vec![
         way.to_owned(),
         label.to_owned(),
@@ -159,5 +159,5 @@ fn point(at: usize, row: &Row, way: &str, label: &str) -> Point {
         text.push(format!("⚠ {}", row.disturbances.join("; ")));
     }
     text.retain(|line| !line.is_empty());
-    Point { at: at as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
+    ChartPoint { at: at as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
 }

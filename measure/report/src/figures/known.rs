@@ -10,20 +10,20 @@ pub(super) struct Known {
     pub id: &'static str,
     /// Heading.
     pub title: &'static str,
-    /// Whether a case belongs here.
+    /// True if a case belongs here.
     pub cases: fn(&str) -> bool,
     /// Only rows whose parameter has this word, if they have it at all.
     pub only: Option<(&'static str, &'static str)>,
     /// The size.
     pub param: &'static str,
-    /// What the axis calls it.
+    /// Label of the axis.
     pub axis: &'static str,
-    /// What the rows count.
+    /// Unit of the rows.
     pub unit: Unit,
-    /// What it shows.
+    /// Caption of the figure.
     pub caption: &'static str,
-    /// What the paper found, and what that makes of a slope here.
-    pub found: Option<Found>,
+    /// Finding of the paper, and what that makes of a slope here.
+    pub found: Option<Finding>,
     /// The parameter and word of the line by whose values all are divided, if they are.
     pub against: Option<(&'static str, &'static str)>,
     /// Logarithmic axes from the start: of the size, of the values.
@@ -31,14 +31,14 @@ pub(super) struct Known {
 }
 
 /// A finding of the paper's.
-pub(super) struct Found {
+pub(super) struct Finding {
     /// In its words, about its systems.
     pub there: &'static str,
-    /// Whether this machine agrees, by the slope of what is not touched.
+    /// Agreement of this machine, by the slope of what is not touched.
     pub here: fn(&Slope) -> &'static str,
 }
 
-const COPIES: Found = Found {
+const COPIES: Finding = Finding {
     there: "There it grew where fork copied pages (SunOS 3.2, System V) and was flat with \
             copy-on-write (SunOS 4.0.3).",
     here: |slope| match slope.trend {
@@ -48,7 +48,7 @@ const COPIES: Found = Found {
     },
 };
 
-const FLAT_BSS: Found = Found {
+const FLAT_BSS: Finding = Finding {
     there: "There the slopes were small, and zero on SunOS 4.0.3.",
     here: |slope| match slope.trend {
         Trend::Flat | Trend::Falls => "Here, too.",
@@ -57,7 +57,7 @@ const FLAT_BSS: Found = Found {
     },
 };
 
-const KNEE: Found = Found {
+const KNEE: Finding = Finding {
     there: "There SunOS had a knee at some hundred KiB, and HP-UX loaded all data at exec.",
     here: |slope| match (slope.knee_bytes, slope.trend) {
         (Some(_), _) => "Here there is a knee, too.",
@@ -67,7 +67,7 @@ const KNEE: Found = Found {
     },
 };
 
-const LINEAR: Found = Found {
+const LINEAR: Finding = Finding {
     there: "There it was linear on every system.",
     here: |slope| match slope.trend {
         Trend::Grows if slope.knee_bytes.is_none() && slope.r2 >= 0.95 => "Here, too.",
@@ -93,7 +93,7 @@ fn bandwidth(case: &str) -> bool {
     case.starts_with("ipc.") && case.ends_with(".bandwidth")
 }
 
-/// What most figures have in common.
+/// Fields that most figures have in common.
 const COMMON: Known = Known {
     id: "",
     title: "",

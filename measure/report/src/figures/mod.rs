@@ -18,16 +18,16 @@ pub(crate) use chart::swatch;
 pub(crate) use time::{Moment, over_time};
 
 /// One figure.
-pub(crate) struct Figure {
+pub(crate) struct PageFigure {
     /// Anchor's name.
     pub id: String,
     /// Heading.
     pub title: String,
     /// The part that it was made for unasked.
     pub part: Option<String>,
-    /// What it shows, in a sentence or two.
+    /// Caption, a sentence or two.
     pub caption: String,
-    /// Whether it shows dots of ways, not lines.
+    /// True if it shows dots of ways, not lines.
     pub dots: bool,
     /// The chart.
     pub svg: String,
@@ -37,13 +37,13 @@ pub(crate) struct Figure {
 
 /// One line of a figure, or one set of dots.
 pub(crate) struct Line {
-    /// What is special about it; nothing if it is the only one.
+    /// Difference from its siblings; nothing if it is the only one.
     pub label: String,
     /// Its place in the palette.
     pub colour: usize,
     /// Its dash and marker.
     pub variant: usize,
-    /// How it grows, if a slope was fitted.
+    /// Growth, if a slope was fitted.
     pub slope: Option<Slope>,
 }
 
@@ -55,7 +55,7 @@ impl Line {
 }
 
 /// All figures that these results can fill. `names` are the results' names.
-pub(crate) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
+pub(crate) fn figures(results: &[Results], names: &[String]) -> Vec<PageFigure> {
     let mut figures = sweep::figures(results, names);
     figures.extend(dots::figures(results, names));
     figures.extend(shadow::ways(results, names));

@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 use kumiki_measure::schema::{Results, Row, Unit};
 
 use super::axis::Quantity;
-use super::chart::{self, Axes, Point, Series};
-use super::{Figure, Line};
+use super::chart::{self, Axes, ChartPoint, Series};
+use super::{Line, PageFigure};
 use crate::format::{self, interval, quantity, times};
 use crate::parasc::{against, measured};
 
@@ -18,11 +18,11 @@ const BY: [(&str, &str); 2] = [("mechanism", "alone: "), ("bare threads", "bare,
 const MOST: usize = 5;
 
 /// With own open files, and with one.
-pub(super) fn requests(results: &[Results], names: &[String]) -> Vec<Figure> {
+pub(super) fn requests(results: &[Results], names: &[String]) -> Vec<PageFigure> {
     ["own", "one"].iter().filter_map(|files| figure(results, names, files)).collect()
 }
 
-fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> {
+fn figure(results: &[Results], names: &[String], files: &str) -> Option<PageFigure> {
     let several = names.len() > 1;
     let mut series: IndexMap<String, Series> = IndexMap::new();
     for (result, r) in results.iter().enumerate() {
@@ -64,7 +64,7 @@ fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> 
         values: Quantity::Measured(Unit::Nanoseconds),
         log: [true, true],
     };
-    Some(Figure {
+    Some(PageFigure {
         id: format!("parasc-requests-{files}"),
         caption: format!(
             "Figure 7 of Nakamura: so many reads of 4096 bytes, from the first request until the \
@@ -83,7 +83,7 @@ fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> 
     })
 }
 
-fn point(requests: u64, row: &Row, plain: Option<&Row>, label: &str) -> Point {
+fn point(requests: u64, row: &Row, plain: Option<&Row>, label: &str) -> ChartPoint {
     let mut text = vec![
         label.to_owned(),
         format!(
@@ -99,5 +99,11 @@ fn point(requests: u64, row: &Row, plain: Option<&Row>, label: &str) -> Point {
     if row.disturbed {
         text.push(format!("⚠ {}", row.disturbances.join("; ")));
     }
-    Point { at: requests as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
+    ChartPoint {
+        at: requests as f64,
+        value: row.median,
+        ci: row.ci,
+        disturbed: row.disturbed,
+        text,
+    }
 }

@@ -3,8 +3,8 @@
 
 use kumiki_measure::schema::{Results, Row};
 
-use super::chart::{self, Point, Series};
-use super::{Figure, Line};
+use super::chart::{self, ChartPoint, Series};
+use super::{Line, PageFigure};
 use crate::format::{number, times};
 use crate::resource::{TYPES, Type, per_ms, reach};
 
@@ -16,7 +16,7 @@ struct Pair {
     case: &'static str,
     id: &'static str,
     what: &'static str,
-    /// Of throughput, and of gain.
+    /// Numbers of the figures of throughput, and of gain.
     numbers: [u8; 2],
 }
 
@@ -35,7 +35,7 @@ const PAIRS: [Pair; 2] = [
     },
 ];
 
-/// Which of the two.
+/// Quantity that is shown.
 #[derive(Clone, Copy, PartialEq)]
 enum Shown {
     Throughput,
@@ -43,13 +43,13 @@ enum Shown {
 }
 
 /// All that the results can fill.
-pub(super) fn by_cores(results: &[Results], names: &[String]) -> Vec<Figure> {
+pub(super) fn by_cores(results: &[Results], names: &[String]) -> Vec<PageFigure> {
     let both =
         |pair| [Shown::Throughput, Shown::Gain].map(|shown| figure(pair, shown, results, names));
     PAIRS.iter().flat_map(both).flatten().collect()
 }
 
-fn figure(pair: &Pair, shown: Shown, results: &[Results], names: &[String]) -> Option<Figure> {
+fn figure(pair: &Pair, shown: Shown, results: &[Results], names: &[String]) -> Option<PageFigure> {
     let mut series: Vec<Series> = Vec::new();
     let mut along = "cores".to_owned();
     for (result, r) in results.iter().enumerate() {
@@ -59,7 +59,7 @@ fn figure(pair: &Pair, shown: Shown, results: &[Results], names: &[String]) -> O
             let label = format!("{who}{}", of.name);
             let points = of.rows.iter();
             let points = points.filter_map(|(&cores, row)| point(&of, shown, cores, row, &label));
-            let points: Vec<Point> = points.collect();
+            let points: Vec<ChartPoint> = points.collect();
             if points.len() < COUNTS {
                 continue;
             }
@@ -88,7 +88,7 @@ fn figure(pair: &Pair, shown: Shown, results: &[Results], names: &[String]) -> O
         ),
     };
     let title = format!("{}, {title}", pair.what);
-    Some(Figure {
+    Some(PageFigure {
         id: format!("resource-{}-{id}", pair.id),
         caption: format!("Figure {number} of Horii et al.: {about}."),
         part: None,
@@ -113,7 +113,7 @@ fn who_is_where(of: &Type, who: &str) -> String {
     text
 }
 
-fn point(of: &Type, shown: Shown, cores: u64, row: &Row, label: &str) -> Option<Point> {
+fn point(of: &Type, shown: Shown, cores: u64, row: &Row, label: &str) -> Option<ChartPoint> {
     let one = of.rows.get(&1)?;
     let value = |ns: f64| match shown {
         Shown::Throughput => per_ms(cores, ns),
@@ -130,5 +130,11 @@ fn point(of: &Type, shown: Shown, cores: u64, row: &Row, label: &str) -> Option<
     }
     // The longest time is the least throughput.
     let ci = [value(row.ci[1]), value(row.ci[0])];
-    Some(Point { at: cores as f64, value: value(row.median), ci, disturbed: row.disturbed, text })
+    Some(ChartPoint {
+        at: cores as f64,
+        value: value(row.median),
+        ci,
+        disturbed: row.disturbed,
+        text,
+    })
 }

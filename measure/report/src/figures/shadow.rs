@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use kumiki_measure::schema::{Results, Row, Unit, Value};
 
-use super::chart::{self, Point, Series};
-use super::{Figure, Line};
+use super::chart::{self, ChartPoint, Series};
+use super::{Line, PageFigure};
 use crate::format::{self, interval, quantity};
 use crate::rows;
 
@@ -15,7 +15,7 @@ use crate::rows;
 const THRESHOLD: &str = "threshold_ticks";
 
 /// By power where any result has counted energy, else by processor time.
-pub(super) fn idle(results: &[Results], names: &[String]) -> Option<Figure> {
+pub(super) fn idle(results: &[Results], names: &[String]) -> Option<PageFigure> {
     let (rows, unit, measure) = match rows(results, "shadow.idle_power") {
         rows if !rows.is_empty() => {
             (rows, Unit::Watts, "Shown is the power that the machine's energy counters tell")
@@ -40,7 +40,7 @@ pub(super) fn idle(results: &[Results], names: &[String]) -> Option<Figure> {
     by_value("shadow-idle", title, caption, unit, (THRESHOLD, &thresholds), rows, names)
 }
 
-/// What a sleep in the processor saves, by how long it really slept.
+/// Saving of a sleep in the processor, by how long it really slept.
 fn doze(results: &[Results], names: &[String]) -> String {
     const CASE: &str = "shadow.idle_doze";
     let said = |(r, name): (&Results, &String)| {
@@ -60,7 +60,7 @@ fn doze(results: &[Results], names: &[String]) -> String {
 }
 
 /// Table 1 as a chart: the ways to hand over nothing, the fastest first.
-pub(super) fn ways(results: &[Results], names: &[String]) -> Option<Figure> {
+pub(super) fn ways(results: &[Results], names: &[String]) -> Option<PageFigure> {
     let rows = rows(results, "shadow.null");
     let mut best: IndexMap<&Value, f64> = IndexMap::new();
     for (_, row) in &rows {
@@ -98,7 +98,7 @@ fn by_value(
     (param, values): (&str, &[&Value]),
     rows: Vec<(usize, &Row)>,
     names: &[String],
-) -> Option<Figure> {
+) -> Option<PageFigure> {
     if values.is_empty() {
         return None;
     }
@@ -118,7 +118,7 @@ fn by_value(
         }
     }
     let said: Vec<String> = values.iter().map(|value| format::value(param, value)).collect();
-    Some(Figure {
+    Some(PageFigure {
         id: id.to_owned(),
         title: title.to_owned(),
         caption,
@@ -129,7 +129,7 @@ fn by_value(
     })
 }
 
-fn point(at: usize, row: &Row, label: &str) -> Point {
+fn point(at: usize, row: &Row, label: &str) -> ChartPoint {
     let mut text = vec![
         label.to_owned(),
         format::params(&row.params),
@@ -140,5 +140,5 @@ fn point(at: usize, row: &Row, label: &str) -> Point {
         text.push(format!("⚠ {}", row.disturbances.join("; ")));
     }
     text.retain(|line| !line.is_empty());
-    Point { at: at as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
+    ChartPoint { at: at as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
 }

@@ -7,9 +7,9 @@ use indexmap::{IndexMap, IndexSet};
 use kumiki_measure::schema::{Params, Results, Row, Slope, Unit, Value};
 
 use super::axis::Quantity;
-use super::chart::{self, Axes, Point, Series};
+use super::chart::{self, Axes, ChartPoint, Series};
 use super::known::{KNOWN, Known};
-use super::{Figure, Line};
+use super::{Line, PageFigure};
 use crate::format::{self, interval, quantity};
 use crate::rows;
 
@@ -27,7 +27,7 @@ struct Raw<'a> {
 
 /// Every figure that the results can fill: the known ones, then for each part
 /// the cases that were measured at [`SIZES`] sizes or more and are in none.
-pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
+pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<PageFigure> {
     let mut out = Vec::new();
     let slopes: Vec<Slopes<'_>> = results.iter().map(slopes).collect();
     for known in &KNOWN {
@@ -88,7 +88,7 @@ fn slopes(results: &Results) -> Slopes<'_> {
     all.map(|slope| ((slope.case.as_str(), slope.param.as_str(), &slope.params), slope)).collect()
 }
 
-/// What a figure shows, what the paper found there, and whether each result agrees.
+/// Caption: the figure's subject, the paper's finding, and the agreement of each result.
 fn caption(known: &Known, lines: &[Raw<'_>], slopes: &[Slopes<'_>], names: &[String]) -> String {
     let mut text = known.caption.to_owned();
     let Some(found) = &known.found else { return text };
@@ -123,7 +123,7 @@ struct Other<'a> {
     rows: Vec<(usize, &'a Row)>,
 }
 
-/// Those of each part, parameter and unit.
+/// Other rows of each part, parameter and unit.
 fn others(results: &[Results]) -> IndexMap<(&str, &str, Unit), Other<'_>> {
     let mut out: IndexMap<(&str, &str, Unit), Other<'_>> = IndexMap::new();
     let all = results.iter().enumerate();
@@ -194,7 +194,7 @@ fn in_order(value: &Value) -> String {
     }
 }
 
-/// What a figure is, beside its lines.
+/// Description of a figure, beside its lines.
 struct About {
     id: String,
     part: Option<String>,
@@ -211,7 +211,7 @@ fn figure(
     raws: Vec<Raw<'_>>,
     slopes: &[Slopes<'_>],
     names: &[String],
-) -> Option<Figure> {
+) -> Option<PageFigure> {
     if raws.is_empty() {
         return None;
     }
@@ -230,7 +230,7 @@ fn figure(
         };
         let slope = slopes[raw.result].get(&(raw.case, param, &raw.rest)).copied();
         let points = raw.rows.iter().map(|(size, row)| point(*size, row, &label));
-        let points: Vec<Point> = match about.against {
+        let points: Vec<ChartPoint> = match about.against {
             None => points.collect(),
             Some((_, word)) => {
                 let base = bases.get(&(raw.result, raw.case));
@@ -245,7 +245,7 @@ fn figure(
         lines.push(Line { slope: slope.cloned(), ..Line::of(&one) });
         series.push(one);
     }
-    (!series.is_empty()).then(|| Figure {
+    (!series.is_empty()).then(|| PageFigure {
         id: about.id,
         caption: about.caption,
         part: about.part,
@@ -268,17 +268,17 @@ fn bases<'a>(raws: &[Raw<'a>], (param, word): (&str, &str)) -> Bases<'a> {
     bases
 }
 
-/// The same as a multiple of another line's value at this size.
-fn divided(point: Point, base: &HashMap<u64, &Row>, word: &str) -> Option<Point> {
+/// Point as a multiple of another line's value at this size.
+fn divided(point: ChartPoint, base: &HashMap<u64, &Row>, word: &str) -> Option<ChartPoint> {
     let row = base.get(&(point.at as u64))?;
     let ratio = point.value / row.median;
     let mut text = point.text;
     text.push(format!("{} {word}", format::times(ratio)));
     let ci = point.ci.map(|end| end / row.median);
-    ratio.is_finite().then_some(Point { value: ratio, ci, text, ..point })
+    ratio.is_finite().then_some(ChartPoint { value: ratio, ci, text, ..point })
 }
 
-fn point(size: u64, row: &Row, label: &str) -> Point {
+fn point(size: u64, row: &Row, label: &str) -> ChartPoint {
     let mut text = vec![
         label.to_owned(),
         format!("{}: {}", format::bytes(size), quantity(row.median, row.unit)),
@@ -289,17 +289,17 @@ fn point(size: u64, row: &Row, label: &str) -> Point {
     if row.disturbed {
         text.push(format!("⚠ {}", row.disturbances.join("; ")));
     }
-    Point { at: size as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
+    ChartPoint { at: size as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
 }
 
 /// The different (case, other parameters) of a figure's lines, and how to name
 /// each: by what is not the same for all.
 struct Variants<'a> {
     all: IndexSet<(&'a str, &'a Params)>,
-    /// Of each case how many lines it has, and how many have the same value of a parameter.
+    /// Number of lines of each case, and number of those that have the same value of a parameter.
     lines: HashMap<&'a str, usize>,
     alike: HashMap<(&'a str, &'a str, &'a Value), usize>,
-    /// So many words at the beginning and at the end of all cases are the same.
+    /// Numbers of words at the beginning and at the end that all cases have in common.
     shared: [usize; 2],
 }
 
@@ -344,7 +344,7 @@ impl<'a> Variants<'a> {
     }
 }
 
-/// How many words all begin with, and end with, so that each has one left.
+/// Numbers of words all begin with, and end with, so that each has one left.
 fn shared(cases: &[Vec<&str>]) -> [usize; 2] {
     let shortest = cases.iter().map(Vec::len).min().unwrap_or(0);
     let alike = |at: &dyn Fn(&[&str]) -> usize| {

@@ -3,8 +3,8 @@
 use kumiki_measure::schema::Unit;
 
 use super::axis::Quantity;
-use super::chart::{self, Axes, Point, Series};
-use super::{Figure, Line};
+use super::chart::{self, Axes, ChartPoint, Series};
+use super::{Line, PageFigure};
 
 /// A result.
 pub(crate) struct Moment {
@@ -13,7 +13,7 @@ pub(crate) struct Moment {
     pub(crate) disturbed: bool,
     /// The cost begins here to be another one.
     pub(crate) changed: bool,
-    /// What it says when it is pointed at.
+    /// Text that it shows when it is pointed at.
     pub(crate) text: Vec<String>,
 }
 
@@ -25,8 +25,8 @@ pub(crate) fn over_time(
     unit: Unit,
     moments: Vec<Moment>,
     between: &str,
-) -> Figure {
-    let point = |(at, moment): (usize, &Moment)| Point {
+) -> PageFigure {
+    let point = |(at, moment): (usize, &Moment)| ChartPoint {
         at: (at + 1) as f64,
         value: moment.value,
         ci: moment.ci,
@@ -47,7 +47,7 @@ pub(crate) fn over_time(
         values: Quantity::Measured(unit),
         log: [false, false],
     };
-    Figure {
+    PageFigure {
         id,
         caption: String::new(),
         part: None,

@@ -24,9 +24,9 @@ const WAKE_TO_LINE: f64 = 20.0;
 pub struct Advice {
     /// The key of the figure it is about; none where it is about the run.
     pub figure: Option<&'static str>,
-    /// What is the case.
+    /// Finding, in a sentence.
     pub finding: String,
-    /// What to do.
+    /// Advised action.
     pub action: String,
 }
 
@@ -51,13 +51,13 @@ pub(super) fn advice(results: &Results, figures: &[Figure]) -> Vec<Advice> {
     out
 }
 
-/// Whether so many rows were disturbed that this is said before all else.
+/// True if so many rows were disturbed that this is said before all else.
 pub fn much_disturbed(results: &Results) -> bool {
     let disturbed = results.rows.iter().filter(|row| row.disturbed).count();
     disturbed > 0 && disturbed as f64 >= MUCH_DISTURBED * results.rows.len() as f64
 }
 
-/// Whether most rows were disturbed: then nothing is graded.
+/// True if most rows were disturbed: then nothing is graded.
 pub fn mostly_disturbed(results: &Results) -> bool {
     let disturbed = results.rows.iter().filter(|row| row.disturbed).count();
     2 * disturbed > results.rows.len()
@@ -86,7 +86,7 @@ fn disturbed(results: &Results) -> Option<Advice> {
     Some(Advice { figure: None, finding, action: against(most.unwrap_or_default(), results) })
 }
 
-/// What to do against a cause of disturbance, by the words of the sampler.
+/// Remedy against a cause of disturbance, by the words of the sampler.
 fn against(cause: &str, results: &Results) -> String {
     match cause {
         "the hypervisor took the cpu" => "Other guests want the same cpus: ask the host for cpus \
@@ -109,7 +109,7 @@ fn against(cause: &str, results: &Results) -> String {
     }
 }
 
-/// Who is to be stopped, as far as it was seen.
+/// Processes that are to be stopped, as far as they were seen.
 fn stop(others: &[Other]) -> String {
     if others.is_empty() {
         return "Stop other programs,".to_owned();

@@ -14,7 +14,7 @@ pub(super) struct Found {
     pub(super) interval: [f64; 2],
     pub(super) meaning: String,
     pub(super) disturbed: bool,
-    /// Whether it follows from a line through what was measured, beyond its end.
+    /// True if it follows from a line through what was measured, beyond its end.
     pub(super) extrapolated: bool,
     /// The raw cache-line round trip beside it, if that is what it consists of.
     pub(super) trip_ns: Option<f64>,
@@ -37,8 +37,8 @@ impl Found {
     }
 }
 
-/// What is asked of a result.
-pub(super) struct Question {
+/// Question that is put to a result.
+pub(super) struct HeadlineQuestion {
     pub(super) key: &'static str,
     pub(super) name: &'static str,
     pub(super) find: fn(&Results) -> Option<Found>,
@@ -46,28 +46,28 @@ pub(super) struct Question {
 
 /// In the order in which they are shown: what every call pays, processes,
 /// threads, and what Kumiki sets against it.
-pub(super) const QUESTIONS: [Question; 12] = [
-    Question { key: "system-call", name: "system call", find: system_call },
-    Question { key: "clock", name: "reading the clock", find: clock },
-    Question { key: "page-fault", name: "first write to a page", find: page_fault },
-    Question { key: "open", name: "opening and closing a file", find: open },
-    Question { key: "fork", name: "fork, smallest process", find: fork },
-    Question { key: "fork-gib", name: "fork with 1 GiB written", find: fork_gib },
-    Question { key: "spawn", name: "starting a program", find: spawn },
-    Question { key: "switch", name: "context switch", find: switch },
-    Question { key: "wake", name: "waking a thread and back", find: wake },
-    Question { key: "line", name: "cache line, there and back", find: line },
-    Question { key: "shadow", name: "shadow fork and join", find: shadow },
-    Question { key: "parasc", name: "300 reads in parallel", find: requests },
+pub(super) const QUESTIONS: [HeadlineQuestion; 12] = [
+    HeadlineQuestion { key: "system-call", name: "system call", find: system_call },
+    HeadlineQuestion { key: "clock", name: "reading the clock", find: clock },
+    HeadlineQuestion { key: "page-fault", name: "first write to a page", find: page_fault },
+    HeadlineQuestion { key: "open", name: "opening and closing a file", find: open },
+    HeadlineQuestion { key: "fork", name: "fork, smallest process", find: fork },
+    HeadlineQuestion { key: "fork-gib", name: "fork with 1 GiB written", find: fork_gib },
+    HeadlineQuestion { key: "spawn", name: "starting a program", find: spawn },
+    HeadlineQuestion { key: "switch", name: "context switch", find: switch },
+    HeadlineQuestion { key: "wake", name: "waking a thread and back", find: wake },
+    HeadlineQuestion { key: "line", name: "cache line, there and back", find: line },
+    HeadlineQuestion { key: "shadow", name: "shadow fork and join", find: shadow },
+    HeadlineQuestion { key: "parasc", name: "300 reads in parallel", find: requests },
 ];
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// What a line says beyond the sizes that were measured is left out where its interval
-/// spans more than this factor.
+/// Widest interval, as a factor, of a figure that a line gives beyond the measured sizes: a wider
+/// one is left out.
 const WIDEST: f64 = 2.0;
 
-/// Whether an extrapolated interval is narrow enough to be told.
+/// True if an extrapolated interval is narrow enough to be told.
 fn told([low, high]: [f64; 2]) -> bool {
     low > 0.0 && high <= WIDEST * low
 }

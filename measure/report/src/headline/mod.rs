@@ -26,7 +26,7 @@ pub use standing::{BAD, GOOD, Grade, Standing};
 /// A result's figures and what to do about them.
 #[derive(Clone, Debug)]
 pub struct Headline {
-    /// Those that the result has rows for, in the order in which they are shown.
+    /// Figures that the result has rows for, in the order in which they are shown.
     pub figures: Vec<Figure>,
     /// Advice, the most urgent first.
     pub advice: Vec<Advice>,
@@ -39,22 +39,22 @@ pub struct Headline {
 pub struct Figure {
     /// A word for programs: `fork-gib`.
     pub key: &'static str,
-    /// What is done, at most 26 characters: `fork with 1 GiB written`.
+    /// Name of the operation, at most 26 characters: `fork with 1 GiB written`.
     pub name: &'static str,
     /// In `unit`.
     pub value: f64,
-    /// Of `value` and `interval`.
+    /// Unit of `value` and `interval`.
     pub unit: Unit,
     /// 95 % confidence interval; of the cache line, what 90 % of the run's
     /// measurements of it lie in.
     pub interval: [f64; 2],
-    /// What the figure is and what stands beside it, in a sentence.
+    /// Meaning of the figure and of what stands beside it, in a sentence.
     pub meaning: String,
-    /// Whether a row below it was disturbed.
+    /// True if a row below it was disturbed.
     pub disturbed: bool,
-    /// Whether it was not measured, but follows from a line through what was.
+    /// True if it was not measured, but follows from a line through what was.
     pub extrapolated: bool,
-    /// How it stands to a reference; nothing where none has the like.
+    /// Standing beside a reference; nothing where none has the like.
     pub standing: Option<Standing>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn against(
     others: &[(&'static str, &Results)],
 ) -> (Vec<Figure>, Vec<Advice>) {
     let mostly = mostly_disturbed(results);
-    let figure = |question: &figures::Question| {
+    let figure = |question: &figures::HeadlineQuestion| {
         let found = (question.find)(results)?;
         let all = others
             .iter()

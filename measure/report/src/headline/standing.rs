@@ -12,8 +12,7 @@ pub const GOOD: f64 = 1.0 / 1.5;
 /// and a host's neighbours by as much; half as much again is more than that.
 pub const BAD: f64 = 1.5;
 
-/// How a figure is to be taken. A grade holds for the whole interval of the ratio, or it
-/// is not given.
+/// Grade of a figure. A grade holds for the whole interval of the ratio, or it is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
     /// At most [`GOOD`] times the reference's cost.
@@ -42,7 +41,7 @@ impl Grade {
 /// A figure beside the nearest reference that has the like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
-    /// What to think of it.
+    /// Grade.
     pub grade: Grade,
     /// The figure divided by the reference's. What takes a line from one cpu to
     /// the other and back is counted in round trips of the raw cache line on
@@ -50,7 +49,7 @@ pub struct Standing {
     pub ratio: f64,
     /// 95 % interval of `ratio`, from those of both figures.
     pub interval: [f64; 2],
-    /// Whether `ratio` is one of round trips.
+    /// True if `ratio` is one of round trips.
     pub in_round_trips: bool,
     /// The reference's name.
     pub reference: &'static str,
@@ -59,7 +58,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// How many times the reference it is, to the hundredth: `1.05 ×`.
+    /// Multiple of the reference, to the hundredth: `1.05 ×`.
     pub fn times(&self) -> String {
         match self.ratio {
             ratio if ratio < 9.995 => format!("{ratio:.2}{THIN}×"),

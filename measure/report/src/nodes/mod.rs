@@ -34,7 +34,7 @@ const fn row(name: &'static str, case: &'static str, ms: [f64; 3]) -> PaperRow {
     PaperRow { name, case, ms }
 }
 
-/// What differs from the paper in a row.
+/// Differences from the paper in a row.
 const MARKS: &str = "* Here this is done while the node’s kernel starts and is not of the load \
                      phase. † Here it goes to where the kernel is to lie, whatever it comes from; \
                      in the paper from the shared region into a buffer, and from any buffer to its \

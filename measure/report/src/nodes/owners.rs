@@ -22,7 +22,7 @@ pub struct Owners {
 pub struct Owner {
     /// Its name.
     pub name: String,
-    /// Where it stands, e.g. `ready`.
+    /// State of the node, e.g. `ready`.
     pub state: String,
     /// The host's numbers of its cpus.
     pub cpus: Vec<u32>,

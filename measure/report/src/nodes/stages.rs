@@ -69,7 +69,7 @@ pub(super) fn stages(bench: &Bench) -> Markup {
     }
 }
 
-/// What stands at a mark of the scale.
+/// Text at a mark of the scale.
 fn mark(at: f64) -> String {
     if at == 0.0 { "0".to_owned() } else { ms(at) }
 }
@@ -83,7 +83,7 @@ pub(super) fn swatch(n: usize) -> Markup {
     }
 }
 
-/// Where each part begins and ends, in per cent of the longest bar.
+/// Beginning and end of each part, in per cent of the longest bar.
 fn edges(parts: &[f64], longest: f64) -> Vec<(f64, f64)> {
     let mut at = 0.0;
     let scale = if longest > 0.0 { 100.0 / longest } else { 0.0 };

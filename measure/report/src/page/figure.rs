@@ -4,7 +4,7 @@ use kumiki_measure::schema::{Slope, Trend, Unit};
 use maud::{Markup, PreEscaped, html};
 
 use crate::answers::Sentence;
-use crate::figures::{self, Figure, Line};
+use crate::figures::{self, Line, PageFigure};
 use crate::format::{bytes, interval, number, time};
 
 /// Sentences as a list, the figure in each told apart.
@@ -22,11 +22,11 @@ pub(super) fn sentences(said: &[Sentence]) -> Markup {
 }
 
 /// Charts side by side.
-pub(crate) fn grid(figures: &[Figure]) -> Markup {
+pub(crate) fn grid(figures: &[PageFigure]) -> Markup {
     html! { @if !figures.is_empty() { div.figures { @for figure in figures { (one(figure)) } } } }
 }
 
-fn one(figure: &Figure) -> Markup {
+fn one(figure: &PageFigure) -> Markup {
     let named = figure.lines.iter().any(|line| !line.label.is_empty() || line.slope.is_some());
     html! {
         figure id=(figure.id) {

@@ -127,8 +127,8 @@ fn pill(figure: &Figure) -> Markup {
     }
 }
 
-/// Where the figure stands between a quarter and four times the reference, on
-/// which good, usual and bad are marked.
+/// Gauge of the figure between a quarter and four times the reference, on which good, usual and bad
+/// are marked.
 fn gauge(standing: &Standing) -> Markup {
     let at = |ratio: f64| (50.0 + 50.0 * ratio.ln() / SCALE.ln()).clamp(1.0, 99.0);
     let (good, bad) = (at(GOOD), at(BAD));
@@ -142,7 +142,7 @@ fn gauge(standing: &Standing) -> Markup {
     }
 }
 
-/// What the words mean, and which reference they are from.
+/// Legend: the meaning of the words, and the reference they are from.
 fn legend(headlines: &[Headline]) -> Markup {
     let mut names: Vec<&str> = Vec::new();
     let mut said = Vec::new();
@@ -175,7 +175,7 @@ fn with_code(text: &str) -> Markup {
     }
 }
 
-/// What to do, the most urgent first.
+/// Advised actions, the most urgent first.
 pub(super) fn advice(results: &[Results], names: &[String]) -> Option<Markup> {
     let all: Vec<_> = results
         .iter()

@@ -11,7 +11,7 @@ use kumiki_measure::compare::{Comparison, compare};
 use kumiki_measure::schema::{Results, Slope};
 use maud::{Markup, html};
 
-use crate::figures::{self, Figure};
+use crate::figures::{self, PageFigure};
 use crate::frame::{Section, whole};
 use crate::papers::PAPERS;
 use crate::questions::QUESTIONS;
@@ -49,25 +49,25 @@ struct Writer<'a> {
     names: &'a [String],
     /// Every figure's anchor.
     ids: Vec<String>,
-    /// Those that have no place yet.
-    figures: Vec<Figure>,
-    /// Those that were made for a part unasked.
-    unasked: HashMap<String, Vec<Figure>>,
+    /// Figures that have no place yet.
+    figures: Vec<PageFigure>,
+    /// Figures that were made for a part unasked.
+    unasked: HashMap<String, Vec<PageFigure>>,
     /// Each result's rows and slopes by part.
-    parts: Vec<HashMap<&'a str, Own<'a>>>,
+    parts: Vec<HashMap<&'a str, PartRows<'a>>>,
     sections: Vec<Section>,
 }
 
-/// What a result has of a part.
-struct Own<'a> {
+/// A result's share of a part.
+struct PartRows<'a> {
     part: rows::Part<'a>,
     slopes: Vec<&'a Slope>,
 }
 
-fn by_part(results: &Results) -> HashMap<&str, Own<'_>> {
+fn by_part(results: &Results) -> HashMap<&str, PartRows<'_>> {
     let parts = rows::by_part(results).into_iter();
-    let mut parts: HashMap<&str, Own<'_>> =
-        parts.map(|part| (part.name, Own { part, slopes: Vec::new() })).collect();
+    let mut parts: HashMap<&str, PartRows<'_>> =
+        parts.map(|part| (part.name, PartRows { part, slopes: Vec::new() })).collect();
     for slope in &results.slopes {
         if let Some(own) = parts.get_mut(rows::part_of(&slope.case)) {
             own.slopes.push(slope);
@@ -80,7 +80,7 @@ impl<'a> Writer<'a> {
     fn new(results: &'a [Results], names: &'a [String]) -> Self {
         let all = figures::figures(results, names);
         let ids = all.iter().map(|figure| figure.id.clone()).collect();
-        let (mut figures, mut unasked) = (Vec::new(), HashMap::<String, Vec<Figure>>::new());
+        let (mut figures, mut unasked) = (Vec::new(), HashMap::<String, Vec<PageFigure>>::new());
         for figure in all {
             match &figure.part {
                 Some(part) => unasked.entry(part.clone()).or_default().push(figure),
@@ -111,12 +111,12 @@ impl<'a> Writer<'a> {
         self.sections.push(Section { id, short, title, body, narrow });
     }
 
-    /// What each result has to say, under its name where there are several.
+    /// Each result's own text, under its name where there are several.
     fn each(&self, body: impl Fn(&Results) -> Option<Markup>) -> Markup {
         self.each_at(|at| body(&self.results[at]))
     }
 
-    /// The same by the result's place.
+    /// Each result's own text, by the result's place.
     fn each_at(&self, body: impl Fn(usize) -> Option<Markup>) -> Markup {
         html! {
             @for (at, name) in self.names.iter().enumerate() {
@@ -180,11 +180,11 @@ impl<'a> Writer<'a> {
     }
 
     /// The figures of these names, and those made unasked for these parts.
-    fn take(&mut self, ids: &[&str], parts: &[&str]) -> Vec<Figure> {
+    fn take(&mut self, ids: &[&str], parts: &[&str]) -> Vec<PageFigure> {
         let mut taken = Vec::new();
         if !ids.is_empty() {
-            let rank = |figure: &Figure| ids.iter().position(|id| *id == figure.id);
-            let (own, rest): (Vec<Figure>, Vec<Figure>) =
+            let rank = |figure: &PageFigure| ids.iter().position(|id| *id == figure.id);
+            let (own, rest): (Vec<PageFigure>, Vec<PageFigure>) =
                 self.figures.drain(..).partition(|figure| rank(figure).is_some());
             (taken, self.figures) = (own, rest);
             taken.sort_by_key(|figure| rank(figure));
@@ -268,7 +268,7 @@ impl<'a> Writer<'a> {
         let mut left = std::mem::take(&mut self.figures);
         let mut body = html! {};
         for paper in &PAPERS {
-            let (mut own, rest): (Vec<Figure>, Vec<Figure>) =
+            let (mut own, rest): (Vec<PageFigure>, Vec<PageFigure>) =
                 left.into_iter().partition(|figure| paper.figures.contains(&figure.id.as_str()));
             left = rest;
             own.sort_by_key(|figure| paper.figures.iter().position(|id| *id == figure.id));
@@ -307,7 +307,7 @@ fn facts(facts: Vec<(&'static str, String)>) -> Markup {
     html! { dl.facts { @for (name, value) in facts { dt { (name) } dd { (value) } } } }
 }
 
-/// How the figures were come by.
+/// Notes on how the figures were made.
 const NOTES: &str = "Medians over all samples; none was dropped. Confidence intervals are bootstrapped \
                      over visits and samples, and widened by how far the core’s clock moved. Time of \
                      a page is for 4 KiB. A row between two cpus is also given as a multiple of the \

@@ -6,7 +6,7 @@ use kumiki_measure::schema::{Results, Row, Visit};
 use lzma_rust2::{XzOptions, XzWriter};
 use serde::{Deserialize, Serialize};
 
-/// What a file of the folder `references` holds.
+/// Contents of a file of the folder `references`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Packed {
     pub(super) conditions: String,
@@ -17,7 +17,7 @@ pub(super) struct Packed {
 /// A reference is compiled into every program that shows results.
 const LARGEST_BYTES: usize = 450_000;
 
-/// How many samples of a visit are kept, the most that fits.
+/// Numbers of samples of a visit that are kept, the most that fits.
 const SAMPLES_A_VISIT: [usize; 6] = [256, 64, 32, 16, 8, 4];
 
 /// Significant digits that are kept of a sample.

@@ -250,7 +250,7 @@ mod tests {
 
     use object::read::elf::{FileHeader, ProgramHeader};
 
-    use super::super::physical::made_up::Pages;
+    use super::super::physical::fixtures::Pages;
     use super::*;
 
     #[test]

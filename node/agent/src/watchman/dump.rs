@@ -15,7 +15,7 @@ use crate::Result;
 const HOLE_BYTES: u64 = 256 << 10;
 const SEGMENTS: usize = 4096;
 
-/// How much was written.
+/// Amounts that were written.
 pub(super) struct Dumped {
     pub(super) file_bytes: u64,
     pub(super) ram_bytes: u64,

@@ -15,8 +15,8 @@ const FLAGS: u64 = PAGE - 1;
 /// Larger than any kernel's largest block.
 const ORDERS: u64 = 20;
 
-/// How a kernel keeps its page structures (SPARSEMEM_VMEMMAP with extreme sections, as x86-64
-/// has it).
+/// Layout of a kernel's page structures (SPARSEMEM_VMEMMAP with extreme sections, as x86-64 has
+/// it).
 struct Layout {
     roots: u64,
     root_count: u64,
@@ -44,7 +44,7 @@ impl Layout {
         })
     }
 
-    /// Where the structure of page 0 would be, by the section that a page is in.
+    /// Address of the structure of page 0, by the section that a page is in.
     fn map(&self, memory: &mut dyn Physical, tables: &Tables, section: u64) -> Result<Option<u64>> {
         let in_a_root = PAGE / self.section_bytes;
         let root = section / in_a_root;
@@ -87,7 +87,7 @@ pub(super) fn free_blocks(
     Ok(found)
 }
 
-/// Those that begin between two pages of one section.
+/// Looks for the blocks that begin between two pages of one section.
 fn look(
     memory: &mut dyn Physical,
     tables: &Tables,
@@ -163,7 +163,7 @@ pub(super) fn joined(mut ranges: Vec<Piece>) -> Vec<Piece> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::physical::made_up::Pages;
+    use super::super::physical::fixtures::Pages;
     use super::*;
 
     fn pieces(all: &[(u64, u64)]) -> Vec<Piece> {

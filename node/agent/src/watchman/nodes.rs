@@ -17,17 +17,17 @@ const MEMORY: &str = "/dev/mem";
 /// A node, as its window shows it.
 #[derive(Debug)]
 pub struct Seen {
-    /// As the host has told of it, and its window says it is now.
+    /// The node as the host has told of it, with its window as it is now.
     pub entry: Status,
-    /// What it was made of.
+    /// Parts of which it was made.
     pub record: Record,
-    /// Whether another node may start it.
+    /// True if another node may start it.
     pub is_lent: bool,
     /// A panic's text.
     pub message: Option<String>,
 }
 
-/// Those of this list that are there still.
+/// Nodes of this list that are there still.
 pub(super) fn seen(told: &[Status]) -> Result<Vec<Seen>> {
     let device = File::open(MEMORY).map_err(|error| Error::file(MEMORY, error))?;
     let mut all = Vec::new();

@@ -25,7 +25,7 @@ const MEMORY: &str = "/dev/mem";
 /// All that a watchman must know before it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Where the host's signs of life are.
+    /// Address of the host's signs of life.
     pub address: u64,
     /// Silence for so long means that the host is dead.
     pub after: Duration,
@@ -83,7 +83,7 @@ pub(crate) fn accept(body: &[u8]) -> Result<()> {
     fs::rename(&new, ORDER).map_err(|error| Error::file(ORDER, error))
 }
 
-/// Whether this node watches its host.
+/// True if this node watches its host.
 pub(crate) fn is_ordered() -> bool {
     Path::new(ORDER).exists()
 }

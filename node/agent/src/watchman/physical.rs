@@ -89,7 +89,7 @@ impl Physical for HostMemory {
 }
 
 #[cfg(test)]
-pub(super) mod made_up {
+pub(super) mod fixtures {
     use std::collections::BTreeMap;
 
     use super::*;

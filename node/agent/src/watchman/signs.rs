@@ -19,7 +19,7 @@ pub(super) struct Signs {
 
 /// One look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum HostState {
     /// Beats of each of its cpus, 0 of those off line.
     Beats(Vec<u64>),
     Panic(Panic),
@@ -27,14 +27,14 @@ pub(super) enum Seen {
     Gone,
 }
 
-/// How the host ended.
+/// End of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Panic {
     pub(super) message: String,
     pub(super) cpu: u32,
     pub(super) pid: u32,
     pub(super) task: String,
-    /// Where its cpu was: next instruction, and stack.
+    /// Registers of its cpu: next instruction, and stack.
     pub(super) place: (u64, u64),
 }
 
@@ -69,14 +69,15 @@ impl Signs {
         (0..abi::WATCH_CPUS).map(|cpu| at(cpu).load(Ordering::Relaxed)).collect()
     }
 
-    pub(super) fn look(&self) -> Seen {
+    pub(super) fn look(&self) -> HostState {
         // Acquire: what a panic left was written before its word.
         let panicked =
             self.memory.u32(abi::WATCH_STATE).load(Ordering::Acquire) == abi::WATCH_PANIC;
-        let seen = if panicked { Seen::Panic(self.panic()) } else { Seen::Beats(self.beats()) };
+        let seen =
+            if panicked { HostState::Panic(self.panic()) } else { HostState::Beats(self.beats()) };
         // What was read was the module's if its page still is.
         fence(Ordering::Acquire);
-        if self.is_there() { seen } else { Seen::Gone }
+        if self.is_there() { seen } else { HostState::Gone }
     }
 
     fn panic(&self) -> Panic {
@@ -126,7 +127,7 @@ pub(super) enum Verdict {
     Gone,
 }
 
-/// How the host died.
+/// Death of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Death {
     Panic(Panic),
@@ -160,11 +161,11 @@ impl Patience {
         Patience { looks, after, cpus: vec![(0, 0); abi::WATCH_CPUS] }
     }
 
-    pub(super) fn judge(&mut self, seen: Seen) -> Verdict {
+    pub(super) fn judge(&mut self, seen: HostState) -> Verdict {
         let beats = match seen {
-            Seen::Gone => return Verdict::Gone,
-            Seen::Panic(panic) => return Verdict::Dead(Death::Panic(panic)),
-            Seen::Beats(beats) => beats,
+            HostState::Gone => return Verdict::Gone,
+            HostState::Panic(panic) => return Verdict::Dead(Death::Panic(panic)),
+            HostState::Beats(beats) => beats,
         };
         let mut verdict = Verdict::Alive;
         let mut someone = false;
@@ -204,19 +205,19 @@ mod tests {
         let memory = signs();
         memory.u64(abi::WATCH_BEATS + 8).store(5, Ordering::Relaxed);
         let signs = Signs::of(memory).unwrap();
-        let Seen::Beats(beats) = signs.look() else { panic!("{:?}", signs.look()) };
+        let HostState::Beats(beats) = signs.look() else { panic!("{:?}", signs.look()) };
         assert_eq!(beats[..3], [0, 5, 0]);
         signs.memory.write(abi::WATCH_MESSAGE, b"sysrq triggered crash\n\0");
         signs.memory.write(abi::WATCH_COMM, b"sh\0");
         signs.memory.u32(abi::WATCH_PID).store(77, Ordering::Relaxed);
         signs.memory.u32(abi::WATCH_STATE).store(abi::WATCH_PANIC, Ordering::Relaxed);
-        let Seen::Panic(panic) = signs.look() else { panic!("{:?}", signs.look()) };
+        let HostState::Panic(panic) = signs.look() else { panic!("{:?}", signs.look()) };
         assert_eq!(
             Death::Panic(panic).said(),
             "panic on cpu 0, task sh (77): sysrq triggered crash"
         );
         signs.memory.u64(0).store(0, Ordering::Relaxed);
-        assert_eq!(signs.look(), Seen::Gone);
+        assert_eq!(signs.look(), HostState::Gone);
         let error = Signs::of(signs.memory).err().unwrap().to_string();
         assert!(error.contains("no signs of life of version"), "{error}");
     }
@@ -248,7 +249,7 @@ mod tests {
         let mut judge = |beats: &[u64]| {
             let mut all = vec![0; abi::WATCH_CPUS];
             all[..beats.len()].copy_from_slice(beats);
-            patience.judge(Seen::Beats(all))
+            patience.judge(HostState::Beats(all))
         };
         for beat in 1..4 {
             assert_eq!(
@@ -263,6 +264,6 @@ mod tests {
         assert_eq!(judge(&[0, 8]), Verdict::Alive);
         assert_eq!(judge(&[0, 8]), Verdict::Alive);
         assert_eq!(judge(&[0, 8]), Verdict::Dead(Death::Silence(LOOK * 3)));
-        assert_eq!(patience.judge(Seen::Gone), Verdict::Gone);
+        assert_eq!(patience.judge(HostState::Gone), Verdict::Gone);
     }
 }

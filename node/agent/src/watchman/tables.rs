@@ -4,7 +4,7 @@ use super::physical::Physical;
 use super::vmcoreinfo::Vmcoreinfo;
 use crate::{Error, ErrorKind, Result};
 
-/// Where x86-64 maps the kernel's text, moved or not.
+/// Address to which x86-64 maps the kernel's text, moved or not.
 const TEXT_MAP: u64 = 0xffff_ffff_8000_0000;
 const PRESENT: u64 = 1;
 /// In a directory: this is the page itself, of 2 MiB or 1 GiB.
@@ -71,7 +71,7 @@ impl Tables {
 
 #[cfg(test)]
 mod tests {
-    use super::super::physical::made_up::Pages;
+    use super::super::physical::fixtures::Pages;
     use super::*;
 
     #[test]

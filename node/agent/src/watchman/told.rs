@@ -36,7 +36,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// As it is now.
+    /// The machine as it is now.
     fn of_host() -> Result<Self> {
         let file = File::open(KCORE).map_err(|error| Error::file(KCORE, error))?;
         let mut head = Vec::new();
@@ -55,7 +55,7 @@ impl Told {
     }
 }
 
-/// How much of a core file stands before its memory.
+/// Bytes of a core file before its memory.
 fn head_bytes(path: &str) -> Result<u64> {
     let failed = |error| Error::file(path, error);
     let file = File::open(path).map_err(failed)?;
@@ -107,7 +107,7 @@ fn of_core(head: &[u8]) -> Result<(String, u64, Vec<Piece>)> {
     Ok((info.ok_or_else(|| lacks("vmcoreinfo"))?, direct_map, ram))
 }
 
-/// Whether the module is there by which this machine gives signs of life.
+/// True if the module is there by which this machine gives signs of life.
 pub fn can_be() -> bool {
     Path::new(abi::WATCH_DEVICE).exists()
 }

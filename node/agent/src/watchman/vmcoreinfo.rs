@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Those lines, by what stands before the equals sign.
+/// Lines of vmcoreinfo, by the name before the equals sign.
 pub(super) struct Vmcoreinfo<'a> {
     lines: HashMap<&'a str, &'a str>,
 }

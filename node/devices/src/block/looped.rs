@@ -24,7 +24,7 @@ struct Status {
 
 const _: () = assert!(size_of::<Status>() == 232);
 
-/// One that is set up.
+/// A loop device that is set up.
 #[derive(Debug)]
 struct Loop {
     name: String,

@@ -22,7 +22,7 @@ const BLOCKS: &str = "/sys/class/block";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     pub name: String,
-    /// As stat(2) has it.
+    /// Device number, as stat(2) has it.
     number: u64,
 }
 
@@ -78,7 +78,7 @@ impl Block {
         self.folder().join("partition").exists()
     }
 
-    /// Whether its driver writes nothing to it, whoever asks.
+    /// True if its driver writes nothing to it, whoever asks.
     pub fn is_read_only(&self) -> bool {
         fs::read_to_string(self.folder().join("ro")).is_ok_and(|text| text.trim() == "1")
     }
@@ -109,8 +109,8 @@ impl Block {
         }
     }
 
-    /// How one is used that could not be claimed. A disk is not free when a partition of it is
-    /// not, nor a partition of a disk that is not.
+    /// Use of a disk or partition that could not be claimed. A disk is not free when a partition of
+    /// it is not, nor a partition of a disk that is not.
     fn used(&self, partitions: &[Block], lists: &Lists) -> Use {
         if let Some(used) = lists.of(self) {
             return used;

@@ -11,7 +11,7 @@ use super::{Block, Use, names};
 
 const BTRFS: &str = "/sys/fs/btrfs";
 
-/// As they are now.
+/// The kernel's lists of uses, as they are now.
 pub(super) struct Lists {
     /// Lines of each process' mount namespace, each once.
     mounts: Vec<String>,
@@ -35,7 +35,7 @@ impl Lists {
         Lists { mounts: mounts.into_iter().collect(), swaps, loops: Loops::read() }
     }
 
-    /// How this one is used, by itself.
+    /// Use of this one, by itself.
     pub(super) fn of(&self, block: &Block) -> Option<Use> {
         let rdev = |path: &str| fs::metadata(path).ok().map(|about| about.rdev());
         let mounted = self.mounts.iter().filter_map(|line| Mount::parse(line));
@@ -59,7 +59,7 @@ impl Lists {
         of_btrfs.then(|| "is part of a btrfs that is mounted".to_owned()).and_then(used)
     }
 
-    /// Whether this file is swapped to.
+    /// Use of this file as swap.
     pub(super) fn swap(&self, about: &Metadata) -> Option<Use> {
         let mut paths = self.swaps.lines().filter_map(|line| line.split_whitespace().next());
         let is_it = |path: &str| {

@@ -54,7 +54,7 @@ impl Config {
         self.u8(HEADER_TYPE) & 0x7f != 0
     }
 
-    /// Whether it can interrupt by writing to memory.
+    /// True if it can interrupt by writing to memory.
     pub fn has_messages(&self) -> bool {
         let mut at =
             if self.u16(STATUS) & HAS_CAPABILITIES == 0 { 0 } else { self.u8(CAPABILITIES) };
@@ -103,7 +103,7 @@ impl Config {
     }
 }
 
-/// Where a machine has a segment's configuration in memory, that of bus 0, by its MCFG (PCI
+/// Address of a segment's configuration in a machine's memory, that of bus 0, by its MCFG (PCI
 /// Firmware Specification 3.0, 4.1.2).
 pub fn ecam(mcfg: &[u8], segment: u16, bus: u8) -> Option<u64> {
     let (entries, _) = mcfg.get(44..)?.as_chunks::<16>();

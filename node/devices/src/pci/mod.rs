@@ -83,7 +83,7 @@ impl FromStr for Function {
 }
 
 impl Function {
-    /// As the module numbers it: segment, and the rest.
+    /// Numbers by which the module names it: segment, and the rest.
     pub fn numbers(self) -> (u32, u32) {
         let rest =
             u32::from(self.bus) << 8 | u32::from(self.device) << 3 | u32::from(self.function);
@@ -98,7 +98,7 @@ impl Function {
         Error::refused(kind, format!("PCI function {self}: {why}"))
     }
 
-    /// It may have been pulled out.
+    /// True if it is there: it may have been pulled out.
     pub fn is_there(self) -> bool {
         self.folder().exists()
     }
@@ -195,7 +195,7 @@ impl Function {
         })
     }
 
-    /// Whether this machine's kernel has an IOMMU for it.
+    /// True if this machine's kernel has an IOMMU for it.
     pub fn is_behind_iommu(self) -> bool {
         self.folder().join("iommu_group").exists()
     }

@@ -37,7 +37,7 @@ pub(super) fn of(folder: &Path, driver: Option<&str>) -> Result<Result<Vec<File>
     Ok(if users.is_empty() { Ok(claimed) } else { Err(users) })
 }
 
-/// Whether a card is up, by its flags.
+/// True if a card is up, by its flags.
 fn is_up(flags: &str) -> bool {
     u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).is_ok_and(|flags| flags & 1 != 0)
 }

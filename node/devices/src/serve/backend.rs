@@ -52,7 +52,7 @@ pub(crate) struct Ring {
     pub(crate) kick: EventFd,
     /// Read here, and passed on as an interrupt.
     pub(crate) call: EventFd,
-    /// The same at once, of a thread of this process.
+    /// Interrupt sent at once, for a thread of this process.
     pub(crate) interrupt: Interrupt,
 }
 

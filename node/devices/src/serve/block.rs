@@ -35,7 +35,7 @@ const DISCARD: u32 = 11;
 const WRITE_ZEROES: u32 = 13;
 const HEADER_BYTES: usize = 16;
 const ID_BYTES: usize = 20;
-/// Of a discard: sector, number of sectors, flags.
+/// Bytes of a discard's range: sector, number of sectors, flags.
 const RANGE_BYTES: usize = 16;
 const MAY_UNMAP: u32 = 1;
 
@@ -122,7 +122,7 @@ pub(super) fn request(
     (room + 1) as u32
 }
 
-type Outcome = Result<u8, u8>;
+type BlockOutcome = Result<u8, u8>;
 
 fn io<T>(result: std::io::Result<T>) -> Result<T, u8> {
     result.map_err(|error| match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
@@ -132,7 +132,7 @@ fn io<T>(result: std::io::Result<T>) -> Result<T, u8> {
 }
 
 /// `read` is the device's to read, from the header on, and `written` to write, up to the status.
-fn perform(disk: &Disk, mut read: Buffers<'_>, mut written: Buffers<'_>) -> Outcome {
+fn perform(disk: &Disk, mut read: Buffers<'_>, mut written: Buffers<'_>) -> BlockOutcome {
     let header: [u8; HEADER_BYTES] = read.take().ok_or(STATUS_ERROR)?;
     let word = |at: usize| {
         u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
@@ -173,14 +173,14 @@ fn perform(disk: &Disk, mut read: Buffers<'_>, mut written: Buffers<'_>) -> Outc
     }
 }
 
-/// Where a range of the disk begins, in bytes; all of it is within.
+/// Offset of a range of the disk, in bytes; all of it is within.
 fn place(disk: &Disk, sector: u64, bytes: u64) -> Result<u64, u8> {
     let at = sector.checked_mul(SECTOR_BYTES).ok_or(STATUS_ERROR)?;
     let end = at.checked_add(bytes).ok_or(STATUS_ERROR)?;
     if end <= disk.bytes && bytes.is_multiple_of(SECTOR_BYTES) { Ok(at) } else { Err(STATUS_ERROR) }
 }
 
-fn clear(disk: &Disk, kind: u32, range: [u8; RANGE_BYTES]) -> Outcome {
+fn clear(disk: &Disk, kind: u32, range: [u8; RANGE_BYTES]) -> BlockOutcome {
     let word =
         |at: usize| u32::from_le_bytes([range[at], range[at + 1], range[at + 2], range[at + 3]]);
     let sector = u64::from(word(0)) | u64::from(word(4)) << 32;
@@ -205,8 +205,8 @@ fn clear(disk: &Disk, kind: u32, range: [u8; RANGE_BYTES]) -> Outcome {
     }
 }
 
-/// Where the file system cannot do it by itself.
-fn zeros(disk: &Disk, mut at: u64, mut bytes: u64) -> Outcome {
+/// Writes zeros where the file system cannot do it by itself.
+fn zeros(disk: &Disk, mut at: u64, mut bytes: u64) -> BlockOutcome {
     let buffer = vec![0; CHUNK_BYTES];
     while bytes > 0 {
         let length = bytes.min(CHUNK_BYTES as u64);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::{abi, requests};
 
-/// Of a status: the device stands still until its driver begins anew.
+/// Bit of a status: the device stands still until its driver begins anew.
 pub(super) const NEEDS_RESET: u32 = 64;
 
 /// The window of a node whose devices are served here.
@@ -41,13 +41,13 @@ impl Bus {
         self.word(abi::BUS_TO_HOST).swap(0, Ordering::SeqCst)
     }
 
-    /// As a node does it; it would ring, if nothing was there before.
+    /// Tells the host as a node does it; it would ring, if nothing was there before.
     #[cfg(test)]
     pub(crate) fn tell_host(&self, slot: usize) {
         self.word(abi::BUS_TO_HOST).fetch_or(1 << slot, Ordering::SeqCst);
     }
 
-    /// Whether interrupts wait that the node has not taken.
+    /// True if interrupts wait that the node has not taken.
     pub(crate) fn interrupts_wait(&self) -> bool {
         self.word(abi::BUS_TO_NODE).load(Ordering::SeqCst) != 0
     }
@@ -65,7 +65,7 @@ impl Bus {
     }
 }
 
-/// Where a queue lies, by the node's word.
+/// Addresses of a queue, by the node's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueWords {
     pub(crate) size: u32,
@@ -130,7 +130,7 @@ impl<'a> SlotWords<'a> {
         self.u32(abi::SLOT_GENERATION).fetch_add(1, Ordering::Release);
     }
 
-    /// How many requests the node has made.
+    /// Number of requests that the node has made.
     pub(crate) fn request(&self) -> u32 {
         // Acquire: what it is about was written before.
         self.u32(abi::SLOT_REQUEST).load(Ordering::Acquire)
@@ -167,20 +167,20 @@ impl<'a> SlotWords<'a> {
         self.u32(abi::SLOT_HOST_STATUS).fetch_or(NEEDS_RESET, Ordering::Relaxed);
     }
 
-    /// As a node does it.
+    /// Kicks queues as a node does it.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn kick(&self, queues: u64) {
         self.u64(abi::SLOT_KICKS).fetch_or(queues, Ordering::SeqCst);
     }
 
-    /// As a node does it: so many requests on it asks for this status.
+    /// Asks for this status as a node does it, by so many requests.
     #[cfg(test)]
     pub(crate) fn ask(&self, requests: u32, status: u32) {
         self.u32(abi::SLOT_STATUS).store(status, Ordering::Relaxed);
         self.u32(abi::SLOT_REQUEST).fetch_add(requests, Ordering::Release);
     }
 
-    /// As a node does it.
+    /// Places a queue as a node does it.
     #[cfg(test)]
     pub(crate) fn place_queue(&self, number: usize, size: u32, at: [u64; 3]) {
         let queue = abi::SLOT_QUEUES + number * abi::QUEUE_BYTES;

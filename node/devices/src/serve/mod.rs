@@ -12,11 +12,11 @@ mod block;
 mod bus;
 mod confine;
 mod console;
-#[doc(hidden)]
-pub mod knock;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
-pub mod made_up;
+pub mod fixtures;
+#[doc(hidden)]
+pub mod knock;
 mod net;
 #[doc(hidden)]
 pub mod open;

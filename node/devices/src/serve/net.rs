@@ -14,14 +14,14 @@ use vmm_sys_util::eventfd::EventFd;
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring, fd,
 };
-use super::pairs::{self, Control};
+use super::pairs::{self, ControlQueue};
 use super::queue::{Outcome, Server, both, drain, ready};
 use super::tap::{self, Link};
 use crate::{Error, Result};
 
 const QUEUE_SIZE: u16 = 256;
 const HEADER_BYTES: usize = 12;
-/// Where the header says how many buffers a frame is in.
+/// Offset in the header of the number of buffers that a frame is in.
 const BUFFERS_AT: usize = 10;
 /// The longest frame with its header: what segmentation leaves to a card, and some.
 const FRAME_BYTES: usize = HEADER_BYTES + 65_536 + 14 + 4;
@@ -33,13 +33,13 @@ const ROUND: u32 = 256;
 pub(crate) struct Card {
     link: Link,
     memory: Arc<NodeMemory>,
-    control: Control,
+    control: ControlQueue,
     servers: Vec<Server>,
 }
 
 impl Card {
     pub(crate) fn new(taps: Vec<File>, link: Link, memory: Arc<NodeMemory>) -> Self {
-        Card { link, memory, control: Control::new(taps), servers: Vec::new() }
+        Card { link, memory, control: ControlQueue::new(taps), servers: Vec::new() }
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Mover {
     memory: Arc<NodeMemory>,
     receive: (Queue, Ring),
     transmit: (Queue, Ring),
-    /// Whether a frame may lie in several buffers.
+    /// True if a frame may lie in several buffers.
     merges: bool,
     frame: Vec<u8>,
     /// Bytes of a frame that was read and for which the node had no room.
@@ -103,8 +103,8 @@ impl Mover {
         Ok(Mover { tap, memory, receive, transmit, merges, frame, waiting: 0, outgoing })
     }
 
-    /// What there is now, both ways, [`ROUND`] frames each at most. Whether there may be more, of
-    /// which neither a kick nor the TAP tells.
+    /// Moves the frames that there are now, both ways, [`ROUND`] frames each at most. Whether there
+    /// may be more, of which neither a kick nor the TAP tells.
     pub(super) fn move_all(&mut self) -> Outcome<bool> {
         let sends = self.send()?;
         Ok(self.receive()? || sends)

@@ -40,7 +40,7 @@ pub struct Kept {
 pub struct Opened {
     pub passed: Passed,
     pub files: Vec<File>,
-    /// Whether a new server may go on where the last one died.
+    /// True if a new server may go on where the last one died.
     pub resumes: bool,
 }
 

@@ -56,14 +56,14 @@ pub(super) fn split(rings: Vec<Ring>, accepted: u64, pairs: u16) -> (Vec<Vec<Rin
 }
 
 /// The queues of a card's TAP, and who serves its control queue.
-pub(super) struct Control {
+pub(super) struct ControlQueue {
     taps: Arc<Vec<File>>,
     server: Server,
 }
 
-impl Control {
+impl ControlQueue {
     pub(super) fn new(taps: Vec<File>) -> Self {
-        Control { taps: Arc::new(taps), server: Server::default() }
+        ControlQueue { taps: Arc::new(taps), server: Server::default() }
     }
 
     pub(super) fn taps(&self) -> &[File] {

@@ -12,7 +12,7 @@ use super::user::TAG_BYTES;
 use crate::spec::{Assigned, Share};
 use crate::{Error, ErrorKind, Result};
 
-/// Where distributions put it. Not `/usr/lib/qemu/virtiofsd`, QEMU's former one in C: it
+/// Paths at which distributions put it. Not `/usr/lib/qemu/virtiofsd`, QEMU's former one in C: it
 /// maps a memory's descriptor from its beginning, which this one's has not.
 const PLACES: [&str; 5] = [
     "/usr/libexec/virtiofsd",
@@ -103,8 +103,8 @@ fn connect(socket: &PathBuf, daemon: &mut Daemon) -> Result<UnixStream> {
     }
 }
 
-/// Whether the root of the file system is an initramfs, which nobody can leave: then
-/// virtiofsd has no sandbox.
+/// True if the root of the file system is an initramfs, which nobody can leave: then virtiofsd has
+/// no sandbox.
 fn root_cannot_change() -> bool {
     fs::read_to_string("/proc/self/mounts").is_ok_and(|text| {
         text.lines().any(|line| line.starts_with("rootfs / ") || line.starts_with("none / rootfs"))

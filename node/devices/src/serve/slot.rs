@@ -22,13 +22,13 @@ use crate::{Error, Result};
 
 const DRIVER_OK: u32 = 4;
 const FEATURES_OK: u32 = 8;
-/// Those that virtio has.
+/// Status bits that virtio has.
 const STATUS: u32 = 0xff;
 
 /// A served device.
 pub(crate) struct Slot {
     number: usize,
-    /// As a person calls it.
+    /// Name that a person gives it.
     pub(crate) name: String,
     doorbell: Doorbell,
     memory: Arc<NodeMemory>,

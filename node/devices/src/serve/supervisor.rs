@@ -26,14 +26,14 @@ use crate::{Error, ErrorKind, Refusal, Result};
 /// A server that dies so often within so long is not started again.
 const DEATHS: usize = 5;
 const DEATHS_WITHIN: Duration = Duration::from_secs(20);
-/// How long the serving process may take for an order: to end a device it waits for what its disk
-/// has under way.
+/// Time that the serving process may take for an order: to end a device it waits for its disk's
+/// requests under way.
 const ORDER_LIMIT: Duration = Duration::from_secs(30);
-/// How long what is left of a former server may take to go.
+/// Time that the remains of a former server may take to go.
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
-/// How long a client may take to say what it wants, and to hear the answer.
+/// Time that a client may take to state its request, and to hear the answer.
 const CLIENT_LIMIT: Duration = Duration::from_secs(2);
-/// How long a client waits: longer than an order that is carried out at its second try.
+/// Time that a client waits: longer than an order that is carried out at its second try.
 const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
@@ -55,7 +55,7 @@ pub enum Control {
 pub struct Served {
     /// Its name.
     pub name: String,
-    /// Why it is not there; none if it is.
+    /// Reason for which it is not there; none if it is.
     pub problem: Option<String>,
 }
 
@@ -168,7 +168,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// One that does not answer is ended: another one takes over, as of one that has died.
+    /// Asks the serving process; one that does not answer is ended: another one takes over, as of
+    /// one that has died.
     fn ask(&mut self, order: &Order, files: &[File]) -> Result<Answer> {
         let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         let sent = send(&self.orders, order, &fds);

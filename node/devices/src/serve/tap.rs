@@ -44,10 +44,10 @@ const OFFLOAD_CSUM: usize = 0x01;
 const OFFLOAD_TSO4: usize = 0x02;
 const OFFLOAD_TSO6: usize = 0x04;
 const OFFLOAD_TSO_ECN: usize = 0x08;
-/// Of a virtio header before each frame.
+/// Bytes of a virtio header before each frame.
 const HEADER_BYTES: i32 = 12;
 
-/// What a node's card is told of its link.
+/// State of its link that a node's card is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Link {
     pub(crate) mac: [u8; 6],
@@ -95,13 +95,13 @@ pub(crate) fn offload(tap: &File, accepted: u64) -> Result<()> {
 }
 
 #[repr(C)]
-struct Request {
+struct InterfaceRequest {
     name: [u8; NAME_BYTES],
     flags: u16,
     rest: [u8; 22],
 }
 
-const _: () = assert!(size_of::<Request>() == 40);
+const _: () = assert!(size_of::<InterfaceRequest>() == 40);
 
 /// The TAP of this name, so many queues of it; it is made if there is none, and goes with its last
 /// descriptor.
@@ -118,9 +118,9 @@ pub(crate) fn open(name: &str, queues: u16) -> Result<Vec<File>> {
 pub(crate) fn attach(queues: &[File], count: u16) -> Result<()> {
     for (n, queue) in queues.iter().enumerate() {
         let flags = if n < usize::from(count) { IFF_ATTACH_QUEUE } else { IFF_DETACH_QUEUE };
-        let request = Request { name: [0; NAME_BYTES], flags, rest: [0; 22] };
+        let request = InterfaceRequest { name: [0; NAME_BYTES], flags, rest: [0; 22] };
         // SAFETY: this request reads one `struct ifreq`, which this is.
-        let setter = unsafe { Setter::<SETQUEUE, Request>::new(request) };
+        let setter = unsafe { Setter::<SETQUEUE, InterfaceRequest>::new(request) };
         // SAFETY: as above.
         match unsafe { ioctl(queue, setter) } {
             // It is so already.
@@ -142,10 +142,10 @@ fn queue(name: &str, of_several: bool) -> Result<File> {
     })?;
     let several = if of_several { IFF_MULTI_QUEUE } else { 0 };
     let flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | several;
-    let mut request = Request { name: [0; NAME_BYTES], flags, rest: [0; 22] };
+    let mut request = InterfaceRequest { name: [0; NAME_BYTES], flags, rest: [0; 22] };
     request.name[..name.len()].copy_from_slice(name.as_bytes());
     // SAFETY: this request reads and writes one `struct ifreq`, which this is.
-    let setter = unsafe { Setter::<SETIFF, Request>::new(request) };
+    let setter = unsafe { Setter::<SETIFF, InterfaceRequest>::new(request) };
     // SAFETY: as above.
     unsafe { ioctl(&file, setter) }.map_err(|error| match error {
         Errno::BUSY => Error::refused(ErrorKind::Busy, format!("TAP {name} is in use: another node or machine has it")),

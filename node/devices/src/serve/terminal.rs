@@ -16,7 +16,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(super) struct Terminal {
     master: OwnedFd,
-    /// As long as it is open the master's side is, too, whoever comes and goes.
+    /// The slave, which keeps the master's side open, whoever comes and goes.
     _slave: OwnedFd,
     link: PathBuf,
 }

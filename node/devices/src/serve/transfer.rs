@@ -15,7 +15,7 @@ use super::backend::NodeMemory;
 /// Buffers of one call: `IOV_MAX`.
 const VECTORS: usize = 1024;
 
-/// Which way data goes.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     ToNode,
@@ -27,7 +27,7 @@ pub(super) enum Way {
 pub(super) struct Buffers<'m>(VecDeque<VolatileSlice<'m>>);
 
 impl<'m> Buffers<'m> {
-    /// Those of a chain that the device may read, and those that it may write; `None` if one is
+    /// Buffers of a chain that the device may read, and those that it may write; `None` if one is
     /// not in the node's memory. By one walk, which of a large request costs as much as all else.
     pub(super) fn of(
         memory: &'m NodeMemory,
@@ -99,9 +99,9 @@ impl<'m> Buffers<'m> {
 /// File that a disk's data is read from and written to.
 pub(crate) struct Medium {
     pub(crate) file: File,
-    /// The same, past the page cache.
+    /// The file past the page cache.
     direct: Option<File>,
-    /// Whether the kernel can pin the node's memory, as far as it has been tried.
+    /// True if the kernel can pin the node's memory, as far as it has been tried.
     pins: AtomicBool,
 }
 
@@ -144,7 +144,7 @@ impl Medium {
     }
 }
 
-/// How many bytes one call has moved.
+/// Number of bytes that one call has moved.
 fn moved(file: &File, way: Way, at: u64, slices: &VecDeque<VolatileSlice<'_>>) -> Result<usize> {
     let vectors: Vec<_> = slices
         .iter()

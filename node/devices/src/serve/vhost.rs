@@ -19,7 +19,7 @@ use vmm_sys_util::ioctl::ioctl_with_ref;
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring,
 };
-use super::pairs::{self, Control};
+use super::pairs::{self, ControlQueue};
 use super::tap::{self, Link};
 use crate::{Error, ErrorKind, Result};
 
@@ -73,7 +73,7 @@ pub(super) fn regions(memory: &NodeMemory) -> Result<Vec<VhostUserMemoryRegionIn
     regions.collect::<vhost::Result<_>>().map_err(failed("the node's memory"))
 }
 
-/// Where a queue is.
+/// Addresses of a queue.
 pub(super) fn vring(ring: &Ring) -> VringConfigData {
     VringConfigData {
         queue_max_size: ring.limit,
@@ -122,7 +122,7 @@ impl Kernel {
 /// pair of queues.
 pub(crate) struct KernelNet {
     kernels: Vec<Kernel>,
-    control: Control,
+    control: ControlQueue,
     link: Link,
     memory: Arc<NodeMemory>,
     features: u64,
@@ -144,7 +144,7 @@ impl KernelNet {
         Ok(KernelNet {
             features: rings | tap::features(&link),
             kernels,
-            control: Control::new(taps),
+            control: ControlQueue::new(taps),
             link,
             memory,
             started: Vec::new(),

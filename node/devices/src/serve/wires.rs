@@ -19,7 +19,7 @@ pub(super) fn open() -> Result<Option<File>> {
     }
 }
 
-/// Those of a node, all let go of with the value.
+/// Eventfds of a node, all released with the value.
 pub(super) struct Wires {
     file: File,
     left: EventFd,

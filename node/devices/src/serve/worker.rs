@@ -33,7 +33,7 @@ use super::{confine, net};
 use crate::record::window_of;
 use crate::{Error, ErrorKind, Refusal, Result};
 
-/// How long a sleep may last, should a doorbell get lost.
+/// Longest sleep, should a doorbell get lost.
 const LOOK_AGAIN: rustix::event::Timespec =
     rustix::event::Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 

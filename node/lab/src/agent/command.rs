@@ -24,7 +24,7 @@ use crate::credit::Credit;
 use crate::frame::{Exit, Message, Size, Start, mark};
 
 /// A command under way.
-pub(super) struct Running {
+pub(super) struct AgentCommand {
     /// Its process group is of the same number.
     pid: Pid,
     input: Option<Sender<Vec<u8>>>,
@@ -34,18 +34,18 @@ pub(super) struct Running {
 }
 
 /// An output of a command, and what is sent of it.
-type Output = (File, fn(Vec<u8>) -> Message);
+type OutputStream = (File, fn(Vec<u8>) -> Message);
 
 /// The ends of a command's streams that are ours.
 struct Streams {
     input: File,
-    outputs: Vec<Output>,
+    outputs: Vec<OutputStream>,
     terminal: Option<File>,
 }
 
-impl Running {
+impl AgentCommand {
     /// Starts a command; what keeps it from running is told to the lab.
-    pub(super) fn start(stream: u32, start: &Start, lab: &Lab) -> Option<Running> {
+    pub(super) fn start(stream: u32, start: &Start, lab: &Lab) -> Option<AgentCommand> {
         match spawn(start) {
             Ok((child, streams)) => Some(Self::watch(stream, start.mark, child, streams, lab)),
             Err(error) => {
@@ -60,7 +60,7 @@ impl Running {
         }
     }
 
-    fn watch(stream: u32, number: u64, child: Child, streams: Streams, lab: &Lab) -> Running {
+    fn watch(stream: u32, number: u64, child: Child, streams: Streams, lab: &Lab) -> AgentCommand {
         let pid = Pid::from_child(&child);
         let credit = Arc::new(Credit::new());
         let over = Arc::new(AtomicBool::new(false));
@@ -95,7 +95,7 @@ impl Running {
                 status.map_or_else(|error| Message::Failed(126, error.to_string()), exit),
             );
         });
-        Running { pid, input: Some(input), terminal: streams.terminal, credit, over }
+        AgentCommand { pid, input: Some(input), terminal: streams.terminal, credit, over }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -139,7 +139,7 @@ fn spawn(start: &Start) -> std::io::Result<(Child, Streams)> {
         let input = File::from(OwnedFd::from(child.stdin.take().expect("it was asked for")));
         let output = File::from(OwnedFd::from(child.stdout.take().expect("it was asked for")));
         let error = File::from(OwnedFd::from(child.stderr.take().expect("it was asked for")));
-        let outputs: Vec<Output> = vec![(output, Message::Output), (error, Message::Error)];
+        let outputs: Vec<OutputStream> = vec![(output, Message::Output), (error, Message::Error)];
         return Ok((child, Streams { input, outputs, terminal: None }));
     };
     found(program)?;
@@ -155,7 +155,7 @@ fn spawn(start: &Start) -> std::io::Result<(Child, Streams)> {
     command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
     let child = with_environment(command, start).spawn()?;
     let terminal = File::from(terminal);
-    let outputs: Vec<Output> = vec![(terminal.try_clone()?, Message::Output)];
+    let outputs: Vec<OutputStream> = vec![(terminal.try_clone()?, Message::Output)];
     Ok((child, Streams { input: terminal.try_clone()?, outputs, terminal: Some(terminal) }))
 }
 
@@ -166,7 +166,7 @@ fn with_environment(mut command: Command, start: &Start) -> Command {
     command
 }
 
-/// Whether a program is there: setsid would say so on the terminal only.
+/// Checks that a program is there: setsid would say so on the terminal only.
 fn found(program: &OsStr) -> std::io::Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = if program.as_bytes().contains(&b'/') {
@@ -222,7 +222,7 @@ impl Pump {
     }
 }
 
-/// Whether there is something to read, an end of file included; waits a little.
+/// True if there is something to read, an end of file included; waits a little.
 fn readable(output: &File) -> bool {
     let wait = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
     let mut fds = [PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN)];

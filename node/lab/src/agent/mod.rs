@@ -22,7 +22,7 @@ pub const WORD: &str = "lab-agent";
 pub(crate) const PORT: &str = "kumiki.lab";
 /// The first number of QEMU's isa-debug-exit device, and of /dev/port's bytes.
 pub(crate) const DEBUG_EXIT: u16 = 0xf4;
-/// What the agent's second process is told.
+/// Argument of the agent's second process.
 const SERVE: &str = "serve";
 
 /// Runs the agent; `words` are those after [`WORD`]. Outside of a lab's

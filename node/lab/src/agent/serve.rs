@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::time::{Duration, Instant};
 
-use super::command::Running;
+use super::command::AgentCommand;
 use super::lab::Lab;
 use super::{PORT, ports, power_off, say};
 use crate::frame::{Frame, MACHINE, Message};
 
-/// How long the kernel may take to show the port after its driver is there.
+/// Time that the kernel may take to show the port after its driver is there.
 const PORT_LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) fn serve() -> Result<(), String> {
@@ -18,7 +18,7 @@ pub(super) fn serve() -> Result<(), String> {
     let lab = Lab::at(port.try_clone().map_err(|error| error.to_string())?);
     say(&crate::frame::mark(0));
     lab.send(MACHINE, Message::Hello { uptime_ms: uptime_ms(), debug_exit: ports().is_ok() });
-    let mut running: HashMap<u32, Running> = HashMap::new();
+    let mut running: HashMap<u32, AgentCommand> = HashMap::new();
     let mut port = BufReader::new(Connected { port, seen: false });
     loop {
         let frame = match Frame::read(&mut port) {
@@ -34,7 +34,7 @@ pub(super) fn serve() -> Result<(), String> {
             Message::PowerOff(code) => return power_off(code),
             Message::Start(start) => {
                 running.retain(|_, command| !command.is_over());
-                if let Some(command) = Running::start(frame.stream, &start, &lab) {
+                if let Some(command) = AgentCommand::start(frame.stream, &start, &lab) {
                     running.insert(frame.stream, command);
                 }
             }

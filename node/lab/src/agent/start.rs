@@ -11,7 +11,7 @@ use rustix::process::{WaitOptions, wait};
 use super::{SERVE, WORD, power_off, say};
 use crate::initramfs::{AGENT, MODULES};
 
-/// What is mounted where.
+/// Mounts: file system, and mount point.
 const MOUNTS: [(&str, &str); 5] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::talk::Talk;
 use crate::tied::{SETPRIV, tied};
 
-/// What Debian's lists take at the most while they are read. On a full disk `apt-get
-/// update` was seen not to end.
+/// Space that Debian's lists take at the most while they are read. On a full disk `apt-get update`
+/// was seen not to end.
 const LISTS_BYTES: u64 = 64 << 20;
 
 /// The packages of one release of Debian.
@@ -55,7 +55,7 @@ impl<'a> Archive<'a> {
         self.fetch(package)
     }
 
-    /// The same, as new as the archive has it.
+    /// Fetches the package as new as the archive has it.
     pub(crate) fn renewed(&self, package: &str) -> Result<PathBuf> {
         let _alone = self.cache.lock(&format!("{}-{package}", self.release))?;
         self.fetch(package)

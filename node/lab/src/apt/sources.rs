@@ -61,7 +61,7 @@ pub(crate) fn for_release(sources: &[Source], from: &str, to: &str) -> Vec<Sourc
     sources.iter().filter_map(of_debian).collect()
 }
 
-/// As the contents of a `.sources` file; sources.list(5).
+/// Contents of a `.sources` file; sources.list(5).
 pub(crate) fn written(sources: &[Source]) -> String {
     let stanza = |source: &Source| {
         let mut text = format!(

@@ -27,7 +27,7 @@ fn online() -> Result<Vec<u32>> {
 /// A node's tables hold an APIC id in 8 bits, of which 255 means all.
 const LAST_APIC_ID: u32 = 254;
 
-/// Those that the host could give, the last ones first; never 0, which stays its own.
+/// Cpus that the host could give, the last ones first; never 0, which stays its own.
 pub(crate) fn free() -> Result<Vec<u32>> {
     let path = "/proc/cpuinfo";
     let text = fs::read_to_string(path).map_err(|error| Error::file(path, error))?;

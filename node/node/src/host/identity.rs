@@ -38,7 +38,7 @@ impl Identity {
 
 #[cfg(test)]
 impl Identity {
-    /// One that is made up.
+    /// Makes an identity up.
     pub(crate) fn of(id: &str, cpu: &str) -> Self {
         Identity { cpu: cpu.to_owned(), id: Some(id.to_owned()) }
     }

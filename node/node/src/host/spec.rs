@@ -21,7 +21,7 @@ pub struct Spec {
     pub cpus: Cpus,
     /// Sizes of its pieces of memory; the first one holds the kernel.
     pub memory_bytes: Vec<u64>,
-    /// Where they come from.
+    /// Origin of its memory.
     #[serde(default)]
     pub memory_from: MemorySource,
     /// Words for its kernel's command line.
@@ -41,17 +41,17 @@ pub struct Spec {
     pub dma_unconfined: bool,
 }
 
-/// Which cpus of the host a node gets.
+/// Cpus of the host that a node gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cpus {
     /// A number of them: the last ones that are free.
     Count(usize),
-    /// These; the first one starts first.
+    /// Cpus by number; the first one starts first.
     These(Vec<u32>),
 }
 
-/// Where memory for a node comes from.
+/// Origin of a node's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemorySource {
@@ -62,7 +62,7 @@ pub enum MemorySource {
     Contiguous,
     /// Whole blocks that are taken off line, within a minute.
     Offline,
-    /// What `memmap=SIZE$ADDRESS` or `mem=SIZE` kept from this machine's kernel.
+    /// Memory that `memmap=SIZE$ADDRESS` or `mem=SIZE` kept from this machine's kernel.
     Boot,
 }
 
@@ -97,7 +97,7 @@ impl Fault {
 }
 
 impl Cpus {
-    /// How many.
+    /// Number of cpus.
     pub fn count(&self) -> usize {
         match self {
             Cpus::Count(count) => *count,
@@ -140,7 +140,7 @@ impl Spec {
         record
     }
 
-    /// Whether it may be a node on some machine.
+    /// Checks that it may be a node on some machine.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         if self.name == "0" {
             let problem = "0 stands for this machine's own kernel in lists: choose another";

@@ -31,7 +31,7 @@ pub(crate) struct Ingredients {
     unpacked_bytes: u64,
     /// Taken when it is first asked for.
     sha256: OnceCell<String>,
-    /// Of a bare vmlinux: what is kept of it.
+    /// Trimmed bytes of a bare vmlinux.
     trimmed: Option<Vec<u8>>,
     /// The file with the kernel's configuration, if there is one.
     config: Option<String>,
@@ -72,7 +72,7 @@ impl Ingredients {
         })
     }
 
-    /// Of the kernel and the initramfs, as of [`ImageInfo::sha256`].
+    /// Hash of the kernel and the initramfs, as [`ImageInfo::sha256`].
     pub(crate) fn sha256(&self) -> &str {
         // Of what is in memory: a bare vmlinux's trimmed bytes.
         let kernel = self.trimmed.as_ref().unwrap_or(&self.file);
@@ -213,7 +213,7 @@ impl Prepared {
         self.header.needs()
     }
 
-    /// Where its kernel's configuration was found that was checked.
+    /// Place of its kernel's configuration, if that was checked.
     pub(crate) fn config(&self) -> Option<&str> {
         self.header.config.as_deref()
     }

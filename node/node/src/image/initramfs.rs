@@ -85,7 +85,7 @@ impl Base {
         Ok(Some(place))
     }
 
-    /// The same by what an uncompressed kernel carries within.
+    /// Checks the configuration that an uncompressed kernel carries within.
     pub(crate) fn check_own_config(
         &self,
         kernel_file: &Path,
@@ -153,7 +153,7 @@ fn of_file(path: &Path) -> Result<KernelConfig> {
         .map_err(|error| Error::refused(ErrorKind::Invalid, format!("{}: {error}", path.display())))
 }
 
-/// Where distributions put a kernel's configuration: beside it, or with its modules.
+/// Paths at which distributions put a kernel's configuration: beside it, or with its modules.
 fn config_places(kernel_file: &Path, release: &str) -> Vec<PathBuf> {
     let real = kernel_file.canonicalize().unwrap_or_default();
     let beside = [kernel_file, &real].map(|file| file.parent().unwrap_or(Path::new("")));

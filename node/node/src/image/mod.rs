@@ -50,18 +50,18 @@ pub(crate) const HEADER_BYTES: u64 = 4 * PAGE_BYTES;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) version: u32,
-    /// Of the kernel's file, of a bare vmlinux its trimmed bytes, and the initramfs.
+    /// Hash of the kernel's file, of a bare vmlinux its trimmed bytes, and the initramfs.
     pub(crate) sha256: String,
     pub(crate) kernel: Kernel,
     pub(crate) kernel_bytes: Extent,
-    /// The same kernel as it is shipped.
+    /// The kernel in its shipped form.
     pub(crate) bzimage: Option<Kernel>,
     pub(crate) bzimage_bytes: Extent,
     pub(crate) initramfs: Extent,
     /// Memory that its files take once they are unpacked; 0 if nobody has looked.
     #[serde(default)]
     pub(crate) unpacked_bytes: u64,
-    /// Where the kernel's configuration was found that was checked.
+    /// Place of the kernel's configuration, if that was checked.
     #[serde(default)]
     pub(crate) config: Option<String>,
     /// The root of its nodes' programs.
@@ -74,7 +74,7 @@ pub struct Image {
     name: String,
     header: Header,
     memory: Memory,
-    /// Where its root is.
+    /// Memory of its root.
     root: Option<Piece>,
     // Holds the image: it cannot be removed while a descriptor is open. In a node
     // there is none.
@@ -93,7 +93,7 @@ pub enum KernelForm {
     /// Uncompressed, as it runs.
     #[default]
     Vmlinux,
-    /// As it is shipped: it decompresses itself first, the paper's way.
+    /// Form that is shipped: it decompresses itself first, the paper's way.
     BzImage,
 }
 
@@ -112,7 +112,7 @@ pub enum ImageKind {
 pub struct ImageInfo {
     /// Its name.
     pub name: String,
-    /// Whether it is a kernel's or a snapshot.
+    /// Kind: a kernel's image or a snapshot.
     pub kind: ImageKind,
     /// The node that a snapshot was taken of.
     pub of: Option<String>,
@@ -120,9 +120,9 @@ pub struct ImageInfo {
     pub release: Option<String>,
     /// Physical memory that it takes.
     pub bytes: u64,
-    /// Of kernel and initramfs; of a snapshot of its pages and where they lie.
+    /// Hash of kernel and initramfs; of a snapshot's pages and their places.
     pub sha256: Option<String>,
-    /// Where the kernel's configuration was found that was checked; none if none was.
+    /// Place of the kernel's configuration that was checked; none if none was.
     pub config: Option<String>,
     /// `sealed`; `created` if making it did not come to its end; `damaged` if
     /// something has written to it since.
@@ -134,7 +134,7 @@ pub struct ImageInfo {
 }
 
 impl Header {
-    /// Whoever has not looked knows at least this.
+    /// Least number that is known without a look.
     fn unpacked_bytes(&self) -> u64 {
         self.unpacked_bytes.max(self.initramfs.bytes)
     }
@@ -340,7 +340,7 @@ impl Image {
         Ok((bzimage, self.header.bzimage_bytes))
     }
 
-    /// Where its nodes see its root.
+    /// Memory in which its nodes see its root.
     pub(crate) fn root(&self) -> Option<Piece> {
         self.root
     }
@@ -364,7 +364,7 @@ impl Image {
     }
 }
 
-/// Whether an image may go.
+/// Checks that an image may go.
 fn unused(name: &str, force: bool) -> Result<()> {
     let users = listing::users()?;
     let entry = sysfs::one(Holding::Image, name)?;
@@ -515,7 +515,7 @@ pub(crate) fn content_hash(kernel: &[u8], initramfs: &[u8], root: Option<&str>) 
 
 #[cfg(any(test, fuzzing))]
 impl Image {
-    /// Of memory in which this stands for the header.
+    /// Memory with this as its header.
     pub(crate) fn with_header(memory: Memory, json: &[u8]) -> Result<Self> {
         let json = &json[..json.len().min(HEADER_BYTES as usize - 16)];
         memory.u64(0).store(MAGIC, Ordering::Relaxed);
@@ -570,7 +570,7 @@ pub(crate) fn sealed<T>(
     Ok(written)
 }
 
-/// That an image cannot do anything but go.
+/// Error for an image that cannot do anything but go.
 pub(crate) fn incomplete(name: &str) -> Error {
     Error::refused(
         ErrorKind::Damaged,

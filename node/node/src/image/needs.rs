@@ -7,14 +7,14 @@ use crate::host::spec::Fault;
 /// Memory that an image's kernel and initramfs need of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Of its first piece: kernel and initramfs lie there.
+    /// Bytes of its first piece: kernel and initramfs lie there.
     pub(crate) first_piece_bytes: u64,
-    /// Of all pieces together: with less the kernel panics, or leaves files out.
+    /// Bytes of all pieces together: with less the kernel panics, or leaves files out.
     pub(crate) all_bytes: u64,
 }
 
 impl Needs {
-    /// Of a kernel in one of its forms.
+    /// Needs of a kernel in one of its forms.
     pub(crate) fn of(kernel: &Kernel, initramfs_bytes: u64, unpacked_bytes: u64) -> Self {
         Needs {
             first_piece_bytes: Partition::needs(kernel, initramfs_bytes),
@@ -27,7 +27,7 @@ impl Needs {
         Needs { all_bytes: self.all_bytes.saturating_add(bytes), ..self }
     }
 
-    /// Whether pieces of these sizes do.
+    /// Checks that pieces of these sizes are enough.
     pub(crate) fn check(&self, image: &str, memory_bytes: &[u64]) -> Result<(), Fault> {
         let (first, all) = (memory_bytes.first().copied().unwrap_or(0), sum(memory_bytes));
         if first < self.first_piece_bytes {

@@ -20,9 +20,9 @@ pub(crate) struct Origin<'a> {
     pub(crate) initramfs: Bytes<'a>,
     /// Memory that its files take once they are unpacked, as far as that is known.
     pub(crate) unpacked_bytes: u64,
-    /// Whether the kernel wants a foreign cpu listed first; the uncompressed one tells.
+    /// True if the kernel wants a foreign cpu listed first; the uncompressed one tells.
     pub(crate) checks_bsp_bit: bool,
-    /// Where the node sees its root, and what its kernel takes for that.
+    /// Memory in which the node sees its root.
     pub(crate) root: Option<Piece>,
 }
 

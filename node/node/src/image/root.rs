@@ -24,7 +24,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// A container image as a root, and what to run in it.
 #[derive(Clone, Debug)]
 pub struct RootOf {
-    /// Where it is.
+    /// Source of the root.
     pub source: Source,
     /// Program and arguments instead of those that it names; none: those.
     pub words: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct RootPart {
 }
 
 impl RootPart {
-    /// Where a node sees it, if that is one range of memory.
+    /// Piece in which a node sees it, if that is one range of memory.
     pub(crate) fn piece(&self, pieces: &[Piece]) -> Option<Piece> {
         let bytes = self.part.bytes.checked_next_multiple_of(abi::PIECE_UNIT)?;
         let mut begin = 0;
@@ -127,7 +127,7 @@ impl Unpacked {
     }
 }
 
-/// Where there is room for a root: not where memory is, if there is a disk.
+/// Folder with room for a root: not in memory, if there is a disk.
 fn place() -> PathBuf {
     match std::env::var_os("TMPDIR") {
         Some(folder) => folder.into(),

@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::service::{Held, Service, address};
 use crate::{Error, ErrorKind, Result};
 
-/// How long a node that is replaced may take to switch itself off.
+/// Time that a node that is replaced may take to switch itself off.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// A machine file with what is to be done for it.
@@ -185,7 +185,7 @@ struct OfNow {
     services: BTreeMap<String, Service>,
     limit: Duration,
     min_ready: Duration,
-    /// Whether somebody else may not know yet that a node is healthy.
+    /// True if somebody else may not know yet that a node is healthy.
     has_started: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::host::cpus;
 use crate::host::spec::{Cpus, Fault, Spec};
 
-/// Whether nodes that exist otherwise than a file asks for are replaced.
+/// Choice whether nodes that differ from a file's are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changes {
     /// The first one is an error.
@@ -47,7 +47,7 @@ pub(super) fn changed<'a>(
     Ok(changed)
 }
 
-/// Whether a node that exists is the one that the file asks for.
+/// Checks that a node that exists is the one that the file asks for.
 fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
     let name = &wanted.name;
     let other = |key, has: String| Err(Fault::new(key, format!("node {name} exists with {has}")));

@@ -49,16 +49,16 @@ pub struct ImageWanted {
 pub struct NodeWanted {
     /// Sources that it is made of.
     pub spec: Spec,
-    /// Whether it is to run.
+    /// True if it is to run.
     pub start: bool,
     /// The snapshot that it starts from, as soon as there is one that suits it.
     pub from: Option<String>,
-    /// How it is kept up by `kumiki node watch`.
+    /// Service by which `kumiki node watch` keeps it up.
     pub service: Option<Service>,
     pub(super) at: Places,
 }
 
-/// Where in the text an entry begins, and each of its keys.
+/// Places in the text at which an entry begins, and each of its keys.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     entry: usize,
@@ -322,7 +322,7 @@ fn named(source: &Source, kind: Holding, name: &str, at: usize) -> Result<()> {
     padded(kind, name).map(drop).map_err(|error| source.wrong(at, error.to_string()))
 }
 
-/// Whether a node is to run, and the snapshot that it starts from.
+/// Start of a node: whether it is to run, and the snapshot that it starts from.
 fn start(value: &Value) -> Result<(bool, Option<String>), Fault> {
     let from = |table: &toml::Table| {
         let from = table.get("from")?.as_str()?.to_owned();
@@ -427,7 +427,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::made_up::{machine, parse};
+    use super::super::fixtures::{machine, parse};
     use super::*;
 
     const GOOD: &str = r#"

@@ -15,7 +15,7 @@ mod apply;
 mod change;
 mod file;
 #[cfg(any(test, fuzzing))]
-pub(crate) mod made_up;
+pub(crate) mod fixtures;
 mod plan;
 mod rollout;
 mod situation;

@@ -24,27 +24,27 @@ pub enum Step {
         image: String,
         /// Memory that it takes.
         bytes: u64,
-        /// Where its kernel's configuration was found that was checked.
+        /// Place of its kernel's configuration that was checked.
         config: Option<String>,
     },
     /// Make a node, of these very cpus.
     Create(Spec),
     /// Stop a node if it runs, and give back what it has: the file asks for another one.
     Remove {
-        /// Which one.
+        /// Name of the node.
         node: String,
         /// Difference between it and the file.
         why: String,
-        /// How it is made again, should a later step fail.
+        /// Spec by which it is made again, should a later step fail.
         #[serde(skip)]
         before: Box<Spec>,
-        /// Whether it is started again then.
+        /// True if it is started again then.
         #[serde(skip)]
         runs: bool,
     },
     /// Start a node.
     Start {
-        /// Which one.
+        /// Name of the node.
         node: String,
         /// The snapshot that it is started from, if there is one that suits it by then.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,7 +177,7 @@ struct Planning<'a> {
     taken_bytes: u64,
     free_slices: u64,
     steps: Vec<Step>,
-    /// They come last, all at once.
+    /// Starts, which come last, all at once.
     starts: Vec<Step>,
 }
 
@@ -279,7 +279,7 @@ impl Planning<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::made_up::{MIB, after, free, offers, parse, planned};
+    use super::super::fixtures::{MIB, after, free, offers, parse, planned};
     use super::*;
     use crate::Error;
     use crate::machine::situation::Existing;

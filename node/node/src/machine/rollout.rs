@@ -25,24 +25,24 @@ pub struct Rollout {
     before: Option<String>,
     /// Steps, in their order.
     pub steps: Vec<String>,
-    /// How many of them are done.
+    /// Number of them that are done.
     pub done: usize,
     /// Seconds since 1970 at its beginning.
     pub begun_s: u64,
-    /// Where it stands.
+    /// State of the rollout.
     pub state: RolloutState,
-    /// Why it failed.
+    /// Reason for which it failed.
     pub error: Option<String>,
     process: u32,
 }
 
-/// Where a rollout stands.
+/// State of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RolloutState {
     /// A process carries it out.
     Running,
-    /// That process has ended before it was done.
+    /// The process that carried it out has ended before it was done.
     Interrupted,
     /// All of it is done.
     Done,
@@ -86,7 +86,8 @@ impl Rollout {
     }
 }
 
-/// One that this process carries out. That it cannot be told later how far is no reason to stop.
+/// Note of a rollout that this process carries out. That it cannot be told later how far is no
+/// reason to stop.
 pub(super) struct Note(Rollout);
 
 impl Note {

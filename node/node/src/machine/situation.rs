@@ -24,7 +24,8 @@ pub struct Free {
     pub cpus: Vec<u32>,
     /// Cpus that nodes have, and whose each is.
     pub held: BTreeMap<u32, String>,
-    /// How many nodes more have a low slice: room below 1 MiB, which a start needs.
+    /// Number of further nodes for which there is a low slice: room below 1 MiB, which a start
+    /// needs.
     pub low_slices: u64,
     /// Memory that the host could give.
     pub memory_bytes: u64,
@@ -38,9 +39,9 @@ pub struct Free {
 /// Free contiguous memory of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Blocks {
-    /// Of each.
+    /// Bytes of each.
     pub bytes: u64,
-    /// How many.
+    /// Number of them.
     pub count: u64,
 }
 
@@ -104,12 +105,12 @@ pub(super) struct Existing {
     pub(super) devices: Vec<DeviceSpec>,
     pub(super) init: Option<String>,
     pub(super) pci: Vec<Function>,
-    /// Whether DMA of any of those may reach all memory.
+    /// True if DMA of any of those may reach all memory.
     pub(super) dma_unconfined: bool,
 }
 
 impl Existing {
-    /// Whether it was started, whatever has become of it.
+    /// True if it was started, whatever has become of it.
     pub(super) fn was_started(&self) -> bool {
         !matches!(self.state, NodeState::Created | NodeState::Stopped)
     }
@@ -136,7 +137,7 @@ impl Existing {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Situation {
     pub(super) free: Free,
-    /// Of each cpu that is on line.
+    /// NUMA node of each cpu that is on line.
     pub(super) numa_nodes: BTreeMap<u32, u32>,
     pub(super) images: BTreeMap<String, Resident>,
     pub(super) nodes: BTreeMap<String, Existing>,

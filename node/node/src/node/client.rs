@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// Leaves a console: Ctrl-], as of telnet(1) and virsh(1).
 pub(crate) const LEAVE: u8 = 0x1d;
 
-/// How a program in a node ended.
+/// End of a program in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// By itself, with this status.
@@ -33,7 +33,7 @@ pub enum Order {
     Resize(Size),
 }
 
-/// Where orders come from.
+/// Source of orders.
 pub trait Orders {
     /// Readable as soon as there is one.
     fn ready(&self) -> BorrowedFd<'_>;
@@ -46,9 +46,9 @@ pub trait Orders {
 pub struct Client<'a> {
     /// Its standard input; without one it reads an end at once.
     pub input: Option<BorrowedFd<'a>>,
-    /// Where its output goes.
+    /// Receiver of its output.
     pub out: &'a mut dyn Write,
-    /// Where its errors go; a terminal's come with the output.
+    /// Receiver of its errors; a terminal's come with the output.
     pub err: &'a mut dyn Write,
     /// Its orders.
     pub orders: Option<&'a mut dyn Orders>,
@@ -65,7 +65,7 @@ pub(crate) struct Input<'a> {
     from: Option<BorrowedFd<'a>>,
     /// Read, and not sent for want of room.
     pending: Option<Vec<u8>>,
-    /// Whether [`LEAVE`] ends it.
+    /// True if [`LEAVE`] ends it.
     may_leave: bool,
     /// Seen in the input; what came before it is still sent.
     leaving: bool,
@@ -81,7 +81,7 @@ impl<'a> Input<'a> {
         self.from.filter(|_| self.pending.is_none())
     }
 
-    /// Whether somebody has left and all before that is sent.
+    /// True if somebody has left and all before that is sent.
     pub(crate) fn has_left(&self) -> bool {
         self.leaving && self.pending.is_none()
     }

@@ -27,7 +27,7 @@ pub(super) const NODES_MODE: u32 = 0o777;
 /// What a node says of a folder that is asked for as a file.
 const IS_FOLDER: &str = ": it is a folder";
 
-/// Which side of a copy has failed.
+/// Side of a copy that has failed.
 enum Failed {
     Here(io::Error),
     There(Error),
@@ -54,7 +54,7 @@ fn sent_time(about: &fs::Metadata) -> String {
     format!("{}.{:09}", about.mtime(), about.mtime_nsec())
 }
 
-/// The same, received; none if it is none that this machine has a word for.
+/// Time as it was received; none if this machine has no word for it.
 fn received_time(text: &str) -> Option<SystemTime> {
     let (seconds, nanoseconds) = text.split_once('.')?;
     let (seconds, nanoseconds): (i64, u32) = (seconds.parse().ok()?, nanoseconds.parse().ok()?);

@@ -25,9 +25,9 @@ pub struct Lanes {
     pub stream: UnixStream,
     /// The memory.
     pub window: Window,
-    /// Where it begins in what [`here`](Self::here) gives in the node.
+    /// Offset of its beginning in the memory that [`here`](Self::here) gives in the node.
     pub base: u64,
-    /// How the program has ended.
+    /// End of the program.
     pub ending: JoinHandle<Result<Ending>>,
 }
 

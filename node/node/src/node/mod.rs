@@ -51,13 +51,13 @@ use crate::listing::NodeInfo;
 use crate::node::session::{LOG_LOOK, Session};
 use crate::{Error, ErrorKind, Result, listing};
 
-/// How long a look at a starting node may sleep, should a doorbell get lost.
+/// Longest sleep between looks at a starting node, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// How often a kernel that has loaded no module yet is looked at for a panic.
+/// Interval at which a kernel that has loaded no module yet is looked at for a panic.
 const EARLY_LOOK: Duration = Duration::from_secs(1);
 
-/// How long a stop waits for another node that starts this one.
+/// Time that a stop waits for another node that starts this one.
 const STARTER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Leaves word of the nodes that there are now to those that watch this machine. One that could
@@ -138,7 +138,7 @@ impl Node {
         stopped.start(&image.origin(form)?, Loading::since(begin), limit, |_| Ok(()))
     }
 
-    /// The same without the wait: whether it becomes ready is seen in [`Node::list`]. Returns
+    /// Begins a start without the wait: whether it becomes ready is seen in [`Node::list`]. Returns
     /// what of its devices is not served, and why.
     pub fn begin(&self, form: KernelForm) -> Result<Vec<String>> {
         let loading = Loading::since(Instant::now());
@@ -162,9 +162,9 @@ impl Node {
         })
     }
 
-    /// The same from a kernel's file and what belongs into its initramfs. If an image of
-    /// this content is resident, it starts from that; else what was read is kept as one.
-    /// Returns the image's name as well. The node's own image stays what it is.
+    /// Starts a node from a kernel's file and the files that belong into its initramfs. If an image
+    /// of this content is resident, it starts from that; else what was read is kept as one. Returns
+    /// the image's name as well. The node's own image stays what it is.
     pub fn start_kernel(
         &self,
         kernel: &Path,
@@ -387,7 +387,7 @@ impl Node {
         &self.name
     }
 
-    /// Whether it was started and not stopped.
+    /// True if it was started and not stopped.
     pub fn is_running(&self) -> Result<bool> {
         Ok(sysfs::one(Holding::Node, &self.name)?.runs())
     }
@@ -468,7 +468,7 @@ fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
     released.and(on_line)
 }
 
-/// Those of them that no node holds; each is tried, and the first failure told. A
+/// Brings those cpus that no node holds on line; each is tried, and the first failure told. A
 /// record may name cpus that another node has got meanwhile.
 fn bring_on_line(cpus: &[u32]) -> Result<()> {
     let mut failure = None;
@@ -497,7 +497,7 @@ struct Stopped {
 }
 
 /// A node whose first cpu was started.
-struct Begun {
+struct Launched {
     loaded: Loading,
     begin: Instant,
     /// Duration of the request to start.
@@ -530,7 +530,7 @@ impl Stopped {
     }
 
     /// Loads, and starts the first cpu and what serves its devices.
-    fn begin(&self, origin: &Origin<'_>, mut loading: Loading, id: StartId) -> Result<Begun> {
+    fn begin(&self, origin: &Origin<'_>, mut loading: Loading, id: StartId) -> Result<Launched> {
         let name = &self.node.name;
         let have: Vec<u64> = self.entry.pieces.iter().map(|piece| piece.bytes).collect();
         // It may be another image than the one that the node was made for.
@@ -555,7 +555,7 @@ impl Stopped {
 
     /// Starts the first cpu of a node whose memory is ready, and what serves its devices. `from`
     /// is the snapshot that is in that memory, if it is one.
-    fn launch(&self, loading: Loading, from: Option<&str>) -> Result<Begun> {
+    fn launch(&self, loading: Loading, from: Option<&str>) -> Result<Launched> {
         if self.record.started_from.as_deref() != from || self.record.idle {
             let mut record = self.record.clone();
             record.started_from = from.map(str::to_owned);
@@ -576,7 +576,7 @@ impl Stopped {
             serve::spawn(&self.node.name, &self.taps)
                 .unwrap_or_else(|error| vec![error.to_string()])
         };
-        Ok(Begun { loaded, begin, execute, problems })
+        Ok(Launched { loaded, begin, execute, problems })
     }
 
     /// Does something else `meanwhile`, as soon as the node's kernel has begun.
@@ -603,9 +603,9 @@ impl Stopped {
     }
 
     /// Waits until the node's agent answers.
-    fn until_ready(&self, begun: Begun, id: StartId, limit: Duration) -> Result<Stages> {
+    fn until_ready(&self, begun: Launched, id: StartId, limit: Duration) -> Result<Stages> {
         let (window, name) = (&self.window, &self.node.name);
-        let Begun { loaded, begin, execute, problems } = begun;
+        let Launched { loaded, begin, execute, problems } = begun;
         let (mut early, mut looked) = (Early::of(id), begin);
         while window.word() != abi::WORD_READY {
             if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {

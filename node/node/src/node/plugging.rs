@@ -27,7 +27,7 @@ pub struct DeviceInfo {
     pub mac: Option<String>,
     /// `served`, `not served`, `stopped` with its node, or of a PCI function `its own`.
     pub state: &'static str,
-    /// Why it is not served, if its server says.
+    /// Reason for which it is not served, if its server says.
     pub problem: Option<String>,
 }
 

@@ -20,21 +20,21 @@ use crate::{Error, ErrorKind, Result};
 /// than being woken does.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// How long a sleep may last, should a doorbell get lost.
+/// Longest sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long an agent has for an answer that takes it no time.
+/// Time that an agent has for an answer that takes it no time.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a node has to fall asleep: its kernel gives tasks 20 s of it, and devices some.
+/// Time that a node has to fall asleep: its kernel gives tasks 20 s of it, and devices some.
 const SLEEP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Lines of the log that tell why a kernel does not sleep, and how many are shown.
 const AWAKE: [&str; 4] = ["refusing to freeze", "task:", "failed to suspend", "failed to freeze"];
 const AWAKE_LINES: usize = 6;
 
-/// How often a kernel's log is looked at: a line rings no bell, because a node's
-/// first lines are many and nobody may be there.
+/// Interval at which a kernel's log is looked at: a line rings no bell, because a node's first
+/// lines are many and nobody may be there.
 pub(crate) const LOG_LOOK: Duration = Duration::from_millis(50);
 
 /// A channel of a running node. The program ends when it is dropped.
@@ -96,8 +96,8 @@ impl Session {
         self.attend(program, client, None)
     }
 
-    /// The same with the kernel's log, from now on, between the program's
-    /// output, until it ends or Ctrl-] is typed. It need not be ready yet.
+    /// Runs a program with the kernel's log, from now on, between its output, until it ends or
+    /// Ctrl-] is typed. It need not be ready yet.
     pub fn console(&self, program: &Program, client: &mut Client<'_>) -> Result<Ending> {
         let is_ready = self.window.word() == abi::WORD_READY;
         let seen = if is_ready { self.window.log_head() } else { 0 };

@@ -15,7 +15,7 @@ use crate::image::snapshot::pages::Places;
 use crate::image::{Image, KernelForm};
 use crate::{Error, ErrorKind, Result};
 
-/// How long a node that was to be kept, and was not, may take to go on.
+/// Time that a node that was to be kept, and was not, may take to go on.
 const GO_ON_LIMIT: Duration = Duration::from_secs(30);
 
 impl Node {
@@ -47,7 +47,8 @@ impl Node {
         }
     }
 
-    /// Why it does not start from this snapshot: that is not there, or damaged, or another node's.
+    /// Reason for which it does not start from this snapshot: that is not there, or damaged, or
+    /// another node's.
     pub(crate) fn why_not(&self, from: &str) -> Option<Error> {
         let look = || -> Result<()> {
             let stopped = self.stopped()?;

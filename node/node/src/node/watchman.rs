@@ -11,7 +11,7 @@ use crate::node::Node;
 use crate::node::session::Session;
 use crate::{Error, ErrorKind, Result};
 
-/// Where the module says where its page is.
+/// File in which the module tells the address of its page.
 const ADDRESS: &str = "/sys/class/misc/kumiki-osnode-watch/address";
 /// Seconds after which a panic restarts the machine; 0: never.
 const RESTART: &str = "/proc/sys/kernel/panic";

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use serde::{Serialize, Serializer};
 
-/// How long an answer may take.
+/// Time that an answer may take.
 const LIMIT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 /// Length of a server's first line at the most.
 const LINE_BYTES: u64 = 1024;
 
-/// How a node's health is seen.
+/// Means by which a node's health is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     /// A connection to this port is taken.
@@ -45,7 +45,7 @@ impl Health {
         }
     }
 
-    /// Whether it needs to reach the node by its network.
+    /// True if it needs to reach the node by its network.
     pub(crate) fn needs_address(&self) -> bool {
         !matches!(self, Health::Command(_))
     }

@@ -36,7 +36,7 @@ impl Drop for Held {
     }
 }
 
-/// Whether a process that lives holds a node.
+/// True if a process that lives holds a node.
 pub(crate) fn is_held(node: &str) -> bool {
     let process = runtime::file(&name_of(node)).ok().and_then(|path| fs::read_to_string(path).ok());
     process.is_some_and(|process| fs::exists(format!("/proc/{process}")).is_ok_and(|is| is))

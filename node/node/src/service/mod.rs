@@ -17,7 +17,7 @@ pub(crate) use held::{Held, is_held};
 pub use notes::ServiceState;
 pub(crate) use notes::{forget, keep, state_of};
 
-/// How a node is kept up.
+/// Rules by which a node is kept up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Service {
     pub(crate) health: Option<Health>,
@@ -26,7 +26,7 @@ pub struct Service {
 /// Between two questions whether a new service answers.
 const ASK: Duration = Duration::from_millis(200);
 
-/// Where this machine reaches a node: its first card with an address that is known here.
+/// Address at which this machine reaches a node: its first card with an address that is known here.
 pub(crate) fn address(node: &str, devices: &[Assigned]) -> Option<IpAddr> {
     let of = |device: &Assigned| match &device.device {
         DeviceSpec::Net(net) => match net.address {
@@ -58,7 +58,7 @@ impl Service {
         }
     }
 
-    /// Whether its health can be seen of a node with these devices.
+    /// True if its health can be seen of a node with these devices.
     pub(crate) fn reaches(&self, devices: &[DeviceSpec]) -> bool {
         let has_address = |device: &DeviceSpec| match device {
             DeviceSpec::Net(net) => {

@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
-/// How a node is kept up, as of now.
+/// State of a node that is kept up, as of now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceState {
     /// `up`, `starting`, `unhealthy` or `waiting`.
     pub state: String,
-    /// How often it was started again.
+    /// Number of times that it was started again.
     pub restarts: u64,
-    /// How often it was not healthy when it was asked.
+    /// Number of times that it was not healthy when it was asked.
     pub unhealthy: u64,
     /// Seconds before the next start, where it waits.
     pub pause_s: u64,
-    /// Why it is not up, as far as that is known.
+    /// Reason for which it is not up, as far as that is known.
     pub why: Option<String>,
     /// The process that keeps it.
     pub process: u32,

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// One that was up so long has not crashed at once.
+/// Time after which a node that was up counts as not having crashed at once.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// How long to wait by how it went so far.
+/// Pause before the next start, by the course so far.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     /// Starts that did not last, one after the other.
@@ -16,12 +16,12 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// It answers from `now` on.
+    /// Notes that it answers from `now` on.
     pub(super) fn up(&mut self, now: Instant) {
         self.up_since = Some(now);
     }
 
-    /// It is not up any more, or could not be started: the pause before the next start.
+    /// Notes that it is not up any more, or could not be started: the pause before the next start.
     pub(super) fn down(&mut self, now: Instant) -> Duration {
         if self.up_since.take().is_some_and(|since| now.duration_since(since) >= STEADY) {
             self.in_a_row = 0;

@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 /// Answers that may fail one after the other.
 const FAILURES: u32 = 3;
-/// How long a service may take from its node's start to its first good answer.
+/// Time that a service may take from its node's start to its first good answer.
 const GRACE: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(120);
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ pub fn watch(
         for (name, from, service) in services {
             let (states, stop, told) = (Arc::clone(&states), Arc::clone(stop), &told);
             scope.spawn(move || {
-                let mut kept = Kept::new(name, from, service, states);
+                let mut kept = KeptNode::new(name, from, service, states);
                 while !stop.load(Ordering::Relaxed) {
                     kept.look(&stop, told);
                     rest(EVERY, &stop);
@@ -90,7 +90,7 @@ fn rest(time: Duration, stop: &AtomicBool) {
 }
 
 /// One service.
-struct Kept {
+struct KeptNode {
     name: String,
     /// The snapshot that it is started from, if there is one.
     from: Option<String>,
@@ -104,11 +104,11 @@ struct Kept {
     failures: u32,
 }
 
-impl Kept {
+impl KeptNode {
     fn new(name: String, from: Option<String>, service: Service, states: States) -> Self {
         let state = ServiceState { process: std::process::id(), ..ServiceState::default() };
         let (backoff, begun, asked, failures) = (Backoff::default(), None, None, 0);
-        Kept { name, from, service, states, state, backoff, begun, asked, failures }
+        KeptNode { name, from, service, states, state, backoff, begun, asked, failures }
     }
 
     fn say(&mut self, state: &str, why: Option<String>) {
@@ -151,7 +151,7 @@ impl Kept {
         }
     }
 
-    /// Whether `apply` replaces its node just now, and starts it itself.
+    /// True if `apply` replaces its node just now, and starts it itself.
     fn is_replaced(&mut self) -> bool {
         let is_held = is_held(&self.name);
         if is_held {
@@ -161,7 +161,7 @@ impl Kept {
         is_held
     }
 
-    /// It answers; whether its service does is asked now and again.
+    /// Notes that the node answers; whether its service does is asked now and again.
     fn up(&mut self, stop: &AtomicBool, told: &(impl Fn(&str, &str) + Sync)) {
         let now = Instant::now();
         let begun = *self.begun.get_or_insert(now);

@@ -301,7 +301,7 @@ fn a_pipe_that_is_refused_was_not_read() {
     }
     assert!(rig.read(&Source::Tar(fifo.clone()), &[], Limits::default()).is_err());
     for _ in 0..100 {
-        assert!(!writer.is_finished(), "it has been let go");
+        assert!(!writer.is_finished(), "it has been released");
         std::thread::yield_now();
     }
     let reader = rustix::fs::open(&fifo, rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty());
@@ -336,7 +336,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        crate::made_up::layer(&bytes);
+        crate::fixtures::layer(&bytes);
     }
 }
 
@@ -368,8 +368,8 @@ proptest! {
             bytes[at] = byte;
         }
         if sums {
-            crate::made_up::with_sums(&mut bytes);
+            crate::fixtures::with_sums(&mut bytes);
         }
-        crate::made_up::like_tar(&bytes);
+        crate::fixtures::like_tar(&bytes);
     }
 }

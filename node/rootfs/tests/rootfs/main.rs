@@ -1,6 +1,6 @@
 //! Container images as programs of others make them.
 
-#[path = "../../src/made_up/about.rs"]
+#[path = "../../src/fixtures/about.rs"]
 mod about;
 mod corpus;
 mod expand;

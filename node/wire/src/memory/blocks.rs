@@ -31,9 +31,9 @@ const SECTION_BYTES: u64 = 128 << 20;
 /// A block that takes longer has pages that do not move, or whose move needs memory
 /// that is not free; the kernel would try for ever.
 const BLOCK_LIMIT: Duration = Duration::from_secs(5);
-/// How often one is tried that has to be this one.
+/// Number of tries for a block that has to be this one.
 const TRIES: usize = 3;
-/// How often a block on its way is looked at.
+/// Interval at which a block on its way is looked at.
 const LOOK: Duration = Duration::from_millis(2);
 /// For all blocks of one request.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -67,14 +67,14 @@ impl Lock {
     }
 }
 
-/// Whose notes a file of this name holds.
+/// Owner whose notes a file of this name holds.
 fn holding_of(file: &str) -> Option<(Holding, &str)> {
     let (noun, name) = file.strip_suffix(".blocks")?.split_once('-')?;
     let kind = [Holding::Node, Holding::Image].into_iter().find(|kind| kind.noun() == noun)?;
     Some((kind, name))
 }
 
-/// Which blocks one node or image has taken off line.
+/// Notes of the blocks that one node or image has taken off line.
 #[derive(Debug)]
 pub struct Notes(PathBuf);
 
@@ -163,8 +163,8 @@ impl Notes {
 }
 
 impl Notes {
-    /// Those of them that are to be taken again if these pieces are given back; `None` if some of
-    /// that was neither taken off line nor kept from this machine's kernel at its start.
+    /// Blocks among them that are to be taken again if these pieces are given back; `None` if some
+    /// of that was neither taken off line nor kept from this machine's kernel at its start.
     pub fn to_take_again(&self, pieces: &[Piece]) -> Result<Option<Vec<u64>>> {
         let noted = self.read();
         let size = if noted.is_empty() { u64::MAX } else { block_bytes()? };
@@ -293,8 +293,8 @@ fn candidates() -> Result<Vec<u64>> {
     Ok(blocks.into_iter().map(|(_, block)| block.0).collect())
 }
 
-/// Whether the block is off line now. The kernel tries until it is sent a signal, so
-/// another process asks it, and is killed when time is over.
+/// Takes the block off line, and returns true if it is. The kernel tries until it is sent a signal,
+/// so another process asks it, and is killed when time is over.
 fn set_offline(block: u64) -> Result<bool> {
     let path = state(block);
     let failed = |error| Error::os(format!("taking memory block {block} off line"), error);
@@ -392,7 +392,7 @@ fn kept_from_kernel(line: &str, ram: &[(u64, u64)]) -> Vec<Piece> {
     pieces
 }
 
-/// As the kernel reads it: decimal or hexadecimal, with K, M, G or T behind it.
+/// Number as the kernel reads it: decimal or hexadecimal, with K, M, G or T behind it.
 fn number(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
         b'K' => (&text[..text.len() - 1], 10),

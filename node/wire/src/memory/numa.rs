@@ -18,18 +18,18 @@ pub fn of_cpus() -> BTreeMap<u32, u32> {
     nodes
 }
 
-/// Those that have memory, in any case one.
+/// NUMA nodes that have memory, in any case one.
 pub fn with_memory() -> Vec<u32> {
     let nodes = nodes_with("has_memory");
     if nodes.is_empty() { vec![0] } else { nodes }
 }
 
-/// Whose memory serves a node that starts on this cpu: its own NUMA node's alone.
+/// NUMA nodes whose memory serves a node that starts on this cpu: its own alone.
 pub fn nearest(cpu: u32) -> Vec<u32> {
     of_cpus().get(&cpu).map_or_else(with_memory, |&node| vec![node])
 }
 
-/// Whether a block of memory is one of these nodes'.
+/// True if a block of memory is one of these nodes'.
 pub fn has_block(nodes: &[u32], block: u64) -> bool {
     let folder = format!("{BLOCKS}/memory{block}");
     let is_of = |node: &u32| fs::symlink_metadata(format!("{folder}/node{node}")).is_ok();

@@ -117,7 +117,7 @@ pub const LOG_BYTES: usize = 0x4_0000;
 pub const RINGS_AT: usize = 0x8_0000;
 pub const RING_BYTES: usize = 0x1_0000;
 pub const CHANNELS: usize = 8;
-/// Those of them that are for the host's own questions.
+/// Number of channels that are kept for the host's own questions.
 pub const RESERVED_CHANNELS: usize = 1;
 /// Between the channels and the log: no kernel writes there.
 pub const RECORD_AT: usize = 0x2000;
@@ -185,7 +185,7 @@ pub const BUS_BYTES: usize = 0x1000;
 pub const SLOTS: usize = 63;
 pub const QUEUES: usize = 32;
 pub const CONFIG_BYTES: usize = 1024;
-/// Of kicks and interrupts.
+/// Bit of kicks and interrupts that stands for the configuration.
 pub const CONFIG_BIT: u32 = 63;
 /// Offsets in the bus.
 pub const BUS_TO_NODE: usize = 0;

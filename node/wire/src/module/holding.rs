@@ -3,7 +3,7 @@
 use crate::module::abi;
 use crate::{Error, ErrorKind, Result};
 
-/// One of the two.
+/// Kind of a holder of memory: node or image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     Node,
@@ -11,7 +11,7 @@ pub enum Holding {
 }
 
 impl Holding {
-    /// As the module numbers it.
+    /// Number that the module gives it.
     pub fn number(self) -> u32 {
         match self {
             Holding::Node => abi::NODE,
@@ -19,7 +19,7 @@ impl Holding {
         }
     }
 
-    /// As a message calls it.
+    /// Noun for it in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Holding::Node => "node",

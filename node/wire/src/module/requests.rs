@@ -9,7 +9,7 @@ use rustix::ioctl::{IntegerSetter, NoArg, Updater, ioctl};
 use crate::module::abi;
 use crate::{Error, Result};
 
-/// Whether the module is there and speaks this version; says what is missing.
+/// Checks that the module is there and speaks this version; says what is missing.
 pub fn probe() -> Result<()> {
     open(false).map(drop)
 }

@@ -34,7 +34,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether it is a node that runs, or that another one may start.
+    /// True if it is a node that runs, or that another one may start.
     pub fn runs(&self) -> bool {
         self.state == RUNNING
     }
@@ -65,7 +65,7 @@ pub fn all(kind: Holding) -> Result<Vec<Status>> {
     names.iter().filter_map(|name| unless_gone(kind, name, one(kind, name))).collect()
 }
 
-/// How many nodes more have room below 1 MiB, which a start needs of a machine's memory.
+/// Number of further nodes that have room below 1 MiB, which a start needs of a machine's memory.
 pub fn low_slices() -> Result<u64> {
     requests::probe()?;
     let path = Path::new(ROOT).join("slices_free");
@@ -83,7 +83,7 @@ fn unless_gone<T>(kind: Holding, name: &str, seen: Result<T>) -> Option<Result<T
     (seen.is_ok() || exists(kind, name)).then_some(seen)
 }
 
-/// Whether there is one of this name.
+/// True if there is one of this name.
 pub fn exists(kind: Holding, name: &str) -> bool {
     folder(kind).join(name).is_dir()
 }

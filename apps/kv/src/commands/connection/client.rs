@@ -18,7 +18,7 @@ pub(super) const CLIENT: &[Row] = &[
     row("client|info", 2, NOSCRIPT, Run::Here(info), "6.2.0", "Gives the connection's line of CLIENT LIST."),
     row("client|kill", -3, ADMIN | NOSCRIPT, Run::All(kill, Merge::Killed), "2.4.0", "Ends connections."),
     row("client|list", -2, ADMIN | NOSCRIPT, Run::All(list, Merge::Text), "2.4.0", "Gives a line for each connection."),
-    row("client|no-evict", 3, ADMIN | NOSCRIPT, Run::Here(no_evict), "7.0.0", "Has this client be the last one to be let go for its memory."),
+    row("client|no-evict", 3, ADMIN | NOSCRIPT, Run::Here(no_evict), "7.0.0", "Has this client be the last one to be evicted for its memory."),
     row("client|no-touch", 3, NOSCRIPT, Run::Here(no_touch), "7.2.0", "Is accepted: no read changes what is known of a key."),
     row("client|reply", 3, NOSCRIPT | NO_MULTI, Run::Here(reply), "3.2.0", "Sets whether commands are answered."),
     row("client|setinfo", 4, NOSCRIPT, Run::Here(setinfo), "7.2.0", "Sets the name and the version of the client's library."),
@@ -89,7 +89,7 @@ fn info(h: &mut Here<'_>) -> Done {
     Ok(())
 }
 
-/// Whether a word is `ON`.
+/// Returns true if a word is `ON`.
 fn is_on(word: &[u8]) -> Result<bool, &'static str> {
     match word {
         _ if word.eq_ignore_ascii_case(b"ON") => Ok(true),

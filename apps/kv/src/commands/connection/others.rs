@@ -5,7 +5,7 @@ use crate::commands::options::{SYNTAX, integer};
 use crate::commands::row::{Call, Done};
 use crate::resp::number;
 
-/// Whether clients are of a type; all that there are, are normal ones.
+/// True if clients are of a type; all that there are, are normal ones.
 fn is_normal(word: &[u8], out: &mut crate::resp::Out) -> Option<bool> {
     let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
     match word {
@@ -36,7 +36,7 @@ pub(super) fn list(c: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// There is none with an address.
+/// Error where no client has an address.
 pub const NO_CLIENT: &str = "ERR No such client";
 
 pub(super) fn kill(c: &mut Call<'_>) -> Done {

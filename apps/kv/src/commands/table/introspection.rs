@@ -111,7 +111,7 @@ fn getkeys(h: &mut Here<'_>, with_flags: bool) -> Done {
     Ok(())
 }
 
-/// How a command uses its keys.
+/// Writes the access that a command makes to its keys.
 fn access(row: &Row, out: &mut Out) {
     let flags: &[&str] = match row {
         _ if row.is(WRITE) => &["RW", "UPDATE"],

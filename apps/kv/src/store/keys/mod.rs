@@ -21,7 +21,7 @@ pub(super) struct Table {
     pub(super) entries: Slots,
     /// No entry goes before this.
     earliest: u64,
-    /// It is not looked through before this.
+    /// Time before which the table is not looked through.
     not_before: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct Keys {
     table_bytes: usize,
     limit: usize,
     count: usize,
-    /// Those that go.
+    /// Keys that expire.
     going: usize,
     /// No key goes before this.
     earliest: u64,
@@ -51,11 +51,11 @@ pub struct Keys {
 pub struct Found<'a> {
     /// Its value.
     pub value: &'a [u8],
-    /// When it goes, ms since 1970; 0: never.
+    /// Time at which it expires, ms since 1970; 0: never.
     pub goes_at: u64,
 }
 
-/// Which table has a key.
+/// Number of the table that has a key.
 pub(super) fn table_of(hash: u64) -> usize {
     // Neither bits by which a table goes nor those that say whose the key is.
     (hash >> 47) as usize % TABLES
@@ -91,22 +91,22 @@ impl Keys {
         self.limit = bytes;
     }
 
-    /// How many there are, those among them whose time has come and that nobody has seen since.
+    /// Number of keys, those among them whose time has come and that nobody has seen since.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many of them go at some time.
+    /// Number of keys that expire at some time.
     pub fn going(&self) -> usize {
         self.going
     }
 
-    /// How many have gone since it began.
+    /// Number of keys that have expired since it began.
     pub fn expired(&self) -> u64 {
         self.expired
     }

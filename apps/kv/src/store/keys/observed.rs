@@ -1,7 +1,7 @@
 //! Clients that want to know when keys change: for a transaction, or as they keep copies.
 
 use super::Keys;
-use crate::store::Told;
+use crate::store::Invalidation;
 use crate::store::watch::Seen;
 
 impl Keys {
@@ -51,36 +51,36 @@ impl Keys {
         self.followed.unlisten(client, prefixes);
     }
 
-    /// How many keys are followed, by how many clients each in all, and how many prefixes.
+    /// Numbers of followed keys, of clients that follow each in all, and of prefixes.
     pub fn followed(&self) -> (usize, usize, usize) {
         let (keys, items) = self.followed.counts();
         (keys, items, self.followed.prefixes.len())
     }
 
-    /// Whether clients are to be told something.
+    /// True if clients are to be told something.
     #[inline]
     pub fn has_untold(&self) -> bool {
         self.followed.has_untold()
     }
 
     /// Takes what clients are to be told.
-    pub fn take_untold(&mut self) -> Vec<Told> {
+    pub fn take_untold(&mut self) -> Vec<Invalidation> {
         self.followed.take()
     }
 
     /// Has clients be told something more.
-    pub fn tell(&mut self, told: Told) {
+    pub fn tell(&mut self, told: Invalidation) {
         self.followed.untold.push(told);
     }
 
-    /// How many messages there are that clients are to be told, of single keys.
+    /// Number of messages about single keys that clients are to be told.
     #[inline]
     pub fn untold(&self) -> usize {
         self.followed.untold.len()
     }
 
     /// Takes what a client is to be told off the messages behind the first so many.
-    pub fn untold_of(&mut self, client: u64, from: usize, each: impl FnMut(&Told)) {
+    pub fn untold_of(&mut self, client: u64, from: usize, each: impl FnMut(&Invalidation)) {
         self.followed.untold.of(client, from, each);
     }
 }

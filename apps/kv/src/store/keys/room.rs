@@ -31,8 +31,8 @@ impl Keys {
         self.bytes() + needed + kept <= self.limit
     }
 
-    /// Whether all these keys and values can be had, of so many bytes each: a command sets all of
-    /// them or none.
+    /// Checks that all these keys and values can be had, of so many bytes each: a command sets all
+    /// of them or none.
     ///
     /// # Errors
     /// [`Full`]: no.

@@ -22,7 +22,7 @@ pub(super) const ALL: [&str; 6] = [
 /// Calls at a time.
 const CALLS: u32 = 20;
 
-/// One that asks one thing after the other.
+/// A client that asks one thing after the other.
 pub(super) struct Traffic<'a> {
     soak: &'static Soak,
     node: &'a Node,

@@ -16,7 +16,7 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// Where that is, below this folder.
+    /// Path of that, below this folder.
     pub(super) fn of(folder: &Path) -> Built {
         let build = folder.join("soak-rocksdb");
         Built { program: build.join("server"), library: build.join("libkumiki-rocksdb.so") }

@@ -32,7 +32,7 @@ pub(super) struct Client {
     version: u32,
 }
 
-/// Whether to read ahead and many at once without waiting.
+/// True to read ahead and many at once without waiting.
 fn way_of(is_async: bool) -> &'static [u8] {
     if is_async { b"async" } else { b"plain" }
 }

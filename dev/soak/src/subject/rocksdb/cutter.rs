@@ -24,7 +24,7 @@ const BLOCK: usize = 4096;
 pub(super) struct Cutter {
     pub(super) soak: &'static Soak,
     pub(super) socket: PathBuf,
-    /// Where its database is.
+    /// Folder of its database.
     pub(super) folder: PathBuf,
     pub(super) way: &'static str,
     pub(super) rng: Rng,

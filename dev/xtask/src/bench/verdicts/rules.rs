@@ -1,6 +1,6 @@
 //! Rules by which others decide, on samples that are given, and shares of what is decided.
 
-use kumiki_measure::stats::doubt::Doubt;
+use kumiki_measure::stats::doubt::Variance;
 use serde_json::Value;
 
 use crate::bench::Row;
@@ -66,9 +66,9 @@ pub(super) fn hyperfine(a: &[f64], b: &[f64]) -> bool {
 pub(super) fn t_test(a: &[f64], b: &[f64]) -> bool {
     let of = |values: &[f64]| {
         let n = values.len() as f64;
-        Doubt { variance: variance(values) / n, freedom: n - 1.0 }
+        Variance { variance: variance(values) / n, freedom: n - 1.0 }
     };
-    let both = Doubt::sum([of(a), of(b)]);
+    let both = Variance::sum([of(a), of(b)]);
     mean(b) - mean(a) > both.quantile(0.975) * both.error()
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Of `struct rusage`, which has as many words.
+/// Words of `struct rusage`.
 type Usage = [c_long; 18];
 
 #[repr(C)]
@@ -20,7 +20,7 @@ struct Stamp {
     children: Usage,
 }
 
-/// As `answer.rs` reads it.
+/// Answer as `answer.rs` reads it.
 #[repr(C)]
 struct Answer {
     done: u64,

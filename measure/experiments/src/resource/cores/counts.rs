@@ -23,7 +23,7 @@ pub(super) fn counts(cpus: usize) -> Vec<usize> {
     counts
 }
 
-/// What a run at such a level has: powers of two and all by default, every number in full.
+/// Level of a run with so many cores: powers of two and all by default, every number in full.
 pub(super) fn level(cores: usize, cpus: usize) -> Level {
     match cores {
         ..=QUICK => Level::Quick,
@@ -47,10 +47,10 @@ fn order(first: usize, all: &CpuSet, topology: &Topology) -> Vec<usize> {
     cpus
 }
 
-/// Of each core one cpu, all of one socket.
+/// Value for one cpu of each core, all of one socket.
 pub(super) const WHOLE: &str = "whole cores";
 
-/// What the last of so many cpus is: what the others have not.
+/// Value for the last of these cpus: the relation that the others do not have.
 fn reach(cpus: &[usize], topology: &Topology) -> &'static str {
     let package = |cpu: usize| topology.cpu(cpu).and_then(|cpu| cpu.package);
     let is_sibling = |(at, cpu): (usize, &usize)| {
@@ -79,7 +79,7 @@ pub(super) fn cpus(place: &Place, cores: usize, all: &CpuSet) -> Result<Vec<usiz
     }
 }
 
-/// The same before a place is known, for what is said of the case.
+/// Value before a place is known, for the description of the case.
 pub(super) fn reach_of(cores: usize, all: &CpuSet) -> &'static str {
     let (Ok(topology), Some(first)) = (Topology::read(), all.first()) else { return "unknown" };
     let mut cpus = order(first, all, &topology);

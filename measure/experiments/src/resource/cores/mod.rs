@@ -24,7 +24,7 @@ use kumiki_sys::cpuset::CpuSet;
 use self::board::Board;
 use self::counts::{counts, cpus, level, reach_of};
 use self::forked::Forked;
-use self::once::{One, Plain, builder};
+use self::once::{One, PlainWork, builder};
 pub use self::once::{What, program};
 use super::refused;
 use crate::Widened;
@@ -149,7 +149,7 @@ enum Other {
 }
 
 impl Cores {
-    /// One of each cpu, the first of which is the calling thread's.
+    /// Makes one worker for each cpu, the first of which is the calling thread's.
     ///
     /// # Errors
     /// What the machine lacks.
@@ -161,7 +161,7 @@ impl Cores {
             By::Shared => builder().shared(),
             By::PlainThreads | By::PlainProcesses => {
                 let make = move |_| -> Result<Work> {
-                    let plain = Plain::new(&what)?;
+                    let plain = PlainWork::new(&what)?;
                     Ok(Box::new(move |times| (0..times).try_for_each(|_| plain.once())))
                 };
                 return Self::of(cpus, by == By::PlainProcesses, make);
@@ -174,7 +174,7 @@ impl Cores {
         })
     }
 
-    /// The same of anything: what each of them does is made on its cpu, in threads or in
+    /// Makes workers of any kind: `make` gives each of them its work on its cpu, in threads or in
     /// processes.
     ///
     /// # Errors
@@ -258,7 +258,7 @@ fn third(times: u64, work: &mut Work, start: &dyn Fn()) -> Result<u64> {
     Ok(ns)
 }
 
-/// As a case.
+/// Case that takes thirds.
 struct Thirds {
     cores: Cores,
     /// So often, whatever is asked for.

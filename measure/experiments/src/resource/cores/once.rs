@@ -12,7 +12,7 @@ use kumiki_sys::shm::{Anon, Huge, Populate};
 
 use crate::resource::refused;
 
-/// What is made and deleted, again and again.
+/// Things that are made and deleted, again and again.
 #[derive(Clone, Debug)]
 pub enum What {
     /// A frame of 4 KiB, with a name.
@@ -26,18 +26,18 @@ pub enum What {
     Process(PathBuf),
 }
 
-/// What one core does, of one type.
+/// Work of one core, with one type.
 pub(super) struct One {
     interface: Interface,
     place: kumiki_resource::Place,
     name: String,
-    what: Made,
-    /// Of the type that has one for each place.
+    what: Prepared,
+    /// Manager of the type that has one for each place.
     _manager: Option<Manager>,
 }
 
 /// With what is there before.
-enum Made {
+enum Prepared {
     Frame,
     Memory(Handle<Space>),
     Started(PathBuf),
@@ -72,11 +72,13 @@ impl One {
         // One tree of names has them all.
         let name = if shared { format!("own-{cpu}") } else { "own".to_owned() };
         let what = match what {
-            What::Frame => Made::Frame,
-            What::Memory => Made::Memory(interface.create::<Space>(place, Some(&name), SPACE)?),
-            What::Started(path) => Made::Started(path.clone()),
+            What::Frame => Prepared::Frame,
+            What::Memory => {
+                Prepared::Memory(interface.create::<Space>(place, Some(&name), SPACE)?)
+            }
+            What::Started(path) => Prepared::Started(path.clone()),
             What::Process(path) => {
-                Made::Process(interface.create::<Program>(place, Some(&name), path.clone())?)
+                Prepared::Process(interface.create::<Program>(place, Some(&name), path.clone())?)
             }
         };
         Ok(One { interface, place, name, what, _manager: manager })
@@ -90,20 +92,20 @@ impl One {
         let One { interface, place, name, what, .. } = self;
         let name = Some(name.as_str());
         match what {
-            Made::Frame => interface.destroy(interface.create::<Memory>(*place, name, 1)?),
-            Made::Memory(space) => {
+            Prepared::Frame => interface.destroy(interface.create::<Memory>(*place, name, 1)?),
+            Prepared::Memory(space) => {
                 let region = interface.create::<Region>(*place, name, RegionSpec::Frames(1))?;
                 let memory = interface.attach(*place, name, &region, space, Attach::default())?;
                 interface.with(&memory, |memory, _| memory.write(0, &[1]))??;
                 interface.destroy(memory)?;
                 interface.destroy(region)
             }
-            Made::Started(path) => {
+            Prepared::Started(path) => {
                 let mut command = Command::new(path);
                 command.env_clear();
                 self.process(command)
             }
-            Made::Process(program) => {
+            Prepared::Process(program) => {
                 let mut command = interface.with(program, |program, ()| program.command())?;
                 command.env_clear();
                 self.process(command)
@@ -119,9 +121,9 @@ impl One {
     }
 }
 
-/// The same by the operating system's own calls, with no table of ours: what Linux's own
-/// locks leave of a further core.
-pub(super) enum Plain {
+/// Work by the operating system's own calls, with no table of ours: the cost of a further core by
+/// Linux's own locks.
+pub(super) enum PlainWork {
     /// mmap(2) of 4 KiB, written to, and munmap(2).
     Memory,
     /// posix_spawn(3) and waitpid(2).
@@ -130,22 +132,22 @@ pub(super) enum Plain {
 
 const PAGE: usize = 4096;
 
-impl Plain {
+impl PlainWork {
     pub(super) fn new(what: &What) -> Result<Self> {
         Ok(match what {
-            What::Frame | What::Memory => Plain::Memory,
-            What::Started(path) | What::Process(path) => Plain::Process(Target::new(path)?),
+            What::Frame | What::Memory => PlainWork::Memory,
+            What::Started(path) | What::Process(path) => PlainWork::Process(Target::new(path)?),
         })
     }
 
     pub(super) fn once(&self) -> Result<()> {
         match self {
-            Plain::Memory => {
+            PlainWork::Memory => {
                 let memory = Anon::new(PAGE, Huge::Policy, Populate::OnTouch)?;
                 memory.write(0, &[1]);
                 Ok(())
             }
-            Plain::Process(target) => posix_spawn(target),
+            PlainWork::Process(target) => posix_spawn(target),
         }
     }
 }

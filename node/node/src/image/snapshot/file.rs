@@ -24,13 +24,13 @@ use crate::{Error, ErrorKind, Result};
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Bytes of memory, read as a file is.
-struct Bytes<'a> {
+struct FileBytes<'a> {
     memory: &'a Memory,
     at: u64,
     end: u64,
 }
 
-impl Read for Bytes<'_> {
+impl Read for FileBytes<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = into.len().min((self.end - self.at) as usize);
         self.memory.read(self.at as usize, &mut into[..count]);
@@ -51,7 +51,7 @@ struct Pages<'a> {
     memory: &'a Memory,
     places: &'a Places,
     runs: std::slice::Iter<'a, Run>,
-    now: Option<Bytes<'a>>,
+    now: Option<FileBytes<'a>>,
 }
 
 impl<'a> Pages<'a> {
@@ -72,7 +72,7 @@ impl Read for Pages<'_> {
             let Some(run) = self.runs.find(|run| !run.zeros) else { return Ok(0) };
             let at = self.places.offset(run.address, run.bytes()).expect("it was found there");
             let at = at as u64;
-            self.now = Some(Bytes { memory: self.memory, at, end: at + run.bytes() });
+            self.now = Some(FileBytes { memory: self.memory, at, end: at + run.bytes() });
         }
     }
 }
@@ -191,7 +191,7 @@ struct Packed<'a> {
     /// Bytes that are in it, and the memory that takes.
     end: u64,
     total: u64,
-    /// Whether only its node goes on from it.
+    /// True if only its node goes on from it.
     once: bool,
 }
 
@@ -264,7 +264,7 @@ pub(crate) fn save(name: &str, path: &Path) -> Result<u64> {
         return Err(super::damaged(name, what));
     }
     let pages = snapshot.header.pages;
-    packed(path, &mut Bytes { memory: &snapshot.memory, at: 0, end: pages.at + pages.bytes })
+    packed(path, &mut FileBytes { memory: &snapshot.memory, at: 0, end: pages.at + pages.bytes })
 }
 
 /// Puts a file's snapshot into memory, under this name, if it was kept on this machine and is as
@@ -308,7 +308,7 @@ mod tests {
         let (image, _, header) = made();
         let mut file = Vec::new();
         let end = header.pages.at + header.pages.bytes;
-        compress(&mut Bytes { memory: &image, at: 0, end }, &mut file).unwrap();
+        compress(&mut FileBytes { memory: &image, at: 0, end }, &mut file).unwrap();
         (file, image.bytes() as u64)
     }
 
@@ -355,7 +355,7 @@ mod tests {
         super::super::write_head(&image, &header).unwrap();
         let mut file = Vec::new();
         let end = header.pages.at;
-        compress(&mut Bytes { memory: &image, at: 0, end }, &mut file).unwrap();
+        compress(&mut FileBytes { memory: &image, at: 0, end }, &mut file).unwrap();
         let said = unpacked(&file, 1 << 30).err().unwrap().to_string();
         assert!(
             said.contains("f was kept on machine another (cpu cpu), and this one is"),
@@ -363,7 +363,7 @@ mod tests {
         );
     }
 
-    /// As an image of it would be, and back into memory that has something else.
+    /// Writes a snapshot as its image would be, and reads it back into memory that has something else.
     #[test]
     fn a_kernel_goes_through_a_file_without_an_image() {
         let (_, node, header) = made();

@@ -51,7 +51,7 @@ pub(crate) struct Header {
     pub(crate) abi: u32,
     /// The node that it was taken of.
     pub(crate) node: String,
-    /// That node's image, and its hash.
+    /// Image of that node, and its hash.
     pub(crate) image: String,
     pub(crate) image_sha256: Option<String>,
     /// Release of its kernel, where the image says it.
@@ -62,15 +62,15 @@ pub(crate) struct Header {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) apic_ids: Vec<u32>,
     pub(crate) devices: Vec<Assigned>,
-    /// Where its kernel goes on, and its first page table.
+    /// Address at which its kernel goes on, and its first page table.
     pub(crate) wake: u64,
     pub(crate) tables: u64,
     pub(crate) runs: Extent,
     pub(crate) runs_sha256: String,
     pub(crate) pages: Extent,
     pub(crate) pages_sha256: String,
-    /// Whether a node sleeps in it: what that has mounted is as it left it, so that it goes on
-    /// from there, and nobody else does.
+    /// True if a node sleeps in it: its mounts are as it left them, so that it goes on from there,
+    /// and nobody else does.
     #[serde(default)]
     pub(crate) once: bool,
 }
@@ -107,7 +107,7 @@ impl Header {
         }
     }
 
-    /// Whether a node has the place that it was taken of.
+    /// True if a node has the place that it was taken of.
     pub(crate) fn has_place_of(&self, node: &sysfs::Status) -> bool {
         let apic_ids = node.cpus.iter().map(|&(_, id)| id);
         node.slice == self.slice
@@ -179,7 +179,7 @@ pub(crate) fn hash_of(memory: &Memory, part: Extent) -> String {
     root::sha256(memory, part)
 }
 
-/// Whether memory of an image is a snapshot's, damaged or not.
+/// True if memory of an image is a snapshot's, damaged or not.
 pub(crate) fn is_one(memory: &Memory) -> bool {
     memory.bytes() as u64 >= HEAD_BYTES && memory.u64(0).load(Ordering::Relaxed) == MAGIC
 }

@@ -61,7 +61,7 @@ impl Places {
         self.0.iter().map(|place| place.bytes).sum()
     }
 
-    /// Where a range of addresses is mapped, if it lies in one of them.
+    /// Offset of a range of addresses, if it lies in one of them.
     pub(crate) fn offset(&self, address: u64, bytes: u64) -> Option<usize> {
         let mut begin = 0;
         for place in &self.0 {

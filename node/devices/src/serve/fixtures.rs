@@ -34,7 +34,7 @@ const PIECES: [u64; SLOTS] = [0x10_0000, 0x20_0000, 0x30_0000, 0x40_0000];
 const SLOTS: usize = 4;
 const DISK_BYTES: u64 = 32 << 10;
 const ENTRIES: u32 = 16;
-/// Where a well-behaved driver would have put the rings of queue `n`.
+/// Bytes between the rings of two queues, where a well-behaved driver would have put them.
 const RING_STEP: u64 = 0x1000;
 const AVAILABLE: u64 = 0x400;
 const USED: u64 = 0x800;
@@ -326,7 +326,7 @@ pub fn node(mut bytes: &[u8]) {
     rig.check();
 }
 
-/// One of a queue's descriptors, and the next entry of what is available.
+/// Writes one of a queue's descriptors, and the next entry of what is available.
 fn descriptor(rig: &Rig, slot: usize, place: usize, word: u32) {
     let queue = PIECES[slot] + (place as u64 & 1) * RING_STEP;
     let entry = u64::from(word) % u64::from(ENTRIES);
@@ -375,7 +375,7 @@ mod tests {
         }
     }
 
-    /// The same rig does what a good driver asks for: a sector is written, and read.
+    /// Checks that the rig does what a good driver asks for: a sector is written, and read.
     #[test]
     fn a_good_driver_is_served() {
         let mut rig = Rig::new();

@@ -23,7 +23,7 @@ use crate::host::spec::{Cpus, MemorySource, Spec};
 use crate::image::load;
 use crate::image::{Image, KernelForm};
 
-pub use crate::machine::made_up::machine;
+pub use crate::machine::fixtures::machine;
 
 const CLOCKS: Clocks = Clocks { tsc_khz: 2_000_000, pm_timer: None };
 /// Pieces of a window lie at multiples of this.
@@ -137,10 +137,10 @@ mod tests {
 
     use super::*;
 
-    /// Where kernels are linked.
+    /// Address at which kernels are linked.
     const LINKED_AT: u64 = 16 << 20;
 
-    /// Where something is read: words, channels, record, log, rings.
+    /// Offsets at which something is read: words, channels, record, log, rings.
     fn place() -> impl Strategy<Value = u16> {
         let near = [0, 0x1000, abi::RECORD_AT, abi::LOG_AT, abi::RINGS_AT];
         prop_oneof![

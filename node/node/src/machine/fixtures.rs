@@ -14,7 +14,7 @@ use crate::listing::NodeState;
 use crate::{Error, Result};
 
 pub(super) const MIB: u64 = 1 << 20;
-/// Where every file is.
+/// Path of every file.
 const FILE: &str = "/etc/kumiki/machine.toml";
 
 /// Any text is refused at a line that it has, or it is a machine whose steps are possible

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_up_result_is_one() {
+    fn a_drawn_result_is_a_result() {
         let bytes = written("=a\u{1b}[2J\n", 3.5, 4096).to_string();
         parse(bytes.as_bytes(), Path::new("x")).unwrap();
         result(bytes.as_bytes());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_up_bench_of_nodes_is_one() {
+    fn a_drawn_bench_of_nodes_is_a_bench() {
         let bytes = of_nodes("<b>\u{1b}[2J\n", [3.5, 1e-320, 1e300], 4).to_string();
         Bench::read(bytes.as_bytes()).unwrap();
         nodes(bytes.as_bytes());
