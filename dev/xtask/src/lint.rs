@@ -15,7 +15,7 @@ type Check = fn() -> Result<()>;
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 16] = [
+    let checks: [(&str, Check); 17] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("doors", doors::check),
@@ -38,6 +38,7 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
         }),
         ("documents", documents::check),
         ("first lines", first_lines::check),
+        ("type names", modules::types::check),
         ("secrets", secrets::check),
         ("wakes", wakes::check),
         // Of no workspace, so nothing else sees whether they still compile.

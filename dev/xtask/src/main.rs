@@ -23,6 +23,7 @@ mod deny;
 mod docs;
 mod documents;
 mod doors;
+mod falling;
 mod features;
 mod first_lines;
 mod fresh;

@@ -19,6 +19,7 @@
 mod circle;
 mod names;
 mod tree;
+pub(crate) mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,16 +33,18 @@ use tree::{Tree, Witness};
 
 /// Checks every crate of the workspace.
 pub(crate) fn check() -> Result<()> {
-    let faults = faults(&metadata()?, &|path| {
-        fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
-    })?;
+    let faults = faults(&metadata()?, &read)?;
     if !faults.is_empty() {
         bail!("\n  {}", faults.join("\n  "));
     }
     Ok(())
 }
 
-/// What is wrong, a paragraph each; `source` reads a file.
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+}
+
+/// Faults, a paragraph each; `source` reads a file.
 fn faults(metadata: &Metadata, source: &dyn Fn(&Path) -> Result<String>) -> Result<Vec<String>> {
     let mut faults = Vec::new();
     for package in metadata.workspace_packages() {

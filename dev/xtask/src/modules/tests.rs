@@ -80,3 +80,38 @@ fn a_module_and_those_within_it_are_one() {
     let faults = found(&[&root[..], &[within, child]].concat());
     assert!(faults[0].contains("a circle of b, c"), "{faults:?}");
 }
+
+/// Names of types that a crate of these files defines more than once.
+fn repeated(files: &[(&str, &str)]) -> Vec<String> {
+    let files: BTreeMap<_, _> =
+        files.iter().map(|(name, text)| (Path::new("/w/src").join(name), *text)).collect();
+    let source = |path: &Path| {
+        let text = files.get(path).with_context(|| format!("no {}", path.display()))?;
+        Ok((*text).to_owned())
+    };
+    let tree = Tree::read(Path::new("/w/src/lib.rs"), &source).unwrap();
+    types::repeated(&tree).collect()
+}
+
+#[test]
+fn a_type_that_two_modules_define_is_found() {
+    let found = repeated(&[
+        ("lib.rs", "mod a; mod b { type Way = u8; fn f() { struct Inner; } } struct Inner;"),
+        ("a/mod.rs", "mod inner; enum Way { In } union Once { a: u8 }"),
+        ("a/inner.rs", "trait Way {} #[cfg(test)] mod tests { struct Once; }"),
+    ]);
+    assert_eq!(found, ["Way: crate::a, crate::a::inner, crate::b"]);
+}
+
+#[test]
+fn types_of_which_a_build_has_one_are_one() {
+    let files = |other: &'static str| {
+        let root = "#[cfg(unix)] mod a; #[cfg(not(unix))] mod b;";
+        repeated(&[("lib.rs", root), ("a.rs", "pub struct Way;"), ("b.rs", other)])
+    };
+    assert_eq!(files("pub enum Way {}"), [] as [&str; 0]);
+    let own = "mod c; #[cfg(unix)] mod a; #[cfg(not(unix))] mod b;";
+    let way = "pub struct Way;";
+    let found = repeated(&[("lib.rs", own), ("a.rs", way), ("b.rs", way), ("c.rs", way)]);
+    assert_eq!(found, ["Way: crate::a, crate::b, crate::c"]);
+}

@@ -30,6 +30,10 @@ struct Module {
     globs: Vec<Vec<String>>,
     /// Names of its own.
     items: BTreeSet<String>,
+    /// Names of its own types.
+    types: BTreeSet<String>,
+    /// True if some builds without tests lack it.
+    is_conditional: bool,
     /// Paths that its code names.
     paths: Vec<Vec<String>>,
 }
@@ -61,6 +65,8 @@ impl Tree {
     ) -> Result<()> {
         let parsed = syn::parse_file(&source(file)?)
             .with_context(|| format!("{} is no Rust", file.display()))?;
+        self.modules.entry(name.clone()).or_default().is_conditional |=
+            parsed.attrs.iter().any(is_condition);
         self.items(name, parsed.items, file, folder, source)
     }
 
@@ -106,6 +112,9 @@ impl Tree {
         let own = plain(&item.ident);
         let inside = folder.join(&own);
         let child: Name = name.iter().cloned().chain([own.clone()]).collect();
+        let is_conditional = item.attrs.iter().any(is_condition)
+            || self.modules.get(name).is_some_and(|module| module.is_conditional);
+        self.modules.entry(child.clone()).or_default().is_conditional |= is_conditional;
         if let Some((_, items)) = item.content {
             return self.items(&child, items, file, &inside, source);
         }
@@ -180,6 +189,17 @@ impl Tree {
         Some(at)
     }
 
+    /// Names of types, each with the modules that define it, and whether some builds lack these.
+    pub(super) fn types(&self) -> BTreeMap<&str, Vec<(String, bool)>> {
+        let mut types: BTreeMap<&str, Vec<(String, bool)>> = BTreeMap::new();
+        for (name, module) in &self.modules {
+            for one in &module.types {
+                types.entry(one).or_default().push((name.join("::"), module.is_conditional));
+            }
+        }
+        types
+    }
+
     /// Names from one child of a module into another child, by that module.
     pub(super) fn sideways(&self) -> BTreeMap<&[String], BTreeMap<(&str, &str), &Witness>> {
         let mut sideways: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
@@ -212,6 +232,11 @@ impl Module {
             Item::Union(item) => Some(&item.ident),
             _ => None,
         };
+        let is_type = matches!(
+            item,
+            Item::Enum(_) | Item::Struct(_) | Item::Trait(_) | Item::Type(_) | Item::Union(_)
+        );
+        self.types.extend(ident.filter(|_| is_type).map(plain));
         self.items.extend(ident.map(plain));
         self.paths.extend(names::paths(item.to_token_stream()));
     }
@@ -245,6 +270,8 @@ impl Module {
         self.brought.extend(other.brought);
         self.globs.extend(other.globs);
         self.items.extend(other.items);
+        self.types.extend(other.types);
+        self.is_conditional |= other.is_conditional;
         self.paths.extend(other.paths);
     }
 }
@@ -267,7 +294,12 @@ fn path_attribute(attribute: &Attribute) -> Option<String> {
     pair.path.is_ident("path").then(|| file.value())
 }
 
-/// Whether what it stands on is built only with tests, a model or a fuzzer.
+/// True if some builds lack the item that it stands on.
+fn is_condition(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("cfg")
+}
+
+/// True if the item that it stands on is built only with tests, a model or a fuzzer.
 fn is_for_tests(attribute: &Attribute) -> bool {
     let is_cfg = attribute.path().is_ident("cfg");
     is_cfg
