@@ -24,7 +24,7 @@ const SAID_BYTES: usize = 4096;
 /// Bits of a node's file that are taken over: for whom it is, and not as whom it runs, which here
 /// would be root.
 pub(super) const NODES_MODE: u32 = 0o777;
-/// What a node says of a folder that is asked for as a file.
+/// Answer of a node that was asked for a folder as a file.
 const IS_FOLDER: &str = ": it is a folder";
 
 /// Side of a copy that has failed.

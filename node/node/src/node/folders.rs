@@ -59,7 +59,7 @@ pub(super) fn unpack(mut archive: impl Read, folder: &Path) -> io::Result<()> {
     io::copy(&mut archive, &mut io::sink()).map(drop)
 }
 
-/// What each end of a pipe gives, where both are at work at once.
+/// Runs both ends of a pipe, where both are at work at once.
 pub(super) fn piped<A, B: Send>(
     write: impl FnOnce(PipeWriter) -> A,
     read: impl FnOnce(PipeReader) -> B + Send,
@@ -90,7 +90,7 @@ impl Received<'_> {
     }
 }
 
-/// What a node sends, for a new folder of this name.
+/// Receives a folder that a node sends, under this new name.
 pub(super) fn receive(mut from: impl Read, place: &Path) -> io::Result<Received<'_>> {
     if fs::symlink_metadata(place).is_ok() {
         return Err(io::Error::new(

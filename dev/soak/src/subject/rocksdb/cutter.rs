@@ -30,7 +30,7 @@ pub(super) struct Cutter {
     pub(super) rng: Rng,
 }
 
-/// How a table is that is looked at.
+/// State of a table that is looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Table {
     Whole,
