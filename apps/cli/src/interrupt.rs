@@ -91,6 +91,10 @@ pub(crate) fn ignored() -> impl Fn(i32) -> bool {
 pub(crate) struct Signal(u8);
 
 impl Signal {
+    pub(crate) fn number(self) -> i32 {
+        self.0.into()
+    }
+
     /// The exit status by which a shell knows it: 130 after Ctrl-C.
     pub(crate) fn exit_status(self) -> u8 {
         ENDED_BY as u8 + self.0

@@ -189,6 +189,12 @@ pub(crate) fn idle(name: &str, after: Duration, file: Option<&Path>) -> Result<(
     })?)
 }
 
+/// Moves cpus between nodes until a signal comes, or so many times.
+pub(crate) fn balance(every: Duration, rounds: Option<u64>, host_keeps: usize) -> Result<()> {
+    let stop = stop()?;
+    Ok(kumiki_node::balance(every, rounds, host_keeps, &stop, |moved| output::talk(moved))?)
+}
+
 /// Keeps services up until a signal comes.
 pub(crate) fn watch(file: &Path) -> Result<()> {
     let stop = stop()?;

@@ -15,8 +15,8 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::agent::Role;
 use kumiki_node::{
-    Cpus, KernelForm, Lent, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec, Stages,
-    Usage, default_file, is_node,
+    Cpus, Elastic, KernelForm, Lent, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec,
+    Stages, Usage, default_file, is_node,
 };
 use kumiki_report::format;
 
@@ -62,6 +62,12 @@ enum NodeCommand {
         /// Cpus by number instead; the first one starts first
         #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]…", conflicts_with = "cpus")]
         cpu_list: Option<Vec<u32>>,
+        /// It always keeps so many of them [default: 1]
+        #[arg(long, value_name = "N")]
+        min_cpus: Option<usize>,
+        /// It may get so many while it runs: its kernel is told of this machine's other cpus
+        #[arg(long, value_name = "N")]
+        max_cpus: Option<usize>,
         /// Memory, e.g. 256M; several sizes make several pieces, of which the
         /// first holds the kernel
         #[arg(long, value_parser = size, value_delimiter = ',', required = true,
@@ -85,6 +91,32 @@ enum NodeCommand {
         #[command(flatten)]
         devices: device::Devices,
     },
+    /// Give a node cpus, or take some back, while it runs
+    ///
+    /// Its kernel lets go of a cpu before this machine takes it. More than it began with it gets if
+    /// it was made with --max-cpus. Prints those that it has then.
+    Set {
+        name: String,
+        /// Number of cpus that it has then
+        #[arg(long, value_name = "N")]
+        cpus: usize,
+    },
+    /// Move cpus to the nodes whose tasks wait for one, until Ctrl-C
+    ///
+    /// Between nodes that have --min-cpus or --max-cpus, and this machine: who has cpus idle gives,
+    /// who has tasks that wait gets, as /proc/pressure/cpu of each kernel has it. Prints each move.
+    Balance {
+        /// Look once for so long, move, and end
+        #[arg(long)]
+        once: bool,
+        /// Milliseconds between two looks
+        #[arg(long, default_value_t = 500, value_name = "MS",
+            value_parser = clap::value_parser!(u64).range(100..=60_000))]
+        every: u64,
+        /// This machine keeps so many cpus, cpu 0 among them
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        host_keeps: usize,
+    },
     /// Have a node watch this machine's kernel, and keep its memory when it has died
     ///
     /// Needs the module osnode-watch here. When this kernel panics, or no cpu of it gives a sign
@@ -103,7 +135,7 @@ enum NodeCommand {
     /// while the node starts, as an image of its own, and a start from files of the same
     /// content finds it there. `kumiki image evict` removes it.
     ///
-    /// Several start at the same time.
+    /// Several start at the same time. Exit status 1: they have started, and a device is not served.
     Start {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
@@ -333,6 +365,8 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             name,
             cpus,
             cpu_list,
+            min_cpus,
+            max_cpus,
             memory,
             memory_from,
             image,
@@ -345,6 +379,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             let spec = Spec {
                 name,
                 image,
+                elastic: Elastic::of(min_cpus, max_cpus, cpus.count()),
                 cpus,
                 memory_bytes: memory,
                 memory_from: memory_from.into(),
@@ -368,7 +403,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 Some(from) => lent.start_snapshot(&from, false, how.limit())?,
                 None => lent.start(how.form(), how.limit())?,
             };
-            started(name, &stages, json)?;
+            return started(name, &stages, json);
         }
         NodeCommand::Restart { name, from, how } if is_node() => {
             let lent = Lent::find(&name)?;
@@ -376,7 +411,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 Some(from) => lent.start_snapshot(&from, true, how.limit())?,
                 None => lent.restart(how.form(), how.limit())?,
             };
-            started(&name, &stages, false)?;
+            return started(&name, &stages, false);
         }
         NodeCommand::Ls { json } if is_node() => nodes_of(&watchman::all_here()?, json, None)?,
         NodeCommand::Lend { name, to, from } => Node::find(&name)?.lend(&to, from.as_deref())?,
@@ -385,7 +420,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 bail!("--from starts the one node that the snapshot was taken of")
             };
             let stages = Node::find(name)?.start_snapshot(&from, how.limit())?;
-            started(name, &stages, json)?;
+            return started(name, &stages, json);
         }
         NodeCommand::Start { names, kernel: Some(kernel), base, no_wait, how, json, .. } => {
             let [name] = &names[..] else {
@@ -394,21 +429,22 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             ensure!(!no_wait, "--kernel keeps what it reads and waits: leave --no-wait out");
             let node = Node::find(name)?;
             let (stages, image) = node.start_kernel(&kernel, &base.into(), how.limit())?;
-            started(name, &stages, json)?;
+            let verdict = started(name, &stages, json)?;
             output::talk(format_args!("it is resident as image {image}"));
+            return Ok(verdict);
         }
         NodeCommand::Start { names, no_wait, how, json, .. } => {
-            start_all(&names, no_wait, &how, json)?;
+            return start_all(&names, no_wait, &how, json);
         }
         NodeCommand::Restart { name, from, how } => {
             let node = Node::find(&name)?;
             if node.is_running()? {
                 node.stop(if from.is_some() { Duration::ZERO } else { STOP_LIMIT })?;
             }
-            match from {
-                Some(from) => started(&name, &node.start_snapshot(&from, how.limit())?, false)?,
-                None => start(&node, &how, false)?,
-            }
+            return match from {
+                Some(from) => started(&name, &node.start_snapshot(&from, how.limit())?, false),
+                None => start(&node, &how, false),
+            };
         }
         NodeCommand::Keep { name, snapshot, json } => {
             let kept = Node::find(&name)?.keep(&snapshot)?;
@@ -451,6 +487,14 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
         NodeCommand::Top { every, count } => top::run(every, count)?,
+        NodeCommand::Set { name, cpus } => {
+            let cpus = Node::find(&name)?.set_cpus(&Cpus::Count(cpus))?;
+            let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
+            output::line(cpus.join(","))?;
+        }
+        NodeCommand::Balance { once, every, host_keeps } => {
+            machine::balance(Duration::from_millis(every), once.then_some(1), host_keeps)?;
+        }
         NodeCommand::Watchman(args) => args.run()?,
         NodeCommand::Device(args) => device::run(args)?,
         NodeCommand::Net(args) => device::net_of_host(&args)?,
@@ -484,40 +528,44 @@ impl Starting {
     }
 }
 
-fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
+fn start(node: &Node, how: &Starting, json: bool) -> Result<Verdict> {
     started(node.name(), &node.start(how.form(), how.limit())?, json)
 }
 
 /// Starts nodes at the same time. Each is tried, and the first failure is the error; the
 /// others are told.
-fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Result<()> {
+fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Result<Verdict> {
     if let [name] = names
         && !no_wait
     {
         return start(&Node::find(name)?, how, json);
     }
-    let one = |name: &String| -> Result<Option<Stages>> {
+    let one = |name: &String| -> Result<(Option<Stages>, Verdict)> {
         let node = Node::find(name)?;
         if no_wait {
-            for problem in node.begin(how.form())? {
+            let problems = node.begin(how.form())?;
+            for problem in &problems {
                 output::talk(format_args!("node {name}: not served: {problem}"));
             }
-            return Ok(None);
+            return Ok((None, served(&problems)));
         }
         let stages = node.start(how.form(), how.limit())?;
-        if !json {
-            started(name, &stages, false)?;
-        }
-        Ok(Some(stages))
+        let verdict = if json { served(&stages.problems) } else { started(name, &stages, false)? };
+        Ok((Some(stages), verdict))
     };
     let outcomes: Vec<_> = thread::scope(|scope| {
         let starts: Vec<_> = names.iter().map(|name| scope.spawn(move || one(name))).collect();
         starts.into_iter().map(|start| start.join().expect("a start does not panic")).collect()
     });
-    let (mut stages, mut failure) = (BTreeMap::new(), None);
+    let (mut stages, mut failure, mut verdict) = (BTreeMap::new(), None, Verdict::Fine);
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
-            Ok(known) => drop(stages.insert(name, known)),
+            Ok((known, one)) => {
+                stages.insert(name, known);
+                if matches!(one, Verdict::Negative) {
+                    verdict = one;
+                }
+            }
             Err(error) if failure.is_none() => failure = Some(error),
             Err(error) => output::talk(output::message(&error)),
         }
@@ -525,23 +573,29 @@ fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Res
     if json && failure.is_none() {
         output::json(&stages)?;
     }
-    failure.map_or(Ok(()), Err)
+    failure.map_or(Ok(verdict), Err)
 }
 
-fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
+/// Whether all devices of a node that has started are served.
+fn served(problems: &[String]) -> Verdict {
+    if problems.is_empty() { Verdict::Fine } else { Verdict::Negative }
+}
+
+fn started(name: &str, stages: &Stages, json: bool) -> Result<Verdict> {
     for problem in &stages.problems {
         output::talk(format_args!("not served: {problem}"));
     }
     if json {
-        return output::json(stages);
+        output::json(stages)?;
+    } else {
+        output::talk(format_args!(
+            "node {name} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
+            stages.load_ms,
+            stages.trampoline_ms + stages.early_ms + stages.kernel_ms,
+            stages.init_ms + stages.agent_ms
+        ));
     }
-    output::talk(format_args!(
-        "node {name} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
-        stages.load_ms,
-        stages.trampoline_ms + stages.early_ms + stages.kernel_ms,
-        stages.init_ms + stages.agent_ms
-    ));
-    Ok(())
+    Ok(served(&stages.problems))
 }
 
 fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {

@@ -48,6 +48,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
             ("Devices of nodes", "docs/design/node-devices.md"),
             ("Services of nodes", "docs/design/node-services.md"),
             ("Snapshots of nodes", "docs/design/node-snapshots.md"),
+            ("Nodes whose cpus come and go", "docs/design/node-elastic.md"),
             ("PCI functions of nodes", "docs/design/node-pci.md"),
             ("A node that outlives its host", "docs/design/node-watchman.md"),
         ],

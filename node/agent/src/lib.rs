@@ -4,6 +4,7 @@
 //! agent and reaps whatever loses its parent; should the agent die, it starts
 //! another one. It ends the node when reboot(8) and its like ask for it.
 
+mod cpus;
 mod devices;
 mod drivers;
 mod ending;
@@ -38,6 +39,7 @@ use kumiki_node_devices::record::Record;
 use kumiki_node_wire::brought;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::{abi, doorbell};
+use kumiki_node_wire::times::times_here;
 use kumiki_node_wire::window::Window;
 use kumiki_node_wire::{AGENT, time_stamp};
 use kumiki_node_wire::{Error, ErrorKind, Result};
@@ -49,6 +51,8 @@ use sleep::Talks;
 
 /// Longest sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// A shorter one where the host looks at what the cpus do.
+const TIMES_AGAIN: Duration = Duration::from_millis(250);
 
 /// Between an agent's death and the next one.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
@@ -131,6 +135,12 @@ fn first_process(window: u64) -> Result<()> {
         for path in modules() {
             // It is in the log; the node works without it.
             let _ = load(&path, c"");
+        }
+        let bell = open()?;
+        let window = shared(&bell)?;
+        let record = serde_json::from_slice::<Record>(&window.record());
+        if record.is_ok_and(|record| record.elastic.is_some()) {
+            cpus::begin(&window, &bell);
         }
     }
     // The agent tells who asks what there is; the log says what there is not.
@@ -225,6 +235,8 @@ fn serve(at: u64) -> Result<()> {
     devices::Devices::begin(&window).follow(Arc::clone(&window));
     introduce(&window, &bell)?;
 
+    let record = serde_json::from_slice::<Record>(&window.record());
+    let is_elastic = record.is_ok_and(|record| record.elastic.is_some());
     let talks = Arc::new(Talks::default());
     loop {
         for number in 0..abi::CHANNELS {
@@ -243,8 +255,13 @@ fn serve(at: u64) -> Result<()> {
                 _ => {}
             }
         }
+        // Without such figures it is given no more cpus than it begins with.
+        if is_elastic && let Ok((waited, worked)) = times_here() {
+            window.set_stamp(abi::WAITED_US, waited);
+            window.set_stamp(abi::WORKED_US, worked);
+        }
         window.set_stamp(abi::STAMP_BEAT, time_stamp());
-        doorbell::wait(&bell, &[], LOOK_AGAIN)
+        doorbell::wait(&bell, &[], if is_elastic { TIMES_AGAIN } else { LOOK_AGAIN })
             .map_err(|error| Error::os("waiting for the host", error))?;
     }
 }

@@ -14,6 +14,7 @@ use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::termios::tcgetpgrp;
 
+use super::cpus;
 use super::ending::Telling;
 use super::root;
 use super::sleep::{self, Talks, Turn};
@@ -94,6 +95,10 @@ impl Talk<'_> {
                 }
                 Some((FrameKind::Watch, body)) => {
                     watching::take(&body)?;
+                    return self.send(FrameKind::Exited, &0u32.to_le_bytes()).map(|_| Wish::Done);
+                }
+                Some((FrameKind::Cpus, body)) => {
+                    cpus::carry_out(&body, self.bell)?;
                     return self.send(FrameKind::Exited, &0u32.to_le_bytes()).map(|_| Wish::Done);
                 }
                 Some((FrameKind::Shutdown, _)) => {

@@ -9,9 +9,7 @@ use acpi_tables::aml::{
 };
 use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::gas::{AccessSize, AddressSpace, GAS};
-use acpi_tables::madt::{
-    EnabledStatus, IoApic, LocalInterruptController, MADT, ProcessorLocalApic,
-};
+use acpi_tables::madt::{EnabledStatus, IoApic, ProcessorLocalApic};
 use acpi_tables::rsdp::Rsdp;
 use acpi_tables::sdt::Sdt;
 use acpi_tables::xsdt::XSDT;
@@ -42,11 +40,11 @@ const PM_TIMER_PORTS: u8 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acpi {
     /// APIC ids, the first to start first.
-    pub cpus: Vec<u8>,
+    pub cpus: Vec<u32>,
     /// An id that no cpu has, listed before all others: a kernel that misses the
     /// BSP bit takes the first for the boot cpu of a crashed kernel and uses the
     /// rest. Other kernels would try to start it.
-    pub foreign: Option<u8>,
+    pub foreign: Option<u32>,
     /// The I/O port of the machine's power management timer, which is only read. With it
     /// a kernel knows how long it really counted its local APIC's timer; without, one whose
     /// cpu stood still meanwhile gets a wrong rate, or goes on without any timer.
@@ -161,7 +159,7 @@ impl Tables<'_> {
             let buses = self.acpi.pci.iter().enumerate().map(|(n, bus)| bus.to_aml(n));
             dsdt.append_slice(&Scope::raw("_SB_".into(), buses.flatten().collect()));
         }
-        let madt = bytes(&self.madt());
+        let madt = self.madt();
         let mut at = self.at;
         let mut place = |length: usize| {
             let start = at;
@@ -186,7 +184,7 @@ impl Tables<'_> {
         put(xsdt_at, &bytes(&xsdt));
         put(fadt_at, &bytes(&self.fadt(dsdt_at).finalize()));
         put(dsdt_at, dsdt.as_slice());
-        put(madt_at, &madt);
+        put(madt_at, madt.as_slice());
         out
     }
 
@@ -214,16 +212,31 @@ impl Tables<'_> {
         fadt
     }
 
-    fn madt(&self) -> MADT {
-        let local = LocalInterruptController::Address(LOCAL_APIC);
-        let mut madt = MADT::new(OEM, OEM_TABLE, OEM_REVISION, local);
+    fn madt(&self) -> Sdt {
+        let mut madt = Sdt::new(*b"APIC", 44, 1, OEM, OEM_TABLE, OEM_REVISION);
+        madt.write_u32(36, LOCAL_APIC);
         let listed = self.acpi.foreign.iter().chain(&self.acpi.cpus);
         for (uid, &id) in listed.enumerate() {
-            madt.add_structure(ProcessorLocalApic::new(uid as u8, id, EnabledStatus::Enabled));
+            madt.append_slice(&local_apic(uid, id));
         }
         let (id, first_interrupt) = (0, 0);
-        madt.add_structure(IoApic::new(id, self.io_apic, first_interrupt));
+        madt.append_slice(&bytes(&IoApic::new(id, self.io_apic, first_interrupt)));
         madt
+    }
+}
+
+/// An entry for a processor: one of 16 bytes, which the library has not, where the older one has
+/// no room for its numbers. In that 255 means all.
+fn local_apic(uid: usize, id: u32) -> Vec<u8> {
+    match (u8::try_from(uid), u8::try_from(id)) {
+        (Ok(uid @ ..=254), Ok(id @ ..=254)) => {
+            bytes(&ProcessorLocalApic::new(uid, id, EnabledStatus::Enabled))
+        }
+        _ => {
+            let (kind, length) = (9, 16);
+            let words = [id, EnabledStatus::Enabled as u32, uid as u32].map(u32::to_le_bytes);
+            [&[kind, length, 0, 0], words.as_flattened()].concat()
+        }
     }
 }
 
@@ -290,6 +303,18 @@ mod tests {
         let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
         let madt = table(&all, u64_le(xsdt, 44).unwrap(), b"APIC");
         assert_eq!([madt[47], madt[55], madt[63]], [0xfe, 1, 2]);
+    }
+
+    #[test]
+    fn a_processor_of_a_large_machine_has_the_larger_entry() {
+        let all =
+            tables(&Acpi { cpus: vec![254, 255, 300], foreign: None, pm_timer: None, pci: vec![] });
+        let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
+        let madt = table(&all, u64_le(xsdt, 44).unwrap(), b"APIC");
+        assert_eq!(madt[44..52], [0, 8, 0, 254, 1, 0, 0, 0]);
+        assert_eq!(madt[52..68], [9, 16, 0, 0, 255, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(madt[68..84], [9, 16, 0, 0, 44, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(madt[84], 1);
     }
 
     #[test]

@@ -47,6 +47,15 @@ impl CommandLine {
         self
     }
 
+    /// For a node whose kernel is told of cpus that are others' for now: it begins with the first
+    /// alone, and sends nothing to another one before the node's module has looked whose it is.
+    /// (Parallel starts take the first of each core, whatever `maxcpus` says.)
+    pub fn with_its_first_cpu(mut self) -> Self {
+        self.word("maxcpus=1");
+        self.word("cpuhp.parallel=0");
+        self
+    }
+
     /// Adds a word, or several.
     pub fn word(&mut self, word: impl Into<String>) {
         self.words.push(word.into());

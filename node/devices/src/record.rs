@@ -12,6 +12,23 @@ use crate::pci::Function;
 use crate::spec::Assigned;
 use crate::{Error, ErrorKind, Result, runtime};
 
+/// Fewest and most cpus of a node that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Elastic {
+    /// It always has so many.
+    pub min: usize,
+    /// It never has more.
+    pub max: usize,
+}
+
+impl Elastic {
+    /// Limits of a node that begins with so many, where a person has given one or both.
+    pub fn of(min: Option<usize>, max: Option<usize>, count: usize) -> Option<Self> {
+        (min.is_some() || max.is_some())
+            .then(|| Elastic { min: min.unwrap_or(1), max: max.unwrap_or(count) })
+    }
+}
+
 /// Parts that a node was made of; kept in its own memory, so that whoever finds the
 /// node finds this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +41,13 @@ pub struct Record {
     pub image: String,
     /// The host's cpus that it has, or was about to get; the first starts first.
     pub cpus: Vec<u32>,
+    /// How many it may have while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<Elastic>,
+    /// Cpus that its kernel was told of when it started from its image, the first first: the host's
+    /// number of each, and its APIC id. None of them may come that is not here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<(u32, u32)>,
     /// Words added to its kernel's command line.
     pub command_line: String,
     /// The node that starts it, if the host has left that to another one.
@@ -60,6 +84,8 @@ impl Record {
             name: name.to_owned(),
             image: image.to_owned(),
             cpus,
+            elastic: None,
+            told: Vec::new(),
             command_line: String::new(),
             lent_to: None,
             lent_snapshot: None,

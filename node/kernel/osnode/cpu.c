@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Cpus: kept from the host, started and stopped by the local APIC. */
+/* Cpus: kept from the host, started and stopped by the local APIC, also one by one while their node runs. */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -7,14 +7,12 @@
 #include <linux/cpumask.h>
 #include <linux/jump_label.h>
 #include <linux/moduleparam.h>
+#include <linux/xarray.h>
 #include <asm/smp.h>
 
 #include "ipi.h"
 #include "osnode.h"
 #include "symbols.h"
-
-/* 8 bits hold an id in the table that a node's kernel reads, and 255 is all. */
-#define LAST_APIC_ID 254
 
 static bool no_broadcast;
 module_param(no_broadcast, bool, 0444);
@@ -22,6 +20,7 @@ MODULE_PARM_DESC(no_broadcast, "the host was started with no_ipi_broadcast=1");
 
 /* Written while cpus can't go on- or offline, read by the guard which is part of that. */
 static struct cpumask claimed;
+static DEFINE_XARRAY(owners); /* of APIC ids: holdings */
 static int guard; /* of enum cpuhp_state */
 static struct cpumask *booted_once;
 static struct static_key *shorthand;
@@ -62,49 +61,115 @@ u32 cpu_apic_id(unsigned int cpu)
 	return per_cpu(x86_cpu_to_apicid, cpu);
 }
 
+/* Of a node that runs: its agent is there, and nobody but the host starts it. */
+static bool may_change(struct holding *holding)
+{
+	struct osnode_window *window = holding->window;
+
+	return holding->state != RUNNING || (READ_ONCE(window->state) == OSNODE_READY &&
+					     READ_ONCE(window->lent) == OSNODE_NOT_LENT);
+}
+
+/* The host's kernel has it off line, and it is nobody's. */
+static int claim(struct holding *holding, unsigned int cpu)
+{
+	int error;
+
+	if (cpu >= nr_cpu_ids || !cpu_present(cpu))
+		return -ENODEV;
+	if (cpu_online(cpu) || cpumask_test_cpu(cpu, &claimed))
+		return -EBUSY;
+	if (cpu_apic_id(cpu) >= OSNODE_APIC_IDS)
+		return -EOPNOTSUPP;
+	error = xa_err(xa_store(&owners, cpu_apic_id(cpu), holding, GFP_KERNEL));
+	if (!error)
+		cpumask_set_cpu(cpu, &claimed);
+	return error;
+}
+
 int cpu_claim(struct holding *holding, struct osnode_cpu *request)
 {
 	unsigned int cpu = request->cpu;
-	int error = 0;
+	int error;
 
 	if (holding->kind != OSNODE_NODE || request->apic_id || !cpu)
 		return -EINVAL;
-	if (holding->state == RUNNING)
+	if (!may_change(holding))
 		return -EBUSY;
-	if (holding->cpus == OSNODE_CPUS)
+	if (holding->cpus == (holding->shares ? 1 : OSNODE_CPUS))
 		return -ENOSPC;
 	cpus_read_lock();
-	if (cpu >= nr_cpu_ids || !cpu_present(cpu))
-		error = -ENODEV;
-	else if (cpu_online(cpu) || cpumask_test_cpu(cpu, &claimed))
-		error = -EBUSY;
-	else if (cpu_apic_id(cpu) > LAST_APIC_ID)
-		error = -EOPNOTSUPP;
-	else
-		cpumask_set_cpu(cpu, &claimed);
+	error = claim(holding, cpu);
 	cpus_read_unlock();
 	if (error)
 		return error;
 	holding->cpu[holding->cpus] = cpu;
 	smp_store_release(&holding->cpus, holding->cpus + 1);
 	request->apic_id = cpu_apic_id(cpu);
+	if (holding->state == RUNNING) {
+		cpu_keep_broadcasts_off(holding);
+		smp_store_release(&holding->window->cpu[request->apic_id], OSNODE_CPU_OFF);
+	}
 	return 0;
 }
 
-/* They wait for a SIPI. Brought online here: who asked for it may be killed meanwhile. */
+/* One that waits for a SIPI. Brought online here: who asked for it may be killed meanwhile. */
+static void bring_online(unsigned int cpu)
+{
+	cpus_read_lock();
+	xa_erase(&owners, cpu_apic_id(cpu));
+	cpumask_clear_cpu(cpu, &claimed);
+	cpus_read_unlock();
+	/* The machine may have lost it meanwhile. */
+	if (!get_cpu_device(cpu) || add_cpu(cpu))
+		pr_warn("cpu %u can't be brought online\n", cpu);
+}
+
 void cpu_free(struct holding *holding)
 {
-	unsigned int cpu;
+	while (holding->cpus)
+		bring_online(holding->cpu[--holding->cpus]);
+}
 
-	while (holding->cpus) {
-		cpu = holding->cpu[--holding->cpus];
-		cpus_read_lock();
-		cpumask_clear_cpu(cpu, &claimed);
-		cpus_read_unlock();
-		/* The machine may have lost it meanwhile. */
-		if (!get_cpu_device(cpu) || add_cpu(cpu))
-			pr_warn("cpu %u can't be brought online\n", cpu);
+/* Its kernel has said that it has let go, and cannot take it again from here on. */
+static int take_back(struct holding *holding, u32 apic_id)
+{
+	u8 *word = &holding->window->cpu[apic_id];
+	int error;
+
+	if (!may_change(holding) || cmpxchg(word, OSNODE_CPU_OFF, OSNODE_CPU_NONE) != OSNODE_CPU_OFF)
+		return -EBUSY;
+	/* It is in that kernel's last loop, in memory that may go before the host starts it. */
+	error = ipi_init(apic_id);
+	if (error)
+		smp_store_release(word, OSNODE_CPU_OFF);
+	return error;
+}
+
+/* Under the lock, but while the host's kernel brings it online. */
+int cpu_back(struct holding *holding, const struct osnode_cpu *request)
+{
+	unsigned int n = 0, cpu = request->cpu;
+	int error;
+
+	if (request->apic_id)
+		return -EINVAL;
+	while (n < holding->cpus && holding->cpu[n] != cpu)
+		n++;
+	if (n == holding->cpus)
+		return -ENODEV;
+	if (holding->state == RUNNING) {
+		error = n ? take_back(holding, cpu_apic_id(cpu)) : -EBUSY;
+		if (error)
+			return error;
 	}
+	memmove(&holding->cpu[n], &holding->cpu[n + 1],
+		(holding->cpus - n - 1) * sizeof(holding->cpu[0]));
+	smp_store_release(&holding->cpus, holding->cpus - 1);
+	mutex_unlock(&osnode_lock);
+	bring_online(cpu);
+	mutex_lock(&osnode_lock);
+	return 0;
 }
 
 /*
@@ -146,16 +211,6 @@ int cpu_stop(struct holding *holding)
 	return error;
 }
 
-static bool has_apic_id(struct holding *holding, u32 apic_id)
-{
-	unsigned int n;
-
-	for (n = 0; n < holding->cpus; n++)
-		if (cpu_apic_id(holding->cpu[n]) == apic_id)
-			return true;
-	return false;
-}
-
 /* Under the lock, or RCU's of a descriptor that is attached. */
 int osnode_cpu_bell(struct holding *holding, u32 whom)
 {
@@ -173,7 +228,7 @@ int osnode_cpu_bell(struct holding *holding, u32 whom)
 	atomic_or(whom, (atomic_t *)&bus_of(window)->bells);
 	/* The node's word: none but its own cpus. */
 	where = READ_ONCE(window->node_bell);
-	if (has_apic_id(holding, where >> 32))
+	if (xa_load(&owners, where >> 32) == holding)
 		ipi_bell(where);
 	return 0;
 }

@@ -86,6 +86,8 @@ static int perform(struct handle *handle, unsigned int request, union argument *
 		return error ?: memory_add(holding, &argument->memory);
 	case OSNODE_IOC_CPU:
 		return error ?: cpu_claim(holding, &argument->cpu);
+	case OSNODE_IOC_CPU_BACK:
+		return error ?: cpu_back(holding, &argument->cpu);
 	case OSNODE_IOC_PCI:
 		return error ?: pci_take(holding, &argument->pci);
 	case OSNODE_IOC_CPUS_BACK:

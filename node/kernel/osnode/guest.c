@@ -7,6 +7,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/console.h>
+#include <linux/cpu.h>
 #include <linux/ftrace.h>
 #include <linux/io.h>
 #include <linux/kprobes.h>
@@ -189,10 +190,59 @@ static struct console log_console = {
 	.index = -1,
 };
 
-static int bell_moved(unsigned int cpu)
+static u8 *word_of(unsigned int cpu)
 {
+	u32 apic_id = per_cpu(x86_cpu_to_apicid, cpu);
+
+	return apic_id < OSNODE_APIC_IDS ? &window->cpu[apic_id] : NULL;
+}
+
+/* Before anything is sent to it: from here on the host does not take it back. */
+static int cpu_comes(unsigned int cpu)
+{
+	u8 *word = word_of(cpu);
+
+	if (word && cmpxchg(word, OSNODE_CPU_OFF, OSNODE_CPU_ON) == OSNODE_CPU_OFF)
+		return 0;
+	pr_err("cpu %u is not this node's\n", cpu);
+	return -EPERM;
+}
+
+/* It has told this kernel, which has waited for it, that it does nothing more but to idle. */
+static int cpu_went(unsigned int cpu)
+{
+	u8 *word = word_of(cpu);
+
 	vector_cpu_gone(&bell);
+	if (word)
+		cmpxchg(word, OSNODE_CPU_ON, OSNODE_CPU_OFF);
 	return 0;
+}
+
+/* Those that the kernel has started before this module, or an earlier one that has ended had. */
+static void cpus_begin(void)
+{
+	unsigned int cpu;
+	u8 *word;
+
+	cpus_read_lock();
+	for_each_possible_cpu(cpu) {
+		word = word_of(cpu);
+		if (word && *word != OSNODE_CPU_NONE)
+			WRITE_ONCE(*word, cpu_online(cpu) ? OSNODE_CPU_ON : OSNODE_CPU_OFF);
+	}
+	cpus_read_unlock();
+}
+
+/* As a write to its file in /sys does it. */
+static int cpu_change(unsigned long apic_id, bool on)
+{
+	unsigned int cpu;
+
+	for_each_present_cpu(cpu)
+		if (per_cpu(x86_cpu_to_apicid, cpu) == apic_id && get_cpu_device(cpu))
+			return min(on ? add_cpu(cpu) : remove_cpu(cpu), 0);
+	return -ENODEV;
 }
 
 /* A descriptor's own is how many doorbells its readers have been told of. */
@@ -257,6 +307,9 @@ static long guest_ioctl(struct file *file, unsigned int request, unsigned long v
 	case OSNODE_GUEST_IOC_INIT:
 	case OSNODE_GUEST_IOC_START:
 		return guest_other(value, request == OSNODE_GUEST_IOC_START);
+	case OSNODE_GUEST_IOC_CPU_ON:
+	case OSNODE_GUEST_IOC_CPU_OFF:
+		return cpu_change(value, request == OSNODE_GUEST_IOC_CPU_ON);
 	case OSNODE_GUEST_IOC_SLEEP:
 		return value ? -EINVAL : sleep_now();
 	default:
@@ -314,6 +367,7 @@ static int __init guest_init(void)
 	/* As the host's module and all others have it. */
 	BUILD_BUG_ON(offsetof(struct osnode_window, stamp_sipi) != 0x40);
 	BUILD_BUG_ON(offsetof(struct osnode_window, apic_ids) != 0x180);
+	BUILD_BUG_ON(offsetof(struct osnode_window, cpu) != 0x280);
 	BUILD_BUG_ON(offsetof(struct osnode_window, channels) != 0x1000);
 	BUILD_BUG_ON(sizeof(struct osnode_channel) != 512);
 	BUILD_BUG_ON(sizeof(struct osnode_bus) != 0x1000);
@@ -340,11 +394,12 @@ static int __init guest_init(void)
 	error = vector_begin(&bell, "kumiki-host", &window->node_bell, bell_rung);
 	if (error)
 		goto probes;
-	moves = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "kumiki/osnode:bell", NULL,
-					  bell_moved);
+	moves = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "kumiki/osnode:cpus", cpu_comes,
+					  cpu_went);
 	error = min(moves, 0) ?: misc_register(&guest_device);
 	if (error)
 		goto bell;
+	cpus_begin();
 	atomic_notifier_chain_register(&panic_notifier_list, &panic_block);
 	register_reboot_notifier(&reboot_block);
 	register_console(&log_console);

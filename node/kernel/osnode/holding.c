@@ -79,7 +79,7 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	struct holding *holding;
 	int error;
 
-	if (!good_name(create->name) || create->reserved)
+	if (!good_name(create->name) || create->shares > (create->kind == OSNODE_NODE))
 		return -EINVAL;
 	if (create->kind != OSNODE_NODE && create->kind != OSNODE_IMAGE)
 		return -EINVAL;
@@ -88,12 +88,13 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 		return -ENOMEM;
 	strscpy(holding->name, create->name, sizeof(holding->name));
 	holding->kind = create->kind;
+	holding->shares = create->shares;
 	init_waitqueue_head(&holding->for_channels.queue);
 	init_waitqueue_head(&holding->for_devices.queue);
 
 	error = find(holding->name, holding->kind) ? -EEXIST : 0;
 	if (!error && holding->kind == OSNODE_NODE)
-		error = slices_free(&holding->slice) ? 0 : -ENOSPC;
+		error = slice_choose(holding);
 	if (error) {
 		kfree(holding);
 		return error;
@@ -164,8 +165,11 @@ void holding_detach(struct handle *handle)
 		return;
 	holding->attached--;
 	holding->servers -= handle->mode == OSNODE_SERVE;
-	if (handle->mode == OSNODE_OWN)
+	if (handle->mode == OSNODE_OWN) {
 		holding->owner = 0;
+		/* What was to be a start is none. */
+		holding->low &= holding->state == RUNNING;
+	}
 	if (handle->mode == OSNODE_TALK) {
 		holding->channels &= ~BIT(handle->channel);
 		/* A node that was stopped meanwhile has nobody to free the channel. */
@@ -216,6 +220,9 @@ int holding_start(struct holding *holding, bool lend)
 	/* It would write what the last kernel asked for into the next one. */
 	if (holding->servers)
 		return -EBUSY;
+	error = slice_claim(holding);
+	if (error)
+		return error;
 	/* Memory that was kept from this kernel is not in its direct map. */
 	window = holding->window ?:
 		 memremap(window_address(holding), OSNODE_WINDOW_BYTES, MEMREMAP_WB);
@@ -239,8 +246,10 @@ int holding_start(struct holding *holding, bool lend)
 	window->lent = lend ? OSNODE_LENT : OSNODE_NOT_LENT;
 	window->slice = holding->slice;
 	window->cpus = holding->cpus;
-	for (n = 0; n < holding->cpus; n++)
+	for (n = 0; n < holding->cpus; n++) {
 		window->apic_ids[n] = cpu_apic_id(holding->cpu[n]);
+		window->cpu[window->apic_ids[n]] = n ? OSNODE_CPU_OFF : OSNODE_CPU_ON;
+	}
 	window->stamp_sipi = rdtsc_ordered();
 	cpu_keep_broadcasts_off(holding);
 	pci_by_memory(++running);
@@ -267,6 +276,7 @@ int holding_stop(struct holding *holding)
 	WRITE_ONCE(holding->state, error ? RUNNING : STOPPED);
 	if (error)
 		return error; /* a cpu may still run */
+	holding->low = false;
 	/* None of them can undo it now, and its memory is still its own. */
 	pci_each(holding, PCI_RESET);
 	pci_by_memory(--running);

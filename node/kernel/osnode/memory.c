@@ -266,6 +266,63 @@ unsigned int slices_free(phys_addr_t *first)
 	return free;
 }
 
+/* Nodes of one cpu share so many: as many of them can start at once. */
+#define SHARED_SLICES 4
+
+/* Of those that are shared, the one that the fewest have; `slices`: how many there are. */
+static phys_addr_t least_shared(unsigned int *slices)
+{
+	unsigned int sharers, fewest = UINT_MAX;
+	phys_addr_t slice, least = 0;
+	struct holding *other;
+
+	for (slice = FIRST_SLICE; slice < LOW_END; slice += OSNODE_SLICE_BYTES) {
+		sharers = 0;
+		list_for_each_entry(other, &holdings, list)
+			sharers += other->shares && other->slice == slice;
+		*slices += !!sharers;
+		if (sharers && sharers < fewest) {
+			fewest = sharers;
+			least = slice;
+		}
+	}
+	return least;
+}
+
+int slice_choose(struct holding *holding)
+{
+	unsigned int shared = 0;
+	phys_addr_t least = holding->shares ? least_shared(&shared) : 0;
+
+	if (shared < SHARED_SLICES && slices_free(&holding->slice))
+		return 0;
+	holding->slice = least;
+	return least ? 0 : -ENOSPC;
+}
+
+/* Until its kernel says that it has come so far: with one cpu it has no use for it after that. */
+static bool needs_slice(const struct holding *holding)
+{
+	struct osnode_window *window = holding->window;
+
+	return holding->low && (holding->state != RUNNING ||
+				READ_ONCE(window->lent) != OSNODE_NOT_LENT ||
+				READ_ONCE(window->state) < OSNODE_BOOTING);
+}
+
+/* For the next start of it. -EBUSY: a node that shares it starts. */
+int slice_claim(struct holding *holding)
+{
+	struct holding *other;
+
+	list_for_each_entry(other, &holdings, list)
+		if (other != holding && other->slice && other->slice == holding->slice &&
+		    needs_slice(other))
+			return -EBUSY;
+	holding->low = true;
+	return 0;
+}
+
 static void mapping_opened(struct vm_area_struct *vma)
 {
 	atomic_inc(&((struct holding *)vma->vm_private_data)->mapped);
@@ -306,7 +363,7 @@ static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool 
 	if (writes && (handle->mode == OSNODE_READ || holding->sealed))
 		return -EACCES;
 	if (handle->mode == OSNODE_OWN && holding->slice && within(holding->slice, OSNODE_SLICE_BYTES, from, length))
-		return 0;
+		return slice_claim(holding);
 	for (n = 0; n < holding->pieces; n++)
 		if (within(holding->piece[n].address, holding->piece[n].bytes, from, length))
 			return 0;

@@ -30,6 +30,8 @@ struct holding {
 	enum osnode_kind kind;
 	enum holding_state state;
 	bool sealed;
+	bool shares; /* its slice, with others of one cpu, which need it in turns */
+	bool low; /* its slice holds what a start of it has put there, or will */
 	pid_t owner; /* 0: nobody's, to be taken over */
 	unsigned int attached; /* descriptors */
 	unsigned int servers; /* those of them that are its devices, until nothing of it is mapped */
@@ -87,11 +89,14 @@ int memory_add(struct holding *holding, struct osnode_memory *memory);
 bool memory_is_linked(struct holding *holding);
 void memory_free(struct holding *holding, unsigned int pieces);
 unsigned int slices_free(phys_addr_t *first);
+int slice_choose(struct holding *holding);
+int slice_claim(struct holding *holding);
 int memory_mmap(struct file *file, struct vm_area_struct *vma);
 
 int cpus_init(void);
 void cpus_exit(void);
 int cpu_claim(struct holding *holding, struct osnode_cpu *request);
+int cpu_back(struct holding *holding, const struct osnode_cpu *request);
 void cpu_free(struct holding *holding);
 void cpu_keep_broadcasts_off(struct holding *holding);
 int cpu_start(struct holding *holding);

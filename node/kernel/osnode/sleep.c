@@ -195,6 +195,16 @@ static void bare_restore(const struct bare *bare)
 		wrmsrq(MSR_TSC_AUX, bare->tsc_aux);
 }
 
+/* But for this one: whoever starts a node again and again leaves its last run's words there. */
+static void cpus_are_off(void)
+{
+	unsigned int n;
+
+	for (n = 0; n < OSNODE_APIC_IDS; n++)
+		if (window->cpu[n] == OSNODE_CPU_ON && n != window->apic_ids[0])
+			window->cpu[n] = OSNODE_CPU_OFF;
+}
+
 /* On the last cpu, with interrupts off. */
 static noinline int sleep_enter(suspend_state_t state)
 {
@@ -211,6 +221,7 @@ static noinline int sleep_enter(suspend_state_t state)
 		memcpy(phys_to_virt(window->slice), note->covered, sizeof(note->covered));
 		bare_restore(&bare);
 		call_sealed(restore_state, 0, 0, 0, 0);
+		cpus_are_off();
 		window->stamp_init = rdtsc_ordered();
 		awake = true;
 		return 0;

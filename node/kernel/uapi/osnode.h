@@ -19,10 +19,11 @@
 #include <linux/types.h>
 
 #define OSNODE_DEVICE "/dev/kumiki-osnode"
-#define OSNODE_VERSION 5
+#define OSNODE_VERSION 6
 #define OSNODE_NAME_BYTES 32
 #define OSNODE_PIECES 64
 #define OSNODE_CPUS 64
+#define OSNODE_APIC_IDS 1024 /* of cpus that can be given */
 #define OSNODE_SLICE_BYTES 0x8000
 #define OSNODE_PIECE_UNIT (2u << 20) /* size and address of memory are multiples */
 
@@ -40,7 +41,8 @@ enum osnode_whom {
 
 struct osnode_create { /* this descriptor owns it */
 	__u8 name[OSNODE_NAME_BYTES];
-	__u32 kind, reserved; /* enum osnode_kind */
+	__u32 kind; /* enum osnode_kind */
+	__u32 shares; /* 1: a node of one cpu for ever, whose slice may be others' like it, too; else 0 */
 	__u64 slice; /* out: address of the low slice; 0 of an image */
 };
 struct osnode_attach {
@@ -57,7 +59,13 @@ struct osnode_memory { /* one more contiguous piece */
 	   file ends where all addresses do. */
 	__u64 address;
 };
-/* One more cpu, which must be offline, else -EBUSY; the first starts first. apic_id: out. */
+/*
+ * One more cpu, which must be offline, else -EBUSY; the first starts first. apic_id: out. Of a node that
+ * runs, while its agent answers and nobody else starts it, else -EBUSY: its kernel may bring it online
+ * from here on. -ENOSPC: it has OSNODE_CPUS, or one and shares its slice. CPU_BACK: to the host, online;
+ * apic_id: 0. -ENODEV: it is none of the node's. Of one that runs -EBUSY: it is the first, or its kernel
+ * has not let go.
+ */
 struct osnode_cpu { __u32 cpu, apic_id; };
 /* An image that has no memory yet: one more name for the sealed one of this name. */
 struct osnode_link { __u8 name[OSNODE_NAME_BYTES]; };
@@ -89,6 +97,7 @@ struct osnode_pci {
 #define OSNODE_IOC_LEND _IO(OSNODE_IOC_TYPE, 11) /* as START; another node sends INIT and SIPI */
 #define OSNODE_IOC_PCI _IOW(OSNODE_IOC_TYPE, 15, struct osnode_pci)
 #define OSNODE_IOC_CPUS_BACK _IO(OSNODE_IOC_TYPE, 16) /* to the host, online; -EBUSY: runs */
+#define OSNODE_IOC_CPU_BACK _IOW(OSNODE_IOC_TYPE, 21, struct osnode_cpu)
 /* A node's memory alone, as by RELEASE: name, slice and cpus are its own still */
 #define OSNODE_IOC_MEMORY_BACK _IO(OSNODE_IOC_TYPE, 20)
 
@@ -111,6 +120,12 @@ enum osnode_word {
 	OSNODE_STOPPED = 7, /* not by itself: by STOP, or by the node that starts it again */
 	OSNODE_KEPT = 8, /* asleep, so that its memory can be copied and started again */
 };
+/*
+ * A cpu by its APIC id. NONE -host: it claims it for the node-> OFF -node: before it brings it online-> ON
+ * -node: its kernel has seen it in its last loop-> OFF -host: before it takes it back-> NONE. Each step is
+ * one compare and exchange, so of a host that takes and a node that uses it one is refused.
+ */
+enum osnode_cpu_state { OSNODE_CPU_NONE, OSNODE_CPU_OFF, OSNODE_CPU_ON };
 /* FREE -client-> OPEN -client, or the module when it dies-> CLOSED -agent, rings empty-> FREE */
 enum osnode_channel_state { OSNODE_CHANNEL_FREE, OSNODE_CHANNEL_OPEN, OSNODE_CHANNEL_CLOSED };
 /* NOT_LENT -LEND-> LENT -STOP-> NOT_LENT; LENT -other node, before it writes-> STARTING
@@ -134,15 +149,19 @@ struct osnode_window { /* of the host's module, but for what says another writer
 	__u8 reset, reserved0[3]; /* reset: node: not 0 if it asked the firmware for a restart */
 	__u64 log_head; /* node: bytes of log so far */
 	__u32 lent; /* enum osnode_lent */
-	__u32 cpus; /* how many */
+	__u32 cpus; /* how many it was started with */
 	__u64 slice; /* where the first begins */
 	/* Where the other side's bell is to be sent, each written by whose it is, as osnode/vector.h has it */
 	__u64 host_bell, node_bell;
 	/* 0x40: time stamp counter at stages of a start; init: the first process begins */
 	__u64 stamp_sipi, stamp_trampoline, stamp_module, stamp_ready, stamp_init;
-	__u64 stamp_beat, reserved3[2]; /* beat: the agent lives, each second */
+	/* beat: the agent lives, each second; then its kernel's times in us since it began: in which a task
+	   waited for a cpu (PSI), and in which its cpus worked, all together */
+	__u64 stamp_beat, waited_us, worked_us;
 	__u8 message[256]; /* node: the panic's text, ends in a zero */
-	__u32 apic_ids[OSNODE_CPUS], reserved2[864]; /* 0x180 */
+	__u32 apic_ids[OSNODE_CPUS]; /* 0x180: as it was started */
+	__u8 cpu[OSNODE_APIC_IDS]; /* 0x280: enum osnode_cpu_state, by APIC id */
+	__u8 reserved2[2432];
 	struct osnode_channel channels[OSNODE_CHANNELS]; /* 0x1000 */
 };
 
@@ -233,6 +252,10 @@ struct osnode_sleep {
 /* Sleeps, and returns in a copy of this memory. -EBUSY: a task or a device does not sleep;
    -EAGAIN: woken before it slept; -EOPNOTSUPP: not this kernel, or 5-level page tables */
 #define OSNODE_GUEST_IOC_SLEEP _IO(OSNODE_IOC_TYPE, 14)
+/* The cpu of this APIC id, by /sys's own way. -ENODEV: this kernel was not told of it as it started;
+   -EPERM: it is not this node's */
+#define OSNODE_GUEST_IOC_CPU_ON _IO(OSNODE_IOC_TYPE, 22)
+#define OSNODE_GUEST_IOC_CPU_OFF _IO(OSNODE_IOC_TYPE, 23)
 
 /*
  * Signs of life of the host, in its own memory, for a node that watches it and reads them where

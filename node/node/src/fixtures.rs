@@ -106,6 +106,7 @@ pub fn image(json: &[u8]) {
         name: "n1".into(),
         image: "x".into(),
         cpus: Cpus::Count(2),
+        elastic: None,
         memory_bytes: vec![first.bytes],
         memory_from: MemorySource::Any,
         command_line: String::new(),

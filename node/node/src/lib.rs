@@ -22,6 +22,7 @@
 //!     name: "n1".into(),
 //!     image: "deb".into(),
 //!     cpus: Cpus::Count(1),
+//!     elastic: None,
 //!     memory_bytes: vec![256 << 20],
 //!     memory_from: MemorySource::Any,
 //!     command_line: String::new(),
@@ -37,6 +38,7 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("kumiki-node needs x86-64: how a node is started is written for that processor.");
 
+mod balance;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fixtures;
@@ -51,6 +53,7 @@ mod node;
 mod service;
 mod watcher;
 
+pub use balance::balance;
 pub use host::reservation::Reservation;
 pub use host::spec::{Cpus, MemorySource, Spec};
 pub use idle::{default_file, idle, wake_if_idle};
@@ -63,7 +66,7 @@ pub use kumiki_node_agent as agent;
 pub use kumiki_node_agent::lent::is_node;
 pub use kumiki_node_devices::interface::Address;
 pub use kumiki_node_devices::pci::Function;
-pub use kumiki_node_devices::record::Record;
+pub use kumiki_node_devices::record::{Elastic, Record};
 pub use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
 pub use kumiki_node_devices::{nat, serve};
 pub use kumiki_node_wire::frame::{Program, Size};

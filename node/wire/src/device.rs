@@ -17,6 +17,10 @@ use crate::{Error, ErrorKind, Result};
 /// Time that a release waits for others to leave.
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a start waits for the room below 1 MiB that it shares, and how often it looks.
+const SLICE_LIMIT: Duration = Duration::from_secs(60);
+const SLICE_LOOK: Duration = Duration::from_millis(10);
+
 /// The host must go on: so much is not given away.
 pub const HOST_KEEPS_BYTES: u64 = 64 << 20;
 
@@ -30,8 +34,21 @@ pub struct Device {
 impl Device {
     /// Makes a node or an image; this descriptor owns it. Returns its low slice.
     pub fn create(kind: Holding, name: &str) -> Result<(Self, u64)> {
-        let mut wanted =
-            abi::Create { name: padded(kind, name)?, kind: kind.number(), ..Default::default() };
+        Self::created(kind, name, false)
+    }
+
+    /// Makes a node; one that `shares` has one cpu for ever, and its slice may be others' like it.
+    pub fn create_node(name: &str, shares: bool) -> Result<Self> {
+        Self::created(Holding::Node, name, shares).map(|(device, _)| device)
+    }
+
+    fn created(kind: Holding, name: &str, shares: bool) -> Result<(Self, u64)> {
+        let mut wanted = abi::Create {
+            name: padded(kind, name)?,
+            kind: kind.number(),
+            shares: shares.into(),
+            ..Default::default()
+        };
         let file = requests::open(true)?;
         let lock = Lock::take()?;
         // Memory that is still off line for nobody.
@@ -155,16 +172,36 @@ impl Device {
         match error {
             Errno::BUSY => Error::refused(
                 ErrorKind::NoCpu,
-                format!("cpu {cpu} is in use, by the host or by another node: choose another"),
+                format!(
+                    "cpu {cpu} is in use, by the host or by another node, or {} runs and its agent \
+                     does not answer: see kumiki node ls, or choose another",
+                    self.title()
+                ),
+            ),
+            Errno::NOSPC => Error::refused(
+                ErrorKind::NoCpu,
+                format!(
+                    "{} gets no cpu {cpu}: it has {} cpus, which is the most; a node made with one \
+                     and without --max-cpus keeps one, as it shares its room below 1 MiB",
+                    self.title(),
+                    abi::CPUS
+                ),
             ),
             Errno::OPNOTSUPP => Error::refused(
                 ErrorKind::NoCpu,
-                format!(
-                    "cpu {cpu} has an APIC id above 254, which a node's kernel is not told yet: \
-                 choose another"
-                ),
+                format!("cpu {cpu} has an APIC id above {}: choose another", abi::APIC_IDS - 1),
             ),
             error => self.failed(&format!("taking cpu {cpu} for"), error),
+        }
+    }
+
+    /// Gives one cpu back to the host, which has it on line then; whether its kernel has let go of
+    /// it, if the node runs.
+    pub fn cpu_back(&self, cpu: u32) -> Result<bool> {
+        match requests::cpu_back(&self.file, &mut abi::Cpu { cpu, apic_id: 0 }) {
+            Ok(()) => Ok(true),
+            Err(Errno::BUSY) => Ok(false),
+            Err(error) => Err(self.failed(&format!("giving back cpu {cpu} of"), error)),
         }
     }
 
@@ -347,8 +384,30 @@ impl Device {
         doorbell::ring(&self.file).map_err(|error| self.failed("ringing", error))
     }
 
+    /// With a slice that others share it waits for the start of another one.
     pub fn map(&self, pieces: &[Piece], writable: bool) -> Result<Memory> {
-        Memory::map(self.file.as_fd(), pieces, writable)
+        let begin = Instant::now();
+        loop {
+            match Memory::map(self.file.as_fd(), pieces, writable) {
+                Err(Error::Os { source, .. })
+                    if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) =>
+                {
+                    if begin.elapsed() >= SLICE_LIMIT {
+                        return Err(Error::refused(
+                            ErrorKind::Busy,
+                            format!(
+                                "{}: its room below 1 MiB is another starting node's, which has not \
+                                 come so far within {SLICE_LIMIT:?} that it gives that up: see \
+                                 kumiki node ls, and kumiki node kill the one that hangs",
+                                self.title()
+                            ),
+                        ));
+                    }
+                    std::thread::sleep(SLICE_LOOK);
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     pub fn bell(&self) -> &File {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   host -> node   Exec, then any Stdin, StdinEnd, Resize; or Shutdown; or Lend; or Keep;
-//!                  or Watch
+//!                  or Watch; or Cpus
 //!   node -> host   Started, any Stdout, Stderr, then Exited or Signalled; or Failed
 //! ```
 
@@ -46,6 +46,9 @@ pub enum FrameKind {
     /// Watch the host, an order as JSON, or no more if there is none;
     /// answered by Exited or Failed.
     Watch = 9,
+    /// Cpus to bring on and off line, a [`CpuOrder`] as JSON; answered by Exited or Failed. What has
+    /// become of each is a word in the window.
+    Cpus = 10,
     /// The program runs.
     Started = 16,
     Stdout = 17,
@@ -58,7 +61,7 @@ pub enum FrameKind {
     Failed = 21,
 }
 
-const KINDS: [FrameKind; 14] = [
+const KINDS: [FrameKind; 15] = [
     FrameKind::Exec,
     FrameKind::Stdin,
     FrameKind::StdinEnd,
@@ -67,6 +70,7 @@ const KINDS: [FrameKind; 14] = [
     FrameKind::Lend,
     FrameKind::Keep,
     FrameKind::Watch,
+    FrameKind::Cpus,
     FrameKind::Started,
     FrameKind::Stdout,
     FrameKind::Stderr,
@@ -89,6 +93,15 @@ pub struct Program {
     /// A program of ours, which is beside the node's root.
     #[serde(default)]
     pub beside_root: bool,
+}
+
+/// Cpus for a node's kernel to use, and to let go, by their APIC ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuOrder {
+    /// To be brought on line.
+    pub on: Vec<u32>,
+    /// To be let go.
+    pub off: Vec<u32>,
 }
 
 /// A terminal's size, characters.

@@ -33,6 +33,8 @@ pub mod ring;
 pub mod silence;
 #[doc(hidden)]
 pub mod stages;
+#[doc(hidden)]
+pub mod times;
 pub mod vsock;
 #[doc(hidden)]
 pub mod window;

@@ -96,6 +96,13 @@ impl Window {
         self.memory.u64(abi::STAMPS + 8 * which).store(ticks, Ordering::Relaxed);
     }
 
+    /// APIC ids of the cpus that it was started with, the first first.
+    pub fn started_with(&self) -> Vec<u32> {
+        let count = self.memory.u32(abi::STARTED_CPUS).load(Ordering::Relaxed) as usize;
+        let id = |n| self.memory.u32(abi::STARTED_APIC_IDS + 4 * n).load(Ordering::Relaxed);
+        (0..count.min(abi::CPUS)).map(id).collect()
+    }
+
     /// The panic's text.
     pub fn message(&self) -> String {
         let mut bytes = [0; abi::MESSAGE_BYTES];

@@ -15,8 +15,6 @@ use kumiki_lab::{
     Accelerator, Cache, Command, Config, Control, Guest, Machine, Outcome, Talk, standing,
 };
 
-use signal_hook::consts::SIGINT;
-
 pub(crate) use args::Lab;
 use args::{By, LabCommand, Shape, What};
 
@@ -151,7 +149,7 @@ impl Interrupts {
         let seen = own.clone();
         interrupt::each(move |signal| {
             let control = seen.0.lock().expect("no holder panics").take();
-            if control.is_some_and(|control| control.signal(SIGINT).is_ok()) {
+            if control.is_some_and(|control| control.signal(signal.number()).is_ok()) {
                 return output::talk("interrupted; once more does not wait for the command");
             }
             kumiki_lab::remove_all();

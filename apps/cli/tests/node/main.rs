@@ -8,6 +8,7 @@ mod cloud;
 mod confined;
 mod controllers;
 mod devices;
+mod elastic;
 mod faults;
 mod functions;
 mod images;

@@ -11,7 +11,7 @@ fn a_node_starts_answers_stops_and_gives_everything_back() {
     let images = host.ok("kumiki image ls --json");
     assert!(images.contains(r#""name":"deb""#) && images.contains(r#""state":"sealed""#));
 
-    host.ok("kumiki node create n1 --cpus 1 --memory 256M --image deb");
+    host.ok("kumiki node create n1 --cpus 1 --memory 288M --image deb");
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-2\n");
     // The guard: the host's own way to take the cpu back is closed.
     host.run("echo 1 > /sys/devices/system/cpu/cpu3/online");

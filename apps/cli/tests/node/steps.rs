@@ -22,10 +22,11 @@ const DEADLY: [(&str, &str); 5] = [
         "\tmutex_unlock(&handle->lock);\n\tif (!error && _IOC_DIR",
         "\tmutex_unlock(&handle->lock);\n\tkills();\n\tif (!error && _IOC_DIR",
     ),
-    ("#define LAST_APIC_ID 254", "static uint LAST_APIC_ID = 254;"),
+    ("cpu_apic_id(cpu) >= OSNODE_APIC_IDS", "cpu_apic_id(cpu) > last_apic_id"),
     (
         "static bool no_broadcast;",
-        "module_param_named(last_apic_id, LAST_APIC_ID, uint, 0644);\nstatic bool no_broadcast;",
+        "static uint last_apic_id = 1023;\nmodule_param(last_apic_id, uint, 0644);\n\
+         static bool no_broadcast;",
     ),
 ];
 
@@ -102,8 +103,8 @@ fn beyond(host: &Host) {
     host.ok(&format!("echo 2 > {PARAMETERS}/last_apic_id"));
     let create = "kumiki node create n1 --cpu-list 2,3 --memory 256M --image deb";
     let said = host.refused(create);
-    assert!(said.contains("cpu 3 has an APIC id above 254"), "{said}");
+    assert!(said.contains("cpu 3 has an APIC id above 1023"), "{said}");
     assert_eq!(host.ok("kumiki node ls --json"), "[]\n");
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), ALL_CPUS);
-    host.ok(&format!("echo 254 > {PARAMETERS}/last_apic_id"));
+    host.ok(&format!("echo 1023 > {PARAMETERS}/last_apic_id"));
 }

@@ -154,6 +154,7 @@ fn spec(name: &str) -> Spec {
         name: name.to_owned(),
         image: IMAGE.to_owned(),
         cpus: Cpus::Count(1),
+        elastic: None,
         memory_bytes: vec![BYTES],
         memory_from: MemorySource::Any,
         command_line: String::new(),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use kumiki_node_wire::memory::cpu_list::{parse, text};
 use kumiki_node_wire::memory::numa;
 use kumiki_node_wire::module::holding::Holding;
-use kumiki_node_wire::module::sysfs;
+use kumiki_node_wire::module::{abi, sysfs};
 
 use crate::host::spec::Cpus;
 use crate::{Error, ErrorKind, Result};
@@ -24,18 +24,48 @@ fn online() -> Result<Vec<u32>> {
     parse(&fs::read_to_string(&path).map_err(|error| Error::file(path, error))?)
 }
 
-/// A node's tables hold an APIC id in 8 bits, of which 255 means all.
-const LAST_APIC_ID: u32 = 254;
+/// The module keeps a word for each APIC id.
+const LAST_APIC_ID: u32 = abi::APIC_IDS as u32 - 1;
 
-/// Cpus that the host could give, the last ones first; never 0, which stays its own.
-pub(crate) fn free() -> Result<Vec<u32>> {
+fn cpuinfo() -> Result<String> {
     let path = "/proc/cpuinfo";
-    let text = fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
-    let beyond = beyond_apic(&text);
+    fs::read_to_string(path).map_err(|error| Error::file(path, error))
+}
+
+/// Those that the host could give, the last cores first, and of each all that run on it one after
+/// the other; never 0, which stays its own.
+pub(crate) fn free() -> Result<Vec<u32>> {
+    let ids = apic_ids(&cpuinfo()?);
     let mut free = online()?;
-    free.retain(|cpu| *cpu != 0 && !beyond.contains(cpu));
+    free.retain(|cpu| *cpu != 0 && !ids.iter().any(|(one, id)| one == cpu && *id > LAST_APIC_ID));
+    Ok(by_core(free, siblings))
+}
+
+/// The cpus that run on the core of this one and are on line, as the kernel says.
+fn siblings(cpu: u32) -> Vec<u32> {
+    let list = fs::read_to_string(path(&format!("cpu{cpu}/topology/thread_siblings_list")));
+    list.ok().and_then(|list| parse(&list).ok()).unwrap_or_else(|| vec![cpu])
+}
+
+/// Whole cores first: two kernels on one core share its caches and its time. Firmware may number
+/// one cpu of each core first and their siblings after them.
+fn by_core(mut free: Vec<u32>, siblings: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
     free.sort_unstable_by(|a, b| b.cmp(a));
-    Ok(free)
+    let (mut whole, mut parts) = (Vec::new(), Vec::new());
+    for &cpu in &free {
+        if whole.contains(&cpu) || parts.contains(&cpu) {
+            continue;
+        }
+        let mut core = siblings(cpu);
+        core.sort_unstable_by(|a, b| b.cmp(a));
+        if core.iter().all(|one| free.contains(one)) && core.contains(&cpu) {
+            whole.append(&mut core);
+        } else {
+            parts.push(cpu);
+        }
+    }
+    whole.append(&mut parts);
+    whole
 }
 
 /// Cpus that nodes have, and whose each is.
@@ -65,8 +95,8 @@ pub(crate) fn and_holders(held: &BTreeMap<u32, String>) -> String {
     if holders.is_empty() { holders } else { format!("; {holders}") }
 }
 
-/// Cpus whose APIC ids no node's kernel is told, by the host's `/proc/cpuinfo`.
-fn beyond_apic(cpuinfo: &str) -> Vec<u32> {
+/// Cpus that the host has on line and their APIC ids, by its `/proc/cpuinfo`.
+fn apic_ids(cpuinfo: &str) -> Vec<(u32, u32)> {
     let number = |line: &str, key: &str| {
         let (found, value) = line.split_once(':')?;
         (found.trim() == key).then(|| value.trim().parse::<u32>().ok())?
@@ -75,7 +105,29 @@ fn beyond_apic(cpuinfo: &str) -> Vec<u32> {
         let of = |key| entry.lines().find_map(|line| number(line, key));
         Some((of("processor")?, of("apicid")?))
     });
-    entries.filter(|&(_, id)| id > LAST_APIC_ID).map(|(cpu, _)| cpu).collect()
+    entries.collect()
+}
+
+/// The cpus that an elastic node's kernel is told of: its own, then those that it may get, the
+/// nearest first: the host's that are on line, and other nodes'.
+pub(crate) fn to_be_told(own: &[(u32, u32)]) -> Result<Vec<(u32, u32)>> {
+    let mut all = apic_ids(&cpuinfo()?);
+    all.extend(sysfs::all(Holding::Node)?.into_iter().flat_map(|node| node.cpus));
+    Ok(told_from(own, all, &numa::of_cpus()))
+}
+
+fn told_from(
+    own: &[(u32, u32)],
+    mut all: Vec<(u32, u32)>,
+    nodes: &BTreeMap<u32, u32>,
+) -> Vec<(u32, u32)> {
+    // Of a cpu that is off line here nothing says where it is: as if it were near.
+    let near = own.iter().find_map(|(cpu, _)| nodes.get(cpu));
+    let is_far = |cpu: &u32| near.zip(nodes.get(cpu)).is_some_and(|(near, node)| near != node);
+    all.retain(|cpu| cpu.0 != 0 && cpu.1 <= LAST_APIC_ID && !own.contains(cpu));
+    all.sort_unstable_by_key(|&(cpu, _)| (is_far(&cpu), cpu));
+    all.dedup();
+    own.iter().copied().chain(all).take(abi::CPUS).collect()
 }
 
 /// Cpus for a node.
@@ -140,12 +192,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_whose_apic_id_a_node_is_not_told_is_not_given() {
+    fn each_cpu_has_its_apic_id() {
         let text = "processor\t: 0\napicid\t\t: 0\ninitial apicid\t: 300\n\n\
                     processor\t: 1\nflags\t\t: fpu\napicid\t\t: 254\n\n\
                     processor\t: 2\napicid\t\t: 255\n\nprocessor\t: 3\napicid\t\t: 256\n";
-        assert_eq!(beyond_apic(text), [2, 3]);
-        assert!(beyond_apic("").is_empty());
+        assert_eq!(apic_ids(text), [(0, 0), (1, 254), (2, 255), (3, 256)]);
+        assert!(apic_ids("").is_empty());
+    }
+
+    #[test]
+    fn a_kernel_is_told_of_its_own_cpus_first_and_then_of_the_nearest() {
+        let nodes = BTreeMap::from([(0, 0), (1, 0), (2, 1), (4, 1)]);
+        let all = vec![(0, 0), (1, 1), (2, 2), (4, 4), (3, 3), (5, 5), (3, 3), (6, 1024)];
+        let told = |own: &[(u32, u32)]| -> Vec<u32> {
+            told_from(own, all.clone(), &nodes).into_iter().map(|(cpu, _)| cpu).collect()
+        };
+        // Those of other nodes, 3 and 5, are on no list of a NUMA node.
+        assert_eq!(told(&[(4, 4)]), [4, 2, 3, 5, 1]);
+        assert_eq!(told(&[(3, 3)]), [3, 1, 2, 4, 5]);
+        let many: Vec<_> = (1..200).map(|n| (n, n)).collect();
+        let told = told_from(&[(150, 150)], many, &nodes);
+        assert_eq!((told.len(), told[0], told[63]), (abi::CPUS, (150, 150), (63, 63)));
+    }
+
+    #[test]
+    fn whole_cores_are_given_before_halves() {
+        // One of each core first, then their siblings.
+        let core = |cpu: u32| vec![cpu % 4, cpu % 4 + 4];
+        assert_eq!(by_core((1..8).collect(), core), [7, 3, 6, 2, 5, 1, 4]);
+        assert_eq!(by_core(vec![1, 2, 6, 7], core), [6, 2, 7, 1]);
+        // Neighbours; and no threads at all.
+        assert_eq!(by_core((1..6).collect(), |cpu| vec![cpu & !1, cpu | 1]), [5, 4, 3, 2, 1]);
+        assert_eq!(by_core(vec![1, 3, 2], |cpu| vec![cpu]), [3, 2, 1]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use kumiki_boot::WINDOW_BYTES;
 use kumiki_node_devices::pci::Function;
-use kumiki_node_devices::record::Record;
+use kumiki_node_devices::record::{Elastic, Record};
 use kumiki_node_devices::spec::{DeviceSpec, assign};
 use kumiki_node_wire::module::abi;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ pub struct Spec {
     pub image: String,
     /// Its cpus.
     pub cpus: Cpus,
+    /// How many it may have while it runs; without limits its kernel is told of its own alone.
+    #[serde(default)]
+    pub elastic: Option<Elastic>,
     /// Sizes of its pieces of memory; the first one holds the kernel.
     pub memory_bytes: Vec<u64>,
     /// Origin of its memory.
@@ -122,7 +125,42 @@ impl Cpus {
     }
 }
 
+/// Words that would have an elastic node's kernel start cpus that are not its own.
+const ITS_OWN_CPUS: [&str; 5] =
+    ["maxcpus=", "nr_cpus=", "possible_cpus=", "cpuhp.parallel", "nosmp"];
+
 impl Spec {
+    /// Whether it has one cpu for ever, and so needs its room below 1 MiB while it starts only.
+    pub(crate) fn shares_slice(&self) -> bool {
+        self.elastic.is_none() && self.cpus.count() == 1
+    }
+
+    fn limits_suit(&self) -> Result<(), Fault> {
+        let Some(Elastic { min, max }) = self.elastic else { return Ok(()) };
+        let count = self.cpus.count();
+        if min < 1 || min > count {
+            let problem = format!("{min}: it begins with {count} cpus: 1 to {count} are expected");
+            return Err(Fault::new("min_cpus", problem));
+        }
+        if max < count || max > abi::CPUS {
+            let most = abi::CPUS;
+            let problem =
+                format!("{max}: it begins with {count} cpus: {count} to {most} are expected");
+            return Err(Fault::new("max_cpus", problem));
+        }
+        let is_its_own = |word: &&str| ITS_OWN_CPUS.iter().any(|own| word.starts_with(own));
+        match self.command_line.split_whitespace().find(is_its_own) {
+            Some(word) => Err(Fault::new(
+                "append",
+                format!(
+                    "{word}: a node with max_cpus tells its kernel itself which cpus to start: leave \
+                     it out"
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Memory in all pieces.
     pub fn bytes(&self) -> u64 {
         self.memory_bytes.iter().fold(0, |sum, &bytes| sum.saturating_add(bytes))
@@ -131,6 +169,7 @@ impl Spec {
     /// The record of a node that is about to be made of these cpus.
     pub(crate) fn record(&self, cpus: Vec<u32>) -> Record {
         let mut record = Record::new(&self.name, &self.image, cpus);
+        record.elastic = self.elastic;
         record.command_line.clone_from(&self.command_line);
         record.init.clone_from(&self.init);
         for device in &self.devices {
@@ -147,6 +186,7 @@ impl Spec {
             return Err(Fault::new("name", problem));
         }
         self.cpus.check()?;
+        self.limits_suit()?;
         let is_free = |function: &&Function| !self.dma_unconfined && !function.is_behind_iommu();
         if let Some(function) = self.pci.iter().find(is_free) {
             let problem = format!(
@@ -215,6 +255,7 @@ pub(crate) mod tests {
             name: name.to_owned(),
             image: "deb".to_owned(),
             cpus,
+            elastic: None,
             memory_bytes: memory_bytes.to_vec(),
             memory_from: MemorySource::Any,
             command_line: String::new(),
@@ -248,6 +289,21 @@ pub(crate) mod tests {
         assert_eq!(spec("n1", Cpus::These(vec![3, 2]), &[256 * MIB, 2 * MIB]).check(), Ok(()));
         let problem = spec("0", Cpus::Count(1), &[256 * MIB]).check().unwrap_err().problem;
         assert!(problem.contains("own kernel"), "{problem}");
+        for (min, max, key) in
+            [(0, 4, "min_cpus"), (3, 4, "min_cpus"), (1, 1, "max_cpus"), (1, 65, "max_cpus")]
+        {
+            let elastic = Some(Elastic { min, max });
+            let limits = Spec { elastic, ..spec("n1", Cpus::Count(2), &good) };
+            assert_eq!(limits.check().unwrap_err().key, key, "{min} {max}");
+        }
+        let elastic = Elastic::of(None, Some(4), 2);
+        assert_eq!(elastic, Some(Elastic { min: 1, max: 4 }));
+        let own = Spec {
+            elastic,
+            command_line: "quiet maxcpus=4".into(),
+            ..spec("n1", Cpus::Count(2), &good)
+        };
+        assert!(own.check().unwrap_err().problem.starts_with("maxcpus=4: "));
         let lines = Spec { command_line: "a\nb".into(), ..spec("n1", one(), &good) };
         assert_eq!(lines.check().unwrap_err().key, "append");
         let short = Spec { init: Some("init".into()), ..spec("n1", one(), &good) };

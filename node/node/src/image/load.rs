@@ -25,7 +25,14 @@ pub(crate) fn plan(
         partition = partition.with_root(root)?;
     }
     let window = partition.window().address;
-    let mut line = CommandLine::of_node(entry.cpus.len(), clocks.tsc_khz);
+    // Its own, and those that it may get while it runs.
+    let spare = record.told.iter().filter(|cpu| !entry.cpus.contains(cpu));
+    let spare = spare.filter(|_| record.elastic.is_some());
+    let cpus: Vec<u32> = entry.cpus.iter().chain(spare).map(|&(_, id)| id).collect();
+    let mut line = CommandLine::of_node(cpus.len(), clocks.tsc_khz);
+    if record.elastic.is_some() {
+        line = line.with_its_first_cpu();
+    }
     if !record.pci.is_empty() {
         line = line.with_pci();
     }
@@ -35,15 +42,6 @@ pub(crate) fn plan(
     if !record.command_line.is_empty() {
         line.word(&record.command_line);
     }
-    let ids = entry.cpus.iter().map(|&(_, id)| {
-        u8::try_from(id).map_err(|_| {
-            Error::refused(
-                ErrorKind::NoCpu,
-                format!("APIC id {id}: a node's kernel is told 8 bits"),
-            )
-        })
-    });
-    let cpus = ids.collect::<Result<Vec<u8>>>()?;
     // One cpu is used in any case.
     let foreign = (cpus.len() > 1 && origin.checks_bsp_bit)
         .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::change::{Changes, changed, chosen};
+use super::change::{Changes, changed, chosen, resizes};
 use super::file::{Machine, NodeWanted};
 use super::plan::{Offer, Step, plan};
 use super::rollout::Note;
 use super::situation::{Free, Situation};
+use crate::host::spec::Cpus;
 use crate::image::ingredients::{Ingredients, Prepared};
 use crate::image::{Image, KernelForm};
 use crate::node::Node;
@@ -57,7 +58,8 @@ impl Apply {
     fn of(machine: Machine, changes: Changes, as_resident: bool) -> Result<Self> {
         let situation = Situation::now()?;
         // What takes no time is refused first.
-        chosen(&machine, &situation, &changed(&machine, &situation, changes)?)?;
+        let resizes = resizes(&machine, &situation)?;
+        chosen(&machine, &situation, &changed(&machine, &situation, changes)?, &resizes)?;
         let (mut offers, mut images) = (BTreeMap::new(), BTreeMap::new());
         for image in &machine.images {
             let name = &image.name;
@@ -203,11 +205,16 @@ impl OfNow {
                 }
                 remove(node)
             }
+            Step::Resize { node, cpus, .. } => resize(node, cpus),
             Step::Start { node, from } => {
                 start((node, from.as_deref()), self.services.get(node), self.limit)
             }
         }
     }
+}
+
+fn resize(name: &str, cpus: &[u32]) -> Result<()> {
+    Node::find(name)?.set_cpus(&Cpus::These(cpus.to_vec())).map(drop)
 }
 
 /// Stops a node in order if it runs, and deletes it.
@@ -272,6 +279,7 @@ impl Hands for OfNow {
                 let node = Node::create(before)?;
                 if *runs { node.start(KernelForm::Vmlinux, self.limit).map(drop) } else { Ok(()) }
             }
+            Step::Resize { node, before, .. } => resize(node, before),
             Step::Start { node, .. } => Node::find(node)?.stop(Duration::ZERO),
         }
     }

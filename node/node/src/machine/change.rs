@@ -9,6 +9,7 @@ use super::situation::{Existing, Situation};
 use crate::Result;
 use crate::host::cpus;
 use crate::host::spec::{Cpus, Fault, Spec};
+use kumiki_node_devices::record::Elastic;
 
 /// Choice whether nodes that differ from a file's are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +64,16 @@ fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
         cpus.sort_unstable();
         cpus
     };
+    if node.elastic != wanted.elastic {
+        let has = match node.elastic {
+            Some(Elastic { min, max }) => format!("{min} to {max} cpus"),
+            None => "no limits: its kernel is told of no other cpus than its own".to_owned(),
+        };
+        let is_min = node.elastic.map(|one| one.min) != wanted.elastic.map(|one| one.min);
+        return other(if is_min { "min_cpus" } else { "max_cpus" }, has);
+    }
     let same = match &wanted.cpus {
-        Cpus::Count(count) => *count == node.cpus.len(),
+        Cpus::Count(count) => *count == node.cpus.len() || node.may_have(*count),
         Cpus::These(cpus) => sorted(cpus) == sorted(&node.cpus),
     };
     if !same {
@@ -104,6 +113,71 @@ fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
     }
 }
 
+/// Another number of cpus for a node as it is.
+pub(super) struct Resize<'a> {
+    pub(super) node: &'a str,
+    /// Those that it has then, the first of them first.
+    pub(super) cpus: Vec<u32>,
+    pub(super) before: Vec<u32>,
+}
+
+/// Nodes that get another number of cpus as they are.
+pub(super) struct Resizes<'a> {
+    /// Those that give come first: others may need what they give.
+    pub(super) each: Vec<Resize<'a>>,
+    /// Cpus that are free then; those that were given back come last.
+    pub(super) free: Vec<u32>,
+}
+
+/// The nodes of a file that exist with another number of cpus and can have that of the file as they are.
+pub(super) fn resizes<'a>(machine: &'a Machine, situation: &Situation) -> Result<Resizes<'a>> {
+    let mut free = situation.free.cpus.clone();
+    let (mut giving, mut getting) = (Vec::new(), Vec::new());
+    let resize = |node: &'a NodeWanted, cpus, before: &[u32]| Resize {
+        node: &node.spec.name,
+        cpus,
+        before: before.to_vec(),
+    };
+    for node in &machine.nodes {
+        let Some(existing) = situation.nodes.get(&node.spec.name) else { continue };
+        let (Cpus::Count(count), has) = (&node.spec.cpus, &existing.cpus) else { continue };
+        if *count == has.len() || is_as_wanted(&node.spec, existing).is_err() {
+            continue;
+        }
+        if *count < has.len() {
+            free.extend(&has[*count..]);
+            giving.push(resize(node, has[..*count].to_vec(), has));
+        } else {
+            getting.push((node, existing, *count));
+        }
+    }
+    let is_named = |cpu: &u32| {
+        let named = |node: &NodeWanted| match &node.spec.cpus {
+            Cpus::These(cpus) => cpus.contains(cpu),
+            Cpus::Count(_) => false,
+        };
+        machine.nodes.iter().any(named)
+    };
+    for (node, existing, count) in getting {
+        let mut cpus = existing.cpus.clone();
+        while cpus.len() < count {
+            let Some(at) = free.iter().position(|cpu| existing.may_get(*cpu) && !is_named(cpu))
+            else {
+                let problem = format!(
+                    "{count} cpus, and of those that are free ({}) too few are left that its kernel \
+                     was told of when it started; it has {}",
+                    cpu_list::text(&free),
+                    existing.cpus.len()
+                );
+                return Err(machine.node_fault(node, &Fault::new("cpus", problem)));
+            };
+            cpus.push(free.remove(at));
+        }
+        giving.push(resize(node, cpus, &existing.cpus));
+    }
+    Ok(Resizes { each: giving, free })
+}
+
 /// The nodes that are to be made, each with cpus by number: those that are named
 /// go first, then those whose node has enough already, and the others take the last ones that
 /// remain.
@@ -111,12 +185,13 @@ pub(super) fn chosen<'a>(
     machine: &'a Machine,
     situation: &Situation,
     changed: &Changed<'_>,
+    resizes: &Resizes<'_>,
 ) -> Result<BTreeMap<&'a str, Spec>> {
     let own = |name: &str| match changed.contains_key(name) {
         true => &situation.nodes[name].cpus[..],
         false => &[],
     };
-    let mut free = situation.free.cpus.clone();
+    let mut free = resizes.free.clone();
     free.extend(changed.keys().flat_map(|name| own(name)));
     let all = free.clone();
     let new: Vec<_> = machine

@@ -18,6 +18,7 @@ use crate::image::initramfs::Base;
 use crate::image::root::RootOf;
 use crate::service::Service;
 use crate::{Error, Result};
+use kumiki_node_devices::record::Elastic;
 
 /// Longest file, in bytes: longer was not written by a person for this.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -116,6 +117,8 @@ struct ImageTable {
 struct NodeTable {
     image: Spanned<String>,
     cpus: Option<Spanned<Value>>,
+    min_cpus: Option<Spanned<u32>>,
+    max_cpus: Option<Spanned<u32>>,
     memory: Spanned<Value>,
     memory_from: Option<Spanned<String>>,
     append: Option<Spanned<String>>,
@@ -268,6 +271,8 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     at.keys.insert("image", table.image.span().start);
     at.keys.insert("memory", table.memory.span().start);
     at.keys.extend(table.cpus.iter().map(|cpus| ("cpus", cpus.span().start)));
+    at.keys.extend(table.min_cpus.iter().map(|cpus| ("min_cpus", cpus.span().start)));
+    at.keys.extend(table.max_cpus.iter().map(|cpus| ("max_cpus", cpus.span().start)));
     at.keys.extend(table.memory_from.iter().map(|from| ("memory_from", from.span().start)));
     at.keys.extend(table.append.iter().map(|append| ("append", append.span().start)));
     at.keys.extend(table.health.iter().map(|health| ("health", health.span().start)));
@@ -286,10 +291,14 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
         let health = table.health.as_ref().map(|health| health.get_ref().as_str());
         let service = Service::of(table.restart, health);
         let service = service.map_err(|problem| Fault::new("health", problem))?;
+        let cpus = table.cpus.map_or(Ok(Cpus::Count(1)), |value| cpus(value.get_ref()))?;
+        let limits = [table.min_cpus, table.max_cpus];
+        let [min, max] = limits.map(|limit| limit.map(|limit| limit.into_inner() as usize));
         let spec = Spec {
             name: name.clone(),
             image: table.image.into_inner(),
-            cpus: table.cpus.map_or(Ok(Cpus::Count(1)), |value| cpus(value.get_ref()))?,
+            elastic: Elastic::of(min, max, cpus.count()),
+            cpus,
             memory_bytes: memory(table.memory.get_ref())?,
             memory_from: table.memory_from.map_or(Ok(MemorySource::Any), memory_from)?,
             command_line: table.append.map(Spanned::into_inner).unwrap_or_default(),

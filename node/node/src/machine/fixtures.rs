@@ -7,7 +7,7 @@ use std::path::Path;
 use super::change::Changes;
 use super::file::Machine;
 use super::plan::{Offer, Step, plan};
-use super::situation::{Existing, Free, Resident, Situation};
+use super::situation::{Existing, Free, Resident, Situation, slices_for};
 use crate::host::spec::{Cpus, MemorySource};
 use crate::image::needs::Needs;
 use crate::listing::NodeState;
@@ -95,8 +95,10 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
                 let at = situation.free.cpus.iter().position(|free| free == cpu);
                 situation.free.cpus.remove(at.expect("a cpu that is free"));
             }
+            let sharers = situation.nodes.values().filter(|node| node.shares_slice()).count();
             let slices = &mut situation.free.low_slices;
-            *slices = slices.checked_sub(1).expect("a slice that is free");
+            let needs = slices_for(spec.shares_slice(), sharers);
+            *slices = slices.checked_sub(needs).expect("a slice that is free");
             if spec.memory_from != MemorySource::Boot {
                 taken = spec.bytes();
             }
@@ -104,6 +106,8 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
             let node = Existing {
                 state: NodeState::Created,
                 cpus: cpus.clone(),
+                elastic: spec.elastic,
+                told: Vec::new(),
                 bytes: spec.bytes(),
                 pieces: spec.memory_bytes.clone(),
                 made_of: Some((spec.image.clone(), spec.command_line.clone())),
@@ -116,9 +120,23 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
         }
         Step::Remove { node, .. } => {
             let gone = situation.nodes.remove(node).expect("a node that exists");
-            situation.free.cpus.extend(gone.cpus);
-            situation.free.low_slices += 1;
+            situation.free.cpus.extend(&gone.cpus);
+            let sharers = situation.nodes.values().filter(|node| node.shares_slice()).count();
+            situation.free.low_slices += slices_for(gone.shares_slice(), sharers);
             situation.free.memory_bytes += gone.bytes;
+        }
+        Step::Resize { node, cpus, before } => {
+            let node = situation.nodes.get_mut(node).expect("a node that exists");
+            assert_eq!(*before, node.cpus);
+            assert!(node.may_have(cpus.len()) && node.cpus[0] == cpus[0]);
+            let free = &mut situation.free.cpus;
+            free.extend(node.cpus.iter().filter(|cpu| !cpus.contains(cpu)));
+            for cpu in cpus.iter().filter(|cpu| !node.cpus.contains(cpu)) {
+                assert!(node.may_get(*cpu));
+                free.remove(free.iter().position(|free| free == cpu).expect("a cpu that is free"));
+            }
+            free.sort_unstable_by(|a, b| b.cmp(a));
+            node.cpus = cpus.clone();
         }
         Step::Start { node, .. } => {
             let node = situation.nodes.get_mut(node).expect("a node that exists");
@@ -127,6 +145,8 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
                 NodeState::Created | NodeState::Stopped | NodeState::Ended
             ));
             node.state = NodeState::Ready;
+            // A kernel that may get others is told of all cpus of the machine.
+            node.told = if node.elastic.is_some() { (1..9).collect() } else { node.cpus.clone() };
         }
     }
     let free = &mut situation.free.memory_bytes;

@@ -6,9 +6,9 @@ use std::fmt;
 use kumiki_node_wire::memory::cpu_list;
 use serde::Serialize;
 
-use super::change::{Changes, changed, chosen};
+use super::change::{Changes, Resize, changed, chosen, resizes};
 use super::file::{ImageWanted, Machine, NodeWanted};
-use super::situation::Situation;
+use super::situation::{Situation, slices_for};
 use crate::Result;
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::image::needs::Needs;
@@ -42,6 +42,15 @@ pub enum Step {
         #[serde(skip)]
         runs: bool,
     },
+    /// Give a node cpus, or have it give some back, as it is.
+    Resize {
+        /// Which one.
+        node: String,
+        /// Those that it has then, the first of them first.
+        cpus: Vec<u32>,
+        /// Those that it has before.
+        before: Vec<u32>,
+    },
     /// Start a node.
     Start {
         /// Name of the node.
@@ -58,7 +67,9 @@ impl Step {
         match self {
             Step::Add { .. } => None,
             Step::Create(spec) => Some(&spec.name),
-            Step::Remove { node, .. } | Step::Start { node, .. } => Some(node),
+            Step::Remove { node, .. } | Step::Resize { node, .. } | Step::Start { node, .. } => {
+                Some(node)
+            }
         }
     }
 }
@@ -76,6 +87,10 @@ impl fmt::Display for Step {
                 write!(f, "create node {name} ({}, {mib} MiB, image {})", spec.cpus, spec.image)
             }
             Step::Remove { node, why, .. } => write!(f, "stop and delete node {node} ({why})"),
+            Step::Resize { node, cpus, before } => {
+                let [cpus, before] = [cpus, before].map(|cpus| cpu_list::text(cpus));
+                write!(f, "resize node {node} (cpus {cpus} after {before})")
+            }
             Step::Start { node, from: None } => write!(f, "start node {node}"),
             Step::Start { node, from: Some(from) } => write!(f, "start node {node} from {from}"),
         }
@@ -112,7 +127,8 @@ pub(super) fn plan(
     changes: Changes,
 ) -> Result<Vec<Step>> {
     let changed = changed(machine, situation, changes)?;
-    let mut specs = chosen(machine, situation, &changed)?;
+    let resizes = resizes(machine, situation)?;
+    let mut specs = chosen(machine, situation, &changed, &resizes)?;
     let mut planning = Planning {
         offers,
         situation,
@@ -120,6 +136,7 @@ pub(super) fn plan(
         free_bytes: situation.free.memory_bytes,
         taken_bytes: 0,
         free_slices: situation.free.low_slices,
+        sharers: situation.nodes.values().filter(|node| node.shares_slice()).count(),
         steps: Vec::new(),
         starts: Vec::new(),
     };
@@ -127,6 +144,14 @@ pub(super) fn plan(
         planning.image(image).map_err(|fault| machine.image_fault(image, &fault))?;
     }
     let fault = |node: &NodeWanted, fault: Fault| machine.node_fault(node, &fault);
+    planning.free_cpus = resizes.free.iter().copied().collect();
+    planning.steps.extend(
+        resizes.each.into_iter().map(|Resize { node, cpus, before }| Step::Resize {
+            node: node.to_owned(),
+            cpus,
+            before,
+        }),
+    );
     let mut later = Vec::new();
     for node in &machine.nodes {
         let name = node.spec.name.as_str();
@@ -176,6 +201,8 @@ struct Planning<'a> {
     free_bytes: u64,
     taken_bytes: u64,
     free_slices: u64,
+    /// Nodes that have one cpu for ever.
+    sharers: usize,
     steps: Vec<Step>,
     /// Starts, which come last, all at once.
     starts: Vec<Step>,
@@ -214,7 +241,9 @@ impl Planning<'_> {
         let Some(before) = node.spec(name).map(Box::new) else { return };
         self.free_cpus.extend(&node.cpus);
         self.free_bytes = self.free_bytes.saturating_add(node.bytes);
-        self.free_slices += 1;
+        let shares = node.shares_slice();
+        self.sharers -= usize::from(shares);
+        self.free_slices += slices_for(shares, self.sharers);
         let (node, runs) = (name.to_owned(), node.was_started());
         self.steps.push(Step::Remove { node, why, before, runs });
     }
@@ -242,7 +271,8 @@ impl Planning<'_> {
             Fault::new("image", problem)
         })?;
         needs.check(image, &spec.memory_bytes)?;
-        if self.free_slices == 0 {
+        let slices = slices_for(spec.shares_slice(), self.sharers);
+        if self.free_slices < slices {
             let slices = self.situation.free.low_slices;
             let problem = format!(
                 "a node more than have room below 1 MiB: {slices} are left beside the {} that \
@@ -251,7 +281,8 @@ impl Planning<'_> {
             );
             return Err(Fault::new("image", problem));
         }
-        self.free_slices -= 1;
+        self.free_slices -= slices;
+        self.sharers += usize::from(spec.shares_slice());
         // What was kept from the host when it started is not of what it has free.
         if spec.memory_from == MemorySource::Boot {
             return Ok(());
@@ -447,6 +478,45 @@ start = false
         // Its devices.
         let net = both.replace("cpus = 2", "cpus = 2\nnet = [\"auto\"]");
         assert!(replaced(&net)[0].contains("a exists with no devices"));
+    }
+
+    #[test]
+    fn an_elastic_node_is_resized_as_it_is() {
+        let elastic =
+            TWO.replace("cpus = 2", "cpus = 2\nmax_cpus = 3").replace("start = false", "");
+        let begin = free(&[4, 3, 2, 1], 2048);
+        let machine = parse(&elastic).unwrap();
+        let there = plan(&machine, &offers(), &begin, Changes::Refuse).unwrap();
+        let there = there.iter().fold(begin, after);
+        let steps = |text: &str, there: &Situation| -> Vec<String> {
+            let machine = parse(text).unwrap();
+            let steps = plan(&machine, &offers(), there, Changes::Refuse).unwrap();
+            let end = steps.iter().fold(there.clone(), after);
+            assert_eq!(plan(&machine, &offers(), &end, Changes::Refuse).unwrap(), []);
+            shown(&steps)
+        };
+        let more = elastic.replace("cpus = 2\n", "cpus = 3\n");
+        assert_eq!(steps(&more, &there), ["resize node a (cpus 4,2,1 after 4,2)"]);
+        let less = elastic.replace("cpus = 2\n", "cpus = 1\n");
+        assert_eq!(steps(&less, &there), ["resize node a (cpus 4 after 4,2)"]);
+        // What it gives another one gets.
+        let new = less.clone() + "\n[node.c]\nimage = \"deb\"\ncpus = 2\nmemory = \"100M\"";
+        assert_eq!(
+            steps(&new, &there),
+            [
+                "resize node a (cpus 4 after 4,2)",
+                "create node c (cpus 1,2, 100 MiB, image deb)",
+                "start node c",
+            ]
+        );
+        // Other limits need a kernel that is told so.
+        let limits = elastic.replace("max_cpus = 3", "max_cpus = 4");
+        let error = plan(&parse(&limits).unwrap(), &offers(), &there, Changes::Refuse).unwrap_err();
+        assert!(error.to_string().contains("node.a.max_cpus: node a exists with 1 to 3 cpus"));
+        let mut full = there.clone();
+        full.free.cpus = Vec::new();
+        let error = plan(&parse(&more).unwrap(), &offers(), &full, Changes::Refuse).unwrap_err();
+        assert!(error.to_string().contains("node.a.cpus: 3 cpus, and of those"), "{error}");
     }
 
     proptest! {

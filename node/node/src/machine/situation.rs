@@ -16,6 +16,7 @@ use crate::image::needs::Needs;
 use crate::image::{Image, ImageKind};
 use crate::listing::NodeState;
 use crate::{Result, listing};
+use kumiki_node_devices::record::Elastic;
 
 /// Cpus, memory and images that a machine has for nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -97,6 +98,9 @@ pub(super) struct Resident {
 pub(super) struct Existing {
     pub(super) state: NodeState,
     pub(super) cpus: Vec<u32>,
+    pub(super) elastic: Option<Elastic>,
+    /// Cpus that its kernel was told of, if it runs.
+    pub(super) told: Vec<u32>,
     pub(super) bytes: u64,
     /// Sizes of its pieces of memory.
     pub(super) pieces: Vec<u64>,
@@ -109,10 +113,39 @@ pub(super) struct Existing {
     pub(super) dma_unconfined: bool,
 }
 
+/// Nodes of one cpu share so many places below 1 MiB (`SHARED_SLICES` of the module).
+const SHARED_SLICES: usize = 4;
+
+/// How many places below 1 MiB it takes to make one more node, beside so many that share.
+pub(super) fn slices_for(shares: bool, sharers: usize) -> u64 {
+    u64::from(!shares || sharers < SHARED_SLICES)
+}
+
 impl Existing {
+    /// True if it has one cpu for ever.
+    pub(super) fn shares_slice(&self) -> bool {
+        self.elastic.is_none() && self.cpus.len() == 1
+    }
+
     /// True if it was started, whatever has become of it.
     pub(super) fn was_started(&self) -> bool {
         !matches!(self.state, NodeState::Created | NodeState::Stopped)
+    }
+
+    /// Whether it may get this cpu as it is.
+    pub(super) fn may_get(&self, cpu: u32) -> bool {
+        !self.was_started() || self.told.contains(&cpu)
+    }
+
+    /// Whether it may have so many as it is: its kernel was told of so many, and its agent answers.
+    pub(super) fn may_have(&self, count: usize) -> bool {
+        let is_elastic =
+            self.elastic.is_some_and(|Elastic { min, max }| (min..=max).contains(&count));
+        match self.state {
+            NodeState::Ready => is_elastic && count <= self.told.len(),
+            NodeState::Created | NodeState::Stopped => is_elastic,
+            _ => false,
+        }
     }
 
     /// Specification by which it would be made again; none if making it was interrupted.
@@ -122,6 +155,7 @@ impl Existing {
             name: name.to_owned(),
             image,
             cpus: Cpus::These(self.cpus.clone()),
+            elastic: self.elastic,
             memory_bytes: self.pieces.clone(),
             memory_from: MemorySource::Any,
             command_line,
@@ -158,6 +192,9 @@ impl Situation {
             let existing = Existing {
                 state: node.state,
                 cpus: node.cpus,
+                elastic: record.and_then(|record| record.elastic),
+                told: record
+                    .map_or(Vec::new(), |record| record.told.iter().map(|&(cpu, _)| cpu).collect()),
                 bytes: node.bytes,
                 pieces,
                 made_of: node.image.zip(node.command_line),

@@ -9,6 +9,7 @@ pub(crate) mod keep;
 pub(crate) mod lanes;
 mod last_log;
 pub(crate) mod plugging;
+pub(crate) mod resize;
 pub(crate) mod session;
 pub(crate) mod stow;
 pub(crate) mod usage;
@@ -92,7 +93,7 @@ impl Node {
         record.to_json()?;
         claims::nobody_has(name, &record.devices)?;
         claims::host_leaves_all(&record.devices)?;
-        let (device, _) = Device::create(Holding::Node, name)?;
+        let device = Device::create_node(name, spec.shares_slice())?;
         stowed::forget(name)?;
         if let Err(error) = furnish(
             &device,
@@ -224,6 +225,7 @@ impl Node {
         let (window, record) = record::window(&device, &entry, true)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         let entry = doze::with_cpus(&device, entry, &record)?;
+        let record = resize::settled(&window, &entry, record)?;
         if entry.cpus.len() != record.cpus.len() {
             return Err(incomplete(&self.name));
         }
@@ -320,6 +322,7 @@ impl Node {
             snapshot.suits(&entry, &record)?;
             wake::is_of_its_image(&snapshot, &self.name, &record)?;
         }
+        record.told = told(&entry, &record)?;
         record.lent_to = Some(starter.to_owned());
         record.lent_snapshot = snapshot.map(str::to_owned);
         let image = Image::open(&record.image)?;
@@ -485,6 +488,11 @@ fn unheld(cpus: &[u32], nodes: &[sysfs::Status]) -> Vec<u32> {
     cpus.iter().copied().filter(|cpu| !held.contains(cpu)).collect()
 }
 
+/// The cpus that a start from an image tells the node's kernel of.
+fn told(entry: &sysfs::Status, record: &Record) -> Result<Vec<(u32, u32)>> {
+    if record.elastic.is_some() { cpus::to_be_told(&entry.cpus) } else { Ok(entry.cpus.clone()) }
+}
+
 /// A node that is about to be started, and nobody else can start it.
 struct Stopped {
     node: Node,
@@ -541,25 +549,25 @@ impl Stopped {
             )
         })?;
         // They may have been given back by hand.
-        let record = &self.record;
+        let mut record = self.record.clone();
+        record.told = told(&self.entry, &record)?;
         record.pci.iter().try_for_each(|one| {
             self.device.pci(*one, one.numbers(), record.confined.contains(one))
         })?;
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
-            load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)
+            load::plan(&self.entry, &record, origin, Clocks::of_host()?, id)
         })?;
         load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin, parts)?;
-        self.launch(loading, None)
+        self.launch(loading, record, None)
     }
 
     /// Starts the first cpu of a node whose memory is ready, and what serves its devices. `from`
     /// is the snapshot that is in that memory, if it is one.
-    fn launch(&self, loading: Loading, from: Option<&str>) -> Result<Launched> {
-        if self.record.started_from.as_deref() != from || self.record.idle {
-            let mut record = self.record.clone();
-            record.started_from = from.map(str::to_owned);
-            record.idle = false;
+    fn launch(&self, loading: Loading, mut record: Record, from: Option<&str>) -> Result<Launched> {
+        record.started_from = from.map(str::to_owned);
+        record.idle = false;
+        if record != self.record {
             self.window.set_record(&record.to_json()?);
         }
         // The start empties the window: what the last run said is kept, most of all of one that crashed.

@@ -140,7 +140,7 @@ impl Node {
         record.map(|record| record.devices).ok_or_else(|| incomplete(&self.name))
     }
 
-    fn owned(&self) -> Result<(Device, sysfs::Status, Record)> {
+    pub(super) fn owned(&self) -> Result<(Device, sysfs::Status, Record)> {
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
         let record = record::window(&device, &entry, false)?.1;

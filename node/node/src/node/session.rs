@@ -262,6 +262,11 @@ impl Session {
 
     /// Has the node keep what it needs to start another one, or to watch its host.
     pub(crate) fn hand_over(&self, kind: FrameKind, body: &[u8]) -> Result<()> {
+        self.order(kind, body, ANSWER_LIMIT)
+    }
+
+    /// Has the node do something that may take so long.
+    pub(crate) fn order(&self, kind: FrameKind, body: &[u8], limit: Duration) -> Result<()> {
         self.send(kind, body)?;
         let begin = Instant::now();
         loop {
@@ -274,10 +279,10 @@ impl Session {
                         format!("node {}: {reason}", self.name),
                     ));
                 }
-                None if begin.elapsed() >= ANSWER_LIMIT => {
+                None if begin.elapsed() >= limit => {
                     return Err(Error::refused(
                         ErrorKind::TimedOut,
-                        format!("node {} did not answer within {ANSWER_LIMIT:?}", self.name),
+                        format!("node {} did not answer within {limit:?}", self.name),
                     ));
                 }
                 None => {

@@ -35,7 +35,7 @@ impl Node {
             lead_in(&stopped.entry, &stopped.window, (&memory, &places), (wake, tables))
         })?;
         drop(memory);
-        let begun = stopped.launch(loading, Some(name))?;
+        let begun = stopped.launch(loading, stopped.record.clone(), Some(name))?;
         stopped.until_ready(begun, StartId::now(), limit)
     }
 
@@ -68,8 +68,8 @@ impl Stopped {
         let memory = self.device.map(places.pieces(), true)?;
         lead_in(&self.entry, &self.window, (&memory, &places), (asleep.wake, asleep.tables))?;
         drop(memory);
-        let from = self.record.started_from.as_deref();
-        let begun = self.launch(Loading::since(Instant::now()), from)?;
+        let (record, from) = (self.record.clone(), self.record.started_from.as_deref());
+        let begun = self.launch(Loading::since(Instant::now()), record, from)?;
         self.until_ready(begun, StartId::now(), GO_ON_LIMIT).map(drop)
     }
 }

@@ -75,6 +75,7 @@ requests! {
     cpu IOC_CPU abi::Cpu;
     link IOC_LINK abi::Link;
     pci IOC_PCI abi::Pci;
+    cpu_back IOC_CPU_BACK abi::Cpu;
     eventfd_attach EVENTFD_IOC_ATTACH abi::Wires;
     eventfd_connect EVENTFD_IOC_CONNECT abi::Wire;
     eventfd_disconnect EVENTFD_IOC_DISCONNECT u32;
@@ -90,12 +91,13 @@ requests! {
     guest_sleep GUEST_IOC_SLEEP;
 }
 
-/// In a node: interrupts to the cpus of another one, whose window is there.
+/// In a node: interrupts to the cpus of another one, whose window is there; and its own cpus, by
+/// their APIC ids.
 macro_rules! guest_requests {
     ($($name:ident $code:ident;)*) => {
-        $(pub fn $name(guest: &File, window: u64) -> Result<(), Errno> {
+        $(pub fn $name(guest: &File, number: u64) -> Result<(), Errno> {
             // SAFETY: by the header this request takes a number, which it checks.
-            let request = unsafe { IntegerSetter::<{ abi::$code }>::new_usize(window as usize) };
+            let request = unsafe { IntegerSetter::<{ abi::$code }>::new_usize(number as usize) };
             // SAFETY: as above.
             unsafe { ioctl(guest, request) }
         })*
@@ -105,4 +107,6 @@ macro_rules! guest_requests {
 guest_requests! {
     guest_init GUEST_IOC_INIT;
     guest_start GUEST_IOC_START;
+    guest_cpu_on GUEST_IOC_CPU_ON;
+    guest_cpu_off GUEST_IOC_CPU_OFF;
 }

@@ -1,0 +1,269 @@
+//! Cpus that go to a node and come back while it runs, and one that it may not have.
+
+use kumiki_lab::Config;
+
+use crate::Host;
+use crate::pool::Kind;
+
+/// What a node's kernel has on line, in its own numbers.
+fn there(host: &Host, node: &str) -> String {
+    host.ok(&format!("kumiki node exec {node} -- cat /sys/devices/system/cpu/online"))
+}
+
+fn here(host: &Host) -> String {
+    host.ok("cat /sys/devices/system/cpu/online")
+}
+
+/// A node of one to three cpus, with pings and a disk's reads and writes meanwhile.
+fn cpus_come_and_go(host: &Host, rounds: usize) {
+    host.ok("truncate -s 64M disk; kumiki node create n1 --cpu-list 3 --max-cpus 3 --memory 320M \
+             --image deb --disk disk --net auto,address=10.77.0.2/24,host=10.77.0.1/24");
+    let refusal = host.refused("kumiki node set n1 --cpus 4");
+    assert!(refusal.contains("1 to 3 are possible"), "{refusal}");
+    host.ok("kumiki node start n1 --timeout 240");
+    assert_eq!((there(host, "n1"), here(host)), ("0\n".into(), "0-2\n".into()));
+    // Its kernel knows of the host's, and is kept off them.
+    let own =
+        host.run("kumiki node exec n1 -- sh -c 'echo 1 > /sys/devices/system/cpu/cpu1/online'");
+    assert_ne!(own.exit.code(), 0);
+    assert!(host.ok("kumiki node logs n1").contains("cpu 1 is not this node's"));
+    host.ok("(ping -i 0.05 10.77.0.2 > pings 2>&1 & echo $! > ping.pid); \
+             kumiki node exec n1 -- sh -c '(setsid sh -c \"while ! test -e /enough; do \
+             dd if=/dev/zero of=/dev/vda bs=64k count=200 oflag=direct; \
+             dd if=/dev/vda of=/dev/null bs=64k iflag=direct; done\" > /dev/null 2>&1 &)'");
+    for _ in 0..rounds {
+        assert_eq!(host.ok("kumiki node set n1 --cpus 3"), "3,1,2\n");
+        // Nearest first, in the order of the host.
+        assert_eq!((there(host, "n1"), here(host)), ("0-2\n".into(), "0\n".into()));
+        // In the node's own order: each of its cpus does something.
+        host.ok("kumiki node exec n1 -- sh -c 'for mask in 1 2 4; do \
+                 taskset $mask true || exit 1; done'");
+        assert_eq!(host.ok("kumiki node set n1 --cpus 2"), "3,1\n");
+        assert_eq!((there(host, "n1"), here(host)), ("0-1\n".into(), "0,2\n".into()));
+        assert_eq!(host.ok("kumiki node set n1 --cpus 1"), "3\n");
+        assert_eq!((there(host, "n1"), here(host)), ("0\n".into(), "0-2\n".into()));
+        host.ok("for mask in 2 4; do taskset $mask true || exit 1; done");
+    }
+    host.ok("kumiki node exec n1 -- touch /enough; kill -INT $(cat ping.pid); \
+             until grep -q 'packets transmitted' pings; do sleep 0.1; done; tail -n 3 pings >&2");
+    all_came(host, "pings");
+}
+
+/// Each ping was answered, in its order, but for the one that was under way at the end.
+fn all_came(host: &Host, file: &str) {
+    let pings = host.ok(&format!("grep -o 'seq=[0-9]*' {file}"));
+    let all: Vec<&str> = pings.lines().filter_map(|line| line.strip_prefix("seq=")).collect();
+    let expected: Vec<String> = (0..all.len()).map(|n| n.to_string()).collect();
+    assert!(all.len() > 50 && all == expected, "{pings}");
+}
+
+#[test]
+fn cpus_come_and_go_while_a_node_runs() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    cpus_come_and_go(&host, 3);
+    // It rests, sleeps and starts with what it has by then.
+    assert_eq!(host.ok("kumiki node set n1 --cpus 2"), "3,1\n");
+    host.ok("kumiki node keep n1 warm; kumiki node start n1 --from warm --timeout 240");
+    assert_eq!(there(&host, "n1"), "0-1\n");
+    assert_eq!(host.ok("kumiki node set n1 --cpus 1"), "3\n");
+    host.ok("kumiki node stop n1; kumiki image rm warm");
+    assert_eq!(host.ok("kumiki node set n1 --cpus 2"), "3,1\n");
+    host.ok("kumiki node start n1 --timeout 240");
+    assert_eq!(there(&host, "n1"), "0-1\n");
+    // A kernel that does not let go is told, and not hurt.
+    host.ok("kumiki node exec n1 -- sh -c 'cd /sys/devices/system/cpu; \
+             sed -n \"s/: *sched:active//p\" hotplug/states > cpu1/hotplug/fail'");
+    let refusal = host.refused("kumiki node set n1 --cpus 1");
+    assert!(
+        refusal.contains("does not let go of cpu 1 (node n1: the cpu of APIC id 1: "),
+        "{refusal}"
+    );
+    assert_eq!((there(&host, "n1"), here(&host)), ("0-1\n".into(), "0,2\n".into()));
+    host.ok("kumiki node exec n1 -- taskset 2 true");
+    // It fails once.
+    assert_eq!(host.ok("kumiki node set n1 --cpus 1"), "3\n");
+    host.ok("kumiki node delete n1 --force");
+    host.leave();
+}
+
+#[test]
+#[ignore = "two minutes: `cargo xtask test long`, after a change to how cpus come and go"]
+fn cpus_come_and_go_on_debian_13() {
+    let memory = |config: &mut Config| config.memory_bytes = 3 << 30;
+    let Some(host) = Host::own("6.12", memory) else { return };
+    host.add_image();
+    cpus_come_and_go(&host, 3);
+    host.ok("kumiki node delete n1 --force; kumiki image rm deb");
+    host.leave();
+}
+
+/// A node of two cpus that was told of no others gives one and gets it again.
+#[test]
+fn a_node_without_limits_has_again_what_it_gave() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok("kumiki node create n1 --cpu-list 3,2 --memory 256M --image deb; \
+             kumiki node start n1 --timeout 240");
+    assert_eq!(host.ok("kumiki node set n1 --cpus 1"), "3\n");
+    assert_eq!(host.ok("kumiki node set n1 --cpus 2"), "3,2\n");
+    assert_eq!(there(&host, "n1"), "0-1\n");
+    let refusal = host.refused("kumiki node set n1 --cpus 3");
+    assert!(
+        refusal.contains("1 to 2 are possible, as its kernel was told of no others"),
+        "{refusal}"
+    );
+    host.ok("kumiki node delete n1 --force");
+    host.leave();
+}
+
+/// Four nodes, a network and disks at work, and cpus that go from each to the next.
+#[test]
+#[ignore = "hours: `cargo xtask test long` with KUMIKI_MOVES=10000; without it a hundred moves"]
+fn thousands_of_cpus_move_under_load() {
+    let Some(host) = Host::own("6.1", |config| {
+        config.cpus = 7;
+        config.memory_bytes = 4 << 30;
+    }) else {
+        return;
+    };
+    host.add_image();
+    for n in 1..=4 {
+        host.ok(&format!(
+            "truncate -s 64M disk{n}; kumiki node create n{n} --cpu-list {} --max-cpus 3 --memory 288M \
+             --image deb --disk disk{n} --net auto,address=10.7{n}.0.2/24,host=10.7{n}.0.1/24",
+            n + 2
+        ));
+    }
+    host.ok("kumiki node start n1 n2 n3 n4 --timeout 600");
+    // What is written is read again and compared, round after round.
+    let work = "n=0; while ! test -e /enough; do n=$((n + 1)); \
+                dd if=/dev/urandom of=/data bs=64k count=64 2> /dev/null; \
+                dd if=/data of=/dev/vda bs=64k oflag=direct 2> /dev/null; \
+                dd if=/dev/vda bs=64k count=64 iflag=direct 2> /dev/null | cmp - /data || echo $n >> /wrong; \
+                done; echo $n > /over";
+    for n in 1..=4 {
+        host.ok(&format!(
+            "cat > work <<'EOF'\n{work}\nEOF\nkumiki node cp work n{n}:/work; \
+             kumiki node exec n{n} -- sh -c '(setsid sh /work > /dev/null 2>&1 &)'; \
+             (ping -i 0.05 10.7{n}.0.2 > pings{n} 2>&1 & echo $! > ping{n}.pid)"
+        ));
+    }
+    let moves = std::env::var("KUMIKI_MOVES").map_or(100, |text| text.parse().unwrap());
+    let rounds = moves / 16;
+    // Two spare cpus, that each node has for a while: a round has 16 moves.
+    for _ in 0..rounds {
+        host.ok("for n in 1 2 3 4; do kumiki node set n$n --cpus 3 > /dev/null && \
+                 kumiki node set n$n --cpus 1 > /dev/null || exit 1; done");
+    }
+    for n in 1..=4 {
+        host.ok(&format!(
+            "kumiki node exec n{n} -- touch /enough; kill -INT $(cat ping{n}.pid); \
+             until kumiki node exec n{n} -- test -e /over; do sleep 0.2; done; \
+             kumiki node exec n{n} -- sh -c '! test -e /wrong && cat /over'"
+        ));
+        all_came(&host, &format!("pings{n}"));
+        let log = host.ok(&format!("kumiki node logs n{n}"));
+        assert!(!log.contains("WARNING") && !log.contains("BUG"), "{log}");
+        host.ok(&format!("kumiki node delete n{n} --force"));
+    }
+    host.ok("! dmesg | grep -e WARNING -e BUG; kumiki image rm deb");
+}
+
+/// More nodes than have room below 1 MiB of their own: those of one cpu need it in turns.
+#[test]
+fn nodes_of_one_cpu_share_their_room_below_1_mib() {
+    let Some(host) = Host::own("6.1", |config| {
+        config.cpus = 8;
+        config.memory_bytes = 3 << 30;
+    }) else {
+        return;
+    };
+    host.add_image();
+    let before = host.ok("cat /sys/class/misc/kumiki-osnode/slices_free");
+    for n in 1..=6 {
+        host.ok(&format!("kumiki node create n{n} --cpus 1 --memory 256M --image deb"));
+    }
+    let slices = host.ok("cat /sys/class/misc/kumiki-osnode/nodes/*/slice | sort -u | wc -l");
+    assert_eq!(slices, "4\n");
+    let after = host.ok("cat /sys/class/misc/kumiki-osnode/slices_free");
+    let number = |text: &str| text.trim().parse::<u32>().unwrap();
+    assert_eq!(number(&before) - number(&after), 4);
+    // All at once: two of them wait for their turn.
+    host.ok("kumiki node start n1 n2 n3 n4 n5 n6 --timeout 240");
+    for n in 1..=6 {
+        assert_eq!(host.ok(&format!("kumiki node exec n{n} -- hostname")), format!("n{n}\n"));
+    }
+    let refusal = host.refused("kumiki node set n1 --cpus 2");
+    assert!(refusal.contains("1 to 1 are possible"), "{refusal}");
+    host.ok("kumiki node restart n5 --timeout 240; kumiki node exec n1 -- true");
+    host.ok("for n in 1 2 3 4 5 6; do kumiki node delete n$n --force || exit 1; done");
+    assert_eq!(host.ok("cat /sys/class/misc/kumiki-osnode/slices_free"), before);
+    host.ok("kumiki image rm deb");
+}
+
+/// All at the same time, each with an answer.
+#[test]
+#[ignore = "ten minutes and more: `cargo xtask test long`, by itself; KUMIKI_NODES is how many, 24 without it"]
+fn as_many_nodes_as_cpus() {
+    let nodes = std::env::var("KUMIKI_NODES").map_or(24, |text| text.parse::<u32>().unwrap());
+    let Some(host) = Host::own("6.1", |config| {
+        config.cpus = nodes + 1;
+        config.memory_bytes = u64::from(nodes * 280 + 1024) << 20;
+    }) else {
+        return;
+    };
+    host.add_image();
+    for n in 1..=nodes {
+        host.ok(&format!("kumiki node create n{n} --memory 256M --image deb"));
+    }
+    let names: Vec<String> = (1..=nodes).map(|n| format!("n{n}")).collect();
+    for some in names.chunks(4) {
+        host.ok(&format!("kumiki node start {} --timeout 600", some.join(" ")));
+    }
+    for name in &names {
+        assert_eq!(host.ok(&format!("kumiki node exec {name} -- hostname")), format!("{name}\n"));
+    }
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0\n");
+    for name in &names {
+        host.ok(&format!("kumiki node delete {name} --force"));
+    }
+    host.ok("kumiki image rm deb");
+}
+
+/// A load that goes from node to node takes the spare cpus along.
+#[test]
+fn a_load_that_moves_takes_the_spare_cpus_along() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    let apply = |cpus: u32| {
+        host.ok(&format!(
+            "cat > two.toml <<'EOF'\n[node.n1]\nimage = \"deb\"\ncpus = {cpus}\nmin_cpus = 1\nmax_cpus = 2\n\
+             memory = \"256M\"\n[node.n2]\nimage = \"deb\"\nmax_cpus = 2\nmemory = \"256M\"\nEOF\n\
+             kumiki node apply two.toml --timeout 240 2>&1"
+        ))
+    };
+    assert!(apply(1).contains("done: start node n2"));
+    // Another number in the file is had as they run.
+    let said = apply(2);
+    assert!(said.contains("done: resize node n1 (cpus 3,1 after 3)"), "{said}");
+    assert_eq!((there(&host, "n1"), here(&host)), ("0-1\n".into(), "0\n".into()));
+    assert!(
+        apply(2).contains("nothing to do")
+            && apply(1).contains("done: resize node n1 (cpus 3 after 3,1)")
+    );
+    host.ok("(kumiki node balance --every 300 > moves 2>&1 & echo $! > balance.pid)");
+    for node in ["n1", "n2", "n1"] {
+        host.ok(&format!(
+            "kumiki node exec {node} -- sh -c 'for n in 1 2 3; do \
+             (setsid sh -c \"while ! test -e /enough; do :; done\" > /dev/null 2>&1 &); done'; \
+             for n in $(seq 100); do \
+             kumiki node exec {node} -- grep -qx 0-1 /sys/devices/system/cpu/online && break; \
+             sleep 0.2; done; cat moves >&2; \
+             kumiki node exec {node} -- grep -x 0-1 /sys/devices/system/cpu/online"
+        ));
+        host.ok(&format!("kumiki node exec {node} -- sh -c 'touch /enough; sleep 2; rm /enough'"));
+    }
+    host.ok("kill -TERM $(cat balance.pid); while kill -0 $(cat balance.pid); do sleep 0.1; done");
+    host.ok(
+        "kumiki node balance --once; kumiki node delete n1 --force; kumiki node delete n2 --force",
+    );
+    host.leave();
+}
