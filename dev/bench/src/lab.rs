@@ -66,7 +66,6 @@ fn ways() -> Result<Vec<Way>> {
         Way::new("kumiki/kernel_alone", alone)?,
         Way::new("kumiki/user", with(Backend::User, false))?,
         Way::new("kumiki/user_helped", with(Backend::User, true))?,
-        Way::new("io_uring", with(Backend::IoUring, true))?,
     ])
 }
 
@@ -120,9 +119,7 @@ pub(crate) fn rows(rounds: usize) -> Result<Vec<Row>> {
     let mut results = vec![0; CALLS];
     let mut rows = vec![entry(&watch, rounds)];
     for case in cases()? {
-        // io_uring has no getppid, and a loop is there already.
-        let asks = |way: &Way| way.name != "io_uring" || case.name != "getppid";
-        for way in ways.iter_mut().filter(|way| asks(way)) {
+        for way in &mut ways {
             for _ in 0..WARM {
                 way.make(&case.requests, &mut results)?;
             }
@@ -130,7 +127,7 @@ pub(crate) fn rows(rounds: usize) -> Result<Vec<Row>> {
         let mut samples: Vec<(&'static str, Vec<Vec<f64>>)> = Vec::new();
         for _ in 0..rounds {
             fastrand::shuffle(&mut ways);
-            for way in ways.iter_mut().filter(|way| asks(way)) {
+            for way in &mut ways {
                 let turn = turn(way, &case, &mut results, &watch)?;
                 match samples.iter_mut().find(|(name, _)| *name == way.name) {
                     Some((_, turns)) => turns.push(turn),

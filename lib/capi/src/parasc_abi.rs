@@ -23,7 +23,6 @@ pub const PARASC_FOREVER: u64 = u64::MAX;
 pub mod backend {
     pub const PARASC_BACKEND_AUTO: u32 = 0;
     pub const PARASC_BACKEND_USER: u32 = 1;
-    pub const PARASC_BACKEND_IO_URING: u32 = 2;
     pub const PARASC_BACKEND_KERNEL: u32 = 3;
 }
 
@@ -134,7 +133,6 @@ fn backend_of(number: u32) -> Result<Backend, Failure> {
     Ok(match number {
         backend::PARASC_BACKEND_AUTO => Backend::Auto,
         backend::PARASC_BACKEND_USER => Backend::User,
-        backend::PARASC_BACKEND_IO_URING => Backend::IoUring,
         backend::PARASC_BACKEND_KERNEL => Backend::Kernel,
         other => {
             return Err(Failure::invalid(format!(

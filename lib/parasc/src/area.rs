@@ -53,20 +53,6 @@ const _: () = {
     assert!(std::mem::offset_of!(Area, lines) == 128);
 };
 
-/// For comparison with the header (`tests.rs`).
-#[cfg(all(test, not(loom)))]
-pub(crate) const LAYOUT: &[(&str, usize)] = &[
-    ("sizeof(struct parasc_area)", size_of::<Area>()),
-    ("offsetof(struct parasc_area, terminate)", std::mem::offset_of!(Area, terminate)),
-    ("offsetof(struct parasc_area, magic)", std::mem::offset_of!(Area, magic)),
-    ("offsetof(struct parasc_area, version)", std::mem::offset_of!(Area, version)),
-    ("offsetof(struct parasc_area, recalls)", std::mem::offset_of!(Area, recalls)),
-    ("offsetof(struct parasc_area, open_lines)", std::mem::offset_of!(Area, open)),
-    ("offsetof(struct parasc_area, other_lines)", std::mem::offset_of!(Area, others)),
-    ("offsetof(struct parasc_area, asleep_lines)", std::mem::offset_of!(Area, asleep)),
-    ("offsetof(struct parasc_area, lines)", std::mem::offset_of!(Area, lines)),
-];
-
 impl Default for Area {
     fn default() -> Self {
         Area {
@@ -155,4 +141,22 @@ fn mark(lanes: &AtomicU64, lane: usize, is: bool) {
         true => lanes.fetch_or(1 << lane, SeqCst),
         false => lanes.fetch_and(!(1 << lane), SeqCst),
     };
+}
+
+#[cfg(all(test, not(loom)))]
+pub(crate) mod tests {
+    use super::*;
+
+    /// For comparison with the header (`tests.rs` of the crate).
+    pub(crate) const LAYOUT: &[(&str, usize)] = &[
+        ("sizeof(struct parasc_area)", size_of::<Area>()),
+        ("offsetof(struct parasc_area, terminate)", std::mem::offset_of!(Area, terminate)),
+        ("offsetof(struct parasc_area, magic)", std::mem::offset_of!(Area, magic)),
+        ("offsetof(struct parasc_area, version)", std::mem::offset_of!(Area, version)),
+        ("offsetof(struct parasc_area, recalls)", std::mem::offset_of!(Area, recalls)),
+        ("offsetof(struct parasc_area, open_lines)", std::mem::offset_of!(Area, open)),
+        ("offsetof(struct parasc_area, other_lines)", std::mem::offset_of!(Area, others)),
+        ("offsetof(struct parasc_area, asleep_lines)", std::mem::offset_of!(Area, asleep)),
+        ("offsetof(struct parasc_area, lines)", std::mem::offset_of!(Area, lines)),
+    ];
 }

@@ -14,22 +14,17 @@ pub enum Backend {
     /// thread sets for itself later does not see its requests: see the
     /// [crate](crate#another-thread-makes-the-call).
     User,
-    /// io_uring for every batch (of two calls or more) that it can make, the
-    /// rest as with [`User`](Self::User). Seccomp filters see io_uring_enter(2)
-    /// only.
-    IoUring,
     /// Processing threads that serve from inside the kernel module
     /// `kumiki-parasc`.
     Kernel,
 }
 
 impl Backend {
-    /// Its name: `auto`, `user`, `io_uring`, `kernel`.
+    /// Its name: `auto`, `user`, `kernel`.
     pub const fn name(self) -> &'static str {
         match self {
             Backend::Auto => "auto",
             Backend::User => "user",
-            Backend::IoUring => "io_uring",
             Backend::Kernel => "kernel",
         }
     }

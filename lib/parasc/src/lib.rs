@@ -70,9 +70,7 @@
 //! wakes, fences memory (membarrier(2)), reads clocks, asks which cpus it may use, asks
 //! prctl(2) for its seccomp mode and stat(2) whether the process has other threads
 //! (`/proc/self/task`), and reads the topology of the cpus (below `/sys`). Beside calls
-//! that take long it asks getrusage(2) how often the thread has slept. With
-//! [`Backend::IoUring`] it sets up rings, and asks fstat(2) whether a file is one that a
-//! ring can read at a place. Before a batch of fsync or fdatasync it makes
+//! that take long it asks getrusage(2) how often the thread has slept. Before a batch of fsync or fdatasync it makes
 //! sync_file_range(2) on the same descriptors, so that all files are written at once; its
 //! `EIO`, `ENOSPC` or `EDQUOT` is returned by a call that found nothing left to write. It
 //! does not do so if an [`AllowList`] lacks the call, or if a seccomp filter is on the

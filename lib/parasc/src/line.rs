@@ -214,15 +214,6 @@ const _: () = {
     assert!(std::mem::offset_of!(Line, ret_val) == 56);
 };
 
-/// For comparison with the header (`tests.rs`).
-#[cfg(all(test, not(loom)))]
-pub(crate) const LAYOUT: &[(&str, usize)] = &[
-    ("sizeof(struct parasc_line)", size_of::<Line>()),
-    ("offsetof(struct parasc_line, state)", std::mem::offset_of!(Line, state)),
-    ("offsetof(struct parasc_line, words)", std::mem::offset_of!(Line, words)),
-    ("offsetof(struct parasc_line, ret_val)", std::mem::offset_of!(Line, ret_val)),
-];
-
 impl Line {
     /// The word, as it was a moment ago.
     #[inline(always)]
@@ -444,11 +435,19 @@ impl Line {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(crate) mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32};
     use std::thread;
 
     use super::*;
+
+    /// For comparison with the header (`tests.rs` of the crate).
+    pub(crate) const LAYOUT: &[(&str, usize)] = &[
+        ("sizeof(struct parasc_line)", size_of::<Line>()),
+        ("offsetof(struct parasc_line, state)", std::mem::offset_of!(Line, state)),
+        ("offsetof(struct parasc_line, words)", std::mem::offset_of!(Line, words)),
+        ("offsetof(struct parasc_line, ret_val)", std::mem::offset_of!(Line, ret_val)),
+    ];
 
     const COUNT: usize = 4096;
     const NOWHERE: Calls = Calls { requests: std::ptr::null(), results: std::ptr::null_mut() };

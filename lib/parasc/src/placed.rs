@@ -334,11 +334,6 @@ impl Placed {
         waiting.fetch_sub(1, Relaxed);
         there
     }
-
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn hold(&self, at: usize) -> impl Drop {
-        lock(&self.slots[at])
-    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -346,6 +341,12 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use super::*;
+
+    impl Placed {
+        pub(crate) fn hold(&self, at: usize) -> impl Drop {
+            lock(&self.slots[at])
+        }
+    }
 
     fn task(place: &Place) -> &Base {
         match &place.by {

@@ -72,9 +72,15 @@ impl Queue {
         drop(tasks);
         drop(task);
     }
+}
 
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn hold(&self) -> impl Drop {
-        lock(&self.tasks)
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    impl Queue {
+        pub(crate) fn hold(&self) -> impl Drop {
+            lock(&self.tasks)
+        }
     }
 }

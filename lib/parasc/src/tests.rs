@@ -7,7 +7,7 @@ use std::process::Command;
 
 use kumiki_sys::syscall::MAX_ARGS;
 
-use crate::{area, line};
+use crate::{area, backend, line};
 
 const STRICT: [&str; 5] = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
 
@@ -30,7 +30,7 @@ fn well(command: &mut Command) -> String {
 
 /// Layout as this crate has it: C's expression, and its value here.
 fn here() -> BTreeMap<String, u64> {
-    let layouts = [area::LAYOUT, line::LAYOUT, crate::backend::LAYOUT].concat();
+    let layouts = [area::tests::LAYOUT, line::tests::LAYOUT, backend::LAYOUT].concat();
     let mut all: BTreeMap<_, _> =
         layouts.iter().map(|(name, value)| ((*name).to_owned(), *value as u64)).collect();
     macro_rules! values {
@@ -116,12 +116,12 @@ fn the_engine_can_be_read() {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let is_test = |at: &usize| lines[*at].starts_with("#[cfg(") && lines[*at].contains("test");
         let mut tests = (0..lines.len()).filter(is_test);
-        let end = tests
-            .find(|at| lines[at + 1..].iter().take(3).any(|line| line.starts_with("mod tests")));
+        let end =
+            tests.find(|at| lines[at + 1..].iter().take(3).any(|line| line.contains("mod tests")));
         let code = lines[..end.unwrap_or(lines.len())].iter();
         code.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
     }
     let lines = lines(&root().join("lib/parasc/src"));
     eprintln!("parasc's engine has {lines} lines of code");
-    assert!((3_000..5_500).contains(&lines), "{lines}");
+    assert!((3_000..=5_300).contains(&lines), "{lines}");
 }

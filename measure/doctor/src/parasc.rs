@@ -10,8 +10,7 @@ use crate::limit::Limit;
 const SECCOMP: Topic = Topic {
     part: "parasc",
     thing: "unfiltered system calls (no seccomp)",
-    consequence: "each system call costs a filter's run, some may be refused, and io_uring, whose \
-                  calls a filter does not see, is not used unasked",
+    consequence: "each system call costs a filter's run, and some may be refused",
 };
 
 const OPEN_FILES: Limit = Limit {
@@ -59,9 +58,6 @@ fn seccomp(status: &str) -> Finding {
 fn backend(one: Availability) -> Finding {
     let (thing, consequence) = match one.backend {
         Backend::User => ("backend user", "no parallel system calls"),
-        Backend::IoUring => {
-            ("backend io_uring", "processing threads make all calls; no call is left out")
-        }
         Backend::Kernel => {
             ("backend kernel", "processing threads serve from user space; no call is left out")
         }

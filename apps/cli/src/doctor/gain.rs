@@ -46,11 +46,6 @@ pub(super) const GAINS: &[Gain] = &[
     gain("SMT siblings", ""),
     // docs/design/wait.md, "Alternatives".
     gain("private expedited membarrier", "20 to 130 ns for each call to another thread"),
-    // docs/results/2026-11-24-parasc-runs.md, "best io_uring at 300" of three processors.
-    gain(
-        "backend io_uring",
-        "little: processing threads made 300 calls faster than it in 26 of 27 rows",
-    ),
     gain("unfiltered system calls (no seccomp)", ""),
     gain("backend user", ""),
     gain("backend kernel", ""),

@@ -66,8 +66,6 @@
  * (membarrier(2)), look at clocks, ask which cpus they may use, prctl(2) for their seccomp
  * mode, and stat(2) whether the process has other threads (/proc/self/task), and read how
  * cpus are related (below /sys).
- * With PARASC_BACKEND_IO_URING rings are set up, and fstat(2) asked whether a file is one
- * that a ring can read at a place.
  * Before a batch of fsync(2) or fdatasync(2), sync_file_range(2) is made on the same
  * descriptors, and its EIO, ENOSPC or EDQUOT is the answer of a call that has found
  * nothing left to write: not if the allow-list lacks it, nor under a seccomp filter.
@@ -125,8 +123,6 @@ enum parasc_backend {
 	 * (SECCOMP_FILTER_FLAG_TSYNC).
 	 */
 	PARASC_BACKEND_USER = 1,
-	/* io_uring for every batch that it can make. */
-	PARASC_BACKEND_IO_URING = 2,
 	/* Threads inside of the kernel module. */
 	PARASC_BACKEND_KERNEL = 3
 };

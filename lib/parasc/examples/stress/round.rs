@@ -12,8 +12,7 @@ use kumiki_parasc::{AllowList, Backend, Config, Engine, Request};
 use super::{PLAYERS, THREADS};
 
 /// Who makes the calls. The last ones are not there everywhere.
-pub(crate) const BACKENDS: [Backend; 4] =
-    [Backend::Auto, Backend::User, Backend::IoUring, Backend::Kernel];
+pub(crate) const BACKENDS: [Backend; 3] = [Backend::Auto, Backend::User, Backend::Kernel];
 /// The calls that are made.
 const CALLS: [&str; 7] =
     ["getppid", "gettid", "close", "pread64", "write", "nanosleep", "recvfrom"];
@@ -133,8 +132,7 @@ impl Deck {
             backend: BACKENDS[at],
             // To be told who has made a call.
             wrong_thread_answers: true,
-            // A ring is the requesting thread's own.
-            help: BACKENDS[at] == Backend::IoUring || random.u32(..8) != 0,
+            help: random.u32(..8) != 0,
             ..Config::default()
         };
         drawn.backends[at].fetch_add(1, Relaxed);

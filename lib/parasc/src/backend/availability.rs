@@ -1,13 +1,12 @@
 //! Which backends this machine has, for this thread.
 
-use super::{Backend, Inside, Lack, OwnRing};
+use super::{Backend, Inside, Lack};
 
 /// Availability of a backend here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Availability {
-    /// The backend: [`User`](Backend::User), [`IoUring`](Backend::IoUring) or
-    /// [`Kernel`](Backend::Kernel).
+    /// The backend: [`User`](Backend::User) or [`Kernel`](Backend::Kernel).
     pub backend: Backend,
     /// True if an engine can have it.
     pub available: bool,
@@ -30,7 +29,7 @@ pub struct Availability {
 /// }
 /// ```
 pub fn availability() -> Vec<Availability> {
-    vec![user(), io_uring(OwnRing::new(1).map(drop)), kernel(Inside::open().map(drop))]
+    vec![user(), kernel(Inside::open().map(drop))]
 }
 
 fn user() -> Availability {
@@ -44,34 +43,17 @@ fn user() -> Availability {
     }
 }
 
-fn io_uring(tried: Result<(), Lack>) -> Availability {
-    let reason = match tried.is_ok() {
-        true => "only when chosen: a seccomp filter does not see the calls",
-        false => "is not there",
-    };
-    standing(Backend::IoUring, tried, "a ring could be set up", reason)
-}
-
 fn kernel(tried: Result<(), Lack>) -> Availability {
-    let reason = match tried.is_ok() {
+    let available = tried.is_ok();
+    let reason = match available {
         true => "only when chosen: a fault in the module is a fault of the kernel",
         false => "is not there",
     };
-    standing(Backend::Kernel, tried, "module kumiki-parasc is loaded", reason)
-}
-
-fn standing(
-    backend: Backend,
-    tried: Result<(), Lack>,
-    there: &str,
-    reason: &'static str,
-) -> Availability {
-    let available = tried.is_ok();
     let (detail, remedy) = match tried {
-        Ok(()) => (there.to_owned(), None),
+        Ok(()) => ("module kumiki-parasc is loaded".to_owned(), None),
         Err(lack) => (lack.reason, Some(lack.remedy)),
     };
-    Availability { backend, available, detail, remedy, auto: false, reason }
+    Availability { backend: Backend::Kernel, available, detail, remedy, auto: false, reason }
 }
 
 #[cfg(test)]
@@ -82,7 +64,7 @@ mod tests {
     fn this_machine() {
         let all = availability();
         let backends: Vec<_> = all.iter().map(|one| one.backend).collect();
-        assert_eq!(backends, [Backend::User, Backend::IoUring, Backend::Kernel]);
+        assert_eq!(backends, [Backend::User, Backend::Kernel]);
         assert!(all[0].available && all[0].auto);
         for one in all {
             eprintln!("{}: {} ({})", one.backend, one.detail, one.reason);
@@ -92,16 +74,10 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_for_who_chooses_it() {
-        let there = io_uring(Ok(()));
-        assert!(there.available && !there.auto);
-        let none = io_uring(Err(Lack::new("EPERM", "allow it")));
-        assert!(!none.available && none.remedy.as_deref() == Some("allow it"));
-    }
-
-    #[test]
     fn auto_leaves_a_loaded_module_alone() {
         let loaded = kernel(Ok(()));
         assert!(loaded.available && !loaded.auto);
+        let none = kernel(Err(Lack::new("EPERM", "allow it")));
+        assert!(!none.available && none.remedy.as_deref() == Some("allow it"));
     }
 }

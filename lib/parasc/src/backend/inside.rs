@@ -80,33 +80,6 @@ struct Wait {
     flags: u32,
 }
 
-/// For comparison with the header (`tests.rs`).
-#[cfg(all(test, not(loom)))]
-pub(crate) const LAYOUT: &[(&str, usize)] = &[
-    ("sizeof(struct parasc_proc)", size_of::<Proc>()),
-    ("offsetof(struct parasc_proc, recalls)", std::mem::offset_of!(Proc, recalls)),
-    ("offsetof(struct parasc_proc, calls)", std::mem::offset_of!(Proc, calls)),
-    ("offsetof(struct parasc_proc, made)", std::mem::offset_of!(Proc, made)),
-    ("offsetof(struct parasc_proc, signals)", std::mem::offset_of!(Proc, signals)),
-    ("sizeof(struct parasc_wait)", size_of::<Wait>()),
-    ("offsetof(struct parasc_wait, calls)", std::mem::offset_of!(Wait, calls)),
-    ("offsetof(struct parasc_wait, timeout_ns)", std::mem::offset_of!(Wait, timeout_ns)),
-    ("offsetof(struct parasc_wait, min)", std::mem::offset_of!(Wait, min)),
-    ("offsetof(struct parasc_wait, flags)", std::mem::offset_of!(Wait, flags)),
-    ("PARASC_IOC_VERSION", IOC_VERSION as usize),
-    ("PARASC_IOC_PROC", IOC_PROC as usize),
-    ("PARASC_IOC_WAIT", IOC_WAIT as usize),
-    ("PARASC_IOC_WAKE_UP", IOC_WAKE_UP as usize),
-    ("PARASC_ANY_THREAD", ANY_THREAD as usize),
-    ("PARASC_CLAIMS_NONE", CLAIMS_NONE as usize),
-    ("PARASC_IDLE", 0),
-    ("PARASC_TOLD", TOLD as usize),
-    ("PARASC_AGAIN", AGAIN as usize),
-    ("PARASC_OVER", OVER as usize),
-    ("PARASC_CALLS", CALLS as usize),
-    ("PARASC_SERVED", SERVED as usize),
-];
-
 const TOLD: i64 = 1;
 const AGAIN: i64 = 2;
 const OVER: i64 = 3;
@@ -398,8 +371,34 @@ fn is_locked_down() -> bool {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// For comparison with the header (`tests.rs` of the crate).
+    pub(crate) const LAYOUT: &[(&str, usize)] = &[
+        ("sizeof(struct parasc_proc)", size_of::<Proc>()),
+        ("offsetof(struct parasc_proc, recalls)", std::mem::offset_of!(Proc, recalls)),
+        ("offsetof(struct parasc_proc, calls)", std::mem::offset_of!(Proc, calls)),
+        ("offsetof(struct parasc_proc, made)", std::mem::offset_of!(Proc, made)),
+        ("offsetof(struct parasc_proc, signals)", std::mem::offset_of!(Proc, signals)),
+        ("sizeof(struct parasc_wait)", size_of::<Wait>()),
+        ("offsetof(struct parasc_wait, calls)", std::mem::offset_of!(Wait, calls)),
+        ("offsetof(struct parasc_wait, timeout_ns)", std::mem::offset_of!(Wait, timeout_ns)),
+        ("offsetof(struct parasc_wait, min)", std::mem::offset_of!(Wait, min)),
+        ("offsetof(struct parasc_wait, flags)", std::mem::offset_of!(Wait, flags)),
+        ("PARASC_IOC_VERSION", IOC_VERSION as usize),
+        ("PARASC_IOC_PROC", IOC_PROC as usize),
+        ("PARASC_IOC_WAIT", IOC_WAIT as usize),
+        ("PARASC_IOC_WAKE_UP", IOC_WAKE_UP as usize),
+        ("PARASC_ANY_THREAD", ANY_THREAD as usize),
+        ("PARASC_CLAIMS_NONE", CLAIMS_NONE as usize),
+        ("PARASC_IDLE", 0),
+        ("PARASC_TOLD", TOLD as usize),
+        ("PARASC_AGAIN", AGAIN as usize),
+        ("PARASC_OVER", OVER as usize),
+        ("PARASC_CALLS", CALLS as usize),
+        ("PARASC_SERVED", SERVED as usize),
+    ];
 
     #[test]
     fn who_looks_at_a_threads_calls_is_named() {

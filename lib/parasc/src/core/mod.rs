@@ -32,7 +32,7 @@ use kumiki_sys::topology::Topology;
 use kumiki_wait::Policy;
 
 use crate::area::{Area, PLACED};
-use crate::backend::{Backend, Inside};
+use crate::backend::Inside;
 use crate::claim::Claim;
 use crate::config::{self, Config};
 use crate::cost::{Durations, sleep_ticks};
@@ -98,7 +98,6 @@ pub(crate) struct Core {
     pub(crate) policy: Policy,
     pub(crate) retire: Duration,
     pub(crate) help: bool,
-    pub(crate) backend: Backend,
     /// The kernel module, where that is the backend.
     pub(crate) inside: Option<Inside>,
     /// Threads of its own that have started and not ended.
@@ -109,9 +108,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         config.check()?;
-        let backend = config.backend;
-        backend.check(config.help)?;
-        let inside = backend.inside()?;
+        let inside = config.backend.inside()?;
         let cpus = config.cpus()?;
         let parallel = cpus.len().max(config::allowed()?.len());
         let rules = Rules::new(config.allow, config.wrong_thread_answers);
@@ -144,7 +141,6 @@ impl Core {
             policy: config.policy,
             retire: config.retire,
             help: config.help,
-            backend: config.backend,
             inside,
             crew: Arc::default(),
             topology: OnceLock::new(),
@@ -229,7 +225,7 @@ impl Core {
     pub(crate) fn line_for(&self, request: &Request) -> Option<&Line> {
         let known = self.durations.is_known(request.sysnum) && !self.durations.is_long(request);
         // The module would tell nobody of results.
-        let told = self.backend != Backend::Kernel;
+        let told = self.inside.is_none();
         if !known || !told || !self.process.is_current() {
             return None;
         }

@@ -214,17 +214,6 @@ impl Costs {
         }
     }
 
-    /// Has the next batches shared without a question.
-    #[cfg(test)]
-    pub(crate) fn repeat(&mut self, key: CostKey, batches: u32) {
-        self.known(key).repeats = batches;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn repeats(&mut self, key: CostKey) -> u32 {
-        self.known(key).repeats
-    }
-
     /// Entry of a key that was chosen for just now.
     #[inline]
     fn known(&mut self, key: CostKey) -> &mut KeyCosts {

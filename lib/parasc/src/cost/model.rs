@@ -7,6 +7,17 @@ use super::*;
 use crate::differences::Differences;
 use kumiki_calls::Request;
 
+impl Costs {
+    /// Has the next batches shared without a question.
+    pub(crate) fn repeat(&mut self, key: CostKey, batches: u32) {
+        self.known(key).repeats = batches;
+    }
+
+    pub(crate) fn repeats(&mut self, key: CostKey) -> u32 {
+        self.known(key).repeats
+    }
+}
+
 /// Cost of a sleep, ticks; half of it is a wake.
 const SLEEP: f32 = 100_000.0;
 /// A helper spins for so long before it sleeps.

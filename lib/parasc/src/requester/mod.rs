@@ -19,7 +19,6 @@ use self::passes::{KINDS, Passes};
 use self::writeback::Writebacks;
 
 use crate::area::REQUESTERS;
-use crate::backend::OwnRing;
 use crate::core::{Core, ProgramThread};
 use crate::cost::{Costs, Means, sleep_ticks};
 use crate::error::{Error, Result};
@@ -59,7 +58,6 @@ pub struct Requester {
     means: Means,
     passes: Passes,
     alone: Alone,
-    ring: Option<OwnRing>,
     /// Cpu of this thread when `near` was made.
     cpu: usize,
     /// Seats on other cpus, the nearest first.
@@ -89,7 +87,6 @@ impl fmt::Debug for Requester {
 
 impl Requester {
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
-        let ring = core.backend.ring()?;
         // Before the waiter, which would have it measured in its own way.
         let sleep = sleep_ticks(&core.cpus) as f32;
         let waiter = Waiter::new(&Policy::default())?;
@@ -112,7 +109,6 @@ impl Requester {
             means,
             passes: Passes::NONE,
             alone: Alone::default(),
-            ring,
             cpu: usize::MAX,
             near: Vec::new(),
             own: Vec::new(),

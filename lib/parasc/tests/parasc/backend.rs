@@ -11,15 +11,6 @@ fn engine(backend: Backend) -> Result<Engine, Error> {
     Engine::new(&Config { backend, ..Config::default() })
 }
 
-fn available(backend: Backend) -> bool {
-    let all = availability();
-    let one = all.into_iter().find(|one| one.backend == backend).unwrap();
-    if !one.available {
-        println!("skipped: {backend}: {}; {}", one.detail, one.remedy.unwrap());
-    }
-    one.available
-}
-
 fn run(requester: &mut Requester, requests: &[Request]) -> Vec<i64> {
     let mut results = vec![i64::MIN; requests.len()];
     // SAFETY: requests of these tests point to what lives in them.
@@ -55,17 +46,14 @@ fn a_file() -> File {
 #[test]
 fn all_give_the_same() {
     let file = a_file();
-    for backend in [Backend::Auto, Backend::User, Backend::IoUring] {
-        if backend == Backend::IoUring && !available(backend) {
-            continue;
-        }
+    for backend in [Backend::Auto, Backend::User] {
         let engine = engine(backend).unwrap();
         let mut requester = engine.requester().unwrap();
         // Enough for all ways to be tried.
         for _ in 0..1200 {
             check_reads(&mut requester, &file);
         }
-        // Calls that io_uring does not have, alone and among others.
+        // Calls that learn nothing of each other.
         let parent = std::os::unix::process::parent_id().into();
         let mut mixed = vec![Request::new(libc::SYS_getppid, []); 3];
         assert_eq!(run(&mut requester, &mixed), [parent; 3]);
@@ -75,11 +63,8 @@ fn all_give_the_same() {
 }
 
 #[test]
-fn a_ring_follows_its_requester_to_another_thread() {
-    if !available(Backend::IoUring) {
-        return;
-    }
-    let engine = engine(Backend::IoUring).unwrap();
+fn a_requester_goes_on_in_another_thread() {
+    let engine = engine(Backend::User).unwrap();
     let mut requester = engine.requester().unwrap();
     let file = a_file();
     check_reads(&mut requester, &file);
@@ -89,10 +74,7 @@ fn a_ring_follows_its_requester_to_another_thread() {
 
 #[test]
 fn a_child_of_fork_makes_its_calls_itself() {
-    if !available(Backend::IoUring) {
-        return;
-    }
-    let engine = engine(Backend::IoUring).unwrap();
+    let engine = engine(Backend::User).unwrap();
     let mut requester = engine.requester().unwrap();
     let file = a_file();
     check_reads(&mut requester, &file);
@@ -122,9 +104,8 @@ fn a_backend_that_is_not_there_says_so() {
         assert!(text.contains("backend kernel is not available: module kumiki-parasc"), "{text}");
         assert!(text.contains("choose backend user"), "{text}");
     }
-    let config = Config { backend: Backend::IoUring, help: false, ..Config::default() };
-    let text = Engine::new(&config).unwrap_err().to_string();
-    assert!(text.contains("Config::help"), "{text}");
+    let kernel = availability().into_iter().find(|one| one.backend == Backend::Kernel).unwrap();
+    assert!(!kernel.auto && kernel.available == kernel.remedy.is_none(), "{kernel:?}");
 }
 
 /// Sets a seccomp filter that answers one system call with EPERM. For the
@@ -169,9 +150,8 @@ fn statx_results(backend: Backend, batches: usize) -> Vec<i64> {
 }
 
 #[test]
-fn a_filter_sees_each_call_unless_io_uring_was_chosen() {
-    let ring = available(Backend::IoUring);
-    aside(move || {
+fn a_filter_sees_each_call() {
+    aside(|| {
         forbid(libc::SYS_statx);
         let refused = -i64::from(libc::EPERM);
         for backend in [Backend::User, Backend::Auto] {
@@ -179,29 +159,18 @@ fn a_filter_sees_each_call_unless_io_uring_was_chosen() {
             let results = statx_results(backend, 1100);
             assert!(results.iter().all(|result| *result == refused), "{backend}");
         }
-        if ring {
-            assert!(statx_results(Backend::IoUring, 2).iter().all(|result| *result == 0));
-        }
     });
 }
 
 #[test]
-fn where_a_filter_forbids_io_uring_the_error_says_so_and_auto_goes_on() {
+fn where_a_filter_forbids_io_uring_all_goes_on() {
     aside(|| {
         forbid(libc::SYS_io_uring_setup);
-        if cfg!(feature = "io-uring") {
-            let text = engine(Backend::IoUring).unwrap_err().to_string();
-            assert!(text.contains("backend io_uring is not available"), "{text}");
-            // The sysctl that forbids it to everybody would be named instead.
-            assert!(text.contains("seccomp") || text.contains("io_uring_disabled"), "{text}");
-        }
         let engine = engine(Backend::Auto).unwrap();
         let mut requester = engine.requester().unwrap();
         let file = a_file();
         for _ in 0..200 {
             check_reads(&mut requester, &file);
         }
-        let ring = availability().into_iter().find(|one| one.backend == Backend::IoUring).unwrap();
-        assert!(!ring.available && !ring.auto, "{ring:?}");
     });
 }

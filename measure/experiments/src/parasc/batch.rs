@@ -11,6 +11,7 @@ use kumiki_parasc::op::{Errno, Raw};
 use kumiki_parasc::{Config, CpuSet, Operation, Policy, Threshold};
 use kumiki_sys::affinity;
 
+use super::ringed;
 use super::running::{Running, refused};
 use crate::timed;
 
@@ -60,7 +61,11 @@ where
         Err(errno) if all.is_ok() => all = Err(Error::os("a parallel system call", errno)),
         Err(_) => {}
     };
-    let Running { requester, helps, .. } = running;
+    let Running { requester, helps, ring, .. } = running;
+    if let Some(ring) = ring {
+        ringed::run(ring, operations)?.into_iter().for_each(take);
+        return all;
+    }
     match operations {
         [one] if *helps => take(requester.call(one).map_err(refused)?),
         all => requester.run(all).map_err(refused)?.into_iter().for_each(take),
@@ -92,6 +97,14 @@ pub(super) struct Batches<C> {
 impl<C: Calls> Batches<C> {
     pub(super) fn new(calls: C, config: &Config) -> Result<Self> {
         Batches { calls, own: Vec::new(), running: Running::new(config)? }.learnt()
+    }
+
+    /// By an io_uring, whatever the engine would do.
+    pub(super) fn by_ring(calls: C) -> Result<Self> {
+        let config = Config { cpus: Some(CpuSet::new()), threads: 0, ..Config::default() };
+        let mut running = Running::new(&config)?;
+        running.ring = Some(ringed::ring()?);
+        Batches { calls, own: Vec::new(), running }.learnt()
     }
 
     /// The mechanism as the paper has it: a thread on each of `cpus` that never sleeps, and

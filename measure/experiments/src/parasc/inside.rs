@@ -23,7 +23,8 @@ const SIZES: [usize; 4] = [1, 10, 50, 300];
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
-    backend: Backend,
+    /// None: an io_uring, without an engine.
+    backend: Option<Backend>,
     /// True if there is a processing thread.
     thread: bool,
     /// The requesting thread makes calls, too.
@@ -36,11 +37,13 @@ const WAYS: [Way; 6] = [
     way("kernel", Backend::Kernel, true, false),
     way("kernel_helped", Backend::Kernel, true, true),
     way("one_entry", Backend::Kernel, false, true),
-    way("io_uring", Backend::IoUring, true, true),
+    RING,
 ];
 
+const RING: Way = Way { name: "io_uring", backend: None, thread: false, help: true };
+
 const fn way(name: &'static str, backend: Backend, thread: bool, help: bool) -> Way {
-    Way { name, backend, thread, help }
+    Way { name, backend: Some(backend), thread, help }
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -67,26 +70,30 @@ fn all_ways<C: Calls + 'static>(
             let batches = move |place: &Place| {
                 partner(place)?;
                 is_there()?;
-                Batches::new(make(place, count)?, &config(place, way)?)
+                let calls = make(place, count)?;
+                match way.backend {
+                    Some(backend) => Batches::new(calls, &config(place, way, backend)?),
+                    None => Batches::by_ring(calls),
+                }
             };
             params(Case::new("parasc.inside", ABOUT, batches).two_cpus(), way.name, count)
         };
         // A ring has no getppid, and of one call nothing is to be had but plain.
         let ways = WAYS
             .into_iter()
-            .filter(move |way| way.backend != Backend::IoUring || call != "getppid" && count > 1);
+            .filter(move |way| way.backend.is_some() || call != "getppid" && count > 1);
         let plain = params(Case::new("parasc.inside", ABOUT, plain), "plain", count);
         std::iter::once(plain).chain(ways.map(by))
     })
 }
 
-fn config(place: &Place, way: Way) -> Result<Config> {
+fn config(place: &Place, way: Way, backend: Backend) -> Result<Config> {
     let cpus = match way.thread {
         true => cpus(place, &Default::default(), 1)?,
         false => CpuSet::new(),
     };
     let threads = if way.thread { Config::default().threads } else { 0 };
-    let (backend, help, policy) = (way.backend, way.help, crate::chosen());
+    let (help, policy) = (way.help, crate::chosen());
     Ok(Config { cpus: Some(cpus), threads, backend, help, policy, ..Config::default() })
 }
 

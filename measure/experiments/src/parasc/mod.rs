@@ -9,6 +9,7 @@ mod files;
 mod inside;
 mod kernel;
 mod requests;
+mod ringed;
 mod running;
 mod steps;
 mod unchecked;

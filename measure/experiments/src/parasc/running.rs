@@ -7,6 +7,7 @@ use std::{fs, thread};
 use kumiki_measure::case::Place;
 use kumiki_measure::{Error, Result};
 use kumiki_parasc::{Config, Engine, Requester};
+use kumiki_ring::OwnRing;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::topology::Topology;
 
@@ -21,6 +22,8 @@ pub(super) struct Running {
     pub(super) engine: Arc<Engine>,
     /// True if the requesting thread makes calls, too.
     pub(super) helps: bool,
+    /// In place of the engine.
+    pub(super) ring: Option<OwnRing>,
     _gone: ThreadsGone,
 }
 
@@ -33,7 +36,7 @@ impl Running {
     pub(super) fn beside(gone: ThreadsGone, config: &Config) -> Result<Self> {
         let engine = Arc::new(Engine::new(config).map_err(refused)?);
         let requester = engine.requester().map_err(refused)?;
-        Ok(Running { requester, engine, helps: config.help, _gone: gone })
+        Ok(Running { requester, engine, helps: config.help, ring: None, _gone: gone })
     }
 }
 
