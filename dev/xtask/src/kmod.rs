@@ -38,22 +38,22 @@ pub(crate) fn kmod(kernels: &[KernelName]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The kernel that looks for its own faults, by the lab's name for it.
-const DEBUG_KERNEL: &str = "6.12-debug";
+/// A kernel that looks for its own faults, by the lab's name for it.
+pub(crate) const DEBUG_KERNEL: &str = "6.12-debug";
 
-/// Builds that kernel, if it has not been, and runs the tests of `parasc.ko` on it, or those
+/// Builds such a kernel, if it has not been, and runs the tests of `parasc.ko` on it, or those
 /// that have one of these words in their names.
-pub(crate) fn tested_on_debug_kernel(words: &[String]) -> Result<ExitCode> {
+pub(crate) fn tested_on_debug_kernel(kernel: &KernelName, words: &[String]) -> Result<ExitCode> {
     debian::install(debian::LAB)?;
     let talk = Talk::to(&|text| eprintln!("{text}"));
-    DEBUG_KERNEL.parse::<KernelName>()?.get(&Cache::of_user()?, talk)?;
+    kernel.get(&Cache::of_user()?, talk)?;
     let mut tests = cargo("test --locked --package kumiki-cli --test lab --");
     if words.is_empty() {
         tests.arg("parasc::");
     }
     // One machine at a time: each is slow enough.
     tests.args(words).args(["--test-threads", "1", "--nocapture"]);
-    run(tests.env("KUMIKI_LAB", "required").env("KUMIKI_LAB_KERNEL", DEBUG_KERNEL))?;
+    run(tests.env("KUMIKI_LAB", "required").env("KUMIKI_LAB_KERNEL", kernel.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 

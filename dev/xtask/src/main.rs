@@ -118,10 +118,11 @@ enum Chore {
         /// Words of the tests' names [default: all]
         #[arg(value_name = "TEST")]
         tests: Vec<String>,
-        /// Those of system calls inside the kernel, on a kernel with KASAN and lockdep, which
-        /// is built first: half an hour or more, once
-        #[arg(long)]
-        debug_kernel: bool,
+        /// Those of system calls inside the kernel, on a kernel that looks for its own faults, which
+        /// is built first: half an hour or more, once; 6.1-debug, 6.12-debug or 6.12-kcsan
+        #[arg(long, value_name = "KERNEL", num_args = 0..=1, require_equals = true,
+              default_missing_value = kmod::DEBUG_KERNEL)]
+        debug_kernel: Option<kumiki_lab::KernelName>,
     },
     /// Builds libkumiki for C and C++ and installs it with headers and
     /// pkg-config file
@@ -255,7 +256,9 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         }
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
-        Chore::Lab { tests, debug_kernel: true } => kmod::tested_on_debug_kernel(&tests),
+        Chore::Lab { tests, debug_kernel: Some(kernel) } => {
+            kmod::tested_on_debug_kernel(&kernel, &tests)
+        }
         Chore::Lab { tests, .. } => test::test(Some(Part::Lab), &tests),
         Chore::Capi { prefix, profile, places } => capi::capi(&prefix, &profile, places),
         Chore::Package { tests, release } => package::package(&tests, release),

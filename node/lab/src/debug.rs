@@ -1,5 +1,5 @@
-//! A kernel that looks for its own faults (KASAN, lockdep, objects in use), built once from
-//! Debian's source into the cache.
+//! A kernel that looks for its own faults (KASAN or KCSAN, lockdep, objects in use), built once
+//! from Debian's source into the cache.
 //!
 //! The build stays where it was begun, so one that was interrupted goes on where it
 //! stopped. What modules are built against stays as well; it is their headers.
@@ -18,8 +18,12 @@ use crate::talk::Talk;
 /// Beginning of the names of packages of kernels' sources.
 pub(crate) const SOURCE: &str = "linux-source-";
 
-/// Its options; all others are off.
+/// Options of each; all others are off.
 const OPTIONS: &str = include_str!("debug.config");
+/// Options of a kernel that looks at memory; of a name without a `/`.
+const KASAN: &str = include_str!("debug-kasan.config");
+/// Options of a kernel that looks for races, which excludes the former.
+const KCSAN: &str = include_str!("debug-kcsan.config");
 /// Packages that a kernel's build needs beside those of a module's.
 const PACKAGES: [&str; 10] = [
     "bc",
@@ -66,15 +70,25 @@ find . -type f \( -name '*.[acoS]' -o -name '.*.cmd' -o -name 'vmlinux' -o -name
     ! -path './scripts/*' ! -path './tools/*' -delete
 mv /boot/half "/boot/vmlinuz-$version""#;
 
+/// The package of the source and the options of a kernel of this name: `PACKAGE`, or
+/// `PACKAGE/kcsan`.
+fn source_and_options(name: &str) -> (&str, String) {
+    match name.split_once('/') {
+        None => (name, [OPTIONS, KASAN].concat()),
+        Some((package, _)) => (package, [OPTIONS, KCSAN].concat()),
+    }
+}
+
 /// The folder with the kernel, as a package of it would have.
 pub(crate) fn built(
     archive: &Archive<'_>,
     cache: &Cache,
-    package: &str,
+    name: &str,
     talk: Talk<'_>,
 ) -> Result<PathBuf> {
+    let (package, wanted) = source_and_options(name);
     let mut hash = DefaultHasher::new();
-    (OPTIONS, PACKAGES).hash(&mut hash);
+    (&wanted, PACKAGES).hash(&mut hash);
     let name = format!("{package}-{:08x}", hash.finish() as u32);
     let packages: Vec<&str> = [package].into_iter().chain(PACKAGES).collect();
     let root = chroot::with(archive, &name, &packages)?;
@@ -84,7 +98,7 @@ pub(crate) fn built(
         return Ok(root);
     }
     let options = root.join("usr/src/debug.config");
-    fs::write(&options, OPTIONS).map_err(Error::file("writing", &options))?;
+    fs::write(&options, wanted).map_err(Error::file("writing", &options))?;
     let step = |script: &str, doing: &str| {
         let mut command = chroot::entering(&root);
         command.args(["bash", "-ec", script, package]);
@@ -93,7 +107,7 @@ pub(crate) fn built(
     talk.say(format_args!("unpacking {package}"));
     step(PREPARE, "configuring a kernel, of whose options these do not hold,")?;
     talk.say(format_args!(
-        "building a kernel with KASAN and lockdep: half an hour or more, once; one that is \
+        "building a kernel that looks for its own faults: half an hour or more, once; one that is \
          interrupted goes on next time"
     ));
     let log = root.join("usr/src/debug.log");
@@ -108,17 +122,23 @@ mod tests {
 
     #[test]
     fn no_option_is_asked_for_twice_nor_left_open() {
-        let mut seen = std::collections::BTreeSet::new();
-        let lines = OPTIONS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        for line in lines {
-            let (name, value) = line.split_once('=').unwrap();
-            assert!(name.starts_with("CONFIG_") && !value.is_empty(), "{line}");
-            assert!(seen.insert(name), "{line}");
-        }
-        // The last is what uncompressing a kernel asks of it.
-        let needed = ["KASAN", "PROVE_LOCKING", "KALLSYMS_ALL", "RELOCATABLE"];
-        for option in needed.map(|name| format!("CONFIG_{name}")) {
-            assert!(seen.contains(&*option), "{option}");
+        let source = "linux-source-6.12";
+        for (name, looks) in [(source, "KASAN"), ("linux-source-6.12/kcsan", "KCSAN")] {
+            let (package, options) = source_and_options(name);
+            assert_eq!(package, source);
+            let mut seen = std::collections::BTreeSet::new();
+            let lines = options.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+            for line in lines {
+                let (name, value) = line.split_once('=').unwrap();
+                assert!(name.starts_with("CONFIG_") && !value.is_empty(), "{line}");
+                assert!(seen.insert(name), "{line}");
+            }
+            // The last is what uncompressing a kernel asks of it.
+            let needed = [looks, "PROVE_LOCKING", "KALLSYMS_ALL", "RELOCATABLE"];
+            for option in needed.map(|name| format!("CONFIG_{name}")) {
+                assert!(seen.contains(&*option), "{option}");
+            }
+            assert!(!(seen.contains("CONFIG_KASAN") && seen.contains("CONFIG_KCSAN")));
         }
     }
 }

@@ -31,6 +31,9 @@ const CONTAINED: [&str; 13] = [
     "refcount_t: ",
     "UBSAN: ",
 ];
+/// Beginning of a race that a kernel with KCSAN has found. Of itself it has many that are known: those
+/// alone count that have a module's function in them, `f [MODULE]`.
+const RACE: &str = "BUG: KCSAN:";
 /// Failure of QEMU's emulation while several cpus run code that is being patched, on any kernel;
 /// docs/design/lab.md.
 const PATCHED_TEXT: &str = "Oops: int3";
@@ -104,6 +107,9 @@ fn faults(text: &str) -> Vec<String> {
 
 fn is_fault(line: &str) -> bool {
     let message = without_time(line);
+    if message.starts_with(RACE) {
+        return message.contains(" [");
+    }
     BEGINNINGS.iter().any(|beginning| message.starts_with(beginning))
         || CONTAINED.iter().any(|part| message.contains(part))
 }
@@ -137,6 +143,7 @@ mod tests {
             "[    5.1] Oops: int3: 0000 [#1] PREEMPT SMP NOPTI",
             "[    5.1] general protection fault, probably for non-canonical address 0x1",
             "[    5.1] kernel BUG at mm/slub.c:440!",
+            "[    5.1] BUG: KCSAN: data-race in f [parasc] / g",
             "[   22.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
             "[  242.0] INFO: task sh:70 blocked for more than 120 seconds.",
             "[    5.1] Kernel panic - not syncing: sysrq triggered crash",
@@ -146,6 +153,7 @@ mod tests {
             "[    0.000000] Linux version 6.1.0 (debian-kernel@lists.debian.org)",
             "[    0.1] Spectre V2 : WARNING: Unprivileged eBPF is enabled with eIBRS on",
             "[    0.1] DEBUG: a driver's own",
+            "[    5.1] BUG: KCSAN: data-race in tick_nohz_stop_tick / tick_sched_timer",
             "[    0.1] debugfs: Directory 'x' already present",
             "",
             "[oops",

@@ -33,6 +33,18 @@ fn kernels() -> Vec<String> {
     std::env::var(KERNEL).map_or_else(|_| vec!["6.1".into(), "6.12".into()], |name| vec![name])
 }
 
+/// Before and after a line in a machine, whose kernel may look for memory that nobody has any
+/// more; an object counts once it is some seconds old.
+const LEAKS: &str = r#"
+leaks=/sys/kernel/debug/kmemleak
+mount -t debugfs none /sys/kernel/debug 2> /dev/null
+[ ! -e $leaks ] || echo clear > $leaks
+{ LINE; } || exit 1
+[ -e $leaks ] || exit 0
+sleep 6; echo scan > $leaks; sleep 1; echo scan > $leaks
+found=$(cat $leaks); echo "${found:-no memory is left}"
+[ -z "$found" ]"#;
+
 /// Runs a line of a shell in a machine that has this file; what it prints.
 fn runs(labs: &Labs, kernel: &str, cpus: &str, file: &str, line: &str) -> String {
     let run = ["lab", "run", "--module", "parasc", "--kernel", kernel, "--cpus", cpus];
@@ -41,7 +53,8 @@ fn runs(labs: &Labs, kernel: &str, cpus: &str, file: &str, line: &str) -> String
         Some(_) => ["--memory", "1G", "--timeout", "1500"],
     };
     // A fault in the kernel's log is a failure, too.
-    labs.gives(0, &[&run[..], &limits, &["--in", file, "--", "sh", "-c", line]].concat()).0
+    let line = LEAKS.replace("LINE", line);
+    labs.gives(0, &[&run[..], &limits, &["--in", file, "--", "sh", "-c", &line]].concat()).0
 }
 
 #[test]
@@ -78,6 +91,16 @@ fn storms_leave_nothing_behind() {
     let said = runs(&labs, &kernels()[0], "4", &program, "./storm 0 && ./storm 3 && rmmod parasc");
     let scenes = said.lines().filter(|line| line.contains("as it should")).count();
     assert_eq!(scenes, 10, "{said}");
+}
+
+/// A night of them is `cargo xtask stress parasc-kernel`.
+#[test]
+fn programs_drawn_by_numbers_end() {
+    let Some(labs) = Labs::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "drawn");
+    let said = runs(&labs, &kernels()[0], "4", &program, "./drawn 61 4 && rmmod parasc");
+    assert!(said.contains("as it should"), "{said}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `cargo xtask stress NAME`: one thing so often that what is rare happens.
 
+mod drawn;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -21,11 +23,14 @@ pub(crate) enum Name {
     Parasc {
         /// How many [default: 100000000; 1000000 by the backend kernel, twice]
         requests: Option<u64>,
-        /// By one backend alone: user, io_uring, or kernel, in a machine of the lab, at first
+        /// By one backend alone: user, or kernel, in a machine of the lab, at first
         /// as it is and then with the moments around each claim made long
         #[arg(long)]
         backend: Option<String>,
     },
+    /// Random programs of ioctls and calls, from random threads with signals, against the module
+    /// `parasc` in machines of the lab: does one not end, or is the kernel not well after it?
+    ParascKernel(drawn::Drawn),
     /// Random operations on resources, with managers killed, functions that panic and
     /// limits reached; against a model
     Resource {
@@ -81,6 +86,7 @@ pub(crate) fn stress(name: Name) -> Result<ExitCode> {
         Name::Parasc { requests, ref backend } if backend.as_deref() == Some(KERNEL) => {
             return inside(requests.unwrap_or(1_000_000));
         }
+        Name::ParascKernel(ref asked) => return drawn::drawn(asked),
         Name::Parasc { requests, .. } => {
             let requests = requests.unwrap_or(100_000_000);
             format!("run --package kumiki-parasc --example stress -- {requests}")

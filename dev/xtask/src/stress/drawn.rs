@@ -1,0 +1,144 @@
+//! Programs drawn by numbers against the module `parasc`, in one machine of the lab after the
+//! other: `apps/cli/tests/lab/parasc/drawn.c` says what they do and what is judged.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use kumiki_lab::{Cache, KernelName, Talk};
+
+use crate::debian;
+use crate::run::{cargo, program, root, run, target_folder};
+
+/// What `cargo xtask stress parasc-kernel` is told.
+#[derive(Debug, Args)]
+pub(crate) struct Drawn {
+    /// For so long; part of one, too
+    #[arg(long, default_value_t = 8.0)]
+    hours: f64,
+    /// Number of the first program [default: the clock's seconds]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Kernels that take turns, by the lab's names [default: 6.1 6.12]
+    #[arg(long = "kernel", value_name = "KERNEL")]
+    kernels: Vec<KernelName>,
+    /// Seconds of one machine
+    #[arg(long, default_value_t = 300)]
+    turn: u64,
+}
+
+const TESTS: &str = "apps/cli/tests/lab/parasc";
+/// What a machine may need beside its turn: it starts, builds the module, ends; and a program
+/// that does not end is waited for.
+const BESIDE: u64 = 900;
+
+/// In a shell of the machine: the module can be unloaded after it, so nothing is left inside.
+const INSIDE: &str = "./drawn $FIRST $SECONDS && rmmod parasc";
+
+/// Runs them until the time is over, or one machine has not been well.
+pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
+    debian::install(debian::LAB)?;
+    run(&mut cargo("build --quiet --locked --package kumiki-cli --bin kumiki"))?;
+    let own = ["6.1", "6.12"].map(str::parse).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let kernels = if asked.kernels.is_empty() { &own } else { &asked.kernels };
+    // One that is built first takes none of the time.
+    for kernel in kernels {
+        kernel.get(&Cache::of_user()?, Talk::to(&|text| eprintln!("{text}")))?;
+    }
+    let (folder, program) = compiled()?;
+    let kept = folder.join(format!("{}.log", seconds_now()));
+    let mut log = File::create(&kept).with_context(|| format!("making {}", kept.display()))?;
+    eprintln!("numbers are kept in {}", kept.display());
+    let end = Instant::now() + Duration::from_secs_f64(asked.hours * 3600.0);
+    let mut first = asked.seed.unwrap_or_else(seconds_now);
+    for kernel in kernels.iter().cycle() {
+        let left = end.saturating_duration_since(Instant::now()).as_secs();
+        if left == 0 {
+            break;
+        }
+        let turn = Turn { kernel, first, seconds: left.min(asked.turn) };
+        writeln!(log, "{kernel}: from {first} on for {} s", turn.seconds)?;
+        let said = turn.run(&program);
+        let well = said.as_ref().map(|said| said.trim().to_owned()).map_err(ToString::to_string);
+        let line = well.unwrap_or_else(|why| why);
+        writeln!(log, "{line}")?;
+        println!("{kernel}: {line}");
+        first = 1 + last(&said?).context("a machine has said nothing of its programs")?;
+    }
+    println!("numbers are kept in {}", kept.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Programs of one machine.
+struct Turn<'a> {
+    kernel: &'a KernelName,
+    first: u64,
+    seconds: u64,
+}
+
+impl Turn<'_> {
+    /// What the machine has said.
+    fn run(&self, drawn: &Path) -> Result<String> {
+        let kumiki = target_folder()?.join("debug/kumiki");
+        let mut lab = program(&kumiki.to_string_lossy(), ["lab", "run", "--module", "parasc"]);
+        lab.args(["--cpus", "4", "--memory", "1G", "--kernel", &self.kernel.to_string()]);
+        lab.args(["--timeout", &(self.seconds + BESIDE).to_string()]);
+        lab.args(["--env", &format!("FIRST={}", self.first)]);
+        lab.args(["--env", &format!("SECONDS={}", self.seconds), "--in"]).arg(drawn);
+        lab.args(["--", "sh", "-c", INSIDE]).stderr(Stdio::piped());
+        let output = lab.output().context("running the lab")?;
+        let (said, wrong) = (text(&output.stdout), text(&output.stderr));
+        if !output.status.success() {
+            bail!(
+                "from {} on, not as it should: {}\n{said}{wrong}\nagain: cargo xtask stress \
+                 parasc-kernel --seed {} --kernel {}; the kernel's log names the last program",
+                self.first,
+                output.status,
+                self.first,
+                self.kernel
+            );
+        }
+        Ok(said)
+    }
+}
+
+/// Number of the last program, of `programs FIRST to LAST: …`.
+fn last(said: &str) -> Option<u64> {
+    let words = said.lines().find_map(|line| line.strip_prefix("programs "))?;
+    words.split_once(" to ")?.1.split_once(':')?.0.parse().ok()
+}
+
+/// The program, and the folder that it is in.
+fn compiled() -> Result<(PathBuf, PathBuf)> {
+    let folder = target_folder()?.join("parasc-kernel");
+    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let made = folder.join("drawn");
+    let mut cc = program("cc", ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+    cc.arg("-I").arg(root().join("node/kernel/uapi"));
+    run(cc.arg(root().join(TESTS).join("drawn.c")).arg("-o").arg(&made))?;
+    Ok((folder, made))
+}
+
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_machine_goes_on_where_the_last_one_ended() {
+        let said = "x\nprograms 1795 to 1830: as it should, 77 calls made inside\n";
+        assert_eq!(last(said), Some(1830));
+        assert_eq!(last("1830 to 1840: x\n"), None);
+    }
+}
