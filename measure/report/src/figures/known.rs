@@ -301,7 +301,8 @@ pub(super) const KNOWN: [Known; 19] = [
         unit: Unit::GigabytesPerSecond,
         caption: "Figure 13 of Hori et al., and auto: bandwidth as a multiple of the C library's \
                   on one cpu alone. Source and destination are in no cache, their pages are \
-                  mapped, and the helper spins.",
+                  mapped, and the helper spins; in split_1000 for the paper's threshold of 1,000 \
+                  looks alone.",
         against: Some(("way", "libc")),
         log: [true, true],
         ..COMMON
