@@ -52,7 +52,7 @@ const PERMITTED: [(&str, &str); 19] = [
     ("measure/measure/src/stats/change.rs", "resamples"),
     ("measure/measure/src/stats/simulate.rs", "simulated samples"),
     ("measure/measure/src/stopwatch.rs", "noise of less than a clock's step"),
-    ("lib/places/src/loads.rs", "which of several places is asked first"),
+    ("lib/places/src/client/loads.rs", "which of several places is asked first"),
 ];
 
 /// Sources that may use one for tables: they hold what is ours, or say why not.

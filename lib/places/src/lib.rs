@@ -37,81 +37,39 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
-mod absent;
-mod allow;
-mod allow_file;
-mod attach;
-mod batch;
-mod batch_site;
-mod blocked;
-mod bundle;
-mod busy;
-mod changes;
-mod choose;
 mod client;
-mod denied;
-mod discover;
-mod door;
-mod each;
 mod error;
-mod greeting;
-mod here;
-mod identity;
-mod json;
-#[cfg(feature = "run")]
-mod keep;
-mod lane;
-mod lane_stages;
-mod lanes;
-mod lease;
-mod lease_site;
 mod line;
-mod line_site;
-mod lines;
-mod loads;
-mod named;
-mod nats;
-mod near;
-mod once;
 mod part;
-mod parts;
-mod post;
+mod place;
 mod relay;
 mod remote;
-mod rivals;
-#[cfg(feature = "run")]
-pub mod run;
-mod scalar;
-mod secret;
-mod sending;
-mod serve;
-mod session;
-mod site;
-mod sockets;
-pub mod standard;
-mod stdio;
-mod watch;
+mod transport;
 pub mod wire;
 
-pub use allow::Allow;
-pub use attach::{Attached, attach, attach_stdio};
-pub use blocked::MOST_BLOCKED;
+pub use client::discover::Seen;
+pub use client::loads::Choice;
+pub use client::news::{News, Watch};
 pub use client::{Client, caller_name};
-pub use discover::Seen;
 pub use error::{Error, Result};
-pub use json::{from_json, to_json};
+pub use line::Line;
+pub use line::lines::Lines;
+pub use part::{Block, Part, Portable, Run, Work};
+pub use place::allow::Allow;
+pub use place::blocked::MOST_BLOCKED;
 #[cfg(feature = "run")]
-pub use keep::{Keeper, keep};
-pub use lease::{
+pub use place::keep::{Keeper, keep};
+pub use place::lease::{
     Lease, LeasePool, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS, MOST_UNUSED,
 };
-pub use line::Line;
-pub use lines::Lines;
-pub use loads::Choice;
-pub use nats::Nats;
-pub use part::{Block, Part, Portable, Run, Work};
-pub use parts::Parts;
+pub use place::parts::Parts;
+#[cfg(feature = "run")]
+pub use place::run;
+pub use place::serve::{Served, Server};
+pub use place::standard;
+pub use relay::attach::{Attached, attach, attach_stdio};
 pub use relay::{relay, relay_stdio};
 pub use remote::Remote;
-pub use serve::{Served, Server, host_name};
-pub use watch::{News, Watch};
+pub use transport::nats::Nats;
+pub use wire::host::host_name;
+pub use wire::json::{from_json, to_json};

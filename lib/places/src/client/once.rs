@@ -1,0 +1,228 @@
+//! A request that runs once, or of which it is said that nobody knows.
+//!
+//! ```text
+//!            no connection, none until the deadline ──────────────▶ NotSent
+//!           ╱
+//! serials ─▶ sent ── answer ─────────────────────────────────────▶ the answer
+//!            │ ╲──── no responders, sent once ───────────────────▶ Gone
+//!            │
+//!            ├─ connection lost and made anew ─╮
+//!            ├─ no answer for a while ─────────┤
+//!            ◀──── sent again, same serials ───╯
+//!            │
+//!            ├─ sent again, and the place has another life,
+//!            │  or knows the lease no more ──────────────────────▶ Unknown
+//!            ╰─ deadline ────────────────────────────────────────▶ Unknown
+//! ```
+//!
+//! Why it never runs twice: a place runs an operation only under a lease that it has, and keeps
+//! its answer there ([`Lease`](crate::Lease)) until the client says by `first` that it has seen
+//! it, or the lease ends. A request that is sent again carries the same lease and serials, so
+//! that either the answer is still kept, or the lease is gone and the place refuses. A lease is
+//! a resource's id, which is never used again, of one life of the place.
+//!
+//! Why `Gone`, `NotSent` and a refusal are certain: what was sent once and found no responder,
+//! or was refused, has run nowhere, and no copy of it is under way; what was never given to the
+//! connection cannot leave later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::client::Inner;
+use crate::client::sending::{Failure, MOST_PATIENCE, PATIENCE, Tried, is, is_of_lease, unknown};
+use crate::client::session::{Held, Session};
+use crate::wire::batch::{self, Known};
+use crate::wire::{self, Operation, Outcome, Reply, Why};
+
+/// Before a request that was sent, and finds nobody now, is sent again: the place's own
+/// connection may be about to be made anew.
+const RETURN: Duration = Duration::from_millis(100);
+
+impl Inner {
+    /// Has a place run these operations, and gives the number of its life and an answer by each of their
+    /// serials; a batch's own has the words, and its calls have what is none.
+    pub(crate) async fn once(
+        &self,
+        session: &Arc<Session>,
+        life: u64,
+        operations: Vec<Operation>,
+        deadline: Instant,
+    ) -> Result<(u64, Vec<Option<Outcome>>), Failure> {
+        let serials = operations.iter().map(Operation::serials).sum();
+        let mut answers: Vec<Option<Outcome>> = vec![None; serials];
+        let has_effect = operations.iter().any(Operation::has_effect);
+        let attempts = self.attempts(session, life, operations, &mut answers, deadline);
+        let outcome = match has_effect {
+            true => attempts.await,
+            false => self.unless_absent(session, attempts).await.map_err(Failure::of_look),
+        };
+        match outcome {
+            Ok(life) => Ok((life, answers)),
+            Err(failure) if answers.iter().all(Option::is_none) => Err(failure),
+            // Some have come: of the others no more is known.
+            Err(failure) => {
+                let text = failure.error(&session.place).to_string();
+                let rest = || Err(wire::Refusal::new(Why::Died, text.clone()));
+                let all = answers.into_iter().map(|answer| answer.or_else(|| Some(rest())));
+                Ok((life, all.collect()))
+            }
+        }
+    }
+
+    /// Asks until all answers are there, and gives the number of the place's life.
+    async fn attempts(
+        &self,
+        session: &Arc<Session>,
+        life: u64,
+        operations: Vec<Operation>,
+        answers: &mut [Option<Outcome>],
+        deadline: Instant,
+    ) -> Result<u64, Failure> {
+        let leased = operations.iter().any(Operation::has_effect);
+        let ticket = session.take(answers.len());
+        let first = ticket.serials().start;
+        let mut next = first;
+        let numbered = operations.into_iter().map(|operation| {
+            let serial = next;
+            next += operation.serials() as u64;
+            (serial, operation)
+        });
+        let mut left: Vec<(u64, Operation)> = numbered.collect();
+        // Whether a copy of it may be under way, or have run.
+        let mut sent = false;
+        let mut bound: Option<Option<Held>> = None;
+        let mut patience = PATIENCE;
+        // Operations of one message; fewer where none of their answers has found room in a reply.
+        let mut most = usize::MAX;
+        loop {
+            self.wait_for_link(sent, deadline).await?;
+            let count = left.len().min(most);
+            let lease = match bound {
+                Some(lease) => lease,
+                None if leased => Some(self.lease(session, deadline).await?),
+                None => None,
+            };
+            bound = Some(lease);
+            let bytes = self.message(session, lease, life, &left[..count])?;
+            let limit = self.limit();
+            if bytes.len() > limit && count > 1 {
+                most = count / 2;
+                continue;
+            }
+            if bytes.len() > limit && sent {
+                return Err(unknown("what it has not answered finds no room in a message"));
+            }
+            if bytes.len() > limit {
+                return Err(Failure::TooLarge { bytes: bytes.len(), limit });
+            }
+            let until = deadline.min(Instant::now() + patience);
+            let tried = match self.send(session, bytes, until).await {
+                Err(Failure::NotSent(why)) if sent => return Err(Failure::Unknown(why)),
+                tried => tried?,
+            };
+            let again = sent;
+            sent |= !matches!(tried, Tried::Nobody);
+            match tried {
+                Tried::Answered(Reply { life: its, answers: outcomes }) => {
+                    session.heard(true);
+                    match whole(&outcomes, count) {
+                        None => (),
+                        Some(refusal) if is_of_lease(refusal.why) => {
+                            if let Some(lease) = lease {
+                                session.forget(lease);
+                            }
+                            if again {
+                                return Err(Failure::Unknown(refusal.text));
+                            }
+                            if life != 0 && refusal.why == Why::OtherLife as u16 {
+                                let why = Why::Stale as u16;
+                                return Err(Failure::Refused(wire::Refusal { why, ..refusal }));
+                            }
+                            if Instant::now() >= deadline {
+                                return Err(Failure::NotSent(refusal.text));
+                            }
+                            // It has run nowhere: with another lease it is a new one.
+                            (bound, sent) = (None, false);
+                            continue;
+                        }
+                        Some(refusal) => return Err(Failure::Refused(refusal)),
+                    }
+                    if outcomes.len() != count {
+                        return Err(unknown("it answers another number of operations"));
+                    }
+                    let asked: Vec<_> = left.drain(..count).collect();
+                    let mut answered = 0;
+                    for ((serial, operation), outcome) in asked.into_iter().zip(outcomes) {
+                        if is(&outcome, Why::AskAgain) {
+                            left.push((serial, operation));
+                            continue;
+                        }
+                        answered += 1;
+                        let answers = &mut answers[(serial - first) as usize..];
+                        let outcome = match outcome {
+                            Ok(given) if operation.calls() > 0 => {
+                                let known = batch::read(&operation, &given);
+                                let known = known.map_err(Failure::Unknown)?;
+                                Ok(spread(known, serial, answers, &mut left))
+                            }
+                            outcome => outcome,
+                        };
+                        answers[0] = Some(outcome);
+                    }
+                    if left.is_empty() {
+                        return Ok(its);
+                    }
+                    if answered == 0 {
+                        most = (count / 2).max(1);
+                        if Instant::now() >= deadline {
+                            return Err(unknown("its answers find no room in a reply"));
+                        }
+                    }
+                    patience = PATIENCE;
+                }
+                Tried::Nobody if !again => return Err(Failure::Gone),
+                Tried::Nobody => {
+                    // Where it was at a socket, nobody comes back who knows of it.
+                    if self.is_here() || Instant::now() + RETURN > deadline {
+                        return Err(unknown("it has gone before it answered"));
+                    }
+                    tokio::time::sleep(RETURN).await;
+                }
+                Tried::Silent if Instant::now() >= deadline => {
+                    session.heard(false);
+                    return Err(unknown("it was sent, and no answer has come in time"));
+                }
+                Tried::Silent => patience = MOST_PATIENCE.min(patience * 2),
+            }
+        }
+    }
+}
+
+/// Puts what a batch's calls have given where it belongs, from the batch's own answer on, and asks for what is
+/// still at the place with what is left. Gives the words.
+fn spread(
+    known: Known,
+    serial: u64,
+    answers: &mut [Option<Outcome>],
+    left: &mut Vec<(u64, Operation)>,
+) -> Bytes {
+    for (number, outcome) in known.others {
+        answers[1 + number as usize] = Some(outcome);
+    }
+    left.extend(
+        known.kept.into_iter().map(|(number, call)| (serial + 1 + u64::from(number), call)),
+    );
+    known.words
+}
+
+/// A place's refusal of a request as a whole.
+fn whole(outcomes: &[Outcome], count: usize) -> Option<wire::Refusal> {
+    match outcomes {
+        [Err(refusal)] if count != 1 => Some(refusal.clone()),
+        [Err(refusal), ..] if is_of_lease(refusal.why) => Some(refusal.clone()),
+        _ => None,
+    }
+}

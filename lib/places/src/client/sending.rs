@@ -1,0 +1,206 @@
+//! One try to have a message answered: by NATS, or at a socket.
+
+use std::time::Duration;
+
+use async_nats::RequestErrorKind;
+use bytes::Bytes;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::client::absent::absent;
+use crate::client::session::{Held, Session};
+use crate::client::{Inner, Way};
+use crate::error::Error;
+use crate::transport::denied::Doing;
+use crate::transport::nats::refused;
+use crate::transport::near::Sent;
+use crate::wire::{self, Asked, Operation, Outcome, Reply, Why};
+
+/// For how long an answer is waited for before the request is sent again, at first.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest such wait.
+pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(8);
+
+/// Reason for which a request has no answers.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    Gone,
+    NotSent(String),
+    Unknown(String),
+    TooLarge {
+        bytes: usize,
+        limit: usize,
+    },
+    /// The place's refusal of all of it.
+    Refused(wire::Refusal),
+}
+
+impl Failure {
+    pub(crate) fn error(&self, place: &str) -> Error {
+        let place = place.to_owned();
+        match self.clone() {
+            Failure::Gone => Error::Gone { place },
+            Failure::NotSent(why) => Error::NotSent { place, why },
+            Failure::Unknown(why) => Error::Unknown { place, why },
+            Failure::TooLarge { bytes, limit } => Error::TooLarge { place, bytes, limit },
+            Failure::Refused(refusal) => {
+                Error::Refused { place, why: Why::from(refusal.why), text: refusal.text }
+            }
+        }
+    }
+}
+
+impl Failure {
+    /// Failure of a request without effect: nothing was done, whether or not it has arrived.
+    pub(crate) fn of_look(self) -> Failure {
+        match self {
+            Failure::Unknown(why) => Failure::NotSent(why),
+            other => other,
+        }
+    }
+}
+
+/// One try to have a message answered.
+pub(crate) enum Tried {
+    Answered(Reply),
+    /// Nobody is there.
+    Nobody,
+    /// No answer; there may be one yet.
+    Silent,
+}
+impl Inner {
+    /// Waits until there is a connection.
+    pub(crate) async fn wait_for_link(&self, sent: bool, deadline: Instant) -> Result<(), Failure> {
+        // A socket is connected when it is needed.
+        let Way::Nats { link, .. } = &self.way else { return Ok(()) };
+        let mut link = link.clone();
+        let up = timeout_at(deadline, link.wait_for(|link| link.up)).await;
+        match up {
+            Ok(Ok(_)) => Ok(()),
+            _ if sent => Err(unknown("it was sent, and the connection to NATS was lost since")),
+            _ => Err(Failure::NotSent("there is no connection to NATS".to_owned())),
+        }
+    }
+    /// A request as it leaves.
+    pub(crate) fn message(
+        &self,
+        session: &Session,
+        lease: Option<Held>,
+        life: u64,
+        operations: &[(u64, Operation)],
+    ) -> Result<Bytes, Failure> {
+        let request = Asked {
+            // What a lease is of tells itself which life is meant.
+            life: lease.map_or(life, |lease| if life == 0 { lease.granted.life } else { life }),
+            lease: lease.map_or(0, |lease| lease.granted.lease),
+            key: lease.map_or(0, |lease| lease.key),
+            first: session.first_open(),
+            operations,
+        };
+        wire::message(&request).map_err(|error| {
+            Failure::NotSent(format!("it cannot be written as MessagePack: {error}"))
+        })
+    }
+
+    /// Sends a message, and waits for its answer until `until`, or the connection is lost.
+    pub(crate) async fn send(
+        &self,
+        session: &Session,
+        bytes: Bytes,
+        until: Instant,
+    ) -> Result<Tried, Failure> {
+        let Way::Nats { nats, link } = &self.way else {
+            return self.send_here(session, &bytes, until).await;
+        };
+        let (mut link, mut denials) = (link.clone(), link.clone());
+        let (made, since) = {
+            let link = link.borrow_and_update();
+            if let Some(why) = link.deaf() {
+                return Err(Failure::NotSent(why));
+            }
+            (link.made, link.denied.count())
+        };
+        let request = async_nats::Request::new().payload(bytes).timeout(None);
+        let answer = nats.send_request(session.subject.to_string(), request);
+        let denied = [(Doing::Publish, &*session.subject)];
+        tokio::select! {
+            biased;
+            answer = answer => match answer {
+                Ok(message) => match wire::parse::<Reply>(&message.payload) {
+                    Ok(reply) => Ok(Tried::Answered(reply)),
+                    Err(why) => Err(Failure::Unknown(why)),
+                },
+                Err(error) => match error.kind() {
+                    RequestErrorKind::NoResponders => Ok(Tried::Nobody),
+                    RequestErrorKind::InvalidSubject => {
+                        Err(Failure::NotSent("its name cannot be a subject".to_owned()))
+                    }
+                    _ => Ok(Tried::Silent),
+                },
+            },
+            // Made anew, not just lost: until then nothing can be asked.
+            _ = link.wait_for(|link| link.up && link.made != made) => Ok(Tried::Silent),
+            // What is denied went nowhere; where answers are, it was delivered and is answered in vain.
+            why = refused(&mut denials, since, &denied) => match denials.borrow().deaf() {
+                Some(_) => Err(Failure::Unknown(why)),
+                None => Err(Failure::NotSent(why)),
+            },
+            () = sleep_until(until) => Ok(Tried::Silent),
+        }
+    }
+
+    /// Does what has no effect, unless it is plain that nobody is there.
+    pub(crate) async fn unless_absent<T>(
+        &self,
+        session: &Session,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let Way::Nats { nats, link } = &self.way else { return work.await };
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            () = absent(nats, link, &session.place, PATIENCE) => Err(Failure::Gone),
+        }
+    }
+}
+impl Inner {
+    pub(crate) fn is_here(&self) -> bool {
+        matches!(self.way, Way::Here)
+    }
+
+    /// Sends a message to a place's socket, and waits for its answer until `until`, or the place has gone.
+    async fn send_here(
+        &self,
+        session: &Session,
+        bytes: &[u8],
+        until: Instant,
+    ) -> Result<Tried, Failure> {
+        let connection = session.near().await;
+        let connection = connection.map_err(|error| Failure::NotSent(error.to_string()))?;
+        let Some(near) = connection else { return Ok(Tried::Nobody) };
+        match timeout_at(until, near.ask(bytes)).await {
+            Ok(Sent::Answered(message)) => match wire::parse::<Reply>(&message) {
+                Ok(reply) => Ok(Tried::Answered(reply)),
+                Err(why) => Err(Failure::Unknown(why)),
+            },
+            // It has gone: a new connection tells whether another one is there.
+            Ok(Sent::Not) if session.near().await.is_ok_and(|near| near.is_none()) => {
+                Ok(Tried::Nobody)
+            }
+            Ok(Sent::Not | Sent::Lost) | Err(_) => Ok(Tried::Silent),
+        }
+    }
+}
+/// True if the place knows the client's lease, or the client the place's life, no more.
+pub(crate) fn is_of_lease(why: u16) -> bool {
+    why == Why::OtherLife as u16 || why == Why::NoLease as u16
+}
+
+/// True if the outcome is this refusal.
+pub(crate) fn is(outcome: &Outcome, why: Why) -> bool {
+    outcome.as_ref().is_err_and(|refusal| refusal.why == why as u16)
+}
+
+/// The failure of something that was sent, and of which no more is known.
+pub(crate) fn unknown(why: &str) -> Failure {
+    Failure::Unknown(why.to_owned())
+}

@@ -1,0 +1,82 @@
+//! The share of its time for which a place answers requests.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::wire::beat::BEAT;
+
+/// Time over which a share is taken, at least.
+const WINDOW: Duration = BEAT;
+
+/// Time spent on requests, since a while.
+pub(crate) struct Busy(Mutex<Window>);
+
+struct Window {
+    since: Instant,
+    busy: Duration,
+    /// Share of the window before, thousandths; none before the first has ended.
+    last: Option<u16>,
+}
+
+impl Busy {
+    pub(crate) fn new(now: Instant) -> Busy {
+        Busy(Mutex::new(Window { since: now, busy: Duration::ZERO, last: None }))
+    }
+
+    fn window(&self, now: Instant) -> MutexGuard<'_, Window> {
+        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = now.saturating_duration_since(window.since);
+        if whole >= WINDOW {
+            let last = Some(share(window.busy, whole));
+            *window = Window { since: now, busy: Duration::ZERO, last };
+        }
+        window
+    }
+
+    /// A request was answered that was begun at `begin`.
+    pub(crate) fn add(&self, begin: Instant, now: Instant) {
+        self.window(begin).busy += now.saturating_duration_since(begin);
+    }
+
+    /// The share, in thousandths: of the last window, which ends no later than when this is asked and has
+    /// two seconds or more, as long as nothing was asked or told.
+    pub(crate) fn permille(&self, now: Instant) -> u16 {
+        let window = self.window(now);
+        let begun = share(window.busy, now.saturating_duration_since(window.since));
+        window.last.unwrap_or(begun)
+    }
+}
+
+/// A share of a time, in thousandths.
+fn share(part: Duration, whole: Duration) -> u16 {
+    let permille = part.as_nanos() * 1000 / whole.as_nanos().max(1);
+    u16::try_from(permille.min(1000)).unwrap_or(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_of_a_whole() {
+        let share_of =
+            |part, whole| share(Duration::from_millis(part), Duration::from_millis(whole));
+        assert_eq!((share_of(1, 2000), share_of(500, 2000)), (0, 250));
+        assert_eq!((share_of(5, 0), share_of(3000, 2000)), (1000, 1000));
+    }
+
+    #[test]
+    fn the_last_window_is_told_and_idleness_ends_it() {
+        let begin = Instant::now();
+        let at = |ms| begin + Duration::from_millis(ms);
+        let busy = Busy::new(begin);
+        busy.add(at(0), at(500));
+        assert_eq!(busy.permille(at(1000)), 500);
+        // A request of the next window ends this one: a quarter of it was busy.
+        busy.add(at(2000), at(3000));
+        assert_eq!(busy.permille(at(3000)), 250);
+        assert_eq!(busy.permille(at(4000)), 500);
+        // Nobody has asked for anything since.
+        assert_eq!(busy.permille(at(14_000)), 0);
+    }
+}

@@ -1,0 +1,249 @@
+//! Serving processes of the same user on this machine: each place at a socket, without a NATS server.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use bytes::Bytes;
+use kumiki_resource::Manager;
+use kumiki_sys::shm::Window;
+use tokio::io::BufReader;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel};
+use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
+
+use crate::error::Result;
+use crate::place::blocked::{Finished, Waiting, Waits};
+use crate::place::lanes::Lanes;
+use crate::place::site::{Answered, LOOK, Site, every};
+use crate::transport::door::{Door, sweep};
+use crate::transport::sockets::{self, LIMIT, MOST_NEWS, NEWS};
+use crate::wire;
+use crate::wire::lane::LANES;
+
+/// Clients of one place at a time, at most; more wait to be let in.
+const MOST_CLIENTS: usize = 1024;
+/// Replies that wait for a client to take them, at most; then its requests wait.
+const REPLIES: usize = 16;
+
+/// A reply's way to its client.
+#[derive(Clone)]
+struct Back {
+    number: u64,
+    to: Sender<(u64, Bytes)>,
+}
+
+/// A place at its socket.
+pub(crate) struct Desk {
+    here: Arc<Here>,
+    blocked: UnboundedReceiver<Finished>,
+    door: Door,
+}
+
+/// State that all clients' tasks share.
+struct Here {
+    site: Site,
+    waiting: Mutex<Waiting<Back>>,
+    /// Changes of names, to clients that have asked for news.
+    news: broadcast::Sender<Bytes>,
+    /// One more has asked; or for a lane, or on one.
+    asked: Notify,
+    lanes: Mutex<Lanes>,
+    /// Number of the last client.
+    clients: AtomicU64,
+}
+
+impl Desk {
+    /// Opens it, with lanes in this memory if there is any that callers see, too.
+    pub(crate) fn open(
+        site: Site,
+        blocked: UnboundedReceiver<Finished>,
+        window: Option<Arc<Window>>,
+    ) -> Result<Desk> {
+        let folder = sockets::folder()?;
+        sweep(&folder);
+        let door = Door::open(&folder, &site.name)?;
+        let (news, _) = broadcast::channel(MOST_NEWS);
+        let here = Here {
+            site,
+            waiting: Mutex::default(),
+            news,
+            asked: Notify::new(),
+            lanes: Mutex::new(Lanes::new(window)),
+            clients: AtomicU64::new(0),
+        };
+        Ok(Desk { here: Arc::new(here), blocked, door })
+    }
+
+    /// Serves until it is stopped.
+    pub(crate) async fn serve(
+        mut self,
+        manager: Option<Manager>,
+        mut stopped: oneshot::Receiver<()>,
+    ) -> Result<()> {
+        let mut leases = every(self.here.site.lease_check());
+        let mut look = every(LOOK);
+        let clients = Arc::new(Semaphore::new(MOST_CLIENTS));
+        loop {
+            let has_room = clients.available_permits() > 0;
+            let tells = self.here.news.receiver_count() > 0;
+            let has_lanes = !self.here.lanes().is_empty();
+            tokio::select! {
+                biased;
+                _ = &mut stopped => break,
+                _ = look.tick(), if manager.is_some() || !has_room || tells => {
+                    self.tell().await;
+                }
+                () = self.here.asked.notified() => {}
+                _ = leases.tick() => self.here.site.end_leases()?,
+                Some(ended) = self.blocked.recv() => self.ended(ended)?,
+                accepted = self.door.listener.accept(), if has_room => match accepted {
+                    Ok((stream, _)) if sockets::is_trusted(&stream) => {
+                        let here = Arc::clone(&self.here);
+                        let permit = Arc::clone(&clients).try_acquire_owned();
+                        tokio::spawn(async move {
+                            here.attend(stream).await;
+                            drop(permit);
+                        });
+                    }
+                    // Another user's connection is closed.
+                    Ok(_) => {}
+                    // No descriptor is left, say.
+                    Err(_) => tokio::time::sleep(LOOK).await,
+                },
+                () = self.here.look_at_lanes(manager.as_ref()), if has_lanes => {}
+            }
+            if let Some(manager) = &manager {
+                manager.serve();
+            }
+        }
+        let waiting = self.here.waiting().take_all();
+        for Waits { payload, to, .. } in waiting {
+            let _ = to.to.try_send((to.number, self.here.site.give_up(&payload)));
+        }
+        // What was answered leaves.
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+
+    /// Tells those who watch what has changed: all that waits, and what comes meanwhile at the next look.
+    async fn tell(&self) {
+        while let Some(changes) = self.here.site.changes(LIMIT) {
+            let is_all = changes.len() < LIMIT / 4;
+            // Nobody may hear it any more.
+            let _ = self.here.news.send(changes);
+            if is_all {
+                return;
+            }
+            // It leaves before more than they may wait for has come.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Keeps what an operation that has blocked gives, and answers those who have waited for it.
+    fn ended(&self, ended: Finished) -> Result<()> {
+        let of = ended.of;
+        self.here.site.ended(ended)?;
+        let waited = self.here.waiting().take(of);
+        for Waits { payload, to, .. } in waited {
+            self.here.answer(payload, to);
+        }
+        Ok(())
+    }
+}
+
+/// A client's connection; dropped, its lanes go.
+struct ClientGuard<'a> {
+    here: &'a Here,
+    number: u64,
+}
+
+impl Drop for ClientGuard<'_> {
+    fn drop(&mut self) {
+        self.here.lanes().gone(self.number);
+    }
+}
+
+impl Here {
+    fn lanes(&self) -> std::sync::MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting<Back>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers what is asked on lanes, in turns with all else that this thread does; it ends with the last lane.
+    async fn look_at_lanes(&self, manager: Option<&Manager>) {
+        std::future::poll_fn(|context| {
+            let mut lanes = self.lanes();
+            if lanes.is_empty() {
+                return Poll::Ready(());
+            }
+            if lanes.turn(&self.site, manager) {
+                context.waker().wake_by_ref();
+            }
+            // Asleep, it is polled again when somebody has asked.
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Answers one client's requests until it goes, or sends what is no frame.
+    async fn attend(&self, stream: UnixStream) {
+        let (from, to) = stream.into_split();
+        let (back, replies) = channel::<(u64, Bytes)>(REPLIES);
+        let (want, wanted) = oneshot::channel();
+        let write = sockets::deliver(to, replies, wanted);
+        let client = ClientGuard { here: self, number: self.clients.fetch_add(1, Relaxed) };
+        let read = async move {
+            let (mut from, mut want) = (BufReader::new(from), Some(want));
+            while let Ok(Some((number, payload))) = sockets::read(&mut from).await {
+                if number == NEWS && payload.is_empty() {
+                    if let Some(want) = want.take() {
+                        let _ = want.send(self.news.subscribe());
+                        self.asked.notify_one();
+                    }
+                    continue;
+                }
+                if number == LANES {
+                    let said = self.lanes().heard(&payload, client.number, self.site.life, &back);
+                    self.asked.notify_one();
+                    if let Some(Ok(said)) = said.map(|said| wire::message(&said)) {
+                        let Ok(()) = back.send((LANES, said)).await else { return };
+                    }
+                    continue;
+                }
+                // A client that takes no replies waits for itself.
+                let Ok(room) = back.reserve().await else { return };
+                let to = Back { number, to: back.clone() };
+                if let Some(reply) = self.reply(payload, to, false) {
+                    room.send((number, reply));
+                }
+            }
+        };
+        tokio::select! {
+            () = write => {}
+            () = read => {}
+        }
+    }
+
+    /// A reply, if there is one now.
+    fn reply(&self, payload: Bytes, to: Back, has_waited: bool) -> Option<Bytes> {
+        match self.site.answer(&payload, LIMIT, has_waited) {
+            Answered::Reply(reply) => Some(reply),
+            Answered::Waits { of, first } => {
+                self.waiting().add(of, Waits { payload, to, first });
+                None
+            }
+        }
+    }
+
+    /// Answers a request that has waited. A client that takes none asks again.
+    fn answer(&self, payload: Bytes, to: Back) {
+        if let Some(reply) = self.reply(payload, to.clone(), true) {
+            let _ = to.to.try_send((to.number, reply));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A place's leases: granted, found, evicted, and ended.
+//!
+//! Nobody knows who sends a message: a client's name is its own word, and NATS tells no place who has published. So what
+//! one sender may take is bounded by what it has to do for it. One message is given one lease at most. One that was never
+//! used counts among [`MOST_UNUSED`], of which the oldest is evicted for one more: a client that may do nothing here takes
+//! no more than those. Of those that were used the least recently used one is evicted for one more, or nearly.
+
+use std::time::Duration;
+
+use kumiki_resource::{Handle, Id, Name, Pattern, Rights};
+
+use crate::place::lease::{Lease, LeasePool, MOST_LEASES, MOST_UNUSED};
+use crate::place::parts::{answer, refused};
+use crate::place::site::Site;
+use crate::wire::{Granted, Outcome, Refusal, Request, Why};
+
+/// Leases that were used, at most. Some are between the two queues.
+const MOST_USED: usize = MOST_LEASES - MOST_UNUSED - 16;
+/// Leases that are looked at for one to be evicted, at most.
+const LOOKED_AT: usize = 2 * MOST_LEASES;
+
+impl Site {
+    /// Grants a lease.
+    pub(crate) fn hello(&self, key: u64, client: &str) -> Outcome {
+        // Who asks is for the listing: what is not a name does without.
+        let unique = Name::new(&self.core, "lease", client).is_ok().then_some(client);
+        let interface = &self.interface;
+        let made = interface
+            .create::<Lease>(self.place, unique, key)
+            .or_else(|_| interface.create::<Lease>(self.place, None, key))
+            .map_err(|error| refused(&error))?;
+        self.queue(&made, true, MOST_UNUSED);
+        let holds_ms = u64::try_from(self.holds.as_millis()).unwrap_or(u64::MAX);
+        answer(&Granted { life: self.life, lease: made.id().to_u64(), holds_ms })
+    }
+
+    /// Finds the client's lease, and notes that it lives.
+    pub(crate) fn begin(&self, lease: Id, request: &Request) -> Result<Handle<Lease>, Refusal> {
+        let none = || {
+            let text = format!("{} has no such lease: it has ended", self.name);
+            Refusal::new(Why::NoLease, text)
+        };
+        if lease.place() != self.place {
+            return Err(none());
+        }
+        let lease = self.interface.of_id::<Lease>(lease).map_err(|_| none())?;
+        let (key, first) = (request.key, request.first);
+        let begun = self.interface.with(&lease, |lease, pool| lease.begin(key, first, pool));
+        if begun.unwrap_or(false) { Ok(lease) } else { Err(none()) }
+    }
+
+    /// Notes that something which is allowed has begun under a lease.
+    pub(crate) fn used(&self, lease: &Handle<Lease>) {
+        let is_first = self.interface.with(lease, |lease, _| lease.begins_to_be_used());
+        if is_first.unwrap_or(false) {
+            self.queue(lease, false, MOST_USED);
+        }
+    }
+
+    /// Puts a lease behind those that were used, or that were not, and lets others go until there are so many.
+    fn queue(&self, lease: &Handle<Lease>, unused: bool, most: usize) {
+        let push = |id| move |_: &mut Lease, pool: &mut LeasePool| pool.queue(unused).push_back(id);
+        let pop = |_: &mut Lease, pool: &mut LeasePool| {
+            let queue = pool.queue(unused);
+            if queue.len() > most { queue.pop_front() } else { None }
+        };
+        let interface = &self.interface;
+        let _ = interface.with(lease, push(lease.id()));
+        for _ in 0..LOOKED_AT {
+            let Ok(Some(oldest)) = interface.with(lease, pop) else { return };
+            // One that has ended is no more in it.
+            let Ok(its) = interface.grant::<Lease>(oldest, Rights::USE | Rights::DESTROY) else {
+                continue;
+            };
+            match interface.with(&its, |its, _| its.may_go(unused)) {
+                Ok(true) => _ = interface.destroy(its),
+                Ok(false) if !unused => _ = interface.with(lease, push(oldest)),
+                // It was used since; or it has ended.
+                Ok(false) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Between two looks whether leases have ended.
+    pub(crate) fn lease_check(&self) -> Duration {
+        (self.holds / 4).max(Duration::from_millis(10))
+    }
+
+    /// Destroys the leases of clients that nothing was heard of.
+    pub(crate) fn end_leases(&self) -> kumiki_resource::Result<()> {
+        self.interface.run(self.place, || -> kumiki_resource::Result<()> {
+            let leases = Pattern::new(&format!("{}/lease/*", self.core))?;
+            for listed in self.interface.ls_at(self.place, &leases)? {
+                let lease =
+                    self.interface.grant::<Lease>(listed.id, Rights::USE | Rights::DESTROY)?;
+                if self.interface.with(&lease, |lease, _| lease.is_over(self.holds))? {
+                    self.interface.destroy(lease)?;
+                }
+            }
+            Ok(())
+        })?
+    }
+}

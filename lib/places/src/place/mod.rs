@@ -1,0 +1,22 @@
+//! A place that serves: what may be asked of it, its leases, its answers.
+
+pub(crate) mod allow;
+pub(crate) mod allow_file;
+pub(crate) mod batch_site;
+pub(crate) mod blocked;
+pub(crate) mod busy;
+pub(crate) mod here;
+#[cfg(feature = "run")]
+pub(crate) mod keep;
+pub(crate) mod lanes;
+pub(crate) mod lease;
+pub(crate) mod lease_site;
+pub(crate) mod line_site;
+pub(crate) mod parts;
+pub(crate) mod post;
+pub(crate) mod rivals;
+#[cfg(feature = "run")]
+pub mod run;
+pub(crate) mod serve;
+pub(crate) mod site;
+pub mod standard;

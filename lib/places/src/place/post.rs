@@ -1,0 +1,247 @@
+//! A place at its subject of a NATS server: requests, beats, changes of names, and who else has the name.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use async_nats::Client;
+use async_nats::connection::State;
+use async_nats::service::endpoint::Endpoint;
+use async_nats::service::{self, ServiceExt};
+use futures_util::StreamExt;
+use kumiki_resource::Manager;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::error::{Error, Result};
+use crate::place::blocked::{Finished, Waiting, Waits};
+use crate::place::rivals::{self, Rival};
+use crate::place::site::{Answered, LOOK, Site, every};
+use crate::transport::denied::Doing;
+use crate::transport::nats::Nats;
+use crate::wire::beat::{BEAT, BEATS, Beat};
+use crate::wire::changes::CHANGES;
+use crate::wire::{SERVICE, SUBJECT};
+
+/// For how long a place that ends lets its last answers leave.
+const LAST: Duration = Duration::from_secs(2);
+
+/// A place at its subject.
+pub(crate) struct Post {
+    site: Site,
+    client: Client,
+    requests: Endpoint,
+    blocked: UnboundedReceiver<Finished>,
+    waiting: Waiting<service::Request>,
+    beats: async_nats::Subscriber,
+    service: async_nats::service::Service,
+    /// Answers of who else has the name, when it is asked.
+    asked: Option<JoinSet<Result<Vec<Rival>>>>,
+    /// Time at which it may be asked again.
+    ask_again: tokio::time::Instant,
+}
+
+impl Post {
+    pub(crate) async fn open(
+        site: Site,
+        blocked: UnboundedReceiver<Finished>,
+        nats: &Nats,
+        host: &str,
+    ) -> Result<Post> {
+        let failed =
+            |what| move |why: async_nats::Error| Error::Nats { what, why: why.to_string() };
+        let (client, link) = nats.connect(&site.name).await?;
+        let subject = format!("{SUBJECT}{}", site.name);
+        // Who hears the question and is no place, a tap on all subjects, keeps none from starting.
+        if !rivals::ask(&client, subject.clone(), |_| true).await?.is_empty() {
+            return Err(Error::PlaceTaken { place: site.name });
+        }
+        let metadata = HashMap::from([
+            ("place".to_owned(), site.name.clone()),
+            ("host".to_owned(), host.to_owned()),
+            ("life".to_owned(), site.life.to_string()),
+        ]);
+        let service = client
+            .service_builder()
+            .description(format!("place {}", site.name))
+            .metadata(metadata)
+            .start(SERVICE, env!("CARGO_PKG_VERSION"))
+            .await
+            .map_err(failed("announcing a place"))?;
+        // A group of its own: of two places of one name both are to hear, and one to end.
+        let requests = service
+            .endpoint_builder()
+            .name("place")
+            .queue_group(format!("life-{}", site.life))
+            .add(subject)
+            .await
+            .map_err(failed("opening a place"))?;
+        let beats = client.subscribe(format!("{BEATS}{}", site.name)).await;
+        let beats = beats.map_err(|error| failed("hearing a place's beats")(error.into()))?;
+        let (waiting, asked, ask_again) = (Waiting::default(), None, tokio::time::Instant::now());
+        let mut post =
+            Post { site, client, requests, blocked, waiting, beats, service, asked, ask_again };
+        // Once the server gives a beat back it knows what was subscribed to before: whoever calls
+        // as soon as this returns is heard. A flush only says that the lines have left.
+        post.beat().await;
+        let opened = post.client.flush().await;
+        opened.map_err(|error| failed("opening a place")(error.into()))?;
+        let _ = tokio::time::timeout(LAST, post.beats.next()).await;
+        // What the server denies it has said by now.
+        let (place, beats) =
+            (format!("{SUBJECT}{}", post.site.name), format!("{BEATS}{}", post.site.name));
+        let needed =
+            [(Doing::Subscribe, &place), (Doing::Subscribe, &beats), (Doing::Publish, &beats)];
+        let link = link.borrow().clone();
+        let denied = needed.iter().find_map(|(doing, subject)| link.denied(0, *doing, subject));
+        if let Some(why) = denied {
+            return Err(Error::Nats { what: "opening a place", why });
+        }
+        Ok(post)
+    }
+
+    /// Says that it is there.
+    async fn beat(&mut self) {
+        let age_ms = self.site.age_ms();
+        let busy_permille = self.site.busy.permille(Instant::now());
+        let (life, changes) = (self.site.life, self.site.told());
+        let beat = Beat { life, age_ms, changes, busy_permille };
+        if let Ok(bytes) = serde_json::to_vec(&beat) {
+            let subject = format!("{BEATS}{}", self.site.name);
+            let _ = self.client.publish(subject, bytes.into()).await;
+        }
+    }
+
+    /// Serves until it is stopped.
+    pub(crate) async fn serve(
+        mut self,
+        manager: Option<Manager>,
+        mut stopped: oneshot::Receiver<()>,
+    ) -> Result<()> {
+        let mut beat = every(BEAT);
+        let mut leases = every(self.site.lease_check());
+        let mut look = every(LOOK);
+        loop {
+            tokio::select! {
+                // Requests that never rest are to hold up none of the others.
+                biased;
+                _ = &mut stopped => break,
+                other = self.beats.next() => {
+                    let Some(other) = other else { return Err(closed("hearing a place's beats")) };
+                    self.heard(&other.payload);
+                }
+                Some(asked) = answered(&mut self.asked) => {
+                    self.asked = None;
+                    self.compare(&asked)?;
+                }
+                _ = beat.tick() => self.beat().await,
+                _ = look.tick(), if manager.is_some() || self.site.is_watched() => {
+                    self.tell().await;
+                }
+                _ = leases.tick() => self.site.end_leases()?,
+                Some(ended) = self.blocked.recv() => {
+                    let of = ended.of;
+                    self.site.ended(ended)?;
+                    for Waits { to, .. } in self.waiting.take(of) {
+                        self.answer(to, true).await;
+                    }
+                }
+                request = self.requests.next() => {
+                    let Some(request) = request else { return Err(closed("hearing requests")) };
+                    self.answer(request, false).await;
+                }
+            }
+            if let Some(manager) = &manager {
+                manager.serve();
+            }
+        }
+        for Waits { payload, to, .. } in self.waiting.take_all() {
+            let _ = to.respond(Ok(self.site.give_up(&payload))).await;
+        }
+        let Post { client, requests, service, .. } = self;
+        let _ = service.stop().await;
+        drop(requests);
+        // That is told by a task of its own.
+        tokio::task::yield_now().await;
+        let end = async {
+            // What was answered leaves. Then a message to itself, which comes behind: whoever asks from here on is
+            // told by the server that nobody is here.
+            let inbox = client.new_inbox();
+            let mut own = client.subscribe(inbox.clone()).await.ok()?;
+            client.publish(inbox, "".into()).await.ok()?;
+            own.next().await
+        };
+        // A server that is not there keeps nobody.
+        let _ = tokio::time::timeout(LAST, end).await;
+        Ok(())
+    }
+
+    /// Answers a request, or keeps it until what it waits for has ended.
+    async fn answer(&mut self, request: service::Request, has_waited: bool) {
+        let limit = self.client.max_payload();
+        let answered = self.site.answer(&request.message.payload, limit, has_waited);
+        match answered {
+            // Who does not hear it asks again.
+            Answered::Reply(reply) => _ = request.respond(Ok(reply)).await,
+            Answered::Waits { of, first } => {
+                let payload = request.message.payload.clone();
+                self.waiting.add(of, Waits { payload, to: request, first });
+            }
+        }
+    }
+
+    /// Tells those who watch what has changed.
+    async fn tell(&self) {
+        let subject = format!("{CHANGES}{}", self.site.name);
+        while let Some(changes) = self.site.changes(self.client.max_payload()) {
+            // Without a connection it would wait for one, and with it whoever asks this place. What is
+            // not told is missed by its number.
+            if self.client.connection_state() == State::Connected {
+                let _ = self.client.publish(subject.clone(), changes).await;
+            }
+        }
+    }
+
+    /// Hears a beat of this name. Anybody may send one: of another life, and not younger, it is a reason to ask.
+    fn heard(&mut self, beat: &[u8]) {
+        let Ok(Beat { life, age_ms, .. }) = serde_json::from_slice(beat) else { return };
+        let is_older = (age_ms, life) > (self.site.age_ms(), self.site.life);
+        let now = tokio::time::Instant::now();
+        if life == self.site.life || !is_older || self.asked.is_some() || now < self.ask_again {
+            return;
+        }
+        self.ask_again = now + rivals::LONGEST;
+        let (client, subject) = (self.client.clone(), format!("{SUBJECT}{}", self.site.name));
+        let (life, since) = (self.site.life, self.site.since);
+        let mut asked = JoinSet::new();
+        // This place's own answer comes, too.
+        asked.spawn(async move {
+            rivals::ask(&client, subject, |rival| rival.is_older(life, since)).await
+        });
+        self.asked = Some(asked);
+    }
+
+    /// Ends this place if one of the same name that has answered is older.
+    fn compare(&self, asked: &Result<Vec<Rival>>) -> Result<()> {
+        // Who cannot ask hears the next beat.
+        let Ok(rivals) = asked else { return Ok(()) };
+        let is_older = |rival: &Rival| rival.is_older(self.site.life, self.site.since);
+        match rivals.iter().any(is_older) {
+            true => Err(Error::PlaceTaken { place: self.site.name.clone() }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The answers, when they have come; it waits for ever where nobody was asked.
+async fn answered(asked: &mut Option<JoinSet<Result<Vec<Rival>>>>) -> Option<Result<Vec<Rival>>> {
+    match asked {
+        Some(asked) => Some(asked.join_next().await?.unwrap_or_else(|_| Ok(Vec::new()))),
+        None => std::future::pending().await,
+    }
+}
+
+/// The client's library has given a subscription up.
+fn closed(what: &'static str) -> Error {
+    Error::Nats { what, why: "the connection is closed, and not made anew".to_owned() }
+}

@@ -1,0 +1,328 @@
+//! Serving: an interface's places answer at a NATS server.
+//!
+//! Each place has a thread of its own, `kumiki-at-3`, with a connection of its own, so that the
+//! places of a machine do not wait for each other. What it receives it has run by the place's
+//! owner, all of a request in one call.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use kumiki_resource::{Interface, Manager};
+use kumiki_sys::affinity;
+use kumiki_sys::shm::Window;
+use tokio::runtime::{self, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{oneshot, watch};
+
+use crate::error::{Error, Result};
+use crate::place::allow::Allow;
+use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
+use crate::place::busy::Busy;
+use crate::place::here::Desk;
+use crate::place::lease::Lease;
+use crate::place::parts::Parts;
+use crate::place::post::Post;
+use crate::place::site::Site;
+use crate::transport::nats::Nats;
+use crate::wire::host::check_host;
+use crate::wire::secret;
+
+/// For how long a client's lease holds after its last request, if nothing else is said.
+const HOLDS: Duration = Duration::from_secs(60);
+/// An interface to be served.
+#[derive(Debug)]
+pub struct Server {
+    /// None: for this machine's processes.
+    nats: Option<Nats>,
+    host: String,
+    parts: Parts,
+    allow: Allow,
+    holds: Duration,
+    manages: bool,
+    window: Option<Arc<Window>>,
+}
+
+/// Places that answer; they do until the value is dropped.
+pub struct Served {
+    places: Vec<Serving>,
+    ended: watch::Receiver<Endings>,
+}
+
+/// Places that have ended by themselves, and why.
+type Endings = Vec<(String, Arc<Error>)>;
+
+struct Serving {
+    name: String,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Places called `host.core0`, `host.core1`, … at a NATS server. It allows nothing until
+    /// [told](Self::allow).
+    pub fn new(nats: Nats, host: impl Into<String>) -> Server {
+        let (parts, allow) = (Parts::new(), Allow::nothing());
+        let (nats, host) = (Some(nats), host.into());
+        Server { nats, host, parts, allow, holds: HOLDS, manages: false, window: None }
+    }
+
+    /// Places called `name.core0`, `name.core1`, … for other processes of this user on this machine, at
+    /// sockets; `Client::here` calls them. It lets them list names, and nothing else until it is
+    /// [told](Self::allow).
+    pub fn here(name: impl Into<String>) -> Server {
+        let (parts, allow) = (Parts::new(), Allow::listing());
+        Server {
+            nats: None,
+            host: name.into(),
+            parts,
+            allow,
+            holds: HOLDS,
+            manages: false,
+            window: None,
+        }
+    }
+
+    /// Kinds and parts that exist.
+    #[must_use]
+    pub fn parts(mut self, parts: Parts) -> Server {
+        self.parts = parts;
+        self
+    }
+
+    /// Kinds and parts that may be asked for.
+    #[must_use]
+    pub fn allow(mut self, allow: Allow) -> Server {
+        self.allow = allow;
+        self
+    }
+
+    /// For how long a client's lease holds after its last request; a minute, if nothing is
+    /// said. Answers kept for it go with it.
+    #[must_use]
+    pub fn leases(mut self, hold: Duration) -> Server {
+        self.holds = hold;
+        self
+    }
+
+    /// Has the thread that hears a place's requests manage the place, too, on its cpu, where
+    /// `interface` has it [adopted](kumiki_resource::Builder::adopted): no request goes from one
+    /// thread to another then. Threads of this process wait for it up to fifty milliseconds: it
+    /// sleeps at its connection. It is for places that are called from afar.
+    #[must_use]
+    pub fn managing(mut self) -> Server {
+        self.manages = true;
+        self
+    }
+
+    /// Has callers ask by lines in this memory, too, which they see: those of another kernel, by
+    /// [`Lines`](crate::Lines). It has room for a line in each 4 KiB. Places behind a NATS server have none.
+    ///
+    /// A thread that looks at lines takes a cpu as long as they are used, and for a fifth of a millisecond longer, or as
+    /// long as waking it takes, up to 20 ms.
+    /// With [`managing`](Self::managing) no request goes from one thread to another.
+    #[must_use]
+    pub fn window(mut self, window: Window) -> Server {
+        self.window = Some(Arc::new(window));
+        self
+    }
+
+    /// Serves all places of `interface`, which has the kind [`Lease`]. When this returns, they
+    /// answer.
+    ///
+    /// # Errors
+    /// [`Error::Host`]; [`Error::Connect`], or of a socket; [`Error::PlaceTaken`]; an interface without the kind
+    /// [`Lease`]; no thread to be had.
+    pub fn serve(self, interface: &Interface) -> Result<Served> {
+        check_host(&self.host)?;
+        // Told now, not to each client.
+        interface.kind::<Lease>()?;
+        let (tell_end, ended) = watch::channel(Endings::new());
+        let mut served = Served { places: Vec::new(), ended };
+        for place in interface.places() {
+            let core = interface.place_name(place)?;
+            let name = format!("{}.{core}", self.host);
+            let runtime = runtime(place.0)?;
+            let (tell, blocked) = unbounded_channel();
+            let site = Site {
+                interface: interface.clone(),
+                place,
+                core,
+                name: name.clone(),
+                life: secret::number("a place's life")?,
+                holds: self.holds,
+                parts: self.parts.clone(),
+                allow: self.allow.clone(),
+                threads: Threads::new(runtime.handle().clone(), tell),
+                heard: Mutex::new(None),
+                told: AtomicU64::new(0),
+                busy: Busy::new(Instant::now()),
+                since: Instant::now(),
+            };
+            let serving = start(site, runtime, blocked, &self, tell_end.clone())?;
+            served.places.push(serving);
+        }
+        Ok(served)
+    }
+}
+
+impl Served {
+    /// The places' names.
+    pub fn names(&self) -> Vec<&str> {
+        self.places.iter().map(|place| place.name.as_str()).collect()
+    }
+
+    /// Reason for which a place has ended by itself, if one has: another process took its name,
+    /// say.
+    pub fn ended(&self) -> Option<Arc<Error>> {
+        self.ended.borrow().first().map(|(_, error)| Arc::clone(error))
+    }
+
+    /// The places that have ended by themselves, in this order, and why each has. The others serve on.
+    ///
+    /// [`Error::PlaceTaken`] is that of one place; whatever else it is, such as [`Error::Panicked`], is nothing that
+    /// should be, and a process of places alone does well to end with it.
+    pub fn endings(&self) -> Vec<(String, Arc<Error>)> {
+        self.ended.borrow().clone()
+    }
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Served").field(&self.names()).finish()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        for place in &mut self.places {
+            drop(place.stop.take());
+        }
+        for place in &mut self.places {
+            // A panic of it was written when it came.
+            let _ = place.thread.take().map(JoinHandle::join);
+        }
+    }
+}
+
+/// A place's input and output, and threads for what blocks there.
+fn runtime(number: u16) -> Result<Runtime> {
+    let mut runtime = runtime::Builder::new_current_thread();
+    runtime
+        .enable_all()
+        .thread_name(format!("kumiki-part-{number}"))
+        // A connection that is made anew looks its server's name up on such a thread.
+        .max_blocking_threads(MOST_BLOCKED + 2);
+    let what = "starting a place's input and output".to_owned();
+    runtime.build().map_err(|source| Error::Io { what, source })
+}
+
+fn start(
+    site: Site,
+    runtime: Runtime,
+    blocked: UnboundedReceiver<Finished>,
+    server: &Server,
+    tell_end: watch::Sender<Endings>,
+) -> Result<Serving> {
+    let io = |what| move |source| Error::Io { what, source };
+    let (nats, host, name) = (server.nats.clone(), server.host.clone(), site.name.clone());
+    let (manages, window) = (server.manages, server.window.clone());
+    let (stop, stopped) = oneshot::channel();
+    // Not tokio's: who serves may be within a runtime, where that must not be waited for.
+    let (tell, told) = channel();
+    let number = site.place.0;
+    let own = name.clone();
+    let ended = move |error: Error| {
+        tell_end.send_modify(|ended| ended.push((own.clone(), Arc::new(error))));
+    };
+    let serve = move |runtime: &Runtime, tell: Sender<Result<()>>| {
+        runtime.block_on(async move {
+            let opened = async {
+                let manager = manages.then(|| manager(&site)).transpose()?;
+                let begun = match &nats {
+                    Some(nats) => {
+                        Transport::Nats(Box::new(Post::open(site, blocked, nats, &host).await?))
+                    }
+                    None => Transport::Socket(Desk::open(site, blocked, window)?),
+                };
+                Ok((begun, manager))
+            };
+            let (begun, manager) = match opened.await {
+                Ok(opened) => opened,
+                Err(error) => {
+                    let _ = tell.send(Err(error));
+                    return Ok(());
+                }
+            };
+            if tell.send(Ok(())).is_err() {
+                return Ok(());
+            }
+            match begun {
+                Transport::Nats(post) => post.serve(manager, stopped).await,
+                Transport::Socket(desk) => desk.serve(manager, stopped).await,
+            }
+        })
+    };
+    let place = name.clone();
+    let work = move || {
+        if let Err(error) = guarded(place, || serve(&runtime, tell)) {
+            ended(error);
+        }
+        // What blocks goes on, and nobody hears what it gives.
+        runtime.shutdown_background();
+    };
+    let thread = kumiki_crew::with_signals_blocked(|| {
+        Builder::new().name(format!("kumiki-at-{number}")).spawn(work)
+    });
+    let thread = thread.map_err(io(format!("starting the thread of place {name}")))?;
+    let serving = Serving { name, stop: Some(stop), thread: Some(thread) };
+    let outcome = told.recv().unwrap_or_else(|_| {
+        Err(Error::Panicked { place: serving.name.clone(), text: "as it was started".to_owned() })
+    });
+    outcome.map(|()| serving)
+}
+
+/// A place that is open: behind a NATS server, or at a socket.
+enum Transport {
+    Nats(Box<Post>),
+    Socket(Desk),
+}
+
+/// Makes the calling thread the manager of a place, on its cpu.
+fn manager(site: &Site) -> Result<Manager> {
+    affinity::set(&[usize::from(site.place.0)].into_iter().collect())
+        .map_err(kumiki_resource::Error::from)?;
+    Ok(site.interface.manage(site.place)?)
+}
+
+/// Serves a place. One whose thread is gone answers nobody: a panic of it is told, as its end is.
+fn guarded(place: String, serve: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(serve))
+        .unwrap_or_else(|panic| Err(Error::Panicked { place, text: panicked(&*panic) }))
+}
+
+/// The text of a panic.
+pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a text").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_place_s_thread_is_its_end_and_is_told() {
+        let own = || "h.core0".to_owned();
+        let error = guarded(own(), || panic!("at {}", 7)).unwrap_err();
+        assert!(matches!(&error, Error::Panicked { text, .. } if text == "at 7"), "{error}");
+        let taken = guarded(own(), || Err(Error::PlaceTaken { place: own() })).unwrap_err();
+        assert!(matches!(taken, Error::PlaceTaken { .. }), "{taken}");
+        guarded(own(), || Ok(())).unwrap();
+    }
+}

@@ -1,0 +1,394 @@
+//! A place that answers: a request's operations, on the thread of the place's owner.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use kumiki_resource::kind::Kind;
+use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use crate::place::allow::Allow;
+use crate::place::blocked::{Awaited, Finished, Threads};
+use crate::place::busy::Busy;
+use crate::place::lease::{Before, Lease, LeasePool, is_use};
+use crate::place::parts::{Handled, Parts, answer, refused};
+use crate::wire::changes::{Changes, HOLDS, Heard, Watching};
+use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Refusal, Reply, Request, Why};
+
+/// Between two looks whether threads of this process ask, of a thread that manages its place, and
+/// whether names have changed, of one that is watched.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// For how long one message may have a place look something up: what is left then is to be asked for again.
+const LOOKING: Duration = Duration::from_millis(20);
+
+/// Ticks of a period; one that comes late moves those after it.
+pub(crate) fn every(period: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Bytes of a reply beside its answers, at most.
+const REPLY: usize = 64;
+/// Bytes of an answer beside what it holds, at most.
+const ANSWER: usize = 16;
+
+/// One place, as others see it.
+pub(crate) struct Site {
+    pub(crate) interface: Interface,
+    pub(crate) place: Place,
+    /// Its name in this process, `core3`.
+    pub(crate) core: String,
+    /// Its name for all, `hostb.core3`.
+    pub(crate) name: String,
+    /// A number of this life of it: another process that takes the name has another one.
+    pub(crate) life: u64,
+    /// For how long a client's lease holds after its last request.
+    pub(crate) holds: Duration,
+    pub(crate) parts: Parts,
+    pub(crate) allow: Allow,
+    /// For operations that block.
+    pub(crate) threads: Threads,
+    /// Changes of its names, while somebody watches, and the number of the last message with some.
+    pub(crate) heard: Mutex<Option<Heard>>,
+    pub(crate) told: AtomicU64,
+    /// Time that it answers requests.
+    pub(crate) busy: Busy,
+    pub(crate) since: Instant,
+}
+
+/// Reply to a message, or the operation that it waits for.
+pub(crate) enum Answered {
+    Reply(Bytes),
+    Waits {
+        of: Awaited,
+        /// The request's first serial.
+        first: u64,
+    },
+}
+
+/// An operation's outcome, or that it blocks.
+pub(crate) type Now = std::result::Result<Outcome, Awaited>;
+
+impl Site {
+    fn heard(&self) -> MutexGuard<'_, Option<Heard>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if anybody watches.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.heard().is_some()
+    }
+
+    /// For how long it has served, ms: no two machines' clocks are compared.
+    pub(crate) fn age_ms(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Number of the last message with changes.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Relaxed)
+    }
+
+    /// The next message with changes, in `limit` bytes at most, if anything has changed.
+    pub(crate) fn changes(&self, limit: usize) -> Option<Bytes> {
+        let mut heard = self.heard();
+        let changes = heard.as_ref()?.take(limit, |name| self.renamed(name));
+        if heard.as_ref().is_some_and(Heard::is_over) {
+            *heard = None;
+        }
+        if changes.is_empty() {
+            return None;
+        }
+        let number = self.told.fetch_add(1, Relaxed) + 1;
+        wire::message(&Changes { life: self.life, number, changes }).ok()
+    }
+
+    /// A name of this process as others have it. Who calls here is told to nobody but this process itself.
+    fn renamed(&self, name: &str) -> Option<String> {
+        let rest = name.strip_prefix(&self.core)?;
+        let kind = rest.strip_prefix('/')?.split('/').next()?;
+        (kind != Lease::NAME).then(|| format!("{}{rest}", self.name))
+    }
+
+    /// Has changes told from now on, for a while.
+    fn watch(&self) -> Result<Watching, Refusal> {
+        let mut heard = self.heard();
+        match &mut *heard {
+            Some(heard) => heard.hold(),
+            none => {
+                let own = Pattern::new(&format!("{}/*/*", self.core));
+                let own = own.map_err(|error| refused(&error))?;
+                let changes = self.interface.watch_at(self.place, &own);
+                *none = Some(Heard::new(changes.map_err(|error| refused(&error))?));
+            }
+        }
+        let holds_ms = u64::try_from(HOLDS.as_millis()).unwrap_or(u64::MAX);
+        Ok(Watching { life: self.life, number: self.told(), holds_ms })
+    }
+
+    /// Answers a message, in `limit` bytes at most. Of one that `has_waited`, operations have begun.
+    pub(crate) fn answer(&self, message: &[u8], limit: usize, has_waited: bool) -> Answered {
+        let begin = Instant::now();
+        let answered = self.answered(message, limit, has_waited);
+        self.busy.add(begin, Instant::now());
+        answered
+    }
+
+    fn answered(&self, message: &[u8], limit: usize, has_waited: bool) -> Answered {
+        let reply = |answers| Answered::Reply(self.written(answers));
+        let request = match wire::parse::<Request>(message) {
+            Ok(request) => request,
+            Err(text) => return reply(vec![Err(Refusal::new(Why::Unreadable, text))]),
+        };
+        let count = request.operations.len();
+        let calls: usize = request.operations.iter().map(|(_, one)| one.calls().max(1)).sum();
+        if calls > MOST_OPERATIONS {
+            let text = format!(
+                "{calls} operations in one request are more than {MOST_OPERATIONS}: send less at \
+                 a time"
+            );
+            return reply(vec![Err(Refusal::new(Why::Unreadable, text))]);
+        }
+        let run = self.interface.run(self.place, || self.run(&request, limit, has_waited));
+        match run.unwrap_or_else(|error| Ok(vec![Err(refused(&error)); count.max(1)])) {
+            Ok(answers) => reply(answers),
+            Err(of) => {
+                let first = request.operations.first().map_or(0, |(serial, _)| *serial);
+                Answered::Waits { of, first }
+            }
+        }
+    }
+
+    /// Refuses all of a message of which operations have begun, as the place ends.
+    pub(crate) fn give_up(&self, message: &[u8]) -> Bytes {
+        let count = wire::parse::<Request>(message).map_or(1, |request| request.operations.len());
+        let text = format!("{} has ended while it ran", self.name);
+        self.written(vec![Err(Refusal::new(Why::Died, text)); count])
+    }
+
+    /// Keeps the answer of an operation that has blocked.
+    pub(crate) fn ended(&self, ended: Finished) -> kumiki_resource::Result<()> {
+        let Finished { of: Awaited { lease, serial }, outcome } = ended;
+        self.interface.run(self.place, || {
+            // Its client has gone, and its lease with it.
+            let Ok(lease) = self.interface.of_id::<Lease>(lease) else { return };
+            let keep = |lease: &mut Lease, pool: &mut LeasePool| lease.ended(serial, outcome, pool);
+            let _ = self.interface.with(&lease, keep);
+        })
+    }
+
+    fn written(&self, answers: Vec<Outcome>) -> Bytes {
+        let reply = Reply { life: self.life, answers };
+        wire::message(&reply).unwrap_or_else(|_| Bytes::from_static(&[wire::VERSION]))
+    }
+
+    /// Runs the operations, on the owner's thread, or tells the first one that blocks. One whose client
+    /// is not known to have a lease is at least answered.
+    fn run(
+        &self,
+        request: &Request,
+        limit: usize,
+        has_waited: bool,
+    ) -> std::result::Result<Vec<Outcome>, Awaited> {
+        let all = |refusal: Refusal| Ok(vec![Err(refusal); request.operations.len().max(1)]);
+        if request.life != 0 && request.life != self.life {
+            return all(Refusal::new(
+                Why::OtherLife,
+                format!("{} was started anew since: open its resources anew", self.name),
+            ));
+        }
+        let lease = match request.lease {
+            0 => None,
+            lease => match self.begin(Id::from_u64(lease), request) {
+                Ok(lease) => Some(lease),
+                Err(_) if has_waited => {
+                    let text = "its client's lease has ended while it ran";
+                    return all(Refusal::new(Why::Died, text));
+                }
+                Err(refusal) => return all(refusal),
+            },
+        };
+        // Those that find none take some, too.
+        let mut room = limit.saturating_sub(REPLY + ANSWER * request.operations.len());
+        let (begin, mut has_looked, mut has_greeted) = (Instant::now(), false, false);
+        let one = |(serial, operation): &(u64, Operation)| {
+            let outcome = match (&lease, operation.has_effect()) {
+                (_, false) if matches!(operation, Operation::Hello { .. }) && has_greeted => {
+                    let text = "one lease is asked for in one message";
+                    Ok(Err(Refusal::new(Why::Full, text)))
+                }
+                // Others have waited for long enough: what is left is asked for by another message.
+                (_, false) if has_looked && begin.elapsed() > LOOKING => {
+                    Ok(Err(Refusal::new(Why::AskAgain, "")))
+                }
+                (_, false) => {
+                    has_looked = true;
+                    has_greeted |= matches!(operation, Operation::Hello { .. });
+                    Ok(self.look(operation))
+                }
+                (Some(lease), true) if matches!(operation, Operation::Each { .. }) => {
+                    self.batch(lease, *serial, operation, limit, room)
+                }
+                (Some(lease), true) => self.once(lease, *serial, operation, limit),
+                (None, true) => {
+                    let text = "an operation that has an effect needs a lease";
+                    Ok(Err(Refusal::new(Why::NoLease, text)))
+                }
+            };
+            outcome.map(|outcome| self.fitted(outcome, &mut room, limit))
+        };
+        // All begin before one is waited for.
+        let outcomes: Vec<_> = request.operations.iter().map(one).collect();
+        outcomes.into_iter().collect()
+    }
+
+    /// Tells what is known of an operation, before it runs and gives so many answers to keep.
+    pub(crate) fn before(&self, lease: &Handle<Lease>, serial: u64, answers: usize) -> Before {
+        let before = |lease: &mut Lease, pool: &mut LeasePool| lease.before(serial, answers, pool);
+        let known = self.interface.with(lease, before);
+        known.unwrap_or_else(|error| Before::Refused(refused(&error)))
+    }
+
+    /// Keeps the answer of an operation that has just run.
+    pub(crate) fn keep(
+        &self,
+        lease: &Handle<Lease>,
+        serial: u64,
+        outcome: Outcome,
+    ) -> Result<(), Refusal> {
+        let is_use = is_use(&outcome);
+        let keep = |lease: &mut Lease, pool: &mut LeasePool| lease.keep(serial, outcome, pool);
+        self.interface.with(lease, keep).map_err(|error| refused(&error))?;
+        if is_use {
+            self.used(lease);
+        }
+        Ok(())
+    }
+
+    /// Runs an operation, or gives the answer that it gave before.
+    pub(crate) fn once(
+        &self,
+        lease: &Handle<Lease>,
+        serial: u64,
+        operation: &Operation,
+        limit: usize,
+    ) -> Now {
+        let of = Awaited { lease: lease.id(), serial };
+        match self.before(lease, serial, 1) {
+            Before::Ran(outcome) => Ok(outcome),
+            Before::Runs => Err(of),
+            Before::Refused(refusal) => Ok(Err(refusal)),
+            Before::New => match self.begun(operation) {
+                Handled::Ran(run) => {
+                    let outcome = run.and_then(|answer| too_large(answer, limit));
+                    Ok(self.keep(lease, serial, outcome.clone()).and(outcome))
+                }
+                Handled::Blocks(rest) => {
+                    // It was found a moment ago, by the same thread.
+                    let _ = self.interface.with(lease, |lease, _| lease.runs(serial));
+                    self.used(lease);
+                    let rest = move || rest().and_then(|answer| too_large(answer, limit));
+                    self.threads.start(of, Box::new(rest));
+                    Err(of)
+                }
+            },
+        }
+    }
+
+    fn begun(&self, operation: &Operation) -> Handled {
+        let may_block = self.threads.have_room();
+        self.parts.run(&self.allow, &self.interface, self.place, operation, may_block)
+    }
+
+    /// Answers an operation that changes nothing that others see.
+    pub(crate) fn look(&self, operation: &Operation) -> Outcome {
+        match operation {
+            Operation::Hello { key, client } => self.hello(*key, client),
+            Operation::Offers => answer(&self.parts.offers(&self.allow)),
+            Operation::Open { kind, unique } => {
+                self.lists()?;
+                if kind == Lease::NAME {
+                    let text = format!("{} shows its callers to nobody", self.name);
+                    return Err(Refusal::new(Why::NotAllowed, text));
+                }
+                let name = Name::new(&self.core, kind, unique).map_err(|error| refused(&error))?;
+                let id = self.interface.lookup(&name).map_err(|error| refused(&error))?;
+                answer(&id.to_u64())
+            }
+            Operation::Watch => {
+                self.lists()?;
+                answer(&self.watch()?)
+            }
+            Operation::Age => answer(&self.age_ms()),
+            Operation::Load => answer(&self.busy.permille(Instant::now())),
+            Operation::List { pattern } => {
+                self.lists()?;
+                answer(&self.list(pattern)?)
+            }
+            _ => Err(Refusal::new(Why::Unreadable, "an operation that has an effect")),
+        }
+    }
+
+    fn lists(&self) -> Result<(), Refusal> {
+        if self.allow.lists() {
+            return Ok(());
+        }
+        let text = format!("{} lists nothing: `list = true` in its allow-list would", self.name);
+        Err(Refusal::new(Why::NotAllowed, text))
+    }
+
+    /// Lists this place's resources by the names that others have for them.
+    fn list(&self, pattern: &str) -> Result<Vec<Listed>, Refusal> {
+        let pattern = Pattern::new(pattern).map_err(|error| refused(&error))?;
+        let own = Pattern::new(&format!("{}/*/*", self.core)).map_err(|error| refused(&error))?;
+        let listed = self.interface.ls_at(self.place, &own).map_err(|error| refused(&error))?;
+        let renamed = listed.into_iter().filter_map(|mut one| {
+            one.name = self.renamed(&one.name)?;
+            one.owner.clone_from(&self.name);
+            pattern.matches(&one.name).then_some(one)
+        });
+        Ok(renamed.collect())
+    }
+
+    /// A refusal with names as its client has them: `hostb.core3/…`, and not `core3/…`.
+    fn named(&self, mut refusal: Refusal) -> Refusal {
+        let (own, whole) = (format!("{}/", self.core), format!("{}/", self.name));
+        if !refusal.text.contains(&whole) {
+            refusal.text = refusal.text.replace(&own, &whole);
+        }
+        refusal
+    }
+
+    /// The answer, if the reply has room for it.
+    fn fitted(&self, outcome: Outcome, room: &mut usize, limit: usize) -> Outcome {
+        let outcome = match outcome {
+            Ok(bytes) => too_large(bytes, limit),
+            Err(refusal) => Err(self.named(refusal)),
+        };
+        let bytes = outcome.as_ref().map_or_else(|refusal| refusal.text.len(), Bytes::len);
+        match room.checked_sub(bytes) {
+            Some(left) => {
+                *room = left;
+                outcome
+            }
+            None => Err(Refusal::new(Why::AskAgain, "")),
+        }
+    }
+}
+
+pub(crate) fn too_large(answer: Bytes, limit: usize) -> Outcome {
+    let most = limit.saturating_sub(REPLY + ANSWER);
+    if answer.len() <= most {
+        return Ok(answer);
+    }
+    let text = format!(
+        "its answer has {} bytes, and a message has room for {most}; it has run",
+        answer.len()
+    );
+    Err(Refusal::new(Why::AnswerTooLarge, text))
+}

@@ -1,0 +1,10 @@
+//! The ways to a place: a NATS server, sockets of this machine, and a stream to another kernel.
+
+pub(crate) mod bundle;
+pub(crate) mod denied;
+pub(crate) mod door;
+pub(crate) mod identity;
+pub(crate) mod nats;
+pub(crate) mod near;
+pub(crate) mod sockets;
+pub(crate) mod stdio;

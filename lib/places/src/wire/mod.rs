@@ -1,0 +1,410 @@
+//! Messages between clients and places: one byte of version, then MessagePack.
+//!
+//! A client asks on the subject `kumiki.place.PLACE`, one [`Request`] a message, and gets one
+//! [`Reply`]. Structures are arrays, and what program parts take and give is named fields, so
+//! that a person's JSON says the same.
+
+pub(crate) mod batch;
+pub(crate) mod beat;
+pub(crate) mod changes;
+pub(crate) mod host;
+pub(crate) mod json;
+pub(crate) mod lane;
+pub(crate) mod scalar;
+pub(crate) mod secret;
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The version of these messages.
+pub const VERSION: u8 = 2;
+
+/// Operations of one request, at most, a batch's calls included.
+pub const MOST_OPERATIONS: usize = 4096;
+
+/// Bytes of a batch's call.
+pub(crate) const CALL: usize = 17;
+
+/// Prefix of a place's name in its subject.
+pub(crate) const SUBJECT: &str = "kumiki.place.";
+
+/// The service's name by NATS' service protocol.
+pub(crate) const SERVICE: &str = "kumiki";
+
+/// A client's request of one place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Number of the place's life that the client knows; 0 asks whichever there is.
+    pub life: u64,
+    /// The client's lease there; 0 of who has none, and then asks only what has no effect.
+    pub lease: u64,
+    /// The secret that the client chose for the lease.
+    pub key: u64,
+    /// The first serial whose answer the client has not seen: records before it may go.
+    pub first: u64,
+    /// Serial of the first operation. Those of the others stand beside them.
+    pub operations: Vec<(u64, Operation)>,
+}
+
+/// A [`Request`] as its client writes it, with what it keeps to send it again.
+#[derive(Serialize)]
+pub(crate) struct Asked<'a> {
+    pub(crate) life: u64,
+    pub(crate) lease: u64,
+    pub(crate) key: u64,
+    pub(crate) first: u64,
+    pub(crate) operations: &'a [(u64, Operation)],
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Operation {
+    /// Asks for a lease; answers [`Granted`].
+    Hello {
+        /// A secret for it.
+        key: u64,
+        /// The client, for who looks.
+        client: String,
+    },
+    /// Makes a resource; answers its id as a number.
+    Create {
+        /// Name of the kind.
+        kind: String,
+        /// The kind's version that the client knows.
+        version: u32,
+        /// Its name, or none.
+        unique: Option<String>,
+        /// The kind's wishes, in MessagePack.
+        spec: Bytes,
+    },
+    /// Runs a program part; answers what it gives.
+    Call {
+        /// On which resource.
+        id: u64,
+        /// Kind of the resource.
+        kind: String,
+        /// Name of the part of that kind.
+        part: String,
+        /// The part's version that the client knows.
+        version: u32,
+        /// Input of the part, in MessagePack.
+        input: Bytes,
+    },
+    /// Runs a program part on many resources, each with an input of one word; answers each one's.
+    Each {
+        /// Kind of the resources.
+        kind: String,
+        /// Name of the part of that kind.
+        part: String,
+        /// The part's version that the client knows.
+        version: u32,
+        /// 17 bytes a call: the input's form, the resource's id and the word, both little-endian.
+        calls: Bytes,
+    },
+    /// Destroys a resource.
+    Destroy {
+        /// Number of the resource.
+        id: u64,
+        /// Kind of the resource.
+        kind: String,
+    },
+    /// Asks for the id of a name, as a number.
+    Open {
+        /// The kind.
+        kind: String,
+        /// The name's last part.
+        unique: String,
+    },
+    /// Asks for the resources whose names match.
+    List {
+        /// The pattern, of whole names.
+        pattern: String,
+    },
+    /// Asks for the kinds and program parts, as [`Offer`]s.
+    Offers,
+    /// Asks that changes of names be told for a while, at a subject of their own.
+    Watch,
+    /// Asks for the share of its time for which the place answered requests lately, in thousandths.
+    Load,
+    /// Asks for how long the place has served in this life, ms.
+    Age,
+}
+
+impl Operation {
+    /// True if it changes something, so that it must not run twice.
+    pub(crate) fn has_effect(&self) -> bool {
+        matches!(
+            self,
+            Operation::Create { .. }
+                | Operation::Call { .. }
+                | Operation::Each { .. }
+                | Operation::Destroy { .. }
+        )
+    }
+
+    /// Calls of a batch; none of what is not one.
+    pub(crate) fn calls(&self) -> usize {
+        match self {
+            Operation::Each { calls, .. } => calls.len() / CALL,
+            _ => 0,
+        }
+    }
+
+    /// The number of serials that it takes: one, and one for each call of a batch.
+    pub(crate) fn serials(&self) -> usize {
+        1 + self.calls()
+    }
+}
+
+/// A lease granted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Granted {
+    /// Number of the place's life.
+    pub life: u64,
+    /// The lease.
+    pub lease: u64,
+    /// For how long it holds after the last request, ms.
+    pub holds_ms: u64,
+}
+
+/// A kind or a program part that a place has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// The kind.
+    pub kind: String,
+    /// The part; none of the kind itself.
+    pub part: Option<String>,
+    /// Its version.
+    pub version: u32,
+    /// True if the place's allow-list lets it be asked for.
+    pub allowed: bool,
+}
+
+/// A place's answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Number of the place's life.
+    pub life: u64,
+    /// One each operation, in their order.
+    pub answers: Vec<Outcome>,
+}
+
+/// Answer of one operation, or why there is none.
+pub type Outcome = Result<Bytes, Refusal>;
+
+/// Refusal of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Its kind as a number: others than [`Why`] knows may come from later versions.
+    pub why: u16,
+    /// A sentence for people.
+    pub text: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(why: Why, text: impl Into<String>) -> Refusal {
+        Refusal { why: why as u16, text: text.into() }
+    }
+}
+
+macro_rules! whys {
+    ($($(#[doc = $doc:literal])+ $name:ident = $number:literal,)+) => {
+        /// Kind of a refusal.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u16)]
+        pub enum Why {
+            $($(#[doc = $doc])+ $name = $number,)+
+        }
+
+        impl From<u16> for Why {
+            fn from(number: u16) -> Why {
+                match number {
+                    $($number => Why::$name,)+
+                    _ => Why::Other,
+                }
+            }
+        }
+    };
+}
+
+whys! {
+    /// A reason that this version does not know.
+    Other = 0,
+    /// The message's version or the message itself cannot be read.
+    Unreadable = 1,
+    /// The place was started anew since: it knows neither leases nor ids from before.
+    OtherLife = 2,
+    /// The client's lease has ended, or never was.
+    NoLease = 3,
+    /// The client has said that it needs this answer no more.
+    Forgotten = 4,
+    /// Too many answers are kept for the client that it has not seen.
+    Full = 5,
+    /// The answer is kept, and did not fit into this reply: ask for it again.
+    AskAgain = 6,
+    /// The place's allow-list does not have it.
+    NotAllowed = 7,
+    /// No such kind or program part.
+    NoPart = 8,
+    /// Client and place know different versions of a kind or program part.
+    OtherVersion = 9,
+    /// Input is not what the kind or program part takes.
+    BadInput = 10,
+    /// No resource has that name.
+    NotFound = 11,
+    /// A resource has that name already.
+    Taken = 12,
+    /// The resource was destroyed.
+    Stale = 13,
+    /// No such resource: there never was one, or it is of another kind.
+    NoResource = 14,
+    /// The kind's own refusal, or the system's.
+    Kind = 15,
+    /// The program part panicked.
+    Panicked = 16,
+    /// The owner died while it was at it: it has run, perhaps.
+    Died = 17,
+    /// The answer is larger than a message may be. The operation has run.
+    AnswerTooLarge = 18,
+}
+
+/// Encodes a value as MessagePack, with names of fields, so that it says what JSON would.
+pub(crate) fn named<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, rmp_serde::encode::Error> {
+    rmp_serde::to_vec_named(value).map(Bytes::from)
+}
+
+/// Appends it as MessagePack with names of fields.
+#[inline]
+pub(crate) fn named_into<T: Serialize + ?Sized>(
+    value: &T,
+    to: &mut Vec<u8>,
+) -> Result<(), rmp_serde::encode::Error> {
+    value.serialize(&mut rmp_serde::Serializer::new(to).with_struct_map())
+}
+
+/// From MessagePack.
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unread> {
+    rmp_serde::from_slice(bytes).map_err(Unread)
+}
+
+/// Bytes that are not the value that they should be; shown, it says for people why.
+#[derive(Debug)]
+pub(crate) struct Unread(pub(crate) rmp_serde::decode::Error);
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&why(&self.0))
+    }
+}
+
+fn why(error: &rmp_serde::decode::Error) -> String {
+    use rmp_serde::decode::Error;
+    match error {
+        Error::TypeMismatch(marker) => {
+            format!("{} stands where it takes something else", kind(&format!("{marker:?}")))
+        }
+        Error::Syntax(text) => text.clone(),
+        Error::LengthMismatch(count) => format!("a list or table of another length than {count}"),
+        Error::InvalidMarkerRead(_) | Error::InvalidDataRead(_) => "it is cut short".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The kind of a value by its marker's name.
+fn kind(marker: &str) -> &'static str {
+    let is_of = |names: &[&str]| names.iter().any(|name| marker.starts_with(name));
+    match marker {
+        "Null" => "null",
+        "True" | "False" => "true or false",
+        "F32" | "F64" => "a number with a fraction",
+        _ if is_of(&["FixStr", "Str"]) => "a text",
+        _ if is_of(&["Bin"]) => "bytes",
+        _ if is_of(&["FixArray", "Array"]) => "a list",
+        _ if is_of(&["FixMap", "Map"]) => "a table",
+        _ if is_of(&["FixPos", "FixNeg", "U", "I"]) => "a whole number",
+        _ => "something that JSON has not",
+    }
+}
+
+/// A whole message.
+pub(crate) fn message<T: Serialize>(value: &T) -> Result<Bytes, rmp_serde::encode::Error> {
+    let mut bytes = vec![VERSION];
+    rmp_serde::encode::write(&mut bytes, value)?;
+    Ok(bytes.into())
+}
+
+/// Reads a whole message of another party.
+///
+/// # Errors
+/// A sentence that says why it is none.
+pub fn parse<T: DeserializeOwned>(message: &[u8]) -> Result<T, String> {
+    match message {
+        [] => Err("the message is empty".to_owned()),
+        [VERSION, body @ ..] => {
+            read(body).map_err(|error| format!("the message cannot be read: {error}"))
+        }
+        [other, ..] => Err(format!(
+            "the message is of version {other}, and only {VERSION} is known here: use a Kumiki \
+             of the same version on both sides"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_comes_back() {
+        let call = Operation::Call {
+            id: 7,
+            kind: "counter".to_owned(),
+            part: "add".to_owned(),
+            version: 1,
+            input: named(&5_i64).unwrap(),
+        };
+        let operations = vec![(9, Operation::Offers), (10, call)];
+        let request = Request { life: 1, lease: 2, key: 3, first: 4, operations };
+        let bytes = message(&request).unwrap();
+        assert_eq!(parse::<Request>(&bytes).unwrap(), request);
+        let Request { life, lease, key, first, operations } = &request;
+        let (life, lease, key, first) = (*life, *lease, *key, *first);
+        let asked = Asked { life, lease, key, first, operations };
+        assert_eq!(message(&asked).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_cut_message_and_one_of_the_future_are_refused() {
+        let request = Request { life: 1, lease: 2, key: 3, first: 4, operations: vec![] };
+        let bytes = message(&request).unwrap();
+        for cut in 0..bytes.len() {
+            parse::<Request>(&bytes[..cut]).unwrap_err();
+        }
+        let mut later = bytes.to_vec();
+        later[0] = VERSION + 1;
+        assert!(parse::<Request>(&later).unwrap_err().contains("of version 3"));
+    }
+
+    #[test]
+    fn what_stands_where_it_should_not_is_said_in_words() {
+        let said = |value: &[u8]| read::<i64>(value).unwrap_err().to_string();
+        for (value, kind) in [
+            (named("text").unwrap(), "a text"),
+            (named(&[1, 2]).unwrap(), "a list"),
+            (Bytes::from_static(&[0xc4, 0]), "bytes"),
+        ] {
+            let said = said(&value);
+            assert!(!said.contains("marker") && said.starts_with(kind), "{said}");
+        }
+        assert_eq!(said(&[0xd3, 1]), "it is cut short");
+    }
+
+    #[test]
+    fn a_refusal_of_a_later_version_is_other() {
+        assert_eq!(Why::from(Why::Taken as u16), Why::Taken);
+        assert_eq!(Why::from(60_000), Why::Other);
+    }
+}
