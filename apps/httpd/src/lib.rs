@@ -13,6 +13,7 @@
 //! (`RESOLVE_BENEATH`).
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod accept;
 mod answer;

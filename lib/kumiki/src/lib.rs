@@ -14,10 +14,15 @@
 //!     │              │      feature "spawn"
 //!     ├── tokio ─────┤      files for async programs: tried, else handed over; feature
 //!     │              │      "tokio"
+//!     ├── places ────┤      resources of other processes and machines by the same
+//!     │              │      calls, programs run there; feature "places"
+//!     ├── node ──────┤      several stock kernels on one machine; feature "node"
 //!     ├── wait ──────┤      spin, then sleep; feature "wait"
 //!     ├── measure ───┤      what the operating system costs: sampler, statistics,
 //!     │              │      cases; feature "measure", with "store" a database
-//!     └── sys ◄──────┘      cpus, clocks, futex, shared memory; always there
+//!     ├── ab ────────┤      whether one command is slower than another; feature "ab"
+//!     └── sys ◄──────┘      cpus: which there are, how near, who runs where; always
+//!                           there
 //! ```
 //!
 //! # Fork and join
@@ -71,13 +76,22 @@
 //! assert!(entry.iter().any(|case| case.name == "entry.getppid"));
 //! # }
 //! ```
+//!
+//! # What stays
+//! Versions follow Semantic Versioning for all that this crate names, also where it comes from a
+//! crate that alone promises nothing, as `kumiki-sys` and the operations of [`parasc`] do. The
+//! features `node` and `ab` are excepted: they are for trying, and may change at any time.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Names of parts that are left out are no links.
 #![cfg_attr(
     not(all(feature = "measure", feature = "parasc", feature = "shadow")),
     allow(rustdoc::broken_intra_doc_links)
 )]
 
+#[cfg(feature = "ab")]
+#[doc(inline)]
+pub use kumiki_ab as ab;
 #[cfg(feature = "measure")]
 #[doc(inline)]
 pub use kumiki_cases as cases;
@@ -87,9 +101,15 @@ pub use kumiki_copy as copy;
 #[cfg(feature = "measure")]
 #[doc(inline)]
 pub use kumiki_measure as measure;
+#[cfg(feature = "node")]
+#[doc(inline)]
+pub use kumiki_node as node;
 #[cfg(feature = "parasc")]
 #[doc(inline)]
 pub use kumiki_parasc as parasc;
+#[cfg(feature = "places")]
+#[doc(inline)]
+pub use kumiki_places as places;
 #[cfg(feature = "resource")]
 #[doc(inline)]
 pub use kumiki_resource as resource;
@@ -99,11 +119,11 @@ pub use kumiki_shadow as shadow;
 #[cfg(feature = "spawn")]
 #[doc(inline)]
 pub use kumiki_spawn as spawn;
-#[doc(inline)]
-pub use kumiki_sys as sys;
 #[cfg(feature = "tokio")]
 #[doc(inline)]
 pub use kumiki_tokio as tokio;
 #[cfg(feature = "wait")]
 #[doc(inline)]
 pub use kumiki_wait as wait;
+
+pub mod sys;

@@ -76,6 +76,8 @@
 //! does not do so if an [`AllowList`] lacks the call, or if a seccomp filter is on the
 //! calling thread or on any of the engine's when the batch begins.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
     "kumiki-parasc needs x86-64: it knows the system calls of that processor's table. \

@@ -36,6 +36,7 @@
 //! The protocol, who dies when, and what a partition does is in `docs/design/places.md`.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
 mod error;

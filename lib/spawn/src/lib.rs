@@ -28,6 +28,8 @@
 //!
 //! What a child inherits from whom, and who dies when: `docs/design/spawn.md`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("kumiki-spawn needs Linux on x86-64: its server makes system calls itself.");
 

@@ -61,6 +61,8 @@
 //! # Ok::<(), kumiki_sys::Error>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!(
     "Kumiki runs on Linux on x86-64 or, kumiki-sys and kumiki-wait alone, on aarch64: it uses \
@@ -88,6 +90,7 @@ pub mod pages;
 pub mod pause;
 pub mod pthread;
 pub mod seccomp;
+mod sentence;
 pub mod shm;
 pub mod signals;
 #[cfg(feature = "stdio")]

@@ -37,6 +37,7 @@
 //! would never let others run: every 128th call that is ready at once yields first.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod engine;
 mod file;

@@ -12,6 +12,8 @@
 //! assert!(mann_whitney::p_value(&before, &after) < 0.01);
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
     "kumiki-measure needs x86-64: it counts the cycles of that processor's cores. For \

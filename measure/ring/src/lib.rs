@@ -28,6 +28,8 @@
 //! }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod lack;
 mod own;
 #[cfg(feature = "io-uring")]

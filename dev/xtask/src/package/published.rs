@@ -23,6 +23,8 @@ pub(crate) const PRIVATE: [&str; 6] = [
 ];
 /// How the description of a crate ends which only ours need.
 const INTERNAL: &str = "(an implementation detail of kumiki)";
+/// By which a page says beside each item which feature it needs.
+const SHOWN: &str = "#![cfg_attr(docsrs, feature(doc_cfg))]";
 /// The most that a registry takes.
 const KEYWORDS: usize = 5;
 const KEYWORD_LETTERS: usize = 20;
@@ -47,6 +49,11 @@ pub(crate) fn check() -> Result<()> {
                 let file = &library.src_path;
                 faults.push(format!("{file}: its page shows no program that runs (```)"));
             }
+        }
+        if let (Some(library), true) = (library, has_features(package)) {
+            let source = fs::read_to_string(&library.src_path)
+                .with_context(|| format!("reading {}", library.src_path))?;
+            faults.extend(features_shown(package, &source));
         }
         faults.extend(leaving::faults(package)?);
         let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
@@ -114,6 +121,31 @@ fn unpublished(package: &Package, workspace: &[&Package]) -> Vec<String> {
             .then(|| format!("{name} asks for {on} {}: say version = \"{wanted}\"", dependency.req))
     };
     ours.filter_map(fault).collect()
+}
+
+/// Says yes if a program chooses anything of the crate.
+fn has_features(package: &Package) -> bool {
+    package.features.keys().any(|name| name != "default")
+}
+
+/// Faults that hide a part behind a feature from a page of docs.rs, a sentence each: it builds without
+/// features unless told, and says beside an item which feature it needs only where the source asks.
+fn features_shown(package: &Package, source: &str) -> Vec<String> {
+    let name = &package.name;
+    let docs = &package.metadata["docs"]["rs"];
+    let mut faults = Vec::new();
+    if docs["all-features"] != true
+        || docs["rustdoc-args"] != serde_json::json!(["--cfg", "docsrs"])
+    {
+        faults.push(format!(
+            "{name}: has features, so its Cargo.toml needs [package.metadata.docs.rs] with \
+             all-features = true and rustdoc-args = [\"--cfg\", \"docsrs\"]"
+        ));
+    }
+    if !source.lines().any(|line| line == SHOWN) {
+        faults.push(format!("{name}: has features, so its library's root needs {SHOWN}"));
+    }
+    faults
 }
 
 /// Whether the crate's own documentation has a block that `cargo test --doc` runs.
@@ -192,6 +224,26 @@ mod tests {
             bare[key] = value;
             assert_eq!(of(&[bare]).len(), 1, "{key}");
         }
+    }
+
+    #[test]
+    fn a_page_has_what_features_hide() {
+        let of = |metadata: Value, source: &str| {
+            let mut crate_ = package("a", json!(null), &[]);
+            crate_["features"] = json!({ "run": [] });
+            crate_["metadata"] = metadata;
+            let crate_ = serde_json::from_value(crate_).unwrap();
+            assert!(has_features(&crate_));
+            features_shown(&crate_, source).len()
+        };
+        let rs = json!({ "docs": { "rs": {
+            "all-features": true, "rustdoc-args": ["--cfg", "docsrs"],
+        } } });
+        let root = format!("//! A.\n{SHOWN}\n");
+        assert_eq!(of(rs.clone(), &root), 0);
+        assert_eq!(of(rs, "//! A.\n"), 1);
+        assert_eq!(of(json!(null), &root), 1);
+        assert_eq!(of(json!({ "docs": { "rs": { "all-features": true } } }), &root), 1);
     }
 
     #[test]
