@@ -30,7 +30,7 @@ pub struct AllowList {
 }
 
 /// A call that cannot be put on an [`AllowList`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllowError {
     /// Names that are not in x86-64's table.
@@ -52,6 +52,8 @@ pub enum AllowError {
         number: u16,
     },
 }
+
+kumiki_sys::debug_is_display!(AllowError);
 
 impl AllowList {
     /// No call at all.

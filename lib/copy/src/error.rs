@@ -5,7 +5,7 @@ use std::time::Duration;
 use kumiki_wait::Deadline;
 
 /// Reason for which a copy was not made. Of one that was refused nothing was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The two sides differ in length.
@@ -70,6 +70,8 @@ pub enum Error {
         timeout: Duration,
     },
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 impl Error {
     /// Not all was `done` in time; `what` says of what.

@@ -1,7 +1,7 @@
 //! Why a thread does not serve.
 
 /// An error of this crate.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The cpu is not there, or not this process's.
@@ -36,6 +36,8 @@ pub enum Error {
         cpu: usize,
     },
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -8,7 +8,7 @@ use crate::choice::Backend;
 /// An error of this crate. The text says what failed, on which thing, with
 /// which value and limit, and what to do. C programs get it too, so it names no
 /// thing of Rust's.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The machine or its memory.
@@ -124,6 +124,8 @@ pub enum Error {
         results: usize,
     },
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 impl Error {
     /// Error for request `index` of a batch, which was denied.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::wire::Why;
 
 /// An error of this crate: what failed, on which thing, why, and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No connection to the server.
@@ -141,6 +141,8 @@ pub enum Error {
     #[error(transparent)]
     Resource(#[from] kumiki_resource::Error),
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 impl Error {
     /// A program part or kind has given what is no value of its type.

@@ -120,7 +120,7 @@ fn sharded(time: Duration, batch: usize) -> Result<f64> {
         // Others may still call this one.
         ended.fetch_add(1, Ordering::AcqRel);
         while ended.load(Ordering::Acquire) < cpus.len() {
-            manager.wait_deadline(Instant::now() + Duration::from_millis(1));
+            manager.wait_timeout(Duration::from_millis(1));
         }
         let sum = interface.with(&own, |Shard(map), ()| map.values().sum::<u64>())?;
         found.fetch_add(sum, Ordering::Relaxed);

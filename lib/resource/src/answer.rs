@@ -4,6 +4,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use kumiki_wait::Deadline;
 
 use crate::error::{Error, Outcome, Result};
 use crate::here::{CALLERS, CallerRef, here, serve_until, serving};
@@ -60,12 +63,17 @@ impl<R: Send> Answer<R> {
         }
     }
 
-    /// Takes the operation back; whether that was in time: then it has not run and never
+    /// Takes the operation back, if nobody has begun it: then it has not run and never
     /// will.
-    pub fn cancel(self) -> bool {
+    ///
+    /// # Errors
+    /// This very answer: the operation runs or has run.
+    pub fn cancel(self) -> std::result::Result<(), Self> {
         match self.0 {
-            AnswerState::Here(_) => false,
-            AnswerState::There { answer, .. } => answer.cancel(),
+            AnswerState::Here(_) => Err(self),
+            AnswerState::There { answer, interface, place } => {
+                answer.cancel().map_err(|answer| Answer::there(answer, interface, place))
+            }
         }
     }
 
@@ -83,7 +91,29 @@ impl<R: Send> Answer<R> {
     pub fn wait(self) -> Result<R> {
         match self.0 {
             AnswerState::Here(result) => Ok(result.expect(ONCE)?),
-            AnswerState::There { answer, interface, place } => Ok(join(answer, interface, place)?),
+            AnswerState::There { answer, interface, place } => {
+                let joined = join(answer, interface, place, None);
+                Ok(joined.unwrap_or_else(|_| unreachable!("no deadline was given"))?)
+            }
+        }
+    }
+
+    /// Waits as [`wait`](Self::wait), for `timeout` at most.
+    ///
+    /// # Errors
+    /// The answer itself, if it has not come by then: the operation goes on.
+    ///
+    /// # Panics
+    /// As [`wait`](Self::wait).
+    pub fn wait_timeout(self, timeout: Duration) -> std::result::Result<Result<R>, Self> {
+        match self.0 {
+            AnswerState::Here(result) => Ok(result.expect(ONCE).map_err(Into::into)),
+            AnswerState::There { answer, interface, place } => {
+                match join(answer, interface, place, Deadline::after(timeout).at()) {
+                    Ok(outcome) => Ok(outcome.map_err(Into::into)),
+                    Err(answer) => Err(Answer::there(answer, interface, place)),
+                }
+            }
         }
     }
 }
@@ -117,13 +147,18 @@ pub(crate) fn arrived<R>(
     outcome.unwrap_or_else(|source| Err(Error::manager(place, source).into()))
 }
 
-/// Waits for what the calling thread, or another one, has started.
+/// An answer that has not come.
+type Late<R> = crate::desk::Answer<Outcome<R>>;
+
+/// Waits for what the calling thread, or another one, has started, until the deadline if there is
+/// one.
 #[inline]
 fn join<R: Send>(
-    answer: crate::desk::Answer<Outcome<R>>,
+    answer: Late<R>,
     interface: u64,
     place: Place,
-) -> Outcome<R> {
+    deadline: Option<Instant>,
+) -> std::result::Result<Outcome<R>, Late<R>> {
     let its = CALLERS.with_borrow(|callers| {
         let asked = |(of, at, caller): &&(u64, Place, CallerRef)| {
             (*of, *at) == (interface, place)
@@ -137,17 +172,21 @@ fn join<R: Send>(
         // To take it takes no time.
         Err(_) if answer.is_done() => None,
         // Dropped, the answer cancels what has not begun.
-        Err(nested) => return Err(nested),
+        Err(nested) => return Ok(Err(nested)),
     };
     let outcome = match (its, server.as_deref_mut()) {
         (Some(its), server) if server.as_ref().is_none_or(|server| its.borrow().rings(server)) => {
-            its.borrow_mut().join_serving(answer, server)
+            its.borrow_mut().join_until_serving(answer, deadline, server)?
         }
         (_, Some(server)) => {
-            serve_until(server, || answer.is_settled());
-            answer.wait()
+            let is_late = || deadline.is_some_and(|at| at <= Instant::now());
+            serve_until(server, || answer.is_settled() || is_late());
+            match answer.is_settled() {
+                true => answer.wait(),
+                false => return Err(answer),
+            }
         }
-        _ => answer.wait(),
+        _ => answer.wait_until(deadline)?,
     };
-    arrived(outcome, place)
+    Ok(arrived(outcome, place))
 }

@@ -8,7 +8,7 @@ use crate::id::{Id, Place};
 use crate::rights::Rights;
 
 /// An error of this crate: what failed, on which resource, why, and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A malformed name.
@@ -228,6 +228,8 @@ pub enum Error {
     #[error(transparent)]
     Wait(#[from] kumiki_wait::Error),
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 impl Error {
     #[cold]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, available_parallelism};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kumiki_crew::roll;
 use kumiki_sys::affinity;
@@ -301,7 +301,7 @@ impl Interface {
         Ok(outcome?)
     }
 
-    /// Runs `f` on a resource, and waits until `deadline` at most. It owns what it uses, because
+    /// Runs `f` on a resource, and waits for `timeout` at most. It owns what it uses, because
     /// it may go on longer than this call. On the caller's own place, and of the shared type, it runs
     /// to its end.
     ///
@@ -309,17 +309,17 @@ impl Interface {
     /// As [`with`](Self::with); [`Error::Manager`] with
     /// [`TimedOut`](crate::desk::Error::TimedOut): what had not begun never runs, what had
     /// goes on and has its effect.
-    pub fn with_deadline<K: Kind, R: Send + 'static>(
+    pub fn with_timeout<K: Kind, R: Send + 'static>(
         &self,
         handle: &Handle<K>,
-        deadline: Instant,
+        timeout: Duration,
         f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send + 'static,
     ) -> Result<R> {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         let outcome = match &self.inner.how {
             How::PerCore(p) => {
-                send::run_at_until(p, id.place(), deadline, move |core| core.with::<K, R>(id, f))
+                send::run_at_timeout(p, id.place(), timeout, move |core| core.with::<K, R>(id, f))
             }
             How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
         };
@@ -510,7 +510,8 @@ impl Interface {
         let How::PerCore(per_core) = &self.inner.how else { return self.ls(pattern) };
         let each = |place| {
             let pattern = pattern.clone();
-            send::run_at_until(per_core, place, deadline, move |core| core.list(&pattern))
+            let left = deadline.saturating_duration_since(Instant::now());
+            send::run_at_timeout(per_core, place, left, move |core| core.list(&pattern))
         };
         let lists: Outcome<Vec<_>> = self.places().into_iter().map(each).collect();
         Ok(lists?.concat())
@@ -615,10 +616,10 @@ impl Manager {
         (0..LINES).take_while(|_| server.round()).count() > 0
     }
 
-    /// Waits until something has come, until `deadline` at most, and serves it.
-    pub fn wait_deadline(&mut self, deadline: Instant) {
+    /// Waits until something has come, for `timeout` at most, and serves it.
+    pub fn wait_timeout(&mut self, timeout: Duration) {
         if let Some(mut server) = self.seated.here().idle() {
-            server.wait_deadline(&mut self.waiter, deadline);
+            server.wait_timeout(&mut self.waiter, timeout);
         }
         self.serve();
     }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::Duration;
 
 use crate::desk::{LINES, Serving};
 use kumiki_wait::{Policy, Waiter};
@@ -44,11 +44,11 @@ fn run_there<R: Send>(
     arrived(caller.call_serving(|| own(f), server.as_deref_mut()), place)
 }
 
-/// Runs as [`run_at`], until `deadline`.
-pub(crate) fn run_at_until<R: Send + 'static>(
+/// Runs as [`run_at`], for `timeout` at most.
+pub(crate) fn run_at_timeout<R: Send + 'static>(
     interface: &PerCore,
     place: Place,
-    deadline: Instant,
+    timeout: Duration,
     f: impl FnOnce(&Core) -> Outcome<R> + Send + 'static,
 ) -> Outcome<R> {
     let here = here();
@@ -60,7 +60,7 @@ pub(crate) fn run_at_until<R: Send + 'static>(
     let mut server = serving(here.as_deref())?;
     let caller = caller(interface, place, server.as_deref())?;
     let mut caller = caller.borrow_mut();
-    arrived(caller.call_deadline_serving(deadline, || own(f), server.as_deref_mut()), place)
+    arrived(caller.call_timeout_serving(timeout, || own(f), server.as_deref_mut()), place)
 }
 
 /// Has `f` run at `place` and does not wait: at once if that is the calling thread's.

@@ -7,7 +7,7 @@ use kumiki_wait::Deadline;
 
 /// An error of this crate. The text says what failed, on which thing, with
 /// which value and limit, and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The machine or the choice of cpus.
@@ -94,6 +94,8 @@ pub enum Error {
     )]
     Deserted,
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 impl Error {
     /// Not all was `done` in time; `what` says of what.

@@ -9,7 +9,7 @@ use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
 /// Reason for which a file cannot be a [`Program`](crate::Program).
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum NoProgram {
     /// The file is not to be read.
@@ -59,6 +59,8 @@ pub enum NoProgram {
         interpreter: PathBuf,
     },
 }
+
+kumiki_sys::debug_is_display!(NoProgram);
 
 impl NoProgram {
     /// The error number of execve(2) for such a file.

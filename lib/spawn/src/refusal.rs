@@ -26,7 +26,7 @@ use thiserror::Error;
 /// );
 /// assert_eq!(Refusal::number(&error), Some(2));
 /// ```
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("{step}: {error}")]
 pub struct Refusal {
     step: String,
@@ -34,6 +34,8 @@ pub struct Refusal {
     #[source]
     error: io::Error,
 }
+
+kumiki_sys::debug_is_display!(Refusal);
 
 impl Refusal {
     /// Made of the number of a step, said in words.

@@ -7,7 +7,7 @@ use crate::cpuset::CpuSet;
 
 /// An error of this crate. The text says what failed, on which thing, with
 /// which value and limit, and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
@@ -74,7 +74,7 @@ pub enum Error {
     },
     /// The cpu is online, but this thread may not use it.
     #[error(
-        "cpu {cpu} is outside the allowed cpus {allowed}: choose among them (`--cpus {allowed}`), \
+        "cpu {cpu} is outside the allowed cpus {allowed}: choose among them (`--cpu-list {allowed}`), \
          or widen them (`taskset`, the cgroup's cpuset.cpus, `docker run --cpuset-cpus`)"
     )]
     CpuNotAllowed {
@@ -84,6 +84,8 @@ pub enum Error {
         allowed: CpuSet,
     },
 }
+
+crate::debug_is_display!(Error);
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

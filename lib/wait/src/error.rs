@@ -2,7 +2,7 @@
 //! later only the deadline.
 
 /// A waiter that cannot be made as asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The machine lacks the chosen way to sleep.
@@ -21,7 +21,11 @@ pub enum Error {
     },
 }
 
+kumiki_sys::debug_is_display!(Error);
+
 /// The deadline has passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the deadline has passed before what was waited for came")]
 pub struct TimedOut;
+
+kumiki_sys::debug_is_display!(TimedOut);

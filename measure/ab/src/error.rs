@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// Reason for which there is no answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A command could not be started.
@@ -68,6 +68,8 @@ pub enum Error {
         why: String,
     },
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 /// Short for this crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

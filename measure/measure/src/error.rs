@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 /// An error of this crate. The text says what failed, on which thing, with
 /// which value and limit, and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call of the harness or of a case failed.
@@ -54,6 +54,8 @@ pub enum Error {
         what: String,
     },
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -16,7 +16,7 @@ use crate::schema::{Machine, Params, Results, Row, Run, SCHEMA, Skipped, Unit, V
 pub const LARGEST_BYTES: u64 = 256 << 20;
 
 /// Reason for which a file is no result.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be read.
@@ -74,6 +74,8 @@ pub enum Error {
         what: String,
     },
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 /// Reads a result. `/dev/stdin` is a file too.
 pub fn read_results(path: &Path) -> Result<Results, Error> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Failure of a lab.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder of this machine.
@@ -113,6 +113,8 @@ pub enum Error {
         source: io::Error,
     },
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 /// The result of what a lab does.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// An error of this crate: what failed, on which thing, and the way out.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A kernel or an initramfs cannot be used.
@@ -93,13 +93,17 @@ pub enum Error {
     Protocol(String),
 }
 
+kumiki_sys::debug_is_display!(Error);
+
 /// A refusal: its kind for a program, its text for a person.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{text}")]
 pub struct Refusal {
     kind: ErrorKind,
     text: String,
 }
+
+kumiki_sys::debug_is_display!(Refusal);
 
 impl Refusal {
     /// Its kind.

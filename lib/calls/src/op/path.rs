@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// A path holds a zero byte, which ends a name for the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "path {path:?} has a zero byte at position {position}, where the kernel would end it: \
      give a path without"
@@ -16,6 +16,8 @@ pub struct ZeroInPath {
     /// Position of the first zero byte, from 0.
     pub position: usize,
 }
+
+kumiki_sys::debug_is_display!(ZeroInPath);
 
 /// The path with the zero byte that ends it for the kernel.
 ///

@@ -1,7 +1,7 @@
 //! A thread of the program as the manager of a place.
 
 use std::ffi::{c_int, c_uint};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kumiki_resource::{Manager, Place};
 
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn kumiki_resource_manager_wait(
     answer(|| {
         // SAFETY: the caller's promise.
         let this = unsafe { own(manager) }?;
-        this.manager.wait_deadline(Instant::now() + limit(timeout_ns));
+        this.manager.wait_timeout(limit(timeout_ns));
         Ok(0)
     })
 }

@@ -1,7 +1,6 @@
 //! Calls on objects that are waited for a while, or later, or not at all.
 
 use std::ffi::{c_int, c_void};
-use std::time::Instant;
 
 use kumiki_resource::desk::Error as Request;
 use kumiki_resource::{Answer, Error};
@@ -51,7 +50,7 @@ pub unsafe extern "C" fn kumiki_resource_call_timed(
         let handle = unsafe { Resource::borrow(resource) }?.of::<Object>()?;
         // SAFETY: the caller's promise.
         let work = unsafe { work(function, argument) }?;
-        match this.with_deadline(handle, Instant::now() + limit(timeout_ns), work) {
+        match this.with_timeout(handle, limit(timeout_ns), work) {
             Ok(()) => Ok(0),
             Err(error) if goes_on(&error) => Err(Failure::new(libc::EINPROGRESS, error)),
             Err(error) => Err(error.into()),
@@ -134,7 +133,7 @@ pub unsafe extern "C" fn kumiki_resource_answer_wait(started: *mut ResourceAnswe
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kumiki_resource_answer_cancel(started: *mut ResourceAnswer) -> c_int {
     // SAFETY: the caller's promise.
-    answer(|| Ok(unsafe { taken(started) }?.cancel().into()))
+    answer(|| Ok(unsafe { taken(started) }?.cancel().is_ok().into()))
 }
 
 /// See the header.

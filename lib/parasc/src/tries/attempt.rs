@@ -16,7 +16,7 @@ use crate::op::Operation;
 use crate::pending::{Completed, Outcome, Pending};
 
 /// Reason for which an [`attempt`] has made no call that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotMade {
     /// The call would have slept, or has given a part only.
     #[error("the call would sleep: submit it, or make it where a thread may sleep")]
@@ -32,6 +32,8 @@ pub enum NotMade {
     )]
     NotHere(Errno),
 }
+
+kumiki_sys::debug_is_display!(NotMade);
 
 /// Makes the operation's call if it need not sleep, on the calling thread.
 ///

@@ -110,7 +110,7 @@ impl fmt::Display for Step {
 }
 
 /// The call that has failed, and its error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{step}: {errno}")]
 pub struct OpenReadError {
     /// Call that has failed.
@@ -118,6 +118,8 @@ pub struct OpenReadError {
     /// Kernel's answer.
     pub errno: Errno,
 }
+
+kumiki_sys::debug_is_display!(OpenReadError);
 
 impl From<OpenReadError> for std::io::Error {
     fn from(error: OpenReadError) -> Self {

@@ -10,7 +10,7 @@ const RESOLVE_CACHED: u64 = libc::RESOLVE_CACHED;
 const OPEN_HOW: u64 = 24;
 
 /// A call that has no form which cannot sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub struct CannotTry {
     /// The call's number.
     pub sysnum: u16,
@@ -19,6 +19,8 @@ pub struct CannotTry {
     /// Way out.
     pub instead: &'static str,
 }
+
+kumiki_sys::debug_is_display!(CannotTry);
 
 impl fmt::Display for CannotTry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

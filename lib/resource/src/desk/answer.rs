@@ -8,6 +8,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use kumiki_wait::Deadline;
 
 use super::error::Error;
 use super::seat::{DropFns, Seat, WaitEnd};
@@ -75,10 +78,13 @@ impl<R> Answer<R> {
         self.is_done() || self.seat.desk.is_over()
     }
 
-    /// Takes the request back; whether that was in time: then it has not run and never
-    /// will, and its captures are dropped. Else it runs or has run.
-    pub fn cancel(mut self) -> bool {
-        self.take_back()
+    /// Takes the request back, if nobody has begun it: then it has not run and never
+    /// will, and its captures are dropped.
+    ///
+    /// # Errors
+    /// This very answer: the request runs or has run.
+    pub fn cancel(mut self) -> Result<(), Self> {
+        if self.take_back() { Ok(()) } else { Err(self) }
     }
 
     /// Leaves the request to run, and its result to be dropped.
@@ -123,7 +129,22 @@ impl<R> Answer<R> {
     ///
     /// # Errors
     /// As [`Caller::call`](super::Caller::call).
-    pub fn wait(mut self) -> Result<R, Error> {
+    pub fn wait(self) -> Result<R, Error> {
+        self.wait_until(None).unwrap_or_else(|_| unreachable!("no deadline was given"))
+    }
+
+    /// Waits as [`wait`](Self::wait), for `timeout` at most.
+    ///
+    /// # Errors
+    /// The answer itself, if it has not come by then: the request goes on.
+    pub fn wait_timeout(self, timeout: Duration) -> Result<Result<R, Error>, Self> {
+        self.wait_until(Deadline::after(timeout).at())
+    }
+
+    pub(crate) fn wait_until(
+        mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Result<R, Error>, Self> {
         // Most are there sooner than a thread falls asleep.
         for _ in 0..LOOKS {
             if self.is_done() {
@@ -133,9 +154,13 @@ impl<R> Answer<R> {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut cx = Context::from_waker(&waker);
         loop {
-            match Pin::new(&mut self).poll(&mut cx) {
-                Poll::Ready(result) => return result,
-                Poll::Pending => thread::park(),
+            if let Poll::Ready(result) = Pin::new(&mut self).poll(&mut cx) {
+                return Ok(result);
+            }
+            match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
+                None => thread::park(),
+                Some(Duration::ZERO) => return Err(self),
+                Some(left) => thread::park_timeout(left),
             }
         }
     }

@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use kumiki_sys::pause::pause;
-use kumiki_wait::{TimedOut, Waiter};
+use kumiki_wait::{Deadline, TimedOut, Waiter};
 
 use super::answer::{Answer, LOOKS};
 use super::error::Error;
@@ -112,29 +112,29 @@ impl Caller {
         unsafe { self.seat.take(n, end, job::cancel::<F>) }
     }
 
-    /// Runs `f` on the server, and waits until `deadline` at most. `f` owns what it uses,
+    /// Runs `f` on the server, and waits for `timeout` at most. `f` owns what it uses,
     /// because it may go on longer than this call.
     ///
     /// # Errors
     /// As [`call`](Self::call); [`Error::TimedOut`]: of a request that had not begun its
     /// captures are dropped, and it never runs; one that runs has its effect, and its
     /// result is dropped.
-    pub fn call_deadline<F, R>(&mut self, deadline: Instant, f: F) -> Result<R, Error>
+    pub fn call_timeout<F, R>(&mut self, timeout: Duration, f: F) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.call_deadline_serving(deadline, f, None)
+        self.call_timeout_serving(timeout, f, None)
     }
 
-    /// Calls until a deadline from a thread that is a server itself, as
+    /// Calls with a time limit from a thread that is a server itself, as
     /// [`call_serving`](Self::call_serving).
     ///
     /// # Errors
-    /// As [`call_deadline`](Self::call_deadline).
-    pub fn call_deadline_serving<F, R>(
+    /// As [`call_timeout`](Self::call_timeout).
+    pub fn call_timeout_serving<F, R>(
         &mut self,
-        deadline: Instant,
+        timeout: Duration,
         f: F,
         server: Option<&mut Serving>,
     ) -> Result<R, Error>
@@ -142,8 +142,9 @@ impl Caller {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
+        let deadline = Deadline::after(timeout).at();
         let answer = self.submit(f)?;
-        match self.finish(answer.number(), server, Some(deadline)) {
+        match self.finish(answer.number(), server, deadline) {
             Some(end) => { answer }.take(end),
             None => answer.expire(),
         }
@@ -201,6 +202,21 @@ impl Caller {
         self.join_serving(answer, None)
     }
 
+    /// Waits for an answer of this caller's for `timeout` at most.
+    ///
+    /// # Errors
+    /// The answer itself, if it has not come by then: the request goes on.
+    ///
+    /// # Panics
+    /// As [`join`](Self::join).
+    pub fn join_timeout<R: Send>(
+        &mut self,
+        answer: Answer<R>,
+        timeout: Duration,
+    ) -> Result<Result<R, Error>, Answer<R>> {
+        self.join_until_serving(answer, Deadline::after(timeout).at(), None)
+    }
+
     /// Joins from a thread that is a server itself, which serves while it waits.
     ///
     /// # Errors
@@ -214,11 +230,31 @@ impl Caller {
         answer: Answer<R>,
         server: Option<&mut Serving>,
     ) -> Result<R, Error> {
+        let joined = self.join_until_serving(answer, None, server);
+        joined.unwrap_or_else(|_| unreachable!("{ENDS}"))
+    }
+
+    /// Joins as [`join_serving`](Self::join_serving), until `deadline`, if there is one.
+    ///
+    /// # Errors
+    /// The answer itself, if it has not come by then.
+    ///
+    /// # Panics
+    /// As [`join`](Self::join).
+    #[inline(always)]
+    pub(crate) fn join_until_serving<R: Send>(
+        &mut self,
+        answer: Answer<R>,
+        deadline: Option<Instant>,
+        server: Option<&mut Serving>,
+    ) -> Result<Result<R, Error>, Answer<R>> {
         assert!(self.has_submitted(&answer), "an answer is joined by its own caller");
-        let end = self.finish(answer.number(), server, None).expect(ENDS);
+        let Some(end) = self.finish(answer.number(), server, deadline) else {
+            return Err(answer);
+        };
         let (result, share) = answer.take_all(end);
         self.shares.push(share);
-        result
+        Ok(result)
     }
 
     /// True if the answer is of a request of this caller's.

@@ -6,7 +6,7 @@ use std::fmt;
 use super::LINES;
 
 /// An error of a request.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server had ended or died before it began the request.
@@ -38,6 +38,8 @@ pub enum Error {
     )]
     Full,
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 /// The payload of a request's panic, and its text.
 pub struct Panic {

@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::Duration;
 
-use kumiki_wait::{Bell, Waiter};
+use kumiki_wait::{Bell, Deadline, Waiter};
 
 use super::Desk;
 use super::LINES;
@@ -114,14 +114,19 @@ impl Serving {
         self.end();
     }
 
-    /// Waits until something is to be served, or `deadline`; `false` if the desk was closed:
-    /// then [`end`](Self::end) is due. For threads that do something else between
+    /// Waits until something is to be served, for `timeout` at most; `false` if the desk was
+    /// closed: then [`end`](Self::end) is due. For threads that do something else between
     /// [rounds](Self::round).
-    pub fn wait_deadline(&mut self, waiter: &mut Waiter, deadline: Instant) -> bool {
-        let ready = || (self.has_work() || self.post.desk.fate.is_closing()).then_some(());
-        let _ =
-            waiter.wait_deadline(&self.post.desk.bell, &self.post.desk.changes, deadline, ready);
-        !self.post.desk.fate.is_closing()
+    pub fn wait_timeout(&mut self, waiter: &mut Waiter, timeout: Duration) -> bool {
+        let desk = &self.post.desk;
+        let ready = || (self.has_work() || desk.fate.is_closing()).then_some(());
+        match Deadline::after(timeout).at() {
+            Some(deadline) => {
+                let _ = waiter.wait_deadline(&desk.bell, &desk.changes, deadline, ready);
+            }
+            None => waiter.wait(&desk.bell, &desk.changes, ready),
+        }
+        !desk.fate.is_closing()
     }
 
     /// Serves what has come, and nothing that comes later.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kumiki_resource::desk::Error as CallError;
 use kumiki_resource::{Answer, Error, Handle, Interface, Next, Place};
@@ -92,7 +92,7 @@ fn time_limits_and_cancelling_tell_what_has_run() {
     let counter = interface.create::<Counter>(place, None, (0, None)).unwrap();
     let count = |counter: &mut Counter, _: &mut usize| counter.value += 1;
     let (go, answer) = busy(&interface, place);
-    let soon = Instant::now() + Duration::from_millis(20);
+    let soon = Duration::from_millis(20);
     let (tell, told) = channel();
     let last = move |counter: &mut Counter, pool: &mut usize| {
         count(counter, pool);
@@ -102,9 +102,13 @@ fn time_limits_and_cancelling_tell_what_has_run() {
     thread::scope(|threads| {
         let (interface, counter) = (&interface, &counter);
         threads.spawn(move || {
-            let late = why(interface.with_deadline(counter, soon, count));
+            let late = why(interface.with_timeout(counter, soon, count));
             assert!(matches!(late, CallError::TimedOut { begun: false }), "{late}");
-            assert!(interface.start(counter, count).unwrap().cancel());
+            let started = interface.start(counter, count).unwrap();
+            let started = started.wait_timeout(soon).expect_err("the owner is busy");
+            let started = started.wait_timeout(Duration::ZERO).expect_err("it still is");
+            assert!(!started.is_done());
+            started.cancel().expect("nobody has begun it");
             drop(interface.start(counter, count).unwrap());
             interface.start(counter, last).unwrap().detach();
         });
@@ -113,8 +117,60 @@ fn time_limits_and_cancelling_tell_what_has_run() {
     answer.wait().unwrap();
     // The last of that lane: what was taken back before it would have run by now.
     told.recv().unwrap();
-    let enough = Instant::now() + Duration::from_secs(60);
-    assert_eq!(interface.with_deadline(&counter, enough, |counter, _| counter.value).unwrap(), 1);
+    let enough = Duration::from_secs(60);
+    assert_eq!(interface.with_timeout(&counter, enough, |counter, _| counter.value).unwrap(), 1);
+    // An answer that has come is there at once, and cannot be taken back.
+    let value = interface.start(&counter, |counter, _| counter.value).unwrap();
+    let value = match value.wait_timeout(enough) {
+        Ok(value) => value.unwrap(),
+        Err(late) => panic!("{late:?} after {enough:?}"),
+    };
+    assert_eq!(value, 1);
+    let done = interface.start(&counter, |counter, _| counter.value).unwrap();
+    interface.with(&counter, |_, _| ()).unwrap();
+    assert_eq!(done.cancel().expect_err("it has run").wait().unwrap(), 1);
+}
+
+/// Which of an answer's two sides waits: its own thread, another one, or a manager that serves.
+#[test]
+fn a_time_limit_ends_the_wait_of_whoever_waits() {
+    let mut cpus = kumiki_sys::affinity::current().unwrap();
+    let Some(own) = cpus.first() else { return };
+    let _ = cpus.remove(own);
+    let others = cpus.first();
+    let adopted = builder().cores(others).adopted([own]).per_core().unwrap();
+    let [here, there] = adopted.places()[..] else {
+        return eprintln!("skipped: two cpus are needed");
+    };
+    let mut manager = adopted.manage(here).unwrap();
+    let counter = adopted.create::<Counter>(there, None, (7, None)).unwrap();
+    let mine = adopted.create::<Counter>(here, None, (1, None)).unwrap();
+    let (go, held) = busy(&adopted, there);
+    let soon = Duration::from_millis(5);
+    // The manager's own request, and one of another thread's that it is given.
+    let own = adopted.start(&counter, |counter, _| counter.value).unwrap();
+    let own = own.wait_timeout(soon).expect_err("its owner is held");
+    let given = thread::scope(|threads| {
+        let start = || adopted.start(&counter, |counter, _| counter.value).unwrap();
+        threads.spawn(start).join().unwrap()
+    });
+    let given = given.wait_timeout(soon).expect_err("its owner is held");
+    // And a third thread takes it, while this one serves.
+    let theirs = thread::scope(|threads| {
+        let waits = threads.spawn(|| given.wait_timeout(soon).expect_err("its owner is held"));
+        while !waits.is_finished() {
+            manager.wait_timeout(Duration::from_millis(1));
+        }
+        waits.join().unwrap()
+    });
+    // What is this manager's own is there at once.
+    let at_once = adopted.start(&mine, |counter, _| counter.value).unwrap();
+    assert_eq!(at_once.wait_timeout(Duration::ZERO).expect("it ran here").unwrap(), 1);
+    drop(go);
+    let enough = Duration::from_secs(60);
+    held.wait().unwrap();
+    assert_eq!(own.wait_timeout(enough).expect("its owner serves").unwrap(), 7);
+    assert_eq!(theirs.wait_timeout(enough).expect("its owner serves").unwrap(), 7);
 }
 
 #[test]
@@ -156,7 +212,7 @@ fn a_panic_is_an_error_and_the_table_lives_on() {
     let panic = |_: &mut Counter, _: &mut usize| panic!("on purpose");
     let outcomes = [
         interface.with(&counter, panic),
-        interface.with_deadline(&counter, Instant::now() + Duration::from_secs(60), panic),
+        interface.with_timeout(&counter, Duration::from_secs(60), panic),
         interface.start(&counter, panic).unwrap().wait(),
         block_on(interface.start(&counter, panic).unwrap()),
     ];
@@ -237,7 +293,7 @@ fn what_is_sent_on_may_come_back_to_a_manager_that_waits() {
             let count = interface.with(&counter, |counter, _| counter.value).unwrap();
             ended.fetch_add(1, Ordering::Relaxed);
             while ended.load(Ordering::Relaxed) < 2 {
-                manager.wait_deadline(Instant::now() + Duration::from_millis(1));
+                manager.wait_timeout(Duration::from_millis(1));
             }
             count
         }

@@ -7,7 +7,7 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kumiki_resource::{Error, Interface, Memory, Pattern};
 use kumiki_sys::affinity;
@@ -153,7 +153,7 @@ fn threads_of_the_program_manage_and_call_each_other() {
                 // The other may still need this one.
                 ended.fetch_add(1, Ordering::Relaxed);
                 while ended.load(Ordering::Relaxed) < 2 {
-                    manager.wait_deadline(Instant::now() + Duration::from_millis(1));
+                    manager.wait_timeout(Duration::from_millis(1));
                 }
                 sum
             }

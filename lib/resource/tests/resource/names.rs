@@ -1,6 +1,6 @@
 //! Names, ids, rights, listing and watching.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kumiki_resource::{Error, Handle, Id, Name, Next, Pattern, Rights};
 
@@ -57,10 +57,10 @@ fn a_handle_is_of_one_interface() {
     for [one, two] in [[&a, &b], [&a, &c], [&b, &d]] {
         let mine = one.create::<Flag>(one.places()[0], None, ()).unwrap();
         two.create::<Flag>(two.places()[0], None, ()).unwrap();
-        let soon = Instant::now() + Duration::from_secs(60);
+        let enough = Duration::from_secs(60);
         let outcomes = [
             two.with(&mine, |_, ()| ()),
-            two.with_deadline(&mine, soon, |_, ()| ()),
+            two.with_timeout(&mine, enough, |_, ()| ()),
             two.start(&mine, |_, ()| ()).map(drop),
             two.destroy_by(&mine),
         ];
@@ -83,7 +83,7 @@ fn the_shared_type_has_one_place() {
     };
     let outcomes = [
         shared.with(&forged, |_, ()| ()),
-        shared.with_deadline(&forged, Instant::now() + Duration::from_secs(60), |_, ()| ()),
+        shared.with_timeout(&forged, Duration::from_secs(60), |_, ()| ()),
         shared.start(&forged, |_, ()| ()).map(drop),
         shared.chain(&forged, next).map(drop),
     ];

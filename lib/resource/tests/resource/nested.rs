@@ -1,7 +1,7 @@
 //! Operations within operations: refused where they would wait for themselves or for each
 //! other.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kumiki_resource::{Error, Interface};
 use kumiki_sys::affinity;
@@ -32,12 +32,12 @@ fn a_manager_within_an_operation_does_not_wait_for_others() {
     let _manager = interface.manage(own).unwrap();
     let mine = interface.create::<Counter>(own, None, (0, None)).unwrap();
     let there = interface.create::<Counter>(other, None, (0, None)).unwrap();
-    let late = || Instant::now() + Duration::from_secs(60);
+    let enough = Duration::from_secs(60);
     let (go, first) = busy(&interface, other);
     interface
         .with(&mine, |_, _| {
             is_nested(interface.with(&there, |counter, _| counter.value));
-            is_nested(interface.with_deadline(&there, late(), |counter, _| counter.value));
+            is_nested(interface.with_timeout(&there, enough, |counter, _| counter.value));
             let answer = interface.start(&there, |counter, _| counter.value += 1).unwrap();
             is_nested(answer.wait());
         })

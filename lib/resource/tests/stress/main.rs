@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
 use kumiki_resource::Interface;
@@ -98,10 +98,10 @@ fn round(of: Type, operations: u64, rng: &mut Rng) -> Outcome {
                 let mut all_have = |done: &AtomicUsize| {
                     done.fetch_sub(1, Ordering::AcqRel);
                     while done.load(Ordering::Acquire) > 0 {
-                        let soon = Instant::now() + Duration::from_millis(1);
+                        let soon = Duration::from_millis(1);
                         match &mut manager {
-                            Some(manager) => manager.wait_deadline(soon),
-                            None => thread::sleep(Duration::from_millis(1)),
+                            Some(manager) => manager.wait_timeout(soon),
+                            None => thread::sleep(soon),
                         }
                     }
                 };

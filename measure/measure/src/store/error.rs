@@ -9,7 +9,7 @@ use crate::schema::SCHEMA;
 
 /// An error of the store. It names the file and says the way out. A file that
 /// cannot be read as a store is never changed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No data folder could be found.
@@ -133,6 +133,8 @@ pub enum Error {
         source: rusqlite::Error,
     },
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 impl Error {
     /// The error about a database that cannot be written, with the reason.

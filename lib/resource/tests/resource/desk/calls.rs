@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kumiki_resource::desk::{Error, LINES};
 
@@ -179,7 +179,7 @@ fn two_servers_call_each_other_and_serve_meanwhile() {
         }
         // The other may still need this one.
         while served.load(Ordering::Relaxed) < 4000 {
-            server.wait_deadline(&mut waiter(), Instant::now() + Duration::from_millis(1));
+            server.wait_timeout(&mut waiter(), Duration::from_millis(1));
             server.round();
         }
         server.end();
