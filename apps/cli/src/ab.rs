@@ -17,6 +17,7 @@ use kumiki_report::{ab as shown, format};
 use kumiki_sys::visible::visible;
 
 use crate::destination::Destination;
+use crate::duration::positive;
 use crate::interrupt::Interrupt;
 use crate::percent::percent;
 use crate::{Verdict, output};
@@ -36,8 +37,8 @@ pub(crate) struct Ab {
     /// At most so many pairs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pairs: Option<u32>,
-    /// Begin no pair after this: 30, 90s, 5m, 1h
-    #[arg(long = "for", default_value = "2m", value_name = "TIME", value_parser = span)]
+    /// Begin no pair after this: 90s, 5m, 1h
+    #[arg(long = "for", default_value = "2m", value_name = "TIME", value_parser = positive)]
     span: Duration,
     /// Go on to the end even if the verdict stands
     #[arg(long)]
@@ -294,39 +295,9 @@ fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_message(format!("{pairs} pairs, {}: {ratio:.3} × A{interval}", format::wait(passed)));
 }
 
-/// `30`, `90s`, `5m`, `1h`.
-fn span(text: &str) -> Result<Duration, String> {
-    let units = [("h", 3600.0), ("min", 60.0), ("m", 60.0), ("s", 1.0)];
-    let (number, unit) = units
-        .iter()
-        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))
-        .unwrap_or((text, 1.0));
-    let seconds = number.trim().parse::<f64>().ok().map(|n| n * unit);
-    seconds
-        .filter(|seconds| *seconds > 0.0)
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "a time as 30, 90s, 5m or 1h".to_owned())
-}
-
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("a variable as NAME=VALUE".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read() {
-        let seconds = |text| span(text).map(|time| time.as_secs_f64());
-        assert_eq!(seconds("30"), Ok(30.0));
-        assert_eq!(seconds("1.5m"), Ok(90.0));
-        assert_eq!(seconds("2min"), Ok(120.0));
-        for odd in ["", "0", "-5", "NaN", "inf", "1e300h", "soon"] {
-            assert!(span(odd).is_err(), "{odd}");
-        }
     }
 }

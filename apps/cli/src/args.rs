@@ -2,9 +2,11 @@
 //! completions are made.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::duration::duration;
 use crate::percent::percent;
 use crate::size::size;
 use crate::{image, lab, node, place, resource, run};
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     ///
     /// Exit status: 0 B is no worse, 1 B is slower, 2 an error, 3 it cannot be said, and
     /// what would clear it up is. 130 ended by Ctrl-C; what there was is told.
+    #[command(override_usage = "kumiki ab [OPTIONS] -- <CMD>... --- <CMD>...\n       \
+        kumiki ab [OPTIONS] --env <NAME=VALUE> --vs <NAME=VALUE> -- <CMD>...")]
     Ab(Box<crate::ab::Ab>),
     /// Say what this machine has and lacks for every part of Kumiki
     Doctor(Doctor),
@@ -156,17 +160,17 @@ pub(crate) struct How {
     /// The measuring cpu, and the other one for cross-core cases, e.g. 2,3
     /// [default: the last one allowed and the nearest to it]
     #[arg(
-        long,
+        long = "cpu-list",
         alias = "cpu",
         value_delimiter = ',',
         value_name = "CPU[,CPU]",
         allow_negative_numbers = true
     )]
     pub(crate) cpus: Option<Vec<usize>>,
-    /// Stop after this many seconds instead of the mode's own time; every case
+    /// Stop after this time instead of the mode's own: 90s, 5m, 1h; every case
     /// is visited once, however long that takes
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub(crate) time: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_negative_numbers = true)]
+    pub(crate) time: Option<Duration>,
     /// Folder for files that cases make (decides the file system measured)
     /// [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
@@ -184,7 +188,7 @@ impl How {
         let given = [
             ("--quick", self.quick),
             ("--full", self.full),
-            ("--cpus", self.cpus.is_some()),
+            ("--cpu-list", self.cpus.is_some()),
             ("--time", self.time.is_some()),
             ("--scratch", self.scratch.is_some()),
             ("--label", self.label.is_some()),

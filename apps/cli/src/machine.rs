@@ -11,6 +11,7 @@ use kumiki_node::{Apply, Free, Rollout, RolloutState, Step};
 use kumiki_report::format;
 use serde::Serialize;
 
+use crate::duration::duration;
 use crate::{Verdict, interrupt, output};
 
 #[derive(Debug, Args)]
@@ -37,12 +38,12 @@ pub(crate) struct ApplyArgs {
 #[derive(Debug, Args)]
 struct ApplyOptions {
     /// Give up waiting for a node to start, and to be healthy, after so long
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
-    timeout: u64,
+    #[arg(long, value_parser = duration, default_value = "1m", value_name = "TIME")]
+    timeout: Duration,
     /// Stop the next node that is replaced so long after the one before is healthy: until a
     /// balancer knows it, too
-    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
-    min_ready: u64,
+    #[arg(long, value_parser = duration, default_value = "0s", value_name = "TIME")]
+    min_ready: Duration,
     /// Print the steps that were done as JSON
     #[arg(long)]
     json: bool,
@@ -157,8 +158,7 @@ fn carry_out(apply: Apply, args: &ApplyOptions) -> Result<Verdict> {
         }
         output::talk("interrupted; what was done is undone. Once more does not wait for that");
     })?;
-    let [limit, min_ready] = [args.timeout, args.min_ready].map(Duration::from_secs);
-    apply.carry_out(limit, min_ready, &stop, |step| {
+    apply.carry_out(args.timeout, args.min_ready, &stop, |step| {
         output::talk(format_args!("done: {step}"));
     })?;
     if args.json {

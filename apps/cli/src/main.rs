@@ -11,6 +11,8 @@ mod destination;
 mod disturbed;
 mod docs;
 mod doctor;
+mod duration;
+mod groups;
 mod image;
 mod interrupt;
 mod lab;
@@ -21,6 +23,7 @@ mod output;
 mod owners;
 mod percent;
 mod place;
+mod renamed;
 mod report;
 mod resource;
 mod results;
@@ -36,9 +39,8 @@ mod visit;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
 
-use args::{Cli, Command};
+use args::Command;
 
 /// Exit status of who writes to a pipe that nobody reads: 128 and SIGPIPE.
 const UNREAD: u8 = 141;
@@ -62,7 +64,9 @@ fn main() -> ExitCode {
     if words.next_if(|word| word == visit::WORD).is_some() {
         return visit::run(words);
     }
-    let outcome = match Cli::try_parse() {
+    let (words, former) = renamed::by_todays_names(std::env::args_os().collect());
+    former.iter().for_each(output::talk);
+    let outcome = match groups::parse(words) {
         Ok(cli) => dispatch(cli.command),
         // Help and version are data; clap would print them and not look whether they arrived.
         Err(told) if !told.use_stderr() => output::help(&told).map(|()| Verdict::Fine),

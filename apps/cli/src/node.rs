@@ -20,6 +20,7 @@ use kumiki_node::{
 };
 use kumiki_report::format;
 
+use crate::duration::{duration, positive};
 use crate::image::BaseArgs;
 use crate::size::size;
 use crate::{Verdict, machine, output};
@@ -109,10 +110,9 @@ enum NodeCommand {
         /// Look once for so long, move, and end
         #[arg(long)]
         once: bool,
-        /// Milliseconds between two looks
-        #[arg(long, default_value_t = 500, value_name = "MS",
-            value_parser = clap::value_parser!(u64).range(100..=60_000))]
-        every: u64,
+        /// Time between two looks
+        #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = between_looks)]
+        every: Duration,
         /// This machine keeps so many cpus, cpu 0 among them
         #[arg(long, default_value_t = 1, value_name = "N")]
         host_keeps: usize,
@@ -193,7 +193,7 @@ enum NodeCommand {
     Idle {
         name: String,
         /// So long, e.g. 5m or 30s
-        #[arg(long, value_parser = duration, default_value = "5m", value_name = "TIME")]
+        #[arg(long, value_parser = positive, default_value = "5m", value_name = "TIME")]
         after: Duration,
         /// Sleep in this file [default: /var/lib/kumiki/NAME.asleep]
         #[arg(long, value_name = "FILE", num_args = 0..=1)]
@@ -235,13 +235,13 @@ enum NodeCommand {
     Stop {
         name: String,
         /// Give it so long to switch itself off
-        #[arg(long, default_value_t = 10, value_name = "SECONDS")]
-        timeout: u64,
+        #[arg(long, value_parser = duration, default_value = "10s", value_name = "TIME")]
+        timeout: Duration,
     },
     /// Stop a node's cpus at once
     Kill { name: String },
     /// Give a node's cpus and memory back to this machine's kernel
-    Delete {
+    Rm {
         name: String,
         /// Stop it first if it runs
         #[arg(long)]
@@ -258,9 +258,9 @@ enum NodeCommand {
     /// busy: share of its cpus' time since the last look; used: memory that programs could not
     /// have, of what the node's kernel manages.
     Top {
-        /// Seconds between two looks
-        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
-        every: u64,
+        /// Time between two looks
+        #[arg(long, default_value = "2s", value_parser = positive, value_name = "TIME")]
+        every: Duration,
         /// End after so many looks
         #[arg(long, value_name = "N")]
         count: Option<u64>,
@@ -345,8 +345,8 @@ impl From<MemoryFrom> for MemorySource {
 #[derive(Debug, Args)]
 struct Starting {
     /// Give up waiting after so long
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
-    timeout: u64,
+    #[arg(long, value_parser = duration, default_value = "1m", value_name = "TIME")]
+    timeout: Duration,
     /// Start the kernel as it is shipped, which decompresses itself first
     #[arg(long)]
     bzimage: bool,
@@ -475,10 +475,10 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Logs { name, .. } => output::log(&Node::find(&name)?.log()?)?,
         NodeCommand::Stop { name, timeout } => {
-            Node::find(&name)?.stop(Duration::from_secs(timeout))?;
+            Node::find(&name)?.stop(timeout)?;
         }
         NodeCommand::Kill { name } => Node::find(&name)?.stop(Duration::ZERO)?,
-        NodeCommand::Delete { name, force } => {
+        NodeCommand::Rm { name, force } => {
             let node = Node::find(&name)?;
             if force && node.is_running()? {
                 node.stop(Duration::ZERO)?;
@@ -493,7 +493,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             output::line(cpus.join(","))?;
         }
         NodeCommand::Balance { once, every, host_keeps } => {
-            machine::balance(Duration::from_millis(every), once.then_some(1), host_keeps)?;
+            machine::balance(every, once.then_some(1), host_keeps)?;
         }
         NodeCommand::Watchman(args) => args.run()?,
         NodeCommand::Device(args) => device::run(args)?,
@@ -524,7 +524,7 @@ impl Starting {
     }
 
     fn limit(&self) -> Duration {
-        Duration::from_secs(self.timeout)
+        self.timeout
     }
 }
 
@@ -663,15 +663,14 @@ pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
     }
 }
 
-/// A number of seconds or minutes.
-fn duration(text: &str) -> Result<Duration, String> {
-    let (number, seconds) = match text.strip_suffix('m') {
-        Some(number) => (number, 60),
-        None => (text.strip_suffix('s').unwrap_or(text), 1),
-    };
-    let number = number.parse::<u64>().ok().filter(|&number| (1..=1_000_000).contains(&number));
-    let number = number.ok_or("a time from 1s on is expected, such as 30s or 5m")?;
-    Ok(Duration::from_secs(number * seconds))
+/// Reads a time from a tenth of a second to a minute.
+fn between_looks(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_millis(100)..=Duration::from_secs(60);
+    let time = positive(text)?;
+    match range.contains(&time) {
+        true => Ok(time),
+        false => Err("a time from 100ms to 60s".to_owned()),
+    }
 }
 
 fn address(text: &str) -> Result<u64, String> {

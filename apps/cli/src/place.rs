@@ -4,6 +4,7 @@ mod attach;
 
 pub(crate) use attach::relay_of;
 
+use std::env::VarError;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -61,7 +62,7 @@ enum PlaceCommand {
         #[arg(long)]
         host: Option<String>,
         /// Serve these cpus only, e.g. 2,3
-        #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
+        #[arg(long = "cpu-list", value_delimiter = ',', value_name = "CPU,…")]
         cpus: Option<Vec<usize>>,
         /// Memory that resources of each place may have, e.g. 64MiB; then others are asked for more
         /// [default: the machine's, in equal shares]
@@ -130,7 +131,7 @@ pub(crate) struct MaybeNats {
     ///
     /// TOKEN@ stands there for a token; %2C for a comma, %40 for an @. Who may see this machine's processes sees that:
     /// NATS_USER and NATS_PASSWORD, or NATS_TOKEN, say the same by the environment, and files by NATS_CREDS,
-    /// NATS_NKEY, NATS_CA, NATS_CERT and NATS_KEY.
+    /// NATS_NKEY, NATS_CA, NATS_CERT and NATS_KEY. An empty URL is no server. [default: KUMIKI_NATS]
     #[arg(long = "nats", value_name = "URL")]
     url: Option<String>,
     #[command(flatten)]
@@ -140,19 +141,19 @@ pub(crate) struct MaybeNats {
 #[derive(Clone, Debug, Args)]
 struct Credentials {
     /// Credentials for it, as nsc writes them [default: NATS_CREDS]
-    #[arg(long, value_name = "FILE", requires = "url")]
+    #[arg(long, value_name = "FILE")]
     creds: Option<PathBuf>,
     /// An NKEY's seed for it, in a file [default: NATS_NKEY]
-    #[arg(long, value_name = "FILE", requires = "url", conflicts_with = "creds")]
+    #[arg(long, value_name = "FILE", conflicts_with = "creds")]
     nkey: Option<PathBuf>,
     /// Certificates of an authority that it has its own of, PEM [default: NATS_CA]
-    #[arg(long, value_name = "FILE", requires = "url")]
+    #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
     /// The certificate to be known by, PEM [default: NATS_CERT]
-    #[arg(long, value_name = "FILE", requires = "url", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Key of that certificate, PEM [default: NATS_KEY]
-    #[arg(long, value_name = "FILE", requires = "url", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }
 
@@ -196,13 +197,45 @@ pub(crate) fn asking<T>(
     outcome
 }
 
+/// Variable that names the server where `--nats` does not.
+const VARIABLE: &str = "KUMIKI_NATS";
+
 impl MaybeNats {
-    pub(crate) fn nats(&self) -> Option<Nats> {
-        self.url.as_deref().map(|url| self.credentials.at(url))
+    /// The server that is named, if one is.
+    pub(crate) fn nats(&self) -> Result<Option<Nats>> {
+        let url = match &self.url {
+            Some(url) => url.clone(),
+            None => match std::env::var(VARIABLE) {
+                Ok(url) => url,
+                Err(VarError::NotPresent) => String::new(),
+                Err(VarError::NotUnicode(url)) => bail!("{VARIABLE} is no text: {url:?}"),
+            },
+        };
+        match (url.is_empty(), self.credentials.given()) {
+            (false, _) => Ok(Some(self.credentials.at(&url))),
+            (true, None) => Ok(None),
+            (true, Some(option)) => {
+                bail!(
+                    "{option} is for a NATS server, and none is named: give --nats URL, or set {VARIABLE}"
+                )
+            }
+        }
     }
 }
 
 impl Credentials {
+    /// An option that says something of a server.
+    fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--creds", &self.creds),
+            ("--nkey", &self.nkey),
+            ("--tls-ca", &self.tls_ca),
+            ("--tls-cert", &self.tls_cert),
+            ("--tls-key", &self.tls_key),
+        ];
+        given.into_iter().find(|(_, file)| file.is_some()).map(|(option, _)| option)
+    }
+
     fn at(&self, url: &str) -> Nats {
         let mut nats = Nats::from_environment(url);
         if self.creds.is_some() || self.nkey.is_some() {
@@ -245,12 +278,13 @@ fn serve(
     memory: Option<u64>,
 ) -> Result<Verdict> {
     let parts = standard::parts();
+    let nats = server.nats()?;
     let allow = match allow {
         Some(path) => Allow::read(&path, &parts)?,
         None => {
-            let names = if server.nats().is_some() { "nothing is" } else { "only listing is" };
+            let names = if nats.is_some() { "nothing is" } else { "only listing is" };
             output::talk(format_args!("{names} allowed: give an allow-list by --allow FILE"));
-            if server.nats().is_some() { Allow::nothing() } else { Allow::listing() }
+            if nats.is_some() { Allow::nothing() } else { Allow::listing() }
         }
     };
     let (tell, told) = channel();
@@ -265,13 +299,13 @@ fn serve(
         None => affinity::current()?.iter().collect(),
     };
     if cpus.is_empty() {
-        bail!("--cpus names no cpu");
+        bail!("--cpu-list names no cpu");
     }
     let interface = builder.cores([]).adopted(cpus).per_core()?;
     let host = host.unwrap_or_else(host_name);
     // Before there are threads and processes; it goes after them.
     let _keeper = allow.creates(Process::NAME).then(keeper).transpose()?;
-    let server = match server.nats() {
+    let server = match nats {
         Some(nats) => Server::new(nats, host),
         None => with_lines(Server::here(host))?,
     };

@@ -6,11 +6,15 @@ mod row;
 mod top;
 mod watch;
 
+use std::time::Duration;
+
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
+use kumiki_places::Nats;
 use kumiki_resource::Name;
 
 use self::row::Row;
+use crate::duration::positive;
 use crate::place::{Choose, MaybeNats};
 use crate::{Verdict, output};
 
@@ -46,9 +50,9 @@ enum ResourceCommand {
     Top {
         #[command(flatten)]
         which: Which,
-        /// Seconds between two looks
-        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
-        every: u64,
+        /// Time between two looks
+        #[arg(long, default_value = "2s", value_parser = positive, value_name = "TIME")]
+        every: Duration,
         /// End after so many looks
         #[arg(long, value_name = "N")]
         count: Option<u64>,
@@ -117,7 +121,7 @@ enum ResourceCommand {
         server: MaybeNats,
     },
     /// Destroy a resource of another process, or machine
-    Delete {
+    Rm {
         /// Its name, e.g. hostb.core3/counter/hits
         name: Name,
         #[command(flatten)]
@@ -156,10 +160,15 @@ fn of_names(pattern: &str) -> String {
     }
 }
 
+/// Server whose places are listed, if not this machine's are: what `--pid` and `--lines` ask for is here.
+fn server(which: &Which, lines: bool) -> Result<Option<Nats>> {
+    if which.pid.is_some() || lines { Ok(None) } else { which.server.nats() }
+}
+
 /// Rows of this machine, or of the places behind a server.
-fn look(which: &Which) -> Result<Vec<Row>> {
-    if let Some(server) = which.server.nats() {
-        return remote::look(Some(&server), &which.pattern, &[]);
+fn look(which: &Which, server: Option<&Nats>) -> Result<Vec<Row>> {
+    if server.is_some() {
+        return remote::look(server, &which.pattern, &[]);
     }
     let mut rows = row::look(which)?;
     if which.pid.is_none() {
@@ -172,14 +181,15 @@ fn look(which: &Which) -> Result<Vec<Row>> {
 pub(crate) fn run(args: Resource) -> Result<Verdict> {
     match args.command {
         ResourceCommand::Ls { which, all, lines, json } => {
-            let mut rows = look(&which)?;
+            let server = server(&which, lines)?;
+            let mut rows = look(&which, server.as_ref())?;
             if lines {
                 let more = remote::look_by_lines(&which.pattern, &rows)?;
                 rows.extend(more);
             }
             if json {
                 output::json(&rows)?;
-            } else if rows.is_empty() && which.server.nats().is_some() {
+            } else if rows.is_empty() && server.is_some() {
                 output::talk("no place behind that server has a resource that matches");
             } else if rows.is_empty() {
                 output::talk("no running process of yours publishes a resource that matches");
@@ -189,25 +199,27 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
             Ok(if rows.is_empty() { Verdict::Negative } else { Verdict::Fine })
         }
         ResourceCommand::Top { which, every, count, sort } => {
-            top::run(|| look(&which), every, count, sort).map(|()| Verdict::Fine)
+            let server = server(&which, false)?;
+            let look = || look(&which, server.as_ref());
+            top::run(look, every, count, sort).map(|()| Verdict::Fine)
         }
         ResourceCommand::Watch { place, pattern, count, json, server } => {
-            watch::run(server.nats().as_ref(), &place, &of_names(&pattern), count, json)
+            watch::run(server.nats()?.as_ref(), &place, &of_names(&pattern), count, json)
         }
         ResourceCommand::Create { name, choose, wishes, server } => {
-            let (place, id) = remote::create(server.nats().as_ref(), &name, choose, &wishes)?;
+            let (place, id) = remote::create(server.nats()?.as_ref(), &name, choose, &wishes)?;
             let line = if choose.is_some() { format!("{place} {id}") } else { id };
             output::line(line).map(|()| Verdict::Fine)
         }
         ResourceCommand::Call { name, part, input, line, times, server } => {
             let given = match line {
                 true => remote::call_by_line(&name, &part, &input, times)?,
-                false => remote::call(server.nats().as_ref(), &name, &part, &input)?,
+                false => remote::call(server.nats()?.as_ref(), &name, &part, &input)?,
             };
             output::json(&given).map(|()| Verdict::Fine)
         }
-        ResourceCommand::Delete { name, server } => {
-            remote::delete(server.nats().as_ref(), &name).map(|()| Verdict::Fine)
+        ResourceCommand::Rm { name, server } => {
+            remote::delete(server.nats()?.as_ref(), &name).map(|()| Verdict::Fine)
         }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn run(args: RunArgs) -> Result<Verdict> {
     };
     // Before it starts: none that comes meanwhile ends this process alone.
     let signals = signals()?;
-    asking(args.server.nats().as_ref(), async |client| {
+    asking(args.server.nats()?.as_ref(), async |client| {
         let client = client.with_timeout(PATIENCE);
         // For who looks: whose it is.
         let unique = caller_name();

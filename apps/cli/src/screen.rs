@@ -12,9 +12,9 @@ use crate::{interrupt, output};
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 
-/// Shows what `page` says every so many seconds, until a signal comes, or `count` times.
+/// Shows what `page` says again and again, `every` so long, until a signal comes, or `count` times.
 pub(crate) fn run(
-    every: u64,
+    every: Duration,
     count: Option<u64>,
     mut page: impl FnMut() -> Result<String>,
 ) -> Result<()> {
@@ -31,7 +31,7 @@ pub(crate) fn run(
             if count.is_some_and(|count| shown >= count) {
                 return Ok(None);
             }
-            match ended.recv_timeout(Duration::from_secs(every)) {
+            match ended.recv_timeout(every) {
                 Err(RecvTimeoutError::Timeout) => page().map(Some),
                 _ => Ok(None),
             }

@@ -48,8 +48,8 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<Measured> {
     let place = machine::place(how.cpus.as_deref(), scratch.path())?;
     let mut store = open(how.db.db.as_deref())?;
     let mut settings = Settings::of(level);
-    if let Some(seconds) = how.time {
-        settings.budget = Duration::from_secs(seconds);
+    if let Some(time) = how.time {
+        settings.budget = time;
     }
     let meter = Meter::new(Clock::new());
     let machine = machine::describe(&place, &meter)?;

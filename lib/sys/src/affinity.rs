@@ -545,7 +545,7 @@ mod tests {
         assert!(offline.contains("/sys/devices/system/cpu/cpu5/online"), "{offline}");
         let outside = check(3, &set("0,2"), Some(set("0-3"))).unwrap_err().to_string();
         assert!(outside.starts_with("cpu 3 is outside the allowed cpus 0,2"));
-        for way_out in ["--cpus 0,2", "taskset", "cpuset"] {
+        for way_out in ["--cpu-list 0,2", "taskset", "cpuset"] {
             assert!(outside.contains(way_out), "{outside}");
         }
         assert!(matches!(check(3, &set("0"), None), Err(Error::CpuNotAllowed { .. })));

@@ -163,7 +163,7 @@ pub fn incomplete(name: &str) -> Error {
     Error::refused(
         ErrorKind::Damaged,
         format!(
-            "node {name} is not complete: its making was interrupted; kumiki node delete {name}, and \
+            "node {name} is not complete: its making was interrupted; kumiki node rm {name}, and \
          make it again"
         ),
     )

@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_lab::{KernelName, Module};
 
+use crate::duration::positive;
 use crate::size::size;
 
 #[derive(Debug, Args)]
@@ -61,7 +63,7 @@ pub(super) enum LabCommand {
         name: Name,
     },
     /// Print the kernel log of a machine that stays
-    Log {
+    Logs {
         #[command(flatten)]
         name: Name,
     },
@@ -157,8 +159,8 @@ pub(super) struct What {
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     pub(super) environment: Vec<(String, String)>,
     /// End the command after so long
-    #[arg(long, value_name = "SECONDS")]
-    pub(super) timeout: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub(super) timeout: Option<Duration>,
     /// Program and arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(super) words: Vec<OsString>,

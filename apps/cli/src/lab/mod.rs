@@ -8,7 +8,6 @@ mod up;
 
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kumiki_lab::{
@@ -30,7 +29,7 @@ pub(crate) fn run(args: Lab) -> Result<Verdict> {
             let guest = standing::connect(&name.name)?;
             verdict(terminal::attached(guest.command("sh").arg("-l"))?)
         }
-        LabCommand::Log { name } => {
+        LabCommand::Logs { name } => {
             output::log(standing::log_text(&name.name)?.as_bytes())?;
             Ok(Verdict::Fine)
         }
@@ -125,7 +124,7 @@ fn prepared(command: Command, what: &What) -> Command {
         command = command.env(name, value);
     }
     match what.timeout {
-        Some(seconds) => command.time_limit(Duration::from_secs(seconds)),
+        Some(limit) => command.time_limit(limit),
         None => command,
     }
 }

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Name of the host's row, which no node can have.
 pub(super) const HOST: &str = "0 (host)";
 
-pub(crate) fn run(every: u64, count: Option<u64>) -> Result<()> {
+pub(crate) fn run(every: Duration, count: Option<u64>) -> Result<()> {
     let mut looks = Looks::default();
     screen::run(every, count, || looks.page())
 }

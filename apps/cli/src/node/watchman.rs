@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use kumiki_node::{Lent, Node, NodeInfo, Watchman, is_node, seen_here};
 
-use super::duration;
+use crate::duration::positive;
 use crate::output;
 
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct WatchmanArgs {
     #[arg(long, value_name = "udp:HOST:PORT")]
     say: Option<String>,
     /// Take this machine's kernel for dead when no cpu of it gave a sign for so long
-    #[arg(long, value_parser = duration, default_value = "10s", value_name = "TIME")]
+    #[arg(long, value_parser = positive, default_value = "10s", value_name = "TIME")]
     after: Duration,
     /// Have the node run this line of shell at last, e.g. `kumiki node start web --from warm`, of a
     /// node that is lent to it with that snapshot

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use kumiki_report::format;
@@ -24,7 +24,7 @@ struct Before {
 /// Shows them until a signal comes, or so many times.
 pub(crate) fn run(
     look: impl Fn() -> Result<Vec<Row>>,
-    every: u64,
+    every: Duration,
     count: Option<u64>,
     sort: Sort,
 ) -> Result<()> {

@@ -20,7 +20,7 @@ const VERBS: [&[&str]; 23] = [
     &["lab", "up"],
     &["lab", "exec"],
     &["lab", "console"],
-    &["lab", "log"],
+    &["lab", "logs"],
     &["lab", "down"],
     &["lab", "ls"],
     &["lab", "fetch"],

@@ -227,14 +227,17 @@ fn a_stack_beyond_the_hard_limit_is_refused() {
 fn cpus_that_cannot_be_used_are_refused() {
     let home = Home::new();
     let refuses = |cpus: &str, parts: &[&str]| {
-        home.refuses(&["measure", "--cpus", cpus, "entry"], parts);
+        home.refuses(&["measure", "--cpu-list", cpus, "entry"], parts);
     };
     refuses("99999", &["cpu 99999", "not online (online: ", "no such cpu"]);
     home.refuses(&["measure", "--cpu", "99999", "entry"], &["cpu 99999", "no such cpu"]);
+    let former =
+        ["cpu 99999", "no such cpu", "`--cpus` of `kumiki measure` is called `--cpu-list`"];
+    home.refuses(&["measure", "--cpus", "99999", "entry"], &former);
     refuses("0,0", &["[0, 0]", "two different"]);
     refuses("0,1,2", &["[0, 1, 2]", "one cpu, or two"]);
-    refuses("first", &["'first'", "--cpus"]);
-    refuses("-1", &["'-1'", "--cpus"]);
+    refuses("first", &["'first'", "--cpu-list"]);
+    refuses("-1", &["'-1'", "--cpu-list"]);
 }
 
 #[test]
@@ -249,10 +252,11 @@ fn a_cpu_outside_the_allowed_set_is_refused() {
     let home = Home::new();
     let _bound = affinity::bind(first).unwrap(); // as taskset does: children inherit it
     let (inside, outside) = (first.to_string(), last.to_string());
-    let parts = [&format!("cpu {last} is outside the allowed cpus {first}"), "--cpus", "taskset"];
-    home.refuses(&["measure", "entry", "--cpus", &outside], &parts.map(|part| part as &str));
-    home.refuses(&["measure", "entry", "--cpus", &format!("{first},{last}")], &["outside"]);
-    let result = home.json(&[&MEASURE[..], &["--json", "--cpus", &inside]].concat());
+    let parts =
+        [&format!("cpu {last} is outside the allowed cpus {first}"), "--cpu-list", "taskset"];
+    home.refuses(&["measure", "entry", "--cpu-list", &outside], &parts.map(|part| part as &str));
+    home.refuses(&["measure", "entry", "--cpu-list", &format!("{first},{last}")], &["outside"]);
+    let result = home.json(&[&MEASURE[..], &["--json", "--cpu-list", &inside]].concat());
     assert_eq!(result["rows"][0]["cpus"], serde_json::json!([first]));
     assert_eq!(result["machine"]["cpus_allowed"], inside);
 }
@@ -295,7 +299,7 @@ fn without_proc_it_says_so() {
 #[test]
 fn odd_times_are_refused() {
     let home = Home::new();
-    home.refuses(&["measure", "entry", "--time", "soon"], &["'soon'", "--time"]);
+    home.refuses(&["measure", "entry", "--time", "soon"], &["'soon'", "--time", "90s"]);
     home.refuses(&["measure", "entry", "--time", "-1"], &["'-1'", "--time"]);
     home.refuses(&["measure", "entry", "--quick", "--full"], &["--quick", "--full"]);
 }

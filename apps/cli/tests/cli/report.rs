@@ -59,7 +59,7 @@ fn a_former_page_stays_if_there_is_no_new_one() {
     for args in [
         &["report", "nothing", "-o", "former.html"][..],
         &["report", "--with", "nothing", "-o", "former.html"],
-        &["report", "-o", "former.html", "--cpus", "99999"],
+        &["report", "-o", "former.html", "--cpu-list", "99999"],
         &["report", "-o", "former.html", "--scratch", "/nowhere"],
         &["report", "-o", "former.html", "--db", "/dev/null"],
     ] {

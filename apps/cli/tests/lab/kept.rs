@@ -39,7 +39,7 @@ fn a_machine_that_ended_by_itself_is_shown_and_removed() {
     eventually("its end is seen", || labs.gives(0, &["lab", "ls"]).0.contains("ended"));
     let (_, stderr) = labs.gives(2, &["lab", "exec", "--", "true"]);
     assert!(stderr.contains("it has ended"), "{stderr}");
-    let (log, _) = labs.gives(0, &["lab", "log"]);
+    let (log, _) = labs.gives(0, &["lab", "logs"]);
     assert!(log.contains("sysrq triggered crash"), "{log}");
     let (all, _) = labs.gives(0, &["lab", "down", "--all"]);
     assert_eq!(all, "lab\n");
@@ -92,7 +92,7 @@ fn it_is_listed(labs: &Labs) {
     assert_eq!(list[0]["memory_bytes"], 256 << 20);
     let (table, _) = labs.gives(0, &["lab", "ls"]);
     assert!(table.contains("running") && table.contains("MiB"), "{table}");
-    let (log, _) = labs.gives(0, &["lab", "log", "one"]);
+    let (log, _) = labs.gives(0, &["lab", "logs", "one"]);
     assert!(log.contains("Linux version"), "{log}");
 }
 

@@ -249,7 +249,7 @@ fn a_load_that_moves_takes_the_spare_cpus_along() {
         apply(2).contains("nothing to do")
             && apply(1).contains("done: resize node n1 (cpus 3 after 3,1)")
     );
-    host.ok("(kumiki node balance --every 300 > moves 2>&1 & echo $! > balance.pid)");
+    host.ok("(kumiki node balance --every 300ms > moves 2>&1 & echo $! > balance.pid)");
     for node in ["n1", "n2", "n1"] {
         host.ok(&format!(
             "kumiki node exec {node} -- sh -c 'for n in 1 2 3; do \

@@ -60,7 +60,7 @@ fn a_place_behind_a_server_is_listed_and_answers_a_call() {
         "list = true\n[kind.counter]\ncreate = true\ndestroy = true\nparts = [\"add\"]\n",
     );
     let allow = allow.to_str().unwrap();
-    let more = ["--cpus", &cpu, "--allow", allow];
+    let more = ["--cpu-list", &cpu, "--allow", allow];
     let mut serving = Serving::start(&home, &[&at[..], &more].concat());
     let place = format!("hostb.core{cpu}");
     let hits = format!("{place}/counter/hits");
@@ -83,6 +83,26 @@ fn a_place_behind_a_server_is_listed_and_answers_a_call() {
         let said = String::from_utf8(said).unwrap();
         assert!(said.contains(word), "{args:?}: {said}");
     };
+    // The server is named once for all commands, and an empty name is this machine.
+    let by_variable = |args: &[&str]| {
+        let mut command = home.kumiki(&[&["resource"], args].concat());
+        command.env("XDG_RUNTIME_DIR", home.path("run")).env("KUMIKI_NATS", &url);
+        command
+    };
+    let said = by_variable(&["call", &hits, "add", "0"]).assert().success().get_output().clone();
+    assert_eq!(said.stdout, b"40\n");
+    let here = by_variable(&["call", &hits, "add", "0", "--nats", ""]).assert().code(2);
+    let said = String::from_utf8(here.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("nobody answers") && said.contains("of this machine"), "{said}");
+    // A process is one of here.
+    let process = by_variable(&["ls", "--pid", "1"]).assert().code(2).get_output().stderr.clone();
+    let said = String::from_utf8(process).unwrap();
+    assert!(said.contains("run/kumiki/1.sock"), "{said}");
+    let mut nowhere = home.kumiki(&["resource", "ls", "--creds", "/nowhere"]);
+    let nowhere = nowhere.env_remove("KUMIKI_NATS").assert().code(2).get_output().stderr.clone();
+    let said = String::from_utf8(nowhere).unwrap();
+    assert!(said.contains("--creds") && said.contains("KUMIKI_NATS"), "{said}");
+
     refused(&["call", &hits, "get"], "not in this place's allow-list");
     refused(&["call", &hits, "grow"], "it has: add, get");
     refused(&["call", &hits, "add", "\"x\""], "takes something else");
@@ -99,7 +119,7 @@ fn a_place_behind_a_server_is_listed_and_answers_a_call() {
     assert!(heard.starts_with(&format!("  {place} is here")), "{heard}");
     text(&["create", &format!("{place}/counter/more"), "1"]);
     assert_eq!(lines.next().unwrap(), format!("+ {place}/counter/more"));
-    text(&["delete", &hits]);
+    text(&["rm", &hits]);
     assert_eq!(lines.next().unwrap(), format!("- {hits}"));
     refused(&["call", &hits, "add", "1"], "no resource is called");
     assert_eq!(serving.end(), Some(0));
@@ -139,7 +159,7 @@ impl Runs {
         let rules = "list = true\n[kind.process]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n";
         let allow = home.write("allow", rules);
         let (url, allow) = (nats.url(), allow.to_str().unwrap().to_owned());
-        let args = ["--nats", &url, "--cpus", &cpu, "--allow", &allow];
+        let args = ["--nats", &url, "--cpu-list", &cpu, "--allow", &allow];
         let serving = Serving::start(&home, &args);
         Runs { home, nats, place: format!("hostb.core{cpu}"), serving }
     }
@@ -302,7 +322,7 @@ fn a_process_of_this_machine_is_a_place_without_any_server() {
         String::from_utf8(here(args).assert().success().get_output().stdout.clone()).unwrap()
     };
     let start = || {
-        let args = ["place", "serve", "--host", "web", "--cpus", &cpu, "--allow", &allow];
+        let args = ["place", "serve", "--host", "web", "--cpu-list", &cpu, "--allow", &allow];
         let mut command = home.start(&args);
         command.env("XDG_RUNTIME_DIR", home.path("run")).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -323,7 +343,10 @@ fn a_process_of_this_machine_is_a_place_without_any_server() {
     assert_eq!(listed.matches("counter/hits").count(), 1, "{listed}");
     let by = format!("serving by {}", serving.0.id());
     assert!(listed.contains("place/") && listed.contains(&by), "{listed}");
-    text(&["resource", "delete", &hits]);
+    // By its former name, which goes on for a version and says so.
+    let former = here(&["resource", "delete", &hits]).assert().success().get_output().clone();
+    let said = String::from_utf8(former.stderr).unwrap();
+    assert!(said.contains("`delete` of `kumiki resource` is called `rm`"), "{said}");
     assert_eq!(serving.end(), Some(0));
     let gone = here(&["resource", "call", &hits, "add"]).assert().code(2).get_output().clone();
     let gone = String::from_utf8(gone.stderr).unwrap();
@@ -349,7 +372,7 @@ fn places_that_a_command_reaches_are_called_here_and_go_with_it() {
         command.env("XDG_RUNTIME_DIR", runtime).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    let args = ["place", "serve", "--host", "box", "--cpus", &cpu, "--allow", &allow];
+    let args = ["place", "serve", "--host", "box", "--cpu-list", &cpu, "--allow", &allow];
     let mut serving = Serving(start(&far, &args));
     let kumiki = env!("CARGO_BIN_EXE_kumiki");
     let there = format!("XDG_RUNTIME_DIR={far}");

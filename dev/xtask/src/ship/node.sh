@@ -28,7 +28,7 @@ if modinfo osnode; then exit 1; fi
 /tmp/kept node ls
 [ "$(/tmp/kept node exec n1 -- cat /proc/sys/kernel/random/boot_id)" = "$booted" ]
 /tmp/kept node stop n1
-/tmp/kept node delete n1
+/tmp/kept node rm n1
 rmmod osnode
 rm /etc/dkms/no-autoinstall
 echo a node went on

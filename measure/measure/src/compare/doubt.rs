@@ -37,7 +37,7 @@ impl Cause {
         match self {
             Cause::Moved => {
                 "measure the new side again until its round trip is like the old one's, or both \
-                 on the same --cpus"
+                 on the same --cpu-list"
             }
             Cause::FewVisits => "measure the side with fewer visits longer: --time, or no --quick",
             Cause::Disturbed => "stop the other work and measure the disturbed side again",

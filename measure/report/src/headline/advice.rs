@@ -102,7 +102,7 @@ fn against(cause: &str, results: &Results) -> String {
              /sys/devices/system/clocksource/clocksource0/current_clocksource says tsc."
             .to_owned(),
         _ => format!(
-            "{} or give the run cpus of its own (isolcpus or a cpuset, and --cpus), and measure \
+            "{} or give the run cpus of its own (isolcpus or a cpuset, and --cpu-list), and measure \
              again before you compare.",
             stop(&results.run.others)
         ),
@@ -235,7 +235,7 @@ fn about_bad(figure: &Figure, machine: &Machine) -> Advice {
                    you sleep."
             .to_owned(),
         "line" => {
-            "The two cpus lie far apart: choose a pair of one core complex (--cpus), or ask the \
+            "The two cpus lie far apart: choose a pair of one core complex (--cpu-list), or ask the \
                    host to pin virtual cpus to cores that share a cache."
                 .to_owned()
         }

@@ -53,7 +53,7 @@ fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
     let name = &wanted.name;
     let other = |key, has: String| Err(Fault::new(key, format!("node {name} exists with {has}")));
     let Some((image, command_line)) = &node.made_of else {
-        let problem = format!("node {name} was begun and not finished: kumiki node delete {name}");
+        let problem = format!("node {name} was begun and not finished: kumiki node rm {name}");
         return Err(Fault::new("image", problem));
     };
     if *image != wanted.image {

@@ -105,9 +105,7 @@ impl Node {
                 Ok(()) => error,
                 Err(left) => Error::refused(
                     error.kind(),
-                    format!(
-                        "{error}; and this could not be undone: {left}: kumiki node delete {name}"
-                    ),
+                    format!("{error}; and this could not be undone: {left}: kumiki node rm {name}"),
                 ),
             });
         }

@@ -325,10 +325,7 @@ impl Session {
 }
 
 fn no_memory(node: &str) -> Error {
-    Error::refused(
-        ErrorKind::Damaged,
-        format!("node {node} has no memory: kumiki node delete {node}"),
-    )
+    Error::refused(ErrorKind::Damaged, format!("node {node} has no memory: kumiki node rm {node}"))
 }
 
 impl Drop for Session {

@@ -118,7 +118,7 @@ pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
     for what in traffic::ALL {
         ensure!(soak.counted(what) > 0, "nothing was {what}");
     }
-    node.host.ok("kumiki node delete n1 --force")?;
+    node.host.ok("kumiki node rm n1 --force")?;
     Ok(())
 }
 
