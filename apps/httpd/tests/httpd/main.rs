@@ -14,3 +14,7 @@ mod printed;
 mod process;
 mod rfc;
 mod scene;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kumiki-httpd");
+/// Exit status after an error of the program's own.
+const FAILED: i32 = 1;

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_kumiki-httpd");
+use crate::{FAILED, PROGRAM};
 
 #[test]
 fn help_that_goes_nowhere_is_an_error() {
@@ -11,7 +11,7 @@ fn help_that_goes_nowhere_is_an_error() {
             let script = format!("exec \"$0\" {word} {to}");
             let output = Command::new("sh").args(["-c", &script, PROGRAM]).output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.status.code(), Some(1), "{word} {to}: {said}");
+            assert_eq!(output.status.code(), Some(FAILED), "{word} {to}: {said}");
             assert!(said.contains("writing to standard output"), "{word} {to}: {said}");
         }
         let (reader, writer) = std::io::pipe().unwrap();

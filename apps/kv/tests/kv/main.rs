@@ -14,3 +14,7 @@ mod tcl;
 mod tools;
 mod tracking;
 mod transactions;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kumiki-kv");
+/// Exit status after an error of the program's own.
+const FAILED: i32 = 2;
