@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use crate::run::{cargo, everything, run};
 use crate::{
-    aarch64, deny, documents, doors, features, first_lines, interfaces, layers, modules, package,
+    aarch64, deny, documents, doors, features, figures, first_lines, interfaces, layers, modules, package,
     secrets, wakes,
 };
 
@@ -15,7 +15,7 @@ type Check = fn() -> Result<()>;
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 17] = [
+    let checks: [(&str, Check); 18] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("doors", doors::check),
@@ -37,6 +37,7 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
             run(cargo(&format!("doc {what} --locked --no-deps")).env("RUSTDOCFLAGS", "-D warnings"))
         }),
         ("documents", documents::check),
+        ("figures", figures::check),
         ("first lines", first_lines::check),
         ("type names", modules::types::check),
         ("secrets", secrets::check),

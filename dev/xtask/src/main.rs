@@ -25,6 +25,7 @@ mod documents;
 mod doors;
 mod falling;
 mod features;
+mod figures;
 mod first_lines;
 mod fresh;
 mod interfaces;
@@ -100,6 +101,12 @@ enum Chore {
         cases: Vec<String>,
         #[command(flatten)]
         slice: Slice,
+    },
+    /// Prints the README's tables of figures, from dev/bench/figures.toml
+    Figures {
+        /// Puts them into the README
+        #[arg(long)]
+        write: bool,
     },
     /// Draws the README's picture of the page that `kumiki report` writes
     Picture {
@@ -254,6 +261,7 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Bench { name, json, check, against, cases, slice } => {
             bench(name, json.as_deref(), check, against.as_deref(), &cases, &slice)
         }
+        Chore::Figures { write } => figures::figures(write).map(|()| ExitCode::SUCCESS),
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
         Chore::Lab { tests, debug_kernel: Some(kernel) } => {
