@@ -86,9 +86,9 @@ static void *add_often(void *argument)
 	return NULL;
 }
 
-static void objects(uint32_t flags)
+static void objects(void)
 {
-	struct kumiki_resource_interface *interface = create(flags);
+	struct kumiki_resource_interface *interface = create(0);
 	struct counter counter = { 0, -1, 0 }, left = { 0, -1, 0 };
 	struct kumiki_resource *resource = NULL, *other = NULL, *user = NULL;
 	struct adding adding;
@@ -104,7 +104,7 @@ static void objects(uint32_t flags)
 	CHECK(other == NULL && left.destroyed == 0);
 	CHECK(kumiki_resource_call(interface, resource, add, &two) == 0);
 	CHECK(counter.value == 2);
-	CHECK((flags & KUMIKI_RESOURCE_LOCKED) != 0 || counter.cpu == place);
+	CHECK(counter.cpu == place);
 
 	adding.interface = interface;
 	adding.resource = resource;
@@ -117,13 +117,10 @@ static void objects(uint32_t flags)
 	nested.interface = interface;
 	nested.resource = resource;
 	nested.result = 0;
-	if ((flags & KUMIKI_RESOURCE_LOCKED) == 0) {
-		CHECK(kumiki_resource_call(interface, resource, nest, &nested) == 0);
-		CHECK(nested.result == -EDEADLK);
-	}
+	CHECK(kumiki_resource_call(interface, resource, nest, &nested) == 0);
+	CHECK(nested.result == -EDEADLK);
 
-	snprintf(name, sizeof(name), (flags & KUMIKI_RESOURCE_LOCKED) ? "shared/object/hits"
-	                                                       : "core%d/object/hits", place);
+	snprintf(name, sizeof(name), "core%d/object/hits", place);
 	CHECK(kumiki_resource_open(interface, name, &other) == 0);
 	CHECK(kumiki_resource_id(other) == kumiki_resource_id(resource) && kumiki_resource_id(NULL) == 0);
 	CHECK(kumiki_resource_call(interface, other, add, &two) == 0);
@@ -179,6 +176,7 @@ static void started(void)
 	struct gate first = { 0, 0 }, second = { 0, 0 };
 	struct kumiki_resource *resource = NULL;
 	struct kumiki_resource_answer *held = NULL, *all[31], *more = NULL;
+	struct kumiki_resource_manager *manager = NULL;
 	long two = 2;
 	int count, result;
 	uint16_t place = last_place(interface, &count);
@@ -213,8 +211,11 @@ static void started(void)
 	CHECK(kumiki_resource_delete(interface, resource) == 0);
 	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 
-	interface = create(KUMIKI_RESOURCE_LOCKED);
-	CHECK(kumiki_resource_object_create(interface, 0, NULL, &counter, NULL, &resource) == 0);
+	/* At its own place a manager calls at once. */
+	interface = create(KUMIKI_RESOURCE_ADOPTED);
+	place = last_place(interface, &count);
+	CHECK(kumiki_resource_manager_create(interface, place, &manager) == 0);
+	CHECK(kumiki_resource_object_create(interface, place, NULL, &counter, NULL, &resource) == 0);
 	CHECK(kumiki_resource_call_timed(interface, resource, add, &two, 0) == 0);
 	CHECK(kumiki_resource_start(interface, resource, add, &two, &more) == 0);
 	CHECK(kumiki_resource_answer_is_done(more) == 1 && counter.value == 10);
@@ -227,6 +228,7 @@ static void started(void)
 	REFUSED(kumiki_resource_answer_cancel(NULL), EINVAL);
 	REFUSED(kumiki_resource_answer_detach(NULL), EINVAL);
 	kumiki_resource_close(resource);
+	CHECK(kumiki_resource_manager_destroy(manager) == 0);
 	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 }
 
@@ -365,13 +367,14 @@ static void frames(void)
 }
 
 /* Where a region is attached, as bytes. */
-static char *attached(struct kumiki_resource_interface *interface, struct kumiki_resource *region,
-                      struct kumiki_resource *space, uint32_t flags, struct kumiki_resource **user)
+static char *attached(struct kumiki_resource_interface *interface, uint16_t place,
+                      struct kumiki_resource *region, struct kumiki_resource *space,
+                      uint32_t flags, struct kumiki_resource **user)
 {
 	void *address = NULL;
 	size_t bytes = 0;
-	CHECK(kumiki_resource_attach(interface, 0, NULL, region, space, KUMIKI_RESOURCE_ANYWHERE, flags,
-	                      user) == 0);
+	CHECK(kumiki_resource_attach(interface, place, NULL, region, space,
+	                             KUMIKI_RESOURCE_ANYWHERE, flags, user) == 0);
 	CHECK(kumiki_resource_user_space_address(interface, *user, &address, &bytes) == 0);
 	CHECK(bytes >= 8192);
 	return (char *)address;
@@ -379,25 +382,27 @@ static char *attached(struct kumiki_resource_interface *interface, struct kumiki
 
 static void regions(void)
 {
-	struct kumiki_resource_interface *interface = create(KUMIKI_RESOURCE_LOCKED);
+	struct kumiki_resource_interface *interface = create(0);
+	int count;
+	uint16_t place = last_place(interface, &count);
 	struct kumiki_resource *space = NULL, *region = NULL, *other = NULL, *users[3];
 	FILE *file;
 	int fd;
 
-	CHECK(kumiki_resource_space_create(interface, 0, "space", 1 << 20, &space) == 0);
-	CHECK(kumiki_resource_region_create(interface, 0, "region", 8192, &region) == 0);
-	char *a = attached(interface, region, space, 0, &users[0]);
-	char *b = attached(interface, region, space, KUMIKI_RESOURCE_READ_ONLY, &users[1]);
+	CHECK(kumiki_resource_space_create(interface, place, "space", 1 << 20, &space) == 0);
+	CHECK(kumiki_resource_region_create(interface, place, "region", 8192, &region) == 0);
+	char *a = attached(interface, place, region, space, 0, &users[0]);
+	char *b = attached(interface, place, region, space, KUMIKI_RESOURCE_READ_ONLY, &users[1]);
 	fd = kumiki_resource_region_descriptor(interface, region);
 	CHECK(fd >= 0);
-	CHECK(kumiki_resource_region_of_passed(interface, 0, "passed", fd, &other) == 0);
+	CHECK(kumiki_resource_region_of_passed(interface, place, "passed", fd, &other) == 0);
 	CHECK(close(fd) == 0);
-	char *c = attached(interface, other, space, 0, &users[2]);
+	char *c = attached(interface, place, other, space, 0, &users[2]);
 	strcpy(a + 4090, "everywhere");
 	CHECK(a != b && strcmp(b + 4090, "everywhere") == 0 && strcmp(c + 4090, b + 4090) == 0);
-	REFUSED(kumiki_resource_attach(interface, 0, NULL, region, space, 4096, 0, &users[0]), EINVAL);
-	REFUSED(kumiki_resource_attach(interface, 0, NULL, region, space, 0, 2, &users[0]), EINVAL);
-	REFUSED(kumiki_resource_attach(interface, 0, NULL, space, region, 0, 0, &users[0]), EPROTOTYPE);
+	REFUSED(kumiki_resource_attach(interface, place, NULL, region, space, 4096, 0, &users[0]), EINVAL);
+	REFUSED(kumiki_resource_attach(interface, place, NULL, region, space, 0, 2, &users[0]), EINVAL);
+	REFUSED(kumiki_resource_attach(interface, place, NULL, space, region, 0, 0, &users[0]), EPROTOTYPE);
 	/* A child has its own interface, and the same bytes. */
 	pid_t child = fork();
 	if (child == 0) {
@@ -410,8 +415,8 @@ static void regions(void)
 	CHECK(kumiki_resource_delete(interface, other) == 0);
 	CHECK(kumiki_resource_delete(interface, region) == 0);
 
-	CHECK(kumiki_resource_region_of_frames(interface, 0, NULL, 2, &region) == 0);
-	memset(attached(interface, region, space, 0, &users[0]), 1, 8192);
+	CHECK(kumiki_resource_region_of_frames(interface, place, NULL, 2, &region) == 0);
+	memset(attached(interface, place, region, space, 0, &users[0]), 1, 8192);
 	REFUSED(kumiki_resource_region_descriptor(interface, region), EINVAL);
 	CHECK(kumiki_resource_delete(interface, users[0]) == 0);
 	CHECK(kumiki_resource_delete(interface, region) == 0);
@@ -420,19 +425,19 @@ static void regions(void)
 	CHECK(file != NULL);
 	fd = fileno(file);
 	CHECK(ftruncate(fd, 8192) == 0);
-	CHECK(kumiki_resource_region_of_file(interface, 0, NULL, fd, 0, 8192, &region) == 0);
-	REFUSED(kumiki_resource_region_of_file(interface, 0, NULL, fd, 0, 8193, &other), EINVAL);
-	REFUSED(kumiki_resource_region_of_file(interface, 0, NULL, -1, 0, 1, &other), EBADF);
-	strcpy(attached(interface, region, space, 0, &users[0]), "file");
+	CHECK(kumiki_resource_region_of_file(interface, place, NULL, fd, 0, 8192, &region) == 0);
+	REFUSED(kumiki_resource_region_of_file(interface, place, NULL, fd, 0, 8193, &other), EINVAL);
+	REFUSED(kumiki_resource_region_of_file(interface, place, NULL, -1, 0, 1, &other), EBADF);
+	strcpy(attached(interface, place, region, space, 0, &users[0]), "file");
 	char text[8] = "";
 	CHECK(pread(fd, text, 5, 0) == 5 && strcmp(text, "file") == 0);
 	fclose(file);
 
-	CHECK(kumiki_resource_user_space_create(interface, 0, NULL, 10000, &users[1]) == 0);
+	CHECK(kumiki_resource_user_space_create(interface, place, NULL, 10000, &users[1]) == 0);
 	void *address = NULL;
 	CHECK(kumiki_resource_user_space_address(interface, users[1], &address, NULL) == 0);
 	memset(address, 1, 10000);
-	REFUSED(kumiki_resource_region_create(interface, 0, NULL, SIZE_MAX / 2, &other), EINVAL);
+	REFUSED(kumiki_resource_region_create(interface, place, NULL, SIZE_MAX / 2, &other), EINVAL);
 	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 	kumiki_resource_close(space);
 	kumiki_resource_close(region);
@@ -643,39 +648,41 @@ static void bad_interfaces(void)
 	REFUSED(kumiki_resource_interface_create(&interface, NULL, 1, 0), EINVAL);
 	REFUSED(kumiki_resource_interface_create(&interface, far, 1, 0), ENXIO);
 	REFUSED(kumiki_resource_interface_create(&interface, negative, 1, 0), EINVAL);
+	REFUSED(kumiki_resource_interface_create(&interface, NULL, 0, 2), EINVAL);
 	REFUSED(kumiki_resource_interface_create(&interface, NULL, 0, 4), EINVAL);
 	CHECK(interface == NULL && kumiki_resource_interface_destroy(NULL) == 0);
 }
 
 static void null_pointers(void)
 {
-	struct kumiki_resource_interface *interface = create(KUMIKI_RESOURCE_LOCKED);
+	struct kumiki_resource_interface *interface = create(0);
 	struct kumiki_resource *resource = NULL, *none = NULL;
 	void *address = NULL;
-	int object = 0;
+	int object = 0, count;
+	uint16_t place = last_place(interface, &count);
 	REFUSED(kumiki_resource_places(NULL, NULL, 0), EINVAL);
 	REFUSED(kumiki_resource_places(interface, NULL, 1), EINVAL);
-	CHECK(kumiki_resource_places(interface, NULL, 0) == 1);
+	CHECK(kumiki_resource_places(interface, NULL, 0) == count);
 	REFUSED(kumiki_resource_open(interface, NULL, &none), EINVAL);
 	REFUSED(kumiki_resource_open_id(NULL, 1, &none), EINVAL);
 	REFUSED(kumiki_resource_share(NULL, 1, &none), EINVAL);
 	REFUSED(kumiki_resource_delete(interface, NULL), EINVAL);
 	REFUSED(kumiki_resource_ls(NULL, NULL, NULL, NULL), EINVAL);
 	REFUSED(kumiki_resource_publish(interface, NULL), EINVAL);
-	REFUSED(kumiki_resource_object_create(interface, 0, NULL, &object, NULL, NULL), EINVAL);
-	CHECK(kumiki_resource_object_create(interface, 0, NULL, &object, NULL, &resource) == 0);
+	REFUSED(kumiki_resource_object_create(interface, place, NULL, &object, NULL, NULL), EINVAL);
+	CHECK(kumiki_resource_object_create(interface, place, NULL, &object, NULL, &resource) == 0);
 	REFUSED(kumiki_resource_call(interface, resource, NULL, NULL), EINVAL);
 	REFUSED(kumiki_resource_call(NULL, resource, add, NULL), EINVAL);
 	REFUSED(kumiki_resource_call(interface, NULL, add, NULL), EINVAL);
-	REFUSED(kumiki_resource_memory_create(interface, 0, NULL, 1, NULL), EINVAL);
+	REFUSED(kumiki_resource_memory_create(interface, place, NULL, 1, NULL), EINVAL);
 	REFUSED(kumiki_resource_memory_2m_create(NULL, 0, NULL, 1, &none), EINVAL);
 	REFUSED(kumiki_resource_memory_frame(interface, resource, 0, NULL), EINVAL);
 	REFUSED(kumiki_resource_region_descriptor(interface, NULL), EINVAL);
-	REFUSED(kumiki_resource_attach(interface, 0, NULL, NULL, NULL, 0, 0, &none), EINVAL);
+	REFUSED(kumiki_resource_attach(interface, place, NULL, NULL, NULL, 0, 0, &none), EINVAL);
 	REFUSED(kumiki_resource_user_space_address(interface, resource, NULL, NULL), EINVAL);
 	REFUSED(kumiki_resource_user_space_address(interface, resource, &address, NULL), EPROTOTYPE);
 	REFUSED(kumiki_resource_thread_wait(interface, resource, 0), EPROTOTYPE);
-	REFUSED(kumiki_resource_manager_create(interface, 0, NULL), EINVAL);
+	REFUSED(kumiki_resource_manager_create(interface, place, NULL), EINVAL);
 	REFUSED(kumiki_resource_manager_serve(NULL), EINVAL);
 	CHECK(kumiki_resource_stop_is_asked(NULL) == 0);
 	kumiki_resource_close(resource);
@@ -686,8 +693,7 @@ int main(void)
 {
 	alarm(PATIENCE);
 	CHECK(strcmp(kumiki_last_error(), "") == 0);
-	objects(0);
-	objects(KUMIKI_RESOURCE_LOCKED);
+	objects();
 	started();
 	changes();
 	names();

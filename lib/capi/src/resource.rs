@@ -29,7 +29,7 @@ pub use self::processes::*;
 pub use self::started::*;
 pub use self::watch::*;
 use crate::failure::{Failure, answer};
-use crate::resource_abi::{KUMIKI_RESOURCE_ADOPTED, KUMIKI_RESOURCE_LOCKED, ResourceListed};
+use crate::resource_abi::{KUMIKI_RESOURCE_ADOPTED, ResourceListed};
 
 /// `struct kumiki_resource_interface`.
 pub struct ResourceInterface(Interface);
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn kumiki_resource_interface_create(
         if interface.is_null() {
             return Err(null("place for the interface"));
         }
-        only(flags, KUMIKI_RESOURCE_ADOPTED | KUMIKI_RESOURCE_LOCKED)?;
+        only(flags, KUMIKI_RESOURCE_ADOPTED)?;
         let policy = Policy::from_env().map_err(kumiki_resource::Error::from)?;
         let mut builder = Interface::builder().policy(policy).standard();
         builder = builder.kind::<Program>().kind::<Process>().kind::<Object>();
@@ -112,10 +112,9 @@ pub unsafe extern "C" fn kumiki_resource_interface_create(
         } else if let Some(cpus) = chosen {
             builder = builder.cores(cpus);
         }
-        let made =
-            if flags & KUMIKI_RESOURCE_LOCKED == 0 { builder.per_core() } else { builder.shared() };
+        let made = builder.per_core()?;
         // SAFETY: not null, so valid, the caller says.
-        Ok(unsafe { hand_out(interface, ResourceInterface(made?)) })
+        Ok(unsafe { hand_out(interface, ResourceInterface(made)) })
     })
 }
 

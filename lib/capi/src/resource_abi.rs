@@ -12,8 +12,6 @@ pub const KUMIKI_RESOURCE_DESTROY: u32 = 4;
 
 /// A flag of an interface.
 pub const KUMIKI_RESOURCE_ADOPTED: u32 = 1;
-/// A flag of an interface.
-pub const KUMIKI_RESOURCE_LOCKED: u32 = 2;
 
 /// A flag of an attachment.
 pub const KUMIKI_RESOURCE_READ_ONLY: u32 = 1;

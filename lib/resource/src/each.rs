@@ -11,8 +11,8 @@ use crate::core::Core;
 use crate::error::{Error, Outcome, Result};
 use crate::handle::Handle;
 use crate::here::here;
-use crate::id::{Id, Place};
-use crate::interface::{How, Interface, shared};
+use crate::id::Place;
+use crate::interface::Interface;
 use crate::item::Item;
 use crate::kind::Kind;
 use crate::rights::Rights;
@@ -112,39 +112,27 @@ impl Interface {
             parts[last].items.push(Item::Asked(id, input));
             order.push(number, last as u32);
         }
-        match self.how() {
-            How::Shared(core) => {
-                for Part { place, items, .. } in &mut parts {
-                    let with = |id, run: &mut dyn FnMut(&mut K, &mut K::Pool)| {
-                        shared(core, *place)?.with::<K, _>(id, run)
-                    };
-                    run_all(*place, items, &f, with);
-                }
+        // The others first: they work while this thread does.
+        let own = here().map(|here| here.core.place);
+        for of_own in [false, true] {
+            for part in parts.iter_mut().filter(|p| (Some(p.place) == own) == of_own) {
+                let f = f.clone();
+                part.count = part.items.len();
+                // Memory of this thread's, which comes back to it: what one thread
+                // allocates and another frees costs both of them.
+                let mut items = std::mem::take(&mut part.items);
+                let run = move |core: &Core| {
+                    run_own(core, &mut items, &f);
+                    Ok(items)
+                };
+                part.answer = Some(send::start_at(self.per_core(), part.place, run));
             }
-            How::PerCore(per_core) => {
-                // The others first: they work while this thread does.
-                let own = here().map(|here| here.core.place);
-                for of_own in [false, true] {
-                    for part in parts.iter_mut().filter(|p| (Some(p.place) == own) == of_own) {
-                        let f = f.clone();
-                        part.count = part.items.len();
-                        // Memory of this thread's, which comes back to it: what one thread
-                        // allocates and another frees costs both of them.
-                        let mut items = std::mem::take(&mut part.items);
-                        let run = move |core: &Core| {
-                            run_own(core, &mut items, &f);
-                            Ok(items)
-                        };
-                        part.answer = Some(send::start_at(per_core, part.place, run));
-                    }
-                }
-                for Part { place, count, items, answer } in &mut parts {
-                    let answer = answer.take().expect("each part was started");
-                    *items = answer.and_then(Answer::wait).unwrap_or_else(|error| {
-                        of_all(*place, error, *count).into_iter().map(Item::Given).collect()
-                    });
-                }
-            }
+        }
+        for Part { place, count, items, answer } in &mut parts {
+            let answer = answer.take().expect("each part was started");
+            *items = answer.and_then(Answer::wait).unwrap_or_else(|error| {
+                of_all(*place, error, *count).into_iter().map(Item::Given).collect()
+            });
         }
         let mut parts = parts.into_iter().map(|part| part.items.into_iter().map(Item::result));
         if order.0.is_empty() {
@@ -184,29 +172,6 @@ fn run_own<K: Kind, I, R>(
 fn panicked<R>(place: Place, payload: Box<dyn Any + Send>) -> Outcome<R> {
     let panic = crate::desk::Error::Panicked(Panic::new(payload));
     Err(Error::manager(place, panic).into())
-}
-
-/// Runs `f` on each of these by `with`, which finds a resource.
-fn run_all<K: Kind, I, R>(
-    place: Place,
-    items: &mut [Item<I, R>],
-    f: &impl Fn(&mut K, &mut K::Pool, I) -> R,
-    with: impl Fn(Id, &mut dyn FnMut(&mut K, &mut K::Pool)) -> Outcome<()>,
-) {
-    for item in items {
-        let Some((id, input)) = item.take() else { continue };
-        // What `f` does not take is dropped within, too.
-        let one = || {
-            let (mut input, mut result) = (Some(input), None);
-            let mut run = |resource: &mut K, pool: &mut K::Pool| {
-                result = input.take().map(|input| f(resource, pool, input));
-            };
-            let found = with(id, &mut run);
-            found.map(|()| result.expect("it was found, and so `f` has run"))
-        };
-        let outcome = catch_unwind(AssertUnwindSafe(one));
-        *item = Item::Given(outcome.unwrap_or_else(|payload| panicked(place, payload)));
-    }
 }
 
 /// Outcomes for an owner that has done nothing: the reason, once for each operation.

@@ -135,8 +135,7 @@ pub enum Error {
         /// Bytes that they may have.
         limit: u64,
     },
-    /// A program part was called from within one of the same core and kind, or of the
-    /// shared type from within any of that; or a core was called, or its answer waited for,
+    /// A program part was called from within one of the same core and kind; or a core was called, or its answer waited for,
     /// from within a program part.
     #[error(
         "a program part on place {} called the interface for {what}: it would wait for itself; \

@@ -11,8 +11,7 @@ use kumiki_sys::pause::pause;
 
 use crate::core::Core;
 use crate::error::{Error, Outcome};
-use crate::id::{Place, SHARED};
-use crate::inside;
+use crate::id::Place;
 
 /// A manager's own things, in its thread.
 pub(crate) struct Here {
@@ -205,9 +204,6 @@ pub(crate) fn here() -> Option<Rc<Here>> {
 /// guest. Within an operation neither waits: somebody may be waiting for what it holds.
 pub(crate) fn serving(here: Option<&Here>) -> Outcome<Option<RefMut<'_, Serving>>> {
     let what = "another place";
-    if inside::is_inside() {
-        return Err(Error::Nested { place: SHARED, what }.into());
-    }
     let Some(here) = here else { return Ok(None) };
     here.idle().map(Some).ok_or_else(|| Error::Nested { place: here.core.place, what }.into())
 }

@@ -26,9 +26,6 @@ pub struct Id(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub u16);
 
-/// The place of the shared type.
-pub(crate) const SHARED: Place = Place(0);
-
 /// A kind of resource, as numbered by one [`Interface`](crate::Interface).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(pub u8);

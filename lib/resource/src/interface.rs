@@ -20,7 +20,7 @@ use crate::desk::{self, LINES};
 use crate::error::{Error, Outcome, Result};
 use crate::handle::Handle;
 use crate::here::{self, ManagerGuard};
-use crate::id::{Id, KindId, Place, SHARED};
+use crate::id::{Id, KindId, Place};
 use crate::kind::Kind;
 use crate::kinds::Kinds;
 use crate::list::{Change, Listed, Pattern};
@@ -28,7 +28,6 @@ use crate::name::Name;
 use crate::per_core::{At, PerCore, manager};
 use crate::rights::Rights;
 use crate::send;
-use crate::shared::{NAME as SHARED_NAME, Shared};
 
 /// Number of the next interface of this process.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -50,12 +49,7 @@ struct Inner {
     /// Number of this interface in this process, never repeated.
     number: u64,
     kinds: Kinds,
-    how: How,
-}
-
-pub(crate) enum How {
-    PerCore(PerCore),
-    Shared(Shared),
+    per_core: PerCore,
 }
 
 /// An operation that another one [sends on](Interface::chain).
@@ -144,31 +138,9 @@ impl Builder {
             };
             places.insert(place, at);
         }
-        let how = How::PerCore(PerCore { number, policy: self.policy, places });
-        Ok(Interface { inner: Arc::new(Inner { number, kinds: self.kinds, how }) })
+        let per_core = PerCore { number, policy: self.policy, places };
+        Ok(Interface { inner: Arc::new(Inner { number, kinds: self.kinds, per_core }) })
     }
-
-    /// One set of tables for all threads: what the paper compares with. A resource has a lock,
-    /// a kind has one around the insertion and the removal of a name.
-    ///
-    /// # Errors
-    /// [`Error::KindTaken`], [`Error::TooManyKinds`]; a kind's pool that cannot be made.
-    pub fn shared(self) -> Result<Interface> {
-        self.kinds.check()?;
-        let core = Shared::new(&self.kinds)?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let how = How::Shared(core);
-        Ok(Interface { inner: Arc::new(Inner { number, kinds: self.kinds, how }) })
-    }
-}
-
-/// The table for all, if `place` is the one that it has.
-#[inline]
-pub(crate) fn shared(core: &Shared, place: Place) -> Result<&Shared> {
-    if place == SHARED {
-        return Ok(core);
-    }
-    Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED_NAME.to_owned() })
 }
 
 /// Number of threads on these cpus that may run at once: a control group may ration their time.
@@ -197,16 +169,13 @@ impl Interface {
         self.inner.number
     }
 
-    pub(crate) fn how(&self) -> &How {
-        &self.inner.how
+    pub(crate) fn per_core(&self) -> &PerCore {
+        &self.inner.per_core
     }
 
     /// The places, in the order of their numbers.
     pub fn places(&self) -> Vec<Place> {
-        match &self.inner.how {
-            How::PerCore(per_core) => per_core.places.keys().copied().collect(),
-            How::Shared(_) => vec![SHARED],
-        }
+        self.inner.per_core.places.keys().copied().collect()
     }
 
     /// The place of this name.
@@ -214,13 +183,7 @@ impl Interface {
     /// # Errors
     /// [`Error::NoPlace`].
     pub fn place(&self, name: &str) -> Result<Place> {
-        match &self.inner.how {
-            How::PerCore(per_core) => per_core.find(name),
-            How::Shared(_) if name == SHARED_NAME => Ok(SHARED),
-            How::Shared(_) => {
-                Err(Error::NoPlace { place: name.to_owned(), places: SHARED_NAME.to_owned() })
-            }
-        }
+        self.inner.per_core.find(name)
     }
 
     /// The name of this place, `core2`.
@@ -228,10 +191,7 @@ impl Interface {
     /// # Errors
     /// [`Error::NoPlace`].
     pub fn place_name(&self, place: Place) -> Result<String> {
-        match &self.inner.how {
-            How::PerCore(per_core) => per_core.name(place).map(str::to_owned),
-            How::Shared(core) => shared(core, place).map(|_| SHARED_NAME.to_owned()),
-        }
+        self.inner.per_core.name(place).map(str::to_owned)
     }
 
     /// The number of kind `K` here.
@@ -254,10 +214,8 @@ impl Interface {
         unique: Option<&str>,
         spec: K::Spec,
     ) -> Result<Handle<K>> {
-        let id = match &self.inner.how {
-            How::PerCore(p) => send::run_at(p, place, move |core| core.create::<K>(unique, spec)),
-            How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
-        }?;
+        let run = move |core: &Core| core.create::<K>(unique, spec);
+        let id = send::run_at(&self.inner.per_core, place, run)?;
         Ok(Handle::new(self.inner.number, id, Rights::all()))
     }
 
@@ -266,17 +224,9 @@ impl Interface {
     /// and [`LargeMemory`](crate::LargeMemory) have one.
     ///
     /// # Errors
-    /// [`Error::NoPlace`], [`Error::NoKind`]; [`Error::Kind`] of a kind that has none, or of the shared type, whose
-    /// pools are no place's.
+    /// [`Error::NoPlace`], [`Error::NoKind`]; [`Error::Kind`] of a kind that has none.
     pub fn limit<K: Kind>(&self, place: Place, bytes: u64) -> Result<()> {
-        match &self.inner.how {
-            How::PerCore(p) => Ok(send::run_at(p, place, move |core| core.limit::<K>(bytes))?),
-            How::Shared(core) => {
-                shared(core, place)?;
-                let text = "the shared type has no places to be limited: use places of cores";
-                Err(Error::Kind { kind: K::NAME, text: text.to_owned() })
-            }
-        }
+        Ok(send::run_at(&self.inner.per_core, place, move |core| core.limit::<K>(bytes))?)
     }
 
     /// Runs `f` on a resource and its place's pool, by the place's owner.
@@ -293,17 +243,13 @@ impl Interface {
     ) -> Result<R> {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
-        let outcome = match &self.inner.how {
-            // `move`: an id that is borrowed is a line of the caller's stack to fetch.
-            How::PerCore(p) => send::run_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
-            How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
-        };
-        Ok(outcome?)
+        // `move`: an id that is borrowed is a line of the caller's stack to fetch.
+        let run = move |core: &Core| core.with::<K, R>(id, f);
+        Ok(send::run_at(&self.inner.per_core, id.place(), run)?)
     }
 
     /// Runs `f` on a resource, and waits for `timeout` at most. It owns what it uses, because
-    /// it may go on longer than this call. On the caller's own place, and of the shared type, it runs
-    /// to its end.
+    /// it may go on longer than this call. On the caller's own place it runs to its end.
     ///
     /// # Errors
     /// As [`with`](Self::with); [`Error::Manager`] with
@@ -317,13 +263,8 @@ impl Interface {
     ) -> Result<R> {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
-        let outcome = match &self.inner.how {
-            How::PerCore(p) => {
-                send::run_at_timeout(p, id.place(), timeout, move |core| core.with::<K, R>(id, f))
-            }
-            How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
-        };
-        Ok(outcome?)
+        let run = move |core: &Core| core.with::<K, R>(id, f);
+        Ok(send::run_at_timeout(&self.inner.per_core, id.place(), timeout, run)?)
     }
 
     /// Runs `f` on a resource, and its owner sends on what `f` returns to the owner of the
@@ -343,16 +284,10 @@ impl Interface {
     {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
-        match &self.inner.how {
-            How::PerCore(p) => Ok(send::run_at(p, id.place(), |core| {
-                let Next { to, run } = core.with::<K, _>(id, f)?;
-                Ok(self.start(&to, run)?)
-            })?),
-            How::Shared(core) => {
-                let Next { to, run } = shared(core, id.place())?.with::<K, _>(id, f)?;
-                self.start(&to, run)
-            }
-        }
+        Ok(send::run_at(&self.inner.per_core, id.place(), |core| {
+            let Next { to, run } = core.with::<K, _>(id, f)?;
+            Ok(self.start(&to, run)?)
+        })?)
     }
 
     /// Starts [`with`](Self::with) without waiting: up to 32 operations of a thread at
@@ -371,25 +306,19 @@ impl Interface {
     ) -> Result<Answer<R>> {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
-        match &self.inner.how {
-            How::PerCore(p) => send::start_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
-            How::Shared(core) => Ok(Answer::here(shared(core, id.place())?.with::<K, R>(id, f))),
-        }
+        let run = move |core: &Core| core.with::<K, R>(id, f);
+        send::start_at(&self.inner.per_core, id.place(), run)
     }
 
     /// Runs `f` at `place`, by its owner: operations on that place's resources are calls of
     /// functions from within it, so that many of them, on resources of several kinds, are one
-    /// request. No table is in use meanwhile. Of the shared type it runs on the calling thread.
+    /// request. No table is in use meanwhile.
     ///
     /// # Errors
     /// [`Error::NoPlace`]; [`Error::Manager`] if the owner does not answer, or if `f` panicked
     /// there.
     pub fn run<R: Send>(&self, place: Place, f: impl FnOnce() -> R + Send) -> Result<R> {
-        let outcome = match &self.inner.how {
-            How::PerCore(p) => send::run_at(p, place, |_| Ok(f())),
-            How::Shared(core) => shared(core, place).map(|_| f()).map_err(Into::into),
-        };
-        Ok(outcome?)
+        Ok(send::run_at(&self.inner.per_core, place, |_| Ok(f()))?)
     }
 
     /// Destroys a resource. Other handles of it are stale from then on.
@@ -409,11 +338,8 @@ impl Interface {
     pub fn destroy_by<K: Kind>(&self, handle: &Handle<K>) -> Result<()> {
         handle.require(self.inner.number, Rights::DESTROY)?;
         let id = handle.id();
-        let outcome = match &self.inner.how {
-            How::PerCore(p) => send::run_at(p, id.place(), move |core| core.destroy::<K>(id)),
-            How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
-        };
-        Ok(outcome?)
+        let run = move |core: &Core| core.destroy::<K>(id);
+        Ok(send::run_at(&self.inner.per_core, id.place(), run)?)
     }
 
     /// A handle of the resource called `name`, to use and to share.
@@ -466,16 +392,9 @@ impl Interface {
     #[inline]
     pub fn lookup(&self, name: &Name) -> Result<Id> {
         let kind = self.inner.kinds.of_name(name)?;
-        let outcome = match &self.inner.how {
-            How::PerCore(p) => {
-                send::run_at(p, p.of_name(name)?, move |core| core.lookup(kind, name))
-            }
-            How::Shared(core) => {
-                self.place(name.place())?;
-                core.lookup(kind, name)
-            }
-        };
-        Ok(outcome?)
+        let per_core = &self.inner.per_core;
+        let place = per_core.of_name(name)?;
+        Ok(send::run_at(per_core, place, move |core| core.lookup(kind, name))?)
     }
 
     /// All resources whose names match, place by place.
@@ -483,14 +402,9 @@ impl Interface {
     /// # Errors
     /// [`Error::Manager`] if one does not answer.
     pub fn ls(&self, pattern: &Pattern) -> Result<Vec<Listed>> {
-        match &self.inner.how {
-            How::PerCore(per_core) => {
-                let each = |place| send::run_at(per_core, place, |core| core.list(pattern));
-                let lists: Outcome<Vec<_>> = self.places().into_iter().map(each).collect();
-                Ok(lists?.concat())
-            }
-            How::Shared(core) => Ok(core.list(pattern)?),
-        }
+        let each = |place| send::run_at(&self.inner.per_core, place, |core| core.list(pattern));
+        let lists: Outcome<Vec<_>> = self.places().into_iter().map(each).collect();
+        Ok(lists?.concat())
     }
 
     /// Lists the resources of one place whose names match.
@@ -498,16 +412,12 @@ impl Interface {
     /// # Errors
     /// [`Error::NoPlace`]; [`Error::Manager`] if it does not answer.
     pub fn ls_at(&self, place: Place, pattern: &Pattern) -> Result<Vec<Listed>> {
-        let outcome = match &self.inner.how {
-            How::PerCore(per_core) => send::run_at(per_core, place, |core| core.list(pattern)),
-            How::Shared(core) => shared(core, place)?.list(pattern),
-        };
-        Ok(outcome?)
+        Ok(send::run_at(&self.inner.per_core, place, |core| core.list(pattern))?)
     }
 
     /// Lists until `deadline` at most.
     pub(crate) fn ls_until(&self, pattern: &Pattern, deadline: Instant) -> Result<Vec<Listed>> {
-        let How::PerCore(per_core) = &self.inner.how else { return self.ls(pattern) };
+        let per_core = &self.inner.per_core;
         let each = |place| {
             let pattern = pattern.clone();
             let left = deadline.saturating_duration_since(Instant::now());
@@ -523,14 +433,9 @@ impl Interface {
     /// [`Error::Manager`] if a place does not answer.
     pub fn watch(&self, pattern: &Pattern) -> Result<Receiver<Change>> {
         let (to, changes) = channel();
-        match &self.inner.how {
-            How::PerCore(per_core) => {
-                for place in self.places() {
-                    let (pattern, to) = (pattern.clone(), to.clone());
-                    send::run_at(per_core, place, move |core| core.watch(pattern, to))?;
-                }
-            }
-            How::Shared(core) => core.watch(pattern.clone(), to)?,
+        for place in self.places() {
+            let (pattern, to) = (pattern.clone(), to.clone());
+            send::run_at(&self.inner.per_core, place, move |core| core.watch(pattern, to))?;
         }
         Ok(changes)
     }
@@ -542,12 +447,7 @@ impl Interface {
     pub fn watch_at(&self, place: Place, pattern: &Pattern) -> Result<Receiver<Change>> {
         let (to, changes) = channel();
         let pattern = pattern.clone();
-        match &self.inner.how {
-            How::PerCore(per_core) => {
-                send::run_at(per_core, place, move |core| core.watch(pattern, to))?;
-            }
-            How::Shared(core) => shared(core, place)?.watch(pattern, to)?,
-        }
+        send::run_at(&self.inner.per_core, place, move |core| core.watch(pattern, to))?;
         Ok(changes)
     }
 
@@ -558,12 +458,7 @@ impl Interface {
     /// # Errors
     /// [`Error::NoPlace`] if nobody is wanted there; a kind's pool that cannot be made.
     pub fn manage(&self, place: Place) -> Result<Manager> {
-        let How::PerCore(per_core) = &self.inner.how else {
-            return Err(Error::NoPlace {
-                place: format!("number {} without a manager", place.0),
-                places: "one table for all, which nobody manages".to_owned(),
-            });
-        };
+        let per_core = &self.inner.per_core;
         let none = || per_core.none(format!("number {} that wants a manager", place.0));
         let at = per_core.places.get(&place).ok_or_else(none)?;
         if here::is_manager() {

@@ -9,13 +9,10 @@ use crate::id::Place;
 /// the program part that makes and destroys them.
 ///
 /// A program part sees its own kind's table at its own place, and nothing else; it runs
-/// on the owner's thread, one at a time. Of the shared type it runs on the caller's thread,
-/// one at a time for each resource and for each pool, of which there are several: a resource
-/// has to do with one of them as long as it lives.
-/// It does not call an [`Interface`](crate::Interface): for the same kind, for what it
-/// would have to wait for at another place, and for whatever it wants of the shared type
-/// from within the shared type that is [`Error::Nested`], where it could otherwise wait for
-/// ever. Another kind of its own core it would find in the middle of whatever that does.
+/// on the owner's thread, one at a time.
+/// It does not call an [`Interface`](crate::Interface): for the same kind, and for what it
+/// would have to wait for at another place, that is [`Error::Nested`], where it could otherwise
+/// wait for ever. Another kind of its own core it would find in the middle of whatever that does.
 pub trait Kind: Send + Sized + 'static {
     /// The word in names: `memory`.
     const NAME: &'static str;

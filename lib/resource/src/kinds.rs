@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::id::{KindId, Place, Serial};
 use crate::kind::{About, Kind, TableEntry};
 use crate::name::Name;
-use crate::shared_table::{AnyShared, SharedTable};
 use crate::table::Table;
 use crate::word::Word;
 
@@ -62,7 +61,6 @@ struct Registered {
     /// The type of its [`KindTable`].
     table: TypeId,
     make: fn(Place) -> Result<Box<dyn AnyTable>>,
-    share: fn(usize) -> Result<Box<dyn AnyShared>>,
 }
 
 impl Kinds {
@@ -78,10 +76,8 @@ impl Kinds {
         let make = |place| -> Result<Box<dyn AnyTable>> {
             Ok(Box::new(KindTable::<K> { entries: Table::default(), pool: K::pool(place)? }))
         };
-        let share =
-            |pools| -> Result<Box<dyn AnyShared>> { Ok(Box::new(SharedTable::<K>::new(pools)?)) };
         let word = Word::new(K::NAME);
-        self.0.push(Registered { name: K::NAME, word, table, make, share });
+        self.0.push(Registered { name: K::NAME, word, table, make });
     }
 
     /// Checks that each can be told from the others.
@@ -144,11 +140,6 @@ impl Kinds {
         let made =
             |kind: &Registered| Ok(ManagementTable { of: kind.table, table: (kind.make)(place)? });
         self.0.iter().map(made).collect()
-    }
-
-    /// A shared table of each, with so many pools.
-    pub(crate) fn shared(&self, pools: usize) -> Result<Vec<Box<dyn AnyShared>>> {
-        self.0.iter().map(|kind| (kind.share)(pools)).collect()
     }
 
     pub(crate) fn none(&self, kind: String) -> Error {

@@ -52,6 +52,20 @@ impl UserSpaceSpec {
     pub fn memory(bytes: usize) -> Self {
         UserSpaceSpec(SpaceSource::Memory(bytes))
     }
+
+    /// Asks for an attachment of a region to a space, both at hand: what
+    /// [`Interface::attach`] asks for of those at other places.
+    ///
+    /// # Errors
+    /// No room in the space.
+    pub fn attached(region: &Region, space: &mut Space, how: Attach) -> Result<Self> {
+        UserSpaceSpec::of(region.backing(), space, how)
+    }
+
+    fn of(region: Arc<Backing>, space: &mut Space, how: Attach) -> Result<Self> {
+        let part = space.hold(region.bytes(), region.page_bytes(), how.offset)?;
+        Ok(UserSpaceSpec(SpaceSource::Attached { region, part, write: how.write }))
+    }
 }
 
 /// Way in which a region is attached.
@@ -210,11 +224,9 @@ impl Interface {
         how: Attach,
     ) -> Result<Handle<UserSpace>> {
         let region = self.with(region, |region, _| region.backing())?;
-        let (bytes, page_bytes) = (region.bytes(), region.page_bytes());
-        let hold = move |space: &mut Space, (): &mut ()| space.hold(bytes, page_bytes, how.offset);
-        let part = self.with(space, hold)??;
-        let wanted = SpaceSource::Attached { region, part, write: how.write };
-        self.create(place, unique, UserSpaceSpec(wanted))
+        let of = move |space: &mut Space, (): &mut ()| UserSpaceSpec::of(region, space, how);
+        let spec = self.with(space, of)??;
+        self.create(place, unique, spec)
     }
 }
 

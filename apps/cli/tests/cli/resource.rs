@@ -89,7 +89,7 @@ fn another_party_s_words_stay_within_their_row() {
     let number = u32::MAX;
     let socket = runtime.join(format!("kumiki/{number}.sock"));
     let listener = UnixListener::bind(socket).unwrap();
-    let interface = Interface::builder().kind::<Memory>().shared().unwrap();
+    let interface = Interface::builder().kind::<Memory>().per_core().unwrap();
     let id = interface.create::<Memory>(interface.places()[0], None, 1).unwrap().id();
     let row = |name: &str, state: &str| {
         format!(

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use kumiki_experiments::resource::shared::{Serial, SharedKind};
 use kumiki_resource::{Answer, Handle, Interface};
 
 use crate::child::turns;
@@ -154,32 +155,32 @@ impl Calls for Kumiki {
     }
 }
 
-/// The shared type: whoever wants something takes the kind's lock.
+/// The paper's shared type: whoever wants something takes the resource's lock.
 pub(crate) struct Shared {
-    interface: Interface,
-    table: Handle<Table>,
+    all: Arc<SharedKind<Table>>,
+    table: Serial,
 }
 
 impl Shared {
     /// The other cpu's thread uses the table all the time, as its owner would.
     pub(crate) fn new(pair: Pair) -> Result<Self> {
-        let interface = Interface::builder().kind::<Table>().shared()?;
-        let table = interface.create::<Table>(interface.places()[0], Some("counts"), ())?;
-        let (its, theirs) = (interface.clone(), interface.of_id(table.id())?);
+        let all = Arc::new(SharedKind::<Table>::new()?);
+        let table = all.create(Some("counts"), ())?;
+        let its = Arc::clone(&all);
         let mut key = 0;
         let work = move || loop {
             key = (key + 1) % ENTRIES;
-            its.with::<Table, _>(&theirs, |table, ()| table.count(key)).expect("it is there");
+            its.with(table, |table, ()| table.count(key)).expect("it is there");
         };
         pair.on_helper(|| thread::Builder::new().spawn(work))??;
-        Ok(Shared { interface, table })
+        Ok(Shared { all, table })
     }
 }
 
 impl Calls for Shared {
     #[inline(always)]
     fn call(&mut self, key: u64) -> u64 {
-        self.interface.with(&self.table, |table, ()| table.count(key)).expect("it is there")
+        self.all.with(self.table, |table, ()| table.count(key)).expect("it is there")
     }
 
     fn flow(&mut self, _: usize, keys: impl Iterator<Item = u64>) -> u64 {

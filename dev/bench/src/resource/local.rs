@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use anyhow::Result;
 use foldhash::fast::RandomState;
+use kumiki_experiments::resource::shared::SharedKind;
 use kumiki_resource::{Interface, Name, Pattern, Place};
 
 use crate::child::turns;
@@ -66,8 +67,15 @@ pub(crate) fn kumiki(pair: Pair) -> Result<()> {
 
 /// The shared type, of which nobody else uses anything.
 pub(crate) fn shared() -> Result<()> {
-    let interface = Interface::builder().kind::<Table>().shared()?;
-    through(&interface, interface.places()[0])
+    let all = SharedKind::<Table>::new()?;
+    let table = all.create(Some("counts"), ())?;
+    let names: Vec<String> = (0..NAMES).map(unique).collect();
+    for name in &names {
+        all.create(Some(name), ())?;
+    }
+    let call = |key| all.with(table, |table, ()| table.count(key)).expect("it is there");
+    let lookup = |at| _ = black_box(all.lookup(&names[at as usize]).expect("it is there"));
+    serve(call, lookup)
 }
 
 /// A map by name, and a table, each under a mutex that nobody else wants.

@@ -1,6 +1,9 @@
 //! The paper's figure: 4 KiB of memory made and destroyed as a resource, by each core.
 
+use std::sync::Arc;
+
 use anyhow::Result;
+use kumiki_experiments::resource::shared::SharedKind;
 use kumiki_resource::{Interface, Memory, Place};
 
 use crate::child::turns;
@@ -51,8 +54,6 @@ pub(crate) fn kumiki(pair: Pair) -> Result<()> {
 /// A sharded map from names to pages, for both: what an engineer would write today.
 #[cfg(feature = "peers")]
 pub(crate) fn map(pair: Pair) -> Result<()> {
-    use std::sync::Arc;
-
     use dashmap::DashMap;
 
     use super::pages::BYTES;
@@ -72,9 +73,13 @@ pub(crate) fn map(pair: Pair) -> Result<()> {
 
 /// One table and one name tree for both.
 pub(crate) fn shared(pair: Pair) -> Result<()> {
-    let interface = Interface::builder().kind::<Memory>().shared()?;
-    let place = interface.places()[0];
-    let theirs = interface.clone();
-    let other = move || move || once(&theirs, place, "buffer-1");
-    serve(Together::both(|| once(&interface, place, "buffer-0"), pair, other)?)
+    /// Makes and destroys one with this name.
+    fn once(all: &SharedKind<Memory>, name: &str) {
+        let memory = all.create(Some(name), 1).expect("there is memory");
+        all.destroy(memory).expect("made just now");
+    }
+    let all = Arc::new(SharedKind::new()?);
+    let theirs = Arc::clone(&all);
+    let other = move || move || once(&theirs, "buffer-1");
+    serve(Together::both(|| once(&all, "buffer-0"), pair, other)?)
 }

@@ -115,11 +115,6 @@ struct kumiki_spawn_file_actions;
 
 /* Threads of the program are the managers: see kumiki_resource_manager_create(). */
 #define KUMIKI_RESOURCE_ADOPTED UINT32_C(1)
-/*
- * One set of tables for all threads, with a lock a resource, and no managers: the paper's
- * shared type, to compare with. Its one place is "shared", with number 0.
- */
-#define KUMIKI_RESOURCE_LOCKED UINT32_C(2)
 
 /* Attached so, a region cannot be written. */
 #define KUMIKI_RESOURCE_READ_ONLY UINT32_C(1)
@@ -316,8 +311,7 @@ int kumiki_resource_call(const struct kumiki_resource_interface *interface,
                          void (*function)(void *object, void *argument), void *argument);
 
 /*
- * The same, and waits for timeout_ns at most, unless the caller is the owner, or the
- * interface KUMIKI_RESOURCE_LOCKED.
+ * The same, and waits for timeout_ns at most, unless the caller is the owner.
  *
  *     -ETIMEDOUT    function was not called, and never will be
  *     -EINPROGRESS  it was, or may be: it goes on, with its effect, and uses object and

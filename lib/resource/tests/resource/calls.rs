@@ -265,10 +265,6 @@ fn an_owner_sends_on_without_waiting() {
         answer.wait().unwrap();
     }
     assert!(interface.with(&counter, |counter, _| counter.value).unwrap() >= 200);
-    let [shared] = [builder().shared().unwrap()];
-    let flag = shared.create::<Flag>(shared.places()[0], None, ()).unwrap();
-    let counter = shared.create::<Counter>(shared.places()[0], None, (0, None)).unwrap();
-    pass(&shared, &flag, &counter).wait().unwrap();
 }
 
 #[test]
@@ -369,7 +365,7 @@ fn what_fails_in_a_batch_keeps_nothing_else_from_running() {
         let stale = interface.of_id::<Counter>(gone.id()).unwrap();
         interface.destroy(gone).unwrap();
         let unusable = looked_at.share(kumiki_resource::Rights::SHARE).unwrap();
-        let [other] = [builder().shared().unwrap()];
+        let other = builder().per_core().unwrap();
         let foreign = other.create::<Counter>(other.places()[0], None, (0, None)).unwrap();
         let good = make();
         let all = [&stale, &good, &unusable, &foreign, &good, &good];

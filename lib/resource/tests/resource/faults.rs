@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Error, Interface, Pattern, Place, Result};
+use kumiki_sys::affinity;
 
 use crate::child::in_a_child;
 use crate::{Counter, Flag, both, builder};
@@ -52,19 +53,23 @@ impl Kind for Stubborn {
 
 #[test]
 fn a_panic_in_destroy_leaves_no_name() {
+    let own = affinity::current().unwrap().first().unwrap();
     let builder = || Interface::builder().kind::<Stubborn>();
-    for interface in [builder().per_core().unwrap(), builder().shared().unwrap()] {
+    let adopted = builder().cores([]).adopted([own]).per_core().unwrap();
+    let manager = adopted.manage(adopted.places()[0]).unwrap();
+    for interface in [&builder().per_core().unwrap(), &adopted] {
         let place = interface.places()[0];
         for _ in 0..3 {
             let one = interface.create::<Stubborn>(place, Some("one"), ()).unwrap();
             let gone = interface.of_id::<Stubborn>(one.id()).unwrap();
-            // Of the shared type the panic is in this thread.
+            // At a manager's own place the panic is in this thread.
             let outcome = catch_unwind(AssertUnwindSafe(|| interface.destroy(one)));
             assert!(!matches!(outcome, Ok(Ok(()))), "{outcome:?}");
             assert!(matches!(interface.with(&gone, |_, ()| ()), Err(Error::Stale { .. })));
             assert!(interface.ls(&Pattern::all()).unwrap().is_empty());
         }
     }
+    drop(manager);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Resources as a program uses them, per core and shared.
+//! Resources as a program uses them.
 
 mod calls;
 #[path = "../child/mod.rs"]
@@ -90,7 +90,8 @@ fn builder() -> Builder {
     Interface::builder().kind::<Counter>().kind::<Flag>()
 }
 
-/// Both types, where they are to behave alike.
+/// One of all cpus and one of a single one, which are to behave alike.
 fn both() -> [Interface; 2] {
-    [builder().per_core().unwrap(), builder().shared().unwrap()]
+    let one = kumiki_sys::affinity::current().unwrap().first();
+    [builder().per_core().unwrap(), builder().cores(one).per_core().unwrap()]
 }

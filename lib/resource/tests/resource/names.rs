@@ -52,6 +52,28 @@ fn handles_allow_what_their_rights_say() {
 }
 
 #[test]
+fn an_id_at_no_place_is_refused_whatever_is_asked() {
+    let interface = builder().per_core().unwrap();
+    let flag = interface.create::<Flag>(interface.places()[0], None, ()).unwrap();
+    let elsewhere = Id::from_u64(flag.id().to_u64() | 0xffff << 48);
+    let forged = interface.of_id::<Flag>(elsewhere).unwrap();
+    let next = |_: &mut Flag, (): &mut ()| Next {
+        to: interface.of_id::<Flag>(flag.id()).unwrap(),
+        run: |_: &mut Flag, (): &mut ()| (),
+    };
+    let outcomes = [
+        interface.with(&forged, |_, ()| ()),
+        interface.with_timeout(&forged, Duration::from_secs(60), |_, ()| ()),
+        interface.start(&forged, |_, ()| ()).map(drop),
+        interface.chain(&forged, next).map(drop),
+    ];
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(Error::NoPlace { .. })), "{outcome:?}");
+    }
+    interface.destroy(flag).unwrap();
+}
+
+#[test]
 fn a_handle_is_of_one_interface() {
     let ([a, b], [c, d]) = (both(), both());
     for [one, two] in [[&a, &b], [&a, &c], [&b, &d]] {
@@ -69,28 +91,6 @@ fn a_handle_is_of_one_interface() {
         }
         one.with(&mine.share(Rights::USE).unwrap(), |_, ()| ()).unwrap();
     }
-}
-
-#[test]
-fn the_shared_type_has_one_place() {
-    let shared = builder().shared().unwrap();
-    let flag = shared.create::<Flag>(shared.places()[0], None, ()).unwrap();
-    let elsewhere = Id::from_u64(flag.id().to_u64() | 1 << 48);
-    let forged = shared.of_id::<Flag>(elsewhere).unwrap();
-    let next = |_: &mut Flag, (): &mut ()| Next {
-        to: shared.of_id::<Flag>(flag.id()).unwrap(),
-        run: |_: &mut Flag, (): &mut ()| (),
-    };
-    let outcomes = [
-        shared.with(&forged, |_, ()| ()),
-        shared.with_timeout(&forged, Duration::from_secs(60), |_, ()| ()),
-        shared.start(&forged, |_, ()| ()).map(drop),
-        shared.chain(&forged, next).map(drop),
-    ];
-    for outcome in outcomes {
-        assert!(matches!(outcome, Err(Error::NoPlace { .. })), "{outcome:?}");
-    }
-    shared.destroy(flag).unwrap();
 }
 
 #[test]

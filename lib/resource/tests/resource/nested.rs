@@ -83,26 +83,3 @@ fn one_that_manages_calls_other_interfaces() {
     }
     drop(manager);
 }
-
-#[test]
-fn the_shared_type_refuses_what_would_deadlock() {
-    let [shared, other] = [builder().shared().unwrap(), builder().shared().unwrap()];
-    let per_core = builder().per_core().unwrap();
-    let counter = shared.create::<Counter>(shared.places()[0], None, (0, None)).unwrap();
-    let flag = shared.create::<Flag>(shared.places()[0], Some("a"), ()).unwrap();
-    let place = shared.places()[0];
-    shared
-        .with(&flag, |_, ()| {
-            // The same kind, another one, another interface, and one that waits.
-            is_nested(shared.create::<Flag>(place, None, ()));
-            is_nested(shared.with(&counter, |counter, _| counter.value));
-            is_nested(shared.ls(&kumiki_resource::Pattern::all()));
-            is_nested(other.create::<Flag>(place, None, ()));
-            is_nested(per_core.create::<Flag>(per_core.places()[0], None, ()));
-            // Refused twice: the first refusal has not made it forget.
-            is_nested(shared.with(&counter, |counter, _| counter.value));
-        })
-        .unwrap();
-    shared.destroy(flag).unwrap();
-    assert_eq!(shared.with(&counter, |counter, _| counter.value).unwrap(), 0);
-}

@@ -115,7 +115,7 @@ fn a_place_that_does_not_answer_is_reported() {
 #[test]
 fn a_child_of_fork_leaves_it_to_its_parent() {
     let folder = tempfile::tempdir().unwrap();
-    let interface = builder().shared().unwrap();
+    let interface = builder().per_core().unwrap();
     let mut published = Some(interface.publish_in(folder.path()).unwrap());
     // SAFETY: the child drops one value and ends, without a return from here.
     match unsafe { libc::fork() } {

@@ -33,8 +33,6 @@ enum Type {
     Killed,
     /// The threads that make the operations.
     Adopted,
-    /// None: tables under locks.
-    Shared,
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -67,7 +65,6 @@ fn round(of: Type, operations: u64, rng: &mut Rng) -> Outcome {
     let interface = match of {
         Type::PerCore | Type::Killed => builder.cores(cpus).per_core(),
         Type::Adopted => builder.cores([]).adopted(cpus).per_core(),
-        Type::Shared => builder.shared(),
     }
     .unwrap();
     let places = interface.places();
@@ -135,7 +132,7 @@ fn random_operations_do_what_the_model_does() {
         }
     }));
     let mut rng = Rng::with_seed(seed);
-    let types = [Type::PerCore, Type::Shared, Type::Adopted, Type::Killed];
+    let types = [Type::PerCore, Type::Adopted, Type::Killed];
     // What the first of a process makes for good, such as what a sleep costs.
     let mut sum = Outcome::default();
     for of in types {

@@ -246,10 +246,7 @@ impl<'a> Worker<'a> {
 
     fn open(&mut self) {
         let (place, unique) = (self.place(), format!("{}-{}", self.thread, self.rng.u8(..30)));
-        let place_name = match self.interface.place("shared") {
-            Ok(_) => "shared".to_owned(),
-            Err(_) => format!("core{}", place.0),
-        };
+        let place_name = format!("core{}", place.0);
         let name = Name::new(&place_name, Ledger::NAME, &unique).unwrap();
         let opened = self.interface.open::<Ledger>(&name);
         let Some(opened) = self.answered(place, opened) else { return };
@@ -265,10 +262,6 @@ impl<'a> Worker<'a> {
 
     fn panic(&mut self) {
         let Some(at) = Self::pick(&mut self.rng, &self.own) else { return };
-        // Of the shared type a panic is the caller's own.
-        if self.places.len() == 1 {
-            return;
-        }
         self.number += 1;
         let (thread, number, own) = (self.thread, self.number, &mut self.own[at]);
         let place = own.handle.id().place();

@@ -3,6 +3,7 @@
 
 mod calls;
 pub mod cores;
+pub mod shared;
 mod spawn;
 
 use kumiki_measure::Error;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use kumiki_cases::ways::{Target, clone3, posix_spawn};
+use kumiki_experiments::resource::shared::{self, SharedKind};
 use kumiki_resource::{Interface, Place};
 use kumiki_spawn::{Command, Process, SpawnServer};
 use kumiki_sys::affinity;
@@ -62,12 +63,15 @@ pub(crate) fn serve(subject: &str, path: &Path, pair: Pair) -> Result<()> {
             })
         }
         "process:kumiki/shared" => {
-            let interface = Interface::builder().kind::<Process>().shared()?;
-            let place = interface.places()[0];
+            let all = SharedKind::<Process>::new()?;
             pairs(|cores| {
                 samples(pair, cores, |cpu| {
-                    let (interface, text, name) = (&interface, &text, format!("worker-{cpu}"));
-                    move || once(interface, place, &name, text)
+                    let (all, text, name) = (&all, &text, format!("worker-{cpu}"));
+                    move || {
+                        let process = all.create(Some(&name), command(text)).expect("it starts");
+                        shared::wait(all, process).expect("it ends");
+                        all.destroy(process).expect("made just now");
+                    }
                 })
             })
         }
@@ -77,11 +81,17 @@ pub(crate) fn serve(subject: &str, path: &Path, pair: Pair) -> Result<()> {
 
 /// Makes a process with this name, waits for its end, and destroys it.
 fn once(interface: &Interface, place: Place, name: &str, path: &str) {
-    let mut command = Command::new(path);
-    command.env_clear();
+    let command = command(path);
     let process = interface.create::<Process>(place, Some(name), command).expect("it starts");
     Process::wait(interface, &process).expect("it ends");
     interface.destroy(process).expect("made just now");
+}
+
+/// The program, without an environment.
+fn command(path: &str) -> Command {
+    let mut command = Command::new(path);
+    command.env_clear();
+    command
 }
 
 fn servers<O: FnMut()>(pair: Pair, make: impl Fn() -> O + Sync) -> Result<()> {

@@ -24,7 +24,7 @@ use kumiki_sys::cpuset::CpuSet;
 use self::board::Board;
 use self::counts::{counts, cpus, level, reach_of};
 use self::forked::Forked;
-use self::once::{One, PlainWork, builder};
+use self::once::{One, OneOfAll, PlainWork, Tables, builder};
 pub use self::once::{What, program};
 use super::refused;
 use crate::Widened;
@@ -156,22 +156,30 @@ impl Cores {
     pub fn new(cpus: &[usize], by: By, what: &What) -> Result<Self> {
         let _widened = Widened::to(cpus.iter().copied())?;
         let what = what.clone();
-        let interface = match by {
-            By::PerCore => builder().cores([]).adopted(cpus.iter().copied()).per_core(),
-            By::Shared => builder().shared(),
+        match by {
+            By::PerCore => {
+                let builder = builder().cores([]).adopted(cpus.iter().copied());
+                let interface = builder.per_core().map_err(refused)?;
+                Self::of(cpus, false, move |cpu| -> Result<Work> {
+                    let one = One::new(&interface, cpu, &what).map_err(refused)?;
+                    Ok(Box::new(move |times| (0..times).try_for_each(|_| one.once())))
+                })
+            }
+            By::Shared => {
+                let tables = Arc::new(Tables::new().map_err(refused)?);
+                Self::of(cpus, false, move |cpu| -> Result<Work> {
+                    let one = OneOfAll::new(&tables, cpu, &what).map_err(refused)?;
+                    Ok(Box::new(move |times| (0..times).try_for_each(|_| one.once())))
+                })
+            }
             By::PlainThreads | By::PlainProcesses => {
                 let make = move |_| -> Result<Work> {
                     let plain = PlainWork::new(&what)?;
                     Ok(Box::new(move |times| (0..times).try_for_each(|_| plain.once())))
                 };
-                return Self::of(cpus, by == By::PlainProcesses, make);
+                Self::of(cpus, by == By::PlainProcesses, make)
             }
-        };
-        let (interface, shared) = (interface.map_err(refused)?, by == By::Shared);
-        Self::of(cpus, false, move |cpu| -> Result<Work> {
-            let one = One::new(&interface, cpu, shared, &what).map_err(refused)?;
-            Ok(Box::new(move |times| (0..times).try_for_each(|_| one.once())))
-        })
+        }
     }
 
     /// Makes workers of any kind: `make` gives each of them its work on its cpu, in threads or in
@@ -324,13 +332,18 @@ mod tests {
 
     #[test]
     fn the_paper_s_memory_is_made_attached_written_and_gone() {
-        let interface = builder().shared().unwrap();
-        let one = One::new(&interface, 0, true, &What::Memory).unwrap();
+        let cpu = affinity::current().unwrap().first().unwrap();
+        let interface = builder().cores([]).adopted([cpu]).per_core().unwrap();
+        let one = One::new(&interface, cpu, &What::Memory).unwrap();
         let all = |interface: &Interface| interface.ls(&kumiki_resource::Pattern::all()).unwrap();
         let before = all(&interface);
         one.once().unwrap();
         assert_eq!(all(&interface).len(), before.len(), "the space alone");
         assert_eq!(before.len(), 1);
+        // Names are free again after each, so that a second one of the same is made.
+        let tables = Arc::new(Tables::new().unwrap());
+        let one = OneOfAll::new(&tables, cpu, &What::Memory).unwrap();
+        (0..3).for_each(|_| one.once().unwrap());
     }
 
     #[test]

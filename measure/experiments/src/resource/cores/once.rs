@@ -1,16 +1,18 @@
 //! What a core does again and again.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kumiki_cases::ways::{Target, posix_spawn};
 use kumiki_measure::Result;
 use kumiki_resource::{
-    Attach, Handle, Interface, Manager, Memory, Region, RegionSpec, Space, UserSpace,
+    Attach, Handle, Interface, Manager, Memory, Region, RegionSpec, Space, UserSpace, UserSpaceSpec,
 };
 use kumiki_spawn::{Command, Process, Program};
 use kumiki_sys::shm::{Anon, Huge, Populate};
 
 use crate::resource::refused;
+use crate::resource::shared::{self, Serial, SharedKind};
 
 /// Things that are made and deleted, again and again.
 #[derive(Clone, Debug)]
@@ -26,14 +28,12 @@ pub enum What {
     Process(PathBuf),
 }
 
-/// Work of one core, with one type.
+/// Work of one core with tables of its own.
 pub(super) struct One {
     interface: Interface,
     place: kumiki_resource::Place,
-    name: String,
     what: Prepared,
-    /// Manager of the type that has one for each place.
-    _manager: Option<Manager>,
+    _manager: Manager,
 }
 
 /// With what is there before.
@@ -43,6 +43,9 @@ enum Prepared {
     Started(PathBuf),
     Process(Handle<Program>),
 }
+
+/// Name of what each core makes in its own tree.
+const NAME: &str = "own";
 
 /// Addresses of each core's space: more than one attachment.
 const SPACE: usize = 1 << 20;
@@ -58,30 +61,26 @@ pub(super) fn builder() -> kumiki_resource::Builder {
 }
 
 impl One {
-    /// For the calling thread, which runs on `cpu`; of the shared type or the other one.
+    /// For the calling thread, which runs on `cpu`.
     pub(super) fn new(
         interface: &Interface,
         cpu: usize,
-        shared: bool,
         what: &What,
     ) -> kumiki_resource::Result<Self> {
         let interface = interface.clone();
-        let place =
-            if shared { interface.places()[0] } else { interface.place(&format!("core{cpu}"))? };
-        let manager = if shared { None } else { Some(interface.manage(place)?) };
-        // One tree of names has them all.
-        let name = if shared { format!("own-{cpu}") } else { "own".to_owned() };
+        let place = interface.place(&format!("core{cpu}"))?;
+        let manager = interface.manage(place)?;
         let what = match what {
             What::Frame => Prepared::Frame,
             What::Memory => {
-                Prepared::Memory(interface.create::<Space>(place, Some(&name), SPACE)?)
+                Prepared::Memory(interface.create::<Space>(place, Some(NAME), SPACE)?)
             }
             What::Started(path) => Prepared::Started(path.clone()),
             What::Process(path) => {
-                Prepared::Process(interface.create::<Program>(place, Some(&name), path.clone())?)
+                Prepared::Process(interface.create::<Program>(place, Some(NAME), path.clone())?)
             }
         };
-        Ok(One { interface, place, name, what, _manager: manager })
+        Ok(One { interface, place, what, _manager: manager })
     }
 
     pub(super) fn once(&self) -> Result<()> {
@@ -89,8 +88,8 @@ impl One {
     }
 
     fn try_once(&self) -> kumiki_resource::Result<()> {
-        let One { interface, place, name, what, .. } = self;
-        let name = Some(name.as_str());
+        let One { interface, place, what, .. } = self;
+        let name = Some(NAME);
         match what {
             Prepared::Frame => interface.destroy(interface.create::<Memory>(*place, name, 1)?),
             Prepared::Memory(space) => {
@@ -114,10 +113,106 @@ impl One {
     }
 
     fn process(&self, command: Command) -> kumiki_resource::Result<()> {
-        let One { interface, place, name, .. } = self;
-        let process = interface.create::<Process>(*place, Some(name), command)?;
+        let One { interface, place, .. } = self;
+        let process = interface.create::<Process>(*place, Some(NAME), command)?;
         Process::wait(interface, &process)?;
         interface.destroy(process)
+    }
+}
+
+/// Tables that all cores have together.
+pub(super) struct Tables {
+    memory: SharedKind<Memory>,
+    regions: SharedKind<Region>,
+    spaces: SharedKind<Space>,
+    users: SharedKind<UserSpace>,
+    programs: SharedKind<Program>,
+    processes: SharedKind<Process>,
+}
+
+impl Tables {
+    pub(super) fn new() -> kumiki_resource::Result<Self> {
+        Ok(Tables {
+            memory: SharedKind::new()?,
+            regions: SharedKind::new()?,
+            spaces: SharedKind::new()?,
+            users: SharedKind::new()?,
+            programs: SharedKind::new()?,
+            processes: SharedKind::new()?,
+        })
+    }
+}
+
+/// Work of one core with tables that all have.
+pub(super) struct OneOfAll {
+    tables: Arc<Tables>,
+    /// One tree of names has them all.
+    name: String,
+    what: MadeOfAll,
+}
+
+/// With what is there before.
+enum MadeOfAll {
+    Frame,
+    Memory(Serial),
+    Started(PathBuf),
+    Process(Serial),
+}
+
+impl OneOfAll {
+    /// For the calling thread, which runs on `cpu`.
+    pub(super) fn new(
+        tables: &Arc<Tables>,
+        cpu: usize,
+        what: &What,
+    ) -> kumiki_resource::Result<Self> {
+        let (tables, name) = (Arc::clone(tables), format!("own-{cpu}"));
+        let what = match what {
+            What::Frame => MadeOfAll::Frame,
+            What::Memory => MadeOfAll::Memory(tables.spaces.create(Some(&name), SPACE)?),
+            What::Started(path) => MadeOfAll::Started(path.clone()),
+            What::Process(path) => {
+                MadeOfAll::Process(tables.programs.create(Some(&name), path.clone())?)
+            }
+        };
+        Ok(OneOfAll { tables, name, what })
+    }
+
+    pub(super) fn once(&self) -> Result<()> {
+        self.try_once().map_err(refused)
+    }
+
+    fn try_once(&self) -> kumiki_resource::Result<()> {
+        let OneOfAll { tables, name, what } = self;
+        let name = Some(name.as_str());
+        match what {
+            MadeOfAll::Frame => tables.memory.destroy(tables.memory.create(name, 1)?),
+            MadeOfAll::Memory(space) => {
+                let region = tables.regions.create(name, RegionSpec::Frames(1))?;
+                let attached = |region: &Region, space: &mut Space| {
+                    UserSpaceSpec::attached(region, space, Attach::default())
+                };
+                let spec = tables.regions.with(region, |region, _| {
+                    tables.spaces.with(*space, |space, ()| attached(region, space))
+                })???;
+                let memory = tables.users.create(name, spec)?;
+                tables.users.with(memory, |memory, _| memory.write(0, &[1]))??;
+                tables.users.destroy(memory)?;
+                tables.regions.destroy(region)
+            }
+            MadeOfAll::Started(path) => self.process(Command::new(path)),
+            MadeOfAll::Process(program) => {
+                self.process(tables.programs.with(*program, |program, ()| program.command())?)
+            }
+        }
+    }
+
+    fn process(&self, mut command: Command) -> kumiki_resource::Result<()> {
+        command.env_clear();
+        let processes = &self.tables.processes;
+        let process = processes.create(Some(&self.name), command)?;
+        shared::wait(processes, process)?;
+        processes.destroy(process)
     }
 }
 

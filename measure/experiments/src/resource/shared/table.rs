@@ -19,10 +19,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use crate::error::Result;
-use crate::id::{SHARED, Serial};
-use crate::kind::{About, Kind, TableEntry};
-use crate::table::{Missing, missing};
+use kumiki_resource::kind::Kind;
+use kumiki_resource::{Place, Result};
+
+/// Places that a table has at most.
+const MOST: u32 = 1 << 20;
+/// Uses of one place.
+const USES: u32 = (1 << 20) - 1;
+
+/// Name of a resource in its table: a place, and the number of its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Serial {
+    index: u32,
+    /// From 1 on.
+    usage: u32,
+}
+
+/// A serial of which there is no resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// Destroyed since.
+    Stale,
+    /// Never given out.
+    Unknown,
+}
 
 /// Places that are made at a time.
 const SEGMENT: u32 = 1024;
@@ -30,10 +50,10 @@ const SEGMENT: u32 = 1024;
 const BLOCK: u32 = 64;
 
 /// Places that were made together.
-type Segment<K> = Box<[Slot<K>]>;
+type Segment<K> = Box<[TableSlot<K>]>;
 
 /// All threads' resources of kind `K`.
-pub(crate) struct SharedTable<K: Kind> {
+pub(super) struct SharedTable<K: Kind> {
     segments: Box<[OnceLock<Segment<K>>]>,
     /// Numbers from here on no pool has had.
     next: AtomicU32,
@@ -51,7 +71,7 @@ struct Own<P> {
 
 /// A resource with its lock, on lines of its own.
 #[repr(align(128))]
-struct Slot<K>(Mutex<State<K>>);
+struct TableSlot<K>(Mutex<State<K>>);
 
 struct State<K> {
     /// Number of the use of what it holds, or of the last one.
@@ -60,12 +80,14 @@ struct State<K> {
 }
 
 struct Kept<K> {
-    entry: TableEntry<K>,
+    value: K,
+    /// The hash of its name, if it has one.
+    named: Option<u64>,
     /// The number of its pool.
     pool: usize,
 }
 
-/// A program part that panics leaves things as they are, here as per core.
+/// Takes a lock, also after a panic: a program part that panics leaves things as they are, as per core.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -91,22 +113,22 @@ fn number() -> usize {
     THREAD.get()
 }
 
-/// Reason for which there is no new resource.
-pub(crate) enum Unmade<E> {
-    /// The table has no room for one more.
+/// Reason for which no resource was made.
+pub(super) enum Unmade<E> {
+    /// No room for one more.
     Full,
     /// Its name could not be entered.
     Name(E),
     /// The kind's own reason, after its name was entered.
-    Kind(crate::Error),
+    Kind(kumiki_resource::Error),
 }
 
 impl<K: Kind> SharedTable<K> {
     /// With so many pools.
-    pub(crate) fn new(pools: usize) -> Result<Self> {
-        let pool = |_| Ok(Pool(Mutex::new(Own { pool: K::pool(SHARED)?, empty: Vec::new() })));
+    pub(super) fn new(pools: usize) -> Result<Self> {
+        let pool = |_| Ok(Pool(Mutex::new(Own { pool: K::pool(Place(0))?, empty: Vec::new() })));
         Ok(SharedTable {
-            segments: (0..Serial::MOST / SEGMENT).map(|_| OnceLock::new()).collect(),
+            segments: (0..MOST / SEGMENT).map(|_| OnceLock::new()).collect(),
             next: AtomicU32::new(0),
             pools: (0..pools.max(1)).map(pool).collect::<Result<_>>()?,
         })
@@ -114,19 +136,17 @@ impl<K: Kind> SharedTable<K> {
 
     /// The place of this number, which somebody has been told.
     #[inline(always)]
-    fn slot(&self, index: u32) -> Option<&Slot<K>> {
+    fn slot(&self, index: u32) -> Option<&TableSlot<K>> {
         self.segments.get((index / SEGMENT) as usize)?.get()?.get((index % SEGMENT) as usize)
     }
 
     /// Makes a resource. `enter` is told its serial before there is one, while whoever looks
-    /// for it waits, and may refuse; `leave` is called if it is not made after all, and `made`
-    /// when it is there, while others still wait.
-    pub(crate) fn create<N, E>(
+    /// for it waits, and may refuse; `leave` is called if it is not made after all.
+    pub(super) fn create<N, E>(
         &self,
         spec: K::Spec,
         enter: impl FnOnce(Serial) -> Result<N, E>,
         leave: impl FnOnce(N),
-        made: impl FnOnce(&N),
         named: impl FnOnce(&N) -> Option<u64>,
     ) -> Result<Serial, Unmade<E>> {
         let at = thread() % self.pools.len();
@@ -145,7 +165,7 @@ impl<K: Kind> SharedTable<K> {
         let serial = Serial { index, usage: state.usage };
         let Own { pool, empty } = &mut *own;
         let mut give_back = || {
-            if serial.usage < Serial::USES {
+            if serial.usage < USES {
                 empty.push(index);
             }
         };
@@ -160,9 +180,7 @@ impl<K: Kind> SharedTable<K> {
         };
         match catch_unwind(AssertUnwindSafe(|| K::create(spec, pool))) {
             Ok(Ok(value)) => {
-                let entry = TableEntry { value, named: named(&name), calls: 0 };
-                state.kept = Some(Kept { entry, pool: at });
-                made(&name);
+                state.kept = Some(Kept { value, named: named(&name), pool: at });
                 Ok(serial)
             }
             other => {
@@ -180,10 +198,10 @@ impl<K: Kind> SharedTable<K> {
     #[cold]
     fn empty(&self, at: usize) -> Option<u32> {
         let first = self.next.fetch_add(BLOCK, Ordering::Relaxed);
-        if first < Serial::MOST {
+        if first < MOST {
             let segment = &self.segments[(first / SEGMENT) as usize];
             segment.get_or_init(|| {
-                let slot = || Slot(Mutex::new(State { usage: 0, kept: None }));
+                let slot = || TableSlot(Mutex::new(State { usage: 0, kept: None }));
                 iter::repeat_with(slot).take(SEGMENT as usize).collect()
             });
             // The lowest last, which is taken first.
@@ -197,18 +215,17 @@ impl<K: Kind> SharedTable<K> {
 
     /// Runs `f` on a resource and its pool.
     #[inline(always)]
-    pub(crate) fn with<R>(
+    pub(super) fn with<R>(
         &self,
         serial: Serial,
         f: impl FnOnce(&mut K, &mut K::Pool) -> R,
     ) -> Result<R, Missing> {
         let mut state = self.state(serial)?;
-        let Some(Kept { entry, pool }) = &mut state.kept else { return Err(Missing::Stale) };
-        entry.calls += 1;
+        let Some(Kept { value, pool, .. }) = &mut state.kept else { return Err(Missing::Stale) };
         // Of a kind that keeps nothing for all there is nothing to lock.
         match (&mut () as &mut dyn Any).downcast_mut() {
-            Some(none) => Ok(f(&mut entry.value, none)),
-            None => Ok(f(&mut entry.value, &mut lock(&self.pools[*pool].0).pool)),
+            Some(none) => Ok(f(value, none)),
+            None => Ok(f(value, &mut lock(&self.pools[*pool].0).pool)),
         }
     }
 
@@ -220,67 +237,42 @@ impl<K: Kind> SharedTable<K> {
         if state.usage == serial.usage && serial.usage > 0 {
             return Ok(state);
         }
-        Err(missing(state.usage, serial))
+        // Uses that were before, and that were given out.
+        let was = 1 <= serial.usage && serial.usage < state.usage;
+        Err(if was { Missing::Stale } else { Missing::Unknown })
     }
 
     /// Destroys a resource. `leave` is told first the hash of its name, while whoever looks
     /// for the resource waits: the name is to go also if the program part panics.
     #[inline(always)]
-    pub(crate) fn destroy(&self, serial: Serial, leave: impl FnOnce(u64)) -> Result<(), Missing> {
+    pub(super) fn destroy(&self, serial: Serial, leave: impl FnOnce(u64)) -> Result<(), Missing> {
         let mut state = self.state(serial)?;
-        let Some(Kept { entry, pool }) = state.kept.take() else { return Err(Missing::Stale) };
-        if let Some(hash) = entry.named {
+        let Some(Kept { value, named, pool }) = state.kept.take() else {
+            return Err(Missing::Stale);
+        };
+        if let Some(hash) = named {
             leave(hash);
         }
         let mut own = lock(&self.pools[pool].0);
-        if serial.usage < Serial::USES {
+        if serial.usage < USES {
             own.empty.push(serial.index);
         }
-        entry.value.destroy(&mut own.pool);
+        value.destroy(&mut own.pool);
         Ok(())
     }
 
-    fn all(&self) -> impl Iterator<Item = (u32, &Slot<K>)> {
+    fn all(&self) -> impl Iterator<Item = (u32, &TableSlot<K>)> {
         (0..).zip(self.segments.iter().map_while(OnceLock::get).flatten())
     }
 }
 
-/// A resource of a listing: its serial, whether it has a name, its calls, and what its kind
-/// says of it.
-pub(crate) type Seen = (Serial, bool, u64, About);
-
-/// Operations on a table whose kind the caller does not know.
-pub(crate) trait AnyShared: Any + Send + Sync {
-    /// Each resource.
-    fn list(&self) -> Vec<Seen>;
-    /// Destroys all.
-    fn clear(&self);
-}
-
-impl<K: Kind> AnyShared for SharedTable<K> {
-    fn list(&self) -> Vec<Seen> {
-        let seen = |(index, slot): (u32, &Slot<K>)| {
-            let state = lock(&slot.0);
-            let Kept { entry, .. } = state.kept.as_ref()?;
-            let serial = Serial { index, usage: state.usage };
-            Some((serial, entry.named.is_some(), entry.calls, entry.value.about()))
-        };
-        self.all().filter_map(seen).collect()
-    }
-
-    fn clear(&self) {
+impl<K: Kind> Drop for SharedTable<K> {
+    fn drop(&mut self) {
         for (index, slot) in self.all() {
             let serial = Serial { index, usage: lock(&slot.0).usage };
+            // Empty ones have nothing to destroy.
             let _ = self.destroy(serial, |_| ());
         }
-    }
-}
-
-impl dyn AnyShared {
-    /// If it is of kind `K`.
-    #[inline(always)]
-    pub(crate) fn of_kind<K: Kind>(&self) -> Option<&SharedTable<K>> {
-        (self as &dyn Any).downcast_ref()
     }
 }
 
@@ -291,8 +283,9 @@ mod tests {
     use std::sync::Barrier;
     use std::thread;
 
+    use kumiki_resource::kind::About;
+
     use super::*;
-    use crate::id::Place;
 
     /// Counts those of its pool.
     struct Counted(u32);
@@ -322,7 +315,7 @@ mod tests {
 
     fn make(table: &SharedTable<Counted>, value: u32) -> Serial {
         let enter = |_| Ok::<_, Infallible>(());
-        table.create(value, enter, |()| (), |()| (), |()| None).ok().expect("there is room")
+        table.create(value, enter, |()| (), |()| None).ok().expect("there is room")
     }
 
     fn living(table: &SharedTable<Counted>) -> Vec<i64> {
@@ -362,7 +355,7 @@ mod tests {
         let distinct: BTreeSet<_> = ever.iter().flatten().collect();
         assert_eq!(distinct.len(), 4 * 200 * 20, "no serial is given twice");
         assert_eq!(living(&table), [0, 0]);
-        assert!(table.list().is_empty());
+        assert!(table.all().all(|(_, slot)| lock(&slot.0).kept.is_none()));
     }
 
     #[test]
@@ -386,7 +379,7 @@ mod tests {
     fn what_was_never_given_out_is_unknown() {
         let table = SharedTable::<Counted>::new(1).unwrap();
         let first = make(&table, 1);
-        for (index, usage) in [(0, 0), (0, 2), (1, 0), (1, 1), (5000, 1), (Serial::MOST, 1)] {
+        for (index, usage) in [(0, 0), (0, 2), (1, 0), (1, 1), (5000, 1), (MOST, 1)] {
             assert_eq!(table.with(Serial { index, usage }, |_, _| ()), Err(Missing::Unknown));
         }
         table.destroy(first, |_| ()).unwrap();
@@ -397,8 +390,8 @@ mod tests {
     fn a_place_that_is_worn_out_is_not_used_again() {
         let table = SharedTable::<Counted>::new(1).unwrap();
         let first = make(&table, 1);
-        lock(&table.slot(first.index).unwrap().0).usage = Serial::USES;
-        table.destroy(Serial { usage: Serial::USES, ..first }, |_| ()).unwrap();
+        lock(&table.slot(first.index).unwrap().0).usage = USES;
+        table.destroy(Serial { usage: USES, ..first }, |_| ()).unwrap();
         assert_eq!(make(&table, 2).index, 1);
     }
 
@@ -407,12 +400,12 @@ mod tests {
         let table = SharedTable::<Counted>::new(2).unwrap();
         let own = make(&table, 0);
         // All numbers but the first block's have been given out.
-        table.next.store(Serial::MOST, Ordering::Relaxed);
+        table.next.store(MOST, Ordering::Relaxed);
         let at = thread() % 2;
         let rest = std::mem::take(&mut lock(&table.pools[at].0).empty);
         lock(&table.pools[1 - at].0).empty = rest;
         let more: Vec<Serial> = (1..BLOCK).map(|n| make(&table, n)).collect();
-        let full = table.create(0, |_| Ok::<_, Infallible>(()), |()| (), |()| (), |()| None);
+        let full = table.create(0, |_| Ok::<_, Infallible>(()), |()| (), |()| None);
         assert!(matches!(full, Err(Unmade::Full)));
         table.destroy(own, |_| ()).unwrap();
         assert_eq!(make(&table, 1).index, own.index);
