@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 
 use crate::run::{cargo, everything, run};
 use crate::{
-    aarch64, deny, documents, doors, features, figures, first_lines, interfaces, layers, modules, package,
-    secrets, wakes,
+    aarch64, deny, documents, doors, errors, features, figures, first_lines, interfaces, layers,
+    modules, package, secrets, wakes,
 };
 
 type Check = fn() -> Result<()>;
@@ -15,7 +15,7 @@ type Check = fn() -> Result<()>;
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 18] = [
+    let checks: [(&str, Check); 19] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("doors", doors::check),
@@ -37,6 +37,7 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
             run(cargo(&format!("doc {what} --locked --no-deps")).env("RUSTDOCFLAGS", "-D warnings"))
         }),
         ("documents", documents::check),
+        ("errors", errors::check),
         ("figures", figures::check),
         ("first lines", first_lines::check),
         ("type names", modules::types::check),

@@ -23,6 +23,7 @@ mod deny;
 mod docs;
 mod documents;
 mod doors;
+mod errors;
 mod falling;
 mod features;
 mod figures;

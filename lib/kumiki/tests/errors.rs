@@ -91,3 +91,27 @@ fn a_manager_that_has_gone_is_known_by_its_kind() {
     assert!(matches!(asked, Err(Error::Manager { .. })), "{asked:?}");
     assert_eq!(of_call(&asked.unwrap_err()), "ask another one");
 }
+
+/// What is printed where `main` returns an error: its `{:?}`.
+#[test]
+fn an_error_that_main_returns_is_a_sentence() {
+    use std::error::Error;
+    let late = resource::CallError::TimedOut { begun: true };
+    let errors: [Box<dyn Error>; 9] = [
+        sys::Error::Invalid("cpu 9 is not online".to_owned()).into(),
+        wait::Error::UnknownSleep { text: "nap".to_owned() }.into(),
+        shadow::Error::Busy.into(),
+        copy::Error::EmptyBlock.into(),
+        parasc::Error::ShutDown.into(),
+        resource::Error::Manager { place: "core0".to_owned(), source: late }.into(),
+        resource::CallError::Full.into(),
+        measure::Error::unsupported("a second cpu", "allow two").into(),
+        parasc::AllowList::none().allow("no_such").unwrap_err().into(),
+    ];
+    for error in errors {
+        assert_eq!(format!("{error:?}"), error.to_string());
+    }
+    let missing = spawn::Command::new("no-such").spawn().unwrap_err();
+    let printed = format!("{missing:?}");
+    assert!(printed.contains("executing the program no-such: No such file"), "{printed}");
+}
