@@ -32,6 +32,23 @@ bitflags! {
     }
 }
 
+/// A signal to be said: a [`Signal`](crate::Signal), or a number, as those for real time have no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignalNumber(pub(crate) i32);
+
+impl From<rustix::process::Signal> for SignalNumber {
+    fn from(signal: rustix::process::Signal) -> SignalNumber {
+        SignalNumber(signal.as_raw())
+    }
+}
+
+/// A number that no signal has is refused when the program is started.
+impl From<i32> for SignalNumber {
+    fn from(number: i32) -> SignalNumber {
+        SignalNumber(number)
+    }
+}
+
 /// Signals by their numbers; bit `n - 1` is signal n.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signals(pub(crate) u64);

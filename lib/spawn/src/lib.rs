@@ -60,7 +60,7 @@ mod valgrind;
 mod zygote;
 
 pub use actions::Action;
-pub use attributes::{Namespaces, Resource};
+pub use attributes::{Namespaces, Resource, SignalNumber};
 pub use child::{Child, Output};
 pub use command::Command;
 pub use ends::WaitAsync;

@@ -138,9 +138,9 @@ impl Kind for Process {
         // By which a keeper finds what came of it.
         command.envs(keep::variable().map(|name| (name, "1")));
         // The thread that serves a place has signals blocked.
-        command.signal_mask([]);
+        command.signal_mask([Signal::KILL; 0]);
         // A place that is killed takes its own children along; what came of them is for a keeper.
-        command.parent_death_signal(Signal::KILL.as_raw());
+        command.parent_death_signal(Signal::KILL);
         if let Some(folder) = program.folder {
             command.current_dir(folder);
         }

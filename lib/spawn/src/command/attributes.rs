@@ -7,7 +7,7 @@ use kumiki_sys::cpuset::CpuSet;
 
 use super::Command;
 use crate::actions::Action;
-use crate::attributes::{Descriptor, Namespaces, Resource, Signals};
+use crate::attributes::{Descriptor, Namespaces, Resource, SignalNumber, Signals};
 
 impl Command {
     /// The user that it runs as, real, effective and saved. Without [`groups`](Self::groups)
@@ -180,7 +180,10 @@ impl Command {
     }
 
     /// Signals that are blocked in it; those of the calling thread, if nothing is said.
-    pub fn signal_mask(&mut self, signals: impl IntoIterator<Item = i32>) -> &mut Command {
+    pub fn signal_mask<S: Into<SignalNumber>>(
+        &mut self,
+        signals: impl IntoIterator<Item = S>,
+    ) -> &mut Command {
         self.attributes.blocked = Some(self.signals(signals));
         self
     }
@@ -193,13 +196,19 @@ impl Command {
     }
 
     /// Signals that do there what they do by default, also if the caller ignores them.
-    pub fn signal_default(&mut self, signals: impl IntoIterator<Item = i32>) -> &mut Command {
+    pub fn signal_default<S: Into<SignalNumber>>(
+        &mut self,
+        signals: impl IntoIterator<Item = S>,
+    ) -> &mut Command {
         self.attributes.default = self.signals(signals);
         self
     }
 
     /// Signals that it ignores.
-    pub fn signal_ignore(&mut self, signals: impl IntoIterator<Item = i32>) -> &mut Command {
+    pub fn signal_ignore<S: Into<SignalNumber>>(
+        &mut self,
+        signals: impl IntoIterator<Item = S>,
+    ) -> &mut Command {
         self.attributes.ignored = self.signals(signals);
         self
     }
@@ -208,7 +217,8 @@ impl Command {
     /// sends it when the *thread* ends whose child it is: the one that calls
     /// [`spawn`](Self::spawn), which starts a server of its own for it where one is needed, or the
     /// one that has started the [`SpawnServer`](crate::SpawnServer) that makes it.
-    pub fn parent_death_signal(&mut self, signal: i32) -> &mut Command {
+    pub fn parent_death_signal(&mut self, signal: impl Into<SignalNumber>) -> &mut Command {
+        let SignalNumber(signal) = signal.into();
         if !(0..=64).contains(&signal) {
             self.wrong(format!("{signal} is no signal: they have the numbers 1 to 64"));
         }
@@ -256,8 +266,8 @@ impl Command {
         self
     }
 
-    fn signals(&mut self, numbers: impl IntoIterator<Item = i32>) -> Signals {
-        Signals::of(numbers).unwrap_or_else(|number| {
+    fn signals<S: Into<SignalNumber>>(&mut self, signals: impl IntoIterator<Item = S>) -> Signals {
+        Signals::of(signals.into_iter().map(|signal| signal.into().0)).unwrap_or_else(|number| {
             self.wrong(format!("{number} is no signal: they have the numbers 1 to 64"));
             Signals::default()
         })

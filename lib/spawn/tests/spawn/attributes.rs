@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use kumiki_spawn::{Child, Command, Namespaces, Refusal, Resource, Stdio};
+use kumiki_spawn::{Child, Command, Namespaces, Refusal, Resource, Signal, Stdio};
 use kumiki_sys::affinity;
 
 use super::new;
@@ -181,7 +181,7 @@ fn cpus() {
 #[test]
 fn signals() {
     let set = |command: &mut Command| {
-        command.signal_mask([libc::SIGUSR1, 40]).signal_ignore([libc::SIGHUP, libc::SIGPIPE]);
+        command.signal_mask([libc::SIGUSR1, 40]).signal_ignore([Signal::HUP, Signal::PIPE]);
     };
     let seen = while_it_waits(set, |id| ["SigBlk", "SigIgn"].map(|field| status(id, field)));
     let own = u64::from_str_radix(&status(std::process::id(), "SigIgn"), 16).unwrap();
@@ -459,7 +459,7 @@ fn a_parent_death_signal_in_a_pid_namespace() {
     alone!("a_parent_death_signal_in_a_pid_namespace", || {
         let begin = || {
             let mut command = new("sh");
-            command.args(["-c", "echo $$"]).parent_death_signal(libc::SIGKILL);
+            command.args(["-c", "echo $$"]).parent_death_signal(Signal::KILL);
             command.stdout(Stdio::piped());
             command
         };

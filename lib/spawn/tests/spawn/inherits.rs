@@ -42,7 +42,7 @@ fn signals_are_blocked_as_in_the_calling_thread() {
         assert_eq!(status("SigBlk"), "0000000000000201");
         assert_eq!(theirs(), "0000000000000201");
         assert_eq!(
-            says(new("grep").args(["^SigBlk:", "/proc/self/status"]).signal_mask([]))
+            says(new("grep").args(["^SigBlk:", "/proc/self/status"]).signal_mask([0; 0]))
                 .split_whitespace()
                 .nth(1),
             Some("0000000000000000")

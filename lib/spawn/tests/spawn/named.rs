@@ -2,15 +2,24 @@
 
 use std::io::Read;
 
-use kumiki_resource::{Builder, Pattern};
+use kumiki_resource::{Builder, Interface, Pattern};
 use kumiki_spawn::{Command, Process, Stdio};
+use kumiki_sys::affinity;
 
 use crate::faults::servers;
 
+fn of_all_cpus() -> Interface {
+    Builder::new().kind::<Process>().per_core().unwrap()
+}
+
+fn of_one_cpu() -> Interface {
+    let one = affinity::current().unwrap().first();
+    Builder::new().kind::<Process>().cores(one).per_core().unwrap()
+}
+
 #[test]
 fn a_process_is_made_and_waited_for_by_name() {
-    let builder = || Builder::new().kind::<Process>();
-    for interface in [builder().per_core().unwrap(), builder().shared().unwrap()] {
+    for interface in [of_all_cpus(), of_one_cpu()] {
         let place = interface.places()[0];
         let mut command = Command::new("sh");
         command.args(["-c", "exit 5"]);
@@ -39,8 +48,7 @@ fn a_process_is_made_and_waited_for_by_name() {
 /// A manager's own signals are blocked; its children's are not.
 #[test]
 fn a_process_is_ended_by_signals_that_its_place_blocks() {
-    let builder = || Builder::new().kind::<Process>();
-    for interface in [builder().per_core().unwrap(), builder().shared().unwrap()] {
+    for interface in [of_all_cpus(), of_one_cpu()] {
         let made = |mask: &[i32]| {
             let mut grep = Command::new("grep");
             grep.args(["SigBlk", "/proc/self/status"]).stdout(Stdio::piped());
@@ -65,9 +73,7 @@ fn a_process_is_ended_by_signals_that_its_place_blocks() {
 #[test]
 fn each_place_has_a_server_of_its_own() {
     crate::child::in_a_child("named::each_place_has_a_server_of_its_own", || {
-        let of = |shared: bool| {
-            let builder = Builder::new().kind::<Process>();
-            let interface = if shared { builder.shared() } else { builder.per_core() }.unwrap();
+        let of = |interface: Interface| {
             let places = interface.places().to_vec();
             for place in places.iter().chain(&places) {
                 let worker = interface.create::<Process>(*place, None, Command::new("true"));
@@ -75,10 +81,10 @@ fn each_place_has_a_server_of_its_own() {
             }
             (servers().len(), places.len())
         };
-        let (servers_of_cores, places) = of(false);
+        let (servers_of_cores, places) = of(of_all_cpus());
         assert_eq!(servers_of_cores, places);
         assert_eq!(servers(), [] as [i32; 0]);
-        assert_eq!(of(true).0, 1);
+        assert_eq!(of(of_one_cpu()).0, 1);
         assert_eq!(servers(), [] as [i32; 0]);
     });
 }
