@@ -22,7 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::percent::percent;
 use crate::{Verdict, output};
 
-/// Between the two commands.
+/// Word between the two commands.
 const BETWEEN: &str = "---";
 
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Ab {
     /// The least difference that matters, in percent
     #[arg(long, default_value_t = 2.0, value_name = "PERCENT", value_parser = percent)]
     detect: f64,
-    /// At most so many pairs
+    /// Largest number of pairs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pairs: Option<u32>,
     /// Begin no pair after this: 90s, 5m, 1h
@@ -91,13 +91,13 @@ pub(crate) struct Ab {
 /// Form of a printed outcome.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Form {
-    /// For a person
+    /// Text for a person
     Text,
     /// The whole outcome
     Json,
-    /// For a comment on a pull request
+    /// Comment for a pull request
     Markdown,
-    /// For a metrics file
+    /// Metrics file
     Prometheus,
 }
 

@@ -20,9 +20,9 @@ use crate::{disturbed, output};
 
 /// A result with fewer figures than this is a selection: its rows are told too.
 const A_FEW: usize = 4;
-/// Between parts of a meaning; each part says something without those after it.
+/// Separators of a meaning's parts; each part says something without those after it.
 const PARTS: [&str; 5] = ["; ", ", ", " · ", " and ", " on "];
-/// Beside a ratio of round trips.
+/// Mark beside a ratio of round trips.
 const OF_TRIPS: &str = "*";
 /// Rows of a selection that are told.
 const ROWS: usize = 8;

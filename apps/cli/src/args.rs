@@ -119,7 +119,7 @@ pub(crate) enum MeasureCommand {
         /// Only those of a quick run
         #[arg(long, conflicts_with = "full")]
         quick: bool,
-        /// Also those of a full run
+        /// Include those of a full run
         #[arg(long)]
         full: bool,
         /// Print JSON
@@ -346,7 +346,7 @@ pub(crate) struct Report {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) how: How,
-    /// Also a line for these results
+    /// Add a line for these results
     #[arg(long, value_name = "RESULT", conflicts_with = "results")]
     pub(crate) with: Vec<String>,
     /// Name every disturbed row and what disturbed it

@@ -72,7 +72,7 @@ fn ordered(findings: Vec<Finding>) -> Vec<Known> {
     ranked.into_iter().map(|(_, known)| known).collect()
 }
 
-/// In words.
+/// Prints the findings in words.
 fn report(known: &[Known]) -> String {
     let mut text = String::new();
     for (at, one) in known.iter().enumerate() {

@@ -46,8 +46,8 @@ enum ImageCommand {
     /// Remove an image; its memory goes back with its last name
     Rm {
         name: String,
-        /// Also if nodes start from it: those that run go on, and start again
-        /// once there is an image of this name
+        /// Remove it also if nodes start from it: those that run go on, and start again once there
+        /// is an image of this name
         #[arg(long)]
         force: bool,
     },

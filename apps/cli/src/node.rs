@@ -63,10 +63,11 @@ enum NodeCommand {
         /// Cpus by number instead; the first one starts first
         #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]…", conflicts_with = "cpus")]
         cpu_list: Option<Vec<u32>>,
-        /// It always keeps so many of them [default: 1]
+        /// Smallest number of its cpus, which it always keeps [default: 1]
         #[arg(long, value_name = "N")]
         min_cpus: Option<usize>,
-        /// It may get so many while it runs: its kernel is told of this machine's other cpus
+        /// Largest number of its cpus while it runs: its kernel is told of this machine's other
+        /// cpus
         #[arg(long, value_name = "N")]
         max_cpus: Option<usize>,
         /// Memory, e.g. 256M; several sizes make several pieces, of which the
@@ -576,7 +577,7 @@ fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Res
     failure.map_or(Ok(verdict), Err)
 }
 
-/// Whether all devices of a node that has started are served.
+/// Success if all devices of a node that has started are served.
 fn served(problems: &[String]) -> Verdict {
     if problems.is_empty() { Verdict::Fine } else { Verdict::Negative }
 }

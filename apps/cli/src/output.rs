@@ -187,7 +187,7 @@ impl Rows {
         Rows(table)
     }
 
-    /// Without room before the first column: its cells bring their own.
+    /// Indents the rows; there is no room before the first column: its cells bring their own.
     pub(crate) fn indented(mut self) -> Rows {
         if let Some(column) = self.0.column_mut(0) {
             column.set_padding((0, 1));
@@ -259,7 +259,7 @@ pub(crate) fn table(results: &Results) -> Result<()> {
     Ok(())
 }
 
-/// In a column of its own, beside what other work disturbed.
+/// Mark in a column of its own, beside a figure that other work disturbed.
 pub(crate) fn mark(disturbed: bool) -> &'static str {
     if disturbed { "!" } else { "" }
 }

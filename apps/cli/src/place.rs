@@ -24,7 +24,7 @@ use kumiki_sys::affinity;
 use crate::size::size;
 use crate::{Verdict, interrupt, output};
 
-/// Between two looks whether a place has ended by itself.
+/// Interval between two looks whether a place has ended by itself.
 const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
@@ -353,7 +353,7 @@ fn keeper() -> Result<Keeper> {
     Ok(Keeper::start(&mut own)?)
 }
 
-/// In an OS node, has its host call by lines in the window, too.
+/// Lets the host of an OS node call by lines in the window, too.
 fn with_lines(server: Server) -> Result<Server> {
     Ok(match Lanes::here()? {
         Some(window) => server.window(window),

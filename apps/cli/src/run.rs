@@ -19,11 +19,11 @@ use crate::{Verdict, interrupt, output, started};
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 const OTHERS: [i32; 3] = [SIGUSR1, SIGUSR2, SIGCONT];
 
-/// For how long a command goes on whose `kumiki run` is not heard of.
+/// Time that a command goes on whose `kumiki run` is not heard of.
 const UNHEARD: Duration = Duration::from_secs(60);
-/// For how long a line may be down before the command is given up.
+/// Time that a line may be down before the command is given up.
 const PATIENCE: Duration = Duration::from_secs(45);
-/// For how long a command's end is tried when this process is to end at once.
+/// Time for which a command's end is tried when this process is to end at once.
 const LAST: Duration = Duration::from_secs(2);
 /// Longest wait of one call at the place, ms.
 const WAIT_MS: u64 = 3000;

@@ -108,8 +108,8 @@ fn nearest(cases: &[Case], filter: &str) -> String {
     format!("the nearest of {all} {what}: {}; `kumiki measure ls` lists the cases", once.join(", "))
 }
 
-/// From 0 to 1, by the whole name or by any part of it from a dot on: `frok` is
-/// like `process.fork`.
+/// Likeness of two words from 0 to 1, by the whole name or by any part of it from a dot on: `frok`
+/// is like `process.fork`.
 fn likeness(word: &str, asked: &str) -> f64 {
     let parts = word.split('.').chain(word.match_indices('.').map(|(at, _)| &word[at + 1..]));
     parts

@@ -4,7 +4,7 @@ use anyhow::{Error, Result};
 
 use crate::{Verdict, output};
 
-/// Not found (POSIX, "Exit Status for Commands").
+/// Status of a program that is not found (POSIX, "Exit Status for Commands").
 const NOT_FOUND: u8 = 127;
 /// Found, and not one to execute.
 const NOT_EXECUTABLE: u8 = 126;

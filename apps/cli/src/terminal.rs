@@ -41,7 +41,7 @@ impl Raw {
         tcsetattr(stdin(), OptionalActions::Now, &self.raw).context("setting the terminal's modes")
     }
 
-    /// For now, or before an exit that drops nothing.
+    /// Leaves the mode for now, or before an exit that drops nothing.
     pub(crate) fn leave(&self) {
         let _ = tcsetattr(stdin(), OptionalActions::Drain, &self.before);
     }

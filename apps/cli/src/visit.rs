@@ -10,7 +10,7 @@ use kumiki_measure::sampler::{Apart, answer};
 
 use crate::{output, select};
 
-/// By it this program knows that it is asked for a visit.
+/// Word by which this program knows that it is asked for a visit.
 pub(crate) const WORD: &str = "measure-visit";
 
 /// Command line that asks this program for visits, with the sizes that a person chose.

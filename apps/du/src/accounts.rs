@@ -20,7 +20,7 @@ impl Meta<'_> {
         FileType::from_raw_mode(self.0.st_mode)
     }
 
-    /// By device and inode.
+    /// Identity by device and inode.
     pub(crate) fn identity(self) -> (u64, u64) {
         (self.0.st_dev, self.0.st_ino)
     }

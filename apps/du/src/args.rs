@@ -86,7 +86,7 @@ struct Cli {
     time: Option<Which>,
     time_style: Option<Vec<u8>>,
     who: Option<Who>,
-    /// Something is wrong, which has been said.
+    /// True if something is wrong, which has been said.
     wrong: bool,
 }
 

@@ -11,9 +11,9 @@ const LETTERS: &[u8] = b"KMGTPEZY";
 /// Form in which sizes are printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// In blocks of so many bytes, with a suffix that names the block.
+    /// Number of blocks of so many bytes, with a suffix that names the block.
     Blocks { bytes: u64, suffix: String },
-    /// With the letter that fits: powers of 1024, or of 1000.
+    /// Number with the letter that fits: powers of 1024, or of 1000.
     Human { base: u16 },
 }
 

@@ -4,7 +4,7 @@
 /// A number that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number {
-    /// At the limit if the number is beyond it.
+    /// Value, or the limit if the number is beyond it.
     pub(crate) value: i128,
     /// True if it is beyond the limit.
     pub(crate) too_large: bool,
@@ -23,7 +23,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// In the words of GNU's programs; `option` as it was given.
+    /// Message in the words of GNU's programs; `option` as it was given.
     pub(crate) fn text(self, option: &str, value: &[u8]) -> Vec<u8> {
         let option = option.as_bytes();
         match self {

@@ -24,7 +24,7 @@ pub(crate) struct Directory {
     pub(crate) inode: u64,
     /// Its name may be a symbolic link.
     pub(crate) follow: bool,
-    /// Not counted after all: seen before, or its own ancestor.
+    /// True if it is not counted after all: seen before, or its own ancestor.
     pub(crate) dropped: bool,
     /// Space of the directory itself.
     pub(crate) own_bytes: u64,
@@ -52,7 +52,7 @@ pub(crate) struct File {
 #[derive(Clone, Copy, Debug)]
 struct Name {
     start: usize,
-    /// With the NUL.
+    /// Length with the NUL.
     length: u32,
 }
 
@@ -67,7 +67,7 @@ struct Times {
 /// Times that a walk keeps, if they are asked for.
 #[derive(Debug, Default)]
 pub(crate) struct TreeTimes {
-    /// By number.
+    /// Times of directories by number.
     directories: Vec<Times>,
     /// Times of the files, in the same order.
     files: Vec<Moment>,
@@ -89,7 +89,7 @@ impl TreeTimes {
     }
 }
 
-/// Something that could not be done: at which entry, of which directory, and what.
+/// A failed operation: its entry, of which directory, and a message.
 pub(crate) type Fault = ((u32, u32), Vec<u8>);
 
 /// One operand.
@@ -97,9 +97,9 @@ pub(crate) type Fault = ((u32, u32), Vec<u8>);
 pub(crate) struct Tree {
     /// The operand as it is printed.
     pub(crate) operand: CString,
-    /// By number; empty if the operand is no directory.
+    /// Directories by number; empty if the operand is no directory.
     pub(crate) directories: Vec<Directory>,
-    /// In the order in which they were found.
+    /// Files in the order in which they were found.
     pub(crate) files: Vec<File>,
     /// Directories to open, the next one last.
     pub(crate) pending: Vec<u32>,
@@ -133,7 +133,7 @@ impl Tree {
         }
     }
 
-    /// Something could not be done with an entry of a directory.
+    /// Notes that an operation on an entry of a directory failed.
     pub(crate) fn fault(&mut self, directory: u32, position: u32, text: Vec<u8>) {
         self.faults.push(((directory, position), text));
     }

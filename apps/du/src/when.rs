@@ -26,7 +26,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     pub(crate) const EPOCH: Moment = Moment { seconds: 0, nanoseconds: 0 };
-    /// Before every other one.
+    /// Moment before every other one.
     pub(crate) const NEVER: Moment = Moment { seconds: i64::MIN, nanoseconds: 0 };
 
     pub(crate) fn of(file: &Stat, which: Which) -> Self {

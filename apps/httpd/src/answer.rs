@@ -45,7 +45,7 @@ pub(crate) struct Answer {
     pub(crate) folder: Option<Arc<Held>>,
     entries: Vec<Entry>,
     are_all: bool,
-    /// For the log: its status, and the bytes of its body.
+    /// Status for the log, and the bytes of its body.
     pub(crate) status: u16,
     pub(crate) bytes: u64,
 }
@@ -119,7 +119,7 @@ impl Answer {
         (start, limit)
     }
 
-    /// After the open of a candidate.
+    /// Goes on after the open of a candidate.
     pub(crate) fn opened(
         &mut self,
         head: &Head<'_>,

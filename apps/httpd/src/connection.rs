@@ -100,7 +100,7 @@ pub(crate) struct Connection {
     is_first: bool,
     /// A call of this request would have slept.
     has_waited: bool,
-    /// Since when the client sends no more, as far as that was seen.
+    /// Time since which the client sends no more, as far as that was seen.
     left: Option<Instant>,
     pub(crate) under_way: Option<Key>,
     /// Events that the epoll waits for.
@@ -323,7 +323,7 @@ impl Connection {
         }
     }
 
-    /// After a panic of ours: answered 500 as long as nothing of an answer has been sent, and the
+    /// Answers after a panic of ours: 500 as long as nothing of an answer has been sent, and the
     /// end of the connection in any case.
     pub(crate) fn fail(&mut self, around: &mut Surroundings<'_>) -> Next {
         if self.phase == Phase::Lingering || self.is_amid_answer() {
@@ -341,7 +341,7 @@ impl Connection {
         self.answer.is_begun()
     }
 
-    /// Between two requests, or before the first.
+    /// True between two requests, or before the first.
     pub(crate) fn is_idle(&self) -> bool {
         // An empty line may come between two (`request::parse`).
         self.phase == Phase::Head && matches!(&self.input[..], b"" | b"\r" | b"\r\n")
@@ -354,7 +354,7 @@ impl Connection {
         self.is_idle() && !(self.is_first && is_new())
     }
 
-    /// Since when.
+    /// Time since which it is so.
     pub(crate) fn since(&self) -> Instant {
         self.since
     }

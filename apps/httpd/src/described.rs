@@ -15,7 +15,7 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// By its attributes, as far as they say something.
+    /// Describes a file by its attributes, as far as they say something.
     pub(crate) fn of(attributes: &Attributes, candidate: &Candidate, says: bool) -> Self {
         let encoding = candidate.encoding;
         let version = if says { Version::of(attributes, encoding) } else { Version::none() };
@@ -23,7 +23,7 @@ impl Described {
     }
 }
 
-/// By the name's ending, without that of a coding.
+/// Content type by the name's ending, without that of a coding.
 fn content_type(candidate: &Candidate) -> &'static str {
     let name = candidate.path.to_bytes();
     let suffix = candidate.encoding.map_or("", |encoding| encoding.suffix()).as_bytes();

@@ -23,7 +23,7 @@ use crate::beneath::BENEATH;
 const MOST_DEVICES: usize = 32;
 /// Engines of a device at most, each of 64 threads.
 const MOST_ENGINES: usize = 8;
-/// After how long without an end all threads of an engine are taken for lost.
+/// Time without an end after which all threads of an engine are taken for lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Engines by device, of all workers.
@@ -40,7 +40,7 @@ pub(crate) struct Devices {
 struct Share {
     device: u64,
     engines: Vec<Arc<Engine>>,
-    /// Since when all engines have requests that no thread has begun.
+    /// Time since which all engines have requests that no thread has begun.
     waits_since: Option<Instant>,
     last_end: Instant,
 }

@@ -50,7 +50,7 @@ prop_compose! {
     }
 }
 
-/// Something to begin with: the structure has fields that only the C library names.
+/// Attributes to begin with: the structure has fields that only the C library names.
 fn attributes_of(file: &File) -> libc::statx {
     let mut statx = kumiki_parasc::op::Statx::new(
         file,

@@ -49,7 +49,7 @@ pub(crate) struct KeptFiles {
 struct KeptFile {
     file: Arc<Held>,
     attributes: Attributes,
-    /// From the first request on that finds it here.
+    /// Description, from the first request on that finds it here.
     described: Option<Arc<Described>>,
     opened: Instant,
 }

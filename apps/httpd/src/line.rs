@@ -8,13 +8,13 @@ const KNOWN: [&[u8]; 7] = [b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b
 /// Method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// For the file.
+    /// Asks for the file.
     Get,
-    /// For what is known of it.
+    /// Asks for the fields without the file.
     Head,
-    /// For something that no file can do.
+    /// A known method for something that no file can do.
     Known,
-    /// By a word that is not known here.
+    /// A word that is not known here.
     Unknown,
 }
 

@@ -255,7 +255,7 @@ impl LogLines {
         });
     }
 
-    /// In UTC, which needs no file of time zones; a new text each second.
+    /// Writes the time in UTC, which needs no file of time zones; a new text each second.
     fn tell_time(&mut self) {
         let second = date::now();
         if second != self.second {

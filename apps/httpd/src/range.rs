@@ -3,7 +3,7 @@
 /// Part that a `Range` asks for, before the file's length is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RangeRequest {
-    /// From this byte on, to this one if one is named.
+    /// Bytes from this one on, to this one if one is named.
     From(u64, Option<u64>),
     /// The last bytes.
     Last(u64),
@@ -12,7 +12,7 @@ pub(crate) enum RangeRequest {
 /// A part, as far as the file is long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// From this byte on, so many.
+    /// Bytes from this one on, so many.
     Bytes { start: u64, length: u64 },
     /// All of a file that has nothing: no `Content-Range` can say so.
     Empty,

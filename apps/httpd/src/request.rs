@@ -84,7 +84,7 @@ impl<'a> Lines<'a> {
 pub enum Parsed<'a> {
     /// The head is not there as a whole.
     Partial,
-    /// To be answered so, and the connection closed: where the next request begins is not
+    /// A request to be answered so, and the connection closed: where the next request begins is not
     /// known.
     Refused(Status),
     /// A request.

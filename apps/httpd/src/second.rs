@@ -52,7 +52,7 @@ pub(crate) enum Found {
     Path(CString),
     /// Itself, by a descriptor and the name of that.
     File(Arc<Held>, CString),
-    /// Not what is served so.
+    /// A file of a kind that is not served so.
     Other,
 }
 

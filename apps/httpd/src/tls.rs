@@ -16,7 +16,7 @@ use crate::moved::{Moved, lost_or_later};
 /// Bytes that wait, encrypted, for the client to take them.
 const WAITING: usize = 128 * 1024;
 
-/// From the files of a certificate chain and its key.
+/// Reads a configuration from the files of a certificate chain and its key.
 ///
 /// # Errors
 /// One cannot be read, or they do not go together.

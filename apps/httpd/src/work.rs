@@ -25,7 +25,7 @@ pub(crate) struct Opened {
     pub(crate) attributes: Attributes,
     /// Bytes that were read with it.
     pub(crate) data: Vec<u8>,
-    /// For the head of its answer, if that is known.
+    /// Fields for the head of its answer, if that is known.
     pub(crate) described: Option<Arc<Described>>,
 }
 

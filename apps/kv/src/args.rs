@@ -28,7 +28,8 @@ pub struct Args {
     /// A file whose first line is the password that clients have to say (AUTH); SIGHUP reads it anew
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Without a password refuse clients that are not of this machine (`yes`), or take them (`no`)
+    /// Refuse clients that are not of this machine while there is no password (`yes`), or take them
+    /// (`no`)
     #[arg(long, value_name = "YES|NO", default_value = "yes", value_parser = yes_or_no)]
     pub protected_mode: Yes,
     /// A shard and a thread on each of these cpus, e.g. 2,3 [default: one shard, on any cpu]

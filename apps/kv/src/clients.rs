@@ -121,13 +121,13 @@ impl About {
 pub struct Filter {
     /// Client numbers to match.
     pub ids: Option<Vec<u64>>,
-    /// From there.
+    /// Address to match.
     pub addr: Option<String>,
     /// Come to there.
     pub laddr: Option<String>,
     /// Nobody is meant: there is none of a type.
     pub is_none: bool,
-    /// Not this one.
+    /// Number of a client that is not meant.
     pub but: Option<u64>,
     /// Here for so many seconds at least.
     pub age: Option<u64>,

@@ -41,13 +41,13 @@ pub struct Connection {
 /// Next step of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// To be read.
+    /// Wants to be read.
     Read,
-    /// To have another turn at once.
+    /// Wants another turn at once.
     Turn,
     /// Room for its answers.
     Write,
-    /// To go.
+    /// Wants to be closed.
     Close,
 }
 

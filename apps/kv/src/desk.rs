@@ -27,9 +27,9 @@ pub struct Desk<'a, S> {
     pub shards: &'a S,
     /// Limits, settings, the time.
     pub terms: Terms<'a>,
-    /// For what comes.
+    /// Buffer for bytes that come.
     pub buffer: &'a mut [u8],
-    /// For what goes.
+    /// Answers that go.
     pub out: &'a mut Out,
 }
 

@@ -10,24 +10,24 @@ use crate::transaction;
 
 /// Bytes of answers at which they are sent before more commands are run.
 pub const HIGH: usize = 1 << 18;
-/// Something that a shard is asked to do.
+/// Job that a shard is asked to do.
 #[derive(Debug)]
 pub enum Job {
     /// A command of this client.
     Run(&'static Row, Command, Asker),
     /// Commands of its transaction, if these keys are as they were.
     Exec(Vec<(&'static Row, Command)>, Vec<Seen>, Asker),
-    /// To watch keys.
+    /// Watches keys.
     Watch(Command),
-    /// To watch them no more.
+    /// Watches them no more.
     Unwatch(Vec<Seen>),
     /// Asks if a client is here, and in which version of the protocol: an answer of its number.
     Speaks(u64),
-    /// To tell a client of changes to keys with these prefixes; whether not of its own.
+    /// Tells a client of changes to keys with these prefixes; whether not of its own.
     Listen(u64, bool, Vec<Box<[u8]>>),
-    /// To tell it of them no more.
+    /// Tells it of them no more.
     Unlisten(u64, Vec<Box<[u8]>>),
-    /// To tell its clients something.
+    /// Tells its clients something.
     Tell(Vec<Invalidation>),
 }
 

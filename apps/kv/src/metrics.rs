@@ -67,7 +67,7 @@ fn blocking(socket: OwnedFd) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Without a descriptor the next one would fail at once, too.
+/// Pauses: without a descriptor the next one would fail at once, too.
 fn rest() {
     thread::sleep(Duration::from_millis(200));
 }

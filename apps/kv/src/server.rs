@@ -29,7 +29,7 @@ use crate::{listen, metrics};
 const LONGEST: usize = 512 << 20;
 /// Exit status of a server one of whose threads has died; its unit starts it anew.
 pub(crate) const DIED: i32 = 70;
-/// For so long answers are sent when it is told to end.
+/// Time for which answers are sent when it is told to end.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A server whose clients can come.

@@ -36,7 +36,7 @@ pub struct Asker {
 pub struct Multi {
     /// Commands that are to run.
     pub commands: Vec<Command>,
-    /// Something could not be queued.
+    /// True if a command could not be queued.
     pub is_wrong: bool,
     /// The shard of its keys, if it has any.
     pub shard: Option<usize>,
@@ -89,7 +89,7 @@ pub struct Session {
     pub ends: bool,
     /// True if it goes without an answer.
     pub is_cut: bool,
-    /// Something that others see of it has changed.
+    /// True if something that others see of it has changed.
     pub is_new: bool,
 }
 
@@ -197,7 +197,7 @@ impl Session {
         }
     }
 
-    /// Before a command.
+    /// Begins a command.
     #[inline]
     pub fn begins(&mut self) {
         if self.reply == Reply::SkipNext {
@@ -205,7 +205,7 @@ impl Session {
         }
     }
 
-    /// After a command; whether its answer is wanted.
+    /// Ends a command; true if its answer is wanted.
     #[inline]
     pub fn answers(&mut self) -> bool {
         self.said_no_more();

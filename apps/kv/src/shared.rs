@@ -193,7 +193,7 @@ impl Shared {
         *self.zero.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = now;
     }
 
-    /// For how long it has run, seconds.
+    /// Time for which it has run, seconds.
     pub fn uptime(&self) -> u64 {
         self.start.elapsed().as_secs()
     }

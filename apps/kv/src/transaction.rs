@@ -64,7 +64,7 @@ pub fn apart(
     here(run, words, session, shared, now, out, most);
 }
 
-/// So much is left of the answer of all commands.
+/// Room that is left for the answer of all commands.
 pub fn left(start: usize, most: usize, out: &Out) -> usize {
     (start + most).saturating_sub(out.bytes.len()).max(64)
 }

@@ -1,7 +1,7 @@
 //! The first line of a doc comment names the thing or says what it does: `Waits for the answer`,
-//! `Descriptors by their places`, `True if nobody waits`. A line that begins with a pronoun or a
-//! question word ("What", "Whether", "How", "It", "The same") makes its reader look at the code
-//! for what is meant.
+//! `Descriptors by their places`, `True if nobody waits`. A line that begins with a pronoun, a
+//! question word or a preposition ("What", "Whether", "How", "It", "By", "From") makes its reader
+//! look at the code for what is meant.
 //!
 //! Some stand from before: `dev/xtask/first-lines.txt` has a number for each crate.
 
@@ -15,15 +15,17 @@ use crate::falling::Falling;
 use crate::run::{metadata, root};
 
 /// Words that no first line begins with.
-const WORDS: [&str; 25] = [
-    "As", "How", "It", "Of", "One of", "One that", "So many", "That", "The same", "There", "These",
-    "They", "This is", "Those", "What", "Whatever", "When", "Where", "Whether", "Which", "Who",
-    "Whoever", "Whom", "Whose", "Why",
+const WORDS: [&str; 44] = [
+    "After", "And", "As", "At", "Before", "Below", "Between", "By", "For", "From", "How", "If",
+    "In", "It", "Of", "One of", "One that", "Or", "Since", "So", "That", "The same", "There",
+    "These", "They", "This is", "Those", "To", "Until", "What", "Whatever", "When", "Where",
+    "Whether", "Which", "While", "Who", "Whoever", "Whom", "Whose", "Why", "With", "Within",
+    "Without",
 ];
 
 const FALLING: Falling = Falling {
     file: "dev/xtask/first-lines.txt",
-    faults: "doc comments begin with a pronoun or a question word",
+    faults: "doc comments begin with a pronoun, a question word or a preposition",
     remedy: "name the thing, or begin with a verb",
 };
 
@@ -83,8 +85,11 @@ mod tests {
     fn first_lines_alone_count() {
         let text = "/// What it is.\n/// Of something.\nfn a() {}\n\n    /// Office hours.\n    ///\n\
                     \u{20}   /// What else.\n    b: u8,\n    /// The same.\n    c: u8,\n// Of none.\n\
-                    /// Whether it is.\nd: u8,\n/// Asks.\n/// Itself.\n/// One record.\ne: u8,\n";
+                    /// Whether it is.\nd: u8,\n/// Asks.\n/// Itself.\n/// One record.\ne: u8,\n// Beside.\n/// By its number.\nf: u8,\n";
         let found: Vec<_> = faulty(text).collect();
-        assert_eq!(found, [(1, "What it is."), (9, "The same."), (12, "Whether it is.")]);
+        assert_eq!(
+            found,
+            [(1, "What it is."), (9, "The same."), (12, "Whether it is."), (18, "By its number.")]
+        );
     }
 }

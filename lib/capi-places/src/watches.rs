@@ -16,7 +16,7 @@ use crate::client::{Places, Shared, event, ring};
 use crate::failure::{Failure, run};
 use crate::text::{give, text};
 
-/// For how long a place is waited for, if nothing else is said.
+/// Time for which a place is waited for by default.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// News that wait to be taken, at most; then none is heard until there is room.
 const MOST: usize = 1024;

@@ -32,7 +32,7 @@ pub struct Options {
     pub flags: u32,
     /// 0.
     pub reserved: u32,
-    /// Or [`SHADOW_ADAPTIVE`], [`SHADOW_INFINITE`].
+    /// Ticks, or [`SHADOW_ADAPTIVE`], [`SHADOW_INFINITE`].
     pub threshold_ticks: i64,
 }
 

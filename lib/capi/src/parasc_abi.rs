@@ -45,7 +45,7 @@ pub struct ParascConfig {
     pub backend: u32,
     /// 0.
     pub reserved: u32,
-    /// After how long without work a thread ends.
+    /// Time without work after which a thread ends.
     pub retire_ns: u64,
     /// Null: no list.
     pub allowed: *const u16,

@@ -24,8 +24,8 @@ use crate::{known, share};
 /// shorter one notices sooner that the cache ends or was never there. Row `copy_stale_start`.
 const SECOND_PIECE: usize = 64 << 10;
 const LATER_PIECE: usize = 512 << 10;
-/// So much is looked at in the middle, too, where a next cache may have what both ends
-/// have not; in less it does not matter. Row `copy_stale_half`.
+/// Length from which on the middle is looked at, too, where a next cache may have lines that both
+/// ends have not; in less it does not matter. Row `copy_stale_half`.
 const HALVED: usize = 4 * FLOOR;
 /// Halves of less are not shared if the destination has no pages: 2 MiB of them are in
 /// one page table with one lock, and two threads that both wait for the kernel to give
@@ -464,7 +464,7 @@ mod tests {
     fn memory_between_caches_is_found_when_it_is_reached() {
         let mut pair = OneThread::default();
         let (mut to, from) = (vec![2; LEN], vec![1; LEN]);
-        /// In memory from the third megabyte to the fourth last.
+        /// Memory from the third megabyte to the fourth last.
         struct Between(usize);
         impl Look for Between {
             fn first_from(&mut self, piece: Region<'_>) -> Origin {

@@ -6,10 +6,10 @@ use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
 /// what is worth a fork, and so long that one slow line does not count. Row `copy_fresh`.
 pub(crate) const PIECE: usize = 8 << 10;
 
-/// Below this it is `memcpy` and nothing else. From memory two threads would be
-/// faster from an eighth of it on, where they are two cores. But in a cache a
-/// copy so short takes so little that looking at the clock shows, and a mistake
-/// about where it is doubles its time. Rows `copy_warm` and `copy_cold`.
+/// Length below which it is `memcpy` and nothing else. From memory two threads would be faster from
+/// an eighth of it on, where they are two cores. But in a cache a copy so short takes so little
+/// that looking at the clock shows, and a mistake about where it is doubles its time. Rows
+/// `copy_warm` and `copy_cold`.
 pub(crate) const FLOOR: usize = 1 << 20;
 /// [`Costs::stream_from`] is this at least: a middle needs some length. Row `copy_stale_ends`.
 pub(crate) const LEAST: usize = FLOOR / 2;

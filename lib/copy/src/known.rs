@@ -21,7 +21,7 @@ const SHARE: u64 = 40;
 /// A step that took more ticks has lost its cpu, which no later copy pays for.
 const LONGEST_STEP: u64 = 100_000;
 
-/// In one line: each copy reads it, and mostly from a far cache.
+/// Costs in one line: each copy reads it, and mostly from a far cache.
 #[repr(align(64))]
 struct Known {
     /// 0 while it is not known.

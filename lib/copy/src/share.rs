@@ -45,8 +45,8 @@ type Copy<'a> = fn(Region<'a>);
 /// The decision that nothing is copied together. No function is there.
 const NOTHING: *mut () = ptr::without_provenance_mut(1);
 
-/// In one line, which the helper fetches once the request has come: a second
-/// line would be a second way between the cores.
+/// Shares in one line, which the helper fetches once the request has come: a second line would be a
+/// second way between the cores.
 #[repr(align(64))]
 struct Shares<'a> {
     region: Region<'a>,

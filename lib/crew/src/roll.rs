@@ -23,7 +23,7 @@ pub struct Look {
     pub calls: u64,
 }
 
-/// Something that serves, as a look found it.
+/// A thread that serves, as a look found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Its kind: `shadow`.

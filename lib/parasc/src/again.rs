@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-/// Until it is asked again for the first time; twice that each time, …
+/// Pause until it is asked again for the first time; twice that each time, …
 pub(crate) const FIRST: Duration = Duration::from_secs(1);
-/// … up to this.
+/// Longest pause.
 const LONGEST: Duration = Duration::from_secs(64);
 
 /// The time at which something that has refused is asked again.

@@ -44,8 +44,8 @@ pub struct Config {
     /// The only calls that may be made; `None`: all that are not
     /// [refused](crate::refusals).
     pub allow: Option<AllowList>,
-    /// Also make calls that only answer for the calling thread: gettid(2) then answers
-    /// for whichever thread makes it.
+    /// Lets others make calls, too, that only answer for the calling thread, if true: gettid(2)
+    /// then answers for whichever thread makes it.
     pub wrong_thread_answers: bool,
     /// Backend: who makes the calls beside the requesting thread.
     pub backend: Backend,

@@ -24,13 +24,13 @@ impl Differences {
         differ
     }
 
-    /// In the call or in how many arguments it has.
+    /// True if they differ in the call or in how many arguments it has.
     #[inline(always)]
     pub(crate) fn in_head(self) -> bool {
         self.head != 0
     }
 
-    /// In the call.
+    /// True if they differ in the call.
     #[inline(always)]
     pub(crate) fn in_call(self) -> bool {
         self.head as u16 != 0

@@ -32,7 +32,7 @@ pub struct Engine {
     _entry: roll::RollEntry,
 }
 
-/// Without its area, whose every line would be shown.
+/// Prints it without its area, whose every line would be shown.
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").finish_non_exhaustive()

@@ -58,7 +58,7 @@ use kumiki_calls::Request;
 /// Calls that an offer can have: a field of its word.
 pub(crate) const MOST: usize = u16::MAX as usize;
 
-/// In place of a call's number: the calls stand elsewhere.
+/// Value in place of a call's number: the calls stand elsewhere.
 pub(crate) const BATCH: u16 = u16::MAX;
 
 /// Addresses of the calls of a batch, and of their results.

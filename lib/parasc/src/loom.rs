@@ -30,7 +30,7 @@ fn model(scene: impl Fn() + Sync + Send + 'static) {
     bounded(3, scene);
 }
 
-/// With at most so many moments at which a thread loses the cpu.
+/// Runs a scene with at most so many moments at which a thread loses the cpu.
 fn bounded(preemptions: usize, scene: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     let asked = model.preemption_bound.unwrap_or(preemptions);

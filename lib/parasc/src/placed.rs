@@ -39,7 +39,7 @@ use crate::primitive::{AtomicUsize, Mutex, MutexGuard, fence, fence_after_swap, 
 use crate::task::{Base, TaskEnd};
 use kumiki_calls::Request;
 
-/// In place of a result. No call returns it: what is not an error is a number from 0, an
+/// Value in place of a result. No call returns it: what is not an error is a number from 0, an
 /// address, or at the least a small negative one.
 const OUTSTANDING: i64 = i64::MIN;
 /// The answer to a request that nobody has begun when the engine was shut down.

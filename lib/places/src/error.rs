@@ -121,9 +121,9 @@ pub enum Error {
     Allow {
         /// The file.
         path: PathBuf,
-        /// From 1 on.
+        /// Line, from 1 on.
         line: usize,
-        /// From 1 on, in characters.
+        /// Column, from 1 on, in characters.
         column: usize,
         /// The mistake.
         why: String,

@@ -32,7 +32,7 @@ use serde::de::DeserializeOwned;
 /// }
 /// ```
 pub trait Part: 'static {
-    /// On resources of this kind.
+    /// Kind of resources on which it runs.
     type Kind: Kind;
     /// Its name within the kind.
     const NAME: &'static str;

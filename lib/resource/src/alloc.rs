@@ -22,12 +22,12 @@ use crate::page::{self, PAGE_BYTES};
 pub struct PageAlloc<A = System>(A);
 
 impl PageAlloc {
-    /// With the system's allocator for the rest.
+    /// Allocator with the system's for the rest.
     pub const SYSTEM: PageAlloc = PageAlloc(System);
 }
 
 impl<A: GlobalAlloc> PageAlloc<A> {
-    /// With this one for the rest.
+    /// Makes an allocator with this one for the rest.
     pub const fn with(rest: A) -> Self {
         PageAlloc(rest)
     }

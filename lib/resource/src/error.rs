@@ -60,7 +60,7 @@ pub enum Error {
     /// Two kinds of one name.
     #[error("two kinds are called {kind}, which names and listings could not tell: rename one")]
     KindTaken {
-        /// Their name.
+        /// Name of the kind.
         kind: &'static str,
     },
     /// More kinds than their numbers tell apart.

@@ -133,12 +133,12 @@ pub(crate) fn is_manager() -> bool {
 /// An operation of the calling thread on what it manages.
 pub(crate) struct OperationGuard {
     here: *const Here,
-    /// Within another one.
+    /// True within another one.
     nested: bool,
 }
 
 impl OperationGuard {
-    /// Without a count of who holds it, as [`here`] has: changing that twice takes as long
+    /// Enters, without a count of who holds it, as [`here`] has: changing that twice takes as long
     /// as the rest of an operation.
     #[inline(always)]
     pub(crate) fn new() -> Option<OperationGuard> {
@@ -208,7 +208,7 @@ pub(crate) fn serving(here: Option<&Here>) -> Outcome<Option<RefMut<'_, Serving>
     here.idle().map(Some).ok_or_else(|| Error::Nested { place: here.core.place, what }.into())
 }
 
-/// Between two looks of a manager that waits for an answer which another thread has asked
+/// Pause between two looks of a manager that waits for an answer which another thread has asked
 /// for: neither is its bell rung for that, nor is it woken for its own callers.
 const PAUSE: Duration = Duration::from_micros(50);
 

@@ -37,7 +37,7 @@ const USE_BITS: u32 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial {
     pub(crate) index: u32,
-    /// From 1 on.
+    /// Number of the use, from 1 on.
     pub(crate) usage: u32,
 }
 
@@ -61,7 +61,7 @@ impl Id {
         Id(u64::from(place.0) << 48 | u64::from(kind.0) << 40 | serial)
     }
 
-    /// From a number, as it was printed or sent. Whether there is such a resource is
+    /// Makes an id from a number, as it was printed or sent. Whether there is such a resource is
     /// found out by using it.
     pub fn from_u64(number: u64) -> Id {
         Id(number)

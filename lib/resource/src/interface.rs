@@ -54,7 +54,7 @@ struct Inner {
 
 /// An operation that another one [sends on](Interface::chain).
 pub struct Next<L, G> {
-    /// To which resource.
+    /// Resource to which it goes.
     pub to: Handle<L>,
     /// The operation on it.
     pub run: G,

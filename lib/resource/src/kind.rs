@@ -47,7 +47,7 @@ pub trait Kind: Send + Sized + 'static {
     /// Takes one apart. What it holds goes back to the pool.
     fn destroy(self, pool: &mut Self::Pool);
 
-    /// For who looks: its state in a word or two, and how much it holds.
+    /// Tells a person who looks: its state in a word or two, and how much it holds.
     fn about(&self) -> About;
 }
 

@@ -161,7 +161,7 @@ impl ManagementTable {
         &mut *self.table
     }
 
-    /// If it is of kind `K`.
+    /// Returns the table if it is of kind `K`.
     #[inline(always)]
     pub(crate) fn of_kind<K: Kind>(&mut self) -> Option<&mut KindTable<K>> {
         if self.of != TypeId::of::<KindTable<K>>() {

@@ -17,7 +17,7 @@ pub struct Pattern(Tokens);
 const LONGEST_PATTERN: usize = 1024;
 
 impl Pattern {
-    /// From its text.
+    /// Makes a pattern from its text.
     ///
     /// # Errors
     /// [`Error::Pattern`] says where it is wrong.

@@ -31,7 +31,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// From its parts.
+    /// Makes a name from its parts.
     ///
     /// # Errors
     /// [`Error::Name`] says which part is malformed and how.

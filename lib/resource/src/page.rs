@@ -122,7 +122,7 @@ pub fn flush() {
     with_pool(Frames::send);
 }
 
-/// With this thread's pool, which it gets if it has none.
+/// Calls `f` with this thread's pool, which it gets if it has none.
 #[inline(never)]
 fn with_any_pool<R>(f: impl FnOnce(&mut Frames) -> R) -> R {
     if with_pool(|pool| !pool.is_none()) {

@@ -17,7 +17,7 @@ use crate::kinds::Kinds;
 use crate::name::Name;
 use crate::word::Word;
 
-/// Between two looks whether a manager that sets itself up still lives.
+/// Interval between two looks whether a manager that sets itself up still lives.
 const SETUP_LOOK: Duration = Duration::from_millis(20);
 
 /// Managers of some places.
@@ -35,7 +35,7 @@ pub(crate) struct At {
     /// The manager, if it is a thread of ours.
     pub(crate) member: Option<Member>,
     pub(crate) left_tables: Arc<LeftTables>,
-    /// Until a thread of the program takes it.
+    /// Server, until a thread of the program takes it.
     pub(crate) server: Mutex<Option<Server>>,
 }
 

@@ -43,13 +43,13 @@ use crate::list::Pattern;
 /// Held while a thread looks whether this process publishes, and begins to.
 static PUBLISHING: Mutex<()> = Mutex::new(());
 
-/// For how long a server waits for the whole request, which a client sends at once: others
-/// wait meanwhile.
+/// Time that a server waits for the whole request, which a client sends at once: others wait
+/// meanwhile.
 const REQUEST: Duration = Duration::from_secs(1);
-/// For how long all places together may take: less, so that the client is told which one
-/// does not answer.
+/// Time that all places together may take: less, so that the client is told which one does not
+/// answer.
 const LISTING: Duration = Duration::from_secs(3);
-/// After a failure to take a client, such as no descriptor left.
+/// Pause after a failure to take a client, such as no descriptor left.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// A published interface: as long as the value lives, other processes of the same user can list it.

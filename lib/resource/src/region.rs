@@ -194,7 +194,7 @@ pub struct RegionPool {
     /// Number of frames that the file has.
     frames: u32,
     free: Vec<u32>,
-    /// By which frames come back, from wherever their last attachment went.
+    /// Channel by which frames come back, from wherever their last attachment went.
     home: (Sender<Vec<u32>>, Receiver<Vec<u32>>),
 }
 
@@ -261,7 +261,7 @@ fn of_memory(memory: Sealed, page_bytes: usize) -> Backing {
     Backing { bytes: memory.len(), of: Storage::Memory(memory), page_bytes }
 }
 
-/// By pages of which size a file is mapped: that of huge pages if it is made of them.
+/// Size of the pages by which a file is mapped: that of huge pages if it is made of them.
 fn page_bytes(file: BorrowedFd<'_>) -> Result<usize> {
     let about = fstatfs(file).map_err(|errno| refused("looking at the file", errno.into()))?;
     // What others call their block size is only advice.

@@ -10,7 +10,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Without a limit.
+    /// Share without a limit.
     pub(crate) const ALL: Share = Share { used: 0, limit: u64::MAX };
 
     pub(crate) fn limit(&mut self, bytes: u64) {

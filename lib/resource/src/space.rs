@@ -24,7 +24,7 @@ pub struct Space {
     addresses: Arc<Addresses>,
     /// Parts in use, and their ends; both from the space's beginning, bytes.
     used: BTreeMap<usize, usize>,
-    /// By which parts come back, from wherever they were detached.
+    /// Channel by which parts come back, from wherever they were detached.
     home: (Sender<usize>, Receiver<usize>),
 }
 
@@ -40,7 +40,7 @@ unsafe impl Send for Addresses {}
 // SAFETY: a shared one gives out its beginning and size, which never change.
 unsafe impl Sync for Addresses {}
 
-/// From the largest page that fits on, so that regions of such pages can be attached.
+/// Page sizes, from the largest that fits on, so that regions of such pages can be attached.
 const PAGES: [usize; 2] = [1 << 30, 2 << 20];
 
 impl Addresses {

@@ -46,7 +46,7 @@ impl ThreadSpec {
         ThreadSpec { run: Box::new(run), stack_bytes: STACK_BYTES }
     }
 
-    /// With a stack of so many bytes, instead of 2 MiB.
+    /// Sets a stack of so many bytes, instead of 2 MiB.
     pub fn stack_bytes(self, stack_bytes: usize) -> Self {
         ThreadSpec { stack_bytes, ..self }
     }
@@ -169,7 +169,7 @@ impl Drop for Thread {
 }
 
 impl Thread {
-    /// By which its end is waited for, by any thread but the core's own.
+    /// End that any thread but the core's own waits for.
     pub fn end(&self) -> ThreadEnd {
         ThreadEnd(Arc::clone(&self.shared))
     }

@@ -28,7 +28,7 @@ impl Channel {
         self.lane.word(Self::FIRST)
     }
 
-    /// For observers: the last request's number, and what the helper is doing.
+    /// State for observers: the last request's number, and what the helper is doing.
     pub(crate) fn glance(&self) -> (u64, &'static str) {
         self.lane.glance(Self::FIRST)
     }

@@ -48,7 +48,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// For the calling thread.
+    /// Reads the machine for the calling thread.
     pub(crate) fn read() -> Result<Arc<Machine>> {
         Ok(Arc::new(Machine { topology: Topology::read()?, allowed: affinity::unbound()? }))
     }

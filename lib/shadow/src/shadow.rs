@@ -32,7 +32,7 @@ const PAUSED_GRACE_POLLS: u32 = 64;
 /// patience the next join would ask while it is still away for that, and so on for ever, each
 /// request taken back. Over once a helper that was late has answered.
 const LATE: [Duration; 2] = [Duration::from_micros(2), Duration::from_micros(32)];
-/// Between two checks whether a helper has ended; about as long as its end takes.
+/// Pause between two checks whether a helper has ended; about as long as its end takes.
 const END_PAUSE: Duration = Duration::from_micros(50);
 
 /// Cpu and way of waiting of a shadow, or of one helper of a team.
@@ -60,7 +60,7 @@ struct Helper {
 }
 
 impl Helper {
-    /// On the main thread's own core: a spinning thread slows the other down.
+    /// True on the main thread's own core: a spinning thread slows the other down.
     fn is_near(&self) -> bool {
         self.pair.relation <= Relation::Sibling
     }
@@ -142,7 +142,7 @@ pub struct Shadow {
 enum At {
     /// Handed to the helper.
     Helper,
-    /// In the line, to be run by this thread: there is no helper.
+    /// The request is in the line, to be run by this thread: there is no helper.
     Here,
     /// The request has run, with this success; the result is in the line.
     Ended(bool),

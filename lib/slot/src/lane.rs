@@ -197,7 +197,7 @@ impl<const LINES: usize> Lane<LINES> {
         self.line(n).request.get()
     }
 
-    /// For who looks on: how many requests there have been by the line of request `n`, and
+    /// State for an observer: how many requests there have been by the line of request `n`, and
     /// what the server is doing.
     pub fn glance(&self, n: u64) -> (u64, &'static str) {
         let now = self.line(n).status.load(Ordering::Relaxed);

@@ -85,7 +85,7 @@ impl Action {
         Ok(())
     }
 
-    /// In words.
+    /// The action in words.
     pub(crate) fn said(&self) -> String {
         let shown = |path: &CStr| OsStr::from_bytes(path.to_bytes()).display().to_string();
         match self {

@@ -43,7 +43,7 @@ pub struct Output {
     pub status: ExitStatus,
     /// Bytes that it wrote to its standard output.
     pub stdout: Vec<u8>,
-    /// And to its standard error.
+    /// Bytes written to its standard error.
     pub stderr: Vec<u8>,
 }
 

@@ -140,13 +140,13 @@ impl Command {
         self
     }
 
-    /// Without this variable.
+    /// Takes this variable out.
     pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Command {
         self.environment.changes.insert(key.as_ref().to_owned(), None);
         self
     }
 
-    /// Without the caller's variables and those set so far.
+    /// Takes the caller's variables out, and those set so far.
     pub fn env_clear(&mut self) -> &mut Command {
         self.environment.clear = true;
         self.environment.changes.clear();
@@ -340,7 +340,8 @@ impl Command {
         self.made(made)
     }
 
-    /// In a cgroup of its own, if one can be made and begun in, else in a process group of its own.
+    /// Starts it in a cgroup of its own, if one can be made and begun in, else in a process group
+    /// of its own.
     fn start_tree(
         &mut self,
         unsaid: &[Kind; 3],
@@ -428,7 +429,7 @@ impl Command {
         }
     }
 
-    /// By the calling thread, without a server.
+    /// Makes the child by the calling thread, without a server.
     fn make_itself(&self, unsaid: &[Kind; 3], place: In) -> Result<Child, Refused> {
         let (ends, folder, parent) = (self.ends(unsaid)?, OnceCell::new(), OnceCell::new());
         let caller = Inherited {

@@ -27,7 +27,7 @@ static ENDS: PerProcess<PidfdWakers> = PerProcess::new();
 struct PidfdWakers {
     /// `None`: the thread does not run yet.
     epoll: Mutex<Option<&'static OwnedFd>>,
-    /// By the number of the pidfd, which is open as long as its future lives.
+    /// Wakers by the number of the pidfd, which is open as long as its future lives.
     wakers: Mutex<HashMap<u64, Waker>>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn forget(fd: impl AsFd) {
     }
 }
 
-/// From [`Child::wait_async`].
+/// Future of [`Child::wait_async`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct WaitAsync<'a> {

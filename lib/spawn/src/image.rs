@@ -31,7 +31,7 @@ pub enum NoProgram {
         /// The program that its first line names.
         interpreter: String,
     },
-    /// Something else, or part of an ELF image.
+    /// A file that is something else, or part of an ELF image.
     #[error("{}: no ELF image of a program: {why}", path.display())]
     NoElf {
         /// The file.
@@ -39,7 +39,7 @@ pub enum NoProgram {
         /// Fault of the file.
         why: String,
     },
-    /// For another machine.
+    /// A file for another machine.
     #[error("{}: for {machine}, and this machine executes x86-64", path.display())]
     Machine {
         /// The file.

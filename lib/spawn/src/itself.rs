@@ -25,7 +25,7 @@ use crate::memory;
 use crate::outcome::{Answer, Refused, pid_of};
 use crate::request::{Draft, Maker};
 
-/// Below the stack, so that an overflow is a fault.
+/// Bytes below the stack, so that an overflow is a fault.
 const GUARD: usize = 4096;
 const STACK: usize = 64 << 10;
 const ALL: usize = GUARD + STACK + BYTES;

@@ -11,7 +11,7 @@ use crate::command::Command;
 use crate::ends::{forget, watch};
 use crate::servers::SpawnServer;
 
-/// From [`Command::spawn_async`].
+/// Future of [`Command::spawn_async`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct SpawnAsync<'a> {

@@ -52,7 +52,7 @@ impl Program {
         Ok(Program { image: Arc::new(image), path: path.to_owned(), bytes: bytes.len() as u64 })
     }
 
-    /// To make a process of it: its path is its first argument.
+    /// Command that makes a process of it: its path is its first argument.
     pub fn command(&self) -> Command {
         Command::of_image(&self.path, Arc::clone(&self.image))
     }

@@ -5,9 +5,9 @@ use std::io;
 use kumiki_spawn_wire::EXECUTE;
 use thiserror::Error;
 
-/// In an error of [`Command::spawn`](crate::Command::spawn), where the kernel refused the process,
-/// its program or a step on the way there: which, and by which value. The error has the kind of the
-/// kernel's own, and in its text both.
+/// Refusal in an error of [`Command::spawn`](crate::Command::spawn), where the kernel refused the
+/// process, its program or a step on the way there: which, and by which value. The error has the
+/// kind of the kernel's own, and in its text both.
 ///
 /// ```
 /// use kumiki_spawn::{Command, Refusal};

@@ -246,7 +246,7 @@ pub(crate) fn send(socket: &OwnedFd, number: u32, fds: &[BorrowedFd<'_>]) -> Res
     }
 }
 
-/// With the kernel's number where there is one.
+/// Turns an error into the kernel's number where there is one.
 pub(crate) fn os_error(error: kumiki_sys::Error) -> io::Error {
     match error {
         kumiki_sys::Error::Os { source, .. } => source,

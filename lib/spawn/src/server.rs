@@ -37,7 +37,7 @@ use kumiki_spawn_wire::{
 
 /// The program, `kumiki-spawn-server` as `build.rs` makes it.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
-/// Between two looks whether a server that does not answer is alive.
+/// Interval between two looks whether a server that does not answer is alive.
 const LOOK: Duration = Duration::from_millis(20);
 /// Number of times the starting process may change while a server starts, or the server die.
 const STARTS_AT_MOST: usize = 5;

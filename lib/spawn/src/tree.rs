@@ -17,7 +17,7 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub(crate) enum Tree {
     Cgroup(Cgroup),
-    /// By the child's number, as long as nobody has waited for it.
+    /// A process group by the child's number, as long as nobody has waited for it.
     Group,
 }
 
@@ -41,7 +41,8 @@ const NAMES: usize = 1000;
 const TURNS: usize = 20;
 
 impl Cgroup {
-    /// Within another, or in the caller's own; `None` where it cannot be made, or not be ended.
+    /// Makes a cgroup within another, or in the caller's own; `None` where it cannot be made, or
+    /// not be ended.
     pub(crate) fn make(around: Option<BorrowedFd<'_>>) -> Option<Cgroup> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let around = match around {
@@ -78,7 +79,7 @@ impl Cgroup {
         }
     }
 
-    /// For a child to begin in.
+    /// Folder for a child to begin in.
     pub(crate) fn folder(&self) -> io::Result<OwnedFd> {
         self.folder.try_clone()
     }

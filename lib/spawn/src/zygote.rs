@@ -212,10 +212,10 @@ pub struct Started {
     pub env: Vec<OsString>,
 }
 
-/// To be called by a program that cooperates, before it has other threads, when all is done
-/// that does not depend on its arguments: waits until it is started, and puts its working
-/// folder and standard descriptors in place. `None` if it was not made by [`Zygotes`], but
-/// started like any program. Ends the process if the pool is gone.
+/// Waits until it is started, and puts its working folder and standard descriptors in place: to be
+/// called by a program that cooperates, before it has other threads, when all is done that does not
+/// depend on its arguments. `None` if it was not made by [`Zygotes`], but started like any program.
+/// Ends the process if the pool is gone.
 ///
 /// # Errors
 /// The message is no such one; the folder is not to be entered.

@@ -25,7 +25,7 @@ const FEW_TURNS: u64 = 50;
 /// Chains of which the shortest counts: interrupts, other tasks and a hypervisor
 /// only ever make one longer, and on a busy cpu they hit more than half of them.
 const CHAINS: usize = 5;
-/// And of short ones: right after a system call the first took a quarter longer.
+/// Number of short chains: right after a system call the first took a quarter longer.
 const FEW_CHAINS: usize = 4;
 
 /// Time of one core cycle now, nanoseconds. Takes about 60 µs.

@@ -58,7 +58,7 @@ pub struct PerProcess<T: 'static> {
 }
 
 impl<T: Default + Sync + 'static> PerProcess<T> {
-    /// To be made when it is asked for.
+    /// Makes an empty one: the value is made when it is asked for.
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
         PerProcess { now: AtomicPtr::new(ptr::null_mut()) }
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// In a child: whether what it inherited is another process and stays so.
+    /// Checks in a child that the inherited process is another one and stays so.
     fn is_left(inherited: Process) -> i32 {
         let left = !inherited.is_current();
         let Ok(own) = Process::current() else { return BAD };

@@ -150,7 +150,7 @@ mod tests {
         std::thread::spawn(|| follows(&Here::of_this_thread())).join().unwrap();
     }
 
-    /// In a child of its own: the C library reads its tunables when a program starts.
+    /// Runs in a child of its own: the C library reads its tunables when a program starts.
     #[test]
     fn without_a_registration_it_is_the_other_way() {
         const OFF: &str = "glibc.pthread.rseq=0";

@@ -64,7 +64,7 @@ impl Life {
         self.locked(unsafe { libc::pthread_mutex_trylock(self.0.get()) })
     }
 
-    /// By the thread that has begun it; of another one it is nothing.
+    /// Ends the life, by the thread that has begun it; of another one it is nothing.
     pub fn end(&self) {
         // SAFETY: an initialised mutex; a robust one of another thread stays locked (EPERM).
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };

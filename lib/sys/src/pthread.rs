@@ -34,7 +34,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// For threads that run on `cpu` alone. Whether the kernel allows that cpu shows when
+    /// Attributes of threads that run on `cpu` alone. Whether the kernel allows that cpu shows when
     /// a thread is created.
     ///
     /// # Errors

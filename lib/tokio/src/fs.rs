@@ -99,7 +99,7 @@ async fn metadata_with(path: &Path, flags: OFlags) -> io::Result<Metadata> {
     }
 }
 
-/// By a thread that may sleep, and by an older call where statx(2) is refused.
+/// Asks by a thread that may sleep, and by an older call where statx(2) is refused.
 async fn attributes<F, P>(dir: F, path: P, flags: AtFlags) -> io::Result<Attributes>
 where
     F: AsFd + Send + 'static,

@@ -22,7 +22,7 @@ const GROUP_BYTES: u64 = 4 << 20;
 /// Up to so many bytes in all a file is not asked where it ends.
 const FEW: u64 = 1 << 20;
 
-/// After so many in a row that were not in memory …
+/// Number in a row that were not in memory after which …
 const ABSENT: usize = 32;
 /// … only one of so many is tried: each that is not there would cost a system call for nothing.
 const STILL_TRIED: usize = 8;
@@ -170,7 +170,7 @@ pub async fn read_ranges_merged(
 /// End of a file, as far as it tells: memory is asked for no more than it has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
-    /// So little is asked for that it is no matter.
+    /// Little is asked for: it is no matter.
     Anywhere,
     /// Files of `/proc`, and devices.
     Unknown,

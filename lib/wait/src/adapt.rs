@@ -45,8 +45,8 @@ impl Adapt {
         Adapt { threshold: ticks, step: 0, floor: ticks, bound: ticks, dearest: 0 }
     }
 
-    /// Between `floor` and twice `cost` ticks, or twice what a sleep turns out to cost
-    /// if that is no more than `dearest`; at first `cost`.
+    /// Threshold between `floor` and twice `cost` ticks, or twice what a sleep turns out to cost if
+    /// that is no more than `dearest`; at first `cost`.
     pub(crate) fn between(floor: u64, cost: u64, dearest: u64) -> Self {
         let bound = cost.saturating_mul(2).max(floor);
         Adapt { threshold: cost.max(floor), step: bound / 8, floor, bound, dearest }

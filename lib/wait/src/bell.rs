@@ -106,9 +106,9 @@ const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const RUNG: u32 = 2;
 
-/// For so long a sleep does without the heavy fence.
+/// Time that a sleep does without the heavy fence.
 const UNFENCED: Duration = Duration::from_millis(10);
-/// For so many ticks of the time stamp counter it looks on before: 4 µs or more.
+/// Ticks of the time stamp counter that it looks on before: 4 µs or more.
 const LOOK_TICKS: u64 = 20_000;
 /// Looks in that time at most, should the counter stand still.
 const MOST_LOOKS: u32 = if cfg!(loom) { 1 } else { 4096 };
@@ -141,11 +141,11 @@ pub struct Bell {
 /// End of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SleepEnd {
-    /// Before it began.
+    /// Ended before it began.
     Awake,
     /// Nobody knows by what.
     Asleep,
-    /// By a ring.
+    /// Ended by a ring.
     Rung {
         /// The waker's time stamp counter before the ring.
         at: u64,

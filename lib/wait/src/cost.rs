@@ -38,8 +38,7 @@ const ASSUMED_US: u64 = 50;
 /// Ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// From the waker's last instruction before its call to the sleeper's
-    /// first after it.
+    /// Time from the waker's last instruction before its call to the sleeper's first after it.
     pub(crate) sleep: u64,
     pub(crate) microsecond: u64,
 }

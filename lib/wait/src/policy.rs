@@ -16,7 +16,7 @@ const VARIABLE: &str = "KUMIKI_WAIT";
 /// almost every program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// For how long to spin before sleeping.
+    /// Threshold: how long to spin before sleeping.
     pub threshold: Threshold,
     /// Way to sleep.
     pub sleep: Sleep,
@@ -54,7 +54,7 @@ impl Policy {
     }
 }
 
-/// For how long to spin before sleeping.
+/// Threshold: how long to spin before sleeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threshold {
     /// A fixed number of ticks of the time stamp counter (nanoseconds where it cannot be

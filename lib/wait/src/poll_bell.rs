@@ -93,8 +93,8 @@ impl PollBell {
         }
     }
 
-    /// By the sleeper, before it looks for what others have put there, and then waits: the
-    /// descriptor is not readable any more, and from here on a ring makes it so.
+    /// Arms the bell, by the sleeper, before it looks for what others have put there, and then
+    /// waits: the descriptor is not readable any more, and from here on a ring makes it so.
     pub fn listen(&self) {
         self.descriptor.reset();
         self.listen_again();
@@ -109,8 +109,8 @@ impl PollBell {
         self.heard.swap(false, AcqRel);
     }
 
-    /// By the sleeper: rings make no system call until it listens, which it must before it waits.
-    /// For one that is awake, and looks by itself.
+    /// Hushes the bell, by the sleeper: rings make no system call until it listens, which it must
+    /// before it waits. For one that is awake, and looks by itself.
     #[inline]
     pub fn hush(&self) {
         // A swap, though nobody asks what was there: a store would end the chain of swaps by which
@@ -136,7 +136,7 @@ impl PollBell {
 
 #[cfg(not(loom))]
 impl std::os::fd::AsFd for PollBell {
-    /// To be waited for; reading it is [`listen`](PollBell::listen)'s.
+    /// Descriptor to be waited for; reading it is [`listen`](PollBell::listen)'s.
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

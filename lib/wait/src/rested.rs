@@ -11,9 +11,9 @@ use crate::ticks::tsc;
 /// Ticks of the time stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rested {
-    /// Within the instruction that rests.
+    /// Ticks within the instruction that rests.
     pub rested: u64,
-    /// In all.
+    /// Ticks in all.
     pub total: u64,
 }
 

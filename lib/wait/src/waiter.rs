@@ -30,10 +30,10 @@ const TIGHT_TICKS: u64 = 10_000;
 const DEADLINE_TICKS: u64 = 4_000;
 /// The lowest adaptive threshold, microseconds.
 const FLOOR_US: u64 = 2;
-/// And no lower than a sleep's cost divided by this, so that a wait that ends in a sleep
-/// takes at most an eighth longer. With a lower floor, where a sleep costs tens of
-/// microseconds, a thread is falling asleep just as the next job of a run comes: at a
-/// sixteenth, one process in six copied 1 MiB alone just after a job.
+/// Divisor of a sleep's cost that gives the lowest threshold, too, so that a wait that ends in a
+/// sleep takes at most an eighth longer. With a lower floor, where a sleep costs tens of
+/// microseconds, a thread is falling asleep just as the next job of a run comes: at a sixteenth,
+/// one process in six copied 1 MiB alone just after a job.
 const FLOOR_SHARE: u64 = 8;
 /// The longest doze before the kernel gets the cpu.
 const LONGEST_DOZE: Duration = Duration::from_millis(1);
@@ -42,11 +42,11 @@ const LONGEST_DOZE: Duration = Duration::from_millis(1);
 /// is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// While spinning.
+    /// Waits that ended while spinning.
     pub spun: u64,
-    /// By a monitor instruction.
+    /// Waits that ended by a monitor instruction.
     pub dozed: u64,
-    /// In futex(2), or on the way there.
+    /// Waits that ended in futex(2), or on the way there.
     pub slept: u64,
 }
 

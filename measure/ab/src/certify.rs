@@ -28,9 +28,9 @@ pub struct Certificate {
     pub command: String,
     /// All pairs, whatever their cpu and hour.
     pub all: Seen,
-    /// By cpu.
+    /// Pairs by cpu.
     pub cpus: BTreeMap<usize, Seen>,
-    /// By hour of the day, UTC.
+    /// Pairs by hour of the day, UTC.
     pub hours: BTreeMap<u32, Seen>,
     /// True if a person ended it.
     pub interrupted: bool,

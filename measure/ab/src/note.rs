@@ -14,7 +14,7 @@ const THIRD: usize = 5;
 /// A difference between thirds that chance makes this rarely is one.
 const CHANCE: f64 = 0.01;
 
-/// Something about the runs.
+/// Warning about the runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum Note {

@@ -49,7 +49,7 @@ pub struct Outcome {
     pub rounds: usize,
     /// True if a person ended it.
     pub interrupted: bool,
-    /// From start to end.
+    /// Time from start to end, seconds.
     pub seconds: f64,
     /// RFC 3339, UTC.
     #[serde(default)]
@@ -91,7 +91,7 @@ impl Outcome {
         }
     }
 
-    /// From a file that was saved.
+    /// Reads an outcome from a file that was saved.
     ///
     /// # Errors
     /// It cannot be read, is no outcome, or of a newer schema.

@@ -55,7 +55,7 @@ pub struct Plan {
     pub b: Side,
     /// The least difference that matters, as a share: 0.02 is 2 %.
     pub detect: f64,
-    /// At most so many pairs.
+    /// Largest number of pairs.
     pub pairs: Option<usize>,
     /// No pair is begun after this.
     pub span: Duration,

@@ -46,7 +46,7 @@ impl End {
         }
     }
 
-    /// In words.
+    /// The end in words.
     pub fn words(self) -> String {
         match self {
             End::Success => "success".to_owned(),
@@ -60,7 +60,7 @@ impl End {
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// From before it was started until it had ended, nanoseconds.
+    /// Time from before the start until it had ended, nanoseconds.
     pub wall_ns: f64,
     /// Processor time in user mode, of it and of the children that it waited for.
     pub user_ns: f64,
@@ -105,7 +105,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// For runs on these cpus.
+    /// Makes a runner on these cpus.
     pub(crate) fn new(cpus: &[usize]) -> Result<Self> {
         let file = || {
             tempfile::tempfile().map_err(|source| Error::Os {

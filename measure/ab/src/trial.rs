@@ -30,7 +30,7 @@ const ROUNDS: [(usize, usize); 4] = [(15, 1), (30, 2), (45, 4), (usize::MAX, 8)]
 pub struct Progress {
     /// Pairs until now.
     pub pairs: usize,
-    /// At most so many.
+    /// Largest number of pairs.
     pub of: Option<usize>,
     /// Seconds since the start, and at most.
     pub seconds: [f64; 2],

@@ -72,7 +72,8 @@ pub struct Clear {
 }
 
 impl Clear {
-    /// From what `pairs` pairs in `seconds` left open; nothing where there is no interval yet.
+    /// Estimate from the interval that `pairs` pairs in `seconds` left; nothing where there is no
+    /// interval yet.
     pub fn up(
         estimate: f64,
         [low, high]: [f64; 2],

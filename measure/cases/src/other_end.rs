@@ -6,9 +6,9 @@ use kumiki_measure::error::{Error, Result};
 /// The parameter `cpu` of every case that has two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OtherEnd {
-    /// On the measuring cpu: the two take turns.
+    /// The measuring cpu: the two take turns.
     Same,
-    /// On [`Place::partner`].
+    /// The cpu of [`Place::partner`].
     Other,
 }
 

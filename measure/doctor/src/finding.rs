@@ -30,7 +30,7 @@ pub enum State {
     Present,
     /// Present, but not as it should be.
     Limited,
-    /// Not there, or not for this process.
+    /// Absent, or not for this process.
     Absent,
     /// Could not be found out.
     Unknown,
@@ -83,7 +83,7 @@ impl Topic {
         self.finding(State::Absent, detail, Some(remedy.into()))
     }
 
-    /// Not there, and nobody can do anything about it.
+    /// Makes it absent, with nothing that anybody can do about it.
     pub(crate) fn lacking(&self, detail: impl Into<String>) -> Finding {
         self.finding(State::Absent, detail, None)
     }

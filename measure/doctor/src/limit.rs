@@ -8,7 +8,7 @@ use crate::finding::{Finding, Topic};
 pub(crate) struct Limit {
     pub(crate) topic: Topic,
     pub(crate) resource: Resource,
-    /// Below this it is in the way.
+    /// Value below which it is in the way.
     pub(crate) enough: u64,
     /// True if the cases raise the soft limit themselves, as anybody may up to the hard one.
     pub(crate) raised_by_cases: bool,

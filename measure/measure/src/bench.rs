@@ -51,8 +51,8 @@ pub struct Row {
     /// `limit` of each instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<f64>,
-    /// For each turn, median ÷ that of the plain way in the same process just before and
-    /// after, where it was asked for.
+    /// Median of each turn ÷ that of the plain way in the same process just before and after, where
+    /// it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub of_plain: Vec<f64>,
     /// Samples that ended without what was asked for.

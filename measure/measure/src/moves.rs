@@ -6,10 +6,10 @@
 //! for each kind of case. `cargo xtask bench verdicts` prints, beside what is known, how far
 //! each case moved over its runs; `docs/design/measure.md` has the runs that the table is of.
 
-/// In what runs on one cpu.
+/// Move of a case that runs on one cpu.
 pub(crate) const USUAL: f64 = 0.03;
 
-/// In what crosses from cpu to cpu.
+/// Move of a case that crosses from cpu to cpu.
 pub(crate) const CROSSING: f64 = 0.055;
 
 /// Cases, by the beginning of their names (the longest counts), that move by more, in jumps: on one

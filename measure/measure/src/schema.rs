@@ -100,9 +100,9 @@ impl Unit {
 /// waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuTime {
-    /// In user mode, the measuring process itself (all its threads).
+    /// Time in user mode, the measuring process itself (all its threads).
     pub user_ns: f64,
-    /// In the kernel, the measuring process itself.
+    /// Time in the kernel, the measuring process itself.
     pub system_ns: f64,
     /// User and kernel mode, the children that were waited for.
     pub children_ns: f64,

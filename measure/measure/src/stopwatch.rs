@@ -13,17 +13,17 @@ const EMPTY: usize = 10_000;
 /// Number of the shortest that were not interrupted.
 const UNDISTURBED: usize = EMPTY / 10 * 9;
 
-/// Number of samples that a turn takes.
+/// Amount of samples that a turn takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
     /// Operations before the first sample.
     pub warm: usize,
-    /// And as many more as fit in this: what adapts itself to its use has seen
-    /// a stopped process before, and gets time to see that it is used again.
+    /// Time for further such operations: a thing that adapts itself to its use has seen a stopped
+    /// process before, and gets time to see that it is used again.
     pub warm_span: Duration,
-    /// At least so many samples, however long they take.
+    /// Smallest number of samples, however long they take.
     pub least: usize,
-    /// At most so many.
+    /// Largest number of samples.
     pub most: usize,
     /// No further sample is begun after this.
     pub span: Duration,

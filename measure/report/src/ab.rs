@@ -112,7 +112,7 @@ pub fn table(outcome: &Outcome) -> Option<(Vec<&'static str>, [Vec<String>; 2])>
     Some((headings, [row("A", &figures[0]), row("B", &figures[1])]))
 }
 
-/// For a comment on a pull request.
+/// Comment for a pull request.
 pub fn markdown(outcome: &Outcome) -> String {
     let sign = match outcome.verdict {
         Verdict::Slower => "🔴",

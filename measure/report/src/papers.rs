@@ -21,7 +21,7 @@ pub(crate) struct Paper {
     pub(crate) tables: fn(&Results) -> Option<Markup>,
 }
 
-/// In the order of the project's parts.
+/// Papers in the order of the project's parts.
 pub(crate) const PAPERS: [Paper; 5] = [
     Paper {
         id: "paper-calls",

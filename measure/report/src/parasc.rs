@@ -116,8 +116,8 @@ impl<'a> Against<'a> {
         self.rows.get(at).map(|(_, plain, row)| (*plain, *row))
     }
 
-    /// From how many requests on they are faster than plain calls: there the
-    /// intervals are apart, and beyond no median is above the plain calls'.
+    /// Number of requests from which on they are faster than plain calls: there the intervals are
+    /// apart, and beyond no median is above the plain calls'.
     pub(crate) fn faster_from(&self) -> Option<u64> {
         let slower = |(_, plain, row): &&(u64, &Row, &Row)| row.median >= plain.median;
         let from = self.rows.iter().rposition(|one| slower(&one)).map_or(0, |at| at + 1);

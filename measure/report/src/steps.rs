@@ -34,7 +34,7 @@ fn on<'a>(r: &'a Results, case: &str, cpu: &str) -> Option<&'a Row> {
     row(r, case, &[("cpu", cpu.into())])
 }
 
-/// From the largest parent both were measured with.
+/// Compares both from the largest parent that they were measured with.
 pub(crate) fn spawn_beats_fork(r: &Results) -> bool {
     let spawn = largest(r, "process.spawn.posix_spawn", &[]);
     let fork = largest(r, "process.spawn.fork_exec", &[]);

@@ -32,7 +32,7 @@ pub struct Point {
     pub label: Option<String>,
     /// Time at which it began.
     pub started: String,
-    /// On which Linux.
+    /// Version of Linux.
     pub kernel: String,
     /// Cost where others leave it alone, in the row's unit.
     pub quiet: f64,

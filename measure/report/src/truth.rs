@@ -21,7 +21,7 @@ const FALSE: f64 = 0.05;
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Quiet,
-    /// From visit to visit by a tenth.
+    /// Moves from visit to visit by a tenth.
     Wild,
     /// Three visits of ten lie on slower pages.
     Bimodal,

@@ -30,7 +30,7 @@ use crate::lack::Lack;
 use crate::reason::lack;
 use crate::table::{Files, available, translate};
 
-/// Between two looks for completions of a ring that has broken.
+/// Interval between two looks for completions of a ring that has broken.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// A ring of one thread.

@@ -45,7 +45,7 @@ const RENAME_FLAGS: u64 = 0x7;
 const XATTR_FLAGS: u64 = 0x3;
 const LINK_FLAGS: u64 = (libc::AT_SYMLINK_FOLLOW | libc::AT_EMPTY_PATH) as u64;
 const UNLINK_FLAGS: u64 = libc::AT_REMOVEDIR as u64;
-/// Without `AT_STATX_DONT_SYNC`, which excludes another.
+/// Flags without `AT_STATX_DONT_SYNC`, which excludes another.
 const STATX_FLAGS: u64 = (libc::AT_SYMLINK_NOFOLLOW
     | libc::AT_NO_AUTOMOUNT
     | libc::AT_EMPTY_PATH
@@ -216,7 +216,7 @@ static ROWS: &[Row] = &[
     }),
 ];
 
-/// For each call its place among the rows, from 1 on.
+/// Place of each call among the rows, from 1 on.
 static PLACES: [u8; NUMBERS] = {
     let mut places = [0; NUMBERS];
     let mut at = 0;

@@ -50,7 +50,7 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Before the node says that it is ready.
+    /// Begins with the devices, before the node says that it is ready.
     pub(super) fn begin(window: &Window) -> Self {
         // No device, and up in every system: servers and their clients in one node.
         if let Err(error) = Interface::named("lo").and_then(|loopback| loopback.up()) {
@@ -66,7 +66,7 @@ impl Devices {
         window.announced() != self.announced
     }
 
-    /// In a thread of its own, as drivers may take their time.
+    /// Follows the devices in a thread of its own, as drivers may take their time.
     pub(super) fn follow(mut self, window: Arc<Window>) {
         thread::spawn(move || {
             loop {

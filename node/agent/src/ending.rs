@@ -18,8 +18,8 @@ use signal_hook::iterator::Signals;
 use super::{init, root};
 use crate::{Error, Result};
 
-/// By the signal that asks for it, as busybox and sysvinit have them; SIGINT is what the
-/// kernel sends for Ctrl-Alt-Del.
+/// Commands by the signal that asks for each, as busybox and sysvinit have them; SIGINT is the
+/// kernel's for Ctrl-Alt-Del.
 const ORDERS: [(i32, RebootCommand); 4] = [
     (SIGUSR1, RebootCommand::Halt),
     (SIGUSR2, RebootCommand::PowerOff),
@@ -59,7 +59,7 @@ pub(super) fn ask_for_power_off() -> Result<()> {
         .map_err(|error| Error::os("asking the first process for the node's end", error))
 }
 
-/// In the first process: carries out what signals ask for, from now on.
+/// Carries out, in the first process, the signals' orders from now on.
 pub(super) fn listen() -> Result<()> {
     let mut signals = Signals::new(ORDERS.map(|(signal, _)| signal))
         .map_err(|error| Error::os("installing the handlers for the node's end", error))?;
@@ -73,7 +73,7 @@ pub(super) fn listen() -> Result<()> {
     Ok(())
 }
 
-/// In the keeper: by whom and how the node's end begins, as its image says.
+/// Notes, in the keeper, by whom and how the node's end begins, as its image says.
 pub(super) fn begins_with(process: u32, signal: &str) {
     let signal = signal_of(signal).unwrap_or_else(|| {
         super::log(&format!("the image's stop signal {signal:?} is none: SIGTERM"));
@@ -110,13 +110,14 @@ fn first_to_end() -> Option<(Pid, Signal)> {
     Some((process, Signal::from_named_raw(signal.parse().ok()?)?))
 }
 
-/// In the agent: as long as this lives the node's end waits for what a client is told.
+/// Guard of a client's answer, in the agent: as long as it lives the node's end waits for that.
 pub(super) struct Telling {
     _locked: Option<File>,
 }
 
 impl Telling {
-    /// Without the file, or its lock, the node ends all the same, and so does the program.
+    /// Takes the guard; without the file, or its lock, the node ends all the same, and so does the
+    /// program.
     pub(super) fn begin() -> Self {
         let file = lockable().ok();
         Telling { _locked: file.filter(|file| flock(file, FlockOperation::LockShared).is_ok()) }

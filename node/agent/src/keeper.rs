@@ -16,7 +16,7 @@ use kumiki_rootfs::Program;
 use super::{PATH, ending, environment, log, open, root, shared, users};
 use crate::{Error, ErrorKind, Result};
 
-/// Between looks whether the node is ready.
+/// Interval of looks whether the node is ready.
 const LOOK: Duration = Duration::from_millis(5);
 /// Length of a line in the kernel's log, which takes no longer ones.
 const LINE_BYTES: u64 = 900;

@@ -54,7 +54,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// A shorter one where the host looks at what the cpus do.
 const TIMES_AGAIN: Duration = Duration::from_millis(250);
 
-/// Between an agent's death and the next one.
+/// Pause between an agent's death and the next one.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 const FILE_SYSTEMS: [(&str, &str); 6] = [

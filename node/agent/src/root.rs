@@ -87,7 +87,7 @@ pub(super) fn within(path: &Path) -> PathBuf {
     place().map_or_else(|| path.to_owned(), |root| root.join(below))
 }
 
-/// In the first process: makes the root, if there is to be one.
+/// Makes the root in the first process, if there is to be one.
 pub(super) fn begin() -> Result<bool> {
     if !is_wanted() {
         return Ok(false);
@@ -185,7 +185,8 @@ pub(super) fn tell(command: &mut Command) {
     }
 }
 
-/// In a program of ours that was told of a root: names of files are names there from now on.
+/// Goes into the root, in a program of ours that was told of one: names of files are names there
+/// from now on.
 pub fn go_in() -> Result<()> {
     let Some(root) = std::env::var_os(VARIABLE) else { return Ok(()) };
     let path = PathBuf::from(OsString::from_vec(root.into_vec()));

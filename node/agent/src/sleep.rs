@@ -96,8 +96,8 @@ impl Talks {
         }
     }
 
-    /// From now on no other talk begins, and there is none: a thread that sleeps with the node
-    /// would wake up in a window in which its channel is somebody else's.
+    /// Silences all other talk from now on: a thread that sleeps with the node would wake up in a
+    /// window in which its channel is somebody else's.
     fn silence(&self, window: &Window, own: Turn) -> Result<()> {
         let mut state = self.state();
         let others = (0..abi::CHANNELS).filter(|&number| {
@@ -123,7 +123,7 @@ impl Talks {
         Ok(())
     }
 
-    /// Others may begin. Of a node that has slept no channel is anybody's.
+    /// Lets others begin. Of a node that has slept no channel is anybody's.
     fn resume(&self, slept: bool) {
         let mut state = self.state();
         state.asleep = false;

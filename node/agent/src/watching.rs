@@ -12,7 +12,7 @@ static WINDOW: OnceLock<u64> = OnceLock::new();
 /// True if a thread keeps one up.
 static KEPT: AtomicBool = AtomicBool::new(false);
 
-/// In a new agent: goes on with what was ordered before.
+/// Goes on, in a new agent, with the orders of before.
 pub(super) fn begin(window: u64) {
     WINDOW.get_or_init(|| window);
     keep_up();

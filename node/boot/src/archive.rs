@@ -9,7 +9,7 @@ use crate::{Compression, Error, Result};
 
 /// Magic number and thirteen numbers of eight hexadecimal digits.
 const HEADER_BYTES: u64 = 110;
-/// Without and with check sums.
+/// Magic numbers without and with check sums.
 const NEWC: [&[u8]; 2] = [b"070701", b"070702"];
 /// Beginnings of older forms of cpio: in letters, and as a number of either byte order.
 const OLDER: [&[u8]; 3] = [b"070707", b"\xc7\x71", b"\x71\xc7"];

@@ -37,8 +37,8 @@ impl CommandLine {
         line
     }
 
-    /// For a node that has PCI functions: its kernel reaches them by memory, and never tries the
-    /// ports of configuration, which are one pair for the whole machine.
+    /// Adds the parameters of a node that has PCI functions: its kernel reaches them by memory, and
+    /// never tries the ports of configuration, which are one pair for the whole machine.
     pub fn with_pci(mut self) -> Self {
         let words = ["pci=noearly,norom", "reserve=0xcf8,8"].map(str::to_owned);
         let at = self.words.iter().position(|word| word == "pci=off");
@@ -47,9 +47,9 @@ impl CommandLine {
         self
     }
 
-    /// For a node whose kernel is told of cpus that are others' for now: it begins with the first
-    /// alone, and sends nothing to another one before the node's module has looked whose it is.
-    /// (Parallel starts take the first of each core, whatever `maxcpus` says.)
+    /// Adds the parameters of a node whose kernel is told of cpus that are others' for now: it
+    /// begins with the first alone, and sends nothing to another one before the node's module has
+    /// looked whose it is. (Parallel starts take the first of each core, whatever `maxcpus` says.)
     pub fn with_its_first_cpu(mut self) -> Self {
         self.word("maxcpus=1");
         self.word("cpuhp.parallel=0");

@@ -40,7 +40,7 @@ const HARMFUL: [(&str, &str); 5] = [
 /// A kernel's configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KernelConfig {
-    /// Without `CONFIG_`; what is not set is not there.
+    /// Options without `CONFIG_`; one that is not set is not there.
     options: BTreeMap<String, String>,
 }
 

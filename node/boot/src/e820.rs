@@ -11,7 +11,7 @@ pub(crate) const LIMIT: usize = 128;
 pub enum Kind {
     /// The kernel's to use.
     Ram = 1,
-    /// Not to be touched without a reason; /dev/mem may map it.
+    /// Reserved: not to be touched without a reason; /dev/mem may map it.
     Reserved = 2,
     /// Tables that the kernel reads, as ACPI's.
     Tables = 3,

@@ -67,7 +67,7 @@ pub enum Error {
          the file is damaged"
     )]
     WrongSize {
-        /// By the image's last four bytes.
+        /// Size by the image's last four bytes.
         announced: u64,
         /// Bytes that came out.
         have: u64,

@@ -12,7 +12,7 @@ pub struct Kernel {
     pub form: Form,
     /// The setup header; empty for a bare vmlinux.
     pub header: Vec<u8>,
-    /// By the image, e.g. `6.1.0-56-amd64 (…) #1 SMP …`.
+    /// Version that the image names, e.g. `6.1.0-56-amd64 (…) #1 SMP …`.
     pub version: Option<String>,
     /// Longest command line it reads, bytes.
     pub command_line_limit: usize,

@@ -55,7 +55,7 @@ impl Source {
 /// All writes of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// In any order; none overlaps another.
+    /// Writes in any order; none overlaps another.
     pub writes: Vec<Write>,
     /// Page to which the SIPI sends the first cpu.
     pub trampoline: u64,

@@ -15,9 +15,9 @@ use crate::{Error, ErrorKind, Result, runtime};
 /// Fewest and most cpus of a node that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elastic {
-    /// It always has so many.
+    /// Number that it always has.
     pub min: usize,
-    /// It never has more.
+    /// Number that it never exceeds.
     pub max: usize,
 }
 
@@ -41,7 +41,7 @@ pub struct Record {
     pub image: String,
     /// The host's cpus that it has, or was about to get; the first starts first.
     pub cpus: Vec<u32>,
-    /// How many it may have while it runs.
+    /// Limits of the number of cpus while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elastic: Option<Elastic>,
     /// Cpus that its kernel was told of when it started from its image, the first first: the host's

@@ -56,7 +56,7 @@ pub const QUEUES: u16 = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Addressing {
-    /// Not by us.
+    /// No address from us.
     #[default]
     None,
     /// The node asks for one.

@@ -54,7 +54,7 @@ impl Stowed {
         Ok(())
     }
 
-    /// From now on it is in its memory, or nowhere; the file goes.
+    /// Forgets the note: from now on the node is in its memory, or nowhere; the file goes.
     pub fn forget(self) -> Result<()> {
         forget(&self.record.name)?;
         // It is of no use to anybody, and only takes room.

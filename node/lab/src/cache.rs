@@ -54,7 +54,7 @@ impl Cache {
         })
     }
 
-    /// In this folder, which is made if need be.
+    /// Makes a cache in this folder, which is made if need be.
     pub fn at(folder: &Path) -> Result<Self> {
         for part in ["locks", "scratch", "packages"] {
             let part = folder.join(part);

@@ -42,7 +42,7 @@ impl Credit {
         self.changed.notify_all();
     }
 
-    /// Nobody waits for more.
+    /// Ends the wait: nobody waits for more.
     pub(crate) fn end(&self) {
         self.lock().over = true;
         self.changed.notify_all();

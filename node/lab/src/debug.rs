@@ -38,7 +38,7 @@ const PACKAGES: [&str; 10] = [
     "zlib1g-dev",
 ];
 
-/// In the root, for the package of the source: unpacks, and chooses the options.
+/// Script in the root, for the package of the source: unpacks, and chooses the options.
 const PREPARE: &str = r#"
 mkdir -p /boot /usr/src/debug && cd /usr/src
 if [ -e "$0.tar.xz" ]; then

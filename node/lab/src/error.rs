@@ -13,7 +13,7 @@ pub enum Error {
     File {
         /// Operation that was tried, e.g. `reading`.
         action: &'static str,
-        /// With which file.
+        /// File of the operation.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,

@@ -91,9 +91,9 @@ pub(crate) struct Size {
 /// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// Exit by itself, with this code.
     Code(u8),
-    /// By this signal.
+    /// End by this signal.
     Signal(u8),
 }
 

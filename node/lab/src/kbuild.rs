@@ -66,7 +66,7 @@ pub fn build_by_dkms(
 
 /// Folder of DKMS itself below the sources, and of the modules that it has built.
 const DKMS: &str = "dkms";
-/// In the sources' folder, for the kernel of this version: the trees are not the machine's.
+/// Script in the sources' folder, for the kernel of this version: the trees are not the machine's.
 const BY_DKMS: &str = r#"
 cd "$0"
 dkms() { bash dkms/usr/sbin/dkms "$@" --dkmstree "$0/tree" --sourcetree "$0/source"; }

@@ -11,7 +11,7 @@ use crate::cache::Cache;
 use crate::config::{Accelerator, Config};
 use crate::talk::Talk;
 
-/// By then a machine with KVM has long been up.
+/// Time by which a machine with KVM has long been up.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// True if `starts` says so of a machine with KVM; asked once since this host's boot.

@@ -61,7 +61,7 @@ impl std::fmt::Debug for Machine {
 pub struct Times {
     /// Finding or fetching packages, composing the initramfs.
     pub prepare: Duration,
-    /// From QEMU's start to the agent's first word.
+    /// Time from QEMU's start to the agent's first word.
     pub start: Duration,
     /// Part of that since the kernel began to count.
     pub kernel: Duration,

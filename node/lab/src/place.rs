@@ -63,12 +63,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// For a machine that ends with the process.
+    /// Makes the folder of a machine that ends with the process.
     pub(crate) fn unnamed() -> Result<Self> {
         Self::make(&format!("{UNNAMED}{:012x}", fastrand::u64(..1 << 48)))
     }
 
-    /// For a machine of this name, which must not be there.
+    /// Makes the folder of a machine of this name, which must not be there.
     pub(crate) fn named(name: &str) -> Result<Self> {
         Self::make(name)
     }

@@ -18,7 +18,7 @@ impl<'a> Talk<'a> {
         Talk(listener)
     }
 
-    /// Nobody listens.
+    /// Talk to which nobody listens.
     pub fn nowhere() -> Self {
         Talk(&|_| {})
     }

@@ -32,14 +32,14 @@ use crate::{Error, ErrorKind, Node, Refusal, Result, Usage};
 
 /// Nodes that sleep in files: as long as the machine is not restarted.
 const FOLDER: &str = "/var/lib/kumiki";
-/// Between two looks at a node that is awake, and at whether this is to end.
+/// Interval between two looks at a node that is awake, and at whether this is to end.
 const LOOK: Duration = Duration::from_millis(500);
 /// A node that computes more than this share of its processors' time is not idle.
 const BUSY: f64 = 0.1;
 /// Time that a command waits for a node that wakes, or falls asleep just now: its memory may have
 /// to be written to a file, and to come back.
 const WAKE_LIMIT: Duration = Duration::from_secs(600);
-/// Before a node is tried again whose memory was not to be had.
+/// Pause before a node is tried again whose memory was not to be had.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Time that a command may take to state its request.
 const CLIENT_LIMIT: Duration = Duration::from_secs(1);

@@ -152,7 +152,7 @@ pub(crate) fn described(
     }
 }
 
-/// In a node that watches its host: all nodes of its machine, itself among them.
+/// All nodes of the machine, in a node that watches its host, itself among them.
 pub fn seen_here() -> Result<Vec<NodeInfo>> {
     let all = watchman::seen_here()?;
     Ok(all

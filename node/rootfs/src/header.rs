@@ -29,7 +29,7 @@ const PART_BYTES: usize = 24;
 const MORE_PARTS: Range<usize> = 0..504;
 const MORE_GO_ON: usize = 504;
 
-/// Such a block.
+/// A header: such a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Header<'a>(pub(crate) &'a [u8; BLOCK]);
 

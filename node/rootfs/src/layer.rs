@@ -10,11 +10,11 @@ use crate::store::{KeepFailed, Store};
 use crate::tree::{PATH_BYTES, Tree, What, parts};
 use crate::{Error, Result};
 
-/// Before the name of what is hidden (OCI image specification, `layer.md`).
+/// Prefix of the name of a hidden file (OCI image specification, `layer.md`).
 const WHITEOUT: &[u8] = b".wh.";
 /// Name in a folder whose lower layers are hidden.
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// Others, which are notes of a file system's own.
+/// Prefix of others, which are notes of a file system's own.
 const WHITEOUT_NOTE: &[u8] = b".wh..wh.";
 const DEVICES: &[u8] = b"dev/";
 /// Names on the ways of links to an image's files, all ways together. The largest images have one
@@ -40,7 +40,7 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// With nothing read yet but what is in this tree.
+    /// Begins with nothing read yet but the entries of this tree.
     pub(crate) fn new(image: &'a str, tree: Tree, store: Store, limits: Limits) -> Self {
         Reading { image, tree, store, limits, entries: 0, names: 0, left_out: 0 }
     }

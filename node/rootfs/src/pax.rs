@@ -7,9 +7,9 @@ use crate::error::Fault;
 
 /// Length of all records of one header: what Go's `archive/tar` takes, too.
 pub(crate) const RECORDS_BYTES: u64 = 1 << 20;
-/// Before an extended attribute's name, as tar programs have it.
+/// Prefix of an extended attribute's name, as tar programs have it.
 const ATTRIBUTE: &[u8] = b"SCHILY.xattr.";
-/// Before an attribute that bsdtar writes once more.
+/// Prefix of an attribute that bsdtar writes once more.
 const ATTRIBUTE_AGAIN: &[u8] = b"LIBARCHIVE.xattr.";
 /// The attribute of this name, as `tar --selinux` has it.
 const SELINUX: (&[u8], &[u8]) = (b"RHT.security.selinux", b"security.selinux");

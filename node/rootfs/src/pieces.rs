@@ -44,7 +44,7 @@ impl PieceKind {
 enum State<R: BufRead> {
     Between(Peeked<R>),
     Gzip(Box<GzDecoder<Peeked<R>>>),
-    /// With the bytes that came of this frame.
+    /// Decoder of zstd, with the number of bytes that came of this frame.
     Zstd(Box<StreamingDecoder<Peeked<R>, FrameDecoder>>, u64),
     Ended,
     Failed,

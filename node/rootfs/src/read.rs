@@ -25,7 +25,7 @@ pub struct Root {
     left_out: u64,
 }
 
-/// By an ELF file's header: 64 bits, for this processor.
+/// Bytes of an ELF file's header: 64 bits, for this processor.
 const X86_64: [u8; 2] = [62, 0];
 
 /// Reads an image to `work`, an empty folder of a file system with room for all of it.

@@ -20,7 +20,7 @@ pub(crate) struct Store {
 pub(crate) struct TooMuch;
 
 impl Store {
-    /// In an empty folder.
+    /// Makes a store in an empty folder.
     pub(crate) fn new(folder: &Path, limit_bytes: u64) -> Self {
         Store { folder: folder.to_owned(), count: 0, left: limit_bytes }
     }

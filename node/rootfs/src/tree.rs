@@ -48,7 +48,7 @@ pub(crate) struct Name {
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Folder(BTreeMap<Vec<u8>, Name>),
-    /// By its number in the store.
+    /// A file by its number in the store.
     File(u64),
     Link(Vec<u8>),
     Fifo,

@@ -43,7 +43,7 @@ impl Window {
         }
     }
 
-    /// Before the start of one that is to wake up.
+    /// Tells a node that is to wake up, before its start.
     pub fn tell_waking(&self, waking: &Waking<'_>) {
         let set = |offset, value| {
             self.memory.u64(abi::SLEEP_AT + offset).store(value, Ordering::Relaxed);

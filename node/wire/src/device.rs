@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 /// Time that a release waits for others to leave.
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a start waits for the room below 1 MiB that it shares, and how often it looks.
+/// Time that a start waits for the room below 1 MiB that it shares, and interval at which it looks.
 const SLICE_LIMIT: Duration = Duration::from_secs(60);
 const SLICE_LOOK: Duration = Duration::from_millis(10);
 
@@ -63,13 +63,13 @@ impl Device {
         Self::attach(kind, name, abi::OWN).map(|(device, _)| device)
     }
 
-    /// For reading.
+    /// Opens for reading.
     pub fn read(kind: Holding, name: &str) -> Result<Self> {
         Self::attach(kind, name, abi::READ).map(|(device, _)| device)
     }
 
-    /// For a talk with a running node; returns its channel. For what its host has to ask of it
-    /// a channel is left when programs have all others.
+    /// Opens for a talk with a running node; returns its channel. For what its host has to ask of
+    /// it a channel is left when programs have all others.
     pub fn talk(name: &str, by_host: bool) -> Result<(Self, usize)> {
         let any = u32::from(by_host);
         let (device, channel) = Self::attach_with(Holding::Node, name, abi::TALK, any)?;
@@ -384,7 +384,7 @@ impl Device {
         doorbell::ring(&self.file).map_err(|error| self.failed("ringing", error))
     }
 
-    /// With a slice that others share it waits for the start of another one.
+    /// Checks that, with a slice that others share, it waits for the start of another one.
     pub fn map(&self, pieces: &[Piece], writable: bool) -> Result<Memory> {
         let begin = Instant::now();
         loop {

@@ -22,7 +22,7 @@ const NO_TIMER: &str = "APIC frequency too slow, disabling apic timer";
 /// Range of the first piece in which a kernel lies, and its first log with it. What is behind may
 /// be of earlier starts: their window, initramfs, files.
 const KERNEL: Range<usize> = 16 << 20..96 << 20;
-/// So much of it is looked through at a time.
+/// Bytes of it that are looked through at a time.
 const PART_BYTES: usize = 1 << 20;
 /// Bytes of an early kernel's log.
 const LOG_BYTES: usize = 128 << 10;
@@ -73,8 +73,8 @@ impl StartId {
         StartId(since.unwrap_or_default().as_nanos())
     }
 
-    /// For the kernel's command line: what has a dot in it the kernel takes for a
-    /// module's parameter, and does not hand on.
+    /// Word for the kernel's command line: one with a dot in it the kernel takes for a module's
+    /// parameter, and does not hand on.
     pub fn word(self) -> String {
         format!("kumiki.start={:x}", self.0)
     }

@@ -95,21 +95,21 @@ pub struct Program {
     pub beside_root: bool,
 }
 
-/// Cpus for a node's kernel to use, and to let go, by their APIC ids.
+/// Cpus for a node's kernel to use, and to release, by their APIC ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuOrder {
-    /// To be brought on line.
+    /// Cpus to be brought on line.
     pub on: Vec<u32>,
-    /// To be let go.
+    /// Cpus to be released.
     pub off: Vec<u32>,
 }
 
 /// A terminal's size, characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
-    /// From top to bottom.
+    /// Rows from top to bottom.
     pub rows: u16,
-    /// From left to right.
+    /// Columns from left to right.
     pub columns: u16,
 }
 

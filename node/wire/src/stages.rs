@@ -30,12 +30,12 @@ pub struct Stages {
     /// Parts of that.
     #[serde(flatten)]
     pub parts: LoadParts,
-    /// From the first interrupt to the cpu until the host saw the agent ready:
-    /// the sum of what follows, and the doorbell.
+    /// Time from the first interrupt to the cpu until the host saw the agent ready: the sum of what
+    /// follows, and the doorbell.
     pub start_ms: f64,
     /// Part of that which kept this machine's kernel: interrupts to the cpu.
     pub execute_ms: f64,
-    /// From the SIPI to the last instruction before the kernel's own.
+    /// Time from the SIPI to the last instruction before the kernel's own.
     pub trampoline_ms: f64,
     /// The kernel, until its clock runs: it decompresses itself, if it has to, and
     /// does its first work. With `kernel_ms`, if the log does not tell.
@@ -44,7 +44,7 @@ pub struct Stages {
     pub kernel_ms: f64,
     /// The first process, up to the module.
     pub init_ms: f64,
-    /// On to the agent's readiness.
+    /// Time from there to the agent's readiness.
     pub agent_ms: f64,
     /// Devices that could not be served, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -14,9 +14,9 @@ const fn gain(thing: &'static str, costs: &'static str) -> Gain {
     Gain { thing, costs }
 }
 
-/// From the largest gain to the smallest: first what makes programs faster, by the
-/// figures; then what makes figures worth more; then what leaves single cases out; then
-/// what nodes and the lab need, which most programs do without.
+/// Gains from the largest to the smallest: first those that make programs faster, by the figures;
+/// then those that make figures worth more; then those that leave single cases out; then the needs
+/// of nodes and the lab, which most programs do without.
 pub(super) const GAINS: &[Gain] = &[
     // docs/results/2026-11-24-parasc-runs.md, statx at 300; docs/design/copy.md, 16 MiB.
     gain(

@@ -48,7 +48,7 @@ impl WatchmanArgs {
     }
 }
 
-/// In a node: those that it may start, and all others if it watches its host.
+/// Nodes that a node may start, and all others if it watches its host.
 pub(super) fn all_here() -> Result<Vec<NodeInfo>> {
     let mut all = Lent::list()?;
     let others = seen_here()?;

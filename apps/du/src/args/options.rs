@@ -66,7 +66,7 @@ const fn row(
 
 use Takes::{Maybe, Nothing, Value};
 
-/// In the order in which GNU du names those that a shortened one could be.
+/// Options in the order in which GNU du names those that a shortened one could be.
 pub(crate) const ROWS: &[Row] = &[
     row(Id::All, b"a", "all", Nothing, "A line for every file, not just for directories"),
     row(

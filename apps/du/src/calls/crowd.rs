@@ -50,7 +50,7 @@ struct Seen {
     /// Threads of the whole machine that want a cpu.
     runnable: Option<usize>,
     pressure: Option<f64>,
-    /// Since the last look.
+    /// Turns since the last look.
     turns: Turns,
 }
 

@@ -11,11 +11,11 @@ pub(crate) struct Date {
     pub(crate) moment: Moment,
     pub(crate) local: Local,
     pub(crate) year: i64,
-    /// From 0.
+    /// Month, from 0.
     pub(crate) month: usize,
-    /// From 1.
+    /// Day of the month, from 1.
     pub(crate) day: i64,
-    /// From 0.
+    /// Day of the year, from 0.
     pub(crate) day_of_year: i64,
     /// 0 is Sunday.
     pub(crate) weekday: usize,

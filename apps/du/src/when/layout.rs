@@ -65,7 +65,7 @@ struct Figure {
 }
 
 impl Layout {
-    /// By the clocks of the environment's zone.
+    /// Makes a layout that goes by the clocks of the environment's zone.
     pub(crate) fn new(format: Vec<u8>) -> Self {
         Layout { format, zone: Zone::of_environment() }
     }

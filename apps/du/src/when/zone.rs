@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// After so many seconds the calendar comes again, weekdays too: 400 years.
+/// Seconds after which the calendar comes again, weekdays too: 400 years.
 const CYCLE_SECONDS: i64 = 146_097 * 24 * 60 * 60;
 
 /// Changes that were made by decision, not by a rule, are over by then: 2400.

@@ -87,7 +87,7 @@ impl Connection {
         Some(Done::Opened(Ok(Opened { file, attributes, data, described })))
     }
 
-    /// After an open; `None` if the next candidate is due.
+    /// Goes on after an open; `None` if the next candidate is due.
     fn opened(
         &mut self,
         head: &Head<'_>,
@@ -133,7 +133,7 @@ impl Connection {
         self.open_by(head, look, &root.folder, path, around)
     }
 
-    /// After that look: the second open, or a look at less of the path.
+    /// Goes on after that look: the second open, or a look at less of the path.
     fn looked(
         &mut self,
         head: &Head<'_>,

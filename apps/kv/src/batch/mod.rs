@@ -40,7 +40,7 @@ pub struct Batch {
     jobs: Vec<Vec<Job>>,
     numbers: Vec<Vec<usize>>,
     bytes: usize,
-    /// Something has taken long: others have their turn.
+    /// True if something has taken long: others have their turn.
     is_long: bool,
 }
 

@@ -42,9 +42,9 @@ pub mod flag {
     pub const DANGEROUS: u32 = 32;
     /// Not for scripts.
     pub const NOSCRIPT: u32 = 64;
-    /// Also for who has not said the password.
+    /// Open to a client that has not said the password.
     pub const NO_AUTH: u32 = 128;
-    /// Within a transaction it is not queued.
+    /// Runs within a transaction at once: it is not queued.
     pub const NOW: u32 = 256;
     /// May be run while a server reads its keys.
     pub const LOADING: u32 = 512;

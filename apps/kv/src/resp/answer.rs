@@ -9,9 +9,9 @@ pub struct Out {
     pub bytes: Vec<u8>,
     /// True for version 3.
     pub is_three: bool,
-    /// So long may it become; nought: as long as it likes.
+    /// Length that it may become; nought: as long as it likes.
     room: usize,
-    /// Something had no room.
+    /// True if something had no room.
     is_over: bool,
 }
 

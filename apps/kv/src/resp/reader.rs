@@ -18,7 +18,7 @@ const MOST_LINE: usize = 64 << 10;
 /// Digits of a length, at most.
 const MOST_DIGITS: usize = 20;
 
-/// Something that is no command; nothing that follows can be understood.
+/// Bytes that are no command; nothing that follows can be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// A number of words beyond the limit, or none.
@@ -106,7 +106,7 @@ impl Reader {
         self.length.map_or(0, |length| self.at - self.start + length + 2)
     }
 
-    /// From where on bytes are still needed; for the next call they begin there.
+    /// Offset from which on bytes are still needed; for the next call they begin there.
     pub fn rest(&mut self) -> usize {
         if self.left == 0 && !self.words.is_empty() {
             self.words.clear();

@@ -10,16 +10,16 @@ use super::told::{How, Invalidation, MOST, Untold, keys_have_changed};
 #[derive(Clone, Copy, Debug)]
 struct Listener {
     client: u64,
-    /// Not to its own changes.
+    /// True if it is not told of its own changes.
     skips_own: bool,
 }
 
 /// Listeners to a prefix, and the keys of it that have changed since they were told last.
 #[derive(Debug, Default)]
 struct Group {
-    /// By their numbers.
+    /// Listeners by their numbers.
     listeners: Vec<Listener>,
-    /// By whom each was changed last.
+    /// Client that changed each last.
     changes: BTreeMap<Box<[u8]>, u64>,
 }
 

@@ -19,7 +19,7 @@ use crate::listen::is_near;
 use crate::say::say;
 use crate::session::Session;
 
-/// For so long no client is taken when there is no descriptor for one.
+/// Time for which no client is taken when there is no descriptor for one.
 const REST: Duration = Duration::from_millis(100);
 const DENIED: &str = "-DENIED kumiki-kv is running in protected mode: no password is set, so that it \
 takes clients of its own machine only. Give it --password-file FILE, or, where whoever reaches it may \

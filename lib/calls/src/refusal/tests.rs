@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::callset::NUMBERS;
 
-/// In the kernel's table, and not in that of names.
+/// Calls that are in the kernel's table, and not in that of names.
 const UNNAMED: &[(u16, &str)] = &[(471, "rseq_slice_yield")];
 
 fn number(name: &str) -> u16 {

@@ -81,9 +81,9 @@ pub unsafe extern "C" fn kumiki_resource_manager_wait(
     })
 }
 
-/// For how long C wants to wait.
+/// Time for which C wants to wait.
 pub(super) fn limit(timeout_ns: u64) -> Duration {
-    /// For ever, as far as clocks go.
+    /// Time that stands for ever, as far as clocks go.
     const LONG: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     match timeout_ns {
         KUMIKI_RESOURCE_FOREVER => LONG,

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Without PATH, as confstr(3) has it.
+/// Folders without PATH, as confstr(3) has it.
 const DEFAULT: &str = "/bin:/usr/bin";
 
 /// Paths that posix_spawnp(3) tries, by the caller's PATH, in its order.

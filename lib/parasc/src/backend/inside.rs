@@ -94,7 +94,7 @@ pub(crate) struct Stay {
     pub(crate) recalls: u32,
     /// Time that it looks without a call to make, before it sleeps …
     pub(crate) spin: Duration,
-    /// … until there has been none for so long.
+    /// Time without a call after which it leaves.
     pub(crate) idle: Duration,
     /// Blocked signals for which it comes back.
     pub(crate) signals: u64,

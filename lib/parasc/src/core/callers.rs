@@ -68,7 +68,7 @@ impl Callers {
         caller
     }
 
-    /// By the thread that has entered.
+    /// Leaves, by the thread that has entered.
     pub(crate) fn leave(&self, caller: &Arc<ProgramThread>) {
         caller.life.end();
         self.forget(caller);

@@ -10,9 +10,8 @@ use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::life::Life;
 use kumiki_sys::signals::with_signals_blocked;
 
-/// For so long no thread is asked for after the kernel has refused one. Asking in vain
-/// takes tens of microseconds (a stack is mapped and unmapped), and whoever does so
-/// wanted to save some.
+/// Time for which no thread is asked for after the kernel has refused one. Asking in vain takes
+/// tens of microseconds (a stack is mapped and unmapped), and whoever does so wanted to save some.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Threads that are counted as long as they are there, and end by themselves.

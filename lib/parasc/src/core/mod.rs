@@ -45,18 +45,18 @@ use crate::side::Side;
 use crate::task::Base;
 use kumiki_calls::Request;
 
-/// After how long a wait for a result looks whether its thread still lives.
+/// Time after which a wait for a result looks whether its thread still lives.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
-/// After how long it looks where only threads of the engine's own are, and are at it:
-/// a filter may have killed one.
+/// Time after which it looks where only threads of the engine's own are, and are at it: a filter
+/// may have killed one.
 pub(crate) const RARE: Duration = Duration::from_secs(1);
 /// Cpus whose nearest seats are remembered.
 const NEAR: usize = 1024;
-/// Before the generations of the next engine's slots, which are not to be those of
-/// another one: a ticket shows then that it is of another engine.
+/// Generation before those of the next engine's slots, which are not to be those of another one: a
+/// ticket shows then that it is of another engine.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-/// From one engine to the next: in the golden ratio, of any thousand engines in a row two
-/// are at least a million apart (Knuth, The Art of Computer Programming, 6.4).
+/// Distance from one engine's generations to the next's: in the golden ratio, of any thousand
+/// engines in a row two are at least a million apart (Knuth, The Art of Computer Programming, 6.4).
 const FAR: u32 = 0x9e37_79b9;
 
 /// State of a thread of the engine's own that outlives it.
@@ -74,7 +74,7 @@ pub(crate) struct Core {
     pub(crate) rules: Rules,
     /// Cpus of its threads: those that were chosen, or of none all that are allowed.
     pub(crate) cpus: CpuSet,
-    /// On so many cpus its threads and those of the program may run.
+    /// Number of cpus on which its threads and those of the program may run.
     pub(crate) parallel: usize,
     /// A processing thread for each cpu, in rising order of cpus.
     pub(crate) seats: Vec<CpuSeat>,
@@ -92,7 +92,7 @@ pub(crate) struct Core {
     /// A seccomp filter looks at the calls of one of its threads.
     pub(crate) filtered: AtomicBool,
     pub(crate) durations: Durations,
-    /// For each cpu the seats on others, the nearest first.
+    /// Seats on other cpus, for each cpu, the nearest first.
     near: Box<[OnceLock<Box<[usize]>>]>,
     pub(crate) process: Process,
     pub(crate) policy: Policy,
@@ -172,7 +172,7 @@ impl Core {
         self.thread_infos().map(|thread| &thread.claim)
     }
 
-    /// By a thread that will make requests of others, or starts one that will.
+    /// Notes the filter of a thread that will make requests of others, or starts one that will.
     pub(crate) fn note_filter(&self) {
         if kumiki_sys::seccomp::is_filtered() != Some(false) {
             self.filtered.store(true, Release);

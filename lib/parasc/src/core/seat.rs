@@ -15,7 +15,7 @@ pub(crate) struct CpuSeat {
     pub(crate) bell: Doorbell,
     pub(crate) cpu: usize,
     pub(crate) post: Post,
-    /// With a line of its own, which is written with every request.
+    /// State of its thread, with a line of its own, which is written with every request.
     pub(crate) thread: ThreadInfo,
 }
 

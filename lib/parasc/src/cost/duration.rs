@@ -13,7 +13,7 @@ use kumiki_calls::Request;
 #[derive(Debug)]
 pub(crate) struct Durations {
     means: Box<[AtomicU32]>,
-    /// From here on a call is worth a thread that sleeps, ticks.
+    /// Duration from which on a call is worth a thread that sleeps, ticks.
     long: f32,
 }
 

@@ -94,7 +94,7 @@ pub(super) struct KeyCosts {
     waited: f32,
     /// Ticks that batches of this key took …
     spent: f64,
-    /// … at which the next probe is due.
+    /// Sum of these at which the next probe is due.
     due: f64,
     /// Probes in a row that changed nothing.
     doublings: u32,

@@ -25,7 +25,7 @@ pub(super) struct Helpers {
     saved: f32,
     /// Nothing is shared until then …
     until: Option<u64>,
-    /// … as the last pause was that long.
+    /// Length of the last pause.
     pause: f32,
 }
 

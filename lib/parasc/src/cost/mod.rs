@@ -64,9 +64,9 @@ const SLEEPS: f32 = 4.0;
 pub(crate) enum Way {
     /// The calls one after the other, by the requesting thread.
     Plain,
-    /// By it and the processing threads that spin on other cpus.
+    /// Run by it and the processing threads that spin on other cpus.
     Shared,
-    /// By it and the threads of the pool, for calls that sleep.
+    /// Run by it and the threads of the pool, for calls that sleep.
     Pool,
 }
 
@@ -122,11 +122,11 @@ impl Choice {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) calls: usize,
-    /// Without work that the requesting thread did beside it.
+    /// Ticks without work that the requesting thread did beside it.
     pub(crate) ticks: u64,
     /// Calls of a shared one that other threads have made, …
     pub(crate) helped: usize,
-    /// … and those that the requesting thread has kept from them.
+    /// Number of those that the requesting thread has kept from them.
     pub(crate) kept: usize,
     /// True if it began with a wake.
     pub(crate) woke: bool,

@@ -46,7 +46,7 @@ struct World {
     now: u64,
     /// Time at which a helper that was called is on its cpu.
     comes: Option<u64>,
-    /// Until when it spins.
+    /// Time until when it spins.
     spins: u64,
     /// Ticks between two batches.
     gap: u64,

@@ -64,7 +64,7 @@ pub struct Requester {
     near: Vec<usize>,
     /// Threads of the program that serve …
     own: Vec<Arc<ProgramThread>>,
-    /// … when so many changes had been made to their list.
+    /// Number of changes to their list at that time.
     own_changes: usize,
     /// Time of one call handed over, so as not to disturb it, ticks.
     quiet: u64,

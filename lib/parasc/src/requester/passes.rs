@@ -6,7 +6,7 @@ use kumiki_calls::Request;
 /// what opens, what reads, what closes.
 pub(super) const KINDS: usize = 8;
 
-/// By their kind, how many more of the next batches need not ask.
+/// Number of the next batches, by their kind, that need not ask.
 #[derive(Debug)]
 pub(super) struct Passes([Pass; KINDS]);
 

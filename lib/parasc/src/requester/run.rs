@@ -37,7 +37,7 @@ enum By {
     Others,
 }
 
-/// On which a batch is offered.
+/// Terms on which a batch is offered.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     by: By,
@@ -390,7 +390,7 @@ impl Requester {
     }
 }
 
-/// To whom something is left that its requesting thread makes nothing of.
+/// Threads to which a batch is left that its requesting thread makes nothing of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeftTo {
     /// The thread of this seat, besides those of the program.

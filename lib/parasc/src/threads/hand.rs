@@ -46,10 +46,9 @@ pub(super) fn mortally<T>(signals: Option<&Blocked>, calls: impl FnOnce() -> T) 
     }
 }
 
-/// By a thread that has just taken a call of a lane, by a swap: should it sleep
-/// there, somebody must see to what waits in the queue. Who places a request later
-/// sees the note (`summon_seat`). Not by a thread of the program, which nobody counts on
-/// alone.
+/// Takes care of the queue when a thread has just taken a call of a lane, by a swap: should it
+/// sleep there, somebody must serve the requests that wait. Who places a request later sees the
+/// note (`summon_seat`). Not by a thread of the program, which nobody counts on alone.
 #[inline(always)]
 pub(super) fn see_to_others(core: &Arc<Core>, hand: &Hand<'_>) {
     fence_after_swap();

@@ -105,7 +105,7 @@ fn open_signals() -> u64 {
     (1..=64).filter(is_open).fold(0, |open, signal| open | 1 << (signal - 1))
 }
 
-/// For as long as two sleeps cost, as in user space.
+/// Time to spin: as long as two sleeps cost, as in user space.
 fn spin() -> Duration {
     static SPIN: OnceLock<Duration> = OnceLock::new();
     *SPIN.get_or_init(|| {

@@ -25,11 +25,11 @@ enum Event {
     /// Somebody has called. What was to be done then may be done already: a small
     /// batch is over before a thread that slept is on its cpu.
     Called,
-    /// In this lane's line.
+    /// A call in this lane's line.
     Offer(usize),
     /// The call has been offered, and is made.
     Served(usize),
-    /// In the queue.
+    /// A request in the queue.
     Queued,
 }
 

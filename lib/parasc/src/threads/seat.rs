@@ -45,7 +45,7 @@ pub(super) fn clear(core: &Arc<Core>, seat: &CpuSeat) {
     abandon(core, seat, false);
 }
 
-/// By the thread, which cannot stay here: others have counted on it.
+/// Abandons the seat, by the thread, which cannot stay here: others have counted on it.
 fn abandon(core: &Arc<Core>, seat: &CpuSeat, closes: bool) {
     leave(core, seat, closes);
     // Partner: the light fence in `Post::enter`.

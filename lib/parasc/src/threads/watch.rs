@@ -29,7 +29,7 @@ use crate::core::{Core, STEP};
 use crate::primitive::after;
 use crate::queue::{QUEUES, QUICK};
 
-/// Between two looks while requests wait.
+/// Interval between two looks while requests wait.
 const LOOK: Duration = Duration::from_millis(1);
 /// Looks in vain before they become rarer: it sleeps, or no thread is left to summon.
 const VAIN: u32 = (STEP.as_millis() / LOOK.as_millis()) as u32;

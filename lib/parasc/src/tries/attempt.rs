@@ -78,7 +78,7 @@ pub struct Attempt<O: Job + Send + 'static> {
 
 enum Stage<O: Job + Send + 'static> {
     Made(Completed<O>),
-    /// With the error that its form gave, and the place that may know no such form.
+    /// Handed over, with the error that its form gave, and the place that may know no such form.
     HandedOver(Pending<O>, Option<(i64, DeviceGroup)>),
     Taken,
 }

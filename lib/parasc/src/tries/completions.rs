@@ -185,7 +185,7 @@ impl<F: Future> fmt::Debug for Completions<F> {
 
 #[cfg(not(loom))]
 impl<F: Future> AsFd for Completions<F> {
-    /// To be waited for; reading it is [`take`](Completions::take)'s.
+    /// Descriptor to be waited for; reading it is [`take`](Completions::take)'s.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.told.bell.as_fd()
     }

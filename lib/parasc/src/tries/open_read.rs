@@ -54,10 +54,10 @@ pub struct OpenRead<F, P> {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a box more would be an allocation a file")]
 enum State<F, P> {
-    /// Before the first request.
+    /// State before the first request.
     New(F, P),
     Open(Openat<F, P>),
-    /// With a restriction, which openat(2) cannot be told of.
+    /// State with a restriction, which openat(2) cannot be told of.
     Restricted(Openat2<F, P>),
     Stat(Statx<OwnedFd, &'static CStr>),
     /// Question by fstatat(2), where a filter or kernel knows no statx(2).
@@ -65,7 +65,7 @@ enum State<F, P> {
     Read(Pread<OwnedFd, Vec<u8>>),
     Done,
     Failed(OpenReadError),
-    /// While it changes.
+    /// State while it changes.
     Between,
 }
 
@@ -229,7 +229,7 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
         }
     }
 
-    /// After the open.
+    /// Goes on after the open.
     fn opened(&mut self, opened: Result<OwnedFd, Errno>) {
         self.state = match opened {
             Ok(file) => {
@@ -239,7 +239,7 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
         };
     }
 
-    /// After the question for attributes.
+    /// Goes on after the question for attributes.
     fn told(&mut self, file: OwnedFd, told: Result<Attributes, Errno>) {
         self.state = match (told, self.looked_at.take()) {
             (Ok(attributes), Some((dir, path))) => {
@@ -259,7 +259,7 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
         self.attributes.as_ref()
     }
 
-    /// After the file's attributes: reads of it, or not.
+    /// Goes on after the file's attributes: reads of it, or not.
     fn begin_read(&mut self, file: OwnedFd, attributes: Attributes) -> State<F, P> {
         self.attributes = Some(attributes);
         let is_unknown = attributes.file_type() == FileType::RegularFile && attributes.size() == 0;
@@ -286,7 +286,7 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
         State::Read(Pread::new(file, self.offset, data))
     }
 
-    /// After a read of so many bytes.
+    /// Goes on after a read of so many bytes.
     fn go_on_reading(&mut self, read: Pread<OwnedFd, Vec<u8>>, count: usize) -> State<F, P> {
         let (file, offset, mut data) = read.into_parts();
         let at = offset + count as u64;

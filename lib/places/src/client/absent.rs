@@ -14,7 +14,7 @@ use crate::transport::denied::Doing;
 use crate::transport::nats::{Link, refused};
 use crate::wire::beat::{BEAT, BEATS};
 
-/// For so long a place that is there is heard of, three times.
+/// Time in which a place that is there is heard of three times.
 const HEARD: Duration = BEAT.saturating_mul(3).saturating_add(Duration::from_millis(500));
 
 /// Waits until it is plain that a place is not there; for ever if it is, or if nobody can tell. It begins to listen after

@@ -22,7 +22,7 @@ use crate::transport::sockets;
 use crate::wire::beat::{BEAT, BEATS};
 use crate::wire::{self, Operation};
 
-/// For how long a place at a socket is waited for, if it is to tell how busy it was.
+/// Time for which a place at a socket is waited for, if it is to tell how busy it was.
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Client {

@@ -14,9 +14,9 @@ use crate::transport::nats::refused;
 use crate::transport::sockets;
 use crate::wire::SERVICE;
 
-/// For how long all answers are waited for.
+/// Time for which all answers are waited for.
 const LONGEST: Duration = Duration::from_secs(2);
-/// For how long a further answer is waited for.
+/// Time for which a further answer is waited for.
 const FURTHER: Duration = Duration::from_millis(200);
 /// Places that are heard, at most.
 const MOST: usize = 100_000;

@@ -34,9 +34,9 @@ use crate::transport::sockets::LIMIT;
 use crate::wire::secret;
 use crate::wire::{self, Offer, Operation, Outcome, Why};
 
-/// For how long a call is tried, if nothing else is said.
+/// Time for which a call is tried by default.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks whether a lease wants to be renewed.
+/// Interval between two looks whether a lease wants to be renewed.
 const RENEW: Duration = Duration::from_secs(5);
 
 /// A client of places behind a NATS server. Cheap to clone, used from any task.
@@ -48,7 +48,7 @@ pub struct Client {
 
 pub(crate) struct Inner {
     pub(crate) way: Way,
-    /// For who looks at a place's leases.
+    /// Name for a person who looks at a place's leases.
     pub(crate) name: String,
     pub(crate) loads: Arc<Loads>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,

@@ -29,9 +29,9 @@ use crate::wire::{self, Operation, Why};
 
 /// A beat that is so late makes a watcher ask.
 const LATE: Duration = BEAT.saturating_add(Duration::from_secs(1));
-/// For how long a denial may be on its way from one task to another.
+/// Time that a denial may be on its way from one task to another.
 const DENIED: Duration = Duration::from_millis(20);
-/// For how long a watcher that asks waits for an answer.
+/// Time that a watcher that asks waits for an answer.
 const ANSWER: Duration = BEAT;
 
 /// News of a place.
@@ -68,7 +68,7 @@ enum Source {
         changes: Subscriber,
         beats: Subscriber,
     },
-    /// At its socket. What is sent on one connection comes, and in its order.
+    /// Watch at its socket. What is sent on one connection comes, and in its order.
     Here {
         signs: Receiver<Sign>,
         /// True if it is another connection than before.

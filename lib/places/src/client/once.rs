@@ -37,7 +37,7 @@ use crate::client::session::{Held, Session};
 use crate::wire::batch::{self, Known};
 use crate::wire::{self, Operation, Outcome, Reply, Why};
 
-/// Before a request that was sent, and finds nobody now, is sent again: the place's own
+/// Pause before a request that was sent, and finds nobody now, is sent again: the place's own
 /// connection may be about to be made anew.
 const RETURN: Duration = Duration::from_millis(100);
 

@@ -15,7 +15,7 @@ use crate::transport::nats::refused;
 use crate::transport::near::Sent;
 use crate::wire::{self, Asked, Operation, Outcome, Reply, Why};
 
-/// For how long an answer is waited for before the request is sent again, at first.
+/// Time for which an answer is waited for before the request is sent again, at first.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest such wait.
 pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(8);

@@ -26,7 +26,7 @@ use crate::wire::Why;
 use crate::wire::lane::{LANE_BYTES, Lane, Word};
 use crate::wire::secret;
 
-/// For so long an answer is waited for, if nothing else is said.
+/// Time for which an answer is waited for by default.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Longer than anybody waits.

@@ -39,7 +39,7 @@ use crate::wire::{self, Operation, Refusal, Why};
 const FIRST_LOOKS: u32 = 2048;
 /// Looks between two at the clock.
 const LOOKS: u32 = 64;
-/// For so long at a time a caller sleeps, should a word that wakes it be lost.
+/// Time that a caller sleeps at a time, should a word that wakes it be lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// An answer: whether it was done, and what it gives, or why not.
@@ -60,7 +60,7 @@ pub struct Line {
     /// Nothing more is to be asked: an answer may come late, or was none.
     given_up: bool,
     patience: Duration,
-    /// For how long the place was waited for when it slept last.
+    /// Time for which the place was waited for when it slept last.
     waking: Duration,
     /// Parts that have numbers here.
     bound: Vec<(TypeId, u64)>,

@@ -145,7 +145,7 @@ impl<R> Waiting<R> {
 mod tests {
     use super::*;
 
-    /// Or its request would wait for ever, and its room be gone.
+    /// Checks that a panic is an answer: its request would wait for ever, and its room be gone.
     #[tokio::test]
     async fn what_panics_on_its_thread_is_told_as_what_gives_something_is() {
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();

@@ -28,7 +28,7 @@ const VARIABLE: &str = "KUMIKI_KEPT_";
 const LOOKS: usize = 10_000;
 /// Looks that have found nothing, one after the other, before it is believed.
 const EMPTY: usize = 3;
-/// Between two of those.
+/// Pause between two of those.
 const MOMENT: Duration = Duration::from_millis(2);
 
 /// The variable that processes of this process' places have; none where it cannot be drawn.

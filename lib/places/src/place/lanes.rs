@@ -18,7 +18,7 @@ use crate::place::site::Site;
 use crate::wire::lane::{LANES, Lane, Word, given, spin};
 use crate::wire::{self, Refusal};
 
-/// For so long at a time, before others of its thread have their turn.
+/// Time of a turn, before others of its thread have theirs.
 const TURN: Duration = Duration::from_micros(100);
 /// Rounds of all lanes between two looks at the clock and at the place's other callers. Beside a call on a line
 /// that takes as long as fifty rounds, and now and then one comes meanwhile.
@@ -37,7 +37,7 @@ pub(crate) struct Lanes {
     runs: Option<usize>,
     /// Time at which the last request was answered, or the last lane opened.
     last: Instant,
-    /// For so long it looks after that: callers say what waking it takes.
+    /// Time that it looks after that: callers say what waking it takes.
     spin: Duration,
     sleeps: bool,
 }

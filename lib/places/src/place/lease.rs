@@ -40,7 +40,7 @@ pub struct Lease {
     running: BTreeSet<u64>,
     bytes: usize,
     seen: Instant,
-    /// Something that is allowed has begun under it.
+    /// True if something that is allowed has begun under it.
     used: bool,
     /// True if it was seen since the last search for one to evict.
     fresh: bool,

@@ -81,7 +81,7 @@ impl Site {
         }
     }
 
-    /// Between two looks whether leases have ended.
+    /// Interval between two looks whether leases have ended.
     pub(crate) fn lease_check(&self) -> Duration {
         (self.holds / 4).max(Duration::from_millis(10))
     }

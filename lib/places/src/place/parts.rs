@@ -33,9 +33,9 @@ struct KindFunctions {
 /// A program part that does not block, as a line and a batch call it: what it gives is one word, or stands in [`Longer`].
 #[derive(Clone, Copy)]
 pub(crate) struct Quick {
-    /// By a word. Apart, as it is short without the other one.
+    /// Call by a word. Apart, as it is short without the other one.
     pub(crate) by_scalar: fn(&Interface, Id, Scalar, &mut Longer) -> Option<Scalar>,
-    /// By MessagePack.
+    /// Call by MessagePack.
     pub(crate) by_bytes: fn(&Interface, Id, &[u8], &mut Longer) -> Option<Scalar>,
 }
 

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::{Error, Result};
 use crate::wire::{self, Operation, Reply, Request};
 
-/// For how long answers are waited for.
+/// Time for which answers are waited for.
 pub(crate) const LONGEST: Duration = Duration::from_secs(2);
 /// Answers that are heard, at most: one of each life is what there can be.
 const MOST: usize = 256;
@@ -28,7 +28,7 @@ const MOST: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rival {
     pub(crate) life: u64,
-    /// For how long it has served, if it says so.
+    /// Time that it has served, if it says so.
     pub(crate) age_ms: Option<u64>,
     /// Time of its answer.
     pub(crate) at: Instant,

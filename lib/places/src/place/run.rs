@@ -329,7 +329,7 @@ fn drain(end: &mut Option<File>, most: usize) -> Vec<u8> {
 /// A wish to read what a process has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
-    /// For how long something, or its end, is waited for; five seconds at most.
+    /// Time for which output, or its end, is waited for; five seconds at most.
     #[serde(default)]
     pub wait_ms: u64,
     /// Bytes of each stream, at most: what [`Client::room`](crate::Client::room) has room for twice. 128 KiB, if nothing

@@ -32,7 +32,7 @@ use crate::transport::nats::Nats;
 use crate::wire::host::check_host;
 use crate::wire::secret;
 
-/// For how long a client's lease holds after its last request, if nothing else is said.
+/// Time that a client's lease holds after its last request by default.
 const HOLDS: Duration = Duration::from_secs(60);
 /// An interface to be served.
 #[derive(Debug)]
@@ -101,8 +101,8 @@ impl Server {
         self
     }
 
-    /// For how long a client's lease holds after its last request; a minute, if nothing is
-    /// said. Answers kept for it go with it.
+    /// Sets the time that a client's lease holds after its last request; a minute by default.
+    /// Answers kept for it go with it.
     #[must_use]
     pub fn leases(mut self, hold: Duration) -> Server {
         self.holds = hold;

@@ -18,11 +18,11 @@ use crate::place::parts::{Handled, Parts, answer, refused};
 use crate::wire::changes::{Changes, HOLDS, Heard, Watching};
 use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Refusal, Reply, Request, Why};
 
-/// Between two looks whether threads of this process ask, of a thread that manages its place, and
-/// whether names have changed, of one that is watched.
+/// Interval between two looks whether threads of this process ask, of a thread that manages its
+/// place, and whether names have changed, of one that is watched.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// For how long one message may have a place look something up: what is left then is to be asked for again.
+/// Time that one message may have a place look something up: the rest is to be asked for again.
 const LOOKING: Duration = Duration::from_millis(20);
 
 /// Ticks of a period; one that comes late moves those after it.
@@ -47,11 +47,11 @@ pub(crate) struct Site {
     pub(crate) name: String,
     /// A number of this life of it: another process that takes the name has another one.
     pub(crate) life: u64,
-    /// For how long a client's lease holds after its last request.
+    /// Time that a client's lease holds after its last request.
     pub(crate) holds: Duration,
     pub(crate) parts: Parts,
     pub(crate) allow: Allow,
-    /// For operations that block.
+    /// Threads for operations that block.
     pub(crate) threads: Threads,
     /// Changes of its names, while somebody watches, and the number of the last message with some.
     pub(crate) heard: Mutex<Option<Heard>>,
@@ -84,7 +84,7 @@ impl Site {
         self.heard().is_some()
     }
 
-    /// For how long it has served, ms: no two machines' clocks are compared.
+    /// Time that it has served, ms: no two machines' clocks are compared.
     pub(crate) fn age_ms(&self) -> u64 {
         u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

@@ -11,7 +11,7 @@ const MOST: usize = 64;
 /// Beginning of inboxes.
 const INBOX: &str = "_INBOX.";
 
-/// Something that a connection may be denied.
+/// Operation that a connection may be denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     Publish,

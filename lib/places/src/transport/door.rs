@@ -21,7 +21,7 @@ use crate::transport::sockets::{is_name, paths};
 const LOCK: &str = ".lock";
 /// Tries to lock a file: somebody who sweeps holds it for a moment.
 const TRIES: u32 = 20;
-/// Between two tries.
+/// Pause between two tries.
 const MOMENT: Duration = Duration::from_millis(2);
 
 /// A place's socket, as long as it is served.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::transport::denied::{Denied, Doing};
 pub use crate::transport::identity::Nats;
 
-/// Between two tries to connect anew, at most.
+/// Longest pause between two tries to connect anew.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 /// Wait after each of the first failures, times their number.
 const RETRY: Duration = Duration::from_millis(50);

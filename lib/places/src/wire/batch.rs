@@ -19,7 +19,7 @@ const GIVEN: usize = 9;
 pub(crate) struct BatchReply {
     /// A word for each call.
     pub(crate) words: Bytes,
-    /// By their calls' numbers: answers that are no words.
+    /// Answers that are no words, by their calls' numbers.
     pub(crate) others: Vec<(u32, Outcome)>,
 }
 

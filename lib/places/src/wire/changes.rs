@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// Prefix of a place's name in the subject of its changes.
 pub(crate) const CHANGES: &str = "kumiki.change.";
-/// For how long changes are told after somebody has asked for it.
+/// Time for which changes are told after somebody has asked for it.
 pub(crate) const HOLDS: Duration = Duration::from_secs(60);
 /// Bytes of one change beside its name, at most.
 const CHANGE: usize = 32;

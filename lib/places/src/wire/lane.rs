@@ -23,15 +23,16 @@ use crate::wire::scalar::Form;
 pub(crate) const LANE_BYTES: usize = 4096;
 /// The number of frames about lanes.
 pub(crate) const LANES: u64 = u64::MAX;
-/// For so long a side looks before it sleeps, at least: waking it takes about as much, by sockets and a stream.
+/// Time that a side looks before it sleeps, at least: waking it takes about as much, by sockets and
+/// a stream.
 const SPIN: Duration = Duration::from_micros(200);
-/// For so long at most, whatever waking takes here, or is said to take.
+/// Longest such time, whatever waking takes here, or is said to take.
 const MOST_SPIN: Duration = Duration::from_millis(20);
 /// Program parts of a lane that have numbers, at most.
 pub(crate) const MOST_BOUND: usize = 256;
 
-/// For how long to look before sleeping where waking takes so long: no longer than that, or what is gained by
-/// sleeping is less than what it costs.
+/// Time to look before sleeping where waking takes so long: no longer than that, or sleeping gains
+/// less than it costs.
 pub(crate) fn spin(waking: Duration) -> Duration {
     waking.clamp(SPIN, MOST_SPIN)
 }

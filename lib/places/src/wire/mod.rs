@@ -82,7 +82,7 @@ pub enum Operation {
     },
     /// Runs a program part; answers what it gives.
     Call {
-        /// On which resource.
+        /// Number of the resource.
         id: u64,
         /// Kind of the resource.
         kind: String,
@@ -166,7 +166,7 @@ pub struct Granted {
     pub life: u64,
     /// The lease.
     pub lease: u64,
-    /// For how long it holds after the last request, ms.
+    /// Time that it holds after the last request, ms.
     pub holds_ms: u64,
 }
 
@@ -285,7 +285,7 @@ pub(crate) fn named_into<T: Serialize + ?Sized>(
     value.serialize(&mut rmp_serde::Serializer::new(to).with_struct_map())
 }
 
-/// From MessagePack.
+/// Reads a value from MessagePack.
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unread> {
     rmp_serde::from_slice(bytes).map_err(Unread)
 }

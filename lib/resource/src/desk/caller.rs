@@ -18,16 +18,16 @@ use super::seat::{DropFnsOf, Seat, WaitEnd};
 use super::server::Serving;
 use kumiki_slot::job;
 
-/// Between two looks whether the server still lives.
+/// Interval between two looks whether the server still lives.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Between two looks of a thread that may not sleep at its caller's bell.
+/// Pause between two looks of a thread that may not sleep at its caller's bell.
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// The panic's text for a wait without a deadline that ended without an answer.
 const ENDS: &str = "without a deadline there is an answer";
 
-/// While a request that borrows is under way, nothing may unwind past what it borrows.
+/// Guard of a request that borrows: while it is under way, nothing may unwind past what it borrows.
 struct NoUnwinding;
 
 impl Drop for NoUnwinding {

@@ -60,7 +60,7 @@ impl Panic {
         Panic { text: text.unwrap_or("no text").to_owned(), payload }
     }
 
-    /// For [`resume_unwind`](std::panic::resume_unwind).
+    /// Payload for [`resume_unwind`](std::panic::resume_unwind).
     pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.payload
     }

@@ -80,7 +80,7 @@ impl Fate {
         self.0.fetch_max(ENDED, Ordering::Release);
     }
 
-    /// By the one who has found it dead.
+    /// Notes its death, by the one who has found it dead.
     pub(crate) fn has_died(&self) {
         // Release: partner is `is_over`; what the dead thread did before comes before.
         self.0.fetch_max(DEAD, Ordering::Release);

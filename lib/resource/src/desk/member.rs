@@ -13,7 +13,7 @@ use kumiki_crew::{Result, start};
 
 use super::Door;
 
-/// Between two looks whether a thread has ended, about what that takes it.
+/// Pause between two looks whether a thread has ended, about as long as that takes it.
 const END_PAUSE: Duration = Duration::from_micros(50);
 
 /// A thread that serves what callers ask of it, until the value is

@@ -183,8 +183,8 @@ impl Desk {
         self.is_gone() && (self.fate.is_over() || self.is_elsewhere())
     }
 
-    /// From now on somebody who only awaits an answer is told of the server's death;
-    /// `false` if there is no thread to be had for it.
+    /// Has somebody who only awaits an answer told of the server's death from now on; `false` if
+    /// there is no thread to be had for it.
     pub(crate) fn watch(self: &Arc<Self>) -> bool {
         // In a child of fork(2) another thread may have had the lock.
         if self.is_elsewhere() {
@@ -213,7 +213,7 @@ impl Desk {
         *armed
     }
 
-    /// Nobody would tell of a death: those who await something ask again and again.
+    /// Tells those who await something to ask again and again: nobody would tell of a death.
     #[cold]
     fn ask_again(&self) {
         // Before they are woken: partner is `is_unwatched`, which they ask once they can be.

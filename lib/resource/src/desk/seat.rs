@@ -39,7 +39,7 @@ impl<F, R> DropFnsOf<F, R> {
         DropFns { cancel: job::cancel::<F>, discard: job::discard::<R> };
 }
 
-/// On lines of its own: beside nothing that the server reads.
+/// A value on lines of its own: beside nothing that the server reads.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Own<T>(T);
@@ -236,7 +236,7 @@ impl Seat {
         true
     }
 
-    /// Nobody will take the answer of `n`.
+    /// Abandons the answer of `n`: nobody will take it.
     pub(crate) fn abandon(&self, n: u64, drops: &'static DropFns) {
         // Release: partner is the load in `sweep`.
         self.abandoned[place(n)].store(ptr::from_ref(drops).cast_mut(), Ordering::Release);
@@ -261,9 +261,9 @@ impl Seat {
         }
     }
 
-    /// In a child of fork(2): whether nothing of `n` is heard of any more, which had begun.
-    /// The parent's thread may have been at it. Or it is at it here, being the one that has
-    /// forked: then what borrows is waited for.
+    /// True in a child of fork(2) if nothing of `n` is heard of any more, which had begun. The
+    /// parent's thread may have been at it. Or it is at it here, being the one that has forked:
+    /// then what borrows is waited for.
     fn is_left_behind(&self, n: u64) -> bool {
         self.is_busy(n) && self.desk.is_elsewhere()
     }

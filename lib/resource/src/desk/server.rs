@@ -52,7 +52,7 @@ pub struct Serving {
     post: DeskGuard,
     changes: u64,
     served: Vec<Served>,
-    /// For the next request of callers that have several under way.
+    /// First look for the next request of callers that have several under way.
     first_look: FirstLook,
     /// Keeps the value on its thread.
     here: PhantomData<*const ()>,

@@ -211,8 +211,8 @@ impl Frames {
         self.take_far(Self::of_others)
     }
 
-    /// From the stock, from what came home, from what was never used, from elsewhere, or from
-    /// the system.
+    /// Takes a frame from the stock, from those that came home, from those that were never used,
+    /// from elsewhere, or from the system.
     fn take_far(&mut self, elsewhere: fn(&Self) -> *mut Batch) -> Result<NonNull<u8>> {
         if self.stock.is_null() {
             self.stock = self.home().fetch_some();

@@ -13,7 +13,7 @@ use super::sockets::{LONGEST, PATIENCE, connect, folder, path_of};
 use crate::error::{Error, Result};
 use crate::list::{Listed, Pattern};
 
-/// Between two tries to connect to one whose queue is full.
+/// Pause between two tries to connect to one whose queue is full.
 const RETRY: Duration = Duration::from_millis(10);
 /// All answers together, bytes.
 const ALL_BYTES: usize = 8 * MOST_BYTES;

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 
 /// The longest request, bytes, its line's end included.
 pub(super) const LONGEST: usize = 4096;
-/// For how long a client waits for an answer, from the connection to its last byte, and for
-/// how long a server waits for a client to take it.
+/// Time that a client waits for an answer, from the connection to its last byte, and that a server
+/// waits for a client to take it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A stream to this socket that waits for nothing.

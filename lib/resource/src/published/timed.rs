@@ -12,7 +12,7 @@ pub(super) struct Timed<'a> {
 }
 
 impl Timed<'_> {
-    /// From now on for so long.
+    /// Limits the stream to so long from now on.
     pub(super) fn new(stream: &UnixStream, span: Duration) -> Timed<'_> {
         Timed { stream, until: Instant::now() + span }
     }

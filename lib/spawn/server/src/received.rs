@@ -28,7 +28,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// To be called once.
+    /// Makes the only one: to be called once.
     pub(crate) fn new() -> Received {
         // SAFETY: nobody else has it.
         let fds = unsafe { &mut *HERE_NOW.0.get() };

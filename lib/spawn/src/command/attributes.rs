@@ -273,7 +273,7 @@ impl Command {
         })
     }
 
-    /// To be told by `spawn`, as the standard library does with a zero byte.
+    /// Notes a fault that `spawn` tells, as the standard library does with a zero byte.
     fn wrong(&mut self, what: String) {
         self.attributes.wrong.get_or_insert(what);
     }

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 pub(crate) struct Environment {
     /// `None`: taken away.
     pub(crate) changes: BTreeMap<OsString, Option<OsString>>,
-    /// Without the caller's.
+    /// True without the caller's.
     pub(crate) clear: bool,
     /// Instead of all others: each string with a zero at its end.
     pub(crate) whole: Option<Vec<u8>>,

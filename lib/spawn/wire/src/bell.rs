@@ -43,7 +43,7 @@ pub trait Server {
     fn takes(&mut self) -> bool;
     /// Sleeps while the bell is AT_BELL; whether its time there is over.
     fn sleep(&mut self) -> bool;
-    /// Before it goes to the socket.
+    /// Leaves the bell, before it goes to the socket.
     fn leave(&mut self);
     /// Waits for a message; `false`: nobody is left to send one.
     fn receive(&mut self) -> bool;

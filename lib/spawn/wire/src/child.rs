@@ -65,7 +65,7 @@ pub struct CloneArgs {
     pub cgroup: u64,
 }
 
-/// By clone3(2) or clone(2), which have two arguments each for what the other has not; the
+/// Clones by clone3(2) or clone(2), which have two arguments each for what the other has not; the
 /// child's number, or below 0 why there is none.
 ///
 /// # Safety

@@ -57,7 +57,7 @@ pub const SEND: u32 = 6;
 /// The child waits for the maps of its user namespace.
 pub const MAPS: u32 = 7;
 
-/// In [`Header::bell`]: the server sleeps at the socket, where a message wakes it.
+/// Value of [`Header::bell`]: the server sleeps at the socket, where a message wakes it.
 pub const AT_SOCKET: u32 = 0;
 /// The server looks at the bell before it sleeps, and sleeps there.
 pub const AT_BELL: u32 = 1;
@@ -170,7 +170,7 @@ pub struct Step {
     pub args: [u64; 4],
 }
 
-/// In [`Step::flags`]: if it is refused the child goes on.
+/// Bit of [`Step::flags`]: if it is refused the child goes on.
 pub const MAY_FAIL: u32 = 1 << 31;
 
 /// The first number that is no system call's.
@@ -204,9 +204,9 @@ pub const CLOSE_AT_EXEC: u32 = FIRST + 11;
 /// A number of a terminal, whose foreground group becomes the child's own.
 pub const FOREGROUND: u32 = FIRST + 12;
 
-/// In [`Header::failed`]: the program.
+/// Value of [`Header::failed`]: the program.
 pub const EXECUTE: u32 = u32::MAX;
-/// In [`Header::failed`]: the child itself.
+/// Value of [`Header::failed`]: the child itself.
 pub const MAKE: u32 = u32::MAX - 1;
 
 const _: () = assert!(size_of::<Header>() <= DATA && size_of::<Step>() == 48);

@@ -28,7 +28,7 @@ pub fn close_all(first: u32, last: u32, at_exec: bool) -> isize {
     })
 }
 
-/// Below 0 if it was refused; of one that is not open nothing is to be done.
+/// Closes a descriptor; below 0 if it was refused; of one that is not open nothing is to be done.
 fn close(fd: u32, at_exec: bool) -> isize {
     let closed = match at_exec {
         true => sys::close_at_exec(fd as i32, true),

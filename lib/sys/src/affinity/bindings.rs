@@ -48,7 +48,7 @@ thread_local! {
 /// Bindings of all threads of the process.
 #[derive(Default)]
 struct All {
-    /// By cpu, how many bindings there are to it, and what the first one's thread had before.
+    /// Number of bindings by cpu, and the cpus that the first one's thread had before.
     cpus: BTreeMap<usize, (usize, CpuSet)>,
     /// The bindings of each thread. Those of a thread that has ended without dropping them
     /// are gone, and its number may be another's.

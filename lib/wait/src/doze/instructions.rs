@@ -24,7 +24,7 @@ const MWAITX_TIMER: u32 = 1 << 1;
 pub(crate) struct Umwait(());
 
 impl Umwait {
-    /// If the processor has WAITPKG.
+    /// Makes one if the processor has WAITPKG.
     pub(crate) fn of(machine: Machine) -> Option<Self> {
         machine.waitpkg.then_some(Umwait(()))
     }
@@ -61,7 +61,7 @@ impl Monitor for Umwait {
 pub(crate) struct Mwaitx(());
 
 impl Mwaitx {
-    /// If the processor has MONITORX.
+    /// Makes one if the processor has MONITORX.
     pub(crate) fn of(machine: Machine) -> Option<Self> {
         machine.monitorx.then_some(Mwaitx(()))
     }

@@ -31,7 +31,8 @@ struct MwaitRequest {
 pub(crate) struct Mwait(());
 
 impl Mwait {
-    /// If the module is loaded, shows its device to this user, and the processor has MONITOR.
+    /// Opens it if the module is loaded, shows its device to this user, and the processor has
+    /// MONITOR.
     pub(crate) fn of(machine: Machine) -> Option<Self> {
         machine.mwait.then_some(Mwait(()))
     }

@@ -48,7 +48,7 @@ struct Sweep {
     kind: Kind,
     latency: (&'static str, &'static str),
     bandwidth: (&'static str, &'static str),
-    /// From where on its round trips and its transfers are included.
+    /// Levels from which on its round trips and its transfers are included.
     level: (Level, Level),
     /// The largest message that it takes everywhere.
     largest: u64,

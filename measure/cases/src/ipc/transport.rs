@@ -19,9 +19,9 @@ use kumiki_measure::meter::{Meter, Sample};
 /// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// From the measuring process to its peer.
+    /// Way from the measuring process to its peer.
     There,
-    /// From the peer to the measuring process.
+    /// Way from the peer to the measuring process.
     Back,
 }
 
@@ -113,7 +113,7 @@ pub(super) enum Window {
 /// Counts of messages since the start, modulo 2³².
 #[derive(Default)]
 struct Progress {
-    /// At which number the sample ends: written by the sender before it sends.
+    /// Number at which the sample ends: written by the sender before it sends.
     goal: CacheLine<AtomicU32>,
     /// Received so far, told at every full window and at the goal.
     received: CacheLine<AtomicU32>,

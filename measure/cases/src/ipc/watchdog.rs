@@ -21,8 +21,8 @@ use kumiki_measure::error::{Error, Result};
 /// Time between two interruptions, nanoseconds.
 const INTERVAL_NS: libc::c_long = 200_000_000;
 
-/// While it lives, blocking calls of the thread that made it end in `EINTR`
-/// after 0.2 s at the latest.
+/// Watchdog: while it lives, blocking calls of the thread that made it end in `EINTR` after 0.2 s
+/// at the latest.
 pub(crate) struct Watchdog {
     timer: libc::timer_t,
     _handler: Handler,

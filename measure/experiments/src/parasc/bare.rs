@@ -33,7 +33,7 @@ struct Helper {
     thread: Option<JoinHandle<Result<()>>>,
 }
 
-/// On a line, and its neighbour, of its own.
+/// Word on a line, and its neighbour, of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line(AtomicU32);

@@ -97,8 +97,8 @@ fn config(place: &Place, way: Way, backend: Backend) -> Result<Config> {
     Ok(Config { cpus: Some(cpus), threads, backend, help, policy, ..Config::default() })
 }
 
-/// Without the module nothing of this is measured: plain calls and threads in user space are
-/// cases of their own.
+/// Checks that the module is there: without it nothing of this is measured: plain calls and threads
+/// in user space are cases of their own.
 fn is_there() -> Result<()> {
     let kernel = availability().into_iter().find(|one| one.backend == Backend::Kernel);
     match kernel {

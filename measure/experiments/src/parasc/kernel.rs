@@ -174,7 +174,8 @@ impl PreparedCalls {
         self.check()
     }
 
-    /// With gettid too, which the module hands back here: its thread is the one that enters.
+    /// Makes the calls by one entry, gettid too, which the module hands back here: its thread is
+    /// the one that enters.
     fn by_one_entry(&mut self, direct: &Direct) -> Result<()> {
         // SAFETY: as above.
         unsafe { direct.by_one_entry(&self.requests, &mut self.results) }.map_err(failed)?;
@@ -307,7 +308,7 @@ fn step<W: Workload + 'static>(name: &str, setup: impl Fn(&Place) -> Result<W> +
     case.level(Level::Default)
 }
 
-/// Something that has to be prepared each time, which is not timed.
+/// Workload that has to be prepared each time, which is not timed.
 struct OneByOne<F>(F);
 
 impl<F: FnMut(&Meter) -> Result<Sample>> Workload for OneByOne<F> {

@@ -25,7 +25,7 @@ const ABOUT: &str = "a step of one gettid made by a processing thread on the oth
                      asleep and awake, end; and the plain call (normal). The paper makes \
                      each 500 times, a run as often as its length allows: see n and batch";
 
-/// Until a processing thread that does not spin sleeps within the kernel.
+/// Time until a processing thread that does not spin sleeps within the kernel.
 pub(super) const ASLEEP: Duration = Duration::from_micros(100);
 /// Time a processing thread may take to end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -111,7 +111,7 @@ impl CallMaker {
     }
 }
 
-/// From nothing to a processing thread that has answered.
+/// Step from nothing to a processing thread that has answered.
 struct Init(Config);
 
 impl Workload for Init {
@@ -151,7 +151,7 @@ impl Workload for AsleepProcessor {
     }
 }
 
-/// From the termination flag to the end of a processing thread that spins.
+/// Step from the termination flag to the end of a processing thread that spins.
 struct End(Config);
 
 impl Workload for End {

@@ -33,7 +33,7 @@ const DOZES_WITHIN: Duration = Duration::from_micros(100);
 const SLEEPS_WITHIN: Duration = Duration::from_secs(1);
 /// No wait of a case is that long.
 const LONG: Duration = Duration::from_secs(3600);
-/// From there until it is within the kernel.
+/// Time from there until it is within the kernel.
 const SETTLE: Duration = Duration::from_micros(20);
 
 pub(crate) fn cases(choice: &Choice) -> Vec<Case> {
@@ -134,7 +134,7 @@ impl Asleep {
         Ok(Asleep { hand_over: Helped::hand_over_waiting, ..Asleep::new(place)? })
     }
 
-    /// Until it is asleep: seen, where it can be seen.
+    /// Waits until it is asleep: seen, where it can be seen.
     fn fall_asleep(&self) -> Result<()> {
         let give_up = Instant::now() + if self.shows { SLEEPS_WITHIN } else { DOZES_WITHIN };
         while self.helped.shadow.wake_ticks() == 0 {

@@ -24,8 +24,8 @@ const ABOUT: &str = "processor time a second of a main thread that waits in a jo
 const TICKS: [u64; 5] = [100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 /// Age of the wait. 10⁹ ticks are 0.3 to 0.5 s.
 const AFTER_MS: [u64; 5] = [0, 200, 400, 600, 800];
-/// So long is counted from there: the kernel accounts for another cpu's running thread at
-/// its ticks only, 1 to 10 ms.
+/// Time that is counted from there: the kernel accounts for another cpu's running thread at its
+/// ticks only, 1 to 10 ms.
 const COUNTED: Duration = Duration::from_millis(100);
 
 pub(super) fn cases() -> Vec<Case> {

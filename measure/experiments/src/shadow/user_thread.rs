@@ -10,8 +10,8 @@ use kumiki_measure::{Error, Result};
 use kumiki_sys::shm::{Anon, Huge, Populate};
 use libc::ucontext_t;
 
-/// Also of a signal handler that comes meanwhile: its frame has all registers,
-/// some 11 KiB with AMX.
+/// Bytes of the stack, which is also that of a signal handler that comes meanwhile: its frame has
+/// all registers, some 11 KiB with AMX.
 const STACK_BYTES: usize = 64 << 10;
 
 /// One after the other on the same stack, as a library keeps stacks for reuse.

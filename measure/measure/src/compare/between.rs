@@ -6,7 +6,7 @@ use super::shift::Shift;
 use crate::stats::describe;
 use crate::stats::doubt::Variance;
 
-/// In so many comparisons of a machine with itself something is called worse.
+/// Share of comparisons of a machine with itself in which something is called worse.
 pub const LEVEL: f64 = 0.05;
 
 /// The middle of the distances from the middle knows as much of a spread as so many times as
@@ -32,7 +32,7 @@ pub(super) struct Moved {
 /// Errors of its own families, as a pair of runs shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Between {
-    /// By how much all that is known has to be multiplied: at least 1, on one cpu and across;
+    /// Factors by which all that is known has to be multiplied: at least 1, on one cpu and across;
     /// and how well that is known, as degrees of freedom.
     factors: [(f64, f64); 2],
     /// Probability that one of them is called worse where nothing has changed.
@@ -40,7 +40,7 @@ pub(super) struct Between {
 }
 
 impl Between {
-    /// From all that moved. `level` is the probability that any of them is called worse
+    /// Learns from all that moved. `level` is the probability that any of them is called worse
     /// where nothing has changed.
     pub(super) fn of(all: &[Moved], level: f64) -> Self {
         let factors = [false, true].map(|crosses| {
@@ -84,10 +84,10 @@ impl Between {
     }
 }
 
-/// By how much what is known has to be multiplied so that the half that lies nearest to
-/// the middle is as near as that of a normal distribution: what really changed, as long as it
-/// is less than half of everything, does not count. The middle does not count either: what
-/// moves all alike is a change.
+/// Factor by which the known spread has to be multiplied so that the half that lies nearest to the
+/// middle is as near as that of a normal distribution: real changes, as long as they are less than
+/// half of everything, do not count. The middle does not count either: what moves all alike is a
+/// change.
 fn spread(all: &[&Moved]) -> f64 {
     /// Fewer say nothing of a spread.
     const FEW: usize = 12;

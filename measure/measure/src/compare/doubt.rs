@@ -17,7 +17,7 @@ const NEAR: f64 = 0.25;
 pub enum Cause {
     /// The cpus used were not as far apart on both sides.
     Moved,
-    /// So few visits that no difference could have been shown.
+    /// Too few visits: no difference could have been shown.
     FewVisits,
     /// Other work struck the visits, whose interval is too wide.
     Disturbed,
@@ -54,9 +54,9 @@ impl Cause {
 /// Reason for which a row is unclear.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Doubt {
-    /// In kind.
+    /// Cause of the doubt.
     pub cause: Cause,
-    /// In words, with the row's figures.
+    /// Doubt in words, with the row's figures.
     pub why: String,
     /// Remedy that would clear it.
     pub remedy: &'static str,

@@ -40,7 +40,7 @@ pub struct Family {
 pub(super) struct Pooled<'a> {
     pub(super) rows: Vec<(&'a Row, &'a Row)>,
     pub(super) moved: Option<Moved>,
-    /// By the visits alone that nothing disturbed, where a row was disturbed.
+    /// Move by the visits alone that nothing disturbed, where a row was disturbed.
     pub(super) quiet: Option<Option<Moved>>,
 }
 

@@ -160,7 +160,7 @@ pub struct Comparison {
     pub b: Origin,
     /// The difference that matters, as a share: 0.05 is 5 %.
     pub threshold: f64,
-    /// In at most this share of comparisons anything is called worse where nothing changed.
+    /// Share of comparisons, at most, in which anything is called worse where nothing changed.
     pub level: f64,
     /// The core's clock on both sides, where it was measured.
     pub clock: Option<Clock>,

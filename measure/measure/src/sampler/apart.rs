@@ -34,7 +34,7 @@ use crate::schema::{Params, Unit, Visit};
 pub struct Apart {
     /// Its file.
     pub program: PathBuf,
-    /// By which it knows what it is to do.
+    /// Arguments by which it knows what it is to do.
     pub args: Vec<String>,
 }
 

@@ -96,7 +96,7 @@ pub trait Observer {
 pub struct Outcome {
     /// False if `stop` ended it early.
     pub complete: bool,
-    /// From start to end.
+    /// Time from start to end.
     pub length: Duration,
     /// Peak resident memory of this process beside what cases asked for, bytes.
     pub peak_bytes: Option<u64>,
@@ -111,7 +111,7 @@ pub struct Sampler<'a> {
     pub place: &'a Place,
     /// Length and precision.
     pub settings: &'a Settings,
-    /// With which clocks.
+    /// Clocks of the measurement.
     pub meter: &'a Meter,
     /// Set by somebody else to end the run after the visit in progress.
     pub stop: &'a AtomicBool,

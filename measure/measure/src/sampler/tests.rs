@@ -58,7 +58,7 @@ struct Log {
     cpus: Vec<Vec<usize>>,
     skips: Vec<(&'static str, String)>,
     announced: Vec<String>,
-    /// After this many visits the log is full.
+    /// Number of visits after which the log is full.
     room: Option<usize>,
 }
 

@@ -51,7 +51,7 @@ pub fn qn(values: &[f64]) -> f64 {
     /// Factor from the quarter of all distances to the standard deviation, for a normal
     /// distribution.
     const SCALE: f64 = 2.2219;
-    /// By which that is off for two to nine values.
+    /// Factors by which that is off for two to nine values.
     const FEW: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
     let n = values.len();
     if n < 2 {

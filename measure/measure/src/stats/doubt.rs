@@ -53,7 +53,7 @@ impl Variance {
     /// Standard errors that are exceeded upwards with probability `1 − probability`: Student's t,
     /// or the normal distribution where much is known.
     pub fn quantile(self, probability: f64) -> f64 {
-        /// From so many degrees of freedom on it is the normal distribution.
+        /// Degrees of freedom from which on it is the normal distribution.
         const MANY: f64 = 1000.0;
         if self.freedom >= MANY {
             return Normal::standard().inverse_cdf(probability);

@@ -67,14 +67,13 @@ enum Found {
 /// Way in which a file is opened.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
-    /// For writing; it is made if it is not there.
+    /// Opens for writing; the file is made if it is not there.
     Write,
-    /// For reading, beside others that write. The log wants shared memory, in a
-    /// file beside the database, and so a folder and a disk with room for it.
+    /// Opens for reading, beside others that write. The log wants shared memory, in a file beside
+    /// the database, and so a folder and a disk with room for it.
     Read,
-    /// For reading the file alone: no log, no lock, nothing beside it. Right as
-    /// long as nobody writes to it; who does needs the folder and the room that
-    /// are lacking here.
+    /// Opens for reading the file alone: no log, no lock, nothing beside it. Right as long as
+    /// nobody writes to it; who does needs the folder and the room that are lacking here.
     Sealed,
 }
 

@@ -79,7 +79,7 @@ impl Axis {
         if share.is_nan() { 0.0 } else { share.clamp(-10.0, 10.0) }
     }
 
-    /// For the page's script: what it counts, how, and its ends.
+    /// Data for the page's script: what it counts, how, and its ends.
     pub(super) fn to_data(&self) -> String {
         let quantity = match &self.quantity {
             Quantity::Bytes => "bytes",

@@ -144,7 +144,7 @@ const LETTER: u32 = 67;
 struct Layout {
     size: (u32, u32),
     left: u32,
-    /// At most so many ticks along, and up.
+    /// Largest number of ticks along, and up.
     ticks: [usize; 2],
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Known {
 
 /// A finding of the paper's.
 pub(super) struct Finding {
-    /// In its words, about its systems.
+    /// Finding in the paper's words, about its systems.
     pub there: &'static str,
     /// Agreement of this machine, by the slope of what is not touched.
     pub here: fn(&Slope) -> &'static str,

@@ -17,7 +17,7 @@ const BY: [(&str, &str); 2] = [("mechanism", "alone: "), ("bare threads", "bare,
 /// Processing threads of a way, at most.
 const MOST: usize = 5;
 
-/// With own open files, and with one.
+/// Figures with own open files, and with one.
 pub(super) fn requests(results: &[Results], names: &[String]) -> Vec<PageFigure> {
     ["own", "one"].iter().filter_map(|files| figure(results, names, files)).collect()
 }

@@ -99,7 +99,7 @@ fn figure(pair: &Pair, shown: Shown, results: &[Results], names: &[String]) -> O
     })
 }
 
-/// From how many cores on cpus are of another sort than a core of the first socket.
+/// Number of cores from which on cpus are of another sort than a core of the first socket.
 fn who_is_where(of: &Type, who: &str) -> String {
     let mut text = String::new();
     let mut last = String::new();

@@ -14,7 +14,7 @@ use crate::rows;
 /// The parameter against which it is drawn.
 const THRESHOLD: &str = "threshold_ticks";
 
-/// By power where any result has counted energy, else by processor time.
+/// Figure by power where any result has counted energy, else by processor time.
 pub(super) fn idle(results: &[Results], names: &[String]) -> Option<PageFigure> {
     let (rows, unit, measure) = match rows(results, "shadow.idle_power") {
         rows if !rows.is_empty() => {

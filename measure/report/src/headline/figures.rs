@@ -44,8 +44,8 @@ pub(super) struct HeadlineQuestion {
     pub(super) find: fn(&Results) -> Option<Found>,
 }
 
-/// In the order in which they are shown: what every call pays, processes,
-/// threads, and what Kumiki sets against it.
+/// Questions in the order in which they are shown: costs of every call, processes, threads, and
+/// Kumiki's answers to them.
 pub(super) const QUESTIONS: [HeadlineQuestion; 12] = [
     HeadlineQuestion { key: "system-call", name: "system call", find: system_call },
     HeadlineQuestion { key: "clock", name: "reading the clock", find: clock },
@@ -123,7 +123,7 @@ fn written(huge: bool) -> [(&'static str, Value); 2] {
     [("touch", "write".into()), ("huge", huge.into())]
 }
 
-/// By the line through the sizes that were measured, if that says enough about a GiB.
+/// Cost by the line through the sizes that were measured, if that says enough about a GiB.
 fn fork_gib(r: &Results) -> Option<Found> {
     let slope = rows::slope(r, "process.fork", "anon_bytes", &written(false))?;
     if slope.trend != Trend::Grows || !slope.is_graded() {
@@ -176,7 +176,7 @@ fn fork_gib(r: &Results) -> Option<Found> {
     })
 }
 
-/// From the largest parent: it depends on none.
+/// Cost from the largest parent: it depends on none.
 fn spawn(r: &Results) -> Option<Found> {
     let of = |case| find(r, case, &[]).max_by_key(|row| rows::size(row));
     let row = of("process.spawn.posix_spawn")?;

@@ -41,7 +41,7 @@ pub struct Figure {
     pub key: &'static str,
     /// Name of the operation, at most 26 characters: `fork with 1 GiB written`.
     pub name: &'static str,
-    /// In `unit`.
+    /// Value in `unit`.
     pub value: f64,
     /// Unit of `value` and `interval`.
     pub unit: Unit,

@@ -3,10 +3,10 @@
 use super::figures::Found;
 use crate::format::{THIN, times};
 
-/// At most so many times the reference's cost is good.
+/// Multiple of the reference's cost up to which it is good.
 pub const GOOD: f64 = 1.0 / 1.5;
 
-/// At least so many times the reference's cost is bad.
+/// Multiple of the reference's cost from which on it is bad.
 ///
 /// Two runs of one virtual machine differ by a third in what starts a process,
 /// and a host's neighbours by as much; half as much again is more than that.
@@ -15,11 +15,11 @@ pub const BAD: f64 = 1.5;
 /// Grade of a figure. A grade holds for the whole interval of the ratio, or it is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
-    /// At most [`GOOD`] times the reference's cost.
+    /// Cost of at most [`GOOD`] times the reference's.
     Good,
-    /// Between the two.
+    /// Cost between the two.
     Usual,
-    /// At least [`BAD`] times the reference's cost.
+    /// Cost of at least [`BAD`] times the reference's.
     Bad,
     /// The interval of the ratio reaches over a threshold, or most rows of the run were
     /// disturbed.
@@ -91,7 +91,7 @@ pub(super) fn standing(own: &Found, other: &Found, name: &'static str) -> Option
     Some(Standing { grade, ratio, interval, in_round_trips, reference: name, otherwise: None })
 }
 
-/// By the first of them, the nearest reference, with what another says that disagrees.
+/// Standing by the first of them, the nearest reference, with another that disagrees.
 pub(super) fn beside(all: impl IntoIterator<Item = Standing>) -> Option<Standing> {
     let mut all = all.into_iter();
     let mut first = all.next()?;

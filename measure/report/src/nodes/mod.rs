@@ -43,7 +43,7 @@ const MARKS: &str = "* Here this is done while the node’s kernel starts and is
 struct PaperRow {
     name: &'static str,
     case: &'static str,
-    /// From disk, first, resident.
+    /// Times from disk, first, resident.
     ms: [f64; 3],
 }
 

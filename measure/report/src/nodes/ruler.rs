@@ -18,7 +18,7 @@ pub(super) fn ruler(marks: impl Iterator<Item = (f64, String)>) -> Markup {
     }
 }
 
-/// From zero in steps of 1, 2 or 5 and zeros.
+/// Marks from zero in steps of 1, 2 or 5 and zeros.
 pub(super) fn decimal(end: f64) -> Vec<f64> {
     let least = end / MARKS;
     let power = 10_f64.powf(least.log10().floor());
@@ -27,7 +27,7 @@ pub(super) fn decimal(end: f64) -> Vec<f64> {
     marks(end, step.unwrap_or(end))
 }
 
-/// From zero in steps of a power of two.
+/// Marks from zero in steps of a power of two.
 pub(super) fn binary(end: u64) -> Vec<u64> {
     let step = end.div_ceil(MARKS as u64).max(1).next_power_of_two();
     (0..=end / step).map(|n| n * step).collect()

@@ -55,8 +55,8 @@ impl Reference {
         started.split_once('T').map_or(started, |(day, _)| day)
     }
 
-    /// In one sentence, how it was measured: what the person who measured it
-    /// says, and what the result says itself.
+    /// Conditions of the measurement, in one sentence: the words of the person who measured it, and
+    /// the result's own.
     pub fn conditions(&self) -> String {
         let Packed { conditions, samples_a_visit, results } = self.unpacked();
         let Results { machine, run, rows, .. } = results;

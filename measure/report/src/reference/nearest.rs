@@ -15,7 +15,7 @@ pub fn nearest(machine: &Machine) -> Vec<&'static Reference> {
     out
 }
 
-/// In the order of what decides the figures; the kernel by its newness.
+/// Likeness in the order of importance for the figures; the kernel by its newness.
 fn likeness(a: &Machine, b: &Machine) -> (bool, bool, bool, bool, Reverse<u32>) {
     let maker = |m: &Machine| m.cpu_model.split_whitespace().next().map(str::to_owned);
     (

@@ -81,7 +81,7 @@ fn visit(visit: &Visit, samples: usize) -> Visit {
     visit
 }
 
-/// At most so many, at evenly spaced ranks, in the order in which they came.
+/// Picks at most so many, at evenly spaced ranks, in the order in which they came.
 fn evenly(samples: &[f64], most: usize) -> Vec<f64> {
     if samples.len() <= most {
         return samples.to_vec();

@@ -54,7 +54,7 @@ fn in_use(memory: &mut dyn Physical, told: &Told, ram: &[Piece], log: &dyn Fn(&s
     segments(ram, &joined(free))
 }
 
-/// Without the holes that are large enough, and few enough segments.
+/// Segments without the holes that are large enough, and few enough segments.
 fn segments(ram: &[Piece], free: &[Piece]) -> Vec<Piece> {
     let mut least = HOLE_BYTES;
     loop {

@@ -55,7 +55,7 @@ fn as_seen(entry: &Status, window: &Window, record: Record) -> Seen {
     Seen { entry, record, is_lent: window.is_lent(), message }
 }
 
-/// In a node that watches: all nodes of its machine, itself among them.
+/// All nodes of the machine, in a node that watches, itself among them.
 pub fn seen_here() -> Result<Vec<Seen>> {
     match order::last() {
         Some(order) => seen(&order.signs()?.told()?.nodes),

@@ -9,7 +9,7 @@ use kumiki_node_wire::module::abi;
 use super::told::Told;
 use crate::{Error, ErrorKind, Result};
 
-/// Between two looks.
+/// Interval between two looks.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// The page that the host's module keeps.
@@ -151,7 +151,7 @@ impl Death {
 pub(super) struct Patience {
     looks: u32,
     after: Duration,
-    /// By cpu: its last beat, and how many looks ago it was new.
+    /// Last beat of each cpu, and number of looks since it was new.
     cpus: Vec<(u64, u32)>,
 }
 

@@ -7,7 +7,7 @@ use crate::{Error, ErrorKind, Result};
 /// Address to which x86-64 maps the kernel's text, moved or not.
 const TEXT_MAP: u64 = 0xffff_ffff_8000_0000;
 const PRESENT: u64 = 1;
-/// In a directory: this is the page itself, of 2 MiB or 1 GiB.
+/// Bit in a directory: this is the page itself, of 2 MiB or 1 GiB.
 const LARGE: u64 = 1 << 7;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 

@@ -29,7 +29,8 @@ pub struct Block {
 /// The kernel's answer.
 #[derive(Debug)]
 pub enum Asked {
-    /// Nobody's; the claim lasts as long as this file is open. There is none of a disk without a medium.
+    /// Free: nobody's; the claim lasts as long as this file is open. There is none of a disk
+    /// without a medium.
     Free(Option<File>),
     Used(Use),
 }
@@ -37,7 +38,7 @@ pub enum Asked {
 /// A use of a block device or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// Such as `is mounted at /data`.
+    /// Use in words, such as `is mounted at /data`.
     pub how: String,
     /// Nothing is written by it.
     pub read_only: bool,

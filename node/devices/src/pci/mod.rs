@@ -229,7 +229,7 @@ impl Function {
         if self.driver().as_deref() == Some(DRIVER) { self.back() } else { Ok(()) }
     }
 
-    /// Without a driver for a moment, when its way to memory can be changed.
+    /// Leaves it without a driver for a moment, when its way to memory can be changed.
     fn rebind(self, way: Option<&str>) -> Result<()> {
         if self.driver().is_some() {
             self.write("driver/unbind", &self.to_string())?;

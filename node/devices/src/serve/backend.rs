@@ -39,7 +39,7 @@ pub(crate) struct Description {
 /// A queue that was checked to lie within the node's memory.
 pub(crate) struct Ring {
     pub(crate) index: u16,
-    /// At most.
+    /// Largest size.
     pub(crate) limit: u16,
     pub(crate) size: u16,
     pub(crate) descriptors: u64,

@@ -86,7 +86,7 @@ pub(super) fn privileges() -> Result<()> {
     set_no_new_privs(true).map_err(failed)
 }
 
-/// From now on any other system call ends this process.
+/// Forbids any other system call from now on: one ends this process.
 pub(super) fn calls() -> Result<()> {
     // Of two filters the answer is the stricter one's.
     let errno = SeccompAction::Errno(libc::EACCES as u32);

@@ -29,13 +29,13 @@ const VHOST_VSOCK: &str = "/dev/vhost-vsock";
 /// Descriptors kept open as long as the device is the node's, whoever serves it.
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// By slot: a TAP's queues, or a disk with its lock.
+    /// Files by slot: a TAP's queues, or a disk with its lock.
     files: BTreeMap<usize, Vec<File>>,
     daemons: BTreeMap<usize, Daemon>,
     terminals: BTreeMap<usize, Terminal>,
 }
 
-/// For one serving process.
+/// Files for one serving process.
 #[derive(Debug)]
 pub struct Opened {
     pub passed: Passed,

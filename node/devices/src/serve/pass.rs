@@ -62,7 +62,7 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
         .map_err(|error| Error::os("a pair of sockets", error))
 }
 
-/// From now on whoever sends or receives here waits so long at most.
+/// Limits the time for which anyone who sends or receives here waits from now on.
 pub fn limit(socket: &OwnedFd, limit: Duration) -> Result<()> {
     let set = |way| set_socket_timeout(socket, way, Some(limit));
     set(Timeout::Recv)

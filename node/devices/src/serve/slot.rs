@@ -71,8 +71,8 @@ impl Slot {
         })
     }
 
-    /// By queue: what is written when the node has kicked it, and what its backend writes when it
-    /// has used something.
+    /// Eventfds by queue: the one that is written when the node has kicked it, and the one that its
+    /// backend writes when it has used something.
     pub(crate) fn eventfds(&self) -> impl Iterator<Item = (&EventFd, &EventFd)> {
         self.kicks.iter().zip(&self.calls)
     }

@@ -18,7 +18,7 @@ use crate::{Error, ErrorKind, Result};
 
 const ID: u32 = 26;
 const QUEUE_SIZE: u16 = 256;
-/// For requests that overtake others, and for all others.
+/// Queues for requests that overtake others, and for all others.
 const QUEUES: u64 = 2;
 pub(crate) const TAG_BYTES: usize = 36;
 const F_PROTOCOL: u64 = 1 << 30;

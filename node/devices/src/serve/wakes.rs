@@ -44,7 +44,7 @@ fn filter(mac: [u8; 6], address: Option<Ipv4Addr>) -> [sock_filter; 13] {
     ]
 }
 
-/// From now on the TAP has only what is for its node.
+/// Filters the TAP: from now on it has only packets for its node.
 pub fn only(tap: &File, mac: [u8; 6], address: Option<Ipv4Addr>) -> Result<()> {
     let mut steps = filter(mac, address);
     let program = sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };

@@ -225,7 +225,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Before the device begins: what is kicked or called from then on counts.
+    /// Hears the queues, before the device begins: kicks and calls from then on count.
     fn hear_queues(&self, number: usize, slot: &Slot) -> Result<()> {
         for (queue, (kick, call)) in slot.eventfds().enumerate() {
             match &self.wires {
@@ -317,7 +317,7 @@ mod tests {
         }
     }
 
-    /// With a device in slot 3 that its driver has begun; its ring.
+    /// Makes a rig with a device in slot 3 that its driver has begun; its ring.
     fn worker() -> (Worker, Ring) {
         let bus = Arc::new(Bus::new(Memory::zeroed(WINDOW_BYTES)));
         let doorbell = Doorbell { bus, device: None };

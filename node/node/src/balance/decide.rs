@@ -4,7 +4,7 @@
 const WANTS: f64 = 0.2;
 /// Less than this: it may give.
 const CALM: f64 = 0.05;
-/// It keeps so much of a cpu idle beside what it used.
+/// Share of a cpu that it keeps idle beside the part that it used.
 const SPARE: f64 = 0.2;
 
 /// A kernel that has cpus, the host's or an elastic node's.
@@ -15,12 +15,12 @@ pub(super) struct Kernel {
     pub(super) max: usize,
     /// Share of the time in which a task waited for a cpu.
     pub(super) pressure: f64,
-    /// How many cpus worked, on average.
+    /// Number of cpus that worked, on average.
     pub(super) busy: f64,
 }
 
 impl Kernel {
-    /// As many again if a task waited all the time.
+    /// Number of cpus that it wants: as many again if a task waited all the time.
     fn wants(&self) -> usize {
         if self.pressure < WANTS {
             return 0;

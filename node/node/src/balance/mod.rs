@@ -21,7 +21,7 @@ use crate::service::is_held;
 use crate::{Node, Result};
 use decide::{Kernel, Move, decide};
 
-/// Between two looks at whether this is to end.
+/// Interval between two looks at whether this is to end.
 const LOOK: Duration = Duration::from_millis(50);
 /// The host's own, in lists.
 const HOST: &str = "0";
@@ -76,7 +76,7 @@ pub fn balance(
     Ok(())
 }
 
-/// Whether to go on.
+/// Waits, and returns true if it is to go on.
 fn pause(time: Duration, stop: &AtomicBool) -> bool {
     let mut left = time;
     while !left.is_zero() && !stop.load(Ordering::Relaxed) {

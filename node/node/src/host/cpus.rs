@@ -32,7 +32,7 @@ fn cpuinfo() -> Result<String> {
     fs::read_to_string(path).map_err(|error| Error::file(path, error))
 }
 
-/// Those that the host could give, the last cores first, and of each all that run on it one after
+/// Cpus that the host could give, the last cores first, and of each all that run on it one after
 /// the other; never 0, which stays its own.
 pub(crate) fn free() -> Result<Vec<u32>> {
     let ids = apic_ids(&cpuinfo()?);

@@ -61,7 +61,7 @@ pub(crate) fn leaves_enough(bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// From the kernel's allocator.
+/// Takes memory from the kernel's allocator.
 fn contiguous(
     device: &Device,
     bytes: u64,

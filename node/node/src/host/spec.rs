@@ -19,7 +19,8 @@ pub struct Spec {
     pub image: String,
     /// Its cpus.
     pub cpus: Cpus,
-    /// How many it may have while it runs; without limits its kernel is told of its own alone.
+    /// Limits of the number of cpus while it runs; without them its kernel is told of its own
+    /// alone.
     #[serde(default)]
     pub elastic: Option<Elastic>,
     /// Sizes of its pieces of memory; the first one holds the kernel.
@@ -130,7 +131,7 @@ const ITS_OWN_CPUS: [&str; 5] =
     ["maxcpus=", "nr_cpus=", "possible_cpus=", "cpuhp.parallel", "nosmp"];
 
 impl Spec {
-    /// Whether it has one cpu for ever, and so needs its room below 1 MiB while it starts only.
+    /// True if it has one cpu for ever, and so needs its room below 1 MiB while it starts only.
     pub(crate) fn shares_slice(&self) -> bool {
         self.elastic.is_none() && self.cpus.count() == 1
     }

@@ -76,7 +76,7 @@ impl Image {
         Ok(())
     }
 
-    /// To start from it with its kernel in one of its forms.
+    /// Origin of a start with its kernel in one of its forms.
     pub(crate) fn origin(&self, form: KernelForm) -> Result<Origin<'_>> {
         let (kernel, part) = self.kernel(form)?;
         Ok(Origin {

@@ -114,7 +114,7 @@ impl Ingredients {
         })
     }
 
-    /// To start from it as it is, unless that is a bare vmlinux.
+    /// Origin of a start from it as it is, unless that is a bare vmlinux.
     pub(crate) fn as_shipped(&self) -> Option<Origin<'_>> {
         debug_assert!(self.root.is_none(), "a root is seen where it is kept");
         Some(Origin {
@@ -218,7 +218,7 @@ impl Prepared {
         self.header.config.as_deref()
     }
 
-    /// To start from it with its uncompressed kernel.
+    /// Origin of a start with its uncompressed kernel.
     pub(crate) fn origin(&self) -> Origin<'_> {
         Origin {
             kernel: &self.header.kernel,

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::root::{RootOf, Unpacked};
 use super::work::Work;
 
-/// For the process that is killed: the image.
+/// Variable that tells the process which is killed its image.
 const IMAGE: &str = "KUMIKI_TEST_KILLED_IMAGE";
 const NAME: &str = "image::killed::a_killed_image_add_leaves_nothing";
 /// Points of its way at which one is killed.

@@ -99,7 +99,7 @@ impl Unpacked {
         self.root.identity()
     }
 
-    /// For [`PROGRAM`].
+    /// Contents of [`PROGRAM`].
     pub(crate) fn program(&self) -> Result<Vec<u8>> {
         program_json(self.root.program())
     }

@@ -23,7 +23,7 @@ const PREFIX: &str = "kumiki-image-";
 /// file.
 const CLEANER: &str = "read -r _; rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }";
 
-/// Such a folder.
+/// A folder for such work.
 pub(crate) struct Work {
     folder: PathBuf,
     cleaner: Option<Child>,

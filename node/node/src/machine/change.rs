@@ -116,14 +116,14 @@ fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
 /// Another number of cpus for a node as it is.
 pub(super) struct Resize<'a> {
     pub(super) node: &'a str,
-    /// Those that it has then, the first of them first.
+    /// Cpus that it has then, the first of them first.
     pub(super) cpus: Vec<u32>,
     pub(super) before: Vec<u32>,
 }
 
 /// Nodes that get another number of cpus as they are.
 pub(super) struct Resizes<'a> {
-    /// Those that give come first: others may need what they give.
+    /// Changes, those that give first: others may need the cpus.
     pub(super) each: Vec<Resize<'a>>,
     /// Cpus that are free then; those that were given back come last.
     pub(super) free: Vec<u32>,

@@ -44,11 +44,11 @@ pub enum Step {
     },
     /// Give a node cpus, or have it give some back, as it is.
     Resize {
-        /// Which one.
+        /// Name of the node.
         node: String,
-        /// Those that it has then, the first of them first.
+        /// Cpus that it has then, the first of them first.
         cpus: Vec<u32>,
-        /// Those that it has before.
+        /// Cpus that it has before.
         before: Vec<u32>,
     },
     /// Start a node.

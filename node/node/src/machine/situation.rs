@@ -116,7 +116,7 @@ pub(super) struct Existing {
 /// Nodes of one cpu share so many places below 1 MiB (`SHARED_SLICES` of the module).
 const SHARED_SLICES: usize = 4;
 
-/// How many places below 1 MiB it takes to make one more node, beside so many that share.
+/// Number of places below 1 MiB for one more node, beside so many that share.
 pub(super) fn slices_for(shares: bool, sharers: usize) -> u64 {
     u64::from(!shares || sharers < SHARED_SLICES)
 }
@@ -132,12 +132,12 @@ impl Existing {
         !matches!(self.state, NodeState::Created | NodeState::Stopped)
     }
 
-    /// Whether it may get this cpu as it is.
+    /// True if it may get this cpu as it is.
     pub(super) fn may_get(&self, cpu: u32) -> bool {
         !self.was_started() || self.told.contains(&cpu)
     }
 
-    /// Whether it may have so many as it is: its kernel was told of so many, and its agent answers.
+    /// True if it may have so many as it is: its kernel was told of so many, and its agent answers.
     pub(super) fn may_have(&self, count: usize) -> bool {
         let is_elastic =
             self.elastic.is_some_and(|Elastic { min, max }| (min..=max).contains(&count));

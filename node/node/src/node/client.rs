@@ -16,9 +16,9 @@ pub(crate) const LEAVE: u8 = 0x1d;
 /// End of a program in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, with this status.
+    /// Exit by itself, with this status.
     Exited(u32),
-    /// By this signal.
+    /// End by this signal.
     Signalled(u32),
     /// Somebody at its console has left it with Ctrl-].
     Left,

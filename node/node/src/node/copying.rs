@@ -74,7 +74,7 @@ fn place(target: &Path, source: &Path) -> PathBuf {
     }
 }
 
-/// In the node: standard input becomes a file of so many bytes.
+/// Makes, in the node, a file of so many bytes out of standard input.
 pub fn take(target: &Path, name: &Path, mode: u32, bytes: u64, time: Option<&str>) -> Result<()> {
     if name.as_os_str().is_empty() && target.is_dir() {
         // What has no name is an archive of what goes there.
@@ -102,7 +102,7 @@ fn complete(path: &Path, have: u64, want: u64) -> Result<()> {
     ))
 }
 
-/// In the node: a file goes to standard output, behind a line with its mode, size and time.
+/// Sends, in the node, a file to standard output, behind a line with its mode, size and time.
 pub fn give(source: &Path) -> Result<()> {
     let failed = |error| Error::file(source, error);
     // Before it is opened, which may wait for who writes to a pipe.
@@ -125,13 +125,13 @@ pub fn give(source: &Path) -> Result<()> {
     io::copy(&mut file, &mut out).and_then(|_| out.flush()).map_err(failed)
 }
 
-/// In the node: standard input, an archive, becomes a folder.
+/// Makes, in the node, a folder out of standard input, an archive.
 pub fn take_folder(target: &Path, name: &Path) -> Result<()> {
     let folder = place(target, name);
     folders::unpack(io::stdin().lock(), &folder).map_err(|error| Error::file(&folder, error))
 }
 
-/// In the node: a folder goes to standard output, as an archive.
+/// Sends, in the node, a folder to standard output, as an archive.
 pub fn give_folder(source: &Path) -> Result<()> {
     folders::pack(source, io::stdout().lock()).map_err(|error| Error::file(source, error))
 }

@@ -33,7 +33,7 @@ pub(super) fn pack(folder: &Path, out: impl Write) -> io::Result<()> {
     archive.into_inner()?.flush()
 }
 
-/// In a node: what the host sends, in a folder that is there or is made.
+/// Unpacks, in a node, the host's archive into a folder that is there or is made.
 pub(super) fn unpack(mut archive: impl Read, folder: &Path) -> io::Result<()> {
     if !folder.is_dir() {
         fs::create_dir(folder)?;

@@ -32,7 +32,7 @@ pub struct Kept {
     pub zero_bytes: u64,
     /// Pages that its kernel has free, which are not kept.
     pub free_bytes: u64,
-    /// From the wish to the last instruction of its kernel.
+    /// Time from the wish to the last instruction of its kernel.
     pub asleep_ms: f64,
     /// Copying its memory.
     pub copy_ms: f64,

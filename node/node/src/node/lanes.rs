@@ -51,7 +51,7 @@ impl Lanes {
         Ok(Lanes { stream, window, base, ending: thread.map_err(failed)? })
     }
 
-    /// In a node: the memory of all channels; none if this kernel is no node.
+    /// Maps, in a node, the memory of all channels; none if this kernel is no node.
     ///
     /// # Errors
     /// This process may not have it, which only root may.

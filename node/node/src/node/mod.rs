@@ -214,7 +214,7 @@ impl Node {
         Ok(())
     }
 
-    /// With all that a start needs of it.
+    /// The node stopped, with all that a start needs of it.
     fn stopped(&self) -> Result<Stopped> {
         let device = Device::own(Holding::Node, &self.name)?;
         self.at_rest(&device)?.must_rest("runs already", "")?;

@@ -15,7 +15,7 @@ use crate::host::spec::Cpus;
 use crate::node::session::Session;
 use crate::{Error, ErrorKind, Result};
 
-/// How long a node's kernel may take for all cpus of an order.
+/// Time that a node's kernel may take for all cpus of an order.
 const ORDER_LIMIT: Duration = Duration::from_secs(60);
 
 impl Node {

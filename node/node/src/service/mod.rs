@@ -23,7 +23,7 @@ pub struct Service {
     pub(crate) health: Option<Health>,
 }
 
-/// Between two questions whether a new service answers.
+/// Interval between two questions whether a new service answers.
 const ASK: Duration = Duration::from_millis(200);
 
 /// Address at which this machine reaches a node: its first card with an address that is known here.

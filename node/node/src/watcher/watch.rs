@@ -15,9 +15,9 @@ use crate::node::Node;
 use crate::service::{Service, ServiceState, address, forget, is_held, keep};
 use crate::{Error, ErrorKind, Result, listing};
 
-/// Between two looks at a node.
+/// Interval between two looks at a node.
 const EVERY: Duration = Duration::from_secs(1);
-/// Between two questions after its health.
+/// Interval between two questions after its health.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 /// Answers that may fail one after the other.
 const FAILURES: u32 = 3;
@@ -98,7 +98,7 @@ struct KeptNode {
     states: States,
     state: ServiceState,
     backoff: Backoff,
-    /// Since when its node runs, as far as this has seen.
+    /// Time since which its node runs, as far as this has seen.
     begun: Option<Instant>,
     asked: Option<Instant>,
     failures: u32,

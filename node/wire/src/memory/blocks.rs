@@ -35,7 +35,7 @@ const BLOCK_LIMIT: Duration = Duration::from_secs(5);
 const TRIES: usize = 3;
 /// Interval at which a block on its way is looked at.
 const LOOK: Duration = Duration::from_millis(2);
-/// For all blocks of one request.
+/// Time for all blocks of one request.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Held while nodes and images begin and end: a name does not begin again while

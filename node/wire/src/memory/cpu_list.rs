@@ -23,7 +23,7 @@ pub fn parse(list: &str) -> Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// For people: `3,2`.
+/// List for people: `3,2`.
 pub fn text(cpus: &[u32]) -> String {
     if cpus.is_empty() {
         return "none".to_owned();

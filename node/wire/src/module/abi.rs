@@ -123,7 +123,7 @@ pub const RING_BYTES: usize = 0x1_0000;
 pub const CHANNELS: usize = 8;
 /// Number of channels that are kept for the host's own questions.
 pub const RESERVED_CHANNELS: usize = 1;
-/// Between the channels and the log: no kernel writes there.
+/// Offset between the channels and the log: no kernel writes there.
 pub const RECORD_AT: usize = 0x2000;
 pub const RECORD_BYTES: usize = LOG_AT - RECORD_AT;
 

@@ -91,8 +91,8 @@ requests! {
     guest_sleep GUEST_IOC_SLEEP;
 }
 
-/// In a node: interrupts to the cpus of another one, whose window is there; and its own cpus, by
-/// their APIC ids.
+/// Makes requests of a node: interrupts to the cpus of another one, whose window is there; and its
+/// own cpus, by their APIC ids.
 macro_rules! guest_requests {
     ($($name:ident $code:ident;)*) => {
         $(pub fn $name(guest: &File, number: u64) -> Result<(), Errno> {

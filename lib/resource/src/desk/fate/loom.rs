@@ -69,7 +69,7 @@ fn a_request_is_served_or_got_back_while_the_server_ends() {
     });
 }
 
-/// Without a fence, and whatever the server was at when the requester came.
+/// Checks it without a fence, and whatever the server was at when the requester came.
 #[test]
 fn what_a_server_that_has_ended_did_not_begin_is_got_back_without_a_fence() {
     let server = |scene: &Scene| {

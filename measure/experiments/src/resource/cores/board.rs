@@ -8,17 +8,17 @@ use kumiki_sys::shm::{Huge, Shared};
 
 /// Words, each on lines of its own: the sample that is asked for …
 const SAMPLE: usize = 0;
-/// … the one whose start has been …
+/// Offset of the number of the one whose start has been.
 const STARTED: usize = 128;
-/// … how often each works in it …
+/// Offset of the number of times that each works in it.
 const TIMES: usize = 256;
-/// … how many wait for the start, over all samples …
+/// Offset of the number of those that wait for the start, over all samples.
 const ARRIVED: usize = 384;
-/// … and how many are done …
+/// Offset of the number of those that are done.
 const DONE: usize = 512;
-/// … whether one has given up …
+/// Offset of the word that says whether one has given up.
 const FAILED: usize = 640;
-/// … and what each took, from here on.
+/// Offset of the times that each took.
 const TOOK: usize = 768;
 
 /// The last sample.
@@ -31,7 +31,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// For this thread and so many others.
+    /// Makes a board for this thread and so many others.
     pub(super) fn new(others: usize) -> Result<Self> {
         let memory = Shared::new("kumiki-cores", TOOK + 128 * others, Huge::Policy)?;
         Ok(Board { memory, others: others as u64 })
@@ -121,7 +121,7 @@ impl Board {
         }
     }
 
-    /// Nobody is to wait for this one any more.
+    /// Gives up: nobody is to wait for this one any more.
     pub(super) fn give_up(&self) {
         self.failed().store(1, Ordering::Relaxed);
     }

@@ -32,8 +32,8 @@ pub(super) fn level(cores: usize, cpus: usize) -> Level {
     }
 }
 
-/// In which order cpus are used: whole cores of the first one's socket, of other sockets, and
-/// the second hardware threads of cores last.
+/// Order in which cpus are used: whole cores of the first one's socket, of other sockets, and the
+/// second hardware threads of cores last.
 fn order(first: usize, all: &CpuSet, topology: &Topology) -> Vec<usize> {
     let package = |cpu| topology.cpu(cpu).and_then(|cpu| cpu.package);
     let mut cpus: Vec<usize> = all.iter().collect();

@@ -66,7 +66,7 @@ fn what(name: &str, place: &Place) -> Result<What> {
     })
 }
 
-/// By whom it is done.
+/// Maker of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Threads, each with tables of its own.
@@ -269,7 +269,7 @@ fn third(times: u64, work: &mut Work, start: &dyn Fn()) -> Result<u64> {
 /// Case that takes thirds.
 struct Thirds {
     cores: Cores,
-    /// So often, whatever is asked for.
+    /// Fixed number of operations, whatever is asked for.
     third: Option<u64>,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct One {
     _manager: Manager,
 }
 
-/// With what is there before.
+/// Operation, with the things that are there before.
 enum Prepared {
     Frame,
     Memory(Handle<Space>),
@@ -50,7 +50,7 @@ const NAME: &str = "own";
 /// Addresses of each core's space: more than one attachment.
 const SPACE: usize = 1 << 20;
 
-/// With all kinds that it may be about.
+/// Builder with all kinds that it may be about.
 pub(super) fn builder() -> kumiki_resource::Builder {
     let builder = Interface::builder()
         .policy(crate::chosen())

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!((snapshot.verify().unwrap(), snapshot.header), (None, made().2));
     }
 
-    /// By the compressor's own checks or by the snapshot's.
+    /// Checks that a fault is found, by the compressor's own checks or by the snapshot's.
     #[test]
     fn a_file_that_is_not_whole_is_refused() {
         let (file, bytes) = in_a_file();

@@ -206,7 +206,7 @@ impl Snapshot {
         Snapshot::of(name, memory, Some(device))
     }
 
-    /// In memory that is mapped already.
+    /// Finds a snapshot in memory that is mapped already.
     pub(crate) fn of(name: &str, memory: Memory, device: Option<Device>) -> Result<Self> {
         if !is_one(&memory) {
             return Err(Error::refused(
