@@ -59,9 +59,9 @@ pub(crate) enum Command {
     /// `kumiki ab -- CMD… --- CMD…`, or one command under two settings:
     /// `kumiki ab --env A=1 --vs A=2 -- CMD…`.
     ///
-    /// Columns: `quiet`, what a run takes where others leave it alone; `user` and `kernel`, its
-    /// processor time; `memory`, the most that it had, – where it had no more
-    /// than what started it; `faults`, pages that it was given.
+    /// Columns: `quiet`, the time of a run that others leave alone; `user` and `kernel`, its
+    /// processor time; `memory`, its peak, – where it had no more than the program that started
+    /// it; `faults`, its page faults.
     ///
     /// Exit status: 0 B is no worse, 1 B is slower, 2 an error, 3 it cannot be said, and
     /// what would clear it up is. 130 ended by Ctrl-C; what there was is told.

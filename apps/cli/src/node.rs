@@ -35,18 +35,18 @@ pub(crate) struct NodeArgs {
 enum NodeCommand {
     /// Show what is free, and what `apply` would do for a file
     Plan(machine::PlanArgs),
-    /// Have the images and nodes of a file
+    /// Make the images and nodes of a file
     ///
-    /// All of it is checked before anything is touched. What is there already
-    /// stays; if a step fails, those before it are undone. A node that exists otherwise is
-    /// refused, or with --yes stopped, deleted and made anew; the next one goes only when this
-    /// one is ready, and healthy if the file says how that is seen.
+    /// The whole file is checked before anything changes. Images and nodes that exist stay; if a
+    /// step fails, the steps before it are undone. A node that differs from the file is
+    /// refused, or with --yes stopped, deleted and made anew; the next one is replaced only when
+    /// this one is ready, and healthy if the file has a health check.
     Apply(machine::ApplyArgs),
-    /// The last `apply`: how far it is, and back to what was before
+    /// Show how far the last `apply` is, or undo it
     Rollout(machine::RolloutArgs),
-    /// Keep the nodes of a file up that say `restart = true`
+    /// Keep the nodes of a file up that have `restart = true`
     ///
-    /// One that has ended, or whose `health` is not good three times, is started again from its
+    /// A node that has ended, or failed its `health` check three times, is started again from its
     /// image, after a pause that grows from one second to a minute. `kumiki node ls` shows it;
     /// /run/kumiki-node/metrics.sock has it for Prometheus. Ends with SIGINT or SIGTERM; the nodes
     /// run on.
@@ -95,8 +95,8 @@ enum NodeCommand {
     },
     /// Give a node cpus, or take some back, while it runs
     ///
-    /// Its kernel lets go of a cpu before this machine takes it. More than it began with it gets if
-    /// it was made with --max-cpus. Prints those that it has then.
+    /// Its kernel releases a cpu before this machine takes it. A node gets more cpus than it began
+    /// with if it was made with --max-cpus. Prints the cpus that it has then.
     Set {
         name: String,
         /// Number of cpus that it has then
@@ -105,8 +105,9 @@ enum NodeCommand {
     },
     /// Move cpus to the nodes whose tasks wait for one, until Ctrl-C
     ///
-    /// Between nodes that have --min-cpus or --max-cpus, and this machine: who has cpus idle gives,
-    /// who has tasks that wait gets, as /proc/pressure/cpu of each kernel has it. Prints each move.
+    /// It moves cpus between this machine and nodes that have --min-cpus or --max-cpus: a kernel with
+    /// idle cpus gives, a kernel with waiting tasks gets, by /proc/pressure/cpu of each. Prints each
+    /// move.
     Balance {
         /// Look once for so long, move, and end
         #[arg(long)]
@@ -118,7 +119,7 @@ enum NodeCommand {
         #[arg(long, default_value_t = 1, value_name = "N")]
         host_keeps: usize,
     },
-    /// Have a node watch this machine's kernel, and keep its memory when it has died
+    /// Have a node watch this machine's kernel, and save its memory when it has died
     ///
     /// Needs the module osnode-watch here. When this kernel panics, or no cpu of it gives a sign
     /// of life for a while, the node says so in its log, lists the nodes there, which run on, and
@@ -169,10 +170,10 @@ enum NodeCommand {
     },
     /// Keep a node's memory as a snapshot, from which it starts in a blink
     ///
-    /// Its kernel sleeps, its cpus are stopped, and what is in use of its memory is copied into an
-    /// image of its own: see `kumiki image ls`. `kumiki node start NAME --from SNAPSHOT` goes on
-    /// where it slept, as often as one likes, with the time and random numbers of then. It is
-    /// started where it was taken of: on the same machine, in the same memory, on the same cpus.
+    /// Its kernel sleeps, its cpus are stopped, and the memory that is in use is copied into an image
+    /// of its own: see `kumiki image ls`. `kumiki node start NAME --from SNAPSHOT` goes on where it
+    /// slept, any number of times, with the time and random numbers of the start. A snapshot starts
+    /// where it was taken: on the same machine, in the same memory, on the same cpus.
     Keep {
         name: String,
         /// The snapshot's name
@@ -184,9 +185,9 @@ enum NodeCommand {
     /// Put a node to sleep whenever nobody has asked for it for a while, until Ctrl-C
     ///
     /// Its kernel sleeps in its own memory, and its cpus go back to this machine. A frame for its
-    /// address, or a command such as `kumiki node exec`, wakes it. Frames at its cards, talks by
-    /// commands, and a tenth of its processors' time say that somebody uses it. What sleeps when
-    /// this ends is woken by commands alone.
+    /// address, or a command such as `kumiki node exec`, wakes it. It counts as used while frames
+    /// come to its cards, commands talk to it, or it uses a tenth of its processors' time. A node
+    /// that sleeps when this command ends is woken by commands alone.
     ///
     /// With --file its memory goes back to this machine, too: it is written to a file, with
     /// passwords and keys in it, and read from there when somebody asks. Memory of --memory-from
