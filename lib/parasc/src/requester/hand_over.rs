@@ -9,7 +9,7 @@
 use kumiki_sys::cache::prefetch_to_write;
 
 use super::Requester;
-use super::run::{LOOKS, LeftTo, finish};
+use super::run::{LOOKS, LeftTo, wait_for_offer};
 use crate::execute::call;
 use crate::line::BATCH;
 use crate::threads::wake_seat;
@@ -53,7 +53,7 @@ impl Requester {
         }
         let result = (0..LOOKS).find_map(|_| line.result()).unwrap_or_else(|| {
             // SAFETY: the caller vouches for the call.
-            unsafe { finish(&mut self.waiter, core, lane, Some(LeftTo { seat })) };
+            unsafe { wait_for_offer(&mut self.waiter, core, lane, Some(LeftTo { seat })) };
             line.result().expect("waited for")
         });
         if self.ticks.now().wrapping_sub(start) > LONGEST_QUIET {

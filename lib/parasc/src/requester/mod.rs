@@ -139,7 +139,7 @@ impl Requester {
             // What a batch needs besides takes half as long as a short call.
             return Ok(vec![self.call(operation)?]);
         }
-        self.run_beside(operations, Meanwhile::default())
+        self.execute_operations(operations, Meanwhile::default())
     }
 
     /// Runs as [`run`](Self::run), and calls `meanwhile` as soon as the batch has been handed to
@@ -181,11 +181,11 @@ impl Requester {
     ) -> Result<(Vec<O::Output>, R)> {
         let (mut work, mut done) = (Some(meanwhile), None);
         let mut once = || done = work.take().map(|work| work());
-        let outputs = self.run_beside(operations, Meanwhile::new(&mut once))?;
+        let outputs = self.execute_operations(operations, Meanwhile::new(&mut once))?;
         Ok((outputs, done.expect("called with every batch")))
     }
 
-    fn run_beside<O: Operation>(
+    fn execute_operations<O: Operation>(
         &mut self,
         operations: &mut [O],
         mut meanwhile: Meanwhile<'_>,
@@ -197,7 +197,7 @@ impl Requester {
         results.resize(requests.len(), 0);
         // SAFETY: an operation vouches for its call, its pointers stay valid
         // while it is borrowed here, and the batch is over before that ends.
-        let ran = unsafe { self.run_checked(&requests, &mut results, &mut meanwhile) };
+        let ran = unsafe { self.check_and_execute(&requests, &mut results, &mut meanwhile) };
         let outputs = ran.map(|()| {
             let made = operations.iter_mut().zip(results.iter().copied());
             // SAFETY: the results of this batch's calls, which have all been made.
@@ -278,16 +278,20 @@ impl Requester {
         }
         aside();
         // SAFETY: as above, for all of them.
-        unsafe { self.run_alone(requests, results) }
+        unsafe { self.execute_out_of_line(requests, results) }
     }
 
-    /// Runs as [`run_checked`](Self::run_checked) beside nothing. Out of the way of one call, which
+    /// Runs as [`check_and_execute`](Self::check_and_execute) beside nothing. Out of the way of one call, which
     /// the compiler would not inline otherwise.
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
     #[inline(never)]
-    unsafe fn run_alone(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
+    unsafe fn execute_out_of_line(
+        &mut self,
+        requests: &[Request],
+        results: &mut [i64],
+    ) -> Result<()> {
         if let ([request], [result]) = (requests, &mut *results)
             && request.head() == self.handed
         {
@@ -296,7 +300,7 @@ impl Requester {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { self.run_checked(requests, results, &mut Meanwhile::default()) }
+        unsafe { self.check_and_execute(requests, results, &mut Meanwhile::default()) }
     }
 
     #[inline(always)]

@@ -74,7 +74,7 @@ impl Requester {
     /// # Safety
     /// As for [`Requester::run_raw`].
     #[inline(always)]
-    pub(super) unsafe fn run_checked(
+    pub(super) unsafe fn check_and_execute(
         &mut self,
         requests: &[Request],
         results: &mut [i64],
@@ -101,11 +101,11 @@ impl Requester {
         }
         if !meanwhile.is_left() && self.passes.take(requests) {
             // SAFETY: as above, for all of them.
-            unsafe { self.plain(requests, results) };
+            unsafe { self.call_in_turn(requests, results) };
             return Ok(());
         }
         // SAFETY: as above.
-        unsafe { self.run_parts(requests, differ, results, meanwhile) }
+        unsafe { self.execute_in_parts(requests, differ, results, meanwhile) }
     }
 
     /// Checks that every request is allowed, where a look at the first does not tell.
@@ -130,7 +130,7 @@ impl Requester {
     /// # Safety
     /// As for [`Requester::run_raw`].
     #[inline(never)]
-    unsafe fn run_parts(
+    unsafe fn execute_in_parts(
         &mut self,
         requests: &[Request],
         differ: Differences,
@@ -143,7 +143,9 @@ impl Requester {
         for (part, (requests, results)) in parts.enumerate() {
             let differ = if is_whole { differ } else { Differences::of(requests) };
             // SAFETY: the caller vouches for all requests.
-            if let Err(forked) = unsafe { self.run_part(requests, differ, results, meanwhile) } {
+            if let Err(forked) =
+                unsafe { self.choose_and_execute(requests, differ, results, meanwhile) }
+            {
                 meanwhile.forked = Some(forked.after(part * most));
                 return Err(Error::Forked);
             }
@@ -159,7 +161,7 @@ impl Requester {
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
-    unsafe fn run_part(
+    unsafe fn choose_and_execute(
         &mut self,
         requests: &[Request],
         differ: Differences,
@@ -168,7 +170,7 @@ impl Requester {
     ) -> Result<(), Forked> {
         if !self.has_help() {
             // SAFETY: the caller vouches for all requests.
-            unsafe { self.plain(requests, results) };
+            unsafe { self.call_in_turn(requests, results) };
             return Ok(());
         }
         self.batches = self.batches.wrapping_add(1);
@@ -184,7 +186,7 @@ impl Requester {
         // Of a batch longer than an offer each part may be plain without a question.
         if !beside && self.passes.take(requests) {
             // SAFETY: as above.
-            unsafe { self.plain(requests, results) };
+            unsafe { self.call_in_turn(requests, results) };
             return Ok(());
         }
         let around = Around { beside, own: self.look_for_own() };
@@ -193,7 +195,7 @@ impl Requester {
         while at < requests.len() {
             let (requests, results) = (&requests[at..], &mut results[at..]);
             // SAFETY: as above.
-            let ran = unsafe { self.run_some((key, prior), requests, results, meanwhile) };
+            let ran = unsafe { self.execute_next((key, prior), requests, results, meanwhile) };
             let ran = ran.map_err(|forked| forked.after(at))?;
             (at, pass) = (at + ran.calls, ran.pass);
         }
@@ -211,11 +213,11 @@ impl Requester {
     /// question.
     ///
     /// # Errors
-    /// As for [`run_part`](Self::run_part).
+    /// As for [`choose_and_execute`](Self::choose_and_execute).
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
-    unsafe fn run_some(
+    unsafe fn execute_next(
         &mut self,
         (key, prior): (CostKey, Prior),
         requests: &[Request],
@@ -234,7 +236,7 @@ impl Requester {
         }
         if choice.way == Way::Shared && self.near.is_empty() && self.own.is_empty() {
             // SAFETY: as above.
-            unsafe { self.plain(requests, results) };
+            unsafe { self.call_in_turn(requests, results) };
             return Ok(ran);
         }
         let watched = choice.watch.then(Watched::begin);
@@ -242,7 +244,7 @@ impl Requester {
         let start = if choice.measure { now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
-            Way::Plain => unsafe { self.plain(requests, results) },
+            Way::Plain => unsafe { self.call_in_turn(requests, results) },
             Way::Shared => {
                 let (part, most) = self.costs.terms(key, requests.len(), self.others(), means);
                 // While this thread is away the others may come to the end.
@@ -258,7 +260,7 @@ impl Requester {
                 let threads = 1 + self.core.pool.threads() + self.own.len();
                 self.begin_writeback(key.sysnum(), requests);
                 // SAFETY: as above.
-                unsafe { self.pooled(requests, results, threads, meanwhile) }?;
+                unsafe { self.share_with_pool(requests, results, threads, meanwhile) }?;
                 self.end_writeback(results);
             }
         }
@@ -278,7 +280,7 @@ impl Requester {
     /// # Safety
     /// As for [`Requester::run_raw`].
     #[inline(always)]
-    unsafe fn plain(&mut self, requests: &[Request], results: &mut [i64]) {
+    unsafe fn call_in_turn(&mut self, requests: &[Request], results: &mut [i64]) {
         match &self.core.inside {
             // SAFETY: the caller vouches for all requests.
             None => unsafe { execute::plain(requests, results) },
@@ -287,14 +289,14 @@ impl Requester {
         }
     }
 
-    /// Together with threads of the pool.
+    /// Makes calls together with threads of the pool.
     ///
     /// # Errors
-    /// As for [`run_part`](Self::run_part).
+    /// As for [`choose_and_execute`](Self::choose_and_execute).
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
-    pub(super) unsafe fn pooled(
+    pub(super) unsafe fn share_with_pool(
         &mut self,
         requests: &[Request],
         results: &mut [i64],
@@ -320,7 +322,7 @@ impl Requester {
     /// have made, and how long that took at the end.
     ///
     /// # Errors
-    /// As for [`run_part`](Self::run_part).
+    /// As for [`choose_and_execute`](Self::choose_and_execute).
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
@@ -385,7 +387,7 @@ impl Requester {
         }
         let start = self.ticks.now();
         // SAFETY: as above.
-        let calls = unsafe { finish(&mut self.waiter, core, lane, left) };
+        let calls = unsafe { wait_for_offer(&mut self.waiter, core, lane, left) };
         Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start) })
     }
 }
@@ -403,7 +405,7 @@ pub(super) struct LeftTo {
 ///
 /// # Safety
 /// As for [`Requester::run_raw`], for the calls offered; by the lane's requesting thread.
-pub(super) unsafe fn finish(
+pub(super) unsafe fn wait_for_offer(
     waiter: &mut Waiter,
     core: &Arc<Core>,
     lane: usize,

@@ -62,8 +62,9 @@ impl Requester {
         } else {
             let meanwhile = &mut Meanwhile::default();
             // SAFETY: as above.
-            let made =
-                unsafe { self.pooled(&begun.requests, &mut begun.results, threads, meanwhile) };
+            let made = unsafe {
+                self.share_with_pool(&begun.requests, &mut begun.results, threads, meanwhile)
+            };
             debug_assert!(made.is_ok(), "nothing is done meanwhile");
         }
         self.begun = begun;
