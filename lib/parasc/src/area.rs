@@ -147,7 +147,7 @@ fn mark(lanes: &AtomicU64, lane: usize, is: bool) {
 pub(crate) mod tests {
     use super::*;
 
-    /// For comparison with the header (`tests.rs` of the crate).
+    /// Layout, for comparison with the header (`tests.rs` of the crate).
     pub(crate) const LAYOUT: &[(&str, usize)] = &[
         ("sizeof(struct parasc_area)", size_of::<Area>()),
         ("offsetof(struct parasc_area, terminate)", std::mem::offset_of!(Area, terminate)),

@@ -441,7 +441,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// For comparison with the header (`tests.rs` of the crate).
+    /// Layout, for comparison with the header (`tests.rs` of the crate).
     pub(crate) const LAYOUT: &[(&str, usize)] = &[
         ("sizeof(struct parasc_line)", size_of::<Line>()),
         ("offsetof(struct parasc_line, state)", std::mem::offset_of!(Line, state)),

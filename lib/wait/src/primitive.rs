@@ -133,7 +133,7 @@ mod imp {
         }
     }
 
-    /// For loom no time passes.
+    /// Does nothing: for loom no time passes.
     pub(crate) fn spin_loop() {}
 
     /// More threads than a model has.

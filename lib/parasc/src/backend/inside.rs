@@ -374,7 +374,7 @@ fn is_locked_down() -> bool {
 pub(crate) mod tests {
     use super::*;
 
-    /// For comparison with the header (`tests.rs` of the crate).
+    /// Layout, for comparison with the header (`tests.rs` of the crate).
     pub(crate) const LAYOUT: &[(&str, usize)] = &[
         ("sizeof(struct parasc_proc)", size_of::<Proc>()),
         ("offsetof(struct parasc_proc, recalls)", std::mem::offset_of!(Proc, recalls)),

@@ -1,11 +1,11 @@
 //! What a machine lacks.
 
-/// Why a backend is not there, and what to do.
+/// A missing backend: the reason, and the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lack {
-    /// What was seen.
+    /// Observation, in words.
     pub(crate) reason: String,
-    /// What helps.
+    /// Remedy.
     pub(crate) remedy: String,
 }
 

@@ -23,7 +23,7 @@ use crate::wire::beat::{BEAT, BEATS, Beat};
 use crate::wire::changes::CHANGES;
 use crate::wire::{SERVICE, SUBJECT};
 
-/// For how long a place that ends lets its last answers leave.
+/// Time that a place that ends lets its last answers leave.
 const LAST: Duration = Duration::from_secs(2);
 
 /// A place at its subject.

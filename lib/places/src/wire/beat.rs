@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 /// Prefix of a place's name in the subject of its beats.
 pub(crate) const BEATS: &str = "kumiki.beat.";
-/// Between two beats of a place.
+/// Interval between two beats of a place.
 pub(crate) const BEAT: Duration = Duration::from_secs(2);
 
 /// A sign of life of a place.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Beat {
     pub(crate) life: u64,
-    /// For how long it has served, ms: no two machines' clocks are compared.
+    /// Time that it has served, ms: no two machines' clocks are compared.
     pub(crate) age_ms: u64,
     /// Number of the last message with changes of names.
     #[serde(default)]

@@ -15,7 +15,7 @@ pub(crate) fn check_host(host: &str) -> Result<()> {
     Ok(())
 }
 
-/// For who has no name of its own to give.
+/// Name for a machine that has no other to give.
 pub fn host_name() -> String {
     let whole = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let first = whole.split('.').next().unwrap_or_default().to_owned();

@@ -99,7 +99,7 @@ impl<C: Calls> Batches<C> {
         Batches { calls, own: Vec::new(), running: Running::new(config)? }.learnt()
     }
 
-    /// By an io_uring, whatever the engine would do.
+    /// Makes batches whose calls go by an io_uring, whatever the engine would do.
     pub(super) fn by_ring(calls: C) -> Result<Self> {
         let config = Config { cpus: Some(CpuSet::new()), threads: 0, ..Config::default() };
         let mut running = Running::new(&config)?;

@@ -22,7 +22,7 @@ pub(super) struct Running {
     pub(super) engine: Arc<Engine>,
     /// True if the requesting thread makes calls, too.
     pub(super) helps: bool,
-    /// In place of the engine.
+    /// Ring in place of the engine.
     pub(super) ring: Option<OwnRing>,
     _gone: ThreadsGone,
 }
