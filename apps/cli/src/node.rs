@@ -194,7 +194,7 @@ enum NodeCommand {
     /// offline or boot only, which can be had again at its address.
     Idle {
         name: String,
-        /// So long, e.g. 5m or 30s
+        /// Time, e.g. 5m or 30s
         #[arg(long, value_parser = positive, default_value = "5m", value_name = "TIME")]
         after: Duration,
         /// Sleep in this file [default: /var/lib/kumiki/NAME.asleep]

@@ -61,7 +61,7 @@ pub(super) fn builder() -> kumiki_resource::Builder {
 }
 
 impl One {
-    /// For the calling thread, which runs on `cpu`.
+    /// Makes the work of the calling thread, which runs on `cpu`.
     pub(super) fn new(
         interface: &Interface,
         cpu: usize,
@@ -151,7 +151,7 @@ pub(super) struct OneOfAll {
     what: MadeOfAll,
 }
 
-/// With what is there before.
+/// Operation, with the things that are there before.
 enum MadeOfAll {
     Frame,
     Memory(Serial),
@@ -160,7 +160,7 @@ enum MadeOfAll {
 }
 
 impl OneOfAll {
-    /// For the calling thread, which runs on `cpu`.
+    /// Makes the work of the calling thread, which runs on `cpu`.
     pub(super) fn new(
         tables: &Arc<Tables>,
         cpu: usize,

@@ -31,7 +31,7 @@ const USES: u32 = (1 << 20) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Serial {
     index: u32,
-    /// From 1 on.
+    /// Number of the use, from 1 on.
     usage: u32,
 }
 
@@ -124,7 +124,7 @@ pub(super) enum Unmade<E> {
 }
 
 impl<K: Kind> SharedTable<K> {
-    /// With so many pools.
+    /// Makes a table with so many pools.
     pub(super) fn new(pools: usize) -> Result<Self> {
         let pool = |_| Ok(Pool(Mutex::new(Own { pool: K::pool(Place(0))?, empty: Vec::new() })));
         Ok(SharedTable {
