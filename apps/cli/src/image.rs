@@ -85,12 +85,16 @@ pub(crate) struct BaseArgs {
     /// Modules of this kernel to load in each node, in this order
     #[arg(long, value_delimiter = ',', value_name = "FILE[,FILE]…", requires = "kernel")]
     modules: Vec<PathBuf>,
+    /// Program of this machine that each node has in /usr/local/bin, with its libraries, e.g. this
+    /// command: a node's own kumiki has only what its host asks of it
+    #[arg(long = "program", value_name = "FILE", requires = "kernel")]
+    programs: Vec<PathBuf>,
 }
 
 impl From<BaseArgs> for Base {
     fn from(args: BaseArgs) -> Self {
-        let BaseArgs { initrd, overlay, config, guest_module, modules } = args;
-        Base { initrd, overlay, config, guest_module, modules, root: None }
+        let BaseArgs { initrd, overlay, config, guest_module, modules, programs } = args;
+        Base { initrd, overlay, config, guest_module, modules, programs, root: None }
     }
 }
 

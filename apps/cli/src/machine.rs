@@ -1,6 +1,6 @@
 //! `kumiki node plan` and `apply`: a whole machine by one file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -181,24 +181,8 @@ fn stop() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Has a node sleep whenever nobody uses it, until a signal comes.
-pub(crate) fn idle(name: &str, after: Duration, file: Option<&Path>) -> Result<()> {
-    let stop = stop()?;
-    Ok(kumiki_node::idle(name, after, file, &stop, |what, took| {
-        output::talk(format_args!("node {name}: {what}, {:.0} ms", took.as_secs_f64() * 1e3));
-    })?)
-}
-
 /// Moves cpus between nodes until a signal comes, or so many times.
 pub(crate) fn balance(every: Duration, rounds: Option<u64>, host_keeps: usize) -> Result<()> {
     let stop = stop()?;
     Ok(kumiki_node::balance(every, rounds, host_keeps, &stop, |moved| output::talk(moved))?)
-}
-
-/// Keeps services up until a signal comes.
-pub(crate) fn watch(file: &Path) -> Result<()> {
-    let stop = stop()?;
-    Ok(kumiki_node::watch(file, &stop, |node, what| {
-        output::talk(format_args!("node {node}: {what}"));
-    })?)
 }

@@ -2,10 +2,12 @@
 
 mod device;
 mod exec;
+mod program;
 mod top;
 mod watchman;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::thread;
@@ -13,10 +15,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
-use kumiki_node::agent::Role;
 use kumiki_node::{
-    Cpus, Elastic, KernelForm, Lent, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec,
-    Stages, Usage, default_file, is_node,
+    Cpus, Elastic, KernelForm, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec, Stages,
+    Usage, default_file, is_node,
 };
 use kumiki_report::format;
 
@@ -278,44 +279,10 @@ enum NodeCommand {
         #[arg(value_name = "FILE|NODE:PATH")]
         to: String,
     },
-    /// The other end of `cp`
-    #[command(hide = true)]
-    File {
-        #[command(subcommand)]
-        what: device::FileEnd,
-    },
     /// Relay standard input and output by vsock, between a node and its host
     Vsock(device::VsockArgs),
     /// Serve a node's devices until it ends, as `start` does for a node that has some
-    Serve {
-        #[arg(required_unless_present = "worker")]
-        name: Option<String>,
-        /// The process that has nothing but what standard input brings
-        #[arg(long, hide = true)]
-        worker: bool,
-        /// TAPs come by standard input
-        #[arg(long, hide = true)]
-        taps: bool,
-    },
-    /// Run as the init of a node
-    #[command(hide = true)]
-    Agent {
-        /// Physical address of the shared window
-        #[arg(long, value_parser = address)]
-        window: u64,
-        /// Keep the program of the node's image
-        #[arg(long)]
-        keeps: bool,
-        /// Start the agent, and again when it has died
-        #[arg(long, conflicts_with = "keeps")]
-        watches: bool,
-        /// Watch the host
-        #[arg(long, conflicts_with_all = ["keeps", "watches"])]
-        watchman: bool,
-        /// Words of the kernel's command line that the kernel does not know
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        _unknown: Vec<std::ffi::OsString>,
-    },
+    Serve { name: String },
 }
 
 /// Origin of a node's memory.
@@ -362,7 +329,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
         NodeCommand::Rollout(args) => return machine::rollout(&args),
-        NodeCommand::Watch { file } => machine::watch(&file)?,
+        NodeCommand::Watch { file } => program::noded(&["watch".as_ref(), file.as_os_str()])?,
         NodeCommand::Create {
             name,
             cpus,
@@ -393,29 +360,11 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             };
             Node::create(&spec)?;
         }
-        NodeCommand::Start { names, kernel, from, no_wait, how, json, .. } if is_node() => {
-            ensure!(
-                kernel.is_none() && !no_wait && names.len() == 1,
-                "a node starts one other node, from the image or the snapshot that it was lent \
-                 with, and waits for it: no --kernel, no --no-wait"
-            );
-            let name = &names[0];
-            let lent = Lent::find(name)?;
-            let stages = match from {
-                Some(from) => lent.start_snapshot(&from, false, how.limit())?,
-                None => lent.start(how.form(), how.limit())?,
-            };
-            return started(name, &stages, json);
+        NodeCommand::Start { .. } | NodeCommand::Restart { .. } | NodeCommand::Ls { .. }
+            if is_node() =>
+        {
+            program::agent()?;
         }
-        NodeCommand::Restart { name, from, how } if is_node() => {
-            let lent = Lent::find(&name)?;
-            let stages = match from {
-                Some(from) => lent.start_snapshot(&from, true, how.limit())?,
-                None => lent.restart(how.form(), how.limit())?,
-            };
-            return started(&name, &stages, false);
-        }
-        NodeCommand::Ls { json } if is_node() => nodes_of(&watchman::all_here()?, json, None)?,
         NodeCommand::Lend { name, to, from } => Node::find(&name)?.lend(&to, from.as_deref())?,
         NodeCommand::Start { names, from: Some(from), how, json, .. } => {
             let [name] = &names[..] else {
@@ -465,7 +414,10 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Idle { name, after, file } => {
             let file = file.map(|file| file.unwrap_or_else(|| default_file(&name)));
-            machine::idle(&name, after, file.as_deref())?;
+            let seconds = after.as_secs().to_string();
+            let words = ["idle", &name, &seconds].map(OsString::from).into_iter();
+            let words: Vec<_> = words.chain(file.map(PathBuf::into_os_string)).collect();
+            program::noded(&words)?;
         }
         NodeCommand::Exec(exec) => return exec::exec(exec),
         NodeCommand::Console { name } => return exec::console(&name),
@@ -501,21 +453,8 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Device(args) => device::run(args)?,
         NodeCommand::Net(args) => device::net_of_host(&args)?,
         NodeCommand::Cp { from, to } => device::copy(&from, &to)?,
-        NodeCommand::File { what } => what.run()?,
         NodeCommand::Vsock(args) => args.run()?,
-        NodeCommand::Serve { worker: true, .. } => kumiki_node::serve::work()?,
-        NodeCommand::Serve { name, taps, .. } => {
-            kumiki_node::serve::serve(&name.unwrap_or_default(), taps)?;
-        }
-        NodeCommand::Agent { window, keeps, watches, watchman, .. } => {
-            let role = match (keeps, watches, watchman) {
-                (true, ..) => Role::Keeper,
-                (_, true, _) => Role::Watcher,
-                (.., true) => Role::Watchman,
-                _ => Role::Agent,
-            };
-            kumiki_node::agent::main(window, role)?;
-        }
+        NodeCommand::Serve { name } => program::noded(&["serve", &name])?,
     }
     Ok(Verdict::Fine)
 }
@@ -590,32 +529,19 @@ fn started(name: &str, stages: &Stages, json: bool) -> Result<Verdict> {
     if json {
         output::json(stages)?;
     } else {
-        output::talk(format_args!(
-            "node {name} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
-            stages.load_ms,
-            stages.trampoline_ms + stages.early_ms + stages.kernel_ms,
-            stages.init_ms + stages.agent_ms
-        ));
+        output::talk(stages.told_of(name));
     }
     Ok(served(&stages.problems))
 }
 
 fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
-    let host = || {
-        let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
-        let dash = || "-".to_owned();
-        [top::HOST.to_owned(), "up".to_owned(), dash(), top::online(), dash(), bytes]
-    };
-    nodes_of(nodes, json, (!json).then(host))
-}
-
-/// The nodes, for people after a row of the host's if there is one.
-fn nodes_of(nodes: &[NodeInfo], json: bool, host: Option<[String; 6]>) -> Result<()> {
     if json {
         return output::json(&nodes);
     }
     let mut table = output::Rows::new(&["node", "state", "image", "cpus", "address", "memory"], 5);
-    host.into_iter().for_each(|host| table.add(host));
+    let bytes = Usage::here().map_or("-".to_owned(), |usage| format::bytes(usage.bytes));
+    let dash = || "-".to_owned();
+    table.add([top::HOST.to_owned(), "up".to_owned(), dash(), top::online(), dash(), bytes]);
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
         table.add([
@@ -673,11 +599,6 @@ fn between_looks(text: &str) -> Result<Duration, String> {
         true => Ok(time),
         false => Err("a time from 100ms to 60s".to_owned()),
     }
-}
-
-fn address(text: &str) -> Result<u64, String> {
-    let digits = text.strip_prefix("0x").ok_or("an address is expected, such as 0x40000000")?;
-    u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
 /// Turns an error of output that could not be written into an I/O error.

@@ -64,7 +64,6 @@ fn bench() -> Result<()> {
             print(&run::document(|pair| parasc::rows(pair, only, Some(program)))?)
         }
         ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only, None))?),
-        ["node", "serve", ref words @ ..] => node::serve(words),
         ["node", folder, rounds, ref only @ ..] => {
             let rounds = rounds.parse()?;
             print(&run::document(|_| node::rows(Path::new(folder), rounds, only))?)

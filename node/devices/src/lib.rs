@@ -16,6 +16,7 @@ pub mod interface;
 pub mod nat;
 #[doc(hidden)]
 pub mod pci;
+pub mod program;
 #[doc(hidden)]
 pub mod record;
 #[doc(hidden)]

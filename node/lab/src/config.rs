@@ -20,6 +20,8 @@ pub struct Config {
     pub modules: Vec<Module>,
     /// Files of this machine that are in it from its start: which, and where.
     pub files: Vec<(PathBuf, PathBuf)>,
+    /// Programs of this machine that it has in /bin, with their libraries.
+    pub programs: Vec<PathBuf>,
     /// Words for the kernel's command line, after our own.
     pub append: Vec<String>,
     /// Words for QEMU's command line, after our own.
@@ -62,6 +64,7 @@ impl Config {
             kernel: KernelName::default(),
             modules: Vec::new(),
             files: Vec::new(),
+            programs: Vec::new(),
             append: Vec::new(),
             qemu: Vec::new(),
             accelerator: Accelerator::Auto,

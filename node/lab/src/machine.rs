@@ -1,7 +1,7 @@
 //! A machine from its start to its end.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -244,8 +244,13 @@ fn initramfs(cache: &Cache, config: &Config, kernel: &Kernel, talk: Talk<'_>) ->
         let bytes = fs::read(source).map_err(Error::file("reading", source))?;
         Ok(Placed { path: place.clone(), bytes })
     };
+    let mut programs = kumiki_boot::with_libraries(&config.agent, AGENT.as_ref())?;
+    for path in &config.programs {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        programs.extend(kumiki_boot::with_libraries(path, &Path::new("/bin").join(name))?);
+    }
     initramfs::compose(&Parts {
-        programs: &kumiki_boot::with_libraries(&config.agent, AGENT.as_ref())?,
+        programs: &programs,
         busybox: &busybox,
         modules: &modules,
         files: &config.files.iter().map(placed).collect::<Result<Vec<_>>>()?,

@@ -6,7 +6,7 @@
 //!   +--------------------+   window    +-----------------------------+
 //!   | image   add ls rm  |  2 MiB of   | stock kernel                |
 //!   | node    create …   |<----------->| osnode-guest.ko, its log    |
-//!   | client  exec       |  rings and  | agent: kumiki node agent    |
+//!   | client  exec       |  rings and  | kumiki-node-agent           |
 //!   +--------------------+  doorbells  +-----------------------------+
 //!   | osnode.ko: cpus, memory, INIT–SIPI, who owns what              |
 //!   +------------------------------------------------------------------+
@@ -68,12 +68,12 @@ pub use kumiki_node_devices::interface::Address;
 pub use kumiki_node_devices::pci::Function;
 pub use kumiki_node_devices::record::{Elastic, Record};
 pub use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
-pub use kumiki_node_devices::{nat, serve};
+pub use kumiki_node_devices::{nat, program, serve};
 pub use kumiki_node_wire::frame::{Program, Size};
 pub use kumiki_node_wire::module::requests::probe;
 pub use kumiki_node_wire::module::sysfs::low_slices;
 pub use kumiki_node_wire::stages::{LoadParts, Stages};
-pub use kumiki_node_wire::{Error, ErrorKind, Refusal, Result, vsock};
+pub use kumiki_node_wire::{AGENT, Error, ErrorKind, Refusal, Result, vsock};
 pub use kumiki_rootfs::Source;
 pub use lent::Lent;
 pub use listing::{NodeInfo, NodeState, seen_here};

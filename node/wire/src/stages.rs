@@ -74,6 +74,18 @@ pub struct LoadParts {
     pub keep_ms: f64,
 }
 
+impl Stages {
+    /// Them, of a node, as a person is told.
+    pub fn told_of(&self, node: &str) -> String {
+        format!(
+            "node {node} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
+            self.load_ms,
+            self.trampoline_ms + self.early_ms + self.kernel_ms,
+            self.init_ms + self.agent_ms
+        )
+    }
+}
+
 impl LoadParts {
     /// Reading both files, ms.
     pub fn read_ms(&self) -> f64 {

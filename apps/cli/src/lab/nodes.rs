@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use kumiki_lab::{Cache, Config, Talk, kbuild};
+use kumiki_node::program;
 
 use crate::output;
 
@@ -64,6 +65,9 @@ pub(super) fn equipped(mut config: Config, cache: &Cache) -> Result<Config> {
         let found = modules.iter().find(|path| path.ends_with(name));
         found.with_context(|| format!("the build for {} gave no {name}", kernel.version))
     };
+    for name in [program::NODED, program::AGENT] {
+        config.programs.push(program::find(name)?);
+    }
     config.modules.push(module("osnode.ko")?.as_path().into());
     let of_kernel = Path::new("/lib/modules").join(&kernel.version);
     let guest = of_kernel.join("updates/osnode-guest.ko");

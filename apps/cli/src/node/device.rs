@@ -1,11 +1,11 @@
 //! Devices of a node: what `create` takes, and `kumiki node device`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Subcommand};
 use kumiki_node::{
-    DeviceSpec, Disk, Function, Net, Node, Share, agent, copying, nat, vsock, wake_if_idle,
+    DeviceSpec, Disk, Function, Net, Node, Share, copying, nat, vsock, wake_if_idle,
 };
 
 use crate::output;
@@ -169,31 +169,6 @@ pub(crate) fn net_of_host(args: &NetArgs) -> Result<()> {
         NetCommand::Down => nat::down()?,
     }
     Ok(())
-}
-
-/// End of a copy in the node.
-#[derive(Debug, Subcommand)]
-pub(crate) enum FileEnd {
-    Take { target: PathBuf, name: PathBuf, mode: String, bytes: u64, time: Option<String> },
-    Give { source: PathBuf },
-    TakeFolder { target: PathBuf, name: PathBuf },
-    GiveFolder { source: PathBuf },
-}
-
-impl FileEnd {
-    pub(crate) fn run(self) -> Result<()> {
-        agent::go_in()?;
-        match self {
-            FileEnd::Take { target, name, mode, bytes, time } => {
-                let mode = u32::from_str_radix(&mode, 8)?;
-                copying::take(&target, &name, mode, bytes, time.as_deref())?;
-            }
-            FileEnd::Give { source } => copying::give(&source)?,
-            FileEnd::TakeFolder { target, name } => copying::take_folder(&target, &name)?,
-            FileEnd::GiveFolder { source } => copying::give_folder(&source)?,
-        }
-        Ok(())
-    }
 }
 
 pub(crate) fn copy(from: &str, to: &str) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use kumiki_node::{Lent, Node, NodeInfo, Watchman, is_node, seen_here};
+use kumiki_node::{Node, Watchman, is_node};
 
 use crate::duration::positive;
 use crate::output;
@@ -46,13 +46,4 @@ impl WatchmanArgs {
         ));
         Ok(())
     }
-}
-
-/// Nodes that a node may start, and all others if it watches its host.
-pub(super) fn all_here() -> Result<Vec<NodeInfo>> {
-    let mut all = Lent::list()?;
-    let others = seen_here()?;
-    all.extend(others.into_iter().filter(|node| node.lent_to.is_none()));
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(all)
 }

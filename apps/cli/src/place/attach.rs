@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, bail};
-use kumiki_node::{Client, Ending, Program, Session, agent};
+use kumiki_node::{AGENT, Client, Ending, Program, Session, agent};
 use kumiki_places::Attached;
 use tokio::sync::oneshot;
 
@@ -28,7 +28,7 @@ pub(super) fn attach(name: &str, command: &[String]) -> Result<Verdict> {
 
 /// Lends places of this machine's processes to those of a node, or of whatever a command reaches.
 pub(super) fn lend(name: &str, node: Option<&str>, command: &[String]) -> Result<Verdict> {
-    let words = ["kumiki", "place", "attach", name, "--stdio"].map(str::to_owned).into();
+    let words = [AGENT, "place", "attach", name, "--stdio"].map(str::to_owned).into();
     let words = Program { words, beside_root: true, ..Program::default() };
     let far = Side { node, command, words };
     let near = async |from, to| kumiki_places::relay(name, None, from, to).await;
@@ -112,7 +112,7 @@ fn with_far(
 
 /// The relay as a program of a node.
 pub(crate) fn relay_of(name: &str) -> Program {
-    let words = ["kumiki", "place", "relay", name].map(str::to_owned).into();
+    let words = [AGENT, "place", "relay", name].map(str::to_owned).into();
     Program { words, beside_root: true, ..Program::default() }
 }
 

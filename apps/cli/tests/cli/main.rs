@@ -13,6 +13,7 @@ mod doctor;
 mod interrupt;
 mod measure;
 mod output;
+mod programs;
 mod report;
 mod resource;
 mod results;

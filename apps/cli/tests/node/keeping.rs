@@ -5,7 +5,7 @@ use crate::pool::Kind;
 
 /// Stops the processes of the host that serve the node, and notes which.
 const SERVERS_STOP: &str = "for one in /proc/[0-9]*; do tr '\\0' ' ' < $one/cmdline 2> /dev/null | \
-                            grep -q 'node serv[e]' && echo ${one#/proc/}; done > servers; \
+                            grep -q 'noded serv[e]' && echo ${one#/proc/}; done > servers; \
                             test -s servers && kill -STOP $(cat servers)";
 
 #[test]

@@ -157,6 +157,10 @@ impl Host {
             .collect(),
             kernel: kernel.parse()?,
             modules,
+            programs: vec![
+                env!("CARGO_BIN_EXE_kumiki-noded").into(),
+                env!("CARGO_BIN_EXE_kumiki-node-agent").into(),
+            ],
             ..Config::new(env!("CARGO_BIN_EXE_kumiki"))
         };
         wanted(&mut config);

@@ -6,11 +6,19 @@ use crate::pool::Kind;
 const ALLOW: &str = "list = true\n[kind.counter]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n\
                      [kind.process]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n";
 
+/// A host whose image brings the whole command, which a node's own is not.
+fn with_the_command() -> Option<Host> {
+    let host = Host::shared_without_image(Kind::Debian12)?;
+    host.ok("kumiki image add deb --kernel /boot/vmlinux --guest-module osnode-guest.ko \
+             --program /bin/kumiki");
+    Some(host)
+}
+
 #[test]
 fn a_node_s_place_is_called_from_the_host_and_the_node_s_end_answers_pending_calls() {
-    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    let Some(host) = with_the_command() else { return };
     host.ok(&format!("printf '%s' '{ALLOW}' > allow"));
-    host.ok("kumiki node create n1 --cpus 1 --memory 256M --image deb");
+    host.ok("kumiki node create n1 --cpus 1 --memory 320M --image deb");
     let hits = "n1.core0/counter/hits";
     let attach = |host: &Host| {
         host.ok("kumiki node exec n1 -- sh -c 'cat > /tmp/allow' < allow");
@@ -55,6 +63,7 @@ fn a_node_s_place_is_called_from_the_host_and_the_node_s_end_answers_pending_cal
         assert!(said.contains("the places of n1 are gone"), "{said}");
     }
     host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki image rm deb");
     host.leave();
 }
 
@@ -70,9 +79,9 @@ fn serve(host: &Host) {
 #[test]
 #[ignore = "two minutes: `cargo xtask test long`, after a change to lines to places or to the window"]
 fn a_node_s_place_is_called_by_a_line_in_the_window_and_every_end_answers_the_call() {
-    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    let Some(host) = with_the_command() else { return };
     host.ok(&format!("printf '%s' '{ALLOW}' > allow"));
-    host.ok("kumiki node create n1 --cpus 1 --memory 256M --image deb");
+    host.ok("kumiki node create n1 --cpus 1 --memory 320M --image deb");
     let call = "kumiki resource call n1.core0/counter/hits";
     let get = "kumiki node exec n1 -- kumiki resource call n1.core0/counter/hits get";
     let ends = [
@@ -108,16 +117,17 @@ fn a_node_s_place_is_called_by_a_line_in_the_window_and_every_end_answers_the_ca
         assert!(is_one, "not at once: {pending}");
     }
     host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki image rm deb");
     host.leave();
 }
 
 #[test]
 #[ignore = "two minutes: `cargo xtask test long`, after a change to places that are lent to nodes"]
 fn a_node_calls_its_host_and_another_node_by_it_and_hears_of_their_ends_at_once() {
-    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    let Some(host) = with_the_command() else { return };
     host.ok(&format!("printf '%s' '{ALLOW}' > allow"));
     for node in ["n1", "n2"] {
-        host.ok(&format!("kumiki node create {node} --cpus 1 --memory 256M --image deb"));
+        host.ok(&format!("kumiki node create {node} --cpus 1 --memory 320M --image deb"));
         host.ok(&format!("kumiki node start {node} --timeout 120"));
     }
     serve(&host);
@@ -169,5 +179,6 @@ fn a_node_calls_its_host_and_another_node_by_it_and_hears_of_their_ends_at_once(
     pends("n1.core0", "kumiki node kill n1");
     pends("web.core0", "kill -9 $(cat web.pid)");
     host.ok("kumiki node delete n1 --force; kumiki node delete n2 --force");
+    host.ok("kumiki image rm deb");
     host.leave();
 }

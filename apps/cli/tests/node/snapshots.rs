@@ -165,7 +165,9 @@ fn a_service_that_ends_is_back_from_its_snapshot() {
     host.ok(LEAVE);
     host.ok("kumiki node keep n1 warm; kumiki node apply m.toml --timeout 60");
     assert_eq!(host.ok(HAS), "before\n");
-    host.ok("kumiki node watch m.toml 2> watched & echo $! > watch.pid");
+    // It tells of an end only where it has seen the node before.
+    host.ok("kumiki node watch m.toml 2> watched & echo $! > watch.pid; \
+             until kumiki node ls --json | grep -q '\"state\":\"up\"'; do sleep 0.2; done");
     host.run("kumiki node exec n1 -- sh -c 'rm /tmp/said; echo c > /proc/sysrq-trigger'");
     let is_back = "for i in $(seq 60); do kumiki node exec n1 -- cat /tmp/said && exit; sleep 1; \
                    done; cat watched; exit 1";

@@ -29,7 +29,7 @@ const FILL: &str = "
     set -e; mkdir -p m; mount -t ext4 /dev/vda m; modules=m/lib/modules/$(uname -r)
     mkdir -p $modules/updates m/boot; cp -r /lib/modules/$(uname -r)/. $modules
     cp osnode.ko osnode-guest.ko osnode-virtio.ko $modules/updates
-    cp /boot/vmlinux m/boot; cp $(which kumiki) m/usr/bin
+    cp /boot/vmlinux m/boot; cp $(which kumiki kumiki-noded kumiki-node-agent) m/usr/bin
     chroot m /usr/sbin/depmod $(uname -r)";
 const REACHED: &str =
     "for n in $(seq 60); do ping -c 1 -w 2 10.77.0.2 && exit 0; sleep 0.5; done; false";
@@ -89,7 +89,7 @@ fn units_bring_nodes_up_at_a_boot_keep_them_and_stop_them() {
     for _ in 0..2 {
         boot(&host);
         // One whose server has ended is served by a unit of its own.
-        host.ok("kill -9 $(ps | grep 'kumiki node serve [n]1' | awk '{print $1}'); sleep 1");
+        host.ok("kill -9 $(ps | grep 'kumiki-noded serve [n]1' | awk '{print $1}'); sleep 1");
         host.ok(&inside("systemctl start kumiki-node@n1"));
         host.ok(REACHED);
         assert_eq!(host.ok(&inside("systemctl is-active kumiki-node@n1")), "active\n");

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use kumiki_measure::bench::Row;
 
 pub(crate) mod call;
@@ -57,14 +57,4 @@ fn run(words: &[&str]) -> Result<()> {
     let status = command.status().with_context(|| format!("running {name}"))?;
     ensure!(status.success(), "{words:?}: {status}");
     Ok(())
-}
-
-/// Serves a node that this program has started, as `kumiki node serve` does.
-pub(crate) fn serve(words: &[&str]) -> Result<()> {
-    match *words {
-        ["--worker"] => Ok(kumiki_node::serve::work()?),
-        [name] => Ok(kumiki_node::serve::serve(name, false)?),
-        [name, "--taps"] => Ok(kumiki_node::serve::serve(name, true)?),
-        _ => bail!("node serve {words:?}: a node's name, and maybe --taps, or --worker"),
-    }
 }

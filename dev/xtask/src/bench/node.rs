@@ -129,6 +129,7 @@ fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
         .into_iter()
         .map(Into::into)
         .collect(),
+        programs: ["kumiki-noded", "kumiki-node-agent"].map(|name| programs.join(name)).into(),
         ..Config::new(programs.join("kumiki"))
     };
     let machine = Machine::start(&cache, &config, talk)?;

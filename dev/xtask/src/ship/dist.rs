@@ -30,6 +30,9 @@ pub(crate) fn dist() -> Result<ExitCode> {
     }
     let library = tree.join(format!("lib/libkumiki.so.{}", install::version()?));
     size::at_most(&tree.join("bin/kumiki"), size::KUMIKI)?;
+    let agent = tree.join(install::place_of(install::AGENT));
+    size::at_most(&agent, size::AGENT)?;
+    size::is_alone(&agent)?;
     size::at_most(&library, size::LIBRARY)?;
     let tarball = folder.join(format!("{name}.tar.gz"));
     // The same bytes from the same tree.
@@ -88,6 +91,9 @@ fn unpacked(tarball: &Path, name: &str) -> Result<()> {
         tree.display()
     );
     print!("{}", read(&mut there(&[&at("bin/kumiki"), "--version"]))?);
+    for name in ["kumiki-noded", install::AGENT] {
+        print!("{}", read(&mut there(&[&at(&install::place_of(name)), "--version"]))?);
+    }
     let measure = ["measure", "entry.getppid", "--quick", "--time", "1"];
     print!("{}", read(there(&[&at("bin/kumiki")]).args(measure))?);
     read(&mut there(&[&at("bin/kumiki-du"), "-s", &at("bin")]))?;

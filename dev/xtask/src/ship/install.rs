@@ -14,12 +14,20 @@ use crate::run::{cargo, metadata, program, read, root, run};
 /// The profile that is shipped.
 pub(crate) const PROFILE: &str = "ship";
 /// The programs: each crate, what it makes, and its features that are none of the defaults.
-pub(super) const PROGRAMS: [(&str, &str, &str); 4] = [
+pub(super) const PROGRAMS: [(&str, &str, &str); 6] = [
     ("kumiki-cli", "kumiki", ""),
+    ("kumiki-cli", "kumiki-noded", ""),
+    ("kumiki-cli", AGENT, ""),
     ("kumiki-du", "kumiki-du", ""),
     ("kumiki-httpd", "kumiki-httpd", "tls"),
     ("kumiki-kv", "kumiki-kv", ""),
 ];
+/// What each node carries: a file, whatever libraries this machine has.
+pub(super) const AGENT: &str = "kumiki-node-agent";
+/// Programs that no person starts.
+const NOT_BY_PEOPLE: [&str; 2] = ["kumiki-noded", AGENT];
+/// Has a program need no library and no loader.
+const STATIC: &str = "target-feature=+crt-static";
 /// The libraries' crates.
 pub(super) const LIBRARIES: [&str; 2] = ["kumiki-capi", "kumiki-capi-places"];
 /// Addresses that the dynamic linker puts in place as a map of bits, half a megabyte less: glibc reads it
@@ -74,11 +82,15 @@ pub(super) fn everything(place: &Place, verb: &str) -> Result<()> {
         if !features.is_empty() {
             build.args(["--features", features]);
         }
-        run(build.args(["--", "-C", RELOCATIONS]))?;
+        build.args(["--", "-C", RELOCATIONS]);
+        if name == AGENT {
+            build.args(["-C", STATIC]);
+        }
+        run(&mut build)?;
     }
     let built = metadata()?.target_directory.join(PROFILE);
     for (_, name, _) in PROGRAMS {
-        executable(&stripped(built.join(name).as_std_path())?, &at(&format!("bin/{name}")))?;
+        executable(&stripped(built.join(name).as_std_path())?, &at(&place_of(name)))?;
     }
     capi::install(place, PROFILE)?;
     capi::install_places(place, PROFILE)?;
@@ -92,6 +104,12 @@ pub(super) fn everything(place: &Place, verb: &str) -> Result<()> {
     }
     python(&at("lib/python3/dist-packages/kumiki"))?;
     modules(&at(&format!("src/kumiki-{version}")))
+}
+
+/// Where a program goes below the prefix; `kumiki` looks there for those that are its own.
+pub(super) fn place_of(name: &str) -> String {
+    let folder = if NOT_BY_PEOPLE.contains(&name) { "libexec/kumiki" } else { "bin" };
+    format!("{folder}/{name}")
 }
 
 pub(super) fn version() -> Result<String> {

@@ -5,8 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::run::{program, read};
+
 const MB: u64 = 1_000_000;
 pub(super) const KUMIKI: u64 = 16 * MB;
+pub(super) const AGENT: u64 = 2 * MB;
 pub(super) const LIBRARY: u64 = 5 * MB / 2;
 pub(super) const WHEEL: u64 = 6 * MB;
 
@@ -16,6 +19,17 @@ pub(super) fn at_most(file: &Path, most: u64) -> Result<()> {
     let shown = file.display();
     ensure!(bytes <= most, "{shown} has {bytes} bytes: at most {most} are promised");
     println!("{shown}: {bytes} bytes, of {most} that are promised");
+    Ok(())
+}
+
+/// Refuses a program that needs a library or a loader, and so more than its own file.
+pub(super) fn is_alone(file: &Path) -> Result<()> {
+    let headers = read(program("readelf", ["--program-headers", "--dynamic"]).arg(file))?;
+    let needs: Vec<_> = headers
+        .lines()
+        .filter(|line| line.contains("INTERP") || line.contains("(NEEDED)"))
+        .collect();
+    ensure!(needs.is_empty(), "{} is to be static: {}", file.display(), needs.join(", "));
     Ok(())
 }
 
@@ -31,5 +45,12 @@ mod tests {
         at_most(&file, 10).unwrap();
         let error = at_most(&file, 9).unwrap_err().to_string();
         assert!(error.contains("program has 10 bytes: at most 9"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_needs_libraries_is_named() {
+        // Rust's own tests are linked with the C library.
+        let error = is_alone(Path::new("/proc/self/exe")).unwrap_err().to_string();
+        assert!(error.contains("is to be static") && error.contains("libc.so"), "{error}");
     }
 }

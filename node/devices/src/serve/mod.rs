@@ -54,7 +54,7 @@ pub use worker::work;
 pub use supervisor::{Control, Reply, ask, taps};
 
 use crate::spec::Assigned;
-use crate::{Error, ErrorKind, Result, runtime};
+use crate::{Error, ErrorKind, Result, program, runtime};
 
 /// Lines that one serving process writes to the log.
 const LINES: u32 = 1000;
@@ -96,11 +96,11 @@ pub fn forget(name: &str, devices: &[Assigned]) {
     }
 }
 
-/// This very program, by whatever name.
-pub fn this_program() -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("kumiki");
-    command
+/// The program that serves, where it stands now.
+fn noded() -> Result<Command> {
+    let mut command = Command::new(program::find(program::NODED)?);
+    command.arg0(program::NODED);
+    Ok(command)
 }
 
 /// Starts a node's server, which outlives this process, and waits until all that can be
@@ -108,8 +108,8 @@ pub fn this_program() -> Command {
 pub fn spawn(name: &str, taps: &[(usize, File)]) -> Result<Vec<String>> {
     let log = log_of(name)?;
     let file = File::create(&log).map_err(|error| Error::file(&log, error))?;
-    let mut command = this_program();
-    command.args(["node", "serve", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+    let mut command = noded()?;
+    command.args(["serve", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
     if !taps.is_empty() {
         let (ours, theirs) = pass::pair()?;
         command.arg("--taps").stdin(theirs);
@@ -118,7 +118,7 @@ pub fn spawn(name: &str, taps: &[(usize, File)]) -> Result<Vec<String>> {
         }
     }
     let server =
-        command.process_group(0).spawn().map_err(|error| Error::file("/proc/self/exe", error))?;
+        command.process_group(0).spawn().map_err(|error| Error::file(program::NODED, error))?;
     begun(server, &log)
 }
 

@@ -5,7 +5,8 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kumiki_node_wire::device::Device;
@@ -19,6 +20,7 @@ use super::knock::{connected, listening};
 use super::open::Kept;
 use super::pass::{Answer, Order, handed, limit, pair, receive, send};
 use super::wires;
+use crate::program::NODED;
 use crate::record;
 use crate::spec::{Assigned, DeviceSpec};
 use crate::{Error, ErrorKind, Refusal, Result};
@@ -131,8 +133,9 @@ fn alone(name: &str) -> Result<Device> {
 fn worker() -> Result<(Child, OwnedFd)> {
     let (ours, theirs) = pair()?;
     limit(&ours, ORDER_LIMIT)?;
-    let mut command = super::this_program();
-    command.args(["node", "serve", "--worker"]).stdin(theirs).stdout(Stdio::null());
+    // The same program, also while another version of it is put in its place.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(NODED).args(["serve", "--worker"]).stdin(theirs).stdout(Stdio::null());
     let child = command.spawn().map_err(|error| Error::file("/proc/self/exe", error))?;
     // It maps the node's memory, which would else count as its own where memory runs short.
     let _ = fs::write(format!("/proc/{}/oom_score_adj", child.id()), "-999");

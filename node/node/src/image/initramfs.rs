@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kumiki_boot::{Initramfs, KernelConfig, packing};
+use kumiki_node_devices::program;
 use kumiki_node_wire::AGENT;
 use kumiki_node_wire::brought::{GUEST_MODULE, MODULES, PROGRAM};
 
@@ -10,6 +11,9 @@ use crate::image::drivers;
 use crate::image::module_file::{modinfo, module, read};
 use crate::image::root::RootOf;
 use crate::{Error, ErrorKind, Result};
+
+/// Folder of programs that somebody wants there: the first that a shell looks in.
+const PROGRAMS: &str = "/usr/local/bin";
 
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
@@ -26,6 +30,8 @@ pub struct Base {
     pub guest_module: Option<PathBuf>,
     /// Modules of the node's kernel that are loaded after it, in this order.
     pub modules: Vec<PathBuf>,
+    /// Programs of this machine that its nodes have in /usr/local/bin, with their libraries.
+    pub programs: Vec<PathBuf>,
     /// A container image that is the root of its nodes' programs.
     pub root: Option<RootOf>,
 }
@@ -43,8 +49,18 @@ impl Base {
             Some(path) => archive(&mut initramfs, path)?,
             None => busybox(&mut initramfs)?,
         }
-        let this = Path::new("/proc/self/exe");
-        initramfs.programs(&kumiki_boot::with_libraries(this, Path::new(AGENT))?)?;
+        let agent = program::find(program::AGENT)?;
+        initramfs.programs(&kumiki_boot::with_libraries(&agent, Path::new(AGENT))?)?;
+        for path in &self.programs {
+            let name = path.file_name().ok_or_else(|| {
+                Error::refused(
+                    ErrorKind::Invalid,
+                    format!("{}: it names no program", path.display()),
+                )
+            })?;
+            let place = Path::new(PROGRAMS).join(name);
+            initramfs.programs(&kumiki_boot::with_libraries(path, &place)?)?;
+        }
         // The first process has no console, and Rust programs want three
         // descriptors before they begin.
         initramfs.device("/dev/null", 0o666, (1, 3))?;

@@ -107,6 +107,8 @@ struct ImageTable {
     guest_module: Option<Spanned<PathBuf>>,
     #[serde(default)]
     modules: Vec<Spanned<PathBuf>>,
+    #[serde(default)]
+    programs: Vec<Spanned<PathBuf>>,
     rootfs: Option<Spanned<String>>,
     #[serde(default)]
     entrypoint: Vec<String>,
@@ -256,6 +258,7 @@ fn image(source: &Source, name: String, table: Spanned<ImageTable>) -> Result<Im
         config: table.config.map(|value| path("config", value)),
         guest_module: table.guest_module.map(|value| path("guest_module", value)),
         modules: table.modules.into_iter().map(|value| path("modules", value)).collect(),
+        programs: table.programs.into_iter().map(|value| path("programs", value)).collect(),
         root: table.rootfs.map(|value| {
             let source = RootSource::parse(value.get_ref()).below(folder);
             RootOf { source, words: table.entrypoint }
@@ -531,9 +534,11 @@ start = false
 
     #[test]
     fn an_image_may_have_modules_in_an_order() {
-        let text = "[image.deb]\nkernel = \"k\"\nmodules = [\"b.ko\", \"/a.ko\"]\n";
-        let modules = &parse(text).unwrap().images[0].base.modules;
-        assert_eq!(modules, &[Path::new("/etc/kumiki/b.ko"), Path::new("/a.ko")]);
+        let text = "[image.deb]\nkernel = \"k\"\nmodules = [\"b.ko\", \"/a.ko\"]\n\
+                    programs = [\"/usr/bin/kumiki\"]\n";
+        let base = &parse(text).unwrap().images[0].base;
+        assert_eq!(base.modules, &[Path::new("/etc/kumiki/b.ko"), Path::new("/a.ko")]);
+        assert_eq!(base.programs, &[Path::new("/usr/bin/kumiki")]);
     }
 
     #[test]
@@ -602,6 +607,7 @@ start = false
             "image",
             "kernel",
             "modules",
+            "programs",
         ]);
         let one = prop_oneof![
             any::<i64>().prop_map(|number| number.to_string()),

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kumiki_node_devices::program;
 use serde::{Serialize, Serializer};
 
 /// Time that an answer may take.
@@ -60,9 +61,8 @@ impl Health {
             Health::Tcp(port) => connect(to(*port)?).map(drop),
             Health::Http(port, path) => page(to(*port)?, path),
             Health::Command(line) => {
-                let mut command = kumiki_node_devices::serve::this_program();
-                command.args(["node", "exec", "-T", "--by-host", node, "--", "sh", "-c", line]);
-                ended_well(&mut command, LIMIT)
+                let noded = program::find(program::NODED).map_err(|error| error.to_string())?;
+                ended_well(Command::new(noded).args(["ask", node, line]), LIMIT)
             }
         }
     }

@@ -33,16 +33,15 @@ echo w > /proc/sysrq-trigger; sleep 1
 "#;
 
 /// The program of the command line, which is built beside this one.
-fn program() -> Result<PathBuf> {
-    let this = std::env::current_exe().context("finding this program")?;
-    Ok(this.with_file_name("kumiki"))
+fn beside(name: &str) -> PathBuf {
+    std::env::current_exe().map_or_else(|_| name.into(), |this| this.with_file_name(name))
 }
 
 /// Builds it; whether a lab can be had here is seen when it starts.
 pub(crate) fn prepare() -> Result<bool> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--locked", "--package", "kumiki-cli", "--bin", "kumiki"]);
+    build.args(["build", "--locked", "--package", "kumiki-cli", "--bins"]);
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }
@@ -101,7 +100,8 @@ impl Host {
             // bear in silence.
             append: vec!["rcupdate.rcu_cpu_stall_timeout=300 nosoftlockup".to_owned()],
             modules: own.into_iter().chain(served).collect::<Result<_, _>>()?,
-            ..Config::new(program().unwrap_or_else(|_| "kumiki".into()))
+            programs: ["kumiki-noded", "kumiki-node-agent"].map(beside).into(),
+            ..Config::new(beside("kumiki"))
         };
         Machine::start(&cache, &config, talk)
     }

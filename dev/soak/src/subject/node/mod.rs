@@ -40,9 +40,10 @@ impl Node {
     fn create(&self, page: Vec<u8>) -> Result<()> {
         self.host.run("mkdir -p /tmp/www; cat > /tmp/www/page", page)?;
         self.host.ok(&format!(
-            "kumiki image add deb --kernel /boot/vmlinux --guest-module /root/osnode-guest.ko && \
+            "kumiki image add deb --kernel /boot/vmlinux --guest-module /root/osnode-guest.ko \
+             --program /bin/kumiki && \
              printf '%s' '{ALLOW}' > /tmp/allow && truncate -s 16M /root/disk && \
-             kumiki node create n1 --cpus 1 --memory 256M --image deb --net {NET} --disk /root/disk"
+             kumiki node create n1 --cpus 1 --memory 320M --image deb --net {NET} --disk /root/disk"
         ))?;
         self.start()?;
         self.host.ok("httpd -h /tmp/www")?;

@@ -1,0 +1,79 @@
+//! Other nodes, as this one sees and starts them.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use kumiki_node::{KernelForm, Lent, NodeInfo, NodeState, seen_here};
+
+use super::say;
+use super::words::Start;
+
+/// Those that it may start, and all others if it watches its host.
+fn all() -> Result<Vec<NodeInfo>> {
+    let mut all = Lent::list()?;
+    let others = seen_here()?;
+    all.extend(others.into_iter().filter(|node| node.lent_to.is_none()));
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+/// Prints them.
+pub(crate) fn list(json: bool) -> Result<()> {
+    let all = all()?;
+    let mut out = io::stdout().lock();
+    if json {
+        serde_json::to_writer(&mut out, &all)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let heading = ["node", "state", "image", "cpus", "memory"].map(str::to_owned);
+    let rows: Vec<[String; 5]> = [heading].into_iter().chain(all.iter().map(row)).collect();
+    for row in &rows {
+        let mut line = String::new();
+        for (n, cell) in row.iter().enumerate() {
+            let width = rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
+            line += &format!("{cell:width$}  ");
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn row(node: &NodeInfo) -> [String; 5] {
+    let state = match node.state {
+        NodeState::Created => "created",
+        NodeState::Lent => "lent",
+        NodeState::Starting => "starting",
+        NodeState::Ready => "ready",
+        NodeState::Hung => "hung",
+        NodeState::Ended => node.word,
+        NodeState::Stopped => "stopped",
+        NodeState::Idle => "idle",
+    };
+    let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
+    [
+        node.name.clone(),
+        state.to_owned(),
+        node.image.clone().unwrap_or_else(|| "-".to_owned()),
+        cpus.join(","),
+        format!("{} MiB", node.bytes >> 20),
+    ]
+}
+
+/// Starts one that was lent to this node.
+pub(crate) fn start(how: &Start) -> Result<()> {
+    let lent = Lent::find(&how.name)?;
+    let form = if how.bzimage { KernelForm::BzImage } else { KernelForm::Vmlinux };
+    let stages = match (&how.from, how.again) {
+        (Some(from), again) => lent.start_snapshot(from, again, how.limit)?,
+        (None, false) => lent.start(form, how.limit)?,
+        (None, true) => lent.restart(form, how.limit)?,
+    };
+    if how.json {
+        let mut out = io::stdout().lock();
+        serde_json::to_writer(&mut out, &stages)?;
+        return Ok(writeln!(out)?);
+    }
+    say(format_args!("{}", stages.told_of(&how.name)));
+    Ok(())
+}
