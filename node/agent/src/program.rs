@@ -22,7 +22,7 @@ use super::streams::{Streams, would_block};
 use super::watching;
 use super::{environment, keeper};
 use crate::lent;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -116,15 +116,26 @@ impl Talk<'_> {
     fn run(&self, body: &[u8]) -> Result<()> {
         let program: Program = serde_json::from_slice(body)
             .map_err(|error| Error::Protocol(format!("no program: {error}")))?;
-        let (name, arguments) = program
-            .words
+        // One that cannot be read was told of at the start.
+        let image = keeper::program().ok().flatten();
+        let words = if program.health {
+            image
+                .as_ref()
+                .map(|image| image.health.clone())
+                .filter(|words| !words.is_empty())
+                .ok_or_else(|| {
+                    Error::refused(ErrorKind::NotFound, "its image names no HEALTHCHECK")
+                })?
+        } else {
+            program.words
+        };
+        let (name, arguments) = words
             .split_first()
             .ok_or_else(|| Error::Protocol("a program without a name".into()))?;
         let mut command = Command::new(name);
         command.args(arguments);
         if !program.beside_root {
-            // An image's program that cannot be read was told of at the start.
-            environment::of(None, keeper::program().ok().flatten()).tell(&mut command);
+            environment::of(None, image).tell(&mut command);
         }
         command.envs(program.environment);
         super::spared::not(&mut command);

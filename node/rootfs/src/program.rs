@@ -19,6 +19,9 @@ pub struct Program {
     /// Signal that asks it to end, by name or number; empty: SIGTERM.
     #[serde(default)]
     pub stop_signal: String,
+    /// Command that ends with 0 as long as it is well; none if the image names none.
+    #[serde(default)]
+    pub health: Vec<String>,
 }
 
 impl Program {
@@ -58,6 +61,27 @@ struct Container {
     user: Option<String>,
     working_dir: Option<String>,
     stop_signal: Option<String>,
+    healthcheck: Option<Healthcheck>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Healthcheck {
+    test: Option<Vec<String>>,
+}
+
+impl Healthcheck {
+    /// `["CMD", WORDS…]`, `["CMD-SHELL", LINE]`, `["NONE"]`, or nothing.
+    fn words(self) -> Vec<String> {
+        let mut test = self.test.unwrap_or_default().into_iter();
+        match test.next().as_deref() {
+            Some("CMD") => test.collect(),
+            Some("CMD-SHELL") => {
+                ["/bin/sh", "-c"].map(str::to_owned).into_iter().chain(test).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl Config {
@@ -76,6 +100,33 @@ impl Config {
             user: container.user.unwrap_or_default(),
             folder: container.working_dir.unwrap_or_default(),
             stop_signal: container.stop_signal.unwrap_or_default(),
+            health: container.healthcheck.unwrap_or_default().words(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_health_check_is_a_command_or_a_line_of_shell() {
+        let health = |test: &str| {
+            let config = format!(r#"{{"config": {{"Cmd": ["/web"], "Healthcheck": {test}}}}}"#);
+            serde_json::from_str::<Config>(&config).unwrap().program().health
+        };
+        assert_eq!(
+            health(r#"{"Test": ["CMD", "/bin/ok", "-q"], "Interval": 5}"#),
+            ["/bin/ok", "-q"]
+        );
+        assert_eq!(
+            health(r#"{"Test": ["CMD-SHELL", "curl localhost || exit 1"]}"#),
+            ["/bin/sh", "-c", "curl localhost || exit 1"]
+        );
+        for none in
+            [r#"{"Test": ["NONE"]}"#, r#"{"Test": []}"#, "{}", "null", r#"{"Test": ["SAY", "a"]}"#]
+        {
+            assert!(health(none).is_empty(), "{none}");
         }
     }
 }

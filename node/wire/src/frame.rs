@@ -93,6 +93,9 @@ pub struct Program {
     /// A program of ours, which is beside the node's root.
     #[serde(default)]
     pub beside_root: bool,
+    /// The health check that the node's container image names, in place of words.
+    #[serde(default)]
+    pub health: bool,
 }
 
 /// Cpus for a node's kernel to use, and to release, by their APIC ids.

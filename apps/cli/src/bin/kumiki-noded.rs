@@ -41,7 +41,8 @@ fn run(words: Vec<OsString>) -> Result<ExitCode> {
         ["serve", "--worker"] => kumiki_node::serve::work()?,
         ["serve", name] => kumiki_node::serve::serve(name, false)?,
         ["serve", name, "--taps"] => kumiki_node::serve::serve(name, true)?,
-        ["ask", name, line] => return ask(name, line),
+        ["ask", name, line] => return ask(name, Some(line)),
+        ["ask", name] => return ask(name, None),
         _ => return long(&given),
     }
     Ok(ExitCode::SUCCESS)
@@ -67,17 +68,18 @@ fn long(words: &[OsString]) -> Result<ExitCode> {
             })?;
         }
         _ => bail!(
-            "the command kumiki starts this: serve NAME [--taps], serve --worker, ask NAME LINE, \
+            "the command kumiki starts this: serve NAME [--taps], serve --worker, ask NAME [LINE], \
              watch FILE, idle NAME SECONDS [FILE]"
         ),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a line of shell in a node, as whoever wants to know its health; its exit status is this one's.
-fn ask(name: &str, line: &str) -> Result<ExitCode> {
-    let words = ["sh", "-c", line].map(str::to_owned).into();
-    let program = Program { words, ..Program::default() };
+/// Runs a line of shell in a node, or its image's health check, as whoever wants to know its health;
+/// its exit status is this one's.
+fn ask(name: &str, line: Option<&str>) -> Result<ExitCode> {
+    let words = line.map_or(Vec::new(), |line| ["sh", "-c", line].map(str::to_owned).into());
+    let program = Program { words, health: line.is_none(), ..Program::default() };
     let (mut out, mut err) = (io::sink(), io::sink());
     let mut client = Client { input: None, out: &mut out, err: &mut err, orders: None };
     let ending = Session::open_by_host(name)?.run(&program, &mut client)?;

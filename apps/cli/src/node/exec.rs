@@ -51,8 +51,11 @@ pub(super) struct Exec {
     /// Use the host's own channel, which is free when others have all the rest
     #[arg(long, hide = true)]
     by_host: bool,
+    /// Run the HEALTHCHECK of the node's image
+    #[arg(long, hide = true, conflicts_with = "words")]
+    health: bool,
     /// Program and arguments; what follows the program is its own
-    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required_unless_present = "health", value_name = "COMMAND")]
     words: Vec<String>,
 }
 
@@ -62,6 +65,7 @@ pub(super) fn exec(exec: Exec) -> Result<Verdict> {
         words: exec.words,
         environment: exec.env.iter().filter_map(|text| variable(text)).collect(),
         folder: Some(exec.cwd),
+        health: exec.health,
         ..Program::default()
     };
     if with_terminal {

@@ -78,6 +78,10 @@ fn within(host: &Host) {
     assert!(!host.ok("kumiki node logs n1").contains("through the page cache"));
     assert_eq!(exec("ls /usr/share/doc /kumiki 2>&1 | grep -c No"), "2\n");
     assert!(exec("cat /proc/[0-9]*/status | grep -A9 nginx | grep Uid").contains("\t33\t"));
+    // As its image asks how it is.
+    host.ok("kumiki node exec n1 --health");
+    exec("echo sick > /srv/www/index.html");
+    assert_eq!(host.run("kumiki node exec n1 --health").exit.code(), 1);
     exec("echo mine > /etc/mine; echo changed > /srv/www/index.html");
     host.ok("kumiki node exec n2 -- sh -c '! ls /etc/mine'");
     host.ok("echo brought > brought; kumiki node cp brought n1:/srv/www/; \

@@ -25,12 +25,18 @@ pub(crate) enum Health {
     Http(u16, String),
     /// A line of shell in the node ends with 0.
     Command(String),
+    /// The HEALTHCHECK of the node's container image ends with 0.
+    Image,
 }
 
 impl Health {
-    /// `tcp:80`, `http:80/path` or `exec:LINE`.
+    /// `tcp:80`, `http:80/path`, `exec:LINE` or `image`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?}: tcp:PORT, http:PORT/PATH or exec:LINE is expected");
+        let wrong =
+            || format!("{text:?}: tcp:PORT, http:PORT/PATH, exec:LINE or image is expected");
+        if text == "image" {
+            return Ok(Health::Image);
+        }
         let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
         let port = |text: &str| text.parse().ok().filter(|&port| port != 0).ok_or_else(wrong);
         match kind {
@@ -48,7 +54,7 @@ impl Health {
 
     /// True if it needs to reach the node by its network.
     pub(crate) fn needs_address(&self) -> bool {
-        !matches!(self, Health::Command(_))
+        !matches!(self, Health::Command(_) | Health::Image)
     }
 
     /// Asks the node; an error says what it did not do.
@@ -64,6 +70,10 @@ impl Health {
                 let noded = program::find(program::NODED).map_err(|error| error.to_string())?;
                 ended_well(Command::new(noded).args(["ask", node, line]), LIMIT)
             }
+            Health::Image => {
+                let noded = program::find(program::NODED).map_err(|error| error.to_string())?;
+                ended_well(Command::new(noded).args(["ask", node]), LIMIT)
+            }
         }
     }
 }
@@ -74,6 +84,7 @@ impl fmt::Display for Health {
             Health::Tcp(port) => write!(f, "tcp:{port}"),
             Health::Http(port, path) => write!(f, "http:{port}{path}"),
             Health::Command(line) => write!(f, "exec:{line}"),
+            Health::Image => f.write_str("image"),
         }
     }
 }
@@ -131,8 +142,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn health_is_written_in_three_ways() {
-        for text in ["tcp:80", "http:8080/a/b?c", "http:80/", "exec:test -e /ok"] {
+    fn health_is_written_in_four_ways() {
+        for text in ["image", "tcp:80", "http:8080/a/b?c", "http:80/", "exec:test -e /ok"] {
             assert_eq!(Health::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Health::parse("http:80").unwrap().to_string(), "http:80/");
