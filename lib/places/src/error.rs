@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::wire::Why;
+use crate::refused::Why;
 
 /// An error of this crate: what failed, on which thing, why, and what to do.
 #[derive(thiserror::Error)]

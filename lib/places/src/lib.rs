@@ -43,6 +43,7 @@ mod error;
 mod line;
 mod part;
 mod place;
+mod refused;
 mod relay;
 mod remote;
 mod transport;

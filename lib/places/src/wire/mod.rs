@@ -19,6 +19,8 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use crate::refused::Why;
+
 /// The version of these messages.
 pub const VERSION: u8 = 2;
 
@@ -208,67 +210,6 @@ impl Refusal {
     pub(crate) fn new(why: Why, text: impl Into<String>) -> Refusal {
         Refusal { why: why as u16, text: text.into() }
     }
-}
-
-macro_rules! whys {
-    ($($(#[doc = $doc:literal])+ $name:ident = $number:literal,)+) => {
-        /// Kind of a refusal.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u16)]
-        pub enum Why {
-            $($(#[doc = $doc])+ $name = $number,)+
-        }
-
-        impl From<u16> for Why {
-            fn from(number: u16) -> Why {
-                match number {
-                    $($number => Why::$name,)+
-                    _ => Why::Other,
-                }
-            }
-        }
-    };
-}
-
-whys! {
-    /// A reason that this version does not know.
-    Other = 0,
-    /// The message's version or the message itself cannot be read.
-    Unreadable = 1,
-    /// The place was started anew since: it knows neither leases nor ids from before.
-    OtherLife = 2,
-    /// The client's lease has ended, or never was.
-    NoLease = 3,
-    /// The client has said that it needs this answer no more.
-    Forgotten = 4,
-    /// Too many answers are kept for the client that it has not seen.
-    Full = 5,
-    /// The answer is kept, and did not fit into this reply: ask for it again.
-    AskAgain = 6,
-    /// The place's allow-list does not have it.
-    NotAllowed = 7,
-    /// No such kind or program part.
-    NoPart = 8,
-    /// Client and place know different versions of a kind or program part.
-    OtherVersion = 9,
-    /// Input is not what the kind or program part takes.
-    BadInput = 10,
-    /// No resource has that name.
-    NotFound = 11,
-    /// A resource has that name already.
-    Taken = 12,
-    /// The resource was destroyed.
-    Stale = 13,
-    /// No such resource: there never was one, or it is of another kind.
-    NoResource = 14,
-    /// The kind's own refusal, or the system's.
-    Kind = 15,
-    /// The program part panicked.
-    Panicked = 16,
-    /// The owner died while it was at it: it has run, perhaps.
-    Died = 17,
-    /// The answer is larger than a message may be. The operation has run.
-    AnswerTooLarge = 18,
 }
 
 /// Encodes a value as MessagePack, with names of fields, so that it says what JSON would.

@@ -13,7 +13,7 @@ use kumiki_node_wire::AGENT;
 use kumiki_node_wire::frame::Program;
 
 use crate::node::client::{Client, Ending};
-use crate::node::folders;
+use crate::node::folders::{self, NODES_MODE};
 use crate::node::session::Session;
 use crate::{Error, ErrorKind, Result};
 
@@ -21,9 +21,6 @@ use crate::{Error, ErrorKind, Result};
 const HEAD_BYTES: usize = 64;
 /// Bytes that are kept of why a node refuses.
 const SAID_BYTES: usize = 4096;
-/// Bits of a node's file that are taken over: for whom it is, and not as whom it runs, which here
-/// would be root.
-pub(super) const NODES_MODE: u32 = 0o777;
 /// Answer of a node that was asked for a folder as a file.
 const IS_FOLDER: &str = ": it is a folder";
 

@@ -14,8 +14,9 @@ use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timesta
 use tar::{Archive, Builder, EntryType};
 use tempfile::TempDir;
 
-use super::copying::NODES_MODE;
-
+/// Bits of a node's file that are taken over: for whom it is, and not as whom it runs, which here
+/// would be root.
+pub(super) const NODES_MODE: u32 = 0o777;
 /// The longest path that a node may say: what the kernel takes.
 const PATH_BYTES: u64 = 4096;
 /// Entries that a node may send, and bytes of its folders' paths, which are kept to the end.
