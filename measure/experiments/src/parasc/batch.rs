@@ -11,7 +11,7 @@ use kumiki_parasc::op::{Errno, Raw};
 use kumiki_parasc::{Config, CpuSet, Operation, Policy, Threshold};
 use kumiki_sys::affinity;
 
-use super::ringed;
+use super::alone::Alone;
 use super::running::{Running, refused};
 use crate::timed;
 
@@ -61,9 +61,9 @@ where
         Err(errno) if all.is_ok() => all = Err(Error::os("a parallel system call", errno)),
         Err(_) => {}
     };
-    let Running { requester, helps, ring, .. } = running;
-    if let Some(ring) = ring {
-        ringed::run(ring, operations)?.into_iter().for_each(take);
+    let Running { requester, helps, alone, .. } = running;
+    if let Some(alone) = alone {
+        alone.run(operations)?.into_iter().for_each(take);
         return all;
     }
     match operations {
@@ -99,11 +99,11 @@ impl<C: Calls> Batches<C> {
         Batches { calls, own: Vec::new(), running: Running::new(config)? }.learnt()
     }
 
-    /// Makes batches whose calls go by an io_uring, whatever the engine would do.
-    pub(super) fn by_ring(calls: C) -> Result<Self> {
+    /// Makes batches by the calling thread alone, whatever the engine would do.
+    pub(super) fn alone(calls: C, alone: Alone) -> Result<Self> {
         let config = Config { cpus: Some(CpuSet::new()), threads: 0, ..Config::default() };
         let mut running = Running::new(&config)?;
-        running.ring = Some(ringed::ring()?);
+        running.alone = Some(alone);
         Batches { calls, own: Vec::new(), running }.learnt()
     }
 

@@ -1,12 +1,14 @@
-//! Engines with the kernel module: threads inside the kernel and in user space, one entry for a
-//! batch, and io_uring. An engine makes few calls plainly where that has proved faster: what the
-//! mechanism itself takes, as in the paper's experiments, is measured in `kernel.rs`.
+//! The kernel module by its mechanisms: a processing thread inside the kernel beside one in user
+//! space, without and with the requesting thread's help; the requesting thread's one entry for a
+//! batch, and an io_uring. One call, too, is handed over or makes the entry, where a program's engine
+//! would make it plainly. The paper's own experiments inside the kernel are in `kernel.rs`.
 
 use kumiki_measure::case::{Case, Place};
 use kumiki_measure::{Error, Result};
 use kumiki_parasc::backend::availability;
-use kumiki_parasc::{Backend, Config, CpuSet};
+use kumiki_parasc::{Backend, Config};
 
+use super::alone::Alone;
 use super::batch::{Batches, Calls, Plain};
 use super::calls::{Parents, Preads, Stats};
 use super::running::cpus;
@@ -23,28 +25,40 @@ const SIZES: [usize; 4] = [1, 10, 50, 300];
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
-    /// None: an io_uring, without an engine.
-    backend: Option<Backend>,
-    /// True if there is a processing thread.
-    thread: bool,
-    /// The requesting thread makes calls, too.
-    help: bool,
+    by: By,
+}
+
+/// Mechanism of a way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// A processing thread of this backend.
+    Thread(Backend),
+    /// The same, and the requesting thread makes calls, too: of one call there is nothing to share.
+    Both(Backend),
+    /// One entry into the kernel.
+    OneEntry,
+    /// An io_uring, which has no getppid.
+    Ring,
+}
+
+impl By {
+    fn makes(self, call: &str, count: usize) -> bool {
+        match self {
+            By::Thread(_) | By::OneEntry => true,
+            By::Both(_) => count > 1,
+            By::Ring => call != "getppid",
+        }
+    }
 }
 
 const WAYS: [Way; 6] = [
-    way("user", Backend::User, true, false),
-    way("user_helped", Backend::User, true, true),
-    way("kernel", Backend::Kernel, true, false),
-    way("kernel_helped", Backend::Kernel, true, true),
-    way("one_entry", Backend::Kernel, false, true),
-    RING,
+    Way { name: "user", by: By::Thread(Backend::User) },
+    Way { name: "user_helped", by: By::Both(Backend::User) },
+    Way { name: "kernel", by: By::Thread(Backend::Kernel) },
+    Way { name: "kernel_helped", by: By::Both(Backend::Kernel) },
+    Way { name: "one_entry", by: By::OneEntry },
+    Way { name: "io_uring", by: By::Ring },
 ];
-
-const RING: Way = Way { name: "io_uring", backend: None, thread: false, help: true };
-
-const fn way(name: &'static str, backend: Backend, thread: bool, help: bool) -> Way {
-    Way { name, backend: Some(backend), thread, help }
-}
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -71,30 +85,24 @@ fn all_ways<C: Calls + 'static>(
                 partner(place)?;
                 is_there()?;
                 let calls = make(place, count)?;
-                match way.backend {
-                    Some(backend) => Batches::new(calls, &config(place, way, backend)?),
-                    None => Batches::by_ring(calls),
+                match way.by {
+                    By::Thread(backend) => Batches::new(calls, &config(place, backend, false)?),
+                    By::Both(backend) => Batches::new(calls, &config(place, backend, true)?),
+                    By::OneEntry => Batches::alone(calls, Alone::one_entry()?),
+                    By::Ring => Batches::alone(calls, Alone::ring()?),
                 }
             };
             params(Case::new("parasc.inside", ABOUT, batches).two_cpus(), way.name, count)
         };
-        // A ring has no getppid, and of one call nothing is to be had but plain.
-        let ways = WAYS
-            .into_iter()
-            .filter(move |way| way.backend.is_some() || call != "getppid" && count > 1);
+        let ways = WAYS.into_iter().filter(move |way| way.by.makes(call, count));
         let plain = params(Case::new("parasc.inside", ABOUT, plain), "plain", count);
         std::iter::once(plain).chain(ways.map(by))
     })
 }
 
-fn config(place: &Place, way: Way, backend: Backend) -> Result<Config> {
-    let cpus = match way.thread {
-        true => cpus(place, &Default::default(), 1)?,
-        false => CpuSet::new(),
-    };
-    let threads = if way.thread { Config::default().threads } else { 0 };
-    let (help, policy) = (way.help, crate::chosen());
-    Ok(Config { cpus: Some(cpus), threads, backend, help, policy, ..Config::default() })
+fn config(place: &Place, backend: Backend, help: bool) -> Result<Config> {
+    let (cpus, policy) = (cpus(place, &Default::default(), 1)?, crate::chosen());
+    Ok(Config { cpus: Some(cpus), backend, help, policy, ..Config::default() })
 }
 
 /// Checks that the module is there: without it nothing of this is measured: plain calls and threads
@@ -108,5 +116,21 @@ fn is_there() -> Result<()> {
             Err(Error::unsupported("backend kernel", needs))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However few there are: where plain calls are faster, the figure is to show it.
+    #[test]
+    fn one_call_is_made_by_each_mechanism_that_can() {
+        let ways = |call: &str, count| -> Vec<&str> {
+            WAYS.iter().filter(|way| way.by.makes(call, count)).map(|way| way.name).collect()
+        };
+        assert_eq!(ways("getppid", 1), ["user", "kernel", "one_entry"]);
+        assert_eq!(ways("statx", 1), ["user", "kernel", "one_entry", "io_uring"]);
+        assert_eq!(ways("statx", 10).len(), WAYS.len());
     }
 }

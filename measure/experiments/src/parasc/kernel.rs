@@ -183,7 +183,7 @@ impl PreparedCalls {
     }
 }
 
-fn failed(error: kumiki_parasc::Error) -> Error {
+pub(super) fn failed(error: kumiki_parasc::Error) -> Error {
     match error {
         kumiki_parasc::Error::Backend { reason, remedy, .. } => {
             Error::unsupported("backend kernel", format!("{reason}; {remedy}"))
@@ -192,7 +192,7 @@ fn failed(error: kumiki_parasc::Error) -> Error {
     }
 }
 
-fn open() -> Result<Direct> {
+pub(super) fn open() -> Result<Direct> {
     Direct::open().map_err(failed)
 }
 

@@ -2,6 +2,7 @@
 //! Table 3 with Figure 6, and Figure 7; then other calls in the same way, and all by threads
 //! inside the kernel, by an engine and as the paper has them.
 
+mod alone;
 mod bare;
 mod batch;
 mod calls;
@@ -9,7 +10,6 @@ mod files;
 mod inside;
 mod kernel;
 mod requests;
-mod ringed;
 mod running;
 mod steps;
 mod unchecked;

@@ -7,10 +7,10 @@ use std::{fs, thread};
 use kumiki_measure::case::Place;
 use kumiki_measure::{Error, Result};
 use kumiki_parasc::{Config, Engine, Requester};
-use kumiki_ring::OwnRing;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::topology::Topology;
 
+use super::alone::Alone;
 use crate::partner;
 
 /// Time threads that have ended may take to be gone.
@@ -22,8 +22,8 @@ pub(super) struct Running {
     pub(super) engine: Arc<Engine>,
     /// True if the requesting thread makes calls, too.
     pub(super) helps: bool,
-    /// Ring in place of the engine.
-    pub(super) ring: Option<OwnRing>,
+    /// Mechanism in place of the engine.
+    pub(super) alone: Option<Alone>,
     _gone: ThreadsGone,
 }
 
@@ -36,7 +36,7 @@ impl Running {
     pub(super) fn beside(gone: ThreadsGone, config: &Config) -> Result<Self> {
         let engine = Arc::new(Engine::new(config).map_err(refused)?);
         let requester = engine.requester().map_err(refused)?;
-        Ok(Running { requester, engine, helps: config.help, ring: None, _gone: gone })
+        Ok(Running { requester, engine, helps: config.help, alone: None, _gone: gone })
     }
 }
 
