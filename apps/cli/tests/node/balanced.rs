@@ -114,6 +114,6 @@ fn no_request_is_lost_while_servers_crash_and_are_replaced() {
     assert!(sum("Complete requests:") > 1000, "{asked}");
     assert_eq!((sum("Failed requests:"), sum("Non-2xx responses:")), (0, 0), "{asked}");
     assert!(!asked.contains("ab has ended"), "{asked}");
-    host.ok("kill $(cat watch.pid); kumiki node delete n1 --force; kumiki node delete n2 --force");
+    host.ok("kill $(cat watch.pid); kumiki node rm n1 --force; kumiki node rm n2 --force");
     host.machine.shut_down(0).unwrap();
 }

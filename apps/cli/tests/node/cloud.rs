@@ -29,7 +29,7 @@ fn cloud_flavours_start_as_nodes() {
         assert_eq!(host.ok("kumiki node exec n1 -- uname -r"), format!("{release}\n"));
         assert_eq!(host.ok("kumiki node exec n1 -- nproc"), "2\n");
         host.ok("kumiki node stop n1");
-        host.ok("kumiki node delete n1; kumiki image rm cloud; rm -r cloud");
+        host.ok("kumiki node rm n1; kumiki image rm cloud; rm -r cloud");
     }
     host.leave();
 }

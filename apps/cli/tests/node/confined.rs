@@ -64,7 +64,7 @@ fn dma_reaches_the_memory_of_the_node_alone() {
     // Reset, and confined again, to what the node has then.
     host.ok("kumiki node kill n1; kumiki node start n1 --timeout 240");
     assert_eq!(host.ok(&in_node), data);
-    host.ok("kumiki node delete n1 --force; rmmod osnode-iommu");
+    host.ok("kumiki node rm n1 --force; rmmod osnode-iommu");
     assert_eq!(host.ok(sum), data);
     // As its owner wants it: past the IOMMU, without the module.
     host.ok(&format!(
@@ -72,7 +72,7 @@ fn dma_reaches_the_memory_of_the_node_alone() {
         create("n1")
     ));
     assert_eq!(host.ok(&in_node), data);
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     assert_eq!(host.ok(sum), data);
     host.ok("kumiki image rm nvme");
     host.leave();
@@ -136,6 +136,6 @@ fn a_machine_that_remaps_interrupts_is_refused() {
         let said = host.refused(&format!("kumiki node device add n1 --pci {NVME}{more}"));
         assert!(said.contains("remaps interrupts") && said.contains("intremap=off"), "{said}");
     }
-    host.ok("test -b /dev/nvme0n1; kumiki node delete n1; kumiki image rm nvme");
+    host.ok("test -b /dev/nvme0n1; kumiki node rm n1; kumiki image rm nvme");
     host.leave();
 }

@@ -44,7 +44,7 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     assert_eq!(host.ok("kumiki node exec n1 -- cat /mnt/shared/small"), "hello\n");
     // Nothing of it is left.
     host.ok(
-        "kumiki node delete n1 --force; rmmod osnode_eventfd; rm -rf /opt/virtiofsd /opt/nft /usr/libexec/virtiofsd \
+        "kumiki node rm n1 --force; rmmod osnode_eventfd; rm -rf /opt/virtiofsd /opt/nft /usr/libexec/virtiofsd \
              /usr/sbin/nft",
     );
     host.leave();
@@ -64,7 +64,7 @@ fn what_goes_wrong_with_a_device_is_its_own_affair() {
     tap_vanishes(&host);
     by_a_bridge(&host);
     ends_under_way(&host);
-    host.ok("kumiki node delete n1 --force; rmmod osnode_eventfd");
+    host.ok("kumiki node rm n1 --force; rmmod osnode_eventfd");
     host.leave();
 }
 
@@ -106,7 +106,7 @@ fn a_card_has_queues_for_the_node_s_cpus() {
     host.ok("kumiki node restart n1 --timeout 120; reached 10.77.0.2; \
              reached 10.78.0.2");
     assert_eq!(queues(1), "2\n2\n");
-    host.ok("kumiki node delete n1 --force; rmmod osnode_eventfd");
+    host.ok("kumiki node rm n1 --force; rmmod osnode_eventfd");
     host.leave();
 }
 
@@ -124,7 +124,7 @@ fn folders_go_and_devices_sleep() {
     host.ok("head -c 4000000 /dev/urandom > sent");
     folder(&host);
     folders_go(&host);
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     host.leave();
 }
 
@@ -139,7 +139,7 @@ fn taken(host: &Host) {
         let said = host.refused(&format!("kumiki node device add n2 {device}"));
         assert!(said.contains(says), "{device}: {said}");
     }
-    host.ok("kumiki node delete n2; mv /dev/net/tun /dev/kept");
+    host.ok("kumiki node rm n2; mv /dev/net/tun /dev/kept");
     let said = host.refused("kumiki node device add n1 --net auto");
     assert!(said.contains("load the module tun"), "{said}");
     host.ok("mv /dev/kept /dev/net/tun");
@@ -319,7 +319,7 @@ fn refused(host: &Host) {
         let said = host.refused(&format!("kumiki node device add n2 {device}"));
         assert!(said.contains(says), "{device}: {said}");
     }
-    host.ok("kumiki node delete n2");
+    host.ok("kumiki node rm n2");
     let said = host.refused("kumiki node device rm n1 disk7");
     assert!(said.contains("node n1 has no device disk7"), "{said}");
     // Of a node that runs it is tried at once, and is not there afterwards.

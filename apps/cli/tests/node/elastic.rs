@@ -82,7 +82,7 @@ fn cpus_come_and_go_while_a_node_runs() {
     host.ok("kumiki node exec n1 -- taskset 2 true");
     // It fails once.
     assert_eq!(host.ok("kumiki node set n1 --cpus 1"), "3\n");
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     host.leave();
 }
 
@@ -93,7 +93,7 @@ fn cpus_come_and_go_on_debian_13() {
     let Some(host) = Host::own("6.12", memory) else { return };
     host.add_image();
     cpus_come_and_go(&host, 3);
-    host.ok("kumiki node delete n1 --force; kumiki image rm deb");
+    host.ok("kumiki node rm n1 --force; kumiki image rm deb");
     host.leave();
 }
 
@@ -111,7 +111,7 @@ fn a_node_without_limits_has_again_what_it_gave() {
         refusal.contains("1 to 2 are possible, as its kernel was told of no others"),
         "{refusal}"
     );
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     host.leave();
 }
 
@@ -163,7 +163,7 @@ fn thousands_of_cpus_move_under_load() {
         all_came(&host, &format!("pings{n}"));
         let log = host.ok(&format!("kumiki node logs n{n}"));
         assert!(!log.contains("WARNING") && !log.contains("BUG"), "{log}");
-        host.ok(&format!("kumiki node delete n{n} --force"));
+        host.ok(&format!("kumiki node rm n{n} --force"));
     }
     host.ok("! dmesg | grep -e WARNING -e BUG; kumiki image rm deb");
 }
@@ -195,7 +195,7 @@ fn nodes_of_one_cpu_share_their_room_below_1_mib() {
     let refusal = host.refused("kumiki node set n1 --cpus 2");
     assert!(refusal.contains("1 to 1 are possible"), "{refusal}");
     host.ok("kumiki node restart n5 --timeout 240; kumiki node exec n1 -- true");
-    host.ok("for n in 1 2 3 4 5 6; do kumiki node delete n$n --force || exit 1; done");
+    host.ok("for n in 1 2 3 4 5 6; do kumiki node rm n$n --force || exit 1; done");
     assert_eq!(host.ok("cat /sys/class/misc/kumiki-osnode/slices_free"), before);
     host.ok("kumiki image rm deb");
 }
@@ -224,7 +224,7 @@ fn as_many_nodes_as_cpus() {
     }
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0\n");
     for name in &names {
-        host.ok(&format!("kumiki node delete {name} --force"));
+        host.ok(&format!("kumiki node rm {name} --force"));
     }
     host.ok("kumiki image rm deb");
 }
@@ -262,8 +262,6 @@ fn a_load_that_moves_takes_the_spare_cpus_along() {
         host.ok(&format!("kumiki node exec {node} -- sh -c 'touch /enough; sleep 2; rm /enough'"));
     }
     host.ok("kill -TERM $(cat balance.pid); while kill -0 $(cat balance.pid); do sleep 0.1; done");
-    host.ok(
-        "kumiki node balance --once; kumiki node delete n1 --force; kumiki node delete n2 --force",
-    );
+    host.ok("kumiki node balance --once; kumiki node rm n1 --force; kumiki node rm n2 --force");
     host.leave();
 }

@@ -50,7 +50,7 @@ fn a_node_that_loops_with_interrupts_off_is_got_back_and_others_live_on() {
         host.ok("kumiki node start n1 --timeout 120");
         assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
     }
-    host.ok("kumiki node delete n1 --force; kumiki node delete n2 --force");
+    host.ok("kumiki node rm n1 --force; kumiki node rm n2 --force");
     host.leave();
 }
 
@@ -90,7 +90,7 @@ fn an_interrupt_that_does_not_arrive_is_told_or_sent_again() {
     assert!(said.contains("was not seen to arrive") && said.contains("kumiki node kill n1"));
     // It may run: nobody else gets its cpu, its memory or the module.
     assert!(host.ok("kumiki node ls --json").contains(r#""state":"starting""#));
-    for line in ["kumiki node start n1", "kumiki node delete n1", "kumiki node kill n1"] {
+    for line in ["kumiki node start n1", "kumiki node rm n1", "kumiki node kill n1"] {
         host.refused(line);
     }
     assert_ne!(host.run("rmmod osnode").exit.code(), 0);
@@ -103,11 +103,11 @@ fn an_interrupt_that_does_not_arrive_is_told_or_sent_again() {
     assert_eq!(host.ok("cat /sys/module/osnode/parameters/forgotten"), "0\n");
     assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
     lost(1);
-    let said = host.refused("kumiki node delete n1 --force");
+    let said = host.refused("kumiki node rm n1 --force");
     assert!(said.contains("stopping node n1") && said.contains("was not seen to arrive"));
     assert!(host.ok("kumiki node ls").contains(" n1 "));
     lost(0);
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     host.ok("kumiki image rm deb; rmmod osnode; insmod osnode.ko");
     host.leave();
 }
@@ -138,7 +138,7 @@ fn what_ends_a_node_leaves_the_host_and_is_told() {
     // A node that is busy is not asked.
     host.run("kumiki node exec n1 -- sh -c 'while :; do :; done' > /dev/null 2>&1 & sleep 1");
     host.ok("kumiki node kill n1");
-    host.ok("kumiki node delete n1");
+    host.ok("kumiki node rm n1");
     host.leave();
 }
 
@@ -167,7 +167,7 @@ fn in_order(host: &Host) {
     by_memory(host);
     host.run("kumiki node exec n1 halt");
     host.ok(r#"until kumiki node ls --json | grep '"word":"halted"'; do sleep 0.2; done"#);
-    host.ok("kumiki node delete n1");
+    host.ok("kumiki node rm n1");
     host.ok("kumiki node create n1 --memory 256M --image deb; kumiki node start n1 --timeout 120");
 }
 

@@ -94,7 +94,7 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     host.ok("kumiki node create n2 --memory 288M --image nvme");
     let said = host.refused(&format!("{} --dma-unconfined", add.replace("n1", "n2")));
     assert!(said.contains("is node n1's"), "{said}");
-    host.ok("kumiki node delete n2");
+    host.ok("kumiki node rm n2");
     let said = host.refused("kumiki node device rm n1 pci:0000:02:00.0");
     assert!(said.contains("node n1 has no PCI function 0000:02:00.0"), "{said}");
 
@@ -128,14 +128,14 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
     // By removal, and once more by the end of the node.
     host.ok(&format!("kumiki node device rm n1 pci:{NVME}"));
     back(&host);
-    host.ok(&format!("umount /mnt; {add} --dma-unconfined; kumiki node delete n1"));
+    host.ok(&format!("umount /mnt; {add} --dma-unconfined; kumiki node rm n1"));
     back(&host);
     assert_eq!(host.ok("md5sum < /mnt/ours; cat /mnt/theirs; umount /mnt"), format!("{sum}1\n"));
     by_a_file(&host);
     // A card that nobody drives is given and comes back without a driver.
     host.ok(&format!(
         "kumiki node create n1 --memory 288M --image nvme; \
-         kumiki node device add n1 --pci {CARD} --dma-unconfined; kumiki node delete n1; \
+         kumiki node device add n1 --pci {CARD} --dma-unconfined; kumiki node rm n1; \
          ! test -e /sys/bus/pci/devices/{CARD}/driver"
     ));
     host.ok("kumiki image rm nvme");
@@ -163,7 +163,7 @@ fn by_a_file(host: &Host) {
     assert!(said.contains(&format!("node n3 exists with {NVME}")), "{said}");
     host.ok("kumiki node apply own.toml --yes");
     back(host);
-    host.ok("umount /mnt; kumiki node delete n3");
+    host.ok("umount /mnt; kumiki node rm n3");
 }
 
 /// The host's driver has it again, and mounts what is on it.
@@ -242,7 +242,7 @@ fn two_nodes_have_a_device_each() {
     let end = trace.at();
     trace.shows_its_own_alone((begin..end, 1), 3, NVME);
     trace.shows_its_own_alone((begin..end, 2), 2, PORT);
-    host.ok("kumiki node delete n2 --force; kumiki node delete n1; \
+    host.ok("kumiki node rm n2 --force; kumiki node rm n1; \
              until test -b /dev/nvme0n1; do sleep 0.1; done");
     assert_eq!(host.ok(&sum("/dev/nvme0n1")), data);
     host.ok("kumiki image rm nvme");
@@ -308,6 +308,6 @@ fn a_disk_goes_back_and_forth_without_a_wrong_block() {
     let log = host
         .ok("dmesg | grep -i 'i/o error\\|nvme.*timeout\\|AER:.*error' | head; kill $(cat load)");
     assert_eq!(log, "");
-    host.ok("kumiki node delete n1; kumiki image rm nvme");
+    host.ok("kumiki node rm n1; kumiki image rm nvme");
     host.leave();
 }

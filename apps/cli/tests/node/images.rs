@@ -53,7 +53,7 @@ fn images_are_counted_shared_limited_checked_and_evicted() {
         assert!(output.exit.code() != 0 && said.contains(what), "{said}");
     }
     assert!(host.ok("kumiki image ls --json").contains(r#""state":"damaged""#));
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     // What is damaged can still be removed.
     host.ok("kumiki image rm deb");
     host.ok("kumiki image rm twin");

@@ -28,7 +28,7 @@ fn a_disk_in_use_is_not_given_and_not_kept() {
     let said = host.refused("kumiki node create n2 --memory 256M --image deb --disk back");
     assert!(said.contains("/dev/loop0"), "{said}");
     of_the_node(&host);
-    host.ok("kumiki node delete n1 --force; kumiki image rm warm");
+    host.ok("kumiki node rm n1 --force; kumiki image rm warm");
     host.ok("mount -t ext4 /dev/loop0 /mnt; umount /mnt; losetup -d /dev/loop0");
     host.leave();
 }
@@ -46,7 +46,7 @@ fn of_the_host(host: &Host) {
     refused("/dev/loop0", "disk /dev/loop0 is mounted at /mnt");
     // Two that read have it both, also the second node.
     host.ok("kumiki node create n1 --memory 256M --image deb --disk /dev/loop0,ro; \
-             kumiki node delete n1; umount /mnt");
+             kumiki node rm n1; umount /mnt");
     host.ok(&hidden("/dev/loop0"));
     refused("/dev/loop0", "disk /dev/loop0 is mounted at /hidden");
     host.ok(SHOWN);

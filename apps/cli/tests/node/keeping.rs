@@ -18,7 +18,7 @@ fn a_node_that_is_not_kept_goes_on_or_starts_again() {
     a_stuck_task_is_named(&host);
     one_of_two_keeps_it(&host);
     killed_in_the_midst(&host);
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     host.leave();
 }
 

@@ -56,7 +56,7 @@ fn a_node_starts_another_one_from_the_resident_image() {
     host.ok("kumiki node kill n1");
     host.ok("kumiki node stop n2");
     for node in ["n1", "n2"] {
-        host.ok(&format!("kumiki node delete {node}"));
+        host.ok(&format!("kumiki node rm {node}"));
     }
     host.leave();
 }

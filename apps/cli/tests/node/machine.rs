@@ -66,7 +66,7 @@ fn a_file_makes_a_machine_and_a_failed_step_gives_all_back() {
     );
     assert!(said.contains("other.toml:16: node.web.cpus: node web exists with cpus 3,2"), "{said}");
     replaced(&host);
-    host.ok("kumiki node delete web --force; kumiki node delete batch; kumiki image rm deb");
+    host.ok("kumiki node rm web --force; kumiki node rm batch; kumiki image rm deb");
 
     killed(&host);
     host.ok("rm /lib/modules/$(uname -r)/updates/osnode-guest.ko");
@@ -135,7 +135,7 @@ fn killed(host: &Host) {
     for seconds in ["2", "6"] {
         host.run(&format!("timeout -s KILL {seconds} kumiki node apply machine.toml"));
         host.ok("for n in $(ls /sys/class/misc/kumiki-osnode/nodes); do \
-                 kumiki node delete $n --force || exit; done");
+                 kumiki node rm $n --force || exit; done");
         host.ok("for n in $(ls /sys/class/misc/kumiki-osnode/images); do \
                  kumiki image rm $n || exit; done");
         assert_eq!(host.ok("kumiki node ls --json; kumiki image ls --json"), "[]\n[]\n");

@@ -25,7 +25,7 @@ fn blocks_taken_off_line_make_a_node_and_come_back() {
             let kib: u64 = total.split_whitespace().nth(1).unwrap().parse().unwrap();
             assert!((150 << 10..256 << 10).contains(&kib), "{total}");
         }
-        host.ok("kumiki node delete n1 --force");
+        host.ok("kumiki node rm n1 --force");
         assert_eq!(host.ok(STATES), before);
     }
     // Killed on the way: what is off line is known, and comes back.
@@ -33,7 +33,7 @@ fn blocks_taken_off_line_make_a_node_and_come_back() {
         let create = "kumiki node create n1 --memory 384M --memory-from offline --image deb";
         host.run(&format!("timeout -s KILL {seconds} {create}"));
         if host.ok("kumiki node ls --json") != "[]\n" {
-            host.ok("kumiki node delete n1");
+            host.ok("kumiki node rm n1");
         }
         assert_eq!(host.ok(STATES), before, "after {seconds} s");
     }
@@ -43,14 +43,14 @@ fn blocks_taken_off_line_make_a_node_and_come_back() {
     let bytes = |line: &str| u64::from_str_radix(line.split_once(" 0x").unwrap().1, 16).unwrap();
     assert_eq!(memory.lines().map(bytes).sum::<u64>(), 376 << 20, "{memory}");
     // Killed after the module had given the memory back: whoever comes next helps.
-    host.ok("cp /run/kumiki-osnode/node-n1.blocks blocks; kumiki node delete n1; \
+    host.ok("cp /run/kumiki-osnode/node-n1.blocks blocks; kumiki node rm n1; \
              for block in $(cat blocks); do \
              echo offline > /sys/devices/system/memory/memory$block/state; done; \
              mv blocks /run/kumiki-osnode/node-gone.blocks");
     assert_ne!(host.ok(STATES), before);
     host.ok("kumiki node create n2 --memory 256M --image deb");
     assert_eq!(host.ok(STATES), before);
-    host.ok("kumiki node delete n2");
+    host.ok("kumiki node rm n2");
     let create = "kumiki node create n1 --memory 4G --memory-from offline --image deb";
     let said = host.refused(create);
     assert!(said.contains("the host has"), "{said}");
@@ -84,7 +84,7 @@ fn memory_is_of_the_numa_node_that_the_cpus_are_of() {
     assert!(address("near") < 1 << 30);
     host.ok("kumiki node start far --timeout 120");
     assert_eq!(host.ok("kumiki node exec far -- nproc"), "2\n");
-    host.ok("kumiki node delete far --force; kumiki node delete near");
+    host.ok("kumiki node rm far --force; kumiki node rm near");
     // The other NUMA node has so much; this one has not.
     for from in ["contig", "offline"] {
         let said = host.refused(&format!(
@@ -94,7 +94,7 @@ fn memory_is_of_the_numa_node_that_the_cpus_are_of() {
     }
     host.ok("kumiki node create n1 --cpu-list 2 --memory 256M --memory-from offline --image deb");
     assert!(address("n1") >= 1 << 30);
-    host.ok("kumiki node delete n1");
+    host.ok("kumiki node rm n1");
     host.leave();
 }
 
@@ -117,14 +117,14 @@ fn memory_kept_from_the_host_at_its_start_makes_a_node() {
     // Beside those who look at it: its window is mapped for the module alone.
     host.ok("cd /sys/class/misc/kumiki-osnode/nodes; \
              for n in 1 2 3; do while cat n1/word; do :; done > /dev/null 2>&1 & done; sleep 1; \
-             kumiki node delete n1 && wait");
+             kumiki node rm n1 && wait");
     let said = host.refused(&format!("{create} --memory 512M"));
     assert!(said.contains("memmap=SIZE$ADDRESS"), "{said}");
 
     // What another one uses is passed over.
     host.ok("echo 'memmap=256M$0x20000000,256M$0x30000000' > line; \
              mount --bind line /proc/cmdline");
-    host.ok(&format!("{create} --memory 256M; kumiki node delete n1"));
+    host.ok(&format!("{create} --memory 256M; kumiki node rm n1"));
 
     // Where the command line and the firmware's map lie, the module knows better:
     // memory in use, and what is no memory at all.

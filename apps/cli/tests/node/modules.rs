@@ -45,6 +45,6 @@ fn what_dkms_builds_is_loaded_and_an_image_brings_further_modules() {
     let loaded = host.ok("kumiki node exec n1 -- cat /proc/modules");
     assert!(loaded.contains("extra ") && loaded.contains("osnode_guest "), "{loaded}");
     assert!(host.ok("kumiki node logs n1").contains("extra is here"));
-    host.ok("kumiki node delete n1 --force; kumiki image rm x; rmmod osnode; insmod osnode.ko");
+    host.ok("kumiki node rm n1 --force; kumiki image rm x; rmmod osnode; insmod osnode.ko");
     host.leave();
 }

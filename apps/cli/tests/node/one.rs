@@ -39,14 +39,14 @@ fn a_node_starts_answers_stops_and_gives_everything_back() {
         }
         let refusal = host.refused("kumiki node start n1");
         assert!(refusal.contains("kumiki node stop n1"), "{refusal}");
-        let refusal = host.refused("kumiki node delete n1");
+        let refusal = host.refused("kumiki node rm n1");
         assert!(refusal.contains("--force"), "{refusal}");
         // A node that runs holds the module.
         assert_ne!(host.run("rmmod osnode").exit.code(), 0);
         host.ok("kumiki node stop n1");
         assert!(host.ok("kumiki node ls").contains("stopped"));
     }
-    host.ok("kumiki node delete n1");
+    host.ok("kumiki node rm n1");
     host.ok("kumiki image rm deb");
     let after = host.resources();
     assert_eq!(after.0, before.0);

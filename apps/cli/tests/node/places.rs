@@ -62,7 +62,7 @@ fn a_node_s_place_is_called_from_the_host_and_the_node_s_end_answers_pending_cal
         let said = host.ok("cat said");
         assert!(said.contains("the places of n1 are gone"), "{said}");
     }
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     host.ok("kumiki image rm deb");
     host.leave();
 }
@@ -116,7 +116,7 @@ fn a_node_s_place_is_called_by_a_line_in_the_window_and_every_end_answers_the_ca
             || pending.contains("nobody answers at place n1.core0");
         assert!(is_one, "not at once: {pending}");
     }
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     host.ok("kumiki image rm deb");
     host.leave();
 }
@@ -178,7 +178,7 @@ fn a_node_calls_its_host_and_another_node_by_it_and_hears_of_their_ends_at_once(
     };
     pends("n1.core0", "kumiki node kill n1");
     pends("web.core0", "kill -9 $(cat web.pid)");
-    host.ok("kumiki node delete n1 --force; kumiki node delete n2 --force");
+    host.ok("kumiki node rm n1 --force; kumiki node rm n2 --force");
     host.ok("kumiki image rm deb");
     host.leave();
 }

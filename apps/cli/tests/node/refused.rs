@@ -25,7 +25,7 @@ fn bad_input_is_refused_with_the_reason_before_anything_is_touched() {
     host.ok("kumiki node create n1 --cpu-list 2 --memory 256M --image deb");
     images(&host);
     nodes(&host);
-    host.ok("kumiki node delete n1");
+    host.ok("kumiki node rm n1");
     killed(&host);
     host.ok("kumiki image rm deb");
     modules(&host);
@@ -124,7 +124,7 @@ fn killed(host: &Host) {
     for seconds in ["0.1", "0.5", "1.0", "1.3", "1.5", "1.7", "2.0", "2.5"] {
         host.run(&format!("timeout -s KILL {seconds} {create}"));
         if host.ok("kumiki node ls --json") != "[]\n" {
-            host.ok("kumiki node delete n2");
+            host.ok("kumiki node rm n2");
         }
         online(format!("create killed after {seconds} s"));
     }

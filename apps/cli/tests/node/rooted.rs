@@ -58,7 +58,7 @@ fn nodes_serve_pages_from_one_container_image() {
     one_copy(&host);
     ends_with_its_program(&host);
     // Nobody's root any more.
-    host.ok("kumiki node delete n1; kumiki node delete n2 --force; kumiki image rm web");
+    host.ok("kumiki node rm n1; kumiki node rm n2 --force; kumiki image rm web");
     host.machine.shut_down(0).unwrap();
 }
 

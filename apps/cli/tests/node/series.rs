@@ -22,7 +22,7 @@ fn nodes_of_one_and_two_cpus_of_two_kernels_start_from_snapshots() {
         for (node, other) in [("n1", "n2"), ("n2", "n1")] {
             starts(&host, (node, other), asked / 4);
         }
-        host.ok("for node in n1 n2; do kumiki node delete $node --force; done");
+        host.ok("for node in n1 n2; do kumiki node rm $node --force; done");
         host.leave();
     }
 }

@@ -33,9 +33,9 @@ fn nodes(host: &Host, other: &str) {
     assert_eq!(both, "n1\nn1\nn1\nn2\nn2\nn2\n");
     // The first ends, the second lives on.
     host.ok("kumiki node stop n1");
-    host.ok("kumiki node delete n1");
+    host.ok("kumiki node rm n1");
     assert_eq!(host.ok("kumiki node exec n2 -- hostname"), "n2\n");
-    host.ok("kumiki node delete n2 --force");
+    host.ok("kumiki node rm n2 --force");
     host.ok("kumiki image rm other");
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), ALL_CPUS);
 }
@@ -75,7 +75,7 @@ fn twelve_nodes_at_once() {
     host.ok(&format!("for n in {half}; do kumiki node kill $n; done"));
     host.ok(&format!("kumiki node start {half} --timeout 300"));
     assert_eq!(host.ok(&names.join("; ")), nodes.join("\n") + "\n");
-    host.ok("for n in $(seq 12); do kumiki node delete n$n --force; done; kumiki image rm deb");
+    host.ok("for n in $(seq 12); do kumiki node rm n$n --force; done; kumiki image rm deb");
     assert_eq!(host.ok("cat /sys/class/misc/kumiki-osnode/slices_free"), free);
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-12\n");
 }
@@ -111,6 +111,6 @@ fn the_same_above_4_gib_on_debian_13() {
     let first = host.ok("head -n 1 /sys/class/misc/kumiki-osnode/nodes/n3/memory");
     let address = u64::from_str_radix(&first[2..first.find(' ').unwrap()], 16).unwrap();
     assert!(address >= 4 << 30, "{first}");
-    host.ok("kumiki node delete n3");
+    host.ok("kumiki node rm n3");
     host.leave();
 }

@@ -39,7 +39,7 @@ fn a_node_is_kept_and_starts_where_it_slept() {
     // The image, in the same memory.
     host.ok("kumiki node start n1 --timeout 120");
     assert_ne!(host.run(HAS).exit.code(), 0);
-    host.ok("kumiki node delete n1 --force; kumiki image rm warm");
+    host.ok("kumiki node rm n1 --force; kumiki image rm warm");
     host.leave();
 }
 
@@ -100,7 +100,7 @@ fn a_snapshot_goes_through_a_file() {
     // One that runs, and maybe does not answer.
     host.ok("kumiki node exec n1 -- rm /tmp/said; kumiki node restart n1 --from warm");
     assert_eq!(host.ok(HAS), "before\n");
-    host.ok("kumiki node delete n1 --force; kumiki image rm warm");
+    host.ok("kumiki node rm n1 --force; kumiki image rm warm");
     host.leave();
 }
 
@@ -113,7 +113,7 @@ fn refused_elsewhere(host: &Host) {
     host.ok("kumiki node create n2 --memory 256M --image deb");
     let said = host.refused("kumiki node start n2 --from warm");
     assert!(said.contains("its slice below 1 MiB at"), "{said}");
-    host.ok("kumiki node delete n2");
+    host.ok("kumiki node rm n2");
     let said = host.refused("kumiki node keep n1 cold");
     assert!(said.contains("node n1 does not run"), "{said}");
 }
@@ -184,7 +184,7 @@ fn a_service_that_ends_is_back_from_its_snapshot() {
     assert_eq!(host.ok(HAS), "before\n");
     host.ok("kill $(cat watch.pid)");
     // Another image: none of the snapshot's, which does not keep the node from starting.
-    host.ok("kumiki node delete n1 --force; kumiki image rm warm");
+    host.ok("kumiki node rm n1 --force; kumiki image rm warm");
     host.leave();
 }
 
@@ -225,7 +225,7 @@ fn an_idle_node_sleeps_and_wakes_for_who_asks() {
     // Nobody looks after it any more: a command wakes it itself.
     host.ok("kill $(cat idle.pid); while kill -0 $(cat idle.pid) 2> /dev/null; do sleep 0.1; done");
     assert_eq!(host.ok(HAS), "before\n");
-    host.ok("ping -c 1 -w 30 10.77.0.2; cat said; kumiki node delete n1 --force");
+    host.ok("ping -c 1 -w 30 10.77.0.2; cat said; kumiki node rm n1 --force");
     host.leave();
 }
 
@@ -259,7 +259,7 @@ fn cpus_and_devices_come_back() {
         assert_eq!(list.matches(" served").count(), 4, "{list}");
         host.ok("kumiki node kill n1");
     }
-    host.ok("kumiki node delete n1; kumiki image rm warm");
+    host.ok("kumiki node rm n1; kumiki image rm warm");
     host.leave();
 }
 
@@ -302,7 +302,7 @@ fn lease_and_identity_are_made_anew() {
         seeds.push(seed);
         host.ok("kumiki node kill n1");
     }
-    host.ok("kumiki node delete n1; kumiki image rm warm; kill $(cat dhcp.pid); ip link del br0");
+    host.ok("kumiki node rm n1; kumiki image rm warm; kill $(cat dhcp.pid); ip link del br0");
     host.leave();
 }
 
@@ -326,7 +326,7 @@ fn cloud_flavours_wake() {
             assert_eq!(host.ok(HAS), "before\n");
             host.ok("kumiki node kill n1");
         }
-        host.ok("kumiki node delete n1; kumiki image rm warm; kumiki image rm cloud; rm -r cloud");
+        host.ok("kumiki node rm n1; kumiki image rm warm; kumiki image rm cloud; rm -r cloud");
     }
     host.leave();
 }

@@ -86,7 +86,7 @@ fn starts_and_stops_of_two_nodes_under_load() {
         host.ok(&format!("kumiki node {} n2", ways[(round + 1) % 2]));
         eprintln!("round {} of {rounds}", round + 1);
     }
-    host.ok("kumiki node delete n1 && kumiki node delete n2");
+    host.ok("kumiki node rm n1 && kumiki node rm n2");
     let moved =
         host.ok("awk '{print \"disk: sectors read\", $3, \"written\", $7}' /sys/block/vda/stat; \
          cd /sys/class/net/eth0/statistics; echo network: bytes received $(cat rx_bytes), \

@@ -24,7 +24,7 @@ fn a_node_is_reached_beside_others_and_ends_alone() {
     host.ok(&format!("cat > line <<'EOF'\n{agents}\nEOF\n"));
     assert_eq!(host.ok("kumiki node exec n1 -- sh < line"), "-1000\n");
     ends_alone(&host);
-    host.ok("kumiki node delete n1 --force; ! ls /run/kumiki-node/n1.*");
+    host.ok("kumiki node rm n1 --force; ! ls /run/kumiki-node/n1.*");
     host.leave();
 }
 
@@ -83,6 +83,6 @@ fn a_node_whose_agent_stands_still_hangs() {
     host.ok(
         "kumiki node kill n1; kumiki node start n1 --timeout 120; kumiki node ls | grep -q ready",
     );
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
     host.leave();
 }

@@ -50,7 +50,7 @@ fn killed_at_each_step_a_command_leaves_what_is_shown_and_can_be_given_back() {
     let blocks = host.ok(BLOCKS);
     let given_back = || {
         if host.ok("kumiki node ls --json") != "[]\n" {
-            host.ok("kumiki node delete n1 --force");
+            host.ok("kumiki node rm n1 --force");
         }
         assert_eq!(host.ok("kumiki node ls --json"), "[]\n");
         assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), ALL_CPUS);
@@ -60,7 +60,7 @@ fn killed_at_each_step_a_command_leaves_what_is_shown_and_can_be_given_back() {
     at_each_step(&host, (12, 1), "", create, given_back);
     let small = "kumiki node create n1 --memory 256M --image deb";
     at_each_step(&host, (6, 2), small, "kumiki node start n1 --timeout 120", given_back);
-    at_each_step(&host, (4, 2), small, "kumiki node delete n1", given_back);
+    at_each_step(&host, (4, 2), small, "kumiki node rm n1", given_back);
     let twin = "kumiki image add twin --kernel /boot/vmlinux --guest-module osnode-guest.ko";
     at_each_step(&host, (8, 2), "", twin, || {
         if host.ok("kumiki image ls --json").contains("twin") {

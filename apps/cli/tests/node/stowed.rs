@@ -52,7 +52,7 @@ fn an_idle_node_leaves_its_memory_to_its_host() {
     assert_eq!(host.ok(STATES), has_memory);
     host.ok(&format!("! test -e {FILE} && ping -c 1 -w 30 10.77.0.2"));
     is_started_anew(&host);
-    host.ok("kumiki node delete n1 --force; ! test -e /run/kumiki-node/n1.stowed");
+    host.ok("kumiki node rm n1 --force; ! test -e /run/kumiki-node/n1.stowed");
     assert_eq!(host.ok(STATES), before);
     host.leave();
 }
@@ -73,7 +73,7 @@ fn of_the_host_s_own_allocator(host: &Host) {
              kumiki node start n1 --timeout 120");
     let said = host.refused("kumiki node idle n1 --after 3s --file");
     assert!(said.contains("--memory-from offline, or boot"), "{said}");
-    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki node rm n1 --force");
 }
 
 /// It is a node still, with all that it has but memory.

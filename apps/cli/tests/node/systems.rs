@@ -125,13 +125,11 @@ fn debian_with_systemd_boots_from_a_disk_and_is_stopped_in_order() {
         host.ok("umount m");
     }
     // An init that cannot be started: the node is as without one, and says why.
-    host.ok(
-        "kumiki node delete n1; kumiki node create n1 --memory 512M --image deb --disk /dev/vda \
+    host.ok("kumiki node rm n1; kumiki node create n1 --memory 512M --image deb --disk /dev/vda \
              --init /etc/fstab; kumiki node start n1 --timeout 240; \
-             kumiki node exec n1 -- kumiki --version",
-    );
+             kumiki node exec n1 -- kumiki --version");
     assert!(host.ok("kumiki node logs n1").contains("starting /etc/fstab: Permission denied"));
-    host.ok("kumiki node stop n1 --timeout 60; kumiki node delete n1; kumiki image rm deb");
+    host.ok("kumiki node stop n1 --timeout 60; kumiki node rm n1; kumiki image rm deb");
     host.machine.shut_down(0).unwrap();
 }
 
@@ -161,7 +159,7 @@ fn debian_with_systemd_boots_from_an_image() {
         assert_eq!(host.ok("kumiki node exec n1 -- cat /kept"), "up\n");
         stopped_in_order(&host);
     }
-    host.ok("kumiki node delete n1; kumiki image verify system; kumiki image rm system");
+    host.ok("kumiki node rm n1; kumiki image verify system; kumiki image rm system");
     host.machine.shut_down(0).unwrap();
 }
 
@@ -181,6 +179,6 @@ fn an_initramfs_s_own_init_is_run() {
              kumiki node start n1 --timeout 120");
     assert_eq!(host.ok("kumiki node exec n1 -- cat /proc/1/comm"), "begin\n");
     assert!(host.ok("kumiki node logs n1").contains("own init as 1"));
-    host.ok("kumiki node kill n1; kumiki node delete n1; kumiki image rm own");
+    host.ok("kumiki node kill n1; kumiki node rm n1; kumiki image rm own");
     host.leave();
 }

@@ -113,7 +113,7 @@ fn a_node_has_terminals_signals_and_a_console() {
     terminal(&host);
     console(&host);
     follow(&host);
-    host.ok("kumiki node delete n1");
+    host.ok("kumiki node rm n1");
     host.leave();
 }
 
