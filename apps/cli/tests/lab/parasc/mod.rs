@@ -6,6 +6,7 @@ mod suite;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kumiki_measure::schema::{Results, Row};
 use kumiki_parasc::Backend;
 
 use super::Labs;
@@ -93,6 +94,16 @@ fn storms_leave_nothing_behind() {
     assert_eq!(scenes, 10, "{said}");
 }
 
+/// Which of the two is shorter is counted by hand, as the program says.
+#[test]
+fn both_sides_of_a_batch_sleep_inside_and_outside() {
+    let Some(labs) = Labs::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "sleeps");
+    let said = runs(&labs, &kernels()[0], "2", &program, "./sleeps 100 2 && rmmod parasc");
+    assert!(said.contains("both ways: as it should"), "{said}");
+}
+
 /// A night of them is `cargo xtask stress parasc-kernel`.
 #[test]
 fn programs_drawn_by_numbers_end() {
@@ -112,6 +123,48 @@ fn programs_see_the_same_of_both_backends() {
     let line = "./suite --ignored --exact parasc::suite::in_a_machine --nocapture";
     let said = runs(&labs, &kernels()[0], "2", &copied, line);
     assert!(said.contains("1 passed"), "{said}");
+}
+
+/// Where plain calls are faster, too: a figure of the module that the module did not make would be that
+/// of a plain call.
+#[test]
+fn calls_of_a_case_are_made_by_the_module() {
+    let Some(labs) = Labs::new() else { return };
+    let ways = [
+        ("parasc.kernel call=read requests=1 way=one_entry", 1.0),
+        ("parasc.kernel call=read requests=1 way=kernel", 1.0),
+        ("parasc.inside call=getppid requests=1 way=one_entry", 1.0),
+        // An engine's thread makes those by which it is called outside, before it enters.
+        ("parasc.inside call=getppid requests=1 way=kernel", 0.1),
+    ];
+    let kumiki = env!("CARGO_BIN_EXE_kumiki");
+    let steps = ways.iter().enumerate().map(|(at, (case, _))| {
+        format!(
+            "./kumiki measure --db r.db --time 1 --json {case} > {at}.json && echo && \
+             echo made $(cat /sys/module/parasc/parameters/calls_made) && cat {at}.json"
+        )
+    });
+    let line = steps.collect::<Vec<_>>().join(" && ");
+    let said = runs(&labs, &kernels()[0], "2", kumiki, &line);
+    let parts: Vec<&str> = said.split("made ").skip(1).collect();
+    assert_eq!(parts.len(), ways.len(), "{said}");
+    let mut before = 0.0;
+    for ((case, share), part) in ways.into_iter().zip(parts) {
+        let (made, result) = part.split_once('\n').unwrap();
+        let (made, result) = (made.trim().parse::<f64>().unwrap(), parsed(result));
+        let asked: u64 = result.iter().map(Row::operations).sum();
+        assert!(
+            asked > 0 && made - before >= share * asked as f64,
+            "{case}: {before} {made} {asked}"
+        );
+        before = made;
+    }
+}
+
+/// The rows of a result that is at the beginning of this text.
+fn parsed(text: &str) -> Vec<Row> {
+    let mut results = serde_json::Deserializer::from_str(text).into_iter::<Results>();
+    results.next().expect("a result").unwrap().rows
 }
 
 /// What is more than a person can read at once is not understood.
