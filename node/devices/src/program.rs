@@ -11,9 +11,9 @@ pub const NODED: &str = "kumiki-noded";
 /// All that a node carries of ours.
 pub const AGENT: &str = "kumiki-node-agent";
 
-/// Below the prefix of an installation: programs that no person starts.
+/// Folder below the prefix of an installation: programs that no person starts.
 const LIBEXEC: &str = "libexec/kumiki";
-/// What the kernel writes behind the path of a program that was replaced.
+/// Text that the kernel writes behind the path of a program that was replaced.
 const REPLACED: &str = " (deleted)";
 
 /// Path of one of them: beside this program, where an installation has it, or where a shell looks.

@@ -17,7 +17,7 @@ use kumiki_node::{Client, Ending, Program, Session};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// What a shell adds to the number of the signal that ended a program.
+/// Number that a shell adds to that of the signal that ended a program.
 const ENDED_BY: i32 = 128;
 
 fn main() -> ExitCode {
@@ -48,7 +48,7 @@ fn run(words: Vec<OsString>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What goes on until a signal comes; names of files may be anything.
+/// Runs work until a signal comes; names of files may be anything.
 fn long(words: &[OsString]) -> Result<ExitCode> {
     let text = |at: usize| words.get(at).and_then(|word| word.to_str());
     match (text(0), words.len()) {

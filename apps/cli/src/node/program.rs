@@ -17,7 +17,7 @@ pub(super) fn noded(words: &[impl AsRef<OsStr>]) -> Result<()> {
     become_it(&mut command, &path).map(|never| match never {})
 }
 
-/// In a node: becomes its agent, which knows the other nodes.
+/// Becomes, in a node, its agent, which knows the other nodes.
 pub(super) fn agent() -> Result<()> {
     let mut command = Command::new(AGENT);
     command.args(std::env::args_os().skip(1));

@@ -99,12 +99,12 @@ impl Reader {
         self.failed
     }
 
-    /// Whether any program of the harness has begun.
+    /// True if any program of the harness has begun.
     pub(super) fn any(&self) -> bool {
         self.programs > 0
     }
 
-    /// Whether one has begun and not come to its end.
+    /// True if one has begun and not come to its end.
     pub(super) fn open(&self) -> bool {
         self.running.is_some()
     }

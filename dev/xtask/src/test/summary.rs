@@ -14,7 +14,7 @@ const SLOWEST: usize = 20;
 pub(super) struct Summary {
     passed: usize,
     failed: usize,
-    /// What failed, a line each.
+    /// Failures, a line each.
     faults: Vec<String>,
     /// All tests, each with its program's name.
     tests: Vec<(String, Test)>,
@@ -33,7 +33,7 @@ impl Summary {
         self.tests.extend(outcome.tests.into_iter().map(|test| (job.name.clone(), test)));
     }
 
-    /// Whether all went well.
+    /// True if all went well.
     pub(super) fn good(&self) -> bool {
         self.failed == 0 && self.faults.is_empty()
     }

@@ -8,7 +8,7 @@ use kumiki_node::{KernelForm, Lent, NodeInfo, NodeState, seen_here};
 use super::say;
 use super::words::Start;
 
-/// Those that it may start, and all others if it watches its host.
+/// Nodes that it may start, and all others if it watches its host.
 fn all() -> Result<Vec<NodeInfo>> {
     let mut all = Lent::list()?;
     let others = seen_here()?;

@@ -9,7 +9,7 @@ use lexopt::{Arg, Parser};
 
 use super::Role;
 
-/// What it is to do.
+/// Order of a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Version,
@@ -26,7 +26,7 @@ pub(crate) enum Order {
     Start(Start),
 }
 
-/// How another node is started from here.
+/// Start of another node from here.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) name: String,
@@ -78,7 +78,7 @@ impl Words {
         Ok(self.0.next()?)
     }
 
-    /// So many values and nothing else.
+    /// Takes so many values and nothing else.
     fn all<const N: usize>(mut self, what: &str) -> Result<[OsString; N]> {
         let mut all = Vec::new();
         while let Some(word) = self.next()? {
