@@ -25,12 +25,12 @@ const SIZES: [usize; 4] = [1, 10, 50, 300];
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
-    by: By,
+    by: Mechanism,
 }
 
 /// Mechanism of a way.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum Mechanism {
     /// A processing thread of this backend.
     Thread(Backend),
     /// The same, and the requesting thread makes calls, too: of one call there is nothing to share.
@@ -41,23 +41,23 @@ enum By {
     Ring,
 }
 
-impl By {
+impl Mechanism {
     fn makes(self, call: &str, count: usize) -> bool {
         match self {
-            By::Thread(_) | By::OneEntry => true,
-            By::Both(_) => count > 1,
-            By::Ring => call != "getppid",
+            Mechanism::Thread(_) | Mechanism::OneEntry => true,
+            Mechanism::Both(_) => count > 1,
+            Mechanism::Ring => call != "getppid",
         }
     }
 }
 
 const WAYS: [Way; 6] = [
-    Way { name: "user", by: By::Thread(Backend::User) },
-    Way { name: "user_helped", by: By::Both(Backend::User) },
-    Way { name: "kernel", by: By::Thread(Backend::Kernel) },
-    Way { name: "kernel_helped", by: By::Both(Backend::Kernel) },
-    Way { name: "one_entry", by: By::OneEntry },
-    Way { name: "io_uring", by: By::Ring },
+    Way { name: "user", by: Mechanism::Thread(Backend::User) },
+    Way { name: "user_helped", by: Mechanism::Both(Backend::User) },
+    Way { name: "kernel", by: Mechanism::Thread(Backend::Kernel) },
+    Way { name: "kernel_helped", by: Mechanism::Both(Backend::Kernel) },
+    Way { name: "one_entry", by: Mechanism::OneEntry },
+    Way { name: "io_uring", by: Mechanism::Ring },
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -86,10 +86,12 @@ fn all_ways<C: Calls + 'static>(
                 is_there()?;
                 let calls = make(place, count)?;
                 match way.by {
-                    By::Thread(backend) => Batches::new(calls, &config(place, backend, false)?),
-                    By::Both(backend) => Batches::new(calls, &config(place, backend, true)?),
-                    By::OneEntry => Batches::alone(calls, Alone::one_entry()?),
-                    By::Ring => Batches::alone(calls, Alone::ring()?),
+                    Mechanism::Thread(backend) => {
+                        Batches::new(calls, &config(place, backend, false)?)
+                    }
+                    Mechanism::Both(backend) => Batches::new(calls, &config(place, backend, true)?),
+                    Mechanism::OneEntry => Batches::alone(calls, Alone::one_entry()?),
+                    Mechanism::Ring => Batches::alone(calls, Alone::ring()?),
                 }
             };
             params(Case::new("parasc.inside", ABOUT, batches).two_cpus(), way.name, count)
