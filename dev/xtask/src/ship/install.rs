@@ -22,7 +22,7 @@ pub(super) const PROGRAMS: [(&str, &str, &str); 6] = [
     ("kumiki-httpd", "kumiki-httpd", "tls"),
     ("kumiki-kv", "kumiki-kv", ""),
 ];
-/// What each node carries: a file, whatever libraries this machine has.
+/// Program that each node carries: a file, whatever libraries this machine has.
 pub(super) const AGENT: &str = "kumiki-node-agent";
 /// Programs that no person starts.
 const NOT_BY_PEOPLE: [&str; 2] = ["kumiki-noded", AGENT];
@@ -106,7 +106,7 @@ pub(super) fn everything(place: &Place, verb: &str) -> Result<()> {
     modules(&at(&format!("src/kumiki-{version}")))
 }
 
-/// Where a program goes below the prefix; `kumiki` looks there for those that are its own.
+/// Names a program's place below the prefix; `kumiki` looks there for those that are its own.
 pub(super) fn place_of(name: &str) -> String {
     let folder = if NOT_BY_PEOPLE.contains(&name) { "libexec/kumiki" } else { "bin" };
     format!("{folder}/{name}")
