@@ -33,7 +33,7 @@ struct Way {
 enum Mechanism {
     /// A processing thread of this backend.
     Thread(Backend),
-    /// The same, and the requesting thread makes calls, too: of one call there is nothing to share.
+    /// Such a thread, and the requesting thread makes calls, too: of one call there is nothing to share.
     Both(Backend),
     /// One entry into the kernel.
     OneEntry,
