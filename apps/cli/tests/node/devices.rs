@@ -410,7 +410,7 @@ fn copies(host: &Host) {
             "kumiki node cp n1:/tmp/tree tree2/tree; kumiki node cp n1:/tmp/tree \
                           tree2"
         )
-        .contains("tree2/tree: is a directory")
+        .contains("tree2/tree: it is there already")
     );
     host.ok("kumiki node cp n1:/tmp/tree - | tar -tf - | grep -q sub/sent; \
              kumiki node exec n1 mkdir /tmp/given2; tar -cf - -C tree . | kumiki node cp - n1:/tmp/given2; \

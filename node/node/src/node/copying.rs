@@ -210,6 +210,11 @@ fn folder_into_node(node: &str, source: &Path, target: &str) -> Result<()> {
 /// Copies a file or a folder of a node to a place here; `-` is standard output, for a folder as a tar
 /// archive. A folder's place must be none that is there.
 pub fn out_of_node(node: &str, source: &str, target: &Path) -> Result<()> {
+    let to = place(target, Path::new(source));
+    if target != Path::new(STDOUT) && to.is_dir() {
+        let why = "it is there already, a folder: remove it, or give another name";
+        return Err(Error::file(&to, io::Error::new(io::ErrorKind::AlreadyExists, why)));
+    }
     match file_out_of_node(node, source, target) {
         Err(Error::Refused(refusal)) if refusal.to_string().ends_with(IS_FOLDER) => {}
         done => return done,
@@ -218,11 +223,10 @@ pub fn out_of_node(node: &str, source: &str, target: &Path) -> Result<()> {
     if target == Path::new(STDOUT) {
         return whole(target, |out| run(node, &words, None, out).map(|()| About::default()));
     }
-    let place = place(target, Path::new(source));
-    let failed = |error| Error::file(&place, error);
+    let failed = |error| Error::file(&to, error);
     let (ran, received) = folders::piped(
         |mut writer| run(node, &words, None, &mut writer),
-        |reader| folders::receive(reader, &place),
+        |reader| folders::receive(reader, &to),
     )
     .map_err(failed)?;
     match received {
