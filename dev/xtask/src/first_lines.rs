@@ -89,7 +89,7 @@ mod tests {
         let found: Vec<_> = faulty(text).collect();
         assert_eq!(
             found,
-            [(1, "What it is."), (9, "The same."), (12, "Whether it is."), (18, "By its number.")]
+            [(1, "What it is."), (9, "The same."), (12, "Whether it is."), (19, "By its number.")]
         );
     }
 }
