@@ -60,7 +60,7 @@ class Functions(unittest.TestCase):
 
     def test_it_has_what_subprocess_tells_beside_them(self):
         self.assertIs(kumiki.list2cmdline, subprocess.list2cmdline)
-        workspace = pathlib.Path(__file__).parents[2] / "Cargo.toml"
+        workspace = pathlib.Path(__file__).parents[3] / "Cargo.toml"
         version = re.search(r'(?m)^version = "(.*)"$', workspace.read_text())[1]
         self.assertEqual(kumiki.__version__, version)
         # Nothing that a user may type is missing.

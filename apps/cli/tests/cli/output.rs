@@ -72,11 +72,17 @@ fn below(home: &Home, command: &[String]) -> Vec<Vec<String>> {
     let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
     words.push("--help");
     let help = home.prints(&words);
-    let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
-    let is_name = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
-    let names = list.lines().take_while(|line| !line.is_empty()).filter(is_name);
-    let names = names.filter_map(|line| line.split_whitespace().next()).filter(|it| *it != "help");
-    names.map(|name| [command, &[name.to_owned()]].concat()).collect()
+    let (mut found, mut is_list) = (Vec::new(), false);
+    for line in help.lines() {
+        if line.ends_with(':') && !line.starts_with(' ') {
+            // Those of `node` stand in groups, each with a heading of its own.
+            is_list = line == "Commands:" || command == ["node"] && line != "Options:";
+        } else if is_list && line.starts_with("  ") && !line.starts_with("   ") {
+            let name = line.split_whitespace().next().filter(|name| *name != "help");
+            found.extend(name.map(|name| [command, &[name.to_owned()]].concat()));
+        }
+    }
+    found
 }
 
 fn arrives_or_says(home: &Home, args: &[&str]) {

@@ -64,7 +64,7 @@ fn a_file_makes_a_machine_and_a_failed_step_gives_all_back() {
         "sed 's/cpus = 2/cpus = 1/' machine.toml > other.toml; \
                              kumiki node apply other.toml",
     );
-    assert!(said.contains("other.toml:16: node.web.cpus: node web exists with cpus 3,2"), "{said}");
+    assert!(said.contains("other.toml:17: node.web.cpus: node web exists with cpus 3,2"), "{said}");
     replaced(&host);
     host.ok("kumiki node rm web --force; kumiki node rm batch; kumiki image rm deb");
 
@@ -76,10 +76,10 @@ fn a_file_makes_a_machine_and_a_failed_step_gives_all_back() {
 /// Files that no step is begun of.
 fn refused(host: &Host) {
     for (change, says) in [
-        ("s/cpus = 2/cpus = 4/", "16: node.web.cpus: 4 cpus, and 2 of 3 that are free (3,2,1)"),
-        ("s/\\[1\\]/[9]/", "31: node.batch.cpus: cpu 9 is not on line in the host"),
+        ("s/cpus = 2/cpus = 4/", "17: node.web.cpus: 4 cpus, and 2 of 3 that are free (3,2,1)"),
+        ("s/\\[1\\]/[9]/", "32: node.batch.cpus: cpu 9 is not on line in the host"),
         ("s/vmlinuz/none/", "/boot/none: No such file"),
-        ("s/cpus = 2/cpu = 2/", "16: unknown field `cpu`"),
+        ("s/cpus = 2/cpu = 2/", "17: unknown field `cpu`"),
     ] {
         let said = host.refused(&format!("sed '{change}' machine.toml > m; kumiki node apply m"));
         assert!(said.contains(says), "{change}: {said}");

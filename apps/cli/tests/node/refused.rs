@@ -77,7 +77,7 @@ fn images(host: &Host) {
     let unchecked = host.run(&add("--initrd zeros"));
     let said = String::from_utf8_lossy(&unchecked.stderr).into_owned();
     assert!(said.contains("was not checked") && unchecked.exit.code() == 0, "{said}");
-    let small = "kumiki node create n2 --image x --memory 192M".to_owned();
+    let small = "kumiki node create n2 --image x --memory 144M".to_owned();
     refused(host, &[(small, "image x alone needs")]);
     // Enough for the initramfs as it is, and not for its files beside it.
     let packed = "kumiki node create n2 --image x --memory 256M".to_owned();

@@ -143,9 +143,8 @@ impl Requester {
         for (part, (requests, results)) in parts.enumerate() {
             let differ = if is_whole { differ } else { Differences::of(requests) };
             // SAFETY: the caller vouches for all requests.
-            if let Err(forked) =
-                unsafe { self.choose_and_execute(requests, differ, results, meanwhile) }
-            {
+            let done = unsafe { self.choose_and_execute(requests, differ, results, meanwhile) };
+            if let Err(forked) = done {
                 meanwhile.forked = Some(forked.after(part * most));
                 return Err(Error::Forked);
             }

@@ -8,7 +8,7 @@ use kumiki_parasc::backend::Direct;
 use kumiki_parasc::{Operation, Request};
 use kumiki_ring::{Lack, OwnRing};
 
-use super::kernel::{self, failed};
+use super::errors::failed;
 
 /// Requests that a ring takes at once; a longer batch goes in several steps.
 const AT_ONCE: usize = 512;
@@ -29,7 +29,7 @@ impl Alone {
     }
 
     pub(super) fn one_entry() -> Result<Self> {
-        kernel::open().map(Alone::OneEntry)
+        open().map(Alone::OneEntry)
     }
 
     /// Makes the calls of `operations`; a ring that does not have them is an error.
@@ -54,4 +54,9 @@ impl Alone {
         let output = |(one, result): (&mut O, i64)| unsafe { one.complete(result) };
         Ok(operations.iter_mut().zip(results).map(output).collect())
     }
+}
+
+/// Opens the module for the calling thread.
+pub(super) fn open() -> Result<Direct> {
+    Direct::open().map_err(failed)
 }

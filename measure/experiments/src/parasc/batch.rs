@@ -12,7 +12,8 @@ use kumiki_parasc::{Config, CpuSet, Operation, Policy, Threshold};
 use kumiki_sys::affinity;
 
 use super::alone::Alone;
-use super::running::{Running, refused};
+use super::errors::refused;
+use super::running::Running;
 use crate::timed;
 
 /// A requesting thread learns which way is the fastest. Batches before the first

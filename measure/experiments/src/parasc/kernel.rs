@@ -17,6 +17,8 @@ use kumiki_parasc::backend::{Await, Direct};
 use kumiki_parasc::{CpuSet, Request};
 use kumiki_sys::affinity;
 
+use super::alone::open;
+use super::errors::failed;
 use super::files::PAGE;
 use super::requests::counts;
 use super::running::{ThreadsGone, cpus};
@@ -181,19 +183,6 @@ impl PreparedCalls {
         unsafe { direct.by_one_entry(&self.requests, &mut self.results) }.map_err(failed)?;
         self.check()
     }
-}
-
-pub(super) fn failed(error: kumiki_parasc::Error) -> Error {
-    match error {
-        kumiki_parasc::Error::Backend { reason, remedy, .. } => {
-            Error::unsupported("backend kernel", format!("{reason}; {remedy}"))
-        }
-        error => super::running::refused(error),
-    }
-}
-
-pub(super) fn open() -> Result<Direct> {
-    Direct::open().map_err(failed)
 }
 
 /// Processing threads, a cpu each, which end with this.

@@ -6,6 +6,7 @@ mod alone;
 mod bare;
 mod batch;
 mod calls;
+mod errors;
 mod files;
 mod inside;
 mod kernel;

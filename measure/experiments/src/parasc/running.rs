@@ -11,6 +11,7 @@ use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::topology::Topology;
 
 use super::alone::Alone;
+use super::errors::refused;
 use crate::partner;
 
 /// Time threads that have ended may take to be gone.
@@ -87,12 +88,4 @@ pub(super) fn cpus(place: &Place, allowed: &CpuSet, count: usize) -> Result<CpuS
 fn lacking(threads: usize) -> Error {
     let needs = format!("allow at least {} cpus (taskset, cgroup cpuset)", threads + 1);
     Error::unsupported(format!("a cpu for each of {threads} processing threads"), needs)
-}
-
-/// Keeps the type of an error by which the machine lacks something, so that the case is skipped.
-pub(super) fn refused(error: kumiki_parasc::Error) -> Error {
-    match error {
-        kumiki_parasc::Error::Sys(error) => error.into(),
-        error => Error::Invalid(format!("no parallel system calls: {error}")),
-    }
 }

@@ -16,7 +16,8 @@ use kumiki_parasc::{Config, Operation, Request};
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Threshold};
 
-use super::running::{Running, ThreadsGone, refused};
+use super::errors::refused;
+use super::running::{Running, ThreadsGone};
 use super::unchecked::gettid;
 use crate::{partner, timed};
 

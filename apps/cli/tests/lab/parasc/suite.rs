@@ -208,8 +208,10 @@ fn the_c_library_asks_threads_that_wait_in_a_call(backend: Backend) {
         threads.spawn(move || {
             // One is in its read by then, or on its way there.
             std::thread::sleep(Duration::from_millis(50));
+            // SAFETY: it asks for a number.
+            let user = unsafe { libc::getuid() };
             // SAFETY: it changes nothing: this is the user.
-            let failed = unsafe { libc::setuid(libc::getuid()) };
+            let failed = unsafe { libc::setuid(user) };
             set.send(failed).unwrap();
         });
         let asked = has_set.recv_timeout(Duration::from_secs(60));
