@@ -173,11 +173,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [old, new, link] = ["old", "new", "link"].map(|name| folder.path().join(name));
         for clone in [&old, &new] {
-            std::fs::create_dir_all(clone.join("xtask")).unwrap();
+            std::fs::create_dir_all(clone.join("dev/xtask")).unwrap();
         }
         std::os::unix::fs::symlink(&old, &link).unwrap();
         let seen = |built: &Path, running: &Path| {
-            other_folder(&built.join("xtask"), &running.join("xtask"))
+            other_folder(&built.join("dev/xtask"), &running.join("dev/xtask"))
         };
         assert_eq!(seen(&old, &new), Some(old.clone()));
         assert_eq!(seen(&old, &old), None);
