@@ -97,7 +97,7 @@ fn nodes(host: &Host) {
             ("kumiki node create N1 --memory 256M --image deb".into(), "1 to 31"),
             ("kumiki node create n2 --memory 256M --image none".into(), "there is no image none"),
             (create("--memory 32M"), "image deb alone needs"),
-            (create("--memory 128M"), "134217728 bytes in all, and image deb needs "),
+            (create("--memory 92M"), "96468992 bytes in all, and image deb needs "),
             (create("--memory 4M"), "256M suit"),
             (create("--memory 255M"), "256M is the next"),
             (create("--memory 100G"), "are not free"),
