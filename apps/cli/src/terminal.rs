@@ -41,7 +41,7 @@ impl Raw {
         tcsetattr(stdin(), OptionalActions::Now, &self.raw).context("setting the terminal's modes")
     }
 
-    /// Leaves the mode for now, or before an exit that drops nothing.
+    /// Gives the terminal its former mode back, which an exit that drops nothing would not.
     pub(crate) fn leave(&self) {
         let _ = tcsetattr(stdin(), OptionalActions::Drain, &self.before);
     }

@@ -144,7 +144,7 @@ impl Pair {
         *counts.entry(self.helper).or_default() += 1;
     }
 
-    /// True if the helper, which is not under its main thread, is to stay for now.
+    /// True if the helper, which is not under its main thread, was moved within the last pause.
     pub(crate) fn is_settled(&self) -> bool {
         self.main != self.helper && self.moved.is_some_and(|moved| moved.elapsed() < PAUSE)
     }

@@ -47,7 +47,7 @@ impl CommandLine {
         self
     }
 
-    /// Adds the parameters of a node whose kernel is told of cpus that are others' for now: it
+    /// Adds the parameters of a node whose kernel is told of cpus that others have: it
     /// begins with the first alone, and sends nothing to another one before the node's module has
     /// looked whose it is. (Parallel starts take the first of each core, whatever `maxcpus` says.)
     pub fn with_its_first_cpu(mut self) -> Self {
