@@ -8,6 +8,7 @@ pub mod blocks;
 pub mod cpu_list;
 pub mod numa;
 
+use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -37,24 +38,39 @@ impl Memory {
         let bytes: u64 = pieces.iter().map(|piece| piece.bytes).sum();
         let failed = |error| Error::os(format!("mapping {bytes} bytes of physical memory"), error);
         let bytes = usize::try_from(bytes).map_err(|_| failed(rustix::io::Errno::OVERFLOW))?;
-        // SAFETY: a new mapping where the kernel chooses touches nobody's.
-        let start = unsafe {
-            mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE)
-        }
-        .map_err(failed)?;
-        let start = NonNull::new(start.cast()).ok_or_else(|| failed(rustix::io::Errno::FAULT))?;
-        let memory = Memory { start, bytes, writable };
         let protection =
             if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        let flags = MapFlags::SHARED | MapFlags::FIXED;
-        let mut at = 0;
+        let at = |place: *mut u8, piece: &Piece, flags| {
+            let (length, from) = (piece.bytes as usize, piece.address);
+            // SAFETY: where the kernel chooses, or within the range that is reserved below.
+            unsafe { mmap(place.cast(), length, protection, flags, device, from) }
+        };
+        let whole = |start: *mut c_void, bytes| {
+            let start = NonNull::new(start.cast()).ok_or(rustix::io::Errno::FAULT)?;
+            Ok(Memory { start, bytes, writable })
+        };
+        if let [piece] = pieces {
+            let start = at(ptr::null_mut(), piece, MapFlags::SHARED);
+            return start.and_then(|start| whole(start, bytes)).map_err(failed);
+        }
+        // SAFETY: a new mapping where the kernel chooses touches nobody's.
+        let reserved = unsafe {
+            mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE)
+        };
+        let mut memory = reserved.and_then(|start| whole(start, bytes)).map_err(failed)?;
+        let mut used = 0;
         for piece in pieces {
-            let place = memory.start.as_ptr().wrapping_add(at).cast();
+            let place = memory.start.as_ptr().wrapping_add(used);
             let length = piece.bytes as usize;
-            // SAFETY: it replaces a part of the range that was reserved above.
-            unsafe { mmap(place, length, protection, flags, device, piece.address) }
-                .map_err(failed)?;
-            at += length;
+            if let Err(error) = at(place, piece, MapFlags::SHARED | MapFlags::FIXED) {
+                // The kernel had made room for it. What is there by now may be another thread's:
+                // only what lies before and behind is unmapped.
+                let behind = NonNull::new(place.wrapping_add(length));
+                drop(behind.map(|start| Memory { start, bytes: bytes - used - length, writable }));
+                memory.bytes = used;
+                return Err(failed(error));
+            }
+            used += length;
         }
         Ok(memory)
     }
@@ -127,6 +143,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
         // SAFETY: this range was mapped for this value, and what borrowed from it is gone.
         let outcome = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
         debug_assert_eq!(outcome, Ok(()));
@@ -148,7 +167,8 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
-    use std::sync::atomic::Ordering;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
@@ -170,6 +190,37 @@ mod tests {
         assert_eq!(reader.u32(0x1000).load(Ordering::Relaxed), u32::from(b'd') << 8);
         memory.copy(0, &reader, 0x3ffe, 1);
         assert_eq!(reader.u64(0x3000).load(Ordering::Relaxed), u64::from(b'a'));
+    }
+
+    /// The kernel unmaps what is in the way before it asks whether it may map, and another thread
+    /// gets that place: unmapped once more, it is that thread's memory which goes.
+    #[test]
+    fn a_mapping_that_is_refused_takes_no_others_away() {
+        const BYTES: u64 = 0x8000;
+        // It refuses as late as a driver does.
+        let (refuses, _) = UnixStream::pair().unwrap();
+        let good = tempfile::tempfile().unwrap();
+        good.set_len(3 * BYTES).unwrap();
+        let pieces = [0, 2 * BYTES, BYTES].map(|address| Piece { address, bytes: BYTES });
+        for count in [1, 2, 3] {
+            let over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        while !over.load(Ordering::Relaxed) {
+                            let one = Memory::map(good.as_fd(), &pieces[..1], true).unwrap();
+                            for _ in 0..20 {
+                                one.write(0, b"it is there");
+                            }
+                        }
+                    });
+                }
+                for _ in 0..20_000 {
+                    Memory::map(refuses.as_fd(), &pieces[..count], true).unwrap_err();
+                }
+                over.store(true, Ordering::Relaxed);
+            });
+        }
     }
 
     #[test]
