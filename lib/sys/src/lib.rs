@@ -84,6 +84,7 @@ pub mod directory;
 pub mod error;
 pub mod fork;
 pub mod futex;
+pub mod heap;
 pub mod here;
 pub mod life;
 pub mod pages;

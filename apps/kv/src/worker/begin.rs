@@ -84,6 +84,8 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
         closed: Vec::new(),
         count: 0,
         kept: 0,
+        most_had: 0,
+        gives_back_at: None,
         most_kept: 0,
         memory: 0,
         followed: 0,

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Error;
 use kumiki_resource::Manager;
+use kumiki_sys::heap;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -37,6 +38,8 @@ const EVENTS: usize = 256;
 const LOOK: Duration = Duration::from_micros(20);
 /// The longest wait for what goes by the time of day, which somebody may set.
 const SECOND: Duration = Duration::from_secs(1);
+/// So many bytes that have become free are given back to the kernel.
+const MUCH: usize = 4 << 20;
 /// Tokens of what is no connection.
 const BELL: u64 = u64::MAX;
 /// Mark of the first listener; those of others are below.
@@ -73,6 +76,10 @@ pub(crate) struct Worker {
     /// The last poll has said that the bell was rung.
     was_rung: bool,
     looked_for_idle: Instant,
+    /// The most that keys and clients have had since memory was last given back, bytes.
+    most_had: usize,
+    /// Time at which much of that, which has become free, is given back.
+    gives_back_at: Option<Instant>,
     /// Time at which its last wait was over. What it waits for by itself goes by this, which nobody sets, and
     /// not by the time of day, by which keys go.
     woken: Instant,
@@ -141,8 +148,27 @@ impl Worker {
         counters.clients.set(self.count as u64);
         counters.client_bytes.set(self.kept as u64);
         self.let_idle_go();
+        self.give_back();
         if self.shared.ends.load(Relaxed) {
             self.drain();
+        }
+    }
+
+    /// Gives the kernel what has become free, once that is much and a second has passed: more may
+    /// become free, or it may be needed again.
+    fn give_back(&mut self) {
+        let has = self.kept + self.counters().key_bytes.get() as usize;
+        self.most_had = self.most_had.max(has);
+        match self.gives_back_at {
+            Some(at) if at <= self.woken => {
+                heap::give_back();
+                (self.gives_back_at, self.most_had) = (None, has);
+            }
+            Some(_) => {}
+            None if self.most_had - has >= MUCH => {
+                self.gives_back_at = Some(self.woken + SECOND);
+            }
+            None => {}
         }
     }
 
@@ -194,7 +220,8 @@ impl Worker {
         let looks = (self.shared.timeout.load(Relaxed) > 0).then_some(SECOND);
         let ends = self.ends.map(|_| Duration::from_millis(20));
         let rests = self.rests_until.map(|until| until.saturating_duration_since(Instant::now()));
-        let left = [goes, looks, ends, rests].into_iter().flatten().min();
+        let gives = self.gives_back_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = [goes, looks, ends, rests, gives].into_iter().flatten().min();
         let left = if is_asked { Some(Duration::ZERO) } else { left };
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         let waited = epoll::wait(&self.epoll, spare_capacity(events), left.as_ref());
