@@ -133,12 +133,17 @@ impl<O: Job + Send + 'static> Pending<O> {
     /// # Panics
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<Outcome<O>, Self> {
+        if self.await_end_within(timeout) { Ok(self.end()) } else { Err(self) }
+    }
+
+    /// Waits for the end for at most `timeout`, and leaves it there; `true` if it has come.
+    pub(crate) fn await_end_within(&mut self, timeout: Duration) -> bool {
         // A time that the clock cannot tell is never.
         match Instant::now().checked_add(timeout) {
             _ if self.is_done() => {}
             deadline => self.wait_deadline(deadline),
         }
-        if self.is_done() { Ok(self.end()) } else { Err(self) }
+        self.is_done()
     }
 
     /// Takes the operation back, if nobody has begun its call.

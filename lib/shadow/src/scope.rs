@@ -6,7 +6,8 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::Duration;
 
-use crate::shadow::Shadow;
+use crate::shadow::{DropJob, Shadow};
+use kumiki_slot::job;
 use kumiki_wait::Deadline;
 
 /// A scope whose jobs may borrow whatever lives for `'env`, which outlives the scope;
@@ -77,7 +78,7 @@ impl<'shadow, 'env> Scope<'shadow, 'env> {
         R: Send + 'env,
     {
         self.shadow.submit(job);
-        Job { shadow: self.shadow, _result: PhantomData }
+        Job { shadow: self.shadow, drop_job: job::cancel::<F>, _result: PhantomData }
     }
 }
 
@@ -86,7 +87,7 @@ impl Drop for Scope<'_, '_> {
     /// that was forked without a scope borrows nothing.
     #[inline(always)]
     fn drop(&mut self) {
-        if self.shadow.is_busy() && !self.shadow.unscoped {
+        if self.shadow.is_busy() && self.shadow.unscoped.is_none() {
             drop(self.shadow.settle());
         }
     }
@@ -97,6 +98,7 @@ impl Drop for Scope<'_, '_> {
 #[must_use = "dropping a job waits for it; `join` returns its result"]
 pub struct Job<'scope, R> {
     shadow: &'scope mut Shadow,
+    drop_job: DropJob,
     _result: PhantomData<R>,
 }
 
@@ -116,6 +118,15 @@ impl<'scope, R> Job<'scope, R> {
         unsafe { job.shadow.finish() }
     }
 
+    /// Waits as [`join`](Self::join), by the name that this has on all answers of Kumiki.
+    ///
+    /// # Panics
+    /// As [`Job::join`].
+    #[inline(always)]
+    pub fn wait(self) -> thread::Result<R> {
+        self.join()
+    }
+
     /// Waits for `timeout` at most, and returns the job itself if it has not ended by
     /// then. The helper keeps the job, whether begun or not; without a helper it runs
     /// here, however long it takes. A `timeout` beyond the clock's range is no limit, as
@@ -123,11 +134,47 @@ impl<'scope, R> Job<'scope, R> {
     ///
     /// # Panics
     /// As [`Job::join`].
-    pub fn join_timeout(self, timeout: Duration) -> Result<thread::Result<R>, Self> {
+    pub fn wait_timeout(self, timeout: Duration) -> Result<thread::Result<R>, Self> {
         match self.shadow.wait_long(Deadline::after(timeout).at()) {
             Ok(_) => Ok(self.join()),
             Err(_) => Err(self),
         }
+    }
+
+    /// Waits as [`wait_timeout`](Self::wait_timeout).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As [`Job::join`].
+    pub fn join_timeout(self, timeout: Duration) -> Result<thread::Result<R>, Self> {
+        self.wait_timeout(timeout)
+    }
+
+    /// Takes the job back, if the helper has not begun it: then it has not run and never will,
+    /// and what it captured is dropped.
+    ///
+    /// ```
+    /// use kumiki_shadow::Shadow;
+    ///
+    /// let mut shadow = Shadow::inline();
+    /// let mut has_run = false;
+    /// // Without a helper a job runs when it is joined.
+    /// shadow.scope(|scope| scope.fork(|| has_run = true).cancel().is_ok());
+    /// assert!(!has_run);
+    /// ```
+    ///
+    /// # Errors
+    /// This very job: it runs or has run.
+    pub fn cancel(self) -> Result<(), Self> {
+        let mut job = ManuallyDrop::new(self);
+        let drop_job = job.drop_job;
+        // SAFETY: a job is made with its request outstanding, and with what drops its captures.
+        if unsafe { job.shadow.cancel_outstanding(drop_job) } {
+            return Ok(());
+        }
+        Err(ManuallyDrop::into_inner(job))
     }
 
     /// True if it has ended: a join would not wait.

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kumiki_crew::roll;
-use kumiki_slot::job;
+use kumiki_slot::{Request, job};
 use kumiki_sys::affinity::{self, Bound};
 use kumiki_sys::fork::Process;
 use kumiki_sys::here::Here;
@@ -65,6 +65,9 @@ impl Helper {
         self.pair.relation <= Relation::Sibling
     }
 }
+
+/// Drops the captures of a job that was packed into this line and has not run.
+pub(crate) type DropJob = unsafe fn(*mut Request);
 
 /// This thread and its helper; see the [crate's documentation](crate).
 ///
@@ -130,7 +133,7 @@ pub struct Shadow {
     /// State of the last request, if it is outstanding: handed over and not joined.
     outstanding: Option<At>,
     /// True if the request was forked without a scope, by [`Shadow::fork`].
-    pub(crate) unscoped: bool,
+    pub(crate) unscoped: Option<DropJob>,
     /// The calling thread's binding, if that was asked for.
     _bound: Option<Bound>,
     /// Bound to the thread that made it.
@@ -162,7 +165,7 @@ impl Shadow {
 
     fn new(channel: Arc<Channel>, helper: Option<Helper>, waiter: Waiter) -> Shadow {
         let (here, main_cpu) = (Here::of_this_thread(), helper.as_ref().map_or(0, |h| h.pair.main));
-        let (outstanding, unscoped) = (None, false);
+        let (outstanding, unscoped) = (None, None);
         let (_bound, _thread) = (None, PhantomData);
         let relax = helper.as_ref().is_some_and(Helper::is_near);
         Shadow {
@@ -365,6 +368,26 @@ impl Shadow {
         drop(unsafe { self.finish::<R>() });
     }
 
+    /// Takes the outstanding request back, and drops what it captured; `false` if the helper has
+    /// begun it, or in a child of fork(2).
+    ///
+    /// # Safety
+    /// There is one, and `drop_job` drops a job of its type.
+    pub(crate) unsafe fn cancel_outstanding(&mut self, drop_job: DropJob) -> bool {
+        let is_back = match self.outstanding {
+            Some(At::Helper) => self.has_helper() && self.channel.take_back(self.last()),
+            Some(At::Here) => true,
+            Some(At::Ended(_)) | None => false,
+        };
+        if is_back {
+            self.outstanding = None;
+            // SAFETY: nobody has begun it nor ever will, and the line is this thread's again; the
+            // caller names the type.
+            unsafe { drop_job(self.channel.request()) };
+        }
+        is_back
+    }
+
     /// Waits for the outstanding request; `true` if it did not panic.
     #[inline(always)]
     fn wait(&mut self) -> bool {
@@ -434,7 +457,7 @@ impl Shadow {
     /// handle, and it ends as if it were joined.
     #[cold]
     pub(crate) fn settle(&mut self) -> thread::Result<()> {
-        if std::mem::take(&mut self.unscoped) && !self.is_orphaned() {
+        if self.unscoped.take().is_some() && !self.is_orphaned() {
             // SAFETY: an unscoped job is outstanding, and such a job returns
             // nothing.
             return unsafe { self.finish() };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::shadow::Shadow;
+use kumiki_slot::job;
 use kumiki_wait::Deadline;
 
 impl Shadow {
@@ -41,7 +42,7 @@ impl Shadow {
             return Err(Error::Busy);
         }
         self.submit(job);
-        self.unscoped = true;
+        self.unscoped = Some(job::cancel::<F>);
         Ok(())
     }
 
@@ -55,7 +56,7 @@ impl Shadow {
     #[inline]
     pub fn join(&mut self) -> Result<thread::Result<()>> {
         self.joinable()?;
-        self.unscoped = false;
+        self.unscoped = None;
         // SAFETY: an unscoped job is outstanding, and such a job returns nothing.
         Ok(unsafe { self.finish() })
     }
@@ -74,6 +75,23 @@ impl Shadow {
         self.join().map(Some)
     }
 
+    /// Takes the job of [`Shadow::fork`] back, if the helper has not begun it: then it has not run
+    /// and never will, and what it captured is dropped. `false`: it runs or has run, and is still to
+    /// be joined.
+    ///
+    /// # Errors
+    /// As [`Shadow::join`].
+    pub fn cancel(&mut self) -> Result<bool> {
+        self.joinable()?;
+        let Some(drop_job) = self.unscoped.take() else { return Err(Error::NotForked) };
+        // SAFETY: an unscoped job is outstanding, and this was noted with it.
+        let is_back = unsafe { self.cancel_outstanding(drop_job) };
+        if !is_back {
+            self.unscoped = Some(drop_job);
+        }
+        Ok(is_back)
+    }
+
     /// True if the job of [`Shadow::fork`] has ended and a join would not wait; `false` without
     /// one. Without a helper, or in a child of fork(2), a job ends only in its join.
     pub fn is_done(&self) -> bool {
@@ -82,7 +100,7 @@ impl Shadow {
 
     #[inline(always)]
     fn joinable(&mut self) -> Result<()> {
-        if !self.unscoped {
+        if self.unscoped.is_none() {
             return Err(Error::NotForked);
         }
         if self.is_orphaned() {

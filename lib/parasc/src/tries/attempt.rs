@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -232,6 +233,45 @@ impl<O: Job + Send + 'static> Attempt<O> {
                 pending.wait()
             }
             Stage::Taken => panic!("the end of an attempt is given away once"),
+        }
+    }
+}
+
+/// The rest of what can be done with an answer.
+impl<O: Job + Send + 'static> Attempt<O> {
+    /// True if nothing is left to wait for.
+    pub fn is_done(&self) -> bool {
+        match &self.stage {
+            Stage::HandedOver(pending, _) => pending.is_done(),
+            Stage::Made(_) | Stage::Taken => true,
+        }
+    }
+
+    /// Waits for at most `timeout`, as [`Pending::wait_timeout`].
+    ///
+    /// # Errors
+    /// This very attempt, if the time is over: the request goes on.
+    ///
+    /// # Panics
+    /// As [`Pending::wait`].
+    pub fn wait_timeout(mut self, timeout: Duration) -> Result<Outcome<O>, Self> {
+        let is_late = match &mut self.stage {
+            Stage::HandedOver(pending, _) => !pending.await_end_within(timeout),
+            Stage::Made(_) | Stage::Taken => false,
+        };
+        if is_late { Err(self) } else { Ok(self.wait()) }
+    }
+
+    /// Takes the operation back, as [`Pending::cancel`].
+    ///
+    /// # Errors
+    /// This very attempt: its call was made at once, or a thread has begun it.
+    pub fn cancel(self) -> Result<O, Self> {
+        match self.stage {
+            Stage::HandedOver(pending, doubt) => pending
+                .cancel()
+                .map_err(|pending| Attempt { stage: Stage::HandedOver(pending, doubt) }),
+            Stage::Made(_) | Stage::Taken => Err(self),
         }
     }
 }

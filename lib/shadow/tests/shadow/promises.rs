@@ -126,6 +126,87 @@ fn a_join_times_out_and_can_be_repeated() {
     });
 }
 
+/// Counts its drops, and runs when it is asked.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_job_that_is_cancelled_has_not_run_and_one_that_has_begun_is_not_cancelled() {
+    let mut shadow = shadow();
+    let (mut cancelled, mut ran) = (0, 0);
+    for round in 0..2000 {
+        let (dropped, runs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let is_back = shadow.scope(|scope| {
+            let counted = Counted(&dropped);
+            let (large, runs) = ([round; 20], &runs);
+            let job = scope.fork(move || {
+                let _held = counted;
+                runs.fetch_add(large.len(), Ordering::Relaxed);
+                large[7]
+            });
+            match job.cancel() {
+                Ok(()) => true,
+                Err(job) => {
+                    assert_eq!(job.wait().unwrap(), round);
+                    false
+                }
+            }
+        });
+        assert_eq!(dropped.into_inner(), 1);
+        assert_eq!(runs.into_inner(), if is_back { 0 } else { 20 });
+        if is_back {
+            cancelled += 1
+        } else {
+            ran += 1
+        }
+        // It serves on.
+        assert_eq!(shadow.both(|| 1, || 2), (1, 2));
+        if round % 100 == 0 {
+            // It sleeps: the next one is most likely taken back.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    println!("cancelled {cancelled}, ran {ran}");
+    let (open, gate) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    shadow.scope(|scope| {
+        let job = scope.fork(|| {
+            open.store(1, Ordering::Release);
+            while gate.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+        });
+        while open.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        let job = job.cancel().expect_err("it has begun");
+        let job = job.wait_timeout(Duration::from_millis(1)).expect_err("the gate is closed");
+        gate.store(1, Ordering::Release);
+        job.wait().unwrap();
+    });
+}
+
+#[test]
+fn an_unscoped_job_is_cancelled_and_another_one_is_forked() {
+    let mut shadow = Shadow::inline();
+    assert!(matches!(shadow.cancel(), Err(Error::NotForked)));
+    let count = Arc::new(AtomicUsize::new(0));
+    let theirs = Arc::clone(&count);
+    shadow.fork(move || drop(theirs.fetch_add(1, Ordering::Relaxed))).unwrap();
+    assert!(shadow.cancel().unwrap());
+    assert!(!shadow.is_busy() && matches!(shadow.join(), Err(Error::NotForked)));
+    assert_eq!((count.load(Ordering::Relaxed), Arc::strong_count(&count)), (0, 1));
+    let theirs = Arc::clone(&count);
+    shadow.fork(move || drop(theirs.fetch_add(1, Ordering::Relaxed))).unwrap();
+    // Without a helper it runs here now.
+    assert!(shadow.join_timeout(Duration::ZERO).unwrap().unwrap().is_ok());
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
 #[test]
 fn a_helper_that_slept_serves_again() {
     let mut shadow = shadow();

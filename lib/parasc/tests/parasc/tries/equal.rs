@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kumiki_parasc::op::{
     Accept4, CWD, Errno, Getppid, Openat, Openat2, Pread, Preadv2, Pwrite, Read, Recv, Send, Statx,
@@ -284,5 +285,42 @@ fn a_read_from_the_disk_itself_is_made_by_a_thread_that_may_sleep() {
         let read = engine.attempt(read).wait().unwrap();
         assert_eq!(read.output, Ok(65_536));
         assert!(read.operation.filled() == &content()[..65_536]);
+    }
+}
+
+#[test]
+fn an_attempt_is_waited_for_so_long_and_taken_back_as_a_pending_is() {
+    let engine = Engine::new(&Config { threads: 1, ..Config::default() }).unwrap();
+    let file = file(b"cached");
+    let made = engine.attempt(Pread::new(file.as_file().try_clone().unwrap(), 0, [0; 6]));
+    if made.is_made() {
+        assert!(made.is_done());
+        let made = made.cancel().expect_err("its call was made");
+        let completed = made.wait_timeout(Duration::ZERO).unwrap().unwrap();
+        assert_eq!(completed.output, Ok(6));
+    }
+    // The thread waits at a pipe: what comes then is begun by nobody.
+    let (reader, first_writer) = rustix::pipe::pipe().unwrap();
+    let first = engine.attempt(Read::new(reader, [0; 2]));
+    let (mut taken, mut left) = (0, Vec::new());
+    for _ in 0..200 {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let attempt = engine.attempt(Read::new(reader, [0; 2]));
+        assert!(!attempt.is_done());
+        match attempt.cancel() {
+            Ok(operation) => {
+                taken += 1;
+                assert_eq!(operation.into_parts().1, [0; 2]);
+            }
+            Err(attempt) => left.push((attempt, writer)),
+        }
+    }
+    assert!(taken > 0, "all {} were begun", left.len());
+    left.push((first, first_writer));
+    for (attempt, writer) in left {
+        let attempt = attempt.wait_timeout(Duration::ZERO).expect_err("the pipe is empty");
+        rustix::io::write(&writer, b"ok").unwrap();
+        let completed = attempt.wait_timeout(Duration::MAX).unwrap().unwrap();
+        assert_eq!(completed.output, Ok(2));
     }
 }
