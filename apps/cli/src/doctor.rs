@@ -11,7 +11,7 @@ use crate::args::Doctor;
 use crate::{Verdict, output};
 
 pub(crate) fn run(args: Doctor) -> Result<Verdict> {
-    let known = ordered(findings());
+    let known = ordered(examine());
     if args.json {
         output::json(&known)?;
     } else {
@@ -48,14 +48,6 @@ impl Known {
             (_, None) => Heading::Lacks,
         }
     }
-}
-
-/// All that was found and is spoken of, in no order.
-fn findings() -> Vec<Finding> {
-    let mut findings = examine();
-    // There is no module yet that a person could load.
-    findings.retain(|found| found.thing != "backend kernel" || found.state == State::Present);
-    findings
 }
 
 /// Known findings, in the order in which they are shown.

@@ -15,10 +15,10 @@ const NODE: [(&str, &[&str]); 3] = [
             "exec", "console", "logs", "cp", "device", "net", "vsock", "serve",
         ],
     ),
-    ("Nodes of a machine file", &["plan", "apply", "rollout", "watch"]),
+    ("Nodes of a machine file", &["plan", "apply", "rollout", "supervise"]),
     (
         "Snapshots, sleep, and nodes that start or watch others",
-        &["keep", "idle", "lend", "watchman"],
+        &["snapshot", "idle", "delegate", "watchman"],
     ),
 ];
 

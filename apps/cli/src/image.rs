@@ -37,7 +37,7 @@ enum ImageCommand {
         #[arg(long, value_name = "WORDS", requires = "rootfs")]
         entrypoint: Option<String>,
     },
-    /// List images, and the snapshots that `kumiki node keep` made
+    /// List images, and the snapshots that `kumiki node snapshot` made
     Ls {
         /// Print JSON
         #[arg(long)]
@@ -120,7 +120,8 @@ pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
             output::talk(format_args!("image {name}: kernel {release}, {memory}"));
         }
         ImageCommand::Ls { json } => images(&Image::list()?, json)?,
-        ImageCommand::Rm { name, force } => Image::remove(&name, force)?,
+        ImageCommand::Rm { name, force: true } => Image::remove_forced(&name)?,
+        ImageCommand::Rm { name, force: false } => Image::remove(&name)?,
         ImageCommand::Evict => {
             let mut gone = Vec::new();
             let evicted = Image::evict(|image| gone.push(image.name.clone()));

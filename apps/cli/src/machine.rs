@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use kumiki_node::{Apply, Free, Rollout, RolloutState, Step};
+use kumiki_node::{Apply, Changes, Free, Rollout, RolloutState, Step};
 use kumiki_report::format;
 use serde::Serialize;
 
@@ -80,7 +80,7 @@ struct Planned {
 pub(crate) fn plan(args: &PlanArgs) -> Result<()> {
     let (free, steps) = match &args.file {
         Some(file) => {
-            let apply = Apply::plan(file, true)?;
+            let apply = Apply::plan(file, Changes::Replace)?;
             (apply.free().clone(), Some(apply.steps().to_vec()))
         }
         None => (Free::now()?, None),
@@ -116,7 +116,8 @@ fn shown(free: &Free) -> [String; 2] {
 }
 
 pub(crate) fn apply(args: &ApplyArgs) -> Result<Verdict> {
-    carry_out(Apply::plan(&args.file, args.yes)?, &args.how)
+    let changes = if args.yes { Changes::Replace } else { Changes::Refuse };
+    carry_out(Apply::plan(&args.file, changes)?, &args.how)
 }
 
 pub(crate) fn rollout(args: &RolloutArgs) -> Result<Verdict> {
@@ -167,22 +168,4 @@ fn carry_out(apply: Apply, args: &ApplyOptions) -> Result<Verdict> {
         output::talk("nothing to do: all of it is there");
     }
     Ok(Verdict::Fine)
-}
-
-/// Becomes true by a signal; a second one ends the program.
-fn stop() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&stop);
-    interrupt::each(move |signal| {
-        if seen.swap(true, Ordering::Relaxed) {
-            std::process::exit(signal.exit_status().into());
-        }
-    })?;
-    Ok(stop)
-}
-
-/// Moves cpus between nodes until a signal comes, or so many times.
-pub(crate) fn balance(every: Duration, rounds: Option<u64>, host_keeps: usize) -> Result<()> {
-    let stop = stop()?;
-    Ok(kumiki_node::balance(every, rounds, host_keeps, &stop, |moved| output::talk(moved))?)
 }

@@ -51,7 +51,7 @@ enum NodeCommand {
     /// image, after a pause that grows from one second to a minute. `kumiki node ls` shows it;
     /// /run/kumiki-node/metrics.sock has it for Prometheus. Ends with SIGINT or SIGTERM; the nodes
     /// run on.
-    Watch {
+    Supervise {
         /// TOML file of images and nodes, which `apply` has made
         file: PathBuf,
     },
@@ -149,7 +149,7 @@ enum NodeCommand {
         base: BaseArgs,
         #[command(flatten)]
         how: Starting,
-        /// Start from this snapshot, which `kumiki node keep` made of the node
+        /// Start from this snapshot, which `kumiki node snapshot` made of the node
         #[arg(long, value_name = "SNAPSHOT",
             conflicts_with_all = ["kernel", "bzimage", "no_wait"])]
         from: Option<String>,
@@ -175,7 +175,7 @@ enum NodeCommand {
     /// of its own: see `kumiki image ls`. `kumiki node start NAME --from SNAPSHOT` goes on where it
     /// slept, any number of times, with the time and random numbers of the start. A snapshot starts
     /// where it was taken: on the same machine, in the same memory, on the same cpus.
-    Keep {
+    Snapshot {
         name: String,
         /// The snapshot's name
         snapshot: String,
@@ -206,11 +206,11 @@ enum NodeCommand {
     ///
     /// `kumiki node start NAME` there copies the image and starts the cpus, as
     /// often as the node has ended; `kumiki node stop NAME` here takes it back.
-    Lend {
+    Delegate {
         name: String,
         /// Node that may start it, and that runs
         to: String,
-        /// Snapshot from which it may start, too, made of the node by `kumiki node keep`
+        /// Snapshot from which it may start, too, made of the node by `kumiki node snapshot`
         #[arg(long, value_name = "SNAPSHOT")]
         from: Option<String>,
     },
@@ -329,7 +329,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
         NodeCommand::Rollout(args) => return machine::rollout(&args),
-        NodeCommand::Watch { file } => program::noded(&["watch".as_ref(), file.as_os_str()])?,
+        NodeCommand::Supervise { file } => program::noded(&["watch".as_ref(), file.as_os_str()])?,
         NodeCommand::Create {
             name,
             cpus,
@@ -365,7 +365,9 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         {
             program::agent()?;
         }
-        NodeCommand::Lend { name, to, from } => Node::find(&name)?.lend(&to, from.as_deref())?,
+        NodeCommand::Delegate { name, to, from } => {
+            Node::find(&name)?.lend(&to, from.as_deref())?
+        }
         NodeCommand::Start { names, from: Some(from), how, json, .. } => {
             let [name] = &names[..] else {
                 bail!("--from starts the one node that the snapshot was taken of")
@@ -397,7 +399,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 None => start(&node, &how, false),
             };
         }
-        NodeCommand::Keep { name, snapshot, json } => {
+        NodeCommand::Snapshot { name, snapshot, json } => {
             let kept = Node::find(&name)?.keep(&snapshot)?;
             if json {
                 output::json(&kept)?;
@@ -447,7 +449,10 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             output::line(cpus.join(","))?;
         }
         NodeCommand::Balance { once, every, host_keeps } => {
-            machine::balance(every, once.then_some(1), host_keeps)?;
+            let mut words = vec!["balance".to_owned()];
+            words.extend([every.as_millis().to_string(), host_keeps.to_string()]);
+            words.extend(once.then(|| "1".to_owned()));
+            program::noded(&words)?;
         }
         NodeCommand::Watchman(args) => args.run()?,
         NodeCommand::Device(args) => device::run(args)?,

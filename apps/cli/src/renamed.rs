@@ -11,8 +11,11 @@ struct Renamed {
 }
 
 /// All of them. A version after the one that they came with they go.
-const RENAMED: [Renamed; 6] = [
+const RENAMED: [Renamed; 9] = [
     Renamed { below: &["node"], former: "delete", now: "rm" },
+    Renamed { below: &["node"], former: "watch", now: "supervise" },
+    Renamed { below: &["node"], former: "keep", now: "snapshot" },
+    Renamed { below: &["node"], former: "lend", now: "delegate" },
     Renamed { below: &["resource"], former: "delete", now: "rm" },
     Renamed { below: &["lab"], former: "log", now: "logs" },
     // How many cpus is `--cpus`, which ones `--cpu-list`.
@@ -72,6 +75,9 @@ mod tests {
     fn a_former_name_is_todays_and_is_told_of() {
         for (former, now) in [
             ("kumiki node delete n1 --force", "kumiki node rm n1 --force"),
+            ("kumiki node watch machine.toml", "kumiki node supervise machine.toml"),
+            ("kumiki node keep n1 warm", "kumiki node snapshot n1 warm"),
+            ("kumiki node lend n1 n2", "kumiki node delegate n1 n2"),
             ("kumiki resource delete a/b/c", "kumiki resource rm a/b/c"),
             ("kumiki lab log one", "kumiki lab logs one"),
             ("kumiki measure fork --cpus 2,3", "kumiki measure fork --cpu-list 2,3"),
@@ -88,6 +94,9 @@ mod tests {
             "kumiki",
             "kumiki node",
             "kumiki node exec n1 delete",
+            "kumiki node watchman n1",
+            "kumiki place lend n1 n2",
+            "kumiki resource watch a/*",
             "kumiki node create n1 --cpus 2",
             "kumiki run web -- kumiki measure --cpus 2",
             "kumiki measure -- --cpus",

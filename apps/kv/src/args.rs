@@ -34,6 +34,9 @@ pub struct Args {
     pub protected_mode: Yes,
     /// A shard and a thread on each of these cpus, e.g. 2,3 [default: one shard, on any cpu]
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
+    pub cpu_list: Option<Vec<usize>>,
+    /// The former name of that one, for this version
+    #[arg(long, value_delimiter = ',', hide = true, conflicts_with = "cpu_list")]
     pub cpus: Option<Vec<usize>>,
     /// Keys, values, and what clients have sent half or not yet received take so much at most, e.g.
     /// 256M; more is refused
@@ -51,6 +54,19 @@ pub struct Args {
     /// Answer `GET /metrics` in the OpenMetrics format, at ADDRESS:PORT or unix:PATH
     #[arg(long, value_name = "WHERE")]
     pub metrics: Option<String>,
+}
+
+impl Args {
+    /// Turns former names of options into today's, with a word about each.
+    pub fn by_todays_names(mut self) -> Args {
+        if let Some(cpus) = self.cpus.take() {
+            crate::say::say(format_args!(
+                "`--cpus` is called `--cpu-list`, and by its former name for this version only"
+            ));
+            self.cpu_list = Some(cpus);
+        }
+        self
+    }
 }
 
 /// Yes or no, as Redis has it.

@@ -10,7 +10,7 @@ use kumiki_sys::stdio::printed;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
-        Ok(args) => args,
+        Ok(args) => args.by_todays_names(),
         // Help and version are data; clap would print them and not look whether they arrived.
         Err(told) if !told.use_stderr() => {
             let text = told.render().to_string();

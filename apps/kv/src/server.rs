@@ -76,12 +76,12 @@ impl Server {
     /// A cpu that is not there, an address that is taken, no descriptor left, settings that
     /// contradict each other.
     pub fn start(args: &Args) -> Result<Server> {
-        let is_pinned = args.cpus.is_some();
-        let cpus = match &args.cpus {
+        let is_pinned = args.cpu_list.is_some();
+        let cpus = match &args.cpu_list {
             Some(cpus) => cpus.clone(),
             None => kumiki_sys::affinity::current()?.iter().take(1).collect(),
         };
-        ensure!(!cpus.is_empty(), "--cpus names no cpu");
+        ensure!(!cpus.is_empty(), "--cpu-list names no cpu");
         ensure!(args.clients > 0, "--clients is 0: nobody could come");
         ensure!(
             (1024..=LONGEST).contains(&args.longest),

@@ -17,6 +17,7 @@ use part::Part;
 mod aarch64;
 #[cfg(feature = "bench")]
 mod bench;
+mod bools;
 mod capi;
 mod debian;
 mod deny;

@@ -75,7 +75,7 @@ pub struct Command {
     pub(crate) actions: Vec<Action>,
     /// Paths at which the program may be, and whether the search goes on behind one that cannot be
     /// executed; else its name says it.
-    candidates: Option<(Vec<OsString>, bool)>,
+    candidates: Option<Vec<OsString>>,
     /// The step that the last start was refused at.
     refused: Option<String>,
     /// Ended with all that comes of it.
@@ -170,16 +170,14 @@ impl Command {
     }
 
     /// Gives paths at which the program may be, in place of its name: the first of these that can
-    /// be executed is, by one child, which tries them as it is by then. `searches_on`: behind one
-    /// that may not be executed or is no program it tries the others, as CPython does; else as
-    /// execvp(3), only behind those that are not there or may not be executed.
+    /// be executed is, by one child, which tries them as it is by then. As execvp(3) it goes on
+    /// behind those that are not there or may not be executed.
     pub fn candidates(
         &mut self,
         programs: impl IntoIterator<Item = impl AsRef<OsStr>>,
-        searches_on: bool,
     ) -> &mut Command {
         let programs = programs.into_iter().map(|program| program.as_ref().to_owned()).collect();
-        self.candidates = Some((programs, searches_on));
+        self.candidates = Some(programs);
         self
     }
 
@@ -500,8 +498,7 @@ impl Command {
     /// Writes the paths at which the program may be. As the standard library, by the PATH that the
     /// child has; where that was taken from it, by execvp(3)'s own.
     fn programs(&self, draft: &mut Draft<'_>) -> io::Result<()> {
-        if let Some((candidates, searches_on)) = &self.candidates {
-            draft.searches_on = *searches_on;
+        if let Some(candidates) = &self.candidates {
             return candidates.iter().try_for_each(|program| draft.program(&[program.as_bytes()]));
         }
         let program = self.program.as_bytes();

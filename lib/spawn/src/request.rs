@@ -37,8 +37,6 @@ pub(crate) struct Draft<'a> {
     pub(crate) cgroup: u32,
     pub(crate) image: u32,
     pub(crate) maps: [u64; 2],
-    /// The search goes on behind whatever cannot be executed.
-    pub(crate) searches_on: bool,
     /// Signals that the calling thread blocks.
     pub(crate) mask: u64,
     own: u32,
@@ -64,7 +62,6 @@ impl<'a> Draft<'a> {
             cgroup: 0,
             image: 0,
             maps: [0; 2],
-            searches_on: false,
             mask: 0,
             own: 0,
             brings: [0; 3],
@@ -203,7 +200,7 @@ impl<'a> Draft<'a> {
         header.only_look = 0;
         header.clone_flags = self.clone_flags;
         header.cgroup = self.cgroup;
-        (header.searches_on, header.mask) = (self.searches_on.into(), self.mask);
+        header.mask = self.mask;
         (header.image, header.maps) = (self.image, self.maps);
         (header.own, header.brings) = (self.own, self.brings);
         (header.step, header.steps) = (step, steps.len() as u32);

@@ -67,18 +67,37 @@ pub fn of_layout(ns: f64) -> f64 {
 /// in time and by 3 % in cycles.
 const CLOCK: f64 = 0.05;
 
+/// Cpus that a case works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// One.
+    One,
+    /// Several: it crosses from cpu to cpu.
+    Several,
+}
+
+impl Span {
+    /// Span of so many cpus.
+    pub fn of(cpus: usize) -> Self {
+        if cpus > 1 { Span::Several } else { Span::One }
+    }
+}
+
 /// The standard error of a difference of two runs in cycles of the core, in ln.
-pub fn of_a_pair(case: &str, crosses: bool) -> f64 {
+pub fn of_a_pair(case: &str, span: Span) -> f64 {
     let known = JUMPY.iter().filter(|(name, ..)| case.starts_with(name));
     let known = known.max_by_key(|(name, ..)| name.len());
     let (on_one, across) =
         known.map_or((USUAL, CROSSING), |(_, on_one, across)| (*on_one, *across));
-    if crosses { across } else { on_one }
+    match span {
+        Span::One => on_one,
+        Span::Several => across,
+    }
 }
 
 /// The standard error of what one run took, in ln: both of a pair move, and the clock does.
-pub fn of_a_run(case: &str, crosses: bool) -> f64 {
-    (of_a_pair(case, crosses) / std::f64::consts::SQRT_2).hypot(CLOCK)
+pub fn of_a_run(case: &str, span: Span) -> f64 {
+    (of_a_pair(case, span) / std::f64::consts::SQRT_2).hypot(CLOCK)
 }
 
 #[cfg(test)]
@@ -87,16 +106,16 @@ mod tests {
 
     #[test]
     fn what_is_known_to_jump_is_known_by_its_name() {
-        assert_eq!(of_a_pair("entry.getppid", false), USUAL);
-        assert_eq!(of_a_pair("ipc.pipe.latency", true), CROSSING);
-        assert_eq!(of_a_pair("file.create_unlink", false), 0.9);
-        assert_eq!(of_a_pair("process.fork_cow", false), 0.05);
-        assert_eq!(of_a_pair("ipc.pipe.latency", false), USUAL);
-        assert_eq!(of_a_pair("ipc.pipe.bandwidth", true), 0.12);
-        assert_eq!(of_a_pair("resource.memory_paper", false), 0.05);
+        assert_eq!(of_a_pair("entry.getppid", Span::One), USUAL);
+        assert_eq!(of_a_pair("ipc.pipe.latency", Span::Several), CROSSING);
+        assert_eq!(of_a_pair("file.create_unlink", Span::One), 0.9);
+        assert_eq!(of_a_pair("process.fork_cow", Span::One), 0.05);
+        assert_eq!(of_a_pair("ipc.pipe.latency", Span::One), USUAL);
+        assert_eq!(of_a_pair("ipc.pipe.bandwidth", Span::Several), 0.12);
+        assert_eq!(of_a_pair("resource.memory_paper", Span::One), 0.05);
         // Half of it more is no change, in what takes a cycle; in a system call layout is nothing.
         assert!(1.96 * of_layout(0.29) > 1.5_f64.ln() && of_layout(100.0) < USUAL / 10.0);
-        let run = of_a_run("entry.getppid", false);
+        let run = of_a_run("entry.getppid", Span::One);
         assert!(CLOCK < run && run < CLOCK + USUAL, "{run}");
     }
 }

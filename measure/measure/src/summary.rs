@@ -35,7 +35,7 @@ impl Row {
             .collect();
         let min = samples.first().copied().unwrap_or(f64::NAN);
         let max = samples.last().copied().unwrap_or(f64::NAN);
-        let moves = moves::of_a_run(case, cpus.len() > 1);
+        let moves = moves::of_a_run(case, moves::Span::of(cpus.len()));
         let (quiet, quiet_ci) = quiet::over_visits(&costs, [min, max], wander, moves);
         Row {
             case: case.to_owned(),

@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
 use kumiki_node_devices::record::Record;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::brought;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::{abi, doorbell};
@@ -285,7 +286,7 @@ fn open() -> Result<File> {
 
 fn shared(bell: &File) -> Result<Window> {
     let whole = Piece { address: 0, bytes: WINDOW_BYTES };
-    Ok(Window::new(Memory::map(bell.as_fd(), &[whole], true)?))
+    Ok(Window::new(Memory::map(bell.as_fd(), &[whole], Access::Write)?))
 }
 
 fn ring(bell: &File) -> Result<()> {

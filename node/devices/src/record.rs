@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::module::{abi, sysfs};
 use kumiki_node_wire::window::Window;
@@ -129,10 +130,10 @@ pub fn window_of(first: &Piece) -> Piece {
 pub fn window(
     device: &Device,
     entry: &sysfs::Status,
-    writable: bool,
+    access: Access,
 ) -> Result<(Window, Option<Record>)> {
     let first = entry.pieces.first().ok_or_else(|| without_memory(&entry.name))?;
-    let window = Window::new(device.map(&[window_of(first)], writable)?);
+    let window = Window::new(device.map(&[window_of(first)], access)?);
     let record = serde_json::from_slice(&window.record()).ok();
     // Before it is written there is what was in that memory.
     let record = record.filter(|record: &Record| record.name == entry.name);

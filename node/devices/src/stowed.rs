@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use kumiki_boot::Piece;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::module::sysfs;
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ pub fn record_of(device: &Device, entry: &sysfs::Status) -> Result<Option<Record
     match noted()? {
         Some(record) => Ok(Some(record)),
         None if entry.pieces.is_empty() => Ok(None),
-        None => match record::window(device, entry, false) {
+        None => match record::window(device, entry, Access::Read) {
             Ok((_, record)) => Ok(record),
             // Its memory may have gone meanwhile.
             Err(error) => noted()?.map_or(Err(error), |record| Ok(Some(record))),

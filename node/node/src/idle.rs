@@ -22,6 +22,7 @@ use kumiki_node_devices::serve::pass::{Answer, limit, receive, send};
 use kumiki_node_devices::serve::{self, wakes};
 use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, mac_bytes};
 use kumiki_node_devices::stowed::{Stowed, record_of};
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
@@ -232,7 +233,7 @@ fn sign(node: &Node) -> Result<Option<Sign>> {
         return Ok(None);
     }
     let device = Device::read(Holding::Node, node.name())?;
-    let (window, record) = record::window(&device, &entry, false)?;
+    let (window, record) = record::window(&device, &entry, Access::Read)?;
     let free = |number: &usize| window.channel(*number).state() == abi::CHANNEL_FREE;
     let talks = abi::CHANNELS - (0..abi::CHANNELS).filter(free).count();
     let cards = record.map(|record| record.devices).unwrap_or_default();

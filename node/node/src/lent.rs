@@ -19,6 +19,7 @@ use kumiki_boot::Piece;
 use kumiki_node_agent::lent::{FOLDER, path};
 use kumiki_node_devices::grant::Grant;
 use kumiki_node_devices::record::{Record, window_of};
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::early::StartId;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::sysfs::{RUNNING, Status};
@@ -42,6 +43,14 @@ const MEMORY: &str = "/dev/mem";
 /// Interval at which a node that was started from here is looked at: its doorbell rings at the
 /// host.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// Treatment of a node that runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Running {
+    Refuse,
+    /// Ended without a word.
+    End,
+}
 
 /// A node that this one may start.
 pub struct Lent {
@@ -87,7 +96,7 @@ impl Lent {
         let memory = OpenOptions::new().read(true).write(true).open(MEMORY);
         let memory = memory.map_err(|error| Error::file(MEMORY, error))?;
         let first = grant.entry.pieces.first().ok_or_else(gone)?;
-        let window = Window::new(Memory::map(memory.as_fd(), &[window_of(first)], true)?);
+        let window = Window::new(Memory::map(memory.as_fd(), &[window_of(first)], Access::Write)?);
         let lent = Lent { grant, file, memory, window };
         if lent.is_granted() { Ok(lent) } else { Err(gone()) }
     }
@@ -124,25 +133,34 @@ impl Lent {
     /// Copies the image into its memory, starts its first cpu and waits until
     /// its agent answers. One that runs is refused.
     pub fn start(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
-        self.begin(&StartFrom::Image(form), false, limit)
+        self.begin(&StartFrom::Image(form), Running::Refuse, limit)
     }
 
     /// Starts as [`start`](Self::start), also one that runs, which ends without a word.
     pub fn restart(&self, form: KernelForm, limit: Duration) -> Result<Stages> {
-        self.begin(&StartFrom::Image(form), true, limit)
+        self.begin(&StartFrom::Image(form), Running::End, limit)
     }
 
     /// Copies the snapshot's pages into its memory, has its kernel go on there and waits until
-    /// its agent answers. The host has lent the node with this snapshot. With `again` also one
-    /// that runs, which ends without a word.
-    pub fn start_snapshot(&self, name: &str, again: bool, limit: Duration) -> Result<Stages> {
+    /// its agent answers. The host has lent the node with this snapshot. One that runs is refused.
+    pub fn start_snapshot(&self, name: &str, limit: Duration) -> Result<Stages> {
+        self.begin(&self.snapshot(name)?, Running::Refuse, limit)
+    }
+
+    /// Starts as [`start_snapshot`](Self::start_snapshot), also one that runs, which ends without
+    /// a word.
+    pub fn restart_snapshot(&self, name: &str, limit: Duration) -> Result<Stages> {
+        self.begin(&self.snapshot(name)?, Running::End, limit)
+    }
+
+    fn snapshot(&self, name: &str) -> Result<StartFrom> {
         let Grant { entry, record, snapshot, .. } = &self.grant;
         if record.lent_snapshot.as_deref() != Some(name) {
             let with = record.lent_snapshot.as_deref();
             return Err(Error::refused(
                 ErrorKind::NotFound,
                 format!(
-                    "node {node} was lent {}: kumiki node lend {node} NODE --from {name} on the \
+                    "node {node} was lent {}: kumiki node delegate {node} NODE --from {name} on the \
                      host, NODE being this one",
                     with.map_or("without a snapshot".into(), |with| format!(
                         "with snapshot {with}"
@@ -151,13 +169,13 @@ impl Lent {
                 ),
             ));
         }
-        let memory = Memory::map(self.memory.as_fd(), snapshot, false)?;
+        let memory = Memory::map(self.memory.as_fd(), snapshot, Access::Read)?;
         let snapshot = Snapshot::of(name, memory, None)?;
         snapshot.suits(entry, record)?;
-        self.begin(&StartFrom::Snapshot(Box::new(snapshot)), again, limit)
+        Ok(StartFrom::Snapshot(Box::new(snapshot)))
     }
 
-    fn begin(&self, from: &StartFrom, again: bool, limit: Duration) -> Result<Stages> {
+    fn begin(&self, from: &StartFrom, running: Running, limit: Duration) -> Result<Stages> {
         let name = &self.grant.entry.name;
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Error::refused(
@@ -174,7 +192,7 @@ impl Lent {
             }
             return Err(not_lent(name));
         }
-        let started = self.load_and_start(from, again);
+        let started = self.load_and_start(from, running);
         self.window.settle();
         let (loaded, begin, execute) = started?;
         while self.window.word() != abi::WORD_READY {
@@ -191,12 +209,12 @@ impl Lent {
     fn load_and_start(
         &self,
         from: &StartFrom,
-        again: bool,
+        running: Running,
     ) -> Result<(Loading, Instant, Duration)> {
         let entry = &self.grant.entry;
         let word = self.window.word();
         let runs = word != abi::WORD_SILENT && !has_ended(word);
-        if runs && !again {
+        if runs && running == Running::Refuse {
             return Err(Error::refused(
                 ErrorKind::Running,
                 format!("node {} runs already: kumiki node restart {0}", entry.name),
@@ -226,23 +244,23 @@ impl Lent {
         Ok((loaded, begin, begin.elapsed()))
     }
 
-    fn map(&self, pieces: &[Piece], writable: bool) -> Result<Memory> {
-        Memory::map(self.memory.as_fd(), pieces, writable)
+    fn map(&self, pieces: &[Piece], access: Access) -> Result<Memory> {
+        Memory::map(self.memory.as_fd(), pieces, access)
     }
 
     fn load_image(&self, form: KernelForm, parts: &mut LoadParts) -> Result<()> {
         let Grant { entry, record, image, clocks, .. } = &self.grant;
-        let image = Image::of(&record.image, self.map(image, false)?, image)?;
+        let image = Image::of(&record.image, self.map(image, Access::Read)?, image)?;
         let origin = image.origin(form)?;
         let plan = timed(&mut parts.plan_ms, || {
             load::plan(entry, record, &origin, *clocks, StartId::now())
         })?;
-        load::load(|piece| self.map(&[piece], true), entry, &plan, &origin, parts)
+        load::load(|piece| self.map(&[piece], Access::Write), entry, &plan, &origin, parts)
     }
 
     fn load_snapshot(&self, snapshot: &Snapshot, parts: &mut LoadParts) -> Result<()> {
         let (places, header) = (snapshot.places(), &snapshot.header);
-        let memory = self.map(places.pieces(), true)?;
+        let memory = self.map(places.pieces(), Access::Write)?;
         timed(&mut parts.copy_kernel_ms, || snapshot.load(&memory))?;
         let kernel = (header.wake, header.tables);
         timed(&mut parts.plan_ms, || {
@@ -261,7 +279,7 @@ fn not_lent(name: &str) -> Error {
     Error::refused(
         ErrorKind::NotFound,
         format!(
-            "node {name} is not lent to this node: kumiki node lend {name} NODE on the host, NODE \
+            "node {name} is not lent to this node: kumiki node delegate {name} NODE on the host, NODE \
          being this one"
         ),
     )
@@ -318,9 +336,9 @@ mod tests {
 
     #[test]
     fn a_snapshot_that_it_was_not_lent_with_is_refused_by_name() {
-        let start = |lent: &Lent| lent.start_snapshot("warm", false, Duration::ZERO);
+        let start = |lent: &Lent| lent.start_snapshot("warm", Duration::ZERO);
         let said = start(&lent_to("n1")).unwrap_err().to_string();
-        assert!(said.contains("n2 was lent without a snapshot: kumiki node lend n2"), "{said}");
+        assert!(said.contains("n2 was lent without a snapshot: kumiki node delegate n2"), "{said}");
         let mut lent = lent_to("n1");
         lent.grant.record.lent_snapshot = Some("cold".into());
         let said = start(&lent).unwrap_err().to_string();

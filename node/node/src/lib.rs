@@ -69,6 +69,7 @@ pub use kumiki_node_devices::pci::Function;
 pub use kumiki_node_devices::record::{Elastic, Record};
 pub use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
 pub use kumiki_node_devices::{nat, program, serve};
+pub use kumiki_node_wire::device::Dma;
 pub use kumiki_node_wire::frame::{Program, Size};
 pub use kumiki_node_wire::module::requests::probe;
 pub use kumiki_node_wire::module::sysfs::low_slices;
@@ -78,7 +79,7 @@ pub use kumiki_rootfs::Source;
 pub use lent::Lent;
 pub use listing::{NodeInfo, NodeState, seen_here};
 pub use machine::{
-    Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Rollout, RolloutState, Step,
+    Apply, Blocks, Changes, Free, ImageWanted, Machine, NodeWanted, Rollout, RolloutState, Step,
 };
 pub use node::Node;
 pub use node::client::{Client, Ending, Order, Orders};

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use kumiki_node_agent::watchman;
 use kumiki_node_devices::record::{self, Record};
 use kumiki_node_devices::stowed::{Stowed, record_of};
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
@@ -98,7 +99,7 @@ fn look(entry: &sysfs::Status) -> Result<(NodeInfo, Option<Record>)> {
     let (mut message, mut is_lent, mut is_hung) = (None, false, false);
     let panicked = meaning(entry.word) == "panic";
     if !entry.pieces.is_empty() && (entry.runs() || panicked) {
-        let window = record::window(&device, entry, false)?.0;
+        let window = record::window(&device, entry, Access::Read)?.0;
         is_lent = entry.runs() && window.is_lent();
         message = panicked.then(|| window.message());
         is_hung = entry.word == abi::WORD_READY && is_silent(&window, sysfs::tsc_khz()?);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use kumiki_boot::Piece;
 use rustix::io::Errno;
 
+use crate::access::Access;
 use crate::memory::Memory;
 use crate::memory::blocks::{Lock, Notes};
 use crate::module::holding::{Holding, padded};
@@ -24,6 +25,33 @@ const SLICE_LOOK: Duration = Duration::from_millis(10);
 /// The host must go on: so much is not given away.
 pub const HOST_KEEPS_BYTES: u64 = 64 << 20;
 
+/// Room below 1 MiB in which a node's cpus begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slice {
+    /// The node's alone.
+    Own,
+    /// Shared with others: nodes that have one cpu for ever.
+    Shared,
+}
+
+/// Side that talks with a node: when programs have all channels, one is left for its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A program that somebody runs there.
+    Program,
+    /// The host, for what it has to know of the node.
+    Host,
+}
+
+/// Reach of a PCI function's DMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dma {
+    /// The memory that the node has when it takes the function, and nothing else.
+    Confined,
+    /// All memory of the machine.
+    Unconfined,
+}
+
 #[derive(Debug)]
 pub struct Device {
     file: File,
@@ -34,22 +62,22 @@ pub struct Device {
 impl Device {
     /// Makes a node or an image; this descriptor owns it. Returns its low slice.
     pub fn create(kind: Holding, name: &str) -> Result<(Self, u64)> {
-        Self::created(kind, name, false)
+        Self::created(kind, name, Slice::Own)
     }
 
-    /// Makes a node; one that `shares` has one cpu for ever, and its slice may be others' like it.
-    pub fn create_node(name: &str, shares: bool) -> Result<Self> {
-        Self::created(Holding::Node, name, shares).map(|(device, _)| device)
+    /// Makes a node.
+    pub fn create_node(name: &str, slice: Slice) -> Result<Self> {
+        Self::created(Holding::Node, name, slice).map(|(device, _)| device)
     }
 
-    fn created(kind: Holding, name: &str, shares: bool) -> Result<(Self, u64)> {
+    fn created(kind: Holding, name: &str, slice: Slice) -> Result<(Self, u64)> {
         let mut wanted = abi::Create {
             name: padded(kind, name)?,
             kind: kind.number(),
-            shares: shares.into(),
+            shares: u32::from(slice == Slice::Shared),
             ..Default::default()
         };
-        let file = requests::open(true)?;
+        let file = requests::open(Access::Write)?;
         let lock = Lock::take()?;
         // Memory that is still off line for nobody.
         lock.sweep();
@@ -68,10 +96,9 @@ impl Device {
         Self::attach(kind, name, abi::READ).map(|(device, _)| device)
     }
 
-    /// Opens for a talk with a running node; returns its channel. For what its host has to ask of
-    /// it a channel is left when programs have all others.
-    pub fn talk(name: &str, by_host: bool) -> Result<(Self, usize)> {
-        let any = u32::from(by_host);
+    /// Opens for a talk with a running node; returns its channel.
+    pub fn talk(name: &str, asker: Asker) -> Result<(Self, usize)> {
+        let any = u32::from(asker == Asker::Host);
         let (device, channel) = Self::attach_with(Holding::Node, name, abi::TALK, any)?;
         Ok((device, channel as usize))
     }
@@ -94,7 +121,8 @@ impl Device {
             ..Default::default()
         };
         // What may be read only must not even be open for writing.
-        let file = requests::open(mode != abi::READ)?;
+        let access = if mode == abi::READ { Access::Read } else { Access::Write };
+        let file = requests::open(access)?;
         requests::attach(&file, &mut wanted)
             .map_err(|error| not_attached(kind, name, mode, error))?;
         Ok((Device { file, kind, name: name.to_owned() }, wanted.channel))
@@ -213,9 +241,10 @@ impl Device {
     }
 
     /// Has this node own a PCI function that is bound to the module's driver, by its segment and
-    /// number there; `confined`, its DMA reaches the memory that the node has now, and nothing else.
-    pub fn pci(&self, function: impl Display, at: (u32, u32), confined: bool) -> Result<()> {
-        let how = abi::Pci { confine: confined.into(), ..Default::default() };
+    /// number there.
+    pub fn pci(&self, function: impl Display, at: (u32, u32), dma: Dma) -> Result<()> {
+        let confine = u32::from(dma == Dma::Confined);
+        let how = abi::Pci { confine, ..Default::default() };
         self.pci_is(function, at, how)
     }
 
@@ -385,10 +414,10 @@ impl Device {
     }
 
     /// Checks that, with a slice that others share, it waits for the start of another one.
-    pub fn map(&self, pieces: &[Piece], writable: bool) -> Result<Memory> {
+    pub fn map(&self, pieces: &[Piece], access: Access) -> Result<Memory> {
         let begin = Instant::now();
         loop {
-            match Memory::map(self.file.as_fd(), pieces, writable) {
+            match Memory::map(self.file.as_fd(), pieces, access) {
                 Err(Error::Os { source, .. })
                     if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) =>
                 {

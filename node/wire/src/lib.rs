@@ -13,6 +13,8 @@ compile_error!(
 );
 
 #[doc(hidden)]
+pub mod access;
+#[doc(hidden)]
 pub mod asleep;
 #[doc(hidden)]
 pub mod brought;

@@ -80,13 +80,14 @@ pub fn connect(cid: u32, port: u32) -> Result<()> {
     relay(stream(cid, port)?)
 }
 
-/// Waits for one connection to a port here, and relays; with `echo` it sends back what
-/// it receives instead.
-pub fn serve(port: u32, echo: bool) -> Result<()> {
+/// Waits for one connection to a port here, and relays.
+pub fn serve(port: u32) -> Result<()> {
+    relay(Listener::new(port)?.accept()?)
+}
+
+/// Waits for one connection to a port here, and sends back what it receives.
+pub fn echo(port: u32) -> Result<()> {
     let connection = Listener::new(port)?.accept()?;
-    if !echo {
-        return relay(connection);
-    }
     let (mut from, mut to) = (file(&connection)?, file(&connection)?);
     io::copy(&mut from, &mut to).map_err(|error| Error::os("echoing by vsock", error))?;
     Ok(())

@@ -1,5 +1,6 @@
 //! `kumiki-noded`: what works for nodes as long as they run. It serves their devices, of which the
-//! part that reads what a node writes has no privileges, keeps services up, and has nodes sleep.
+//! part that reads what a node writes has no privileges, keeps services up, has nodes sleep, and
+//! moves cpus between them.
 //! The command `kumiki` starts it.
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
+use kumiki_node::serve::{self, Taps};
 use kumiki_node::{Client, Ending, Program, Session};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -38,9 +40,9 @@ fn run(words: Vec<OsString>) -> Result<ExitCode> {
         ["--version"] => {
             writeln!(io::stdout(), "kumiki-noded {}", env!("CARGO_PKG_VERSION"))?;
         }
-        ["serve", "--worker"] => kumiki_node::serve::work()?,
-        ["serve", name] => kumiki_node::serve::serve(name, false)?,
-        ["serve", name, "--taps"] => kumiki_node::serve::serve(name, true)?,
+        ["serve", "--worker"] => serve::work()?,
+        ["serve", name] => serve::serve(name, Taps::Opened)?,
+        ["serve", name, "--taps"] => serve::serve(name, Taps::Handed)?,
         ["ask", name, line] => return ask(name, Some(line)),
         ["ask", name] => return ask(name, None),
         _ => return long(&given),
@@ -67,9 +69,18 @@ fn long(words: &[OsString]) -> Result<ExitCode> {
                 say(format_args!("node {name}: {what}, {:.0} ms", took.as_secs_f64() * 1e3));
             })?;
         }
+        (Some("balance"), 3 | 4) => {
+            let number = |at: usize| text(at).map(str::parse::<u64>).transpose();
+            let usage = "balance MILLISECONDS HOST-KEEPS [ROUNDS]";
+            let every = Duration::from_millis(number(1)?.context(usage)?);
+            let host_keeps = usize::try_from(number(2)?.context(usage)?).context(usage)?;
+            kumiki_node::balance(every, number(3)?, host_keeps, &*stop()?, |moved| {
+                say(format_args!("{moved}"));
+            })?;
+        }
         _ => bail!(
             "the command kumiki starts this: serve NAME [--taps], serve --worker, ask NAME [LINE], \
-             watch FILE, idle NAME SECONDS [FILE]"
+             watch FILE, idle NAME SECONDS [FILE], balance MILLISECONDS HOST-KEEPS [ROUNDS]"
         ),
     }
     Ok(ExitCode::SUCCESS)

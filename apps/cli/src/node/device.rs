@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Subcommand};
 use kumiki_node::{
-    DeviceSpec, Disk, Function, Net, Node, Share, copying, nat, vsock, wake_if_idle,
+    DeviceSpec, Disk, Dma, Function, Net, Node, Share, copying, nat, vsock, wake_if_idle,
 };
 
 use crate::output;
@@ -109,8 +109,9 @@ pub(crate) fn run(args: DeviceArgs) -> Result<()> {
     match args.command {
         DeviceCommand::Add { node, functions: Functions { pci, dma_unconfined }, devices } => {
             let node = Node::find(&node)?;
+            let dma = if dma_unconfined { Dma::Unconfined } else { Dma::Confined };
             for function in pci {
-                node.add_function(function, dma_unconfined)?;
+                node.add_function(function, dma)?;
                 output::line(format_args!("pci:{function}"))?;
             }
             for device in devices.specs() {
@@ -216,7 +217,8 @@ enum VsockCommand {
 impl VsockArgs {
     pub(crate) fn run(self) -> Result<()> {
         match self.command {
-            VsockCommand::Listen { port, echo } => vsock::serve(port, echo)?,
+            VsockCommand::Listen { port, echo: true } => vsock::echo(port)?,
+            VsockCommand::Listen { port, echo: false } => vsock::serve(port)?,
             VsockCommand::Connect { cid, port } => vsock::connect(cid, port)?,
         }
         Ok(())

@@ -77,7 +77,7 @@ fn no_request_is_lost_while_servers_crash_and_are_replaced() {
     bring(&host, "haproxy", "/usr/sbin/haproxy", "/opt/haproxy");
     bring(&host, "apache2-utils", "/usr/bin/ab", "/opt/ab");
     host.ok(&format!("{}kumiki node apply two.toml --yes --timeout 120", machine("quiet")));
-    host.ok("kumiki node watch two.toml > watched 2>&1 & echo $! > watch.pid");
+    host.ok("kumiki node supervise two.toml > watched 2>&1 & echo $! > watch.pid");
     both_up(&host);
     host.ok(&format!(
         "cat > balancer <<'EOF'{BALANCER}EOF\nhaproxy -db -f balancer > checks 2>&1 &"

@@ -42,7 +42,7 @@ fn heard_everywhere(host: &Host) {
     // On those cpus that the host still has.
     let rung = host.ok(&format!("awk '/{OF_NODE}/ {{print $2 + $3}}' /proc/interrupts"));
     assert!(rung.trim().parse::<u64>().unwrap() > 100, "{rung}");
-    host.ok("kumiki node keep n1 warm; kumiki node start n1 --from warm --timeout 240; \
+    host.ok("kumiki node snapshot n1 warm; kumiki node start n1 --from warm --timeout 240; \
              kumiki node exec n1 -- dd if=/dev/vda of=/dev/null bs=64k count=100 iflag=direct");
     host.ok("kumiki node rm n1 --force; kumiki image rm warm");
     assert_eq!(host.ok(&format!("grep -c {OF_NODE} /proc/interrupts || true")), "0\n");

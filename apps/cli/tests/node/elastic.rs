@@ -63,7 +63,7 @@ fn cpus_come_and_go_while_a_node_runs() {
     cpus_come_and_go(&host, 3);
     // It rests, sleeps and starts with what it has by then.
     assert_eq!(host.ok("kumiki node set n1 --cpus 2"), "3,1\n");
-    host.ok("kumiki node keep n1 warm; kumiki node start n1 --from warm --timeout 240");
+    host.ok("kumiki node snapshot n1 warm; kumiki node start n1 --from warm --timeout 240");
     assert_eq!(there(&host, "n1"), "0-1\n");
     assert_eq!(host.ok("kumiki node set n1 --cpus 1"), "3\n");
     host.ok("kumiki node stop n1; kumiki image rm warm");

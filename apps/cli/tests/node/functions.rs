@@ -112,7 +112,7 @@ fn a_disk_goes_to_a_node_and_back(kernel: &str) {
         let list = host.ok("kumiki node exec n1 -- cat /proc/interrupts");
         assert!(list.contains("PCI-MSI") && list.contains("nvme0q1"), "{list}");
         host.ok(&format!("kumiki node exec n1 -- sh -c 'echo {round} > /mnt/theirs; umount /mnt'"));
-        let said = host.refused("kumiki node keep n1 warm");
+        let said = host.refused("kumiki node snapshot n1 warm");
         assert!(said.contains("which is reset when the node is stopped"), "{said}");
         let said = host.refused(&format!("kumiki node device rm n1 pci:{NVME}"));
         assert!(said.contains("node n1 runs"), "{said}");

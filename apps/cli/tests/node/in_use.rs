@@ -59,7 +59,7 @@ fn of_the_host(host: &Host) {
 fn of_the_node(host: &Host) {
     let there = |line: &str| host.ok(&format!("kumiki node exec n1 -- sh -c '{line}'"));
     let refused = |says: &str| {
-        let said = host.refused("kumiki node keep n1 warm");
+        let said = host.refused("kumiki node snapshot n1 warm");
         assert!(said.contains(says), "{said}");
     };
     there("mkswap /dev/vda && swapon /dev/vda");
@@ -77,6 +77,6 @@ fn of_the_node(host: &Host) {
     refused("disk vdb is mounted at /hidden");
     there(SHOWN);
     there("mount -t ext4 -o ro /dev/vdb /m");
-    host.ok("kumiki node keep n1 warm; kumiki node start n1 --from warm --timeout 120");
+    host.ok("kumiki node snapshot n1 warm; kumiki node start n1 --from warm --timeout 120");
     assert!(there("cat /proc/mounts").contains("/dev/vdb /m ext4 ro"));
 }

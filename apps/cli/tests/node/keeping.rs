@@ -27,7 +27,7 @@ fn a_stuck_task_is_named(host: &Host) {
     host.ok(SERVERS_STOP);
     host.ok("kumiki node exec n1 -- sh -c '(setsid dd if=/dev/vda of=/dev/null bs=4k count=1 iflag=direct \
              > /dev/null 2>&1 &); until grep -q \"State:.D\" /proc/$(pidof dd)/status; do sleep 0.1; done'");
-    let said = host.refused("kumiki node keep n1 warm");
+    let said = host.refused("kumiki node snapshot n1 warm");
     assert!(said.contains("n1 goes on") && said.contains("task:dd "), "{said}");
     host.ok("kill -CONT $(cat servers)");
     host.ok("kumiki node exec n1 -- sh -c 'while pidof dd; do sleep 0.1; done; test -s /tmp/said'");
@@ -35,8 +35,8 @@ fn a_stuck_task_is_named(host: &Host) {
 }
 
 fn one_of_two_keeps_it(host: &Host) {
-    host.ok("(kumiki node keep n1 one; echo $? > first) 2> said1 & \
-             (kumiki node keep n1 two; echo $? > second) 2> said2; wait; cat said1 said2");
+    host.ok("(kumiki node snapshot n1 one; echo $? > first) 2> said1 & \
+             (kumiki node snapshot n1 two; echo $? > second) 2> said2; wait; cat said1 said2");
     let statuses = host.ok("cat first second");
     assert!(["0\n2\n", "2\n0\n"].contains(&&*statuses), "{statuses}");
     let kept = if statuses == "0\n2\n" { "one" } else { "two" };
@@ -54,7 +54,7 @@ fn killed_in_the_midst(host: &Host) {
     let image = "/sys/class/misc/kumiki-osnode/images/warm";
     for moment in ["sleep 0.1".to_owned(), format!("until test -e {image}; do :; done")] {
         host.ok(&format!(
-            "kumiki node keep n1 warm > /dev/null 2>&1 & {moment}; kill -9 $!; wait; true"
+            "kumiki node snapshot n1 warm > /dev/null 2>&1 & {moment}; kill -9 $!; wait; true"
         ));
         // What is half made is none, and in nobody's way.
         host.ok(&format!(
@@ -65,7 +65,7 @@ fn killed_in_the_midst(host: &Host) {
         host.ok("for n in $(seq 100); do kumiki node ls | grep -q 'n1.*ready' || break; sleep 0.1; done; \
                  kumiki node ls | grep -q 'n1.*ready' || kumiki node start n1 --timeout 120; \
                  kumiki node exec n1 -- sh -c 'echo 1 > /tmp/said'");
-        host.ok("kumiki node keep n1 warm; kumiki image verify warm; \
+        host.ok("kumiki node snapshot n1 warm; kumiki image verify warm; \
                  kumiki node start n1 --from warm --timeout 60; \
                  kumiki node exec n1 -- test -s /tmp/said; kumiki image rm warm");
     }

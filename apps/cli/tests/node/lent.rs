@@ -10,11 +10,11 @@ fn a_node_starts_another_one_from_the_resident_image() {
     for node in ["n1", "n2"] {
         host.ok(&format!("kumiki node create {node} --memory 256M --image deb"));
     }
-    assert!(host.refused("kumiki node lend n2 n1").contains("n1 does not run"));
+    assert!(host.refused("kumiki node delegate n2 n1").contains("n1 does not run"));
     host.ok("kumiki node start n1 --timeout 120");
     let in_n1 = "kumiki node exec n1 -- kumiki node";
     assert!(host.refused(&format!("{in_n1} start n2")).contains("is not lent"));
-    host.ok("kumiki node lend n2 n1");
+    host.ok("kumiki node delegate n2 n1");
     let list = host.ok("kumiki node ls --json");
     assert!(list.contains(r#""lent_to":"n1""#) && list.contains(r#""state":"lent""#), "{list}");
     // The node lists it as the host does.
@@ -45,7 +45,7 @@ fn a_node_starts_another_one_from_the_resident_image() {
     host.ok("kumiki node stop n2");
 
     // A start that never ends keeps the host off, until the node that began it has ended.
-    host.ok("kumiki node lend n2 n1");
+    host.ok("kumiki node delegate n2 n1");
     let memory = host.ok("head -n 1 /sys/class/misc/kumiki-osnode/nodes/n2/memory");
     let mut numbers = memory[2..].trim().split(" 0x");
     let mut number = || u64::from_str_radix(numbers.next().unwrap(), 16).unwrap();

@@ -119,7 +119,7 @@ fn ends_with_its_program(host: &Host) {
     host.ok(
         "cat > web.toml <<'EOF'\n[node.n1]\nimage = \"web\"\nmemory = \"256M\"\nrestart = true\n\
              health = \"http:80/\"\nnet = [\"auto,address=10.77.1.2/24\"]\nEOF\n\
-             kumiki node watch web.toml > watched 2>&1 & echo $! > watch.pid",
+             kumiki node supervise web.toml > watched 2>&1 & echo $! > watch.pid",
     );
     let up =
         format!("for n in $(seq 60); do {} > page; [ -s page ] && exit 0; done; false", get(1, ""));

@@ -32,7 +32,7 @@ fn starts(host: &Host, (node, other): (&str, &str), rounds: u32) {
     host.ok(&format!(
         "kumiki node start {node} --timeout 240; kumiki node exec {node} -- {WORK}; \
          kumiki node exec {node} -- sh -c 'until test -s /tmp/n; do sleep 0.1; done'; \
-         kumiki node keep {node} warm; kumiki node start {other} --timeout 240; \
+         kumiki node snapshot {node} warm; kumiki node start {other} --timeout 240; \
          kumiki node exec {other} -- {WORK}"
     ));
     let cpus = if node == "n1" { "1\n" } else { "2\n" };

@@ -17,7 +17,7 @@ fn a_node_is_kept_and_starts_where_it_slept() {
     host.ok("kumiki node start n1 --timeout 120");
     host.ok(LEAVE);
     refused_while_it_runs(&host);
-    host.ok("kumiki node keep n1 warm --json");
+    host.ok("kumiki node snapshot n1 warm --json");
     assert!(host.ok("kumiki node ls").contains("stopped"));
     let list = host.ok("kumiki image ls");
     assert!(list.contains("warm") && list.contains("snapshot"), "{list}");
@@ -45,17 +45,17 @@ fn a_node_is_kept_and_starts_where_it_slept() {
 
 /// The node goes on, and hears why.
 fn refused_while_it_runs(host: &Host) {
-    let said = host.refused("kumiki node keep n1 deb");
+    let said = host.refused("kumiki node snapshot n1 deb");
     assert!(said.contains("image deb exists"), "{said}");
     host.ok("kumiki node exec n1 -- sleep 777 & echo $! > client; sleep 1");
-    let said = host.refused("kumiki node keep n1 warm");
+    let said = host.refused("kumiki node snapshot n1 warm");
     assert!(said.contains("1 other client talks to the node"), "{said}");
     host.ok(
         "kill -9 $(cat client); until kumiki node exec n1 -- ps | { ! grep -q 'sleep 777'; }; \
              do sleep 0.2; done",
     );
     host.ok("kumiki node exec n1 -- sh -c 'echo core > /sys/power/pm_test'");
-    let said = host.refused("kumiki node keep n1 warm");
+    let said = host.refused("kumiki node snapshot n1 warm");
     assert!(said.contains("n1 goes on") && said.contains("pm_test"), "{said}");
     // Nobody would wake it.
     host.ok("kumiki node exec n1 -- sh -c 'echo none > /sys/power/pm_test; \
@@ -63,7 +63,7 @@ fn refused_while_it_runs(host: &Host) {
     // No room for the copy: it sleeps, and is woken in its own memory.
     let limit = "/sys/module/osnode/parameters/image_limit_mb";
     host.ok(&format!("echo 100 > {limit}"));
-    let said = host.refused("kumiki node keep n1 warm");
+    let said = host.refused("kumiki node snapshot n1 warm");
     assert!(said.contains("more than the limit of 104857600"), "{said}");
     assert!(said.contains("the node goes on"), "{said}");
     host.ok(&format!("echo 0 > {limit}"));
@@ -78,7 +78,7 @@ fn a_snapshot_goes_through_a_file() {
     let Some(host) = Host::shared(Kind::Debian12) else { return };
     host.ok("kumiki node create n1 --memory 256M --image deb; kumiki node start n1 --timeout 120");
     host.ok(LEAVE);
-    host.ok("kumiki node keep n1 warm; kumiki image save warm warm.zst; kumiki image rm warm");
+    host.ok("kumiki node snapshot n1 warm; kumiki image save warm warm.zst; kumiki image rm warm");
     let said = host.refused("kumiki node start n1 --from warm");
     assert!(said.contains("there is no image warm"), "{said}");
     host.ok("size=$(stat -c %s warm.zst); head -c $((size / 2)) warm.zst > half; \
@@ -114,7 +114,7 @@ fn refused_elsewhere(host: &Host) {
     let said = host.refused("kumiki node start n2 --from warm");
     assert!(said.contains("its slice below 1 MiB at"), "{said}");
     host.ok("kumiki node rm n2");
-    let said = host.refused("kumiki node keep n1 cold");
+    let said = host.refused("kumiki node snapshot n1 cold");
     assert!(said.contains("node n1 does not run"), "{said}");
 }
 
@@ -163,10 +163,10 @@ fn a_service_that_ends_is_back_from_its_snapshot() {
     let steps = host.ok("kumiki node apply m.toml --timeout 120 --json");
     assert!(steps.contains(r#"{"step":"start","node":"n1","from":"warm"}"#), "{steps}");
     host.ok(LEAVE);
-    host.ok("kumiki node keep n1 warm; kumiki node apply m.toml --timeout 60");
+    host.ok("kumiki node snapshot n1 warm; kumiki node apply m.toml --timeout 60");
     assert_eq!(host.ok(HAS), "before\n");
     // It tells of an end only where it has seen the node before.
-    host.ok("kumiki node watch m.toml 2> watched & echo $! > watch.pid; \
+    host.ok("kumiki node supervise m.toml 2> watched & echo $! > watch.pid; \
              until kumiki node ls --json | grep -q '\"state\":\"up\"'; do sleep 0.2; done");
     host.run("kumiki node exec n1 -- sh -c 'rm /tmp/said; echo c > /proc/sysrq-trigger'");
     let is_back = "for i in $(seq 60); do kumiki node exec n1 -- cat /tmp/said && exit; sleep 1; \
@@ -240,10 +240,10 @@ fn cpus_and_devices_come_back() {
     host.ok("kumiki node start n1 --timeout 120; reached 10.77.0.2");
     host.ok(LEAVE);
     host.ok("kumiki node exec n1 -- sh -c 'mkdir -p /data; mke2fs /dev/vda > /dev/null 2>&1; mount -t ext4 /dev/vda /data'");
-    let said = host.refused("kumiki node keep n1 warm");
+    let said = host.refused("kumiki node snapshot n1 warm");
     assert!(said.contains("disk vda is mounted at /data"), "{said}");
     host.ok("kumiki node exec n1 -- umount /data");
-    host.ok("kumiki node keep n1 warm");
+    host.ok("kumiki node snapshot n1 warm");
     for round in 0..4 {
         // Written by the host meanwhile.
         host.ok("dd if=/dev/urandom of=disk bs=1M count=2 seek=4 conv=notrunc 2> /dev/null");
@@ -287,7 +287,7 @@ fn lease_and_identity_are_made_anew() {
     host.ok(
         "kumiki node exec n1 -- sh -c 'echo 0123456789abcdef0123456789abcdef > /etc/machine-id; \
              mkdir -p /var/lib/systemd; echo seed > /var/lib/systemd/random-seed'; \
-             kumiki node keep n1 warm",
+             kumiki node snapshot n1 warm",
     );
     let (mut ids, mut seeds) = (vec!["0123456789abcdef0123456789abcdef\n".to_owned()], Vec::new());
     for round in 2..=3 {
@@ -320,7 +320,7 @@ fn cloud_flavours_wake() {
                  kumiki node create n1 --memory 256M --image cloud; \
                  kumiki node start n1 --timeout 240");
         host.ok(LEAVE);
-        host.ok("kumiki node keep n1 warm");
+        host.ok("kumiki node snapshot n1 warm");
         for _ in 0..3 {
             host.ok("kumiki node start n1 --from warm --timeout 60");
             assert_eq!(host.ok(HAS), "before\n");

@@ -89,7 +89,7 @@ fn as_it_is_seen(host: &Host) {
     assert!(said.contains("in use by n1"), "{said}");
     let said = host.refused("kumiki node device add n1 --rng");
     assert!(said.contains("sleeps in a file, without memory"), "{said}");
-    let said = host.refused("kumiki node keep n1 warm");
+    let said = host.refused("kumiki node snapshot n1 warm");
     assert!(said.contains("does not run"), "{said}");
 }
 

@@ -253,10 +253,10 @@ fn output(command: &mut Command) -> String {
 fn the_service_is_kept(host: &Host) -> String {
     host.ok("kumiki node exec n3 -- sh -c 'echo serving > /tmp/said; (setsid sh -c \
              \"while :; do cat /tmp/said > /dev/kmsg; sleep 1; done\" > /dev/null 2>&1 &)'");
-    host.ok("kumiki node keep n3 warm");
-    let said = host.refused("kumiki node lend n3 n1 --from nvme");
+    host.ok("kumiki node snapshot n3 warm");
+    let said = host.refused("kumiki node delegate n3 n1 --from nvme");
     assert!(said.contains("image nvme is no snapshot"), "{said}");
-    host.ok("kumiki node lend n3 n1 --from warm");
+    host.ok("kumiki node delegate n3 n1 --from warm");
     let said = host.refused("kumiki image rm warm");
     assert!(said.contains("starts n3 from at any time"), "{said}");
     let said = host.refused("kumiki node exec n1 -- kumiki node start n3 --from cold");

@@ -27,6 +27,10 @@ fn a_second_server_at_a_port_is_refused() {
         let text = String::from_utf8_lossy(&second.stderr);
         assert!(text.contains("Address already in use"), "{text}");
         assert_eq!(second.status.code(), Some(2));
+        let words = [&words[..], &["--cpus", "0"]].concat();
+        let former = Command::new("timeout").args(words).output().unwrap();
+        let text = String::from_utf8_lossy(&former.stderr);
+        assert!(text.contains("`--cpus` is called `--cpu-list`"), "{text}");
     }
 }
 

@@ -23,7 +23,7 @@ impl Server {
         let allowed = kumiki_sys::affinity::current().unwrap();
         let cpus: Vec<String> = allowed.iter().take(cpus).map(|cpu| cpu.to_string()).collect();
         let mut command = Command::new(env!("CARGO_BIN_EXE_kumiki-kv"));
-        command.args(["--port", "0", "--cpus", &cpus.join(",")]).args(args);
+        command.args(["--port", "0", "--cpu-list", &cpus.join(",")]).args(args);
         Server::of(command)
     }
 

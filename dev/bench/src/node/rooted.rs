@@ -74,7 +74,7 @@ fn memory(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
         eprintln!("root_memory: round {} of {rounds}: {:.1} MiB", round + 1, own[round]);
     }
     for name in [WHOLE, SMALL] {
-        Image::remove(name, false)?;
+        Image::remove(name)?;
     }
     let of = |subject, own: &[f64], nodes: usize| {
         let all: Vec<_> = own.iter().map(|own| vec![root + own * nodes as f64]).collect();
@@ -117,7 +117,7 @@ fn create(image: &str) -> Result<()> {
 
 fn remove(image: &str) -> Result<()> {
     Node::find(NODE)?.delete()?;
-    Ok(Image::remove(image, false)?)
+    Ok(Image::remove(image)?)
 }
 
 /// A node's own memory in use, MiB.

@@ -115,13 +115,13 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
             }
             node.stop(Duration::ZERO)?;
             if *from == StartFrom::First {
-                Image::remove(KEPT, false)?;
+                Image::remove(KEPT)?;
             }
         }
         eprintln!("round {} of {rounds}", round + 1);
     }
     node.delete()?;
-    Image::remove(WARM, false)?;
+    Image::remove(WARM)?;
     let mut rows = figures(&starts, &bare);
     let kept = [("kept", kept.kept_bytes), ("zeros", kept.zero_bytes), ("free", kept.free_bytes)];
     rows.extend(kept.map(|(what, bytes)| {

@@ -56,7 +56,7 @@ pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
         eprintln!("warm: round {} of {rounds}", round + 1);
     }
     node.delete()?;
-    Image::remove(SERVING, false)?;
+    Image::remove(SERVING)?;
     let of = |wanted: Way| {
         let all = ways.iter().find(|(way, _)| *way == wanted);
         all.map(|(_, samples)| &samples[..]).unwrap_or_default()

@@ -138,7 +138,7 @@ unsafe fn begun<'a>(
     let _held = Held::new();
     let (name, programs) = programs()?;
     let mut command = Command::new(name);
-    command.candidates(&programs, false);
+    command.candidates(&programs);
     // SAFETY: the caller's promise.
     unsafe { describe(&mut command, actions, attributes, argv, envp) }?;
     // SAFETY: as above.
@@ -201,7 +201,7 @@ pub(crate) unsafe fn command(
             // SAFETY: the caller's promise.
             let file = unsafe { text(file, "file") }?;
             let mut command = Command::new(file);
-            command.candidates(search::places(file), false);
+            command.candidates(search::places(file));
             command
         }
     };

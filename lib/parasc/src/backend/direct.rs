@@ -54,15 +54,15 @@ impl Direct {
     }
 
     /// Serves inside the kernel until [`end`](Self::end), looking for so long before each sleep.
-    /// With `any_thread` it also makes gettid(2), and answers with its own id.
-    pub fn process(&self, spin: Duration, any_thread: bool) {
+    /// It also makes gettid(2), and answers with its own id.
+    pub fn process(&self, spin: Duration) {
         while !self.area.is_terminated() {
             let stay = Stay {
                 share: SHARE,
                 recalls: self.area.recalls(),
                 spin,
                 idle: Duration::MAX,
-                any_thread,
+                any_thread: true,
                 ..Stay::default()
             };
             // SAFETY: who offers calls vouches for them (`run`).

@@ -123,7 +123,7 @@ fn execute(header: &Header, places: &Places<'_>) -> isize {
         // SAFETY: the library has written the lists, and waits.
         return unsafe { sys!(EXECVEAT, fd, c"".as_ptr(), argv, envp, AT_EMPTY_PATH) };
     }
-    let (mut why, mut last, searches_on) = (0, ENOENT, header.searches_on != 0);
+    let (mut why, mut last) = (0, ENOENT);
     for at in 0..header.programs {
         let program = header.program as *const usize;
         // SAFETY: as the steps.
@@ -131,14 +131,12 @@ fn execute(header: &Header, places: &Places<'_>) -> isize {
         // SAFETY: as the lists above.
         match unsafe { sys!(EXECVE, program, argv, envp) } {
             absent @ (ENOENT | ENOTDIR) => last = absent,
-            // As CPython: goes on searching, and tells of the first that is there.
-            other if searches_on => why = if why == 0 { other } else { why },
             // As execvp(3): goes on searching, and tells of one that may not be executed.
             EACCES => why = EACCES,
             other => return other,
         }
     }
-    // Where none is there, the last answer, as for both.
+    // Where none is there, the last answer.
     if why == 0 { last } else { why }
 }
 

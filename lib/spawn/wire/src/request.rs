@@ -129,9 +129,6 @@ pub struct Header {
     pub clone_flags: u64,
     /// Place of the cgroup, if `clone_flags` say that there is one.
     pub cgroup: u32,
-    /// 1: a program that may not be executed, or is none, does not end the search, as in
-    /// CPython; 0: as in execvp(3).
-    pub searches_on: u32,
     /// Number of steps.
     pub steps: u32,
     /// Number of programs, to be tried in order.

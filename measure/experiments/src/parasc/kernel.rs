@@ -201,7 +201,7 @@ impl Served {
             let serve = move || {
                 // Refused: then wherever it is.
                 let _bound = affinity::bind(cpu);
-                direct.process(spin, true);
+                direct.process(spin);
             };
             let thread = Builder::new().name("processing".to_owned()).spawn(serve);
             let failed = |error| Error::Invalid(format!("no thread that processes: {error}"));

@@ -7,7 +7,7 @@ use super::between::{Between, Moved};
 use super::doubt::{Cause, Doubt};
 use super::shift::Shift;
 use super::{Judged, Limits, Verdict, judge};
-use crate::moves;
+use crate::moves::{self, Span};
 use crate::schema::{Params, Row, Unit, Value};
 use crate::stats::quiet::LEAST;
 
@@ -77,11 +77,11 @@ impl<'a> Pooled<'a> {
             let near = rows.iter().filter(|(a, b)| super::moved(a, b).is_none());
             let shifts: Vec<Shift> = near.filter_map(|(a, b)| shift(a, b, undisturbed)).collect();
             let first = rows.first()?.0;
-            let crosses = rows.iter().any(|(a, _)| a.cpus.len() > 1);
+            let cpus = rows.iter().map(|(a, _)| a.cpus.len()).max().unwrap_or(1);
             let layout = rows.iter().map(|(a, _)| by_layout(a)).fold(0.0, f64::max);
-            let known = moves::of_a_pair(&first.case, crosses).hypot(layout);
+            let known = moves::of_a_pair(&first.case, Span::of(cpus)).hypot(layout);
             let visits = rows.iter().map(|(a, b)| super::visits(a, b)).max().unwrap_or(0);
-            Some(Moved { shift: Shift::pooled(&shifts)?, known, crosses, visits })
+            Some(Moved { shift: Shift::pooled(&shifts)?, known, crosses: cpus > 1, visits })
         };
         let (all, quiet) = (moved(false), disturbed.then(|| moved(true)));
         Pooled { moved: all, quiet, rows }

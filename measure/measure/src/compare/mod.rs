@@ -43,7 +43,7 @@ use family::Pooled;
 use shift::{Shift, Way};
 
 use crate::check::identity;
-use crate::moves;
+use crate::moves::{self, Span};
 use crate::schema::{Machine, Params, Results, Row, Run, Unit};
 use crate::stats::quiet::LEAST;
 use crate::stats::{false_discovery, mann_whitney};
@@ -410,9 +410,10 @@ fn compare_row(row: &Pooled, between: &Between, limits: &Limits, way: Way) -> Co
 
 /// Move of a row whose cpus moved, too: to be shown, not to be judged.
 fn far(a: &Row, b: &Row, way: Way) -> Option<Moved> {
-    let crosses = a.cpus.len() > 1;
+    let span = Span::of(a.cpus.len());
+    let crosses = span == Span::Several;
     let shift = Shift::of(a, b, way)?;
-    Some(Moved { shift, known: moves::of_a_pair(&a.case, crosses), crosses, visits: visits(a, b) })
+    Some(Moved { shift, known: moves::of_a_pair(&a.case, span), crosses, visits: visits(a, b) })
 }
 
 /// The raw round trips of both sides if a case of two cpus ran on cpus that were

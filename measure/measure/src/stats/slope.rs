@@ -134,9 +134,10 @@ impl<'a> LineParams<'a> {
         let by_size = |a: &&Point, b: &&Point| a.pages.total_cmp(&b.pages);
         let (smallest, largest) = (points.iter().min_by(by_size)?, points.iter().max_by(by_size)?);
         let span = largest.pages - smallest.pages;
-        let crosses = rows.iter().any(|row| row.cpus.len() > 1);
+        let cpus = rows.iter().map(|row| row.cpus.len()).max();
         // Beyond what is called flat and what a row moves by from run to run.
-        let clear = (1.0 + FLAT) * (HALF_WIDTH * moves::of_a_pair(self.case, crosses)).exp();
+        let clear = (1.0 + FLAT)
+            * (HALF_WIDTH * moves::of_a_pair(self.case, moves::Span::of(cpus.unwrap_or(1)))).exp();
         Some(Slope {
             case: self.case.to_owned(),
             param: self.param.to_owned(),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use kumiki_node_devices::record::{Record, window_of};
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::abi;
 use kumiki_node_wire::module::sysfs::{RUNNING, Status};
@@ -33,7 +34,7 @@ pub(super) fn seen(told: &[Status]) -> Result<Vec<Seen>> {
     let mut all = Vec::new();
     for entry in told {
         let Some(first) = entry.pieces.first() else { continue };
-        let window = Window::new(Memory::map(device.as_fd(), &[window_of(first)], false)?);
+        let window = Window::new(Memory::map(device.as_fd(), &[window_of(first)], Access::Read)?);
         let record = serde_json::from_slice::<Record>(&window.record()).ok();
         // Deleted, it has none; and its memory may be something else by now.
         let Some(record) = record.filter(|record| record.name == entry.name) else { continue };

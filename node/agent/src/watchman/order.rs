@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kumiki_boot::Piece;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::abi;
 use serde::{Deserialize, Serialize};
@@ -54,7 +55,7 @@ impl Order {
         let bytes = (abi::WATCH_BYTES as u64).next_multiple_of(4096);
         let device = File::open(MEMORY).map_err(|error| Error::file(MEMORY, error))?;
         let piece = Piece { address: self.address, bytes };
-        Signs::of(Memory::map(std::os::fd::AsFd::as_fd(&device), &[piece], false)?)
+        Signs::of(Memory::map(std::os::fd::AsFd::as_fd(&device), &[piece], Access::Read)?)
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 
 use kumiki_boot::Piece;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::memory::Memory;
 
 use crate::{Error, ErrorKind, Result};
@@ -53,7 +54,7 @@ impl HostMemory {
             None => {
                 let piece = around(&self.ram, address)?;
                 self.windows.truncate(WINDOWS - 1);
-                (piece, Memory::map(self.device.as_fd(), &[piece], false)?)
+                (piece, Memory::map(self.device.as_fd(), &[piece], Access::Read)?)
             }
         };
         self.windows.insert(0, window);

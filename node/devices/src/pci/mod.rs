@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use kumiki_boot::PciBus;
+use kumiki_node_wire::device::Dma;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
@@ -202,12 +203,12 @@ impl Function {
 
     /// Takes it from its driver and binds it to the module's, which resets it. One that is not
     /// confined goes past the IOMMU.
-    pub fn take(self, confined: bool) -> Result<()> {
+    pub fn take(self, dma: Dma) -> Result<()> {
         if self.driver().as_deref() == Some(DRIVER) {
             return Ok(());
         }
         self.write("driver_override", DRIVER)?;
-        self.rebind((!confined).then_some(PAST))?;
+        self.rebind((dma == Dma::Unconfined).then_some(PAST))?;
         if self.driver().as_deref() == Some(DRIVER) {
             return Ok(());
         }

@@ -51,7 +51,7 @@ pub use supervisor::{Served, serve};
 pub use worker::work;
 
 #[doc(hidden)]
-pub use supervisor::{Control, Reply, ask, taps};
+pub use supervisor::{Control, Reply, Taps, ask, taps};
 
 use crate::spec::Assigned;
 use crate::{Error, ErrorKind, Result, program, runtime};

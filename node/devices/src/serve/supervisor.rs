@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
@@ -64,6 +65,15 @@ pub struct Served {
 /// Answer of a server: what it serves now.
 pub type Reply = std::result::Result<Vec<Served>, Refusal>;
 
+/// Origin of the taps of a node's network cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taps {
+    /// Opened by the server itself.
+    Opened,
+    /// Handed over by standard input.
+    Handed,
+}
+
 struct Supervisor {
     name: String,
     device: Device,
@@ -76,13 +86,15 @@ struct Supervisor {
 }
 
 /// Serves a running node's devices until it ends. Who waits for them reads standard
-/// output: problems, a line each, `begun` when all that can be served is, and its end. With `taps`
-/// those of its cards come by standard input.
-pub fn serve(name: &str, taps: bool) -> Result<()> {
-    let kept = if taps { Kept::handed(handed(std::io::stdin())?) } else { Kept::default() };
+/// output: problems, a line each, `begun` when all that can be served is, and its end.
+pub fn serve(name: &str, taps: Taps) -> Result<()> {
+    let kept = match taps {
+        Taps::Handed => Kept::handed(handed(std::io::stdin())?),
+        Taps::Opened => Kept::default(),
+    };
     let device = alone(name)?;
     let entry = sysfs::one(Holding::Node, name)?;
-    let record = record::window(&device, &entry, false)?.1;
+    let record = record::window(&device, &entry, Access::Read)?.1;
     let record = record.ok_or_else(|| record::incomplete(name))?;
     let requests = listening(&super::place(name)?)?.ok_or_else(|| {
         Error::refused(ErrorKind::Running, format!("node {name} is served already"))

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::abi;
 use kumiki_node_wire::window::has_ended;
@@ -80,7 +81,7 @@ impl Worker {
         let device = Arc::new(device);
         let wires = files.next().map(|file| Wires::attach(file, &device)).transpose()?;
         let first = *pieces.first().ok_or_else(|| crate::record::incomplete(name))?;
-        let window = Memory::map(device.as_fd(), &[window_of(&first)], true)?;
+        let window = Memory::map(device.as_fd(), &[window_of(&first)], Access::Write)?;
         let memory = Arc::new(memory_of(&device, pieces)?);
         let doorbell =
             Doorbell { bus: Arc::new(Bus::new(window)), device: Some(Arc::clone(&device)) };

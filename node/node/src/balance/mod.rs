@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use kumiki_node_devices::record;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
@@ -108,7 +109,7 @@ fn look(host_keeps: usize) -> Result<BTreeMap<String, Seen>> {
             return Ok(None);
         }
         let device = Device::read(Holding::Node, &entry.name)?;
-        let (window, record) = record::window(&device, entry, false)?;
+        let (window, record) = record::window(&device, entry, Access::Read)?;
         let Some(elastic) = record.and_then(|record| record.elastic) else { return Ok(None) };
         if window.is_lent() {
             return Ok(None);

@@ -4,6 +4,7 @@ use kumiki_boot::WINDOW_BYTES;
 use kumiki_node_devices::pci::Function;
 use kumiki_node_devices::record::{Elastic, Record};
 use kumiki_node_devices::spec::{DeviceSpec, assign};
+use kumiki_node_wire::device::{Dma, Slice};
 use kumiki_node_wire::module::abi;
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +135,16 @@ impl Spec {
     /// True if it has one cpu for ever, and so needs its room below 1 MiB while it starts only.
     pub(crate) fn shares_slice(&self) -> bool {
         self.elastic.is_none() && self.cpus.count() == 1
+    }
+
+    /// Room below 1 MiB that it needs.
+    pub(crate) fn slice(&self) -> Slice {
+        if self.shares_slice() { Slice::Shared } else { Slice::Own }
+    }
+
+    /// Reach of the DMA of its PCI functions.
+    pub(crate) fn dma(&self) -> Dma {
+        if self.dma_unconfined { Dma::Unconfined } else { Dma::Confined }
     }
 
     fn limits_suit(&self) -> Result<(), Fault> {

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use kumiki_boot::{Kernel, Piece};
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::memory::blocks::Lock;
@@ -153,7 +154,7 @@ impl Image {
         if entry.state != "sealed" {
             return Err(incomplete(name));
         }
-        let memory = device.map(&entry.pieces, false)?;
+        let memory = device.map(&entry.pieces, Access::Read)?;
         if snapshot::is_one(&memory) {
             return Err(Error::refused(
                 ErrorKind::Invalid,
@@ -229,11 +230,17 @@ impl Image {
     }
 
     /// Gives its memory back, unless it has another name. One that nodes start
-    /// from is refused without `force`: they run on, having copies, but do not
-    /// start again before there is an image of this name.
-    pub fn remove(name: &str, force: bool) -> Result<()> {
+    /// from is refused.
+    pub fn remove(name: &str) -> Result<()> {
         let device = Device::own(Holding::Image, name)?;
-        device.release_if(|| unused(name, force))
+        device.release_if(|| unused(name, false))
+    }
+
+    /// Does as [`remove`](Self::remove), also with one that nodes start from: they run on,
+    /// having copies, but do not start again before there is an image of this name.
+    pub fn remove_forced(name: &str) -> Result<()> {
+        let device = Device::own(Holding::Image, name)?;
+        device.release_if(|| unused(name, true))
     }
 
     /// Removes every image that no node starts from, and none that is being made.
@@ -245,7 +252,7 @@ impl Image {
         let mut failure = None;
         for image in Image::list()? {
             if image.nodes.is_empty() && !being_made(&image) {
-                match Image::remove(&image.name, false) {
+                match Image::remove(&image.name) {
                     Ok(()) => told(&image),
                     Err(error) => drop(failure.get_or_insert(error)),
                 }
@@ -259,7 +266,7 @@ impl Image {
         let entry = sysfs::one(Holding::Image, name)?;
         let is_snapshot = entry.state == "sealed" && {
             let device = Device::read(Holding::Image, name)?;
-            snapshot::is_one(&device.map(&entry.pieces, false)?)
+            snapshot::is_one(&device.map(&entry.pieces, Access::Read)?)
         };
         if is_snapshot { Snapshot::open(name)?.verify() } else { Image::open(name)?.verify() }
     }
@@ -442,7 +449,7 @@ fn contents(entry: &sysfs::Status) -> Result<Contents> {
         return Ok(Contents::Damaged);
     }
     let device = Device::read(Holding::Image, &entry.name)?;
-    let memory = device.map(&entry.pieces, false)?;
+    let memory = device.map(&entry.pieces, Access::Read)?;
     if snapshot::is_one(&memory) {
         return Ok(Contents::Snapshot(snapshot::header(&entry.name, &memory).ok()));
     }
@@ -452,7 +459,7 @@ fn contents(entry: &sysfs::Status) -> Result<Contents> {
 /// A sealed image's header, unless it is damaged.
 pub(crate) fn whole(entry: &sysfs::Status) -> Result<Option<Header>> {
     let device = Device::read(Holding::Image, &entry.name)?;
-    Ok(header(&entry.name, &device.map(&entry.pieces, false)?).ok())
+    Ok(header(&entry.name, &device.map(&entry.pieces, Access::Read)?).ok())
 }
 
 /// An image of the same content, if there is one.
@@ -562,7 +569,7 @@ pub(crate) fn sealed<T>(
     let pieces =
         reservation::pieces(device, total, least, MemorySource::Any, &numa::with_memory())?;
     drop(lock);
-    let memory = device.map(&pieces, true)?;
+    let memory = device.map(&pieces, Access::Write)?;
     let written = write(&memory)?;
     // Nobody may have it mapped when it is sealed.
     drop(memory);

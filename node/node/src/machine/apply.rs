@@ -42,9 +42,8 @@ impl std::fmt::Debug for Apply {
 
 impl Apply {
     /// Reads a file, prepares its images and plans. Touches nothing. Nodes that exist otherwise
-    /// are refused, or with `replace` make way for the file's.
-    pub fn plan(file: &Path, replace: bool) -> Result<Self> {
-        let changes = if replace { Changes::Replace } else { Changes::Refuse };
+    /// are refused or make way for the file's, by `changes`.
+    pub fn plan(file: &Path, changes: Changes) -> Result<Self> {
         Self::of(Machine::read(file)?, changes, false)
     }
 
@@ -108,7 +107,7 @@ impl Apply {
     /// Does it all, starts at the same time; `told` hears of each step that is done. If one fails, or
     /// `stop` becomes true, those before it are undone, the last one first. A node
     /// has `limit` to become ready, and as long to become healthy; the next one that makes way for
-    /// another is stopped `min_ready` after that. `kumiki node watch` leaves the nodes alone meanwhile.
+    /// another is stopped `min_ready` after that. `kumiki node supervise` leaves the nodes alone meanwhile.
     pub fn carry_out(
         self,
         limit: Duration,
@@ -273,7 +272,7 @@ impl Hands for OfNow {
 
     fn undo(&mut self, step: &Step) -> Result<()> {
         match step {
-            Step::Add { image, .. } => Image::remove(image, false),
+            Step::Add { image, .. } => Image::remove(image),
             Step::Create(spec) => Node::find(&spec.name)?.delete(),
             Step::Remove { before, runs, .. } => {
                 let node = Node::create(before)?;

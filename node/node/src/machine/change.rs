@@ -13,9 +13,10 @@ use kumiki_node_devices::record::Elastic;
 
 /// Choice whether nodes that differ from a file's are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Changes {
+pub enum Changes {
     /// The first one is an error.
     Refuse,
+    /// Replaced, one after the other.
     Replace,
 }
 

@@ -54,7 +54,7 @@ pub struct NodeWanted {
     pub start: bool,
     /// The snapshot that it starts from, as soon as there is one that suits it.
     pub from: Option<String>,
-    /// Service by which `kumiki node watch` keeps it up.
+    /// Service by which `kumiki node supervise` keeps it up.
     pub service: Option<Service>,
     pub(super) at: Places,
 }

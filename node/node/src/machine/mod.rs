@@ -21,6 +21,7 @@ mod rollout;
 mod situation;
 
 pub use apply::Apply;
+pub use change::Changes;
 pub use file::{ImageWanted, Machine, NodeWanted};
 pub use plan::Step;
 pub use rollout::{Rollout, RolloutState};

@@ -3,6 +3,7 @@
 use std::fs::File;
 
 use kumiki_node_devices::record::{self, Record, incomplete};
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
@@ -29,7 +30,7 @@ impl Node {
     pub(crate) fn wake(&self, taps: Vec<(usize, File)>) -> Result<()> {
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
-        let (window, record) = record::window(&device, &entry, true)?;
+        let (window, record) = record::window(&device, &entry, Access::Write)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         if !record.idle {
             // Somebody else was quicker, or has stopped it for good.

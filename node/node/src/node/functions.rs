@@ -2,7 +2,8 @@
 
 use kumiki_node_devices::pci::Function;
 use kumiki_node_devices::record::{self, Record, incomplete};
-use kumiki_node_wire::device::Device;
+use kumiki_node_wire::access::Access;
+use kumiki_node_wire::device::{Device, Dma};
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::sysfs;
 
@@ -11,9 +12,8 @@ use crate::{Error, ErrorKind, Result};
 
 impl Node {
     /// Takes a PCI function from the host's driver for the node, from its next start on.
-    /// `unconfined` is the word of whoever asks that its DMA may reach all memory, for the node's
-    /// kernel has it do whatever it likes. Without it the host's IOMMU confines that to the node's.
-    pub fn add_function(&self, function: Function, unconfined: bool) -> Result<()> {
+    /// The node's kernel can have its DMA read and write anything that this reaches.
+    pub fn add_function(&self, function: Function, dma: Dma) -> Result<()> {
         let (device, entry, mut record) = self.at_rest_with_record()?;
         if record.pci.contains(&function) {
             return Err(Error::refused(
@@ -24,7 +24,7 @@ impl Node {
         nobody_has(&self.name, function)?;
         // Until it has left the host's driver nobody mounts what is on it.
         let _claimed = function.check()?;
-        if !unconfined && !function.is_behind_iommu() {
+        if dma == Dma::Confined && !function.is_behind_iommu() {
             return Err(Error::refused(
                 ErrorKind::Refused,
                 format!(
@@ -38,13 +38,11 @@ impl Node {
         }
         // First: whoever deletes the node gives it back.
         record.pci.push(function);
-        if !unconfined {
+        if dma == Dma::Confined {
             record.confined.push(function);
         }
         self.set_record(&device, &entry, &record)?;
-        let taken = function
-            .take(!unconfined)
-            .and_then(|()| device.pci(function, function.numbers(), !unconfined));
+        let taken = function.take(dma).and_then(|()| device.pci(function, function.numbers(), dma));
         taken.or_else(|error| {
             // It may never have been taken.
             let _ = function.back_if_taken();
@@ -76,7 +74,7 @@ impl Node {
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
         entry.must_rest("runs: its kernel looks for PCI functions as it starts", "")?;
-        let record = record::window(&device, &entry, false)?.1;
+        let record = record::window(&device, &entry, Access::Read)?.1;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         Ok((device, entry, record))
     }
@@ -91,7 +89,7 @@ fn forget(record: &mut Record, function: Function) {
 fn nobody_has(name: &str, function: Function) -> Result<()> {
     for entry in sysfs::all(Holding::Node)?.iter().filter(|entry| entry.name != name) {
         let Ok(reader) = Device::read(Holding::Node, &entry.name) else { continue };
-        let Ok((_, Some(record))) = record::window(&reader, entry, false) else { continue };
+        let Ok((_, Some(record))) = record::window(&reader, entry, Access::Read) else { continue };
         if record.pci.contains(&function) {
             return Err(Error::refused(
                 ErrorKind::Busy,

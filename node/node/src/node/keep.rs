@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use kumiki_node_devices::record::{self, Record, incomplete};
 use kumiki_node_devices::spec::DeviceSpec;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::asleep::Asleep;
 use kumiki_node_wire::device::{self, Device};
 use kumiki_node_wire::module::holding::{Holding, padded};
@@ -86,7 +87,7 @@ impl Node {
                 ),
             ));
         }
-        let (window, record) = record::window(&device, &entry, true)?;
+        let (window, record) = record::window(&device, &entry, Access::Write)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         if window.is_lent() {
             return Err(Error::refused(
@@ -138,7 +139,7 @@ impl Stopped {
         let image = image.as_ref();
         let places = Places::of(entry.slice, &entry.pieces);
         let begin = Instant::now();
-        let memory = self.device.map(places.pieces(), false)?;
+        let memory = self.device.map(places.pieces(), Access::Read)?;
         let runs = places.runs(&memory, &asleep.free);
         let (table, pages, total) = layout(&runs);
         let (device, _) = Device::create(Holding::Image, name)?;

@@ -28,7 +28,8 @@ use kumiki_node_devices::grant::Grant;
 use kumiki_node_devices::record::{self, Record, incomplete, window_of};
 use kumiki_node_devices::serve;
 use kumiki_node_devices::stowed::{self, Stowed};
-use kumiki_node_wire::device::Device;
+use kumiki_node_wire::access::Access;
+use kumiki_node_wire::device::{Device, Dma};
 use kumiki_node_wire::early::{Early, PANIC, StartId};
 use kumiki_node_wire::frame::FrameKind;
 use kumiki_node_wire::memory::Memory;
@@ -93,7 +94,7 @@ impl Node {
         record.to_json()?;
         claims::nobody_has(name, &record.devices)?;
         claims::host_leaves_all(&record.devices)?;
-        let device = Device::create_node(name, spec.shares_slice())?;
+        let device = Device::create_node(name, spec.slice())?;
         stowed::forget(name)?;
         if let Err(error) = furnish(
             &device,
@@ -113,7 +114,7 @@ impl Node {
         drop(device);
         let node = Node { name: name.clone() };
         for &function in &spec.pci {
-            if let Err(error) = node.add_function(function, spec.dma_unconfined) {
+            if let Err(error) = node.add_function(function, spec.dma()) {
                 node.delete()?;
                 return Err(error);
             }
@@ -209,7 +210,7 @@ impl Node {
         for (n, piece) in entry.pieces.iter().enumerate() {
             let window = if n == 0 { WINDOW_BYTES } else { 0 };
             let piece = Piece { bytes: piece.bytes - window, ..*piece };
-            device.map(&[piece], true)?.zero(0, piece.bytes as usize);
+            device.map(&[piece], Access::Write)?.zero(0, piece.bytes as usize);
         }
         Ok(())
     }
@@ -220,7 +221,7 @@ impl Node {
         self.at_rest(&device)?.must_rest("runs already", "")?;
         self.fetch_empty(&device)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
-        let (window, record) = record::window(&device, &entry, true)?;
+        let (window, record) = record::window(&device, &entry, Access::Write)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         let entry = doze::with_cpus(&device, entry, &record)?;
         let record = resize::settled(&window, &entry, record)?;
@@ -237,7 +238,7 @@ impl Node {
         let entry = sysfs::one(Holding::Node, &self.name)?;
         if !entry.runs()
             || !has_ended(entry.word)
-            || record::window(device, &entry, false)?.0.is_lent()
+            || record::window(device, &entry, Access::Read)?.0.is_lent()
         {
             return Ok(entry);
         }
@@ -266,7 +267,7 @@ impl Node {
         let begin = Instant::now();
         while !device.stop()? {
             let entry = sysfs::one(Holding::Node, &self.name)?;
-            let (window, record) = record::window(device, &entry, true)?;
+            let (window, record) = record::window(device, &entry, Access::Write)?;
             let starter = record.and_then(|record| record.lent_to).unwrap_or_default();
             // One that says that it has ended may still have a cpu that writes.
             let goes_on = |node: &sysfs::Status| node.name == starter && node.runs();
@@ -302,8 +303,9 @@ impl Node {
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.at_rest(&device)?;
         entry.must_rest("runs or is lent already", "")?;
-        let mut record =
-            record::window(&device, &entry, false)?.1.ok_or_else(|| incomplete(&self.name))?;
+        let mut record = record::window(&device, &entry, Access::Read)?
+            .1
+            .ok_or_else(|| incomplete(&self.name))?;
         if let Some(function) = record.pci.first() {
             return Err(Error::refused(
                 ErrorKind::Unsupported,
@@ -350,7 +352,7 @@ impl Node {
         entry: &sysfs::Status,
         record: &Record,
     ) -> Result<()> {
-        record::window(device, entry, true)?.0.set_record(&record.to_json()?);
+        record::window(device, entry, Access::Write)?.0.set_record(&record.to_json()?);
         Ok(())
     }
 
@@ -362,7 +364,7 @@ impl Node {
         let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
         let mut kept = None;
         if !entry.pieces.is_empty() {
-            let (window, record) = record::window(&device, &entry, true)?;
+            let (window, record) = record::window(&device, &entry, Access::Write)?;
             kept = record.clone();
             // Making it may have been interrupted with a cpu off line and not claimed;
             // on line again before nothing tells of it any more.
@@ -400,7 +402,7 @@ impl Node {
         if entry.state == "created" {
             return Ok(Vec::new());
         }
-        Ok(record::window(&device, &entry, false)?.0.log())
+        Ok(record::window(&device, &entry, Access::Read)?.0.log())
     }
 
     /// The log of the run before this one, as far as its window held it, if there was one.
@@ -420,7 +422,7 @@ impl Node {
             }
             // Before its last lines are looked at: they are there then.
             let goes_on = entry.runs() && !has_ended(entry.word);
-            let lines = record::window(&device, &entry, false)?.0.log_since(&mut seen);
+            let lines = record::window(&device, &entry, Access::Read)?.0.log_since(&mut seen);
             pass(&lines).map_err(|error| Error::os("passing the node's log on", error))?;
             if !goes_on {
                 return Ok(());
@@ -452,7 +454,7 @@ fn furnish(
         let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
         pieces.extend(reservation::pieces(device, bytes, least, source, &near)?);
     }
-    let window = Window::new(device.map(&[window_of(&pieces[0])], true)?);
+    let window = Window::new(device.map(&[window_of(&pieces[0])], Access::Write)?);
     window.set_record(&record.to_json()?);
     for &cpu in &record.cpus {
         cpus::set_online(cpu, false)?;
@@ -517,7 +519,7 @@ impl Stopped {
     fn early_memory(&self) -> Option<Memory> {
         let began = self.window.stamp(abi::STAMP_TRAMPOLINE) != 0;
         let is_silent = self.window.word() == abi::WORD_SILENT;
-        let memory = self.device.map(&self.entry.pieces[..1], false);
+        let memory = self.device.map(&self.entry.pieces[..1], Access::Read);
         memory.ok().filter(|_| began && is_silent)
     }
 
@@ -550,13 +552,21 @@ impl Stopped {
         let mut record = self.record.clone();
         record.told = told(&self.entry, &record)?;
         record.pci.iter().try_for_each(|one| {
-            self.device.pci(*one, one.numbers(), record.confined.contains(one))
+            let is_confined = record.confined.contains(one);
+            let dma = if is_confined { Dma::Confined } else { Dma::Unconfined };
+            self.device.pci(*one, one.numbers(), dma)
         })?;
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
             load::plan(&self.entry, &record, origin, Clocks::of_host()?, id)
         })?;
-        load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin, parts)?;
+        load::load(
+            |piece| self.device.map(&[piece], Access::Write),
+            &self.entry,
+            &plan,
+            origin,
+            parts,
+        )?;
         self.launch(loading, record, None)
     }
 

@@ -6,6 +6,7 @@ use kumiki_node_devices::runtime;
 use kumiki_node_devices::serve::{self, Control};
 use kumiki_node_devices::spec::{Assigned, DeviceSpec, assign};
 use kumiki_node_devices::stowed::record_of;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
@@ -143,7 +144,7 @@ impl Node {
     pub(super) fn owned(&self) -> Result<(Device, sysfs::Status, Record)> {
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
-        let record = record::window(&device, &entry, false)?.1;
+        let record = record::window(&device, &entry, Access::Read)?.1;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         Ok((device, entry, record))
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kumiki_node_devices::record::{self, Record};
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::frame::{CpuOrder, FrameKind};
 use kumiki_node_wire::memory::cpu_list;
@@ -23,7 +24,7 @@ impl Node {
     /// is its first one still; at once if it runs. Returns those that it has then.
     pub fn set_cpus(&self, wanted: &Cpus) -> Result<Vec<u32>> {
         let (device, entry, record) = self.owned()?;
-        let window = record::window(&device, &entry, true)?.0;
+        let window = record::window(&device, &entry, Access::Write)?.0;
         let record = settled(&window, &entry, record)?;
         let mut change = Change { node: self, device, window, record, runs: entry.runs() };
         change.is_possible(&entry, wanted.count())?;

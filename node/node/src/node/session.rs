@@ -5,7 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use kumiki_node_devices::record::window_of;
-use kumiki_node_wire::device::Device;
+use kumiki_node_wire::access::Access;
+use kumiki_node_wire::device::{Asker, Device};
 use kumiki_node_wire::frame::{CHUNK_BYTES, FrameKind, Program, STAYS, number, receive, send};
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, doorbell, sysfs};
@@ -58,20 +59,20 @@ impl Session {
     /// Claims a channel of a running node. One that sleeps because nobody asked for it sleeps on:
     /// [`wake_if_idle`](crate::wake_if_idle) is before this where somebody asks.
     pub fn open(node: &str) -> Result<Self> {
-        Self::opened(node, false)
+        Self::opened(node, Asker::Program)
     }
 
     /// Opens one for what the host itself asks, such as how the node is: there is a channel for it
     /// when programs have all others.
     pub fn open_by_host(node: &str) -> Result<Self> {
-        Self::opened(node, true)
+        Self::opened(node, Asker::Host)
     }
 
-    fn opened(node: &str, by_host: bool) -> Result<Self> {
-        let (device, channel) = Device::talk(node, by_host)?;
+    fn opened(node: &str, asker: Asker) -> Result<Self> {
+        let (device, channel) = Device::talk(node, asker)?;
         let entry = sysfs::one(Holding::Node, node)?;
         let first = entry.pieces.first().ok_or_else(|| no_memory(node))?;
-        let window = Window::new(device.map(&[window_of(first)], true)?);
+        let window = Window::new(device.map(&[window_of(first)], Access::Write)?);
         let session = Session { name: node.to_owned(), device, channel, window };
         session.channel().open();
         Ok(session)

@@ -14,6 +14,7 @@ use std::path::Path;
 use kumiki_boot::Piece;
 use kumiki_node_devices::record::{self, incomplete, window_of};
 use kumiki_node_devices::stowed::Stowed;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::asleep::Asleep;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::module::holding::Holding;
@@ -57,7 +58,7 @@ impl Node {
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
         let blocks = self.blocks_of(&device, &entry.pieces)?;
-        let (window, record) = record::window(&device, &entry, false)?;
+        let (window, record) = record::window(&device, &entry, Access::Read)?;
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         if entry.runs() || !record.idle || window.word() != abi::WORD_KEPT {
             return Err(Error::refused(
@@ -71,7 +72,7 @@ impl Node {
         let places = Places::of(entry.slice, &entry.pieces);
         let image = Image::open(&record.image).ok();
         let bare = Header::of(&entry, &record, &asleep, image.as_ref());
-        let memory = device.map(places.pieces(), false)?;
+        let memory = device.map(places.pieces(), Access::Read)?;
         let kernel = Kernel { memory: &memory, places: &places, free: &asleep.free };
         let (header, bytes) = file::stow(to, &kernel, Header { once: true, ..bare })?;
         drop(memory);
@@ -127,13 +128,13 @@ impl Node {
 
 fn window(device: &Device, entry: &sysfs::Status) -> Result<Window> {
     let first = entry.pieces.first().ok_or_else(|| incomplete(&entry.name))?;
-    Ok(Window::new(device.map(&[window_of(first)], true)?))
+    Ok(Window::new(device.map(&[window_of(first)], Access::Write)?))
 }
 
 /// Writes the node's memory from its file.
 fn restored(device: &Device, entry: &sysfs::Status, stowed: &Stowed) -> Result<()> {
     let places = Places::of(entry.slice, &entry.pieces);
-    let memory = device.map(places.pieces(), true)?;
+    let memory = device.map(places.pieces(), Access::Write)?;
     let is_it = |header: &Header| {
         header.once
             && identity(header) == stowed.identity

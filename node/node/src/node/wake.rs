@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use kumiki_node_devices::record::Record;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::asleep::Asleep;
 use kumiki_node_wire::early::StartId;
 use kumiki_node_wire::stages::{Loading, Stages, timed};
@@ -27,7 +28,7 @@ impl Node {
         snapshot.suits(&stopped.entry, &stopped.record)?;
         is_of_its_image(&snapshot, &self.name, &stopped.record)?;
         let places = snapshot.places();
-        let memory = stopped.device.map(places.pieces(), true)?;
+        let memory = stopped.device.map(places.pieces(), Access::Write)?;
         let parts = &mut loading.parts;
         timed(&mut parts.copy_kernel_ms, || snapshot.load(&memory))?;
         let (wake, tables) = (snapshot.header.wake, snapshot.header.tables);
@@ -65,7 +66,7 @@ impl Stopped {
     /// Has a kernel that sleeps in this node's own memory go on.
     pub(super) fn wake_here(&self, asleep: &Asleep) -> Result<()> {
         let places = Places::of(self.entry.slice, &self.entry.pieces);
-        let memory = self.device.map(places.pieces(), true)?;
+        let memory = self.device.map(places.pieces(), Access::Write)?;
         lead_in(&self.entry, &self.window, (&memory, &places), (asleep.wake, asleep.tables))?;
         drop(memory);
         let (record, from) = (self.record.clone(), self.record.started_from.as_deref());

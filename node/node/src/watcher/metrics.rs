@@ -53,7 +53,7 @@ pub(super) fn serve(
         return Err(Error::refused(
             ErrorKind::Running,
             format!(
-                "{}: another kumiki node watch serves it: one keeps all services",
+                "{}: another kumiki node supervise serves it: one keeps all services",
                 path.display()
             ),
         ));

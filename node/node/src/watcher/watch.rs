@@ -1,4 +1,4 @@
-//! `kumiki node watch`: keeps the services of a file up.
+//! `kumiki node supervise`: keeps the services of a file up.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use kumiki_boot::Piece;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
+use crate::access::Access;
 use crate::{Error, Result};
 
 /// Pieces mapped one after the other.
@@ -23,7 +24,7 @@ use crate::{Error, Result};
 pub struct Memory {
     start: NonNull<u8>,
     bytes: usize,
-    writable: bool,
+    access: Access,
 }
 
 // SAFETY: the mapping belongs to the process and is unmapped once, on drop.
@@ -34,12 +35,14 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Maps `pieces` of what stands behind `device`, whose offsets are addresses.
-    pub fn map(device: BorrowedFd<'_>, pieces: &[Piece], writable: bool) -> Result<Self> {
+    pub fn map(device: BorrowedFd<'_>, pieces: &[Piece], access: Access) -> Result<Self> {
         let bytes: u64 = pieces.iter().map(|piece| piece.bytes).sum();
         let failed = |error| Error::os(format!("mapping {bytes} bytes of physical memory"), error);
         let bytes = usize::try_from(bytes).map_err(|_| failed(rustix::io::Errno::OVERFLOW))?;
-        let protection =
-            if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let protection = match access {
+            Access::Read => ProtFlags::READ,
+            Access::Write => ProtFlags::READ | ProtFlags::WRITE,
+        };
         let at = |place: *mut u8, piece: &Piece, flags| {
             let (length, from) = (piece.bytes as usize, piece.address);
             // SAFETY: where the kernel chooses, or within the range that is reserved below.
@@ -47,7 +50,7 @@ impl Memory {
         };
         let whole = |start: *mut c_void, bytes| {
             let start = NonNull::new(start.cast()).ok_or(rustix::io::Errno::FAULT)?;
-            Ok(Memory { start, bytes, writable })
+            Ok(Memory { start, bytes, access })
         };
         if let [piece] = pieces {
             let start = at(ptr::null_mut(), piece, MapFlags::SHARED);
@@ -66,7 +69,7 @@ impl Memory {
                 // The kernel had made room for it. What is there by now may be another thread's:
                 // only what lies before and behind is unmapped.
                 let behind = NonNull::new(place.wrapping_add(length));
-                drop(behind.map(|start| Memory { start, bytes: bytes - used - length, writable }));
+                drop(behind.map(|start| Memory { start, bytes: bytes - used - length, access }));
                 memory.bytes = used;
                 return Err(failed(error));
             }
@@ -93,7 +96,7 @@ impl Memory {
 
     /// Copies bytes in.
     pub fn write(&self, offset: usize, from: &[u8]) {
-        assert!(self.writable, "the mapping is read only");
+        assert!(self.access == Access::Write, "the mapping is read only");
         let to = self.at(offset, from.len());
         // SAFETY: both ranges are valid; ours is private, so they are disjoint.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
@@ -101,7 +104,7 @@ impl Memory {
 
     /// Fills with zeros.
     pub fn zero(&self, offset: usize, length: usize) {
-        assert!(self.writable, "the mapping is read only");
+        assert!(self.access == Access::Write, "the mapping is read only");
         let to = self.at(offset, length);
         // SAFETY: the range is valid and writable.
         unsafe { ptr::write_bytes(to, 0, length) };
@@ -109,7 +112,7 @@ impl Memory {
 
     /// Copies from another mapping.
     pub fn copy(&self, offset: usize, from: &Memory, at: usize, length: usize) {
-        assert!(self.writable, "the mapping is read only");
+        assert!(self.access == Access::Write, "the mapping is read only");
         let (to, from) = (self.at(offset, length), from.at(at, length));
         // SAFETY: both ranges are valid; different holdings share no memory, and
         // `copy` allows an overlap.
@@ -160,7 +163,7 @@ impl Memory {
         let start =
             unsafe { mmap_anonymous(ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
         let start = NonNull::new(start.expect("there is memory").cast());
-        Memory { start: start.expect("no mapping is at 0"), bytes, writable: true }
+        Memory { start: start.expect("no mapping is at 0"), bytes, access: Access::Write }
     }
 }
 
@@ -177,10 +180,10 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(0x4000).unwrap();
         let pieces = [0x3000, 0x1000].map(|address| Piece { address, bytes: 0x1000 });
-        let memory = Memory::map(file.as_fd(), &pieces, true).unwrap();
+        let memory = Memory::map(file.as_fd(), &pieces, Access::Write).unwrap();
         memory.write(0xffe, b"abcd");
         let whole = [Piece { address: 0, bytes: 0x4000 }];
-        let reader = Memory::map(file.as_fd(), &whole, false).unwrap();
+        let reader = Memory::map(file.as_fd(), &whole, Access::Read).unwrap();
         let mut out = [0; 2];
         reader.read(0x3ffe, &mut out);
         assert_eq!(&out, b"ab");
@@ -208,7 +211,8 @@ mod tests {
                 for _ in 0..2 {
                     scope.spawn(|| {
                         while !over.load(Ordering::Relaxed) {
-                            let one = Memory::map(good.as_fd(), &pieces[..1], true).unwrap();
+                            let one =
+                                Memory::map(good.as_fd(), &pieces[..1], Access::Write).unwrap();
                             for _ in 0..20 {
                                 one.write(0, b"it is there");
                             }
@@ -216,7 +220,7 @@ mod tests {
                     });
                 }
                 for _ in 0..20_000 {
-                    Memory::map(refuses.as_fd(), &pieces[..count], true).unwrap_err();
+                    Memory::map(refuses.as_fd(), &pieces[..count], Access::Write).unwrap_err();
                 }
                 over.store(true, Ordering::Relaxed);
             });

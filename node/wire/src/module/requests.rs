@@ -6,17 +6,19 @@ use std::io::ErrorKind;
 use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, NoArg, Updater, ioctl};
 
+use crate::access::Access;
 use crate::module::abi;
 use crate::{Error, Result};
 
 /// Checks that the module is there and speaks this version; says what is missing.
 pub fn probe() -> Result<()> {
-    open(false).map(drop)
+    open(Access::Read).map(drop)
 }
 
 /// Opens the module's device.
-pub fn open(writable: bool) -> Result<File> {
-    let opened = OpenOptions::new().read(true).write(writable).open(abi::DEVICE);
+pub fn open(access: Access) -> Result<File> {
+    let writes = access == Access::Write;
+    let opened = OpenOptions::new().read(true).write(writes).open(abi::DEVICE);
     let file = opened.map_err(|error| match error.kind() {
         ErrorKind::NotFound => Error::Unsupported {
             feature: format!("the module osnode ({})", abi::DEVICE),

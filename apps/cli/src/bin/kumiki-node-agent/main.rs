@@ -48,7 +48,8 @@ fn run(order: Order) -> Result<()> {
             agent::go_in()?;
             copying::give_folder(Path::new(&source))?;
         }
-        Order::Listen { port, echo } => vsock::serve(port, echo)?,
+        Order::Listen { port, echo: true } => vsock::echo(port)?,
+        Order::Listen { port, echo: false } => vsock::serve(port)?,
         Order::Connect { cid, port } => vsock::connect(cid, port)?,
         Order::Relay { name } => {
             // Where a node has a root, its programs have their sockets there.

@@ -65,7 +65,8 @@ pub(crate) fn start(how: &Start) -> Result<()> {
     let lent = Lent::find(&how.name)?;
     let form = if how.bzimage { KernelForm::BzImage } else { KernelForm::Vmlinux };
     let stages = match (&how.from, how.again) {
-        (Some(from), again) => lent.start_snapshot(from, again, how.limit)?,
+        (Some(from), false) => lent.start_snapshot(from, how.limit)?,
+        (Some(from), true) => lent.restart_snapshot(from, how.limit)?,
         (None, false) => lent.start(form, how.limit)?,
         (None, true) => lent.restart(form, how.limit)?,
     };

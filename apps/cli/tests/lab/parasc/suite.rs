@@ -236,7 +236,7 @@ fn what_is_asked_of_the_module_it_makes() {
         let counts = [1, 1, 2, 5, 40].into_iter().cycle().take(200);
         let is_right = std::thread::scope(|threads| {
             for _ in 0..2 {
-                threads.spawn(|| direct.process(Duration::from_millis(1), true));
+                threads.spawn(|| direct.process(Duration::from_millis(1)));
             }
             let is_right = counts.clone().all(|count| {
                 let mut results = vec![0; count];

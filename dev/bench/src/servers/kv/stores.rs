@@ -25,7 +25,7 @@ pub(super) fn all(pair: Pair) -> Result<Vec<(Program, Words)>> {
 
 fn kumiki(pair: Pair) -> Result<Program> {
     let mut command = on_cpu(pair, &built("kumiki-kv")?);
-    command.args(["--port", "0", "--cpus", &pair.helper.to_string()]).stdout(Stdio::piped());
+    command.args(["--port", "0", "--cpu-list", &pair.helper.to_string()]).stdout(Stdio::piped());
     let child = command.spawn().context("starting kumiki-kv")?;
     Program::saying("kumiki", child, |child| {
         let line = first_line(child)?;

@@ -38,7 +38,7 @@ pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
     let cpus = rustix::thread::sched_getaffinity(None).context("its cpus")?;
     let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(2);
     let cpus = cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",");
-    let words = ["kv", "--port", "0", "--cpus", &cpus, "--memory", "32M"];
+    let words = ["kv", "--port", "0", "--cpu-list", &cpus, "--memory", "32M"];
     let (server, address) = Server::at_address(&words, DESCRIPTORS, "serving ")?;
     soak.watch_process(server.pid());
     std::thread::scope(|threads| {

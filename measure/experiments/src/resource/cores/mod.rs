@@ -129,6 +129,15 @@ fn case(
 /// Does it so often.
 pub type Work = Box<dyn FnMut(u64) -> Result<()>>;
 
+/// Kind of the workers of [`Cores`], but for the first one: the calling thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// Threads of this process.
+    Threads,
+    /// Processes that were forked.
+    Processes,
+}
+
 /// This thread, and a thread or process on each further cpu.
 pub struct Cores {
     board: Arc<Board>,
@@ -160,14 +169,14 @@ impl Cores {
             By::PerCore => {
                 let builder = builder().cores([]).adopted(cpus.iter().copied());
                 let interface = builder.per_core().map_err(refused)?;
-                Self::of(cpus, false, move |cpu| -> Result<Work> {
+                Self::of(cpus, Workers::Threads, move |cpu| -> Result<Work> {
                     let one = One::new(&interface, cpu, &what).map_err(refused)?;
                     Ok(Box::new(move |times| (0..times).try_for_each(|_| one.once())))
                 })
             }
             By::Shared => {
                 let tables = Arc::new(Tables::new().map_err(refused)?);
-                Self::of(cpus, false, move |cpu| -> Result<Work> {
+                Self::of(cpus, Workers::Threads, move |cpu| -> Result<Work> {
                     let one = OneOfAll::new(&tables, cpu, &what).map_err(refused)?;
                     Ok(Box::new(move |times| (0..times).try_for_each(|_| one.once())))
                 })
@@ -177,19 +186,20 @@ impl Cores {
                     let plain = PlainWork::new(&what)?;
                     Ok(Box::new(move |times| (0..times).try_for_each(|_| plain.once())))
                 };
-                Self::of(cpus, by == By::PlainProcesses, make)
+                let of_processes = by == By::PlainProcesses;
+                let workers = if of_processes { Workers::Processes } else { Workers::Threads };
+                Self::of(cpus, workers, make)
             }
         }
     }
 
-    /// Makes workers of any kind: `make` gives each of them its work on its cpu, in threads or in
-    /// processes.
+    /// Makes workers of any kind: `make` gives each of them its work on its cpu.
     ///
     /// # Errors
     /// Those of `make`; no thread, process or memory is to be had.
     pub fn of(
         cpus: &[usize],
-        processes: bool,
+        workers: Workers,
         make: impl Fn(usize) -> Result<Work> + Clone + Send + 'static,
     ) -> Result<Self> {
         let _widened = Widened::to(cpus.iter().copied())?;
@@ -206,7 +216,7 @@ impl Cores {
                     Err(error) => Err(Error::Invalid(error.to_string())),
                 });
             };
-            others.push(if processes {
+            others.push(if workers == Workers::Processes {
                 Other::Process { _child: Forked::start(work)? }
             } else {
                 let thread = thread::Builder::new().name(format!("core{cpu}")).spawn(work);
@@ -353,13 +363,13 @@ mod tests {
         if cpus.len() < 2 {
             return eprintln!("skipped: needs two cpus");
         }
-        for processes in [false, true] {
+        for workers in [Workers::Threads, Workers::Processes] {
             let first = cpus[0];
             let make = move |cpu| -> Result<Work> {
                 let text = || Error::Invalid("what a test wants".to_owned());
                 Ok(Box::new(move |_| if cpu == first { Ok(()) } else { Err(text()) }))
             };
-            let mut cores = Cores::of(&cpus, processes, make).unwrap();
+            let mut cores = Cores::of(&cpus, workers, make).unwrap();
             assert!(cores.middle(1).is_err());
         }
     }

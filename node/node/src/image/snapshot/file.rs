@@ -281,7 +281,7 @@ pub(crate) fn load(name: &str, path: &Path) -> Result<u64> {
             ErrorKind::Invalid,
             format!(
                 "{} is where a node sleeps while nobody asks for it: that goes on from there, once, \
-                 and nothing else does; kumiki node keep makes a snapshot",
+                 and nothing else does; kumiki node snapshot makes a snapshot",
                 path.display()
             ),
         ));

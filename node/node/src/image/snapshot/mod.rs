@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use kumiki_boot::Piece;
 use kumiki_node_devices::record::Record;
 use kumiki_node_devices::spec::Assigned;
+use kumiki_node_wire::access::Access;
 use kumiki_node_wire::asleep::Asleep;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::memory::Memory;
@@ -202,7 +203,7 @@ impl Snapshot {
         if entry.state != "sealed" {
             return Err(incomplete(name));
         }
-        let memory = device.map(&entry.pieces, false)?;
+        let memory = device.map(&entry.pieces, Access::Read)?;
         Snapshot::of(name, memory, Some(device))
     }
 
@@ -212,7 +213,7 @@ impl Snapshot {
             return Err(Error::refused(
                 ErrorKind::Invalid,
                 format!(
-                    "image {name} is no snapshot: kumiki node keep NODE {name} makes one under another \
+                    "image {name} is no snapshot: kumiki node snapshot NODE {name} makes one under another \
                  name; kumiki image ls shows which are"
                 ),
             ));
