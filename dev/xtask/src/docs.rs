@@ -35,6 +35,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
             ("copy", "docs/design/copy.md"),
             ("parasc", "docs/design/parasc.md"),
             ("parasc in the kernel", "docs/design/parasc-kernel.md"),
+            ("A server's turn by one entry", "docs/design/parasc-entry.md"),
             ("resource", "docs/design/resource.md"),
             ("slot", "docs/design/slot.md"),
             ("Calls between cores", "docs/design/rpc.md"),

@@ -105,6 +105,8 @@ pub struct Case {
     /// True if each visit is made by a new process, because where a process's pages lie decides
     /// what it costs.
     pub apart: bool,
+    /// True if it lasts for seconds: visited once a run, for one sample and without a warm-up.
+    pub once: bool,
     /// Sets a workload up.
     pub setup: Setup,
 }
@@ -136,6 +138,7 @@ impl Case {
             cpus: None,
             asks_bytes: 0,
             apart: false,
+            once: false,
             setup: Box::new(move |place| Ok(Box::new(setup(place)?))),
         }
     }
@@ -167,6 +170,12 @@ impl Case {
     /// Is visited in a process of its own.
     pub fn apart(mut self) -> Self {
         self.apart = true;
+        self
+    }
+
+    /// Is visited once a run, by one sample.
+    pub fn once(mut self) -> Self {
+        self.once = true;
         self
     }
 

@@ -7,6 +7,7 @@ use kumiki_measure::{Error, Result};
 use kumiki_shadow::Threshold;
 use kumiki_sys::cache::evict;
 
+use super::threshold::LOOK;
 use super::{Helped, waiting};
 
 const ABOUT: &str = "copy of memory that is in no cache, its pages mapped: the C library's memcpy \
@@ -43,11 +44,10 @@ const WAYS: [(&str, Option<Method>, Level); 7] = [
     ("auto", Some(Method::Auto), Level::Quick),
 ];
 
-/// The paper's threshold in all of its copies, with the least way to show it: 1,000 looks, each of 11
-/// to 17 ticks.
+/// The paper's threshold in all of its copies, 1,000 looks, with the least way to show it.
 const AS_THE_PAPER: (&str, Option<Method>, Level) =
     ("split_1000", Some(Method::Split), Level::Full);
-const LOOKS_1000: Threshold = Threshold::Ticks(14_000);
+const LOOKS_1000: Threshold = Threshold::Ticks(1_000 * LOOK);
 
 /// Source and destination of the copies of one sample together take about this
 /// much, or one copy.

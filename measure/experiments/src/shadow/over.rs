@@ -7,12 +7,12 @@ use kumiki_measure::case::{Case, Level, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::schema::Unit;
 use kumiki_measure::{Error, Result};
-use kumiki_shadow::{Builder, Policy, Shadow};
+use kumiki_shadow::{Builder, Policy, Shadow, Threshold};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::pause::pause;
 
-use super::threshold::{infinite, ticks};
+use super::threshold::{LOOK, infinite, ticks};
 use super::{LONG, refused, waiting};
 use crate::{Widened, partner, timed};
 
@@ -20,10 +20,16 @@ const ABOUT: &str = "processor time a second of a main thread that waits in a jo
                      on all other cpus that wait for work, against the ticks that they spin \
                      before they sleep, after so much of the wait";
 
-/// The paper's, each beside the one that never sleeps.
-const TICKS: [u64; 5] = [100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+/// The paper's numbers as ticks, and its last one as the looks that it counts, each beside the one that
+/// never sleeps.
+const TICKS: [u64; 6] =
+    [100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 1_000_000_000 * LOOK];
 /// Age of the wait. 10⁹ ticks are 0.3 to 0.5 s.
 const AFTER_MS: [u64; 5] = [0, 200, 400, 600, 800];
+/// The rest of the paper's axis, once a run. 10⁹ looks turn there at 4 to 6 s.
+const LATE_MS: [u64; 5] = [2_000, 4_000, 6_000, 10_000, 20_000];
+/// Thresholds that are not long over by then, in ticks.
+const LATE: u64 = 1_000_000_000;
 /// Time that is counted from there: the kernel accounts for another cpu's running thread at its
 /// ticks only, 1 to 10 ms.
 const COUNTED: Duration = Duration::from_millis(100);
@@ -32,13 +38,19 @@ pub(super) fn cases() -> Vec<Case> {
     // The sampler binds the thread before it sets a case up.
     let Ok(cpus) = affinity::current() else { return Vec::new() };
     let thresholds = TICKS.into_iter().map(ticks).chain([infinite()]);
-    let each = thresholds.flat_map(|threshold| AFTER_MS.map(|after| (threshold.clone(), after)));
-    each.map(|((value, threshold), after_ms)| {
+    let each = thresholds.flat_map(|(value, threshold)| {
+        let is_late = !matches!(threshold, Threshold::Ticks(ticks) if ticks < LATE);
+        let late = LATE_MS.into_iter().filter(move |_| is_late);
+        AFTER_MS.into_iter().chain(late).map(move |after| (value.clone(), threshold, after))
+    });
+    each.map(|(value, threshold, after_ms)| {
         let (cpus, policy) = (cpus.clone(), waiting(threshold));
         let after = Duration::from_millis(after_ms);
         let setup = move |place: &Place| Waiting::new(place, &cpus, policy, after);
         let case = Case::new("shadow.idle_over", ABOUT, setup).unit(Unit::Cpus).two_cpus();
-        case.with("threshold_ticks", value).with("after_ms", after_ms).level(Level::Full)
+        let case =
+            case.with("threshold_ticks", value).with("after_ms", after_ms).level(Level::Full);
+        if after_ms < LATE_MS[0] { case } else { case.once() }
     })
     .collect()
 }
@@ -100,10 +112,24 @@ impl Workload for Waiting {
 
 #[cfg(test)]
 mod tests {
-    use kumiki_shadow::{Sleep, Threshold};
+    use kumiki_measure::schema::Value;
+    use kumiki_shadow::Sleep;
     use kumiki_sys::clock::Clock;
 
     use super::*;
+
+    #[test]
+    fn ages_of_seconds_reach_the_papers_twenty_and_take_two_minutes_of_a_run() {
+        let late = |case: &Case| match case.params["after_ms"] {
+            Value::Number(ms) if ms >= 1_000 => Some(ms),
+            _ => None,
+        };
+        let cases = cases();
+        assert!(cases.iter().all(|case| case.once == late(case).is_some()));
+        let late: Vec<u64> = cases.iter().filter_map(late).collect();
+        assert_eq!(late.iter().max(), Some(&20_000));
+        assert!(late.iter().sum::<u64>() <= 130_000, "{late:?}");
+    }
 
     #[test]
     fn main_and_a_helper_on_each_other_cpu_wait_as_they_were_told() {

@@ -4,7 +4,8 @@
 //! over the whole run, between visits to all others: what drifts within a run
 //! (clock speed, a moved vCPU, page placement) shows as differences between
 //! the visits of a case, and its confidence interval, a bootstrap over visits,
-//! contains it. Cases that are compared have seen the same moments.
+//! contains it. Cases that are compared have seen the same moments. Only a case that lasts
+//! for seconds ([`Case::once`]) is visited in the first pass alone.
 //!
 //! ```text
 //! pass 1   | exec 64K | fork 0 | pipe | fork 1M | …
@@ -171,6 +172,7 @@ impl Sampler<'_> {
                         let cpus = cpus.unwrap_or(machine.cpus(&cases[i]));
                         observer.visited(&cases[i], pass, cpus, &visit)?;
                         states[i].add(visit.samples, self.settings);
+                        states[i].finished |= cases[i].once;
                     }
                     // A visit that a person's Ctrl-C broke is no fault of the case.
                     Err(_) if self.stopped() => break 'run,

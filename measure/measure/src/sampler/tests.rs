@@ -197,6 +197,22 @@ fn processor_time_is_that_of_one_operation() {
 }
 
 #[test]
+fn a_case_that_lasts_for_seconds_is_visited_once_by_one_sample() {
+    let asked = Rc::new(Cell::new(0));
+    let its = Rc::clone(&asked);
+    let seconds = move |_: &Place| Ok(Made { asked: Rc::clone(&its), ..Made::of(10.0) });
+    let long = Case::new("long", "made up", seconds).once();
+    let other = Case::new("other", "made up", |_: &Place| Ok(Made::of(10.0)));
+    let (outcome, log) = run(&[long, other], &settings());
+    assert!(outcome.complete);
+    assert_eq!((log.times("long"), log.times("other")), (1, 4));
+    let (name, pass, visit) = &log.visits[0];
+    assert_eq!((*name, *pass, visit.batch, visit.samples.len()), ("long", 0, 1, 1));
+    // Neither for a warm-up nor for more samples.
+    assert_eq!(asked.get(), 1);
+}
+
+#[test]
 fn every_pass_visits_every_case_the_first_in_the_catalogues_order() {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let (outcome, log) = run(&names.map(constant), &settings());

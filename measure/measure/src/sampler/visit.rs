@@ -42,9 +42,10 @@ impl Visitor<'_> {
         let cycle_before = core_cycle_ns(self.meter.clock());
         let before_setup = self.probe.read_outer()?;
         let mut workload = (case.setup)(place)?;
-        let batch = self.warm_up(workload.as_mut())?;
+        let batch = if case.once { 1 } else { self.warm_up(workload.as_mut())? };
         let before = self.probe.read()?;
-        let (taken, cycles) = self.samples(workload.as_mut(), batch)?;
+        let most = if case.once { 1 } else { SAMPLES };
+        let (taken, cycles) = self.samples(workload.as_mut(), batch, most)?;
         let after = self.probe.read()?;
         let overhead_ns = self.overhead(workload.as_mut(), batch)?;
         drop(workload);
@@ -122,16 +123,21 @@ impl Visitor<'_> {
         Ok(batch)
     }
 
-    /// Samples, and the core's cycle just before each.
-    fn samples(&self, workload: &mut dyn Workload, batch: u64) -> Result<(Vec<Sample>, Vec<f64>)> {
+    /// Samples, at most so many, and the core's cycle just before each.
+    fn samples(
+        &self,
+        workload: &mut dyn Workload,
+        batch: u64,
+        most: usize,
+    ) -> Result<(Vec<Sample>, Vec<f64>)> {
         let start = Instant::now();
-        let mut taken = Vec::with_capacity(SAMPLES);
-        let mut cycles = Vec::with_capacity(SAMPLES);
+        let mut taken = Vec::with_capacity(most);
+        let mut cycles = Vec::with_capacity(most);
         loop {
             cycles.push(core_cycle_in_passing_ns(self.meter.clock()));
             taken.push(workload.sample(batch, self.meter)?);
             let least = if taken.len() < SAMPLES_AT_LEAST { LONG } else { Duration::ZERO };
-            if taken.len() == SAMPLES || start.elapsed() >= self.length.max(least) {
+            if taken.len() == most || start.elapsed() >= self.length.max(least) {
                 return Ok((taken, cycles));
             }
         }

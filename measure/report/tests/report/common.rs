@@ -275,7 +275,7 @@ fn shadows(r: &mut Results) {
         add("threshold", params([("threshold_ticks", threshold.clone())]), ns);
         let both = [("threshold_ticks", threshold.clone())];
         add("threshold_both", params(both), if ns > 1e3 { 2.0 * ns } else { ns });
-        for after in [0_u64, 800] {
+        for after in [0_u64, 800, 20_000] {
             let age = [("threshold_ticks", threshold.clone()), ("after_ms", after.into())];
             idle.push(add("idle_over", params(age), if after == 0 { 1.5 } else { cpu }));
         }

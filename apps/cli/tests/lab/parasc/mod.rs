@@ -48,6 +48,11 @@ found=$(cat $leaks); echo "${found:-no memory is left}"
 
 /// Runs a line of a shell in a machine that has this file; what it prints.
 fn runs(labs: &Labs, kernel: &str, cpus: &str, file: &str, line: &str) -> String {
+    runs_with(labs, kernel, cpus, &[file], line)
+}
+
+/// The same with several files.
+fn runs_with(labs: &Labs, kernel: &str, cpus: &str, files: &[&str], line: &str) -> String {
     let run = ["lab", "run", "--module", "parasc", "--kernel", kernel, "--cpus", cpus];
     let limits = match std::env::var_os(KERNEL) {
         None => ["--memory", "512M", "--timeout", "300"],
@@ -55,7 +60,8 @@ fn runs(labs: &Labs, kernel: &str, cpus: &str, file: &str, line: &str) -> String
     };
     // A fault in the kernel's log is a failure, too.
     let line = LEAKS.replace("LINE", line);
-    labs.gives(0, &[&run[..], &limits, &["--in", file, "--", "sh", "-c", &line]].concat()).0
+    let files: Vec<&str> = files.iter().flat_map(|file| ["--in", file]).collect();
+    labs.gives(0, &[&run[..], &limits, &files, &["--", "sh", "-c", &line]].concat()).0
 }
 
 #[test]
@@ -94,14 +100,16 @@ fn storms_leave_nothing_behind() {
     assert_eq!(scenes, 10, "{said}");
 }
 
-/// Which of the two is shorter is counted by hand, as the program says.
+/// Which of two ways is shorter is counted by hand, as the programs say.
 #[test]
-fn both_sides_of_a_batch_sleep_inside_and_outside() {
+fn sleeps_and_turns_of_a_server_are_as_they_should_both_ways() {
     let Some(labs) = Labs::new() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let program = compiled(folder.path(), "sleeps");
-    let said = runs(&labs, &kernels()[0], "2", &program, "./sleeps 100 2 && rmmod parasc");
+    let programs = ["sleeps", "turn"].map(|name| compiled(folder.path(), name));
+    let line = "./sleeps 100 2 && ./turn 5 && rmmod parasc";
+    let said = runs_with(&labs, &kernels()[0], "2", &programs.each_ref().map(String::as_str), line);
     assert!(said.contains("both ways: as it should"), "{said}");
+    assert!(said.contains("turns: as it should"), "{said}");
 }
 
 /// A night of them is `cargo xtask stress parasc-kernel`.
