@@ -1,33 +1,50 @@
 //! Running a command in a machine.
 
 use std::ffi::OsStr;
-use std::io::{Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::Signal;
+use kumiki_stream::exec::{self, Beside, Client, Ending, Program, Refusal, Size};
+use kumiki_stream::{Kind, MuxHandle, MuxLink, Stream};
+use serde::Serialize;
 
-use crate::credit::Credit;
 use crate::error::{Error, Result};
-use crate::frame::{Exit, Message, Size, Start};
-use crate::guest::{Guest, Stream};
-
-/// Time that a command may take to end once it has been killed.
-const KILL_LIMIT: Duration = Duration::from_secs(10);
+use crate::guest::Guest;
+use crate::wish::Wish;
 
 /// A command to run, much like [`std::process::Command`].
 #[must_use]
 pub struct Command {
     guest: Guest,
-    start: Start,
+    program: Program,
     limit: Option<Duration>,
 }
 
 impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Command").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+/// End of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Exit by itself, with this code.
+    Code(u8),
+    /// End by this signal.
+    Signal(u8),
+}
+
+impl Exit {
+    /// The code that a shell gives for it: 128 and the signal's number if it was
+    /// ended by one.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(number) => 128_u8.wrapping_add(number),
+        }
     }
 }
 
@@ -52,10 +69,10 @@ pub struct Output {
     pub stderr: Vec<u8>,
 }
 
-/// A command under way.
+/// A command under way. Dropped, it is ended.
 pub struct Running {
-    stream: Stream,
-    credit: Arc<Credit>,
+    guest: Guest,
+    stream: Stream<MuxLink>,
     /// The kernel log's length when it began.
     log_from: u64,
     mark: u64,
@@ -76,7 +93,7 @@ impl std::fmt::Debug for Running {
 #[derive(Clone, Debug)]
 pub struct Control {
     guest: Guest,
-    number: u32,
+    handle: MuxHandle,
 }
 
 impl Guest {
@@ -88,17 +105,13 @@ impl Guest {
 
 impl Command {
     pub(crate) fn new(guest: Guest, program: &OsStr) -> Self {
-        let start = Start {
-            words: vec![program.as_bytes().to_vec()],
-            mark: fastrand::u64(1..),
-            ..Start::default()
-        };
-        Command { guest, start, limit: None }
+        let program = Program { words: vec![program.to_owned()], ..Program::default() };
+        Command { guest, program, limit: None }
     }
 
     /// Adds an argument.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
-        self.start.words.push(argument.as_ref().as_bytes().to_vec());
+        self.program.words.push(argument.as_ref().to_owned());
         self
     }
 
@@ -109,14 +122,13 @@ impl Command {
 
     /// Sets a variable.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        let pair = (name.as_ref().as_bytes().to_vec(), value.as_ref().as_bytes().to_vec());
-        self.start.environment.push(pair);
+        self.program.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
     /// Gives it a terminal of so many rows and columns, not pipes.
     pub fn terminal(mut self, rows: u16, columns: u16) -> Self {
-        self.start.terminal = Some(Size { rows, columns });
+        self.program.terminal = Some(Size { rows, columns });
         self
     }
 
@@ -128,13 +140,12 @@ impl Command {
 
     /// Starts it.
     pub fn spawn(self) -> Result<Running> {
-        let stream = self.guest.open()?;
-        let log_from = self.guest.log().length();
-        let what = String::from_utf8_lossy(&self.start.words.join(&b' ')).into_owned();
-        let mark = self.start.mark;
-        stream.send(Message::Start(self.start))?;
-        let credit = Arc::new(Credit::new());
-        Ok(Running { stream, credit, log_from, mark, what, limit: self.limit })
+        let Command { guest, program, limit } = self;
+        let log_from = guest.log().length();
+        let what = program.words.join(OsStr::new(" ")).to_string_lossy().into_owned();
+        let mark = fastrand::u64(1..);
+        let stream = Stream::new(guest.open(&Wish::Run(program, mark))?);
+        Ok(Running { guest, stream, log_from, mark, what, limit })
     }
 
     /// Runs it without input and keeps what it prints. Faults that the kernel
@@ -158,65 +169,39 @@ impl Command {
 impl Running {
     /// Handle by which it is told something while [`Running::pass`] waits.
     pub fn control(&self) -> Control {
-        Control { guest: self.stream.guest().clone(), number: self.stream.number() }
+        Control { guest: self.guest.clone(), handle: self.stream.link().handle() }
     }
 
     /// Passes its streams on until it ends. A program that is not there has the
     /// exit code 127, as for a shell, and says so on `stderr`.
     pub fn pass(
-        self,
-        input: impl Read + Send + 'static,
+        mut self,
+        mut input: impl Read + Send + 'static,
         mut stdout: impl Write,
         mut stderr: impl Write,
     ) -> Result<Outcome> {
-        let (credit, control) = (self.credit.clone(), self.control());
+        let pipe = io::pipe().map_err(|source| Error::Stream { what: "standard input", source })?;
+        let (reader, mut writer) = pipe;
         // Not joined: it may be reading from a terminal at which nobody types.
-        thread::spawn(move || feed(input, &credit, &control));
-        let ended = self.listen(&mut stdout, &mut stderr);
-        self.credit.end();
-        if ended.is_err() {
-            // Whatever keeps us from listening, the command is not to go on.
-            let _ = self.control().signal(Signal::KILL.as_raw());
-        }
-        let exit = ended?;
-        let faults = self.stream.guest().log().faults(self.log_from, self.mark);
-        Ok(Outcome { exit, faults })
-    }
-
-    fn listen(&self, stdout: &mut impl Write, stderr: &mut impl Write) -> Result<Exit> {
-        let mut limit = self.limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut killed = false;
-        loop {
-            let Some(message) = self.stream.receive(limit)? else {
-                if killed {
-                    return Err(self.too_long());
-                }
-                self.stream.send(Message::Signal(Signal::KILL.as_raw()))?;
-                (killed, limit) = (true, Some(Instant::now() + KILL_LIMIT));
-                continue;
-            };
-            match message {
-                Message::Output(bytes) => self.passed_on(stdout, &bytes, "standard output")?,
-                Message::Error(bytes) => self.passed_on(stderr, &bytes, "standard error")?,
-                Message::Credit(bytes) => self.credit.earn(bytes),
-                Message::Ended(_) if killed => return Err(self.too_long()),
-                Message::Ended(exit) => return Ok(exit),
-                Message::Failed(code, reason) => {
-                    let line = format!("{reason}\n");
-                    let written = stderr.write_all(line.as_bytes());
-                    written.map_err(|source| Error::Stream { what: "standard error", source })?;
-                    return Ok(Exit::Code(code));
-                }
-                other => return Err(Error::Agent(format!("it said {other:?} of a command"))),
+        thread::spawn(move || io::copy(&mut input, &mut writer));
+        let input = Some(reader.as_fd());
+        let mut client = Client { input, out: &mut stdout, err: &mut stderr, orders: None };
+        let mut beside = Beside { limit: self.limit, ..Beside::default() };
+        // Whatever keeps us from listening, the command ends with its stream.
+        let outcome = client.attend(&mut self.stream, &mut beside);
+        let exit = match outcome.map_err(|error| self.guest.failed(error))? {
+            exec::Outcome::Ended(Ending::Exited(code)) => Exit::Code(code),
+            exec::Outcome::Ended(Ending::Signalled(number)) => Exit::Signal(number),
+            exec::Outcome::Ended(Ending::Refused(Refusal { status, reason })) => {
+                writeln!(stderr, "{reason}")
+                    .map_err(|source| Error::Stream { what: "standard error", source })?;
+                Exit::Code(status)
             }
-        }
-    }
-
-    fn passed_on(&self, to: &mut impl Write, bytes: &[u8], what: &'static str) -> Result<()> {
-        to.write_all(bytes)
-            .and_then(|()| to.flush())
-            .map_err(|source| Error::Stream { what, source })?;
-        self.stream.send(Message::Credit(bytes.len() as u32))
+            // No key leaves it.
+            exec::Outcome::TimedOut | exec::Outcome::Left => return Err(self.too_long()),
+        };
+        let faults = self.guest.log().faults(self.log_from, self.mark);
+        Ok(Outcome { exit, faults })
     }
 
     fn too_long(&self) -> Error {
@@ -225,38 +210,29 @@ impl Running {
     }
 }
 
-/// Sends what is read to the command, as far as it takes it.
-fn feed(mut input: impl Read, credit: &Credit, control: &Control) {
-    let mut buffer = vec![0; crate::frame::CHUNK];
-    while let Some(bytes) = credit.wait() {
-        match input.read(&mut buffer[..bytes]) {
-            Ok(0) => break,
-            Ok(read) => {
-                credit.spend(read);
-                if control.tell(Message::Input(buffer[..read].to_vec())).is_err() {
-                    return;
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => break,
-        }
-    }
-    let _ = control.tell(Message::InputEnd);
-}
-
 impl Control {
     /// Sends a signal to the command and its children.
     pub fn signal(&self, number: i32) -> Result<()> {
-        self.tell(Message::Signal(number)).map_err(|_| self.guest.ended())
+        self.tell(Kind::Signal, &number)
     }
 
     /// Its terminal has another size now.
     pub fn resize(&self, rows: u16, columns: u16) -> Result<()> {
-        let size = Size { rows, columns };
-        self.tell(Message::Resize(size)).map_err(|_| self.guest.ended())
+        self.tell(Kind::Resize, &Size { rows, columns })
     }
 
-    fn tell(&self, message: Message) -> std::io::Result<()> {
-        self.guest.send(self.number, message)
+    fn tell(&self, kind: Kind, what: &impl Serialize) -> Result<()> {
+        self.handle.send(kind, what).map_err(|error| self.guest.failed(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_has_the_code_that_shells_give() {
+        assert_eq!(Exit::Signal(9).code(), 137);
+        assert_eq!(Exit::Code(255).code(), 255);
     }
 }

@@ -34,14 +34,9 @@ mod chroot;
 mod clean;
 mod command;
 mod config;
-mod credit;
 mod debug;
 mod error;
 mod files;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod fixtures;
-mod frame;
 mod guest;
 mod initramfs;
 pub mod kbuild;
@@ -56,15 +51,15 @@ mod saved;
 pub mod standing;
 mod talk;
 mod tied;
+mod wish;
 
 pub use apt::debian_root;
 pub use borrowed::borrowed;
 pub use cache::Cache;
 pub use clean::{Cleaned, clean};
-pub use command::{Command, Control, Outcome, Output, Running};
+pub use command::{Command, Control, Exit, Outcome, Output, Running};
 pub use config::{Accelerator, Config};
 pub use error::{Error, Result};
-pub use frame::Exit;
 pub use guest::Guest;
 pub use kernel::{Kernel, KernelName};
 pub use machine::{Machine, Times};

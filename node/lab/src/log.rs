@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::frame::mark;
+use crate::wish::mark;
 
 /// Time that the console may lag behind its writers. Emulated on a busy machine, a long trace of
 /// calls takes seconds.

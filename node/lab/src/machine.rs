@@ -6,12 +6,13 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant, SystemTime};
 
 use kumiki_boot::Placed;
+use kumiki_stream::frame::decode;
+use kumiki_stream::{Kind, Link, MuxLink};
 
 use crate::apt::Archive;
 use crate::cache::Cache;
 use crate::config::{Accelerator, CPUS_MAX, Config, MEMORY_MIN_BYTES};
 use crate::error::{Error, Result};
-use crate::frame::{MACHINE, Message};
 use crate::guest::{Guest, reason};
 use crate::initramfs::{self, AGENT, Parts};
 use crate::kernel::Kernel;
@@ -21,6 +22,7 @@ use crate::modules::Module;
 use crate::place::Place;
 use crate::qemu::{self, Files, Qemu};
 use crate::talk::Talk;
+use crate::wish::{Hello, Wish};
 
 /// The kernel log in a machine's folder.
 pub(crate) const LOG: &str = "kernel.log";
@@ -105,11 +107,12 @@ impl Machine {
             let words = qemu::arguments(config, kvm, &files);
             let begin = Instant::now();
             let (qemu, input, output) = Qemu::start(&program, &words)?;
-            let (guest, machine) = Guest::over(output, input, log.clone(), Some(qemu.end_cell()));
-            let hello = machine.recv_timeout(config.start_limit);
+            let end = Some(qemu.end_cell());
+            let (guest, incoming) = Guest::over(output, input, log.clone(), end)?;
+            let hello = incoming.next_within(config.start_limit).map(|link| said(&link));
             times.start = begin.elapsed();
             let failed = match hello {
-                Ok(Message::Hello { uptime_ms, debug_exit }) => {
+                Ok(Ok(Hello { uptime_ms, debug_exit })) => {
                     times.kernel = Duration::from_millis(uptime_ms);
                     let faults = log.faults(0, 0);
                     if faults.is_empty() {
@@ -129,7 +132,7 @@ impl Machine {
                     let again = is_emulation(&faults);
                     (Error::Faulty { lines: faults }, again)
                 }
-                Ok(other) => (Error::Agent(format!("its first word was {other:?}")), false),
+                Ok(Err(error)) => (Error::Agent(format!("its first word: {error}")), false),
                 Err(RecvTimeoutError::Timeout) => {
                     let limit = config.start_limit.as_secs();
                     let hint = "; KVM hangs on some machines, TCG on none: --accelerator tcg";
@@ -189,7 +192,7 @@ impl Machine {
         // QEMU's exit status has eight bits, of which one says "by that port".
         let code = code & 0x7f;
         let expected = if self.debug_exit { i32::from(code) << 1 | 1 } else { 0 };
-        self.guest.send(MACHINE, Message::PowerOff(code)).map_err(|_| self.guest.ended())?;
+        let _asked = self.guest.open(&Wish::PowerOff(code))?;
         match self.qemu.end(END_LIMIT) {
             Some(end) if end.status.code() == Some(expected) => Ok(()),
             Some(_) => Err(self.guest.ended()),
@@ -206,6 +209,14 @@ impl Machine {
 
     pub(crate) fn place(&self) -> &Place {
         &self.place
+    }
+}
+
+/// The agent's first word.
+fn said(link: &MuxLink) -> kumiki_stream::Result<Hello> {
+    match link.receive()? {
+        Some((Kind::Open, body)) => decode(Kind::Open, &body),
+        other => Err(kumiki_stream::Error::Protocol(format!("{other:?}"))),
     }
 }
 

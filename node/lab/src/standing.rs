@@ -1,32 +1,30 @@
 //! Machines that stay: one process keeps each, others reach it by a socket.
 //!
-//! The keeper relays frames between its clients and the agent and gives each
-//! command a stream number of its own. A client that goes away, however it
-//! ends, takes its commands with it.
+//! The keeper relays frames between its clients and the agent: a command has a
+//! stream on either side. A client that goes away, however it ends, takes its
+//! commands with it.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind::AlreadyExists;
-use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use kumiki_stream::frame::decode;
+use kumiki_stream::{Kind, Link, MOST_STREAMS, Mux, Side, relay};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::Cache;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::frame::{Frame, MACHINE, Message};
-use crate::guest::{Guest, Stream};
+use crate::guest::Guest;
 use crate::log::KernelLog;
 use crate::machine::{LOG, Machine};
 use crate::place::{LOCK, Place, UNNAMED, is_left_over, remove_left_over, root, sweep};
 use crate::talk::Talk;
+use crate::wish::Wish;
 
 const SOCKET: &str = "socket";
 const ABOUT: &str = "about.json";
@@ -114,7 +112,7 @@ pub fn keep(
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let (guest, down) = (guest.clone(), down.clone());
-            thread::spawn(move || relay(client, &guest, &down));
+            thread::spawn(move || serve(client, &guest, &down));
         }
     });
     loop {
@@ -145,7 +143,7 @@ pub fn connect(name: &str) -> Result<Guest> {
     let socket = folder.join(SOCKET);
     let reader = UnixStream::connect(&socket).map_err(Error::file("connecting to", &socket))?;
     let writer = reader.try_clone().map_err(Error::file("connecting to", &socket))?;
-    Ok(Guest::over(reader, writer, log, None).0)
+    Ok(Guest::over(reader, writer, log, None)?.0)
 }
 
 /// The kernel log of a machine that stays, or stayed.
@@ -178,8 +176,9 @@ pub fn down(name: &str) -> Result<()> {
     let socket = folder.join(SOCKET);
     if !is_left_over(&folder) {
         let client = UnixStream::connect(&socket).map_err(Error::file("connecting to", &socket))?;
-        let frame = Frame { stream: MACHINE, message: Message::PowerOff(0) };
-        frame.write(&client).map_err(Error::file("writing to", &socket))?;
+        let writer = client.try_clone().map_err(Error::file("connecting to", &socket))?;
+        let log = KernelLog::at(folder.join(LOG));
+        let _asked = Guest::over(client, writer, log, None)?.0.open(&Wish::PowerOff(0))?;
         while !is_left_over(&folder) {
             if begin.elapsed() > DOWN_LIMIT {
                 let what = format!("ending the lab `{name}`");
@@ -220,46 +219,22 @@ fn about(folder: &Path) -> Result<About> {
     }
 }
 
-fn relay(client: UnixStream, guest: &Guest, down: &Sender<()>) {
+/// Serves one client: carries on what it asks of the machine.
+fn serve(client: UnixStream, guest: &Guest, down: &Sender<()>) {
     let Ok(writer) = client.try_clone() else { return };
-    let writer = Arc::new(Mutex::new(writer));
-    // By the client's number, the guest's.
-    let mut streams: HashMap<u32, u32> = HashMap::new();
-    let mut reader = std::io::BufReader::new(client);
-    while let Ok(Some(frame)) = Frame::read(&mut reader) {
-        let Frame { stream: number, message } = frame;
-        if matches!(message, Message::PowerOff(_)) {
-            let _ = down.send(());
-            continue;
-        }
-        if matches!(message, Message::Start(_)) {
-            let Ok(stream) = guest.open() else { break };
-            streams.insert(number, stream.number());
-            let to = writer.clone();
-            thread::spawn(move || answer(&stream, number, &to));
-        }
-        if let Some(&stream) = streams.get(&number) {
-            let _ = guest.send(stream, message);
-        }
-    }
-    // What has ended has nobody to take the signal.
-    for &stream in streams.values() {
-        let _ = guest.send(stream, Message::Signal(Signal::KILL.as_raw()));
-    }
-}
-
-fn answer(stream: &Stream, number: u32, client: &Mutex<UnixStream>) {
-    loop {
-        let message = stream.receive(None);
-        let client = client.lock().expect("no holder panics");
-        let Ok(Some(message)) = message else {
-            let _ = client.shutdown(Shutdown::Both);
-            return;
-        };
-        let last = matches!(message, Message::Ended(_) | Message::Failed(..));
-        let sent = Frame { stream: number, message }.write(&*client);
-        if last || sent.is_err() {
-            return;
+    let Ok((_client, incoming)) = Mux::over(Side::Far, MOST_STREAMS, client, writer) else {
+        return;
+    };
+    while let Some(near) = incoming.next() {
+        let Ok(Some((Kind::Open, body))) = near.receive() else { return };
+        match decode(Kind::Open, &body) {
+            Ok(Wish::PowerOff(_)) => _ = down.send(()),
+            Ok(Wish::Run(..)) => {
+                let Ok(far) = guest.open_with(&body) else { return };
+                // Whichever ends takes the other one along.
+                thread::spawn(move || relay(&near, &far));
+            }
+            Err(_) => return,
         }
     }
 }

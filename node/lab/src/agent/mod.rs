@@ -6,7 +6,6 @@
 //! its own, so that each side waits for its own children alone.
 
 mod command;
-mod lab;
 mod serve;
 mod start;
 

@@ -1,50 +1,51 @@
 //! The process that serves the lab: reads what it asks for, runs commands.
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::command::AgentCommand;
-use super::lab::Lab;
-use super::{PORT, ports, power_off, say};
-use crate::frame::{Frame, MACHINE, Message};
+use kumiki_stream::frame::decode;
+use kumiki_stream::{Error, Kind, MOST_STREAMS, Message, Mux, Side, Stream};
+
+use super::{PORT, command, ports, power_off, say};
+use crate::wish::{Hello, Wish, mark};
 
 /// Time that the kernel may take to show the port after its driver is there.
 const PORT_LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) fn serve() -> Result<(), String> {
     let port = open_port()?;
-    let lab = Lab::at(port.try_clone().map_err(|error| error.to_string())?);
-    say(&crate::frame::mark(0));
-    lab.send(MACHINE, Message::Hello { uptime_ms: uptime_ms(), debug_exit: ports().is_ok() });
-    let mut running: HashMap<u32, AgentCommand> = HashMap::new();
-    let mut port = BufReader::new(Connected { port, seen: false });
-    loop {
-        let frame = match Frame::read(&mut port) {
-            Ok(Some(frame)) => frame,
-            // Without its lab a machine has nothing to do.
-            Ok(None) => return power_off(0),
-            Err(error) => {
-                say(&format!("kumiki-lab: reading from the lab: {error}"));
-                return power_off(0);
-            }
+    let writer = port.try_clone().map_err(|error| error.to_string())?;
+    let reader = BufReader::new(Connected { port, seen: false });
+    let (lab, incoming) = Mux::over(Side::Far, MOST_STREAMS, reader, writer)
+        .map_err(|error| format!("reading the port: {error}"))?;
+    say(&mark(0));
+    let hello = Hello { uptime_ms: uptime_ms(), debug_exit: ports().is_ok() };
+    // Open as long as the machine runs.
+    let _hello = lab.open(&hello).map_err(|error| format!("answering the lab: {error}"))?;
+    while let Some(link) = incoming.next() {
+        let mut stream = Stream::new(link);
+        let wish = match stream.receive() {
+            Ok(Some(Message::Open(body))) => decode(Kind::Open, &body),
+            other => Err(Error::Protocol(format!("{other:?} at a beginning"))),
         };
-        match frame.message {
-            Message::PowerOff(code) => return power_off(code),
-            Message::Start(start) => {
-                running.retain(|_, command| !command.is_over());
-                if let Some(command) = AgentCommand::start(frame.stream, &start, &lab) {
-                    running.insert(frame.stream, command);
-                }
-            }
-            message => {
-                if let Some(command) = running.get_mut(&frame.stream) {
-                    command.tell(message);
-                }
+        match wish.map_err(|error| format!("reading from the lab: {error}"))? {
+            Wish::PowerOff(code) => return power_off(code),
+            Wish::Run(program, number) => {
+                thread::spawn(move || {
+                    if let Err(error) = command::serve(&program, number, stream) {
+                        say(&format!("kumiki-lab: a command: {error}"));
+                    }
+                });
             }
         }
     }
+    if let Err(error) = incoming.end() {
+        say(&format!("kumiki-lab: reading from the lab: {error}"));
+    }
+    // Without its lab a machine has nothing to do.
+    power_off(0)
 }
 
 /// The port reads as ended until the lab's end of it is open, too.
@@ -57,7 +58,7 @@ impl Read for Connected {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         loop {
             match self.port.read(buffer)? {
-                0 if !self.seen => std::thread::sleep(Duration::from_millis(5)),
+                0 if !self.seen => thread::sleep(Duration::from_millis(5)),
                 bytes => {
                     self.seen = true;
                     return Ok(bytes);
@@ -79,7 +80,7 @@ fn open_port() -> Result<File, String> {
                 return port.map_err(|error| format!("{}: {error}", device.display()));
             }
         }
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
     Err(format!("no virtio port {PORT} within {} s", PORT_LIMIT.as_secs()))
 }
