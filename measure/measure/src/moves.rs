@@ -68,7 +68,7 @@ pub fn of_layout(ns: f64) -> f64 {
 const CLOCK: f64 = 0.05;
 
 /// Cpus that a case works on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Span {
     /// One.
     One,

@@ -3,7 +3,7 @@
 //! third.
 
 use anyhow::Result;
-use kumiki_experiments::resource::cores::{By, Cores, What, program};
+use kumiki_experiments::resource::cores::{By, Cores, What, Workers, program};
 
 use crate::child::turns;
 use crate::pair::Pair;
@@ -66,11 +66,13 @@ pub(crate) mod map {
             Ok(match what {
                 What::Process(path) => {
                     let (processes, path) = (Map::<Child>::default(), path.clone());
-                    Cores::of(cpus, false, move |cpu| Ok(process(&processes, cpu, &path)))?
+                    Cores::of(cpus, Workers::Threads, move |cpu| {
+                        Ok(process(&processes, cpu, &path))
+                    })?
                 }
                 _ => {
                     let memory = Map::<Anon>::default();
-                    Cores::of(cpus, false, move |cpu| Ok(region(&memory, cpu)))?
+                    Cores::of(cpus, Workers::Threads, move |cpu| Ok(region(&memory, cpu)))?
                 }
             })
         })

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::judge::{Bound, digits, measured_by, of};
-use super::{Outcome, Row};
+use super::judge::{Figures, KUMIKI, digits, measured_by};
+use super::{Outcome, Row, promises};
 use crate::run::{cargo, program, run, target_folder};
 
 /// Marks the other program's subjects (`dev/bench/src/against.rs`).
@@ -20,20 +20,17 @@ pub(super) struct Bench {
     pub(super) name: &'static str,
     /// What is built of either commit.
     pub(super) packages: &'static str,
-    /// No row may take more of the other commit's time, …
-    pub(super) worst: f64,
-    /// … nor all together, as a geometric mean.
-    pub(super) mean: f64,
+    /// Its promises: of the worst row, and of all as a geometric mean.
+    pub(super) promises: &'static str,
 }
 
 pub(super) const SHADOW: Bench =
-    Bench { name: "shadow", packages: "--package kumiki-bench", worst: 1.03, mean: 1.01 };
+    Bench { name: "shadow", packages: "--package kumiki-bench", promises: "against shadow" };
 /// Calls and the walker that makes them.
 pub(super) const PARASC: Bench = Bench {
     name: "parasc",
     packages: "--package kumiki-bench --package kumiki-du",
-    worst: 1.05,
-    mean: 1.02,
+    promises: "against parasc",
 };
 
 /// Measures these cases, or all; says what the worst row and the mean are.
@@ -53,10 +50,18 @@ pub(super) fn against(bench: &Bench, commit: &str, cases: &[String]) -> Result<O
     let worst = ratios.iter().map(|(_, ratio)| *ratio).reduce(f64::max);
     let logs: f64 = ratios.iter().map(|(_, ratio)| ratio.ln()).sum();
     let mean = worst.map(|_| (logs / ratios.len() as f64).exp());
-    outcome.musts = vec![
-        of(&format!("worst row ÷ {commit}"), || Some((worst?, Bound::AtMost(bench.worst), "×"))),
-        of(&format!("mean of rows ÷ {commit}"), || Some((mean?, Bound::AtMost(bench.mean), "×"))),
-    ];
+    let of_both = |case: &str, figure: Option<f64>| {
+        let row = |subject: &str, median| Row {
+            case: case.to_owned(),
+            subject: subject.to_owned(),
+            median,
+            ..Row::default()
+        };
+        figure.map(|figure| [row(KUMIKI, figure), row("other", 1.0)])
+    };
+    let all = [of_both("worst", worst), of_both("mean", mean)];
+    let all: Vec<Row> = all.into_iter().flatten().flatten().collect();
+    outcome.musts = promises::musts(bench.promises, &Figures(&all));
     Ok(outcome)
 }
 

@@ -93,7 +93,7 @@ fn together(starts: Vec<Outcome>) -> Result<Outcome> {
 }
 
 fn musts(rows: &[Row]) -> Vec<Must> {
-    promises::musts("lab", &Figures(rows), |_, _| None)
+    promises::musts("lab", &Figures(rows))
 }
 
 #[cfg(test)]

@@ -7,13 +7,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use kumiki_measure::schema::{self, Results, SCHEMA, Unit};
 
-use super::{Must, Outcome, Row};
+use super::judge::{Figures, KUMIKI};
+use super::{Outcome, Row, promises};
 use crate::run::{cargo, program, read, run, target_folder};
 
-const QUICK_REPORT_S: f64 = 60.0;
-const DEFAULT_REPORT_S: f64 = 300.0;
-const PEAK_MIB: f64 = 100.0;
-const AGREEMENT_PERCENT: f64 = 90.0;
+/// Promise that a short bench leaves out.
+const LONG: &str = "default report, time";
 
 /// Builds the tool and measures it; `long` also makes the default report.
 pub(super) fn measure(long: bool) -> Result<Outcome> {
@@ -21,17 +20,18 @@ pub(super) fn measure(long: bool) -> Result<Outcome> {
     let folder = tempfile::tempdir().context("making a folder for this bench's files")?;
     let kumiki = Kumiki { binary: target_folder()?.join("release/kumiki"), folder: folder.path() };
 
-    let seconds = kumiki.report(&["report", "--quick"])?;
-    let mut musts = vec![Must::at_most("quick report, time", seconds, QUICK_REPORT_S, "s")];
+    let mut figures = vec![figure("report_quick", "s", kumiki.report(&["report", "--quick"])?)];
     if long {
-        let seconds = kumiki.report(&["report"])?;
-        musts.push(Must::at_most("default report, time", seconds, DEFAULT_REPORT_S, "s"));
+        figures.push(figure("report_default", "s", kumiki.report(&["report"])?));
     }
     let first = kumiki.measure()?;
     let second = kumiki.measure()?;
-    musts.push(memory(&[&first, &second]));
-    musts.push(repeatability(&first, &second));
-    let rows = first.rows.iter().map(row).collect();
+    figures.extend(memory(&[&first, &second]));
+    figures.extend(repeatability(&first, &second));
+    let mut musts = promises::musts("measure", &Figures(&figures));
+    // What was not asked for is no failure.
+    musts.retain(|must| long || must.name != LONG);
+    let rows = first.rows.iter().map(row).chain(figures).collect();
     Ok(Outcome { machine: first.machine, rows, musts })
 }
 
@@ -73,39 +73,31 @@ fn parse(json: &str) -> Result<Results> {
     Ok(results)
 }
 
-/// The larger peak of the runs, without what the cases asked for.
-fn memory(runs: &[&Results]) -> Must {
-    let name = "memory of the tool beside its cases, peak";
-    let peaks: Option<Vec<u64>> = runs.iter().map(|results| results.run.peak_bytes).collect();
-    match peaks.and_then(|peaks| peaks.into_iter().max()) {
-        Some(bytes) => {
-            let mib = bytes as f64 / f64::from(1 << 20);
-            let mut must = Must::at_most(name, mib, PEAK_MIB, "MiB");
-            must.limit = format!("below {PEAK_MIB} MiB");
-            must.holds = mib < PEAK_MIB;
-            must
-        }
-        None => Must::unknown(name, "not recorded by the run"),
-    }
+/// A figure of the tool itself.
+fn figure(case: &str, unit: &str, median: f64) -> Row {
+    let (case, subject, unit) = (case.to_owned(), KUMIKI.to_owned(), unit.to_owned());
+    Row { case, subject, unit, n: 1, median, p99: median, ci: [median; 2], ..Row::default() }
 }
 
-/// Whether two runs in a row agree within their printed intervals; names the
-/// rows that do not on stderr.
-fn repeatability(first: &Results, second: &Results) -> Must {
-    let name = "rows of two runs in a row that agree";
+/// The larger peak of the runs, without what the cases asked for, if one was recorded.
+fn memory(runs: &[&Results]) -> Option<Row> {
+    let peaks: Option<Vec<u64>> = runs.iter().map(|results| results.run.peak_bytes).collect();
+    let bytes = peaks?.into_iter().max()?;
+    Some(figure("peak_memory", "MiB", bytes as f64 / f64::from(1 << 20)))
+}
+
+/// Rows of two runs in a row that agree within their printed intervals; names those that do not
+/// on stderr.
+fn repeatability(first: &Results, second: &Results) -> Option<Row> {
     let compared = compare(first, second);
     for row in compared.iter().filter(|row| !row.agrees()) {
         eprintln!("differs: {row}");
     }
     let disturbed = compared.iter().filter(|row| row.disturbed).count();
     let agreed = compared.iter().filter(|row| row.agrees()).count();
-    if compared.is_empty() {
-        return Must::unknown(name, "the runs have no rows");
-    }
+    eprintln!("{agreed} of {} rows agree, {disturbed} disturbed", compared.len());
     let percent = 100.0 * agreed as f64 / compared.len() as f64;
-    let mut must = Must::at_least(name, percent, AGREEMENT_PERCENT, "%");
-    must.figure += &format!(", {agreed} of {}, {disturbed} disturbed", compared.len());
-    must
+    (!compared.is_empty()).then(|| figure("agreement", "%", percent))
 }
 
 /// The same case with the same parameters in two runs.
@@ -188,6 +180,7 @@ fn row(row: &schema::Row) -> Row {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::judge::NOT_MEASURED;
     use super::*;
 
     fn sample(case: &str, params: Value, ci: [f64; 2]) -> Value {
@@ -203,6 +196,21 @@ mod tests {
         parse(&json!({"schema": 1, "machine": {}, "rows": rows}).to_string()).unwrap()
     }
 
+    /// Figures of the promises about this one that do not hold.
+    fn broken(row: Option<Row>) -> Vec<String> {
+        let rows: Vec<Row> = row.into_iter().collect();
+        let musts = promises::musts("measure", &Figures(&rows)).into_iter();
+        let measured = musts.filter(|must| must.figure != NOT_MEASURED && !must.holds);
+        measured.map(|must| must.figure).collect()
+    }
+
+    #[test]
+    fn the_promise_of_a_long_bench_is_there() {
+        let musts = promises::musts("measure", &Figures(&[]));
+        assert_eq!(musts.iter().filter(|must| must.name == LONG).count(), 1);
+        assert_eq!((musts.len(), musts.iter().any(|must| must.holds)), (4, false));
+    }
+
     #[test]
     fn overlapping_intervals_agree_and_others_do_not() {
         let fork = |size, ci| sample("process.fork", json!({"data_bytes": size}), ci);
@@ -212,9 +220,7 @@ mod tests {
             results(&[fork(8192, [5.5, 5.6]), fork(0, [2.0, 3.0]), fork(4096, [2.1, 3.0])]);
         let agreed: Vec<_> = compare(&first, &second).iter().map(Compared::agrees).collect();
         assert_eq!(agreed, [true, false, true]);
-        let must = repeatability(&first, &second);
-        assert!(!must.holds);
-        assert_eq!(must.figure, "66.7 %, 2 of 3, 0 disturbed");
+        assert_eq!(broken(repeatability(&first, &second)), ["66.667 %"]);
     }
 
     #[test]
@@ -223,8 +229,8 @@ mod tests {
             let ci = |i| if i < odd { [5.0, 6.0] } else { [1.0, 2.0] };
             (0..10).map(|i| sample("a", json!({"i": i}), ci(i))).collect()
         };
-        assert!(repeatability(&results(&rows(0)), &results(&rows(1))).holds);
-        assert!(!repeatability(&results(&rows(0)), &results(&rows(2))).holds);
+        let of = |odd| broken(repeatability(&results(&rows(0)), &results(&rows(odd))));
+        assert_eq!((of(1), of(2)), (vec![], vec!["80.000 %".to_owned()]));
     }
 
     #[test]
@@ -242,7 +248,7 @@ mod tests {
 
     #[test]
     fn runs_without_rows_prove_nothing() {
-        assert!(!repeatability(&results(&[]), &results(&[])).holds);
+        assert!(repeatability(&results(&[]), &results(&[])).is_none());
     }
 
     #[test]
@@ -252,9 +258,9 @@ mod tests {
             results.run.peak_bytes = mib.map(|mib| mib << 20);
             results
         };
-        assert!(memory(&[&with(Some(40)), &with(Some(99))]).holds);
-        assert!(!memory(&[&with(Some(100)), &with(Some(40))]).holds);
-        assert!(!memory(&[&with(Some(40)), &with(None)]).holds);
+        assert_eq!(broken(memory(&[&with(Some(40)), &with(Some(99))])), [] as [&str; 0]);
+        assert_eq!(broken(memory(&[&with(Some(100)), &with(Some(40))])), ["100.000 MiB"]);
+        assert!(memory(&[&with(Some(40)), &with(None)]).is_none());
     }
 
     #[test]

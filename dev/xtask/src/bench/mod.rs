@@ -51,26 +51,6 @@ struct Must {
 }
 
 impl Must {
-    /// `figure` must be at most `limit`.
-    fn at_most(name: &str, figure: f64, limit: f64, unit: &str) -> Self {
-        Must {
-            name: name.to_owned(),
-            figure: format!("{figure:.1} {unit}"),
-            limit: format!("at most {limit} {unit}"),
-            holds: figure <= limit,
-        }
-    }
-
-    /// `figure` must be at least `limit`.
-    fn at_least(name: &str, figure: f64, limit: f64, unit: &str) -> Self {
-        Must {
-            name: name.to_owned(),
-            figure: format!("{figure:.1} {unit}"),
-            limit: format!("at least {limit} {unit}"),
-            holds: figure >= limit,
-        }
-    }
-
     /// There is no figure, which is a failure too.
     fn unknown(name: &str, why: &str) -> Self {
         Must { name: name.to_owned(), figure: why.to_owned(), limit: String::new(), holds: false }
@@ -149,22 +129,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_itself_holds_and_what_is_beyond_does_not() {
-        assert!(Must::at_most("time", 60.0, 60.0, "s").holds);
-        assert!(!Must::at_most("time", 60.1, 60.0, "s").holds);
-        assert!(Must::at_least("agreement", 90.0, 90.0, "%").holds);
-        assert!(!Must::at_least("agreement", 89.9, 90.0, "%").holds);
-        // A figure that is not a number proves nothing.
-        assert!(!Must::at_most("time", f64::NAN, 60.0, "s").holds);
-    }
-
-    #[test]
     fn a_verdict_names_figure_and_limit() {
         let mut out = Vec::new();
-        let musts =
-            [Must::at_most("report", 41.23, 60.0, "s"), Must::unknown("memory", "not recorded")];
+        let report = judge::of("report", || Some((41.23, judge::Bound::AtMost(60.0), "s")));
+        let musts = [report, Must::unknown("memory", "not recorded")];
         print_musts(&mut out, &musts).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text, "holds  report: 41.2 s (at most 60 s)\nFAILS  memory: not recorded\n");
+        assert_eq!(text, "holds  report: 41.230 s (at most 60 s)\nFAILS  memory: not recorded\n");
     }
 }

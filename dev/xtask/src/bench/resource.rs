@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits, measured, of};
-use super::{Must, Outcome, Row, promises};
+use super::judge::{Figures, measured};
+use super::{Must, Outcome, promises};
 use crate::debian::{self, Package};
 
 mod process;
@@ -34,79 +34,14 @@ pub(super) fn resource(judge: bool, cases: &[String]) -> Result<Outcome> {
 }
 
 fn musts(figures: &Figures) -> Vec<Must> {
-    let mut musts = promises::musts("resource", figures, |_, _| None);
-    musts.push(of("4 KiB, gain from 1 to 2 cores", || {
-        let two = figures.at("alloc_4k", KUMIKI, 2)?;
-        Some((gain(two)?, Bound::AtLeast(1.95), "×"))
-    }));
-    for (case, name) in [("memory_paper", "memory"), ("process_paper", "process")] {
-        musts.push(of(
-            &format!("{name} as in the paper, gain a core ÷ that of the plain way"),
-            || {
-                let gain = |subject| more(figures.at(case, subject, 2)?);
-                Some((gain(KUMIKI)? / gain("plain_processes")?, Bound::AtLeast(0.95), "×"))
-            },
-        ));
-    }
-    musts.push(of("memory kept after short threads, ÷ what lived", || {
-        let kept = figures.rows("kept", KUMIKI).next()?;
-        Some((kept.median / kept.n as f64, Bound::AtMost(2.5), "×"))
-    }));
-    musts.push(of("call between cores, median ÷ (raw round trip + handler)", || {
-        let call = figures.at("core_call", KUMIKI, 1)?;
-        let floor = call.limit? + handler(figures)?;
-        Some((call.median / floor, Bound::AtMost(1.1), "×"))
-    }));
-    musts.push(in_flight(figures));
-    musts.push(of("local call through interface control, over a direct call", || {
-        let local = figures.one("local_call", KUMIKI)?;
-        Some((local.median - handler(figures)?, Bound::AtMost(5.0), "ns"))
-    }));
-    musts
-}
-
-/// What the handler takes where nothing is between it and its caller.
-fn handler(figures: &Figures) -> Option<f64> {
-    Some(figures.one("local_call", "direct")?.median)
-}
-
-/// How often as much as one core each of two does, where samples are of both together.
-fn more(two: &Row) -> Option<f64> {
-    gain(two).map(|gain| gain / 4.0)
-}
-
-/// How often as much as one core two do: by the turns of one core just before and after.
-fn gain(two: &Row) -> Option<f64> {
-    let mut ratios = two.of_plain.clone();
-    ratios.sort_by(f64::total_cmp);
-    Some(2.0 / *ratios.get(ratios.len() / 2)?)
-}
-
-/// Many calls under way: either promise is enough, and both are told.
-fn in_flight(figures: &Figures) -> Must {
-    const NAME: &str = "32 calls under way, throughput";
-    let known = || {
-        let at = |subject, n| Some(figures.at("core_call", subject, n)?.median);
-        let many = at(KUMIKI, 32)?;
-        Some((at(KUMIKI, 1)? / many, at("bare", 32)? / many))
-    };
-    let Some((of_one, of_bare)) = known() else { return Must::unknown(NAME, NOT_MEASURED) };
-    Must {
-        name: NAME.to_owned(),
-        figure: format!(
-            "{} × one at a time, {} × two bare threads",
-            digits(of_one),
-            digits(of_bare)
-        ),
-        limit: "at least 3 × one at a time, or 0.9 × two bare threads".to_owned(),
-        holds: of_one >= 3.0 || of_bare >= 0.9,
-    }
+    promises::musts("resource", figures)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::judge::KUMIKI;
     use super::*;
-    use crate::bench::sample;
+    use crate::bench::{Row, sample};
 
     /// The paper's two types.
     const SHARED: &str = "kumiki/shared";

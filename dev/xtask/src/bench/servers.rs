@@ -5,8 +5,8 @@ use std::fs;
 
 use anyhow::Result;
 
-use super::judge::{Bound, Figures, KUMIKI, measured, of};
-use super::{Must, Outcome, Row, promises};
+use super::judge::{Figures, measured};
+use super::{Must, Outcome, promises};
 use crate::capi::{self, Place};
 use crate::debian::{self, Package};
 use crate::run::{cargo, program, run, target_folder};
@@ -59,40 +59,19 @@ fn rocksdb() -> Result<()> {
     run(compiler.args(["-lrocksdb", "-luring", "-pthread"]))
 }
 
-const HOT: &str = "web_mix_hot_p99";
-const COLD: &str = "web_mix_cold_rate";
-const WARM: &str = "web_warm_cpu";
-
-/// The variant of nginx with the best figure of a case.
-fn best_nginx<'a>(figures: &Figures<'a>, case: &str) -> Option<&'a Row> {
-    let rows = figures.0.iter().filter(|row| row.case == case && row.subject.starts_with("nginx"));
-    rows.min_by(|a, b| a.median.total_cmp(&b.median))
-}
-
 fn musts(figures: &Figures) -> Vec<Must> {
-    let ratio =
-        |case, peer| Some(figures.one(case, KUMIKI)?.median / figures.one(case, peer)?.median);
-    let mut musts = vec![
-        of("hot files' p99 with cold ones in the mix, ÷ best nginx", || {
-            let best = best_nginx(figures, HOT)?;
-            Some((figures.one(HOT, KUMIKI)?.median / best.median, Bound::AtMost(0.5), "×"))
-        }),
-        of("cold files a second beside them, ÷ the same nginx", || {
-            Some((ratio(COLD, &best_nginx(figures, HOT)?.subject)?, Bound::AtLeast(1.3), "×"))
-        }),
-    ];
-    musts.push(of("warm files: the server's cpu time, ÷ best nginx", || {
-        let best = best_nginx(figures, WARM)?;
-        Some((figures.one(WARM, KUMIKI)?.median / best.median, Bound::AtMost(1.05), "×"))
-    }));
-    musts.extend(promises::musts("servers", figures, |_, _| None));
-    musts
+    promises::musts("servers", figures)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::judge::KUMIKI;
     use super::super::sample::{broken, row};
     use super::*;
+
+    const HOT: &str = "web_mix_hot_p99";
+    const COLD: &str = "web_mix_cold_rate";
+    const WARM: &str = "web_warm_cpu";
 
     #[test]
     fn the_best_nginx_counts_and_what_is_missing_is_broken() {
@@ -104,10 +83,10 @@ mod tests {
             row(COLD, KUMIKI, 1, 140.0),
             row(COLD, "nginx", 1, 50.0),
             row(COLD, "nginx/aio", 1, 100.0),
-            row("web_warm_cpu", KUMIKI, 1, 10.0),
-            row("web_warm_cpu", "plain", 1, 10.0),
-            row("web_warm_cpu", "nginx", 1, 12.0),
-            row("web_warm_cpu", "nginx/cache", 1, 9.6),
+            row(WARM, KUMIKI, 1, 10.0),
+            row(WARM, "plain", 1, 10.0),
+            row(WARM, "nginx", 1, 12.0),
+            row(WARM, "nginx/cache", 1, 9.6),
             row("submit_cached", KUMIKI, 4096, 12.0),
             row("submit_cached", "plain", 4096, 10.0),
             row("tokio_read_at", KUMIKI, 4096, 12.0),

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::judge::{COPY_LIMIT, Figures, KUMIKI, digits, measured};
+use super::judge::{Figures, measured};
 use super::{Must, Outcome, promises};
 use crate::debian::{self, Package};
 
@@ -26,23 +26,8 @@ pub(super) fn shadow(judge: bool, cases: &[String]) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Promises of `dev/bench/promises.toml`; beside those of cold copies what two threads could do.
 fn musts(figures: &Figures) -> Vec<Must> {
-    promises::musts("shadow", figures, |promise, n| match &promise.over {
-        Some(peer) if promise.name.starts_with("cold copy") => copy_limit(figures, peer, n),
-        _ => None,
-    })
-}
-
-/// What two threads could copy at that moment, beside the promise and without
-/// bending it: where both cpus share one link to memory no program keeps it.
-fn copy_limit(figures: &Figures, peer: &str, n: usize) -> Option<String> {
-    let at = |subject| Some(figures.at("copy_cold", subject, n)?.median);
-    let (limit, kumiki) = (at(COPY_LIMIT)?, figures.at("copy_cold", KUMIKI, n)?);
-    let ratio = digits(limit / at(peer)?);
-    let reached = digits(kumiki.median / limit);
-    let raw = kumiki.limit.map(|ns| format!(", raw round trip {ns:.0} ns")).unwrap_or_default();
-    Some(format!("; limit of two threads here: {ratio} × {peer}, {reached} of it reached{raw}"))
+    promises::musts("shadow", figures)
 }
 
 #[cfg(test)]
@@ -170,10 +155,8 @@ mod tests {
         assert_eq!(
             broken(&rows),
             [
-                "cold copy, 1-64 MB, ÷ libc: 1.300 × at n = 67108864; limit of two threads here: \
-                 1.310 × libc, 0.992 of it reached, raw round trip 72 ns",
-                "cold copy, 1-64 MB, ÷ nontemporal_1t: 0.867 × at n = 67108864; limit of two \
-                 threads here: 0.873 × nontemporal_1t, 0.992 of it reached, raw round trip 72 ns",
+                "cold copy, 1-64 MB, ÷ libc: 1.300 × at n = 67108864, nontemporal 2t 1.310",
+                "cold copy, 1-64 MB, ÷ nontemporal_1t: 0.867 × at n = 67108864, nontemporal 2t 0.873",
             ]
         );
     }

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::judge::{Bound, KUMIKI, of};
-use super::{Must, Outcome, Row};
+use super::judge::{Figures, NOT_MEASURED};
+use super::{Must, Outcome, Row, promises};
 use crate::Slice;
 use crate::run::{cargo, program, run, target_folder};
 use kept::Kept;
@@ -104,24 +104,9 @@ impl Tool {
     }
 }
 
+/// Of what was not asked for nothing is told.
 fn musts(rows: &[Row]) -> Vec<Must> {
-    let promises = [
-        ("compare_same", "A against A by two runs: exit 1", Bound::AtMost(0.1)),
-        ("compare_same_families", "families the same, within what is named", Bound::AtLeast(0.8)),
-        ("compare_same_rows", "rows the same at 10 %", Bound::AtLeast(0.6)),
-        ("intervals", "intervals that hold the middle of all runs", Bound::AtLeast(0.9)),
-        ("compare_slowed", "a case slowed by 1.15: found", Bound::AtLeast(0.9)),
-        ("ab_same_busy", "ab, A against A beside a busy process: slower", Bound::AtMost(0.05)),
-        ("ab_slowed", "ab, 3 % slower: found", Bound::AtLeast(0.9)),
-        ("ab_slowed_busy", "ab, 3 % slower beside a busy process: found", Bound::AtLeast(0.7)),
-    ];
-    let own = |case: &str| rows.iter().find(|row| row.case == case && row.subject == KUMIKI);
-    promises
-        .iter()
-        .filter_map(|(case, name, bound)| {
-            let row = own(case)?;
-            let name = format!("{name} (of {})", row.n);
-            Some(of(&name, || Some((row.median, *bound, "share"))))
-        })
-        .collect()
+    let mut musts = promises::musts("verdicts", &Figures(rows));
+    musts.retain(|must| must.figure != NOT_MEASURED);
+    musts
 }

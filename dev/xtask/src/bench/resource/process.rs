@@ -1,64 +1,20 @@
-//! Promises of processes: those of the file, and those of which one figure of two is enough.
+//! Promises of processes.
 
-use super::super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits};
+use super::super::judge::Figures;
 use super::super::{Must, promises};
 
-/// MiB of a large parent.
-const LARGE: usize = 8192;
-
-/// Of posix_spawn's time, or of that of a process that does nothing else.
-const OF_POSIX_SPAWN: f64 = 0.8;
-const OF_BARE: f64 = 1.05;
-/// Of one server's throughput, or of that of two bare processes.
-const SERVERS_OF_ONE: f64 = 1.5;
-const SERVERS_OF_BARE: f64 = 0.95;
-
 pub(super) fn musts(figures: &Figures) -> Vec<Must> {
-    let at = |case, subject, n| Some(figures.at(case, subject, n)?.median);
-    let large = |subject| at("spawn", subject, LARGE);
-    let mut musts = promises::musts("process", figures, |_, _| None);
-    musts.extend([
-        either(
-            "spawn from 8 GiB",
-            || Some((large(KUMIKI)? / large("posix_spawn")?, large(KUMIKI)? / large("bare")?)),
-            ("posix_spawn", Bound::AtMost(OF_POSIX_SPAWN)),
-            ("bare", Bound::AtMost(OF_BARE)),
-        ),
-        either(
-            "two spawn servers, throughput",
-            || {
-                let two = at("spawn_servers", KUMIKI, 2)?;
-                let one = at("spawn_servers", KUMIKI, 1)?;
-                Some((one / two, at("spawn_servers", "bare", 2)? / two))
-            },
-            ("one", Bound::AtLeast(SERVERS_OF_ONE)),
-            ("two bare processes", Bound::AtLeast(SERVERS_OF_BARE)),
-        ),
-    ]);
-    musts
-}
-
-/// Two figures of which one has to hold, and both are told.
-fn either(
-    name: &str,
-    figures: impl FnOnce() -> Option<(f64, f64)>,
-    (first, bound): (&str, Bound),
-    (second, other): (&str, Bound),
-) -> Must {
-    let Some((a, b)) = figures() else { return Must::unknown(name, NOT_MEASURED) };
-    let (unit, or) = (format!("× {first}"), format!("× {second}"));
-    Must {
-        name: name.to_owned(),
-        figure: format!("{} {unit}, {} {or}", digits(a), digits(b)),
-        limit: format!("{}, or {}", bound.text(&unit), other.text(&or)),
-        holds: bound.holds(a) || other.holds(b),
-    }
+    promises::musts("process", figures)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::judge::{KUMIKI, NOT_MEASURED};
     use super::*;
     use crate::bench::Row;
+
+    /// MiB of a large parent.
+    const LARGE: usize = 8192;
 
     /// The paper's shared type.
     const SHARED: &str = "kumiki/shared";

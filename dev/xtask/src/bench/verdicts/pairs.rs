@@ -126,22 +126,22 @@ fn intervals(runs: &[Results]) -> Share {
 /// How far cases move from run to run beside what is known of them: from this the table in
 /// `kumiki_measure::moves` is made.
 fn tell_moves(runs: &[Results]) {
-    let mut cases: BTreeMap<(&str, bool), Vec<f64>> = BTreeMap::new();
+    let mut cases: BTreeMap<(&str, moves::Span), Vec<f64>> = BTreeMap::new();
     for rows in by_row(runs).into_values() {
         let (first, _) = rows[0];
         if !matches!(first.unit, Unit::Nanoseconds | Unit::GigabytesPerSecond) {
             continue;
         }
         let middle = describe::median_of(rows.iter().map(|(_, ln)| *ln));
-        let own = cases.entry((&first.case, first.cpus.len() > 1)).or_default();
+        let own = cases.entry((&first.case, moves::Span::of(first.cpus.len()))).or_default();
         own.extend(rows.iter().map(|(_, ln)| (ln - middle).abs()));
     }
     println!("{:36} {:>8} {:>8} {:>8}", "standard error of a run", "known", "middle", "95 %");
-    for ((case, crosses), apart) in cases {
+    for ((case, span), apart) in cases {
         let sorted = describe::sorted(apart);
         let middle = describe::quantile(&sorted, 0.5) / HALF;
         let far = describe::quantile(&sorted, 0.95) / 1.96;
-        let known = moves::of_a_run(case, crosses);
+        let known = moves::of_a_run(case, span);
         let mark = if far > known { "<" } else { "" };
         println!("{case:36} {known:8.3} {middle:8.3} {far:8.3} {mark}");
     }
