@@ -24,7 +24,7 @@ pub(super) fn look(server: Option<&Nats>, pattern: &str, published: &[u32]) -> R
             async move {
                 let is_listed = seen.process.is_some_and(|process| published.contains(&process));
                 let listed =
-                    if is_listed { Ok(vec![]) } else { client.ls(&seen.place, "**").await };
+                    if is_listed { Ok(vec![]) } else { client.ls(&seen.place, pattern).await };
                 (seen, listed)
             }
         });
@@ -105,7 +105,7 @@ pub(super) fn look_by_lines(pattern: &str, known: &[Row]) -> Result<Vec<Row>> {
                     process: None,
                 };
                 rows.push(place(&seen, "by lines".to_owned()));
-                match line.ls("**") {
+                match line.ls(pattern) {
                     Ok(listed) => rows.extend(listed.into_iter().map(|one| of(&its, one))),
                     Err(error) => output::talk(error),
                 }

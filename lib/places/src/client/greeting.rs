@@ -3,41 +3,69 @@
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::Inner;
-use crate::client::sending::{Failure, MOST_PATIENCE, PATIENCE, Tried, is};
+use crate::client::once::RETURN;
+use crate::client::sending::{Failure, MOST_PATIENCE, PATIENCE, Present, Tried, is};
 use crate::client::session::{Held, Session};
 use crate::wire::secret;
 use crate::wire::{self, Granted, Operation, Reply, Why};
 
 impl Inner {
-    /// The lease at this place, asked for if there is none; one whose place was silent is asked about first.
+    /// The lease at this life of a place, or with 0 at whichever there is, asked for if there is none; one whose place
+    /// was silent is asked about first.
     pub(crate) async fn lease(
         &self,
         session: &Session,
+        life: u64,
         deadline: Instant,
     ) -> Result<Held, Failure> {
         let one = timeout_at(deadline, session.greeting.lock()).await;
         let _one = one.map_err(|_| Failure::NotSent("it has not answered in time".to_owned()))?;
-        match session.lease() {
+        match session.lease_at(life) {
             Some(lease) if !session.is_doubted() => Ok(lease),
-            _ => self.unless_absent(session, self.greet(session, deadline)).await,
+            _ => self.unless_absent(session, self.greet(session, life, deadline)).await,
         }
     }
 
     /// Asks whether the lease holds, or for one. Nothing of that has an effect.
-    async fn greet(&self, session: &Session, deadline: Instant) -> Result<Held, Failure> {
+    async fn greet(
+        &self,
+        session: &Session,
+        life: u64,
+        deadline: Instant,
+    ) -> Result<Held, Failure> {
         let key = secret::number("a lease's secret");
         let key = key.map_err(|error| Failure::NotSent(error.to_string()))?;
         let hello = [(0, Operation::Hello { key, client: self.name.clone() })];
-        let mut patience = PATIENCE;
+        let (mut patience, mut asked) = (PATIENCE, life);
         loop {
             self.wait_for_link(false, deadline).await?;
-            let held = session.lease();
+            let until = deadline.min(Instant::now() + patience);
+            let held = session.lease_at(life);
             let operations = if held.is_some() { &[][..] } else { &hello };
-            let life = held.map_or(0, |held| held.granted.life);
-            let bytes = self.message(session, held, life, operations)?;
-            let sent = self.send(session, bytes, deadline.min(Instant::now() + patience)).await;
+            // A lease is one life's. Which there is tells a question that changes nothing.
+            if held.is_none() && asked == 0 && !self.is_here() {
+                match self.present(session, until).await? {
+                    Present::Life(life) => asked = life,
+                    Present::Nobody => return Err(Failure::Gone),
+                    Present::Silent if Instant::now() >= deadline => return Err(late()),
+                    Present::Silent => {
+                        patience = MOST_PATIENCE.min(patience * 2);
+                        continue;
+                    }
+                }
+            }
+            let meant = held.map_or(asked, |held| held.granted.life);
+            let bytes = self.message(session, held, meant, operations)?;
+            let sent = self.send(session, meant, bytes, until).await;
             match sent.map_err(Failure::of_look)? {
-                Tried::Nobody => return Err(Failure::Gone),
+                Tried::Nobody if self.is_here() => return Err(Failure::Gone),
+                Tried::Nobody => {
+                    if let Some(held) = held {
+                        session.forget(held);
+                    }
+                    self.another(session, meant, life, deadline).await?;
+                    asked = life;
+                }
                 Tried::Answered(reply) => {
                     let Some(held) = held else { return granted(session, reply, key) };
                     let ended = reply
@@ -54,7 +82,29 @@ impl Inner {
             }
             // A lease that nobody knows of ends by itself.
             if Instant::now() >= deadline {
-                return Err(Failure::NotSent("it has not answered in time".to_owned()));
+                return Err(late());
+            }
+        }
+    }
+
+    /// Returns where a request that nobody has heard, as nobody is at life `meant`, may go to another one: where its
+    /// caller means none, `wanted` being 0. Not at once where that life answers at the name: it has just come.
+    pub(crate) async fn another(
+        &self,
+        session: &Session,
+        meant: u64,
+        wanted: u64,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let until = deadline.min(Instant::now() + PATIENCE);
+        match self.present(session, until).await? {
+            Present::Nobody => Err(Failure::Gone),
+            Present::Life(life) if life != meant && wanted != 0 => Err(stale(&session.place)),
+            Present::Life(life) if life != meant => Ok(()),
+            _ if Instant::now() + RETURN >= deadline => Err(late()),
+            _ => {
+                tokio::time::sleep(RETURN).await;
+                Ok(())
             }
         }
     }
@@ -63,7 +113,7 @@ impl Inner {
     pub(crate) async fn renew(&self, session: &Session, lease: Held) {
         let Ok(bytes) = self.message(session, Some(lease), lease.granted.life, &[]) else { return };
         if let Ok(Tried::Answered(reply)) =
-            self.send(session, bytes, Instant::now() + PATIENCE).await
+            self.send(session, lease.granted.life, bytes, Instant::now() + PATIENCE).await
             && reply
                 .answers
                 .iter()
@@ -74,13 +124,28 @@ impl Inner {
     }
 }
 
+/// Failure of what was not sent, as the place has not answered before.
+fn late() -> Failure {
+    Failure::NotSent("it has not answered in time".to_owned())
+}
+
+/// Refusal of what is asked of a life that is over.
+pub(crate) fn stale(place: &str) -> Failure {
+    let text = format!("{place} was started anew since: open its resources anew");
+    Failure::Refused(wire::Refusal::new(Why::Stale, text))
+}
+
 /// The lease that a place grants.
 fn granted(session: &Session, reply: Reply, key: u64) -> Result<Held, Failure> {
     let refused = |text: String| Failure::Refused(wire::Refusal::new(Why::Kind, text));
     let outcome = reply.answers.into_iter().next();
-    let bytes = outcome
-        .ok_or_else(|| refused("it gives no lease".to_owned()))?
-        .map_err(Failure::Refused)?;
+    let bytes =
+        outcome.ok_or_else(|| refused("it gives no lease".to_owned()))?.map_err(|refusal| {
+            match Why::from(refusal.why) {
+                Why::OtherLife => stale(&session.place),
+                _ => Failure::Refused(refusal),
+            }
+        })?;
     let granted: Granted = wire::read(&bytes)
         .map_err(|error| refused(format!("what it gives is no lease: {error}")))?;
     let lease = Held { granted, key };

@@ -32,7 +32,7 @@ use crate::remote::Remote;
 use crate::transport::nats::{Link, Nats};
 use crate::transport::sockets::LIMIT;
 use crate::wire::secret;
-use crate::wire::{self, Offer, Operation, Outcome, Why};
+use crate::wire::{self, Offer, Operation, Outcome, Page, Why};
 
 /// Time for which a call is tried by default.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -182,14 +182,22 @@ impl Client {
         Ok(Remote::new(place, life, id, Rights::USE | Rights::SHARE))
     }
 
-    /// A place's resources whose names match.
+    /// A place's resources whose names match, in the order of their names. Of what changes meanwhile some may be
+    /// missing: a page is asked for behind another, as each has to fit into a message.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`].
     pub async fn ls(&self, place: &str, pattern: &str) -> Result<Vec<Listed>> {
-        let operation = Operation::List { pattern: pattern.to_owned() };
-        let (_, answer) = self.ask_with_life(place, 0, operation).await?;
-        given("a listing", &answer)
+        let mut all = Vec::new();
+        loop {
+            let (pattern, after) = (pattern.to_owned(), wire::behind(&all));
+            let (_, answer) =
+                self.ask_with_life(place, 0, Operation::List { pattern, after }).await?;
+            let Page { listed, more } = given("a listing", &answer)?;
+            if !wire::extend(&mut all, listed, more, place)? {
+                return Ok(all);
+            }
+        }
     }
 
     /// A place's kinds and program parts.

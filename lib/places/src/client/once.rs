@@ -4,7 +4,8 @@
 //!            no connection, none until the deadline ──────────────▶ NotSent
 //!           ╱
 //! serials ─▶ sent ── answer ─────────────────────────────────────▶ the answer
-//!            │ ╲──── no responders, sent once ───────────────────▶ Gone
+//!            │ ╲──── no responders, sent once ───────────────────▶ Gone, or sent to the
+//!            │                                                     life that has come
 //!            │
 //!            ├─ connection lost and made anew ─╮
 //!            ├─ no answer for a while ─────────┤
@@ -12,6 +13,8 @@
 //!            │
 //!            ├─ sent again, and the place has another life,
 //!            │  or knows the lease no more ──────────────────────▶ Unknown
+//!            ├─ silent for a while, and another life answers
+//!            │  at the name ─────────────────────────────────────▶ Unknown
 //!            ╰─ deadline ────────────────────────────────────────▶ Unknown
 //! ```
 //!
@@ -19,7 +22,8 @@
 //! its answer there ([`Lease`](crate::Lease)) until the client says by `first` that it has seen
 //! it, or the lease ends. A request that is sent again carries the same lease and serials, so
 //! that either the answer is still kept, or the lease is gone and the place refuses. A lease is
-//! a resource's id, which is never used again, of one life of the place.
+//! a resource's id, which is never used again, of one life of the place. A request goes to the
+//! subject of that life, which no other one hears, also where two have the name for a while.
 //!
 //! Why `Gone`, `NotSent` and a refusal are certain: what was sent once and found no responder,
 //! or was refused, has run nowhere, and no copy of it is under way; what was never given to the
@@ -32,14 +36,17 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::client::Inner;
-use crate::client::sending::{Failure, MOST_PATIENCE, PATIENCE, Tried, is, is_of_lease, unknown};
+use crate::client::greeting::stale;
+use crate::client::sending::{
+    Failure, MOST_PATIENCE, PATIENCE, Present, Tried, is, is_of_lease, meant, unknown,
+};
 use crate::client::session::{Held, Session};
 use crate::wire::batch::{self, Known};
 use crate::wire::{self, Operation, Outcome, Reply, Why};
 
 /// Pause before a request that was sent, and finds nobody now, is sent again: the place's own
 /// connection may be about to be made anew.
-const RETURN: Duration = Duration::from_millis(100);
+pub(crate) const RETURN: Duration = Duration::from_millis(100);
 
 impl Inner {
     /// Has a place run these operations, and gives the number of its life and an answer by each of their
@@ -102,7 +109,7 @@ impl Inner {
             let count = left.len().min(most);
             let lease = match bound {
                 Some(lease) => lease,
-                None if leased => Some(self.lease(session, deadline).await?),
+                None if leased => Some(self.lease(session, life, deadline).await?),
                 None => None,
             };
             bound = Some(lease);
@@ -119,7 +126,8 @@ impl Inner {
                 return Err(Failure::TooLarge { bytes: bytes.len(), limit });
             }
             let until = deadline.min(Instant::now() + patience);
-            let tried = match self.send(session, bytes, until).await {
+            let to = meant(life, lease);
+            let tried = match self.send(session, to, bytes, until).await {
                 Err(Failure::NotSent(why)) if sent => return Err(Failure::Unknown(why)),
                 tried => tried?,
             };
@@ -138,8 +146,7 @@ impl Inner {
                                 return Err(Failure::Unknown(refusal.text));
                             }
                             if life != 0 && refusal.why == Why::OtherLife as u16 {
-                                let why = Why::Stale as u16;
-                                return Err(Failure::Refused(wire::Refusal { why, ..refusal }));
+                                return Err(stale(&session.place));
                             }
                             if Instant::now() >= deadline {
                                 return Err(Failure::NotSent(refusal.text));
@@ -183,20 +190,47 @@ impl Inner {
                     }
                     patience = PATIENCE;
                 }
-                Tried::Nobody if !again => return Err(Failure::Gone),
+                Tried::Nobody if !again && (to == 0 || self.is_here()) => {
+                    return Err(Failure::Gone);
+                }
+                Tried::Nobody if !again => {
+                    if let Some(lease) = lease {
+                        session.forget(lease);
+                    }
+                    self.another(session, to, life, deadline).await?;
+                    bound = None;
+                }
                 Tried::Nobody => {
                     // Where it was at a socket, nobody comes back who knows of it.
                     if self.is_here() || Instant::now() + RETURN > deadline {
                         return Err(unknown("it has gone before it answered"));
                     }
+                    self.unless_another(session, to).await?;
                     tokio::time::sleep(RETURN).await;
                 }
                 Tried::Silent if Instant::now() >= deadline => {
                     session.heard(false);
                     return Err(unknown("it was sent, and no answer has come in time"));
                 }
-                Tried::Silent => patience = MOST_PATIENCE.min(patience * 2),
+                Tried::Silent => {
+                    self.unless_another(session, to).await?;
+                    patience = MOST_PATIENCE.min(patience * 2);
+                }
             }
+        }
+    }
+
+    /// Fails what was sent to a life of a place if another one answers at the name: that one has ended, or is about to,
+    /// or is beyond a line that is cut.
+    async fn unless_another(&self, session: &Session, to: u64) -> Result<(), Failure> {
+        if to == 0 || self.is_here() {
+            return Ok(());
+        }
+        match self.present(session, Instant::now() + RETURN).await {
+            Ok(Present::Life(life)) if life != to => {
+                Err(unknown("it was sent, and another process has its place's name since"))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -59,6 +59,15 @@ impl Failure {
     }
 }
 
+/// Life of a place that answers at its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Present {
+    Life(u64),
+    Nobody,
+    /// No answer has come in time.
+    Silent,
+}
+
 /// One try to have a message answered.
 pub(crate) enum Tried {
     Answered(Reply),
@@ -88,12 +97,13 @@ impl Inner {
         life: u64,
         operations: &[(u64, Operation)],
     ) -> Result<Bytes, Failure> {
+        let (first, open) = session.unseen();
         let request = Asked {
-            // What a lease is of tells itself which life is meant.
-            life: lease.map_or(life, |lease| if life == 0 { lease.granted.life } else { life }),
+            life: meant(life, lease),
             lease: lease.map_or(0, |lease| lease.granted.lease),
             key: lease.map_or(0, |lease| lease.key),
-            first: session.first_open(),
+            first,
+            open,
             operations,
         };
         wire::message(&request).map_err(|error| {
@@ -101,10 +111,12 @@ impl Inner {
         })
     }
 
-    /// Sends a message, and waits for its answer until `until`, or the connection is lost.
+    /// Sends a message to a life of a place, or to whichever there is with 0, and waits for its answer until `until`,
+    /// or the connection is lost.
     pub(crate) async fn send(
         &self,
         session: &Session,
+        life: u64,
         bytes: Bytes,
         until: Instant,
     ) -> Result<Tried, Failure> {
@@ -120,8 +132,9 @@ impl Inner {
             (link.made, link.denied.count())
         };
         let request = async_nats::Request::new().payload(bytes).timeout(None);
-        let answer = nats.send_request(session.subject.to_string(), request);
-        let denied = [(Doing::Publish, &*session.subject)];
+        let subject = session.subject(life);
+        let answer = nats.send_request(subject.clone(), request);
+        let denied = [(Doing::Publish, &*subject)];
         tokio::select! {
             biased;
             answer = answer => match answer {
@@ -146,6 +159,21 @@ impl Inner {
             },
             () = sleep_until(until) => Ok(Tried::Silent),
         }
+    }
+
+    /// Asks which life of a place there is: whichever answers first, where there are two.
+    pub(crate) async fn present(
+        &self,
+        session: &Session,
+        until: Instant,
+    ) -> Result<Present, Failure> {
+        let bytes = self.message(session, None, 0, &[(0, Operation::Age)])?;
+        let tried = self.send(session, 0, bytes, until).await.map_err(Failure::of_look)?;
+        Ok(match tried {
+            Tried::Answered(reply) => Present::Life(reply.life),
+            Tried::Nobody => Present::Nobody,
+            Tried::Silent => Present::Silent,
+        })
     }
 
     /// Does what has no effect, unless it is plain that nobody is there.
@@ -190,6 +218,11 @@ impl Inner {
         }
     }
 }
+/// The life that a request is for, 0 of whichever: what a lease is of tells itself which is meant.
+pub(crate) fn meant(life: u64, lease: Option<Held>) -> u64 {
+    lease.map_or(life, |lease| lease.granted.life)
+}
+
 /// True if the place knows the client's lease, or the client the place's life, no more.
 pub(crate) fn is_of_lease(why: u16) -> bool {
     why == Why::OtherLife as u16 || why == Why::NoLease as u16

@@ -1,17 +1,19 @@
 //! A client's side of its lease at one place: serials, and which answers it has not seen.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::transport::near::Near;
-use crate::wire::{Granted, SUBJECT};
+use crate::wire::{Granted, MOST_OPEN, SUBJECT, subject_of};
+
+/// Serials behind which a request is one that takes long, and is named by itself.
+const RECENT: u64 = 1024;
 
 /// Client's view of one place.
 pub(crate) struct Session {
     pub(crate) place: Arc<str>,
-    pub(crate) subject: Arc<str>,
     state: Mutex<SessionState>,
     /// Held while a lease is asked for: one is enough.
     pub(crate) greeting: tokio::sync::Mutex<()>,
@@ -26,8 +28,8 @@ struct SessionState {
     doubted: bool,
     /// Serials never repeat, also from one lease to the next.
     next: u64,
-    /// First serials of requests whose answers nobody has seen.
-    open: BTreeSet<u64>,
+    /// Requests whose answers nobody has seen: first serial and count.
+    open: BTreeMap<u64, u64>,
     /// The last request.
     used: Instant,
 }
@@ -52,12 +54,11 @@ impl Session {
             lease: None,
             doubted: false,
             next: 1,
-            open: BTreeSet::new(),
+            open: BTreeMap::new(),
             used: Instant::now(),
         };
         Session {
             place: place.into(),
-            subject: format!("{SUBJECT}{place}").into(),
             state: Mutex::new(state),
             greeting: tokio::sync::Mutex::new(()),
             near: tokio::sync::Mutex::new(None),
@@ -78,8 +79,21 @@ impl Session {
         Ok(near.clone())
     }
 
+    /// The subject of this life of the place; of 0 that of whichever there is.
+    pub(crate) fn subject(&self, life: u64) -> String {
+        match life {
+            0 => format!("{SUBJECT}{}", self.place),
+            life => subject_of(&self.place, life),
+        }
+    }
+
     pub(crate) fn lease(&self) -> Option<Held> {
         self.state().lease
+    }
+
+    /// The lease, if it is of this life of the place, or of any with 0.
+    pub(crate) fn lease_at(&self, life: u64) -> Option<Held> {
+        self.lease().filter(|lease| life == 0 || lease.granted.life == life)
     }
 
     pub(crate) fn set_lease(&self, lease: Held) {
@@ -113,16 +127,24 @@ impl Session {
         let (first, count) = (state.next, count as u64);
         state.next += count;
         if count > 0 {
-            state.open.insert(first);
+            state.open.insert(first, count);
         }
         Ticket { session: Arc::clone(self), first, count }
     }
 
-    /// The first serial whose answer nobody has seen, for a request that leaves now.
-    pub(crate) fn first_open(&self) -> u64 {
+    /// The serial before which all answers have been seen, for a request that leaves now, but those of the ranges
+    /// beside it, which are of requests that take long.
+    pub(crate) fn unseen(&self) -> (u64, Vec<(u64, u64)>) {
         let mut state = self.state();
         state.used = Instant::now();
-        state.open.first().copied().unwrap_or(state.next)
+        let old = state.next.saturating_sub(RECENT);
+        let late = state.open.range(..old).take(MOST_OPEN);
+        let late: Vec<(u64, u64)> = late.map(|(first, count)| (*first, *count)).collect();
+        let first = match late.last() {
+            Some((last, _)) => state.open.range(last + 1..).next(),
+            None => state.open.first_key_value(),
+        };
+        (first.map_or(state.next, |(first, _)| *first), late)
     }
 
     /// The lease, if it was not used for so long.
@@ -156,13 +178,34 @@ mod tests {
         let session = Arc::new(Session::new("a.core0"));
         let (one, two) = (session.take(1), session.take(3));
         assert_eq!((one.serials(), two.serials()), (1..2, 2..5));
-        assert_eq!(session.first_open(), 1);
+        assert_eq!(session.unseen(), (1, vec![]));
         drop(one);
-        assert_eq!(session.first_open(), 2);
+        assert_eq!(session.unseen(), (2, vec![]));
         let three = session.take(1);
         drop(two);
-        assert_eq!(session.first_open(), 5);
+        assert_eq!(session.unseen(), (5, vec![]));
         drop(three);
-        assert_eq!(session.first_open(), 6);
+        assert_eq!(session.unseen(), (6, vec![]));
+    }
+
+    #[test]
+    fn what_takes_long_is_named_by_itself() {
+        let session = Arc::new(Session::new("a.core0"));
+        let (long, longer) = (session.take(1), session.take(3));
+        for _ in 0..2 * RECENT {
+            drop(session.take(1));
+        }
+        let next = 5 + 2 * RECENT;
+        assert_eq!(session.unseen(), (next, vec![(1, 1), (2, 3)]));
+        let recent = session.take(1);
+        drop(long);
+        assert_eq!(session.unseen(), (next, vec![(2, 3)]));
+        drop((longer, recent));
+        assert_eq!(session.unseen(), (next + 1, vec![]));
+        // More of them than a request names: the first of the others is where it ends.
+        let many: Vec<_> = (0..MOST_OPEN as u64 + 9).map(|_| session.take(1)).collect();
+        drop(session.take(RECENT as usize));
+        let (first, late) = session.unseen();
+        assert_eq!((first, late.len()), (many[MOST_OPEN].first, MOST_OPEN));
     }
 }

@@ -32,7 +32,7 @@ use crate::part::{Part, Portable};
 use crate::remote::Remote;
 use crate::wire::lane::{Binding, Head, Lane, MOST_BOUND, Word, given, spin};
 use crate::wire::scalar::{Form, Scalar};
-use crate::wire::{self, Operation, Refusal, Why};
+use crate::wire::{self, Operation, Page, Refusal, Why};
 
 /// Looks one after the other, some microseconds, in which most answers come. A pause between two, which lets the
 /// other thread of a core go on, may take as long as the answer, and an emulated one takes longer.
@@ -153,12 +153,19 @@ impl Line {
         self.operation(&operation)
     }
 
-    /// The resources of the place whose names match, as far as a line has room for them.
+    /// The resources of the place whose names match, as [`Client::ls`](crate::Client::ls).
     ///
     /// # Errors
-    /// As [`create`](Self::create); [`Error::Refused`] with [`Why::AnswerTooLarge`] if they are more.
+    /// As [`create`](Self::create).
     pub fn ls(&mut self, pattern: &str) -> Result<Vec<Listed>> {
-        self.operation(&Operation::List { pattern: pattern.to_owned() })
+        let mut all = Vec::new();
+        loop {
+            let (pattern, after) = (pattern.to_owned(), wire::behind(&all));
+            let Page { listed, more } = self.operation(&Operation::List { pattern, after })?;
+            if !wire::extend(&mut all, listed, more, &self.place)? {
+                return Ok(all);
+            }
+        }
     }
 
     /// Calls a program part that does not block, and waits for what it gives.

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 use crate::error::Result;
 use crate::place::blocked::{Finished, Waiting, Waits};
 use crate::place::lanes::Lanes;
-use crate::place::site::{Answered, LOOK, Site, every};
+use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::door::{Door, sweep};
 use crate::transport::sockets::{self, LIMIT, MOST_NEWS, NEWS};
 use crate::wire;
@@ -218,7 +218,7 @@ impl Here {
                 // A client that takes no replies waits for itself.
                 let Ok(room) = back.reserve().await else { return };
                 let to = Back { number, to: back.clone() };
-                if let Some(reply) = self.reply(payload, to, false) {
+                if let Some(reply) = self.reply(payload, to, Coming::ByLife) {
                     room.send((number, reply));
                 }
             }
@@ -230,8 +230,8 @@ impl Here {
     }
 
     /// A reply, if there is one now.
-    fn reply(&self, payload: Bytes, to: Back, has_waited: bool) -> Option<Bytes> {
-        match self.site.answer(&payload, LIMIT, has_waited) {
+    fn reply(&self, payload: Bytes, to: Back, coming: Coming) -> Option<Bytes> {
+        match self.site.answer(&payload, LIMIT, coming) {
             Answered::Reply(reply) => Some(reply),
             Answered::Waits { of, first } => {
                 self.waiting().add(of, Waits { payload, to, first });
@@ -242,7 +242,7 @@ impl Here {
 
     /// Answers a request that has waited. A client that takes none asks again.
     fn answer(&self, payload: Bytes, to: Back) {
-        if let Some(reply) = self.reply(payload, to.clone(), true) {
+        if let Some(reply) = self.reply(payload, to.clone(), Coming::Again) {
             let _ = to.to.try_send((to.number, reply));
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Error, Id, Place, Result};
 
-use crate::wire::{Outcome, Refusal, Why};
+use crate::wire::{MOST_OPEN, Outcome, Refusal, Why};
 
 /// Answers that are kept for one client, at most.
 pub const MOST_RECORDS: usize = 8192;
@@ -33,8 +33,10 @@ const RECORD: usize = 96;
 #[derive(Debug)]
 pub struct Lease {
     key: u64,
-    /// The client has seen all answers before this one.
+    /// The client has seen all answers before this one, but those of `open`.
     first: u64,
+    /// Ranges before it whose answers the client has not seen, first and count.
+    open: Vec<(u64, u64)>,
     records: BTreeMap<u64, Outcome>,
     /// Operations that have begun and block, each on a thread of its own.
     running: BTreeSet<u64>,
@@ -90,7 +92,8 @@ impl Kind for Lease {
         pool.leases += 1;
         let (records, running) = (BTreeMap::new(), BTreeSet::new());
         let seen = Instant::now();
-        Ok(Lease { key, first: 1, records, running, bytes: 0, seen, used: false, fresh: true })
+        let (first, open) = (1, Vec::new());
+        Ok(Lease { key, first, open, records, running, bytes: 0, seen, used: false, fresh: true })
     }
 
     fn destroy(self, pool: &mut LeasePool) {
@@ -108,23 +111,52 @@ impl Kind for Lease {
 }
 
 impl Lease {
-    /// Begins a request: its client lives, and has seen all answers before `first`. Nothing of
+    /// Begins a request: its client lives, and has seen all answers before `first` but those of `open`. Nothing of
     /// somebody who does not know the key is believed.
-    pub(crate) fn begin(&mut self, key: u64, first: u64, pool: &mut LeasePool) -> bool {
+    pub(crate) fn begin(
+        &mut self,
+        key: u64,
+        first: u64,
+        open: &[(u64, u64)],
+        pool: &mut LeasePool,
+    ) -> bool {
         if key != self.key {
             return false;
         }
         (self.seen, self.fresh) = (Instant::now(), true);
-        // A request that has been overtaken, or is sent anew, carries an older one.
-        if first > self.first {
-            self.first = first;
-            let kept = self.records.split_off(&first);
-            let gone = std::mem::replace(&mut self.records, kept);
-            let bytes: usize = gone.values().map(weight).sum();
-            self.bytes -= bytes;
-            pool.bytes -= bytes;
+        // A request that has been overtaken, or is sent anew, carries an older one. What was seen stays seen.
+        if first < self.first || (first == self.first && self.open.is_empty()) {
+            return true;
+        }
+        let former = self.first;
+        self.open = open
+            .iter()
+            .take(MOST_OPEN)
+            .copied()
+            .filter(|(at, count)| {
+                let is_open = at.checked_add(*count).is_some_and(|end| end <= first);
+                is_open && (*at >= former || self.open.contains(&(*at, *count)))
+            })
+            .collect();
+        self.first = first;
+        let kept = self.records.split_off(&first);
+        let gone = std::mem::replace(&mut self.records, kept);
+        for (serial, answer) in gone {
+            if self.is_seen(serial) {
+                let bytes = weight(&answer);
+                self.bytes -= bytes;
+                pool.bytes -= bytes;
+            } else {
+                self.records.insert(serial, answer);
+            }
         }
         true
+    }
+
+    /// True if the client has seen the answer, or needs it no more.
+    fn is_seen(&self, serial: u64) -> bool {
+        let is_in = |&(at, count): &(u64, u64)| serial >= at && serial - at < count;
+        serial < self.first && !self.open.iter().any(is_in)
     }
 
     /// Tells what is known of operation `serial`, before it runs, and gives so many answers to keep.
@@ -135,7 +167,7 @@ impl Lease {
         if self.running.contains(&serial) {
             return Before::Runs;
         }
-        if serial < self.first {
+        if self.is_seen(serial) {
             let text = format!("operation {serial}: its client has given it up; it does not run");
             return Before::Refused(Refusal::new(Why::Forgotten, text));
         }
@@ -178,7 +210,7 @@ impl Lease {
     /// Keeps the answer of an operation that has just run, if its client has not given it up meanwhile.
     pub(crate) fn keep(&mut self, serial: u64, answer: Outcome, pool: &mut LeasePool) {
         self.running.remove(&serial);
-        if serial < self.first {
+        if self.is_seen(serial) {
             return;
         }
         let bytes = weight(&answer);
@@ -245,16 +277,16 @@ mod tests {
     fn an_answer_stays_until_its_client_has_seen_it() {
         let mut pool = LeasePool::default();
         let mut lease = Lease::create(7, &mut pool).unwrap();
-        assert!(!lease.begin(8, 5, &mut pool), "another key");
-        assert!(lease.begin(7, 1, &mut pool));
+        assert!(!lease.begin(8, 5, &[], &mut pool), "another key");
+        assert!(lease.begin(7, 1, &[], &mut pool));
         for serial in 1..=3 {
             assert_eq!(lease.before(serial, 1, &pool), Before::New);
             lease.keep(serial, answer("abc"), &mut pool);
             assert_eq!(lease.before(serial, 1, &pool), Before::Ran(answer("abc")));
         }
         assert_eq!(pool.bytes, 3 * (RECORD + 3));
-        assert!(lease.begin(7, 3, &mut pool));
-        assert!(lease.begin(7, 1, &mut pool), "sent anew: an older number changes nothing");
+        assert!(lease.begin(7, 3, &[], &mut pool));
+        assert!(lease.begin(7, 1, &[], &mut pool), "sent anew: an older number changes nothing");
         let Before::Refused(refusal) = lease.before(2, 1, &pool) else {
             panic!("it would run again")
         };
@@ -266,6 +298,28 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_long_stays_open_and_what_came_after_it_goes() {
+        let mut pool = LeasePool::default();
+        let mut lease = Lease::create(7, &mut pool).unwrap();
+        lease.runs(2);
+        for serial in [1, 3, 4] {
+            lease.keep(serial, answer("abc"), &mut pool);
+        }
+        assert!(lease.begin(7, 4, &[(2, 2)], &mut pool));
+        assert_eq!(pool.bytes, 2 * (RECORD + 3), "1 is seen, 3 and 4 are not");
+        assert_eq!(lease.before(2, 1, &pool), Before::Runs);
+        assert_eq!(lease.before(3, 1, &pool), Before::Ran(answer("abc")));
+        // What was seen is not opened again, by whatever comes late or is made up.
+        lease.begin(7, 5, &[(1, 1), (2, 1), (4, u64::MAX)], &mut pool);
+        for seen in [1, 3, 4] {
+            assert!(matches!(lease.before(seen, 1, &pool), Before::Refused(_)), "{seen}");
+        }
+        lease.begin(7, 5, &[], &mut pool);
+        lease.ended(2, answer("late"), &mut pool);
+        assert_eq!(pool.bytes, 0, "nobody will ask for it");
+    }
+
+    #[test]
     fn what_blocks_runs_once_and_is_kept_unless_it_was_given_up() {
         let mut pool = LeasePool::default();
         let mut lease = Lease::create(7, &mut pool).unwrap();
@@ -274,7 +328,7 @@ mod tests {
         assert_eq!(lease.before(1, 1, &pool), Before::Runs);
         lease.ended(1, answer("a"), &mut pool);
         assert_eq!(lease.before(1, 1, &pool), Before::Ran(answer("a")));
-        lease.begin(7, 3, &mut pool);
+        lease.begin(7, 3, &[], &mut pool);
         lease.ended(2, answer("b"), &mut pool);
         assert_eq!(pool.bytes, 0, "nobody will ask for it");
     }
@@ -288,7 +342,7 @@ mod tests {
         assert!(!lease.may_go(true));
         // Seen since it was made; not since it was asked; seen again.
         assert!(!lease.may_go(false) && lease.may_go(false));
-        lease.begin(7, 1, &mut pool);
+        lease.begin(7, 1, &[], &mut pool);
         assert!(!lease.may_go(false));
         lease.runs(1);
         assert!(!lease.may_go(false), "its answer is waited for");
@@ -304,7 +358,7 @@ mod tests {
         let next = MOST_RECORDS as u64 + 1;
         assert!(matches!(lease.before(next, 1, &pool), Before::Refused(_)));
         assert_eq!(lease.before(1, 1, &pool), Before::Ran(answer("")), "which takes no room");
-        lease.begin(7, 2, &mut pool);
+        lease.begin(7, 2, &[], &mut pool);
         assert_eq!(lease.before(next, 1, &pool), Before::New);
         assert!(matches!(lease.before(next, 2, &pool), Before::Refused(_)));
         let bytes = pool.bytes;

@@ -44,8 +44,9 @@ impl Site {
             return Err(none());
         }
         let lease = self.interface.of_id::<Lease>(lease).map_err(|_| none())?;
-        let (key, first) = (request.key, request.first);
-        let begun = self.interface.with(&lease, |lease, pool| lease.begin(key, first, pool));
+        let Request { key, first, open, .. } = request;
+        let begun =
+            self.interface.with(&lease, |lease, pool| lease.begin(*key, *first, open, pool));
         if begun.unwrap_or(false) { Ok(lease) } else { Err(none()) }
     }
 

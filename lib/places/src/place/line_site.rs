@@ -94,7 +94,7 @@ impl Site {
             }
             Some(Head::Operation) => {
                 to.reply.clear();
-                self.operation(asked, &mut to.reply)?;
+                self.operation(asked, &mut to.reply, line.room())?;
             }
             Some(Head::Call(_, Some(_))) | None => {
                 let text = "a message of a line has another head";
@@ -119,7 +119,7 @@ impl Site {
     }
 
     #[cold]
-    fn operation(&self, body: &[u8], reply: &mut Vec<u8>) -> Result<(), Refusal> {
+    fn operation(&self, body: &[u8], reply: &mut Vec<u8>, room: usize) -> Result<(), Refusal> {
         let operation: Operation = wire::read(body).map_err(|error| unreadable(&error))?;
         match &operation {
             Operation::Hello { .. } | Operation::Watch => {
@@ -130,7 +130,7 @@ impl Site {
             _ => {}
         }
         let run = || match operation.has_effect() {
-            false => Handled::Ran(self.look(&operation)),
+            false => Handled::Ran(self.look(&operation, room)),
             true => self.parts.run(&self.allow, &self.interface, self.place, &operation, false),
         };
         let begun = self.interface.run(self.place, run).map_err(|error| refused(&error))?;

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use async_nats::Client;
 use async_nats::connection::State;
-use async_nats::service::endpoint::Endpoint;
 use async_nats::service::{self, ServiceExt};
-use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream, StreamExt};
 use kumiki_resource::Manager;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -16,12 +15,12 @@ use tokio::task::JoinSet;
 use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
 use crate::place::rivals::{self, Rival};
-use crate::place::site::{Answered, LOOK, Site, every};
+use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::denied::Doing;
 use crate::transport::nats::Nats;
 use crate::wire::beat::{BEAT, BEATS, Beat};
 use crate::wire::changes::CHANGES;
-use crate::wire::{SERVICE, SUBJECT};
+use crate::wire::{SERVICE, SUBJECT, subject_of};
 
 /// Time that a place that ends lets its last answers leave.
 const LAST: Duration = Duration::from_secs(2);
@@ -30,7 +29,8 @@ const LAST: Duration = Duration::from_secs(2);
 pub(crate) struct Post {
     site: Site,
     client: Client,
-    requests: Endpoint,
+    /// Requests of this life, and of whichever has the name, in turns.
+    requests: BoxStream<'static, (Coming, service::Request)>,
     blocked: UnboundedReceiver<Finished>,
     waiting: Waiting<service::Request>,
     beats: async_nats::Subscriber,
@@ -69,18 +69,31 @@ impl Post {
             .await
             .map_err(failed("announcing a place"))?;
         // A group of its own: of two places of one name both are to hear, and one to end.
-        let requests = service
-            .endpoint_builder()
-            .name("place")
-            .queue_group(format!("life-{}", site.life))
-            .add(subject)
-            .await
-            .map_err(failed("opening a place"))?;
+        let hear = async |name, subject| {
+            let endpoint = service.endpoint_builder().name(name);
+            let endpoint = endpoint.queue_group(format!("life-{}", site.life)).add(subject);
+            endpoint.await.map_err(failed("opening a place"))
+        };
+        let by_name = hear("place", subject).await?;
+        let by_life = hear("life", subject_of(&site.name, site.life)).await?;
+        let requests = stream::select(
+            by_life.map(|request| (Coming::ByLife, request)),
+            by_name.map(|request| (Coming::ByName, request)),
+        );
         let beats = client.subscribe(format!("{BEATS}{}", site.name)).await;
         let beats = beats.map_err(|error| failed("hearing a place's beats")(error.into()))?;
         let (waiting, asked, ask_again) = (Waiting::default(), None, tokio::time::Instant::now());
-        let mut post =
-            Post { site, client, requests, blocked, waiting, beats, service, asked, ask_again };
+        let mut post = Post {
+            site,
+            client,
+            requests: requests.boxed(),
+            blocked,
+            waiting,
+            beats,
+            service,
+            asked,
+            ask_again,
+        };
         // Once the server gives a beat back it knows what was subscribed to before: whoever calls
         // as soon as this returns is heard. A flush only says that the lines have left.
         post.beat().await;
@@ -88,10 +101,15 @@ impl Post {
         opened.map_err(|error| failed("opening a place")(error.into()))?;
         let _ = tokio::time::timeout(LAST, post.beats.next()).await;
         // What the server denies it has said by now.
-        let (place, beats) =
-            (format!("{SUBJECT}{}", post.site.name), format!("{BEATS}{}", post.site.name));
-        let needed =
-            [(Doing::Subscribe, &place), (Doing::Subscribe, &beats), (Doing::Publish, &beats)];
+        let name = &post.site.name;
+        let (place, beats) = (format!("{SUBJECT}{name}"), format!("{BEATS}{name}"));
+        let life = subject_of(name, post.site.life);
+        let needed = [
+            (Doing::Subscribe, &place),
+            (Doing::Subscribe, &life),
+            (Doing::Subscribe, &beats),
+            (Doing::Publish, &beats),
+        ];
         let link = link.borrow().clone();
         let denied = needed.iter().find_map(|(doing, subject)| link.denied(0, *doing, subject));
         if let Some(why) = denied {
@@ -143,12 +161,14 @@ impl Post {
                     let of = ended.of;
                     self.site.ended(ended)?;
                     for Waits { to, .. } in self.waiting.take(of) {
-                        self.answer(to, true).await;
+                        self.answer(to, Coming::Again).await;
                     }
                 }
                 request = self.requests.next() => {
-                    let Some(request) = request else { return Err(closed("hearing requests")) };
-                    self.answer(request, false).await;
+                    let Some((coming, request)) = request else {
+                        return Err(closed("hearing requests"));
+                    };
+                    self.answer(request, coming).await;
                 }
             }
             if let Some(manager) = &manager {
@@ -177,9 +197,9 @@ impl Post {
     }
 
     /// Answers a request, or keeps it until what it waits for has ended.
-    async fn answer(&mut self, request: service::Request, has_waited: bool) {
+    async fn answer(&mut self, request: service::Request, coming: Coming) {
         let limit = self.client.max_payload();
-        let answered = self.site.answer(&request.message.payload, limit, has_waited);
+        let answered = self.site.answer(&request.message.payload, limit, coming);
         match answered {
             // Who does not hear it asks again.
             Answered::Reply(reply) => _ = request.respond(Ok(reply)).await,

@@ -51,7 +51,7 @@ pub(crate) async fn ask(
 ) -> Result<Vec<Rival>> {
     let failed = |why: String| Error::Nats { what: "asking who else has a place's name", why };
     let operations = vec![(0, Operation::Age)];
-    let request = Request { life: 0, lease: 0, key: 0, first: 0, operations };
+    let request = Request { life: 0, lease: 0, key: 0, first: 0, open: vec![], operations };
     let bytes = wire::message(&request).map_err(|error| failed(error.to_string()))?;
     let inbox = client.new_inbox();
     let answers = client.subscribe(inbox.clone()).await;

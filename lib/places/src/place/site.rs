@@ -16,7 +16,7 @@ use crate::place::busy::Busy;
 use crate::place::lease::{Before, Lease, LeasePool, is_use};
 use crate::place::parts::{Handled, Parts, answer, refused};
 use crate::wire::changes::{Changes, HOLDS, Heard, Watching};
-use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Refusal, Reply, Request, Why};
+use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Page, Refusal, Reply, Request, Why};
 
 /// Interval between two looks whether threads of this process ask, of a thread that manages its
 /// place, and whether names have changed, of one that is watched.
@@ -69,6 +69,17 @@ pub(crate) enum Answered {
         /// The request's first serial.
         first: u64,
     },
+}
+
+/// How a message comes to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coming {
+    /// To this life of it.
+    ByLife,
+    /// To whichever life has the name: another one may answer, too, so that it is for what changes nothing.
+    ByName,
+    /// Once more, as what it waited for has ended: operations of it have begun.
+    Again,
 }
 
 /// An operation's outcome, or that it blocks.
@@ -131,15 +142,15 @@ impl Site {
         Ok(Watching { life: self.life, number: self.told(), holds_ms })
     }
 
-    /// Answers a message, in `limit` bytes at most. Of one that `has_waited`, operations have begun.
-    pub(crate) fn answer(&self, message: &[u8], limit: usize, has_waited: bool) -> Answered {
+    /// Answers a message, in `limit` bytes at most.
+    pub(crate) fn answer(&self, message: &[u8], limit: usize, coming: Coming) -> Answered {
         let begin = Instant::now();
-        let answered = self.answered(message, limit, has_waited);
+        let answered = self.answered(message, limit, coming);
         self.busy.add(begin, Instant::now());
         answered
     }
 
-    fn answered(&self, message: &[u8], limit: usize, has_waited: bool) -> Answered {
+    fn answered(&self, message: &[u8], limit: usize, coming: Coming) -> Answered {
         let reply = |answers| Answered::Reply(self.written(answers));
         let request = match wire::parse::<Request>(message) {
             Ok(request) => request,
@@ -154,7 +165,12 @@ impl Site {
             );
             return reply(vec![Err(Refusal::new(Why::Unreadable, text))]);
         }
-        let run = self.interface.run(self.place, || self.run(&request, limit, has_waited));
+        let changes = |one: &Operation| one.has_effect() || matches!(one, Operation::Hello { .. });
+        if coming == Coming::ByName && request.operations.iter().any(|(_, one)| changes(one)) {
+            let text = format!("{} has another life, perhaps: ask one of them", self.name);
+            return reply(vec![Err(Refusal::new(Why::OtherLife, text)); count]);
+        }
+        let run = self.interface.run(self.place, || self.run(&request, limit, coming));
         match run.unwrap_or_else(|error| Ok(vec![Err(refused(&error)); count.max(1)])) {
             Ok(answers) => reply(answers),
             Err(of) => {
@@ -193,7 +209,7 @@ impl Site {
         &self,
         request: &Request,
         limit: usize,
-        has_waited: bool,
+        coming: Coming,
     ) -> std::result::Result<Vec<Outcome>, Awaited> {
         let all = |refusal: Refusal| Ok(vec![Err(refusal); request.operations.len().max(1)]);
         if request.life != 0 && request.life != self.life {
@@ -206,7 +222,7 @@ impl Site {
             0 => None,
             lease => match self.begin(Id::from_u64(lease), request) {
                 Ok(lease) => Some(lease),
-                Err(_) if has_waited => {
+                Err(_) if coming == Coming::Again => {
                     let text = "its client's lease has ended while it ran";
                     return all(Refusal::new(Why::Died, text));
                 }
@@ -229,7 +245,7 @@ impl Site {
                 (_, false) => {
                     has_looked = true;
                     has_greeted |= matches!(operation, Operation::Hello { .. });
-                    Ok(self.look(operation))
+                    Ok(self.look(operation, room))
                 }
                 (Some(lease), true) if matches!(operation, Operation::Each { .. }) => {
                     self.batch(lease, *serial, operation, limit, room)
@@ -306,7 +322,7 @@ impl Site {
     }
 
     /// Answers an operation that changes nothing that others see.
-    pub(crate) fn look(&self, operation: &Operation) -> Outcome {
+    pub(crate) fn look(&self, operation: &Operation, room: usize) -> Outcome {
         match operation {
             Operation::Hello { key, client } => self.hello(*key, client),
             Operation::Offers => answer(&self.parts.offers(&self.allow)),
@@ -326,9 +342,9 @@ impl Site {
             }
             Operation::Age => answer(&self.age_ms()),
             Operation::Load => answer(&self.busy.permille(Instant::now())),
-            Operation::List { pattern } => {
+            Operation::List { pattern, after } => {
                 self.lists()?;
-                answer(&self.list(pattern)?)
+                answer(&self.list(pattern, after.as_ref(), room)?)
             }
             _ => Err(Refusal::new(Why::Unreadable, "an operation that has an effect")),
         }
@@ -342,17 +358,39 @@ impl Site {
         Err(Refusal::new(Why::NotAllowed, text))
     }
 
-    /// Lists this place's resources by the names that others have for them.
-    fn list(&self, pattern: &str) -> Result<Vec<Listed>, Refusal> {
+    /// Lists this place's resources by the names that others have for them, behind a name and id, as
+    /// many as there is room for.
+    fn list(
+        &self,
+        pattern: &str,
+        after: Option<&(String, u64)>,
+        room: usize,
+    ) -> Result<Page, Refusal> {
         let pattern = Pattern::new(pattern).map_err(|error| refused(&error))?;
         let own = Pattern::new(&format!("{}/*/*", self.core)).map_err(|error| refused(&error))?;
         let listed = self.interface.ls_at(self.place, &own).map_err(|error| refused(&error))?;
         let renamed = listed.into_iter().filter_map(|mut one| {
             one.name = self.renamed(&one.name)?;
             one.owner.clone_from(&self.name);
-            pattern.matches(&one.name).then_some(one)
+            let at = (one.name.as_str(), one.id.to_u64());
+            let is_behind = after.is_none_or(|(name, id)| at > (name.as_str(), *id));
+            (is_behind && pattern.matches(&one.name)).then_some(one)
         });
-        Ok(renamed.collect())
+        let mut listed: Vec<Listed> = renamed.collect();
+        listed.sort_unstable_by(|a, b| (&a.name, a.id.to_u64()).cmp(&(&b.name, b.id.to_u64())));
+        let mut left = room.saturating_sub(REPLY);
+        let has_room = |one: &&Listed| {
+            let bytes = wire::named(one).map_or(usize::MAX, |bytes| bytes.len());
+            left.checked_sub(bytes).is_some_and(|rest| {
+                left = rest;
+                true
+            })
+        };
+        // One at least: what has no room alone is refused as it is.
+        let count = listed.iter().take_while(has_room).count().max(1);
+        let more = listed.len() > count;
+        listed.truncate(count);
+        Ok(Page { listed, more })
     }
 
     /// A refusal with names as its client has them: `hostb.core3/…`, and not `core3/…`.

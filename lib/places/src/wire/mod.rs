@@ -1,7 +1,7 @@
 //! Messages between clients and places: one byte of version, then MessagePack.
 //!
-//! A client asks on the subject `kumiki.place.PLACE`, one [`Request`] a message, and gets one
-//! [`Reply`]. Structures are arrays, and what program parts take and give is named fields, so
+//! A client asks on the subject `kumiki.place.PLACE`, or `kumiki.place.PLACE.LIFE` where one life of the place is
+//! meant, one [`Request`] a message, and gets one [`Reply`]. Structures are arrays, and what program parts take and give is named fields, so
 //! that a person's JSON says the same.
 
 pub(crate) mod batch;
@@ -16,13 +16,15 @@ pub(crate) mod secret;
 use std::fmt;
 
 use bytes::Bytes;
+use kumiki_resource::Listed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 pub use crate::refused::Why;
 
 /// The version of these messages.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Operations of one request, at most, a batch's calls included.
 pub const MOST_OPERATIONS: usize = 4096;
@@ -32,6 +34,14 @@ pub(crate) const CALL: usize = 17;
 
 /// Prefix of a place's name in its subject.
 pub(crate) const SUBJECT: &str = "kumiki.place.";
+
+/// Open ranges of one request, at most ([`Request::open`]).
+pub const MOST_OPEN: usize = 64;
+
+/// Subject of one life of a place.
+pub(crate) fn subject_of(place: &str, life: u64) -> String {
+    format!("{SUBJECT}{place}.{life:016x}")
+}
 
 /// The service's name by NATS' service protocol.
 pub(crate) const SERVICE: &str = "kumiki";
@@ -45,8 +55,11 @@ pub struct Request {
     pub lease: u64,
     /// The secret that the client chose for the lease.
     pub key: u64,
-    /// The first serial whose answer the client has not seen: records before it may go.
+    /// The client has seen all answers before this serial, but those of `open`: their records may go.
     pub first: u64,
+    /// Ranges of serials before `first` whose answers it has not seen, first and count, in their order; at most
+    /// [`MOST_OPEN`]. So one call that takes long does not have all later answers kept.
+    pub open: Vec<(u64, u64)>,
     /// Serial of the first operation. Those of the others stand beside them.
     pub operations: Vec<(u64, Operation)>,
 }
@@ -58,6 +71,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) lease: u64,
     pub(crate) key: u64,
     pub(crate) first: u64,
+    pub(crate) open: Vec<(u64, u64)>,
     pub(crate) operations: &'a [(u64, Operation)],
 }
 
@@ -120,10 +134,12 @@ pub enum Operation {
         /// The name's last part.
         unique: String,
     },
-    /// Asks for the resources whose names match.
+    /// Asks for the resources whose names match, in the order of their names; answers a [`Page`].
     List {
         /// The pattern, of whole names.
         pattern: String,
+        /// Lists those behind this name and id, the last of the page before.
+        after: Option<(String, u64)>,
     },
     /// Asks for the kinds and program parts, as [`Offer`]s.
     Offers,
@@ -170,6 +186,38 @@ pub struct Granted {
     pub lease: u64,
     /// Time that it holds after the last request, ms.
     pub holds_ms: u64,
+}
+
+/// Resources of a place, as many as one reply has room for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Page {
+    /// The resources.
+    pub listed: Vec<Listed>,
+    /// Whether there are more behind them.
+    pub more: bool,
+}
+
+/// The last of what is listed, behind which the next page begins.
+pub(crate) fn behind(all: &[Listed]) -> Option<(String, u64)> {
+    all.last().map(|last| (last.name.clone(), last.id.to_u64()))
+}
+
+/// Adds a page's resources; whether there is a further one. A place that gives none, or the same again, would be
+/// asked for ever.
+pub(crate) fn extend(
+    all: &mut Vec<Listed>,
+    listed: Vec<Listed>,
+    more: bool,
+    place: &str,
+) -> Result<bool, Error> {
+    let behind = behind(all);
+    all.extend(listed);
+    let goes_on = behind.is_none_or(|former| self::behind(all).is_some_and(|last| last > former));
+    if more && (!goes_on || all.is_empty()) {
+        let why = "a page of it does not follow the one before".to_owned();
+        return Err(Error::Value { what: format!("the listing of {place}"), why });
+    }
+    Ok(more)
 }
 
 /// A kind or a program part that a place has.
@@ -308,18 +356,19 @@ mod tests {
             input: named(&5_i64).unwrap(),
         };
         let operations = vec![(9, Operation::Offers), (10, call)];
-        let request = Request { life: 1, lease: 2, key: 3, first: 4, operations };
+        let request = Request { life: 1, lease: 2, key: 3, first: 4, open: vec![], operations };
         let bytes = message(&request).unwrap();
         assert_eq!(parse::<Request>(&bytes).unwrap(), request);
-        let Request { life, lease, key, first, operations } = &request;
-        let (life, lease, key, first) = (*life, *lease, *key, *first);
-        let asked = Asked { life, lease, key, first, operations };
+        let Request { life, lease, key, first, open, operations } = &request;
+        let (life, lease, key, first, open) = (*life, *lease, *key, *first, open.clone());
+        let asked = Asked { life, lease, key, first, open, operations };
         assert_eq!(message(&asked).unwrap(), bytes);
     }
 
     #[test]
     fn a_cut_message_and_one_of_the_future_are_refused() {
-        let request = Request { life: 1, lease: 2, key: 3, first: 4, operations: vec![] };
+        let request =
+            Request { life: 1, lease: 2, key: 3, first: 4, open: vec![], operations: vec![] };
         let bytes = message(&request).unwrap();
         for cut in 0..bytes.len() {
             parse::<Request>(&bytes[..cut]).unwrap_err();

@@ -3,16 +3,17 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use kumiki_places::standard::{Add, Counter, Get, parts};
-use kumiki_places::wire::Why;
+use kumiki_places::wire::{self, Granted, Operation, Reply, Request, Why};
 use kumiki_places::{
     Allow, Block, Error, MOST_BLOCKED, MOST_RECORDS, Nats, Part, Served, Server, Work,
 };
-use kumiki_resource::Interface;
+use kumiki_resource::{Interface, Pattern};
 
 use crate::nats::{Line, NatsServer};
-use crate::scene::{PATIENCE, block_on, client, machine, managing};
+use crate::scene::{PATIENCE, block_on, client, machine, managing, subject};
 
 /// Gates by number, and how often each was gone through: a gate is closed until it is opened.
 struct Gates {
@@ -183,22 +184,70 @@ fn parts_that_block_have_a_limit_and_it_is_told() {
     });
 }
 
+/// A client that has one call under way for long has all its other answers forgotten as ever.
+#[test]
+fn a_call_that_takes_long_costs_its_client_no_other() {
+    let nats = NatsServer::start();
+    let (interface, _served, place) = gated(&nats.url(), PATIENCE);
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let others = async {
+            while client.call::<Get>(&counter, ()).await.unwrap() < 1 {}
+            for _ in 0..=2 * MOST_RECORDS / 256 {
+                let calls = (0..256).map(|_| client.call::<Get>(&counter, ()));
+                assert!(join_all(calls).await.into_iter().all(|value| value.is_ok()));
+            }
+            let bytes = interface.ls(&Pattern::new("*/lease/*").unwrap()).unwrap();
+            let bytes: u64 = bytes.iter().map(|lease| lease.about.bytes).sum();
+            assert!(bytes < 1 << 20, "{bytes} bytes of answers are kept");
+            GATES.open([60]);
+        };
+        let (long, ()) = tokio::join!(client.call::<Pass>(&counter, 60), others);
+        assert_eq!((long.unwrap(), GATES.times(60)), (1, 1));
+    });
+}
+
 #[test]
 fn a_batch_that_has_begun_is_not_refused_when_nothing_more_is_kept() {
     let nats = NatsServer::start();
     let (_interface, _served, place) = gated(&nats.url(), PATIENCE);
     block_on(async {
-        let client = client(&nats.url()).await;
-        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        let made = client(&nats.url()).await;
+        let counter = made.create::<Counter>(&place, None, 0).await.unwrap();
+        let nats = async_nats::connect(nats.url()).await.unwrap();
+        let its = subject(&nats, &place).await;
+        let ask = async |lease: u64, operations: Vec<(u64, Operation)>| {
+            let request = Request { life: 0, lease, key: 5, first: 1, open: vec![], operations };
+            let bytes = [&[wire::VERSION][..], &rmp_serde::to_vec(&request).unwrap()].concat();
+            let request = async_nats::Request::new().payload(bytes.into()).timeout(Some(PATIENCE));
+            let reply = nats.send_request(its.clone(), request).await.unwrap();
+            wire::parse::<Reply>(&reply.payload).unwrap().answers
+        };
+        let hello = Operation::Hello { key: 5, client: "keeps".to_owned() };
+        let granted = ask(0, vec![(0, hello)]).await.remove(0).unwrap();
+        let granted: Granted = rmp_serde::from_slice(&granted).unwrap();
+        let (id, kind) = (counter.id().to_u64(), "counter".to_owned());
+        let call =
+            |gate: u8| [&[4][..], &id.to_le_bytes(), &u64::from(gate).to_le_bytes()].concat();
+        let calls = [call(40), call(41)].concat().into();
+        let both = Operation::Each { kind, part: "pass".to_owned(), version: 1, calls };
+        let get = || Operation::Call {
+            id,
+            kind: "counter".to_owned(),
+            part: "get".to_owned(),
+            version: 1,
+            input: Bytes::from_static(&[0xc0]),
+        };
         let fills = async {
-            while client.call::<Get>(&counter, ()).await.unwrap() < 2 {}
-            // Its answers wait for those of the batch, until there is no room for one more.
-            for _ in 0..=MOST_RECORDS / 256 {
-                let calls = (0..256).map(|_| client.call::<Get>(&counter, ()));
-                join_all(calls).await;
+            while made.call::<Get>(&counter, ()).await.unwrap() < 2 {}
+            // It says of none that it has seen it.
+            let more = MOST_RECORDS as u64;
+            for first in (10..10 + more).step_by(1024) {
+                ask(granted.lease, (first..first + 1024).map(|n| (n, get())).collect()).await;
             }
-            let error = client.call::<Get>(&counter, ()).await.unwrap_err();
-            assert!(matches!(error, Error::Refused { why: Why::Full, .. }), "{error}");
+            let full = ask(granted.lease, vec![(10 + 2 * more, get())]).await.remove(0);
+            assert_eq!(full.unwrap_err().why, Why::Full as u16);
             GATES.open([40]);
             // It is looked at again, and its second call blocks yet.
             while GATES.times(40) == 0 {
@@ -207,11 +256,11 @@ fn a_batch_that_has_begun_is_not_refused_when_nothing_more_is_kept() {
             tokio::time::sleep(Duration::from_millis(1500)).await;
             GATES.open([41]);
         };
-        let batch = client.each::<Pass>([(&counter, 40), (&counter, 41)]);
-        let (both, ()) = tokio::join!(batch, fills);
-        let values: Vec<_> = both.into_iter().map(Result::unwrap).collect();
-        assert_eq!(values, [1, 2]);
-        assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 2, "they began once");
+        let (answers, ()) = tokio::join!(ask(granted.lease, vec![(1, both)]), fills);
+        let words = answers[0].as_ref().unwrap();
+        assert!(words.len() >= 18, "an answer for each: {words:?}");
+        assert_eq!((GATES.times(40), GATES.times(41)), (1, 1));
+        assert_eq!(made.call::<Get>(&counter, ()).await.unwrap(), 2, "they began once");
     });
 }
 

@@ -7,10 +7,10 @@ use kumiki_places::{Allow, Client, MOST_UNUSED, Nats, Server};
 use kumiki_resource::{Interface, Pattern};
 
 use crate::nats::NatsServer;
-use crate::scene::{PATIENCE, block_on, client, interface, machine};
+use crate::scene::{PATIENCE, block_on, client, interface, machine, subject};
 
 fn message(lease: u64, key: u64, operations: Vec<(u64, Operation)>) -> Vec<u8> {
-    let request = Request { life: 0, lease, key, first: 1, operations };
+    let request = Request { life: 0, lease, key, first: 1, open: vec![], operations };
     [&[wire::VERSION][..], &rmp_serde::to_vec(&request).unwrap()].concat()
 }
 
@@ -23,7 +23,8 @@ fn leases(interface: &Interface) -> usize {
 }
 
 async fn ask(stranger: &async_nats::Client, place: &str, message: Vec<u8>) -> Reply {
-    let reply = stranger.request(format!("kumiki.place.{place}"), message.into()).await.unwrap();
+    let subject = subject(stranger, place).await;
+    let reply = stranger.request(subject, message.into()).await.unwrap();
     wire::parse(&reply.payload).unwrap()
 }
 
@@ -83,7 +84,7 @@ fn one_message_s_questions_hold_a_place_for_a_moment_and_no_longer() {
         (0..1000).map(|_| interface.create::<Counter>(own, None, 0).unwrap()).collect();
     block_on(async {
         let stranger = async_nats::connect(nats.url()).await.unwrap();
-        let list = Operation::List { pattern: "none/*/*".to_owned() };
+        let list = Operation::List { pattern: "none/*/*".to_owned(), after: None };
         let mut left = 96;
         let mut messages = 0;
         while left > 0 {
@@ -102,6 +103,27 @@ fn one_message_s_questions_hold_a_place_for_a_moment_and_no_longer() {
         let pattern = format!("{}z/**", "*?".repeat(100));
         assert!(client.ls(&place, &pattern).await.unwrap().is_empty());
         client.ls(&place, &"*".repeat(1025)).await.unwrap_err();
+    });
+    drop(held);
+}
+
+/// More names than one message has room for are listed by several.
+#[test]
+fn a_place_with_any_number_of_names_is_listed() {
+    const NAMES: usize = 12_000;
+    let nats = NatsServer::start();
+    let (interface, _served, place) = machine(&nats.url(), "m");
+    let own = interface.places()[0];
+    let held: Vec<_> = (0..NAMES)
+        .map(|n| interface.create::<Counter>(own, Some(&format!("c{n}")), 0).unwrap())
+        .collect();
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let listed = client.ls(&place, "**/counter/*").await.unwrap();
+        assert_eq!(listed.len(), NAMES);
+        assert!(listed.windows(2).all(|two| two[0].name < two[1].name));
+        let some = client.ls(&place, "**/counter/c1234").await.unwrap();
+        assert_eq!(some.len(), 1);
     });
     drop(held);
 }

@@ -8,7 +8,7 @@ use kumiki_places::wire::{self, Operation, Reply, Request, Why};
 use kumiki_places::{Client, Error, Nats, News};
 
 use crate::nats::{Line, NatsServer};
-use crate::scene::{PATIENCE, block_on, client, interface, machine, managing, server};
+use crate::scene::{PATIENCE, block_on, client, interface, machine, managing, server, subject};
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
@@ -174,9 +174,9 @@ fn a_stranger_s_messages_change_nothing() {
         assert!(matches!(error, Error::Refused { why: Why::NotAllowed, .. }), "{error}");
         let lease = lease.id.to_u64();
         let stranger = async_nats::connect(nats.url()).await.unwrap();
+        let its = subject(&stranger, &place).await;
         let ask = async |bytes: Vec<u8>| {
-            let subject = format!("kumiki.place.{place}");
-            let reply = stranger.request(subject, bytes.into()).await.unwrap();
+            let reply = stranger.request(its.clone(), bytes.into()).await.unwrap();
             let reply: Reply = wire::parse(&reply.payload).unwrap();
             let first = reply.answers.into_iter().next().unwrap();
             Why::from(first.unwrap_err().why)
@@ -198,6 +198,7 @@ fn a_stranger_s_messages_change_nothing() {
             lease,
             key,
             first: 1,
+            open: vec![],
             operations: vec![(1, operation)],
         };
         let good = message(&request(lease, 1, add()));
@@ -218,9 +219,8 @@ fn a_stranger_s_messages_change_nothing() {
         assert_eq!(client.call::<Get>(&counter, ()).await.unwrap(), 0);
         // Its own lease, and things that are not there.
         let hello = Operation::Hello { key: 5, client: "x/\u{202e}\n".to_owned() };
-        let subject = format!("kumiki.place.{place}");
         let granted =
-            stranger.request(subject, message(&request(0, 0, hello)).into()).await.unwrap();
+            stranger.request(its.clone(), message(&request(0, 0, hello)).into()).await.unwrap();
         let granted: Reply = wire::parse(&granted.payload).unwrap();
         let granted: wire::Granted =
             rmp_serde::from_slice(granted.answers[0].as_ref().unwrap()).unwrap();
@@ -251,14 +251,15 @@ fn a_stranger_s_messages_change_nothing() {
             (each("counter", 1, one.repeat(4097)), Why::Unreadable),
             (each("counter", 2, one.clone()), Why::OtherVersion),
             (each("lease", 1, one.clone()), Why::NoPart),
-            (Operation::List { pattern: "[".to_owned() }, Why::BadInput),
+            (Operation::List { pattern: "[".to_owned(), after: None }, Why::BadInput),
             (
                 Operation::Open { kind: "counter".to_owned(), unique: "a/b".to_owned() },
                 Why::BadInput,
             ),
         ]) {
             let operations = vec![(serial, operation)];
-            let request = Request { life: 0, lease: granted.lease, key: 5, first: 1, operations };
+            let (lease, open) = (granted.lease, vec![]);
+            let request = Request { life: 0, lease, key: 5, first: 1, open, operations };
             assert_eq!(ask(message(&request)).await, why, "{request:?}");
         }
         // A repeated one has the answer of the first, whatever it says now.
@@ -267,6 +268,7 @@ fn a_stranger_s_messages_change_nothing() {
             lease: granted.lease,
             key: 5,
             first: 1,
+            open: vec![],
             operations: vec![(1, add())],
         };
         assert_eq!(ask(message(&again)).await, Why::OtherVersion);
@@ -338,9 +340,9 @@ fn vanish() {
     block_on(async {
         // One connection for all: a client is its lease.
         let all = async_nats::connect(nats.url()).await.unwrap();
-        let subject = format!("kumiki.place.{place}");
+        let subject = subject(&all, &place).await;
         let ask = async |lease, key, operations| {
-            let request = Request { life: 0, lease, key, first: 1, operations };
+            let request = Request { life: 0, lease, key, first: 1, open: vec![], operations };
             let mut bytes = vec![wire::VERSION];
             bytes.extend(rmp_serde::to_vec(&request).unwrap());
             let request = async_nats::Request::new().payload(bytes.into()).timeout(Some(PATIENCE));

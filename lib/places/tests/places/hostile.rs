@@ -11,7 +11,7 @@ use kumiki_places::wire::{self, Granted, Operation, Outcome, Refusal, Reply, Req
 use kumiki_resource::Id;
 
 use crate::nats::NatsServer;
-use crate::scene::{PATIENCE, block_on, client, machine};
+use crate::scene::{PATIENCE, block_on, client, machine, subject};
 
 /// Messages of each kind.
 const MESSAGES: usize = 3000;
@@ -64,7 +64,9 @@ fn operation(random: &mut Rng, id: u64) -> Operation {
         4 => Operation::Destroy { id, kind },
         5 => Operation::Open { kind, unique: part },
         6 => {
-            Operation::List { pattern: "*?[a-".chars().cycle().take(random.usize(..20)).collect() }
+            let pattern = "*?[a-".chars().cycle().take(random.usize(..20)).collect();
+            let after = random.bool().then(|| ("m.core0/counter/b".to_owned(), number(random)));
+            Operation::List { pattern, after }
         }
         7 => Operation::Offers,
         8 => Operation::Watch,
@@ -80,7 +82,7 @@ fn a_place_answers_whatever_comes_and_lives() {
         let client = client(&nats.url()).await;
         let counter = client.create::<Counter>(&place, None, 7).await.unwrap();
         let stranger = async_nats::connect(nats.url()).await.unwrap();
-        let subject = format!("kumiki.place.{place}");
+        let subject = subject(&stranger, &place).await;
         let ask = async |message: Vec<u8>| {
             let request = async_nats::Request::new().payload(message.into());
             let request = request.timeout(Some(PATIENCE));
@@ -89,7 +91,14 @@ fn a_place_answers_whatever_comes_and_lives() {
         let mut random = Rng::with_seed(59);
         for at in 0..MESSAGES {
             let hello = (0, Operation::Hello { key: 5, client: "h".to_owned() });
-            let hello = Request { life: 0, lease: 0, key: 0, first: 0, operations: vec![hello] };
+            let hello = Request {
+                life: 0,
+                lease: 0,
+                key: 0,
+                first: 0,
+                open: vec![],
+                operations: vec![hello],
+            };
             let granted: Reply = wire::parse(&ask(written(&hello)).await).unwrap();
             let granted: Granted =
                 rmp_serde::from_slice(granted.answers[0].as_ref().unwrap()).unwrap();
@@ -100,7 +109,9 @@ fn a_place_answers_whatever_comes_and_lives() {
             let operations = operations.collect();
             let lease = if random.u8(..5) == 0 { number(&mut random) } else { granted.lease };
             let first = number(&mut random) >> 32;
-            let request = Request { life: 0, lease, key: 5, first, operations };
+            let open = (0..random.usize(..4)).map(|_| (number(&mut random), number(&mut random)));
+            let open = open.collect();
+            let request = Request { life: 0, lease, key: 5, first, open, operations };
             let message = match random.bool() {
                 true => written(&request),
                 false => changed(written(&request), &mut random),
@@ -141,7 +152,7 @@ fn a_client_takes_whatever_is_answered_and_lives() {
     let nats = NatsServer::start();
     block_on(async {
         let liar = async_nats::connect(nats.url()).await.unwrap();
-        let mut asked = liar.subscribe("kumiki.place.liar.core0").await.unwrap();
+        let mut asked = liar.subscribe("kumiki.place.liar.>").await.unwrap();
         liar.flush().await.unwrap();
         let lie = tokio::spawn(async move {
             let mut random = Rng::with_seed(58);

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use async_nats::Client as Stranger;
+use bytes::Bytes;
 use futures_util::StreamExt;
 use kumiki_places::standard::{Add, Counter};
-use kumiki_places::wire::{self, Reply};
+use kumiki_places::wire::{self, Operation, Refusal, Reply, Request, Why};
 use kumiki_places::{Error, Served};
+use kumiki_resource::Pattern;
 
 use crate::nats::{Line, NatsServer};
 use crate::scene::{PATIENCE, block_on, client, interface, machine, server};
@@ -113,4 +115,62 @@ fn of_two_places_that_find_each_other_later_the_younger_one_ends_and_no_other_wi
         }
     });
     assert_eq!((ended(&elder), ended(&younger).len()), (vec![], 1));
+}
+
+/// Two processes have one name for a while, as after a line between their servers has healed. A request that has an
+/// effect goes to the one whose lease it has, so that a refusal by the other is never taken for the answer.
+#[test]
+fn what_has_an_effect_is_asked_of_one_life_alone() {
+    let nats = NatsServer::start();
+    let (_interface, served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let rival = async_nats::connect(nats.url()).await.unwrap();
+        let mut asked = rival.subscribe(format!("kumiki.place.{place}")).await.unwrap();
+        rival.flush().await.unwrap();
+        // It refuses at once whatever is not its own, as a place of another life does.
+        let refuses = tokio::spawn(async move {
+            let refusal = || Err(Refusal { why: Why::OtherLife as u16, text: "other".to_owned() });
+            while let Some(message) = asked.next().await {
+                let Ok(request) = wire::parse::<Request>(&message.payload) else { continue };
+                if request.operations.iter().all(|(_, one)| matches!(one, Operation::Age)) {
+                    continue;
+                }
+                let answers = request.operations.iter().map(|_| refusal()).collect();
+                let reply = rmp_serde::to_vec(&Reply { life: 7, answers }).unwrap();
+                let reply = [&[wire::VERSION][..], &reply].concat();
+                rival.publish(message.reply.unwrap(), reply.into()).await.unwrap();
+            }
+        });
+        let client = client(&nats.url()).await;
+        let counter = client.create::<Counter>(&place, None, 0).await.unwrap();
+        for value in 1..=300 {
+            assert_eq!(client.call::<Add>(&counter, 1).await.unwrap(), value);
+        }
+        client.destroy(counter).await.unwrap();
+        refuses.abort();
+    });
+    assert!(served.endings().is_empty());
+}
+
+/// Whoever asks at the name may reach any life: nothing is changed by that.
+#[test]
+fn what_has_an_effect_is_refused_at_the_name() {
+    let nats = NatsServer::start();
+    let (interface, _served, place) = machine(&nats.url(), "m");
+    block_on(async {
+        let stranger = async_nats::connect(nats.url()).await.unwrap();
+        let (kind, version, spec) = ("counter".to_owned(), 1, Bytes::from_static(&[1]));
+        let create = Operation::Create { kind, version, unique: None, spec };
+        for operation in [create, Operation::Hello { key: 1, client: "c".to_owned() }] {
+            let operations = vec![(1, operation)];
+            let request = Request { life: 0, lease: 0, key: 0, first: 1, open: vec![], operations };
+            let message = [&[wire::VERSION][..], &rmp_serde::to_vec(&request).unwrap()].concat();
+            let subject = format!("kumiki.place.{place}");
+            let reply = stranger.request(subject, message.into()).await.unwrap();
+            let reply: Reply = wire::parse(&reply.payload).unwrap();
+            assert_eq!(reply.answers[0].as_ref().unwrap_err().why, Why::OtherLife as u16);
+        }
+        assert!(interface.ls(&Pattern::all()).unwrap().iter().all(|one| one.owner == "core0"));
+        assert!(interface.ls(&Pattern::new("*/lease/*").unwrap()).unwrap().is_empty());
+    });
 }

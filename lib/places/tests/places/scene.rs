@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kumiki_places::run::Process;
 use kumiki_places::standard::{Counter, parts};
+use kumiki_places::wire::{self, Operation, Reply, Request};
 use kumiki_places::{Allow, Client, Lease, Nats, Result, Served, Server};
 use kumiki_resource::{Interface, Memory, Policy};
 
@@ -101,4 +102,14 @@ pub(crate) async fn client(url: &str) -> Client {
 pub(crate) fn block_on<T>(part: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(1).enable_all().build().unwrap().block_on(part)
+}
+
+/// The subject of a place's present life, for who speaks without a client.
+pub(crate) async fn subject(nats: &async_nats::Client, place: &str) -> String {
+    let operations = vec![(0, Operation::Age)];
+    let request = Request { life: 0, lease: 0, key: 0, first: 0, open: vec![], operations };
+    let bytes = [&[wire::VERSION][..], &rmp_serde::to_vec(&request).unwrap()].concat();
+    let reply = nats.request(format!("kumiki.place.{place}"), bytes.into()).await.unwrap();
+    let life = wire::parse::<Reply>(&reply.payload).unwrap().life;
+    format!("kumiki.place.{place}.{life:016x}")
 }
