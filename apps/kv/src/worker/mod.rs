@@ -38,7 +38,7 @@ const EVENTS: usize = 256;
 const LOOK: Duration = Duration::from_micros(20);
 /// The longest wait for what goes by the time of day, which somebody may set.
 const SECOND: Duration = Duration::from_secs(1);
-/// So many bytes that have become free are given back to the kernel.
+/// Bytes that are given back to the kernel once so many have become free.
 const MUCH: usize = 4 << 20;
 /// Tokens of what is no connection.
 const BELL: u64 = u64::MAX;

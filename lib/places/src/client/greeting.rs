@@ -3,8 +3,7 @@
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::Inner;
-use crate::client::once::RETURN;
-use crate::client::sending::{Failure, MOST_PATIENCE, PATIENCE, Present, Tried, is};
+use crate::client::sending::{Failure, MOST_PATIENCE, PATIENCE, Present, RETURN, Tried, is};
 use crate::client::session::{Held, Session};
 use crate::wire::secret;
 use crate::wire::{self, Granted, Operation, Reply, Why};

@@ -30,7 +30,6 @@
 //! connection cannot leave later.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -38,15 +37,11 @@ use tokio::time::Instant;
 use crate::client::Inner;
 use crate::client::greeting::stale;
 use crate::client::sending::{
-    Failure, MOST_PATIENCE, PATIENCE, Present, Tried, is, is_of_lease, meant, unknown,
+    Failure, MOST_PATIENCE, PATIENCE, Present, RETURN, Tried, is, is_of_lease, meant, unknown,
 };
 use crate::client::session::{Held, Session};
 use crate::wire::batch::{self, Known};
 use crate::wire::{self, Operation, Outcome, Reply, Why};
-
-/// Pause before a request that was sent, and finds nobody now, is sent again: the place's own
-/// connection may be about to be made anew.
-pub(crate) const RETURN: Duration = Duration::from_millis(100);
 
 impl Inner {
     /// Has a place run these operations, and gives the number of its life and an answer by each of their

@@ -20,6 +20,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest such wait.
 pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(8);
 
+/// Pause before a request that was sent, and finds nobody now, is sent again: the place's own
+/// connection may be about to be made anew.
+pub(crate) const RETURN: Duration = Duration::from_millis(100);
+
 /// Reason for which a request has no answers.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {

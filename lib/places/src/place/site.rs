@@ -74,11 +74,11 @@ pub(crate) enum Answered {
 /// How a message comes to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coming {
-    /// To this life of it.
+    /// A message to this life of it.
     ByLife,
-    /// To whichever life has the name: another one may answer, too, so that it is for what changes nothing.
+    /// A message to whichever life has the name: another one may answer, too, so that it is for what changes nothing.
     ByName,
-    /// Once more, as what it waited for has ended: operations of it have begun.
+    /// A message once more, as what it waited for has ended: operations of it have begun.
     Again,
 }
 

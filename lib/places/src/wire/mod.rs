@@ -193,7 +193,7 @@ pub struct Granted {
 pub struct Page {
     /// The resources.
     pub listed: Vec<Listed>,
-    /// Whether there are more behind them.
+    /// True if there are more behind them.
     pub more: bool,
 }
 
