@@ -71,7 +71,7 @@ pub(crate) enum Answered {
     },
 }
 
-/// How a message comes to a place.
+/// Way in which a message comes to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coming {
     /// A message to this life of it.
