@@ -88,7 +88,7 @@ mod tests {
                 assert!(help.contains(&format!("\n  {name} ")), "{name}: {help}");
             }
         }
-        assert!(help.contains("\n  rm        Give a node's cpus"), "{help}");
+        assert!(help.contains("\n  rm         Give a node's cpus"), "{help}");
         assert!(help.contains("Usage: kumiki node <COMMAND>") && help.contains("--help"), "{help}");
     }
 }

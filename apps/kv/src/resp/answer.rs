@@ -79,14 +79,17 @@ impl Out {
     /// Writes an error of these pieces.
     pub fn error_of(&mut self, pieces: &[&[u8]]) {
         self.bytes.push(b'-');
-        for piece in pieces {
-            // A line's end would be another answer.
-            let visible = piece.iter().map(|byte| match byte {
-                b'\r' | b'\n' => b' ',
-                other => *other,
-            });
-            self.bytes.extend(visible);
-        }
+        let start = self.bytes.len();
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        // A line's end would be another answer; at the end it is left out, as Redis does.
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let text = &self.bytes[start..];
+        let end = text.iter().rposition(|byte| !is_line_end(byte)).map_or(0, |last| last + 1);
+        self.bytes.truncate(start + end);
+        self.bytes[start..]
+            .iter_mut()
+            .filter(|byte| is_line_end(byte))
+            .for_each(|byte| *byte = b' ');
         self.bytes.extend_from_slice(b"\r\n");
     }
 
@@ -169,6 +172,13 @@ impl Out {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_one_line_whatever_is_in_it() {
+        let mut out = Out::default();
+        out.error_of(&[b"ERR no \r\n", b"x\ny\r\n\n"]);
+        assert_eq!(out.bytes, b"-ERR no   x y\r\n");
+    }
 
     #[test]
     fn both_versions_are_written() {
