@@ -99,24 +99,12 @@ impl Calls {
         unsafe { &*request }
     }
 
-    /// Answers a call by what `of` says, as if it was made.
-    ///
-    /// # Safety
-    /// As for [`make`](Self::make), but for the call.
-    #[cfg(all(test, loom))]
-    pub(crate) unsafe fn answer_with(self, at: usize, of: impl Fn(&Request) -> i64) {
-        // SAFETY: the caller vouches for both.
-        let ret_val = of(unsafe { self.request(at) });
-        // SAFETY: as above.
-        unsafe { self.answer(at, ret_val) };
-    }
-
     /// Stores a result. Others may look whether it is there.
     ///
     /// # Safety
     /// `results` is valid for `at`, where nobody else writes.
     #[inline(always)]
-    unsafe fn answer(self, at: usize, ret_val: i64) {
+    pub(crate) unsafe fn answer(self, at: usize, ret_val: i64) {
         // SAFETY: the caller vouches for this part.
         let result = unsafe { self.results.add(at) };
         // SAFETY: as above; aligned, and written to like this only.

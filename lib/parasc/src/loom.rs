@@ -429,7 +429,9 @@ fn answer((placed, line): &(Placed, Line)) {
         placed.tell();
         made = chunk.len();
         // SAFETY: claimed just now.
-        unsafe { line.calls().answer_with(chunk.start, |request| request.args_num.into()) };
+        let number = unsafe { line.calls().request(chunk.start) }.args_num;
+        // SAFETY: as above.
+        unsafe { line.calls().answer(chunk.start, number.into()) };
     }
     placed.tell();
 }

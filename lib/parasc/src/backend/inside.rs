@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use kumiki_calls::Request;
 use kumiki_sys::syscall;
+use rustix::ioctl::{Opcode, opcode};
 
 use super::Lack;
 use super::refusal::Refusal;
@@ -20,23 +21,18 @@ use crate::area::{Area, VERSION};
 use crate::line::Calls;
 
 const DEVICE: &str = "/dev/kumiki-parasc";
-const TYPE: u32 = 0xbd;
-const READS: u32 = 2;
-const WRITES: u32 = 1;
+/// `PARASC_IOC_TYPE`.
+const TYPE: u8 = 0xbd;
 
-const IOC_VERSION: u32 = ioc(READS, 0, size_of::<u32>());
-const IOC_PROC: u32 = ioc(READS | WRITES, 1, size_of::<Proc>());
-const IOC_WAIT: u32 = ioc(READS | WRITES, 2, size_of::<Wait>());
-const IOC_WAKE_UP: u32 = ioc(0, 3, 0);
+const IOC_VERSION: Opcode = opcode::read::<u32>(TYPE, 0);
+const IOC_PROC: Opcode = opcode::read_write::<Proc>(TYPE, 1);
+const IOC_WAIT: Opcode = opcode::read_write::<Wait>(TYPE, 2);
+const IOC_WAKE_UP: Opcode = opcode::none(TYPE, 3);
 
 /// `PARASC_ANY_THREAD`.
 const ANY_THREAD: u32 = 1;
 /// `PARASC_CLAIMS_NONE`.
 const CLAIMS_NONE: u32 = 1;
-
-const fn ioc(direction: u32, number: u32, bytes: usize) -> u32 {
-    direction << 30 | (bytes as u32) << 16 | TYPE << 8 | number
-}
 
 /// `struct parasc_calls`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,9 +133,7 @@ impl Inside {
             NotFound => Lack::new(
                 format!("module kumiki-parasc is not loaded: {DEVICE} is not there"),
                 match is_locked_down() {
-                    true => format!(
-                        "sign the module, as a kernel that is locked down loads no other, {user}"
-                    ),
+                    true => format!("sign the module: a locked down kernel loads no other, {user}"),
                     false => format!("`modprobe parasc` (docs/design/parasc-kernel.md), {user}"),
                 },
             ),
@@ -172,7 +166,7 @@ impl Inside {
         Ok(inside)
     }
 
-    fn ioctl<T>(&self, request: u32, argument: &mut T) -> i64 {
+    fn ioctl<T>(&self, request: Opcode, argument: &mut T) -> i64 {
         let fd = self.device.as_raw_fd() as u64;
         let args =
             [fd, u64::from(request), (&raw mut *argument).expose_provenance() as u64, 0, 0, 0];
@@ -282,15 +276,8 @@ impl Inside {
 
     /// Sleeps inside the kernel until all that this lane offers is over, or a signal has come.
     pub(super) fn wait(&self, area: &Area, lane: usize) {
-        let (area, line, all) = (address(area), lane as u32, u32::MAX);
-        let mut wait = Wait {
-            area,
-            line,
-            min: all,
-            timeout_ns: u64::MAX,
-            flags: CLAIMS_NONE,
-            ..Wait::default()
-        };
+        let mut wait = Wait { area: address(area), line: lane as u32, ..Wait::default() };
+        (wait.min, wait.timeout_ns, wait.flags) = (u32::MAX, u64::MAX, CLAIMS_NONE);
         self.ioctl(IOC_WAIT, &mut wait);
     }
 

@@ -202,16 +202,10 @@ impl Core {
         if over { Err(Error::ShutDown) } else { Ok(()) }
     }
 
-    /// The queue for a request.
-    pub(crate) fn queue_for(&self, request: &Request) -> usize {
-        let pool = self.pool.threads() > 0;
-        if pool && self.durations.is_long(request) { SLEEPING } else { QUICK }
-    }
-
     /// The queue for a task.
     pub(crate) fn queue_of(&self, task: &Base) -> usize {
-        let sleeps = task.sleeps && self.pool.threads() > 0;
-        if sleeps { SLEEPING } else { self.queue_for(&task.request) }
+        let sleeps = task.sleeps || self.durations.is_long(&task.request);
+        if sleeps && self.pool.threads() > 0 { SLEEPING } else { QUICK }
     }
 
     /// True if a request waits that the threads of this queue serve.

@@ -137,15 +137,14 @@ impl Requester {
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<()> {
-        let most = MOST;
-        let parts = requests.chunks(most).zip(results.chunks_mut(most));
-        let is_whole = requests.len() <= most;
+        let parts = requests.chunks(MOST).zip(results.chunks_mut(MOST));
+        let is_whole = requests.len() <= MOST;
         for (part, (requests, results)) in parts.enumerate() {
             let differ = if is_whole { differ } else { Differences::of(requests) };
             // SAFETY: the caller vouches for all requests.
             let done = unsafe { self.choose_and_execute(requests, differ, results, meanwhile) };
             if let Err(forked) = done {
-                meanwhile.forked = Some(forked.after(part * most));
+                meanwhile.forked = Some(forked.after(part * MOST));
                 return Err(Error::Forked);
             }
         }
