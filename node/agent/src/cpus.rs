@@ -2,18 +2,16 @@
 
 use std::fs::File;
 
-use kumiki_node_wire::frame::CpuOrder;
 use kumiki_node_wire::module::requests;
 use kumiki_node_wire::window::Window;
+use kumiki_node_wire::wish::CpuOrder;
 use kumiki_node_wire::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 
 use super::log;
 
 /// Does what the host asks. Each is tried, and the first failure told.
-pub(super) fn carry_out(order: &[u8], bell: &File) -> Result<()> {
-    let order: CpuOrder = serde_json::from_slice(order)
-        .map_err(|error| Error::Protocol(format!("no order for cpus: {error}")))?;
+pub(super) fn carry_out(order: &CpuOrder, bell: &File) -> Result<()> {
     let on = order.on.iter().map(|&id| (id, requests::guest_cpu_on(bell, id.into())));
     let off = order.off.iter().map(|&id| (id, requests::guest_cpu_off(bell, id.into())));
     let mut outcome = Ok(());

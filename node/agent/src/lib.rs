@@ -17,7 +17,6 @@ mod program;
 mod root;
 mod sleep;
 mod spared;
-mod streams;
 mod users;
 mod watching;
 #[doc(hidden)]

@@ -135,9 +135,7 @@ enum osnode_lent { OSNODE_NOT_LENT, OSNODE_LENT, OSNODE_STARTING };
 /* Bytes written, bytes read: both count for ever and index modulo the size. */
 struct osnode_ring { __u32 head, reserved0[15], tail, reserved1[15]; };
 struct osnode_channel {
-	__u32 state, reserved0;
-	__u64 signals; /* bit n - 1: signal n; set by the client, cleared by the agent */
-	__u32 reserved2[12];
+	__u32 state, reserved0[15];
 	struct osnode_ring to_node, to_host;
 	__u32 reserved1[48];
 };

@@ -11,13 +11,17 @@ use kumiki_node_devices::clocks::Clocks;
 use kumiki_node_devices::grant::Grant;
 use kumiki_node_devices::record::Record;
 use kumiki_node_wire::early::{self, StartId};
-use kumiki_node_wire::frame::{self, FrameKind, Program, Size};
+use kumiki_node_wire::link::{self, BODY_LIMIT};
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::{abi, sysfs};
 use kumiki_node_wire::ring::Ring;
 use kumiki_node_wire::silence::silent;
 use kumiki_node_wire::stages::{Loading, Stages};
 use kumiki_node_wire::window::{Window, has_ended, meaning};
+use kumiki_node_wire::wish::Wish;
+use kumiki_stream::Kind;
+use kumiki_stream::exec::Ending;
+use kumiki_stream::frame::decode;
 
 use crate::host::spec::{Cpus, MemorySource, Spec};
 use crate::image::load;
@@ -43,7 +47,6 @@ pub fn window(mut bytes: &[u8]) {
     words(&window);
     for number in 0..abi::CHANNELS {
         let channel = window.channel(number);
-        assert!(channel.take_signals().iter().all(|signal| (1..=64).contains(signal)));
         frames(&channel.to_host);
         frames(&channel.to_node);
         channel.free();
@@ -75,17 +78,20 @@ fn words(window: &Window) {
 /// Takes what there is to an end or an error; whoever made it up wrote it once.
 fn frames(ring: &Ring<'_>) {
     let mut read = 0;
-    while let Ok(Some((kind, body))) = frame::receive(ring) {
+    while let Ok(Some((kind, body))) = link::take(ring) {
         read += body.len();
-        assert!(read <= abi::RING_BYTES && body.len() <= frame::BODY_LIMIT);
+        assert!(read <= abi::RING_BYTES && body.len() <= BODY_LIMIT);
         match kind {
-            FrameKind::Exec => drop(serde_json::from_slice::<Program>(&body)),
-            FrameKind::Lend => drop(serde_json::from_slice::<Grant>(&body)),
-            FrameKind::Resize => drop(Size::of_body(&body)),
-            _ => drop(frame::number(&body)),
+            Kind::Open => {
+                if let Ok(Wish::Lend(grant)) = decode(kind, &body) {
+                    drop(serde_json::from_slice::<Grant>(&grant));
+                }
+            }
+            Kind::Close => drop(Ending::of_body(&body)),
+            _ => {}
         }
     }
-    let _ = frame::send(ring, FrameKind::Stdout, b"more");
+    let _ = link::put(ring, Kind::Output, b"more");
 }
 
 /// An image whose header says this, and a node of 64 MiB that is to start from it.

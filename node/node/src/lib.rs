@@ -70,24 +70,24 @@ pub use kumiki_node_devices::record::{Elastic, Record};
 pub use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
 pub use kumiki_node_devices::{nat, program, serve};
 pub use kumiki_node_wire::device::Dma;
-pub use kumiki_node_wire::frame::{Program, Size};
 pub use kumiki_node_wire::module::requests::probe;
 pub use kumiki_node_wire::module::sysfs::low_slices;
 pub use kumiki_node_wire::stages::{LoadParts, Stages};
+pub use kumiki_node_wire::wish::Run;
 pub use kumiki_node_wire::{AGENT, Error, ErrorKind, Refusal, Result, vsock};
 pub use kumiki_rootfs::Source;
+pub use kumiki_stream::exec::{Client, Order, Orders, Size};
 pub use lent::Lent;
 pub use listing::{NodeInfo, NodeState, seen_here};
 pub use machine::{
     Apply, Blocks, Changes, Free, ImageWanted, Machine, NodeWanted, Rollout, RolloutState, Step,
 };
 pub use node::Node;
-pub use node::client::{Client, Ending, Order, Orders};
 pub use node::copying;
 pub use node::keep::Kept;
 pub use node::lanes::Lanes;
 pub use node::plugging::DeviceInfo;
-pub use node::session::Session;
+pub use node::session::{Ending, Session};
 pub use node::usage::Usage;
 pub use node::watchman::Watchman;
 pub use service::{Service, ServiceState};

@@ -198,3 +198,17 @@ impl Error {
         Error::File { path: path.into(), source }
     }
 }
+
+/// A stream's failure, in a channel of a node.
+impl From<kumiki_stream::Error> for Error {
+    fn from(error: kumiki_stream::Error) -> Self {
+        match error {
+            kumiki_stream::Error::Os { what, source } => Error::Os { what, source },
+            kumiki_stream::Error::Protocol(what) => Error::Protocol(what),
+            kumiki_stream::Error::Passing { what, source } => {
+                Error::os(format!("passing on {what}"), source)
+            }
+            gone => Error::refused(ErrorKind::Lost, gone.to_string()),
+        }
+    }
+}

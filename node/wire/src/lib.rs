@@ -2,7 +2,7 @@
 //! time stamps, the log, and channels of frames; streams by vsock; the module that both ask.
 //!
 //! ```text
-//!   window ── ring ── frame        words and stamps: window, stages
+//!   window ── ring ── link, wish   words and stamps: window, stages
 //!   early: log from before the node's module    silence: the error made of both
 //!   module: the ABI of osnode.ko and osnode-guest.ko    memory: physical memory, mapped
 //! ```
@@ -24,7 +24,7 @@ pub mod device;
 pub mod early;
 mod error;
 #[doc(hidden)]
-pub mod frame;
+pub mod link;
 #[doc(hidden)]
 pub mod memory;
 #[doc(hidden)]
@@ -40,6 +40,8 @@ pub mod times;
 pub mod vsock;
 #[doc(hidden)]
 pub mod window;
+#[doc(hidden)]
+pub mod wish;
 
 pub use error::{Error, ErrorKind, Refusal, Result};
 

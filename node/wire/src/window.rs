@@ -1,16 +1,10 @@
 //! The window that a node and its host share: words, time stamps, log, channels.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::process::Signal;
-
-use crate::Result;
-use crate::frame;
 use crate::memory::Memory;
 use crate::module::abi;
 use crate::ring::Ring;
-
-const SIGCONT: u32 = Signal::CONT.as_raw() as u32;
 
 #[derive(Debug)]
 pub struct Window {
@@ -174,7 +168,6 @@ impl Window {
         let rings = abi::RINGS_AT + number * 2 * abi::RING_BYTES;
         Channel {
             state: self.memory.u32(at),
-            signals: self.memory.u64(at + abi::CHANNEL_SIGNALS),
             to_node: Ring::new(&self.memory, at + abi::CHANNEL_TO_NODE, rings),
             to_host: Ring::new(&self.memory, at + abi::CHANNEL_TO_HOST, rings + abi::RING_BYTES),
         }
@@ -191,7 +184,6 @@ impl Window {
 #[derive(Debug)]
 pub struct Channel<'a> {
     state: &'a AtomicU32,
-    signals: &'a AtomicU64,
     pub to_node: Ring<'a>,
     pub to_host: Ring<'a>,
 }
@@ -211,33 +203,11 @@ impl Channel<'_> {
         self.state.store(abi::CHANNEL_CLOSED, Ordering::Release);
     }
 
-    /// Has a signal wait for the program: past its input, which it may not read.
-    /// One that waits already is one, as for any process.
-    pub fn signal(&self, number: u32) {
-        if let Some(bit) = number.checked_sub(1).and_then(|bit| 1_u64.checked_shl(bit)) {
-            // Relaxed: the doorbell that follows is what the agent looks at it for.
-            self.signals.fetch_or(bit, Ordering::Relaxed);
-        }
-    }
-
-    /// Takes the signals that wait. One to go on comes after those that stop.
-    pub fn take_signals(&self) -> Vec<u32> {
-        let bits = self.signals.swap(0, Ordering::Relaxed);
-        let mut numbers: Vec<u32> = (1..=64).filter(|n| bits >> (n - 1) & 1 == 1).collect();
-        numbers.sort_by_key(|&number| number == SIGCONT);
-        numbers
-    }
-
     /// The agent ends it.
     pub fn free(&self) {
-        self.signals.store(0, Ordering::Relaxed);
         self.to_node.reset();
         self.to_host.reset();
         self.state.store(abi::CHANNEL_FREE, Ordering::Release);
-    }
-
-    pub fn send_to_host(&self, kind: frame::FrameKind, body: &[u8]) -> Result<bool> {
-        frame::send(&self.to_host, kind, body)
     }
 }
 
@@ -314,7 +284,6 @@ mod tests {
             assert!(channel.to_node.write(&[&[number as u8; abi::RING_BYTES]]).unwrap());
             assert!(channel.to_host.write(&[&[!(number as u8); abi::RING_BYTES]]).unwrap());
             channel.open();
-            [20, 18, 15, 64, 15, 0, 65].into_iter().for_each(|number| channel.signal(number));
         }
         window.say_panic(&"é".repeat(200));
         assert!(window.word() == abi::WORD_PANIC && window.message().starts_with("éé"));
@@ -328,11 +297,8 @@ mod tests {
             channel.to_host.peek(0, &mut bytes);
             assert!(bytes.iter().all(|&byte| byte == !(number as u8)));
             assert_eq!(channel.state(), abi::CHANNEL_OPEN);
-            assert_eq!(channel.take_signals(), [15, 20, 64, 18]);
-            channel.signal(1);
             channel.free();
             assert_eq!(channel.to_node.available().unwrap(), 0);
-            assert!(channel.take_signals().is_empty());
         }
         assert_eq!(window.record(), b"{}");
         assert_eq!(window.word(), 0);

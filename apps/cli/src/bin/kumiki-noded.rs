@@ -15,7 +15,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use kumiki_node::serve::{self, Taps};
-use kumiki_node::{Client, Ending, Program, Session};
+use kumiki_node::{Client, Ending, Run, Session};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -89,11 +89,13 @@ fn long(words: &[OsString]) -> Result<ExitCode> {
 /// Runs a line of shell in a node, or its image's health check, as whoever wants to know its health;
 /// its exit status is this one's.
 fn ask(name: &str, line: Option<&str>) -> Result<ExitCode> {
-    let words = line.map_or(Vec::new(), |line| ["sh", "-c", line].map(str::to_owned).into());
-    let program = Program { words, health: line.is_none(), ..Program::default() };
+    let run = match line {
+        Some(line) => Run::of(["sh", "-c", line]),
+        None => Run { health: true, ..Run::default() },
+    };
     let (mut out, mut err) = (io::sink(), io::sink());
     let mut client = Client { input: None, out: &mut out, err: &mut err, orders: None };
-    let ending = Session::open_by_host(name)?.run(&program, &mut client)?;
+    let ending = Session::open_by_host(name)?.run(&run, &mut client)?;
     Ok(match ending {
         Ending::Exited(0) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,

@@ -1,13 +1,14 @@
 //! A program in a node, with this process's streams, signals and terminal.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use kumiki_node::{Client, Ending, Order, Orders, Program, Session, Size, wake_if_idle};
+use kumiki_node::{Client, Ending, Order, Orders, Run, Session, Size, wake_if_idle};
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::stdio::stdin;
 use rustix::termios::isatty;
@@ -61,31 +62,27 @@ pub(super) struct Exec {
 
 pub(super) fn exec(exec: Exec) -> Result<Verdict> {
     let with_terminal = exec.tty || (!exec.no_tty && terminal::is_attended());
-    let mut program = Program {
-        words: exec.words,
-        environment: exec.env.iter().filter_map(|text| variable(text)).collect(),
-        folder: Some(exec.cwd),
-        health: exec.health,
-        ..Program::default()
-    };
+    let mut run = Run { health: exec.health, ..Run::of(&exec.words) };
+    run.program.environment = exec.env.iter().filter_map(|text| variable(text)).collect();
+    run.program.folder = Some(exec.cwd.into());
     if with_terminal {
-        give_terminal(&mut program);
+        give_terminal(&mut run);
     }
     wake_if_idle(&exec.name)?;
     let open = if exec.by_host { Session::open_by_host } else { Session::open };
     let session = open(&exec.name)?;
     // Lines that were typed ahead are the next commands'.
     let reads = exec.interactive || !isatty(stdin());
-    let ending = match attend(&program, reads, |client| session.run(&program, client)) {
+    let ending = match attend(&run, reads, |client| session.run(&run, client)) {
         Ok(ending) => ending,
         Err(error) => {
-            let word = program.words.first().map_or("", String::as_str);
+            let word = exec.words.first().map_or("", String::as_str);
             return started::none(error, word);
         }
     };
     Ok(Verdict::Exit(match ending {
-        Ending::Exited(status) => status as u8,
-        Ending::Signalled(signal) => 128 + signal as u8,
+        Ending::Exited(status) => status,
+        Ending::Signalled(signal) => 128_u8.wrapping_add(signal),
         Ending::Left => 0,
     }))
 }
@@ -98,10 +95,10 @@ pub(super) fn console(name: &str) -> Result<Verdict> {
         terminal::is_attended(),
         "standard input and output are no terminal; `kumiki node exec {name}` needs none"
     );
-    let mut program = Program { words: vec!["sh".to_owned()], ..Program::default() };
-    give_terminal(&mut program);
+    let mut run = Run::of(["sh"]);
+    give_terminal(&mut run);
     output::talk(format_args!("console of node {name}; Ctrl-] leaves it"));
-    let ending = attend(&program, true, |client| session.console(&program, client))?;
+    let ending = attend(&run, true, |client| session.console(&run, client))?;
     // Below what the node has shown last.
     let _ = writeln!(io::stderr());
     let how = if ending == Ending::Left { "left" } else { "ended the shell of" };
@@ -110,17 +107,18 @@ pub(super) fn console(name: &str) -> Result<Verdict> {
 }
 
 /// NAME=VALUE, or NAME with its value here, if it has one.
-fn variable(text: &str) -> Option<(String, String)> {
+fn variable(text: &str) -> Option<(OsString, OsString)> {
     match text.split_once('=') {
-        Some((name, value)) => Some((name.to_owned(), value.to_owned())),
-        None => std::env::var(text).ok().map(|value| (text.to_owned(), value)),
+        Some((name, value)) => Some((name.into(), value.into())),
+        None => std::env::var_os(text).map(|value| (text.into(), value)),
     }
 }
 
-fn give_terminal(program: &mut Program) {
+fn give_terminal(run: &mut Run) {
+    let program = &mut run.program;
     program.terminal = Some(size());
     if !program.environment.iter().any(|(name, _)| name == "TERM") {
-        program.environment.push(("TERM".to_owned(), terminal::kind()));
+        program.environment.push(("TERM".into(), terminal::kind().into()));
     }
 }
 
@@ -131,11 +129,11 @@ fn size() -> Size {
 /// Has `run` attend the program with this process's streams, its input if `reads`, and signals;
 /// the terminal is as it was when this returns.
 fn attend(
-    program: &Program,
+    program: &Run,
     reads: bool,
     run: impl FnOnce(&mut Client<'_>) -> kumiki_node::Result<Ending>,
 ) -> Result<Ending> {
-    let mut signals = Signals::new(program.terminal.is_some(), reads)?;
+    let mut signals = Signals::new(program.program.terminal.is_some(), reads)?;
     let input = io::stdin();
     let (mut out, mut err) = (output::Stream, io::stderr());
     let mut client = Client {
@@ -230,7 +228,7 @@ impl Orders for Signals {
         self.stops = signal == SIGTSTP;
         Ok(Some(match signal {
             SIGWINCH => Order::Resize(size()),
-            signal => Order::Signal(signal as u32),
+            signal => Order::Signal(signal),
         }))
     }
 }
@@ -242,7 +240,7 @@ mod tests {
     #[test]
     fn a_variable_has_its_own_value_or_that_of_here() {
         assert_eq!(variable("A=b=c"), Some(("A".into(), "b=c".into())));
-        assert_eq!(variable("A="), Some(("A".into(), String::new())));
+        assert_eq!(variable("A="), Some(("A".into(), OsString::new())));
         assert_eq!(variable("KUMIKI_NO_SUCH_VARIABLE"), None);
         assert!(variable("PATH").is_some());
     }

@@ -1,5 +1,6 @@
 //! Places of an OS node, or of whatever a command reaches, as places of this machine, and the other way round.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -7,7 +8,7 @@ use std::process::{Child, Command};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, bail};
-use kumiki_node::{AGENT, Client, Ending, Program, Session, agent};
+use kumiki_node::{AGENT, Client, Ending, Run, Session, agent};
 use kumiki_places::Attached;
 use tokio::sync::oneshot;
 
@@ -28,8 +29,7 @@ pub(super) fn attach(name: &str, command: &[String]) -> Result<Verdict> {
 
 /// Lends places of this machine's processes to those of a node, or of whatever a command reaches.
 pub(super) fn lend(name: &str, node: Option<&str>, command: &[String]) -> Result<Verdict> {
-    let words = [AGENT, "place", "attach", name, "--stdio"].map(str::to_owned).into();
-    let words = Program { words, beside_root: true, ..Program::default() };
+    let words = Run::beside_root([AGENT, "place", "attach", name, "--stdio"]);
     let far = Side { node, command, words };
     let near = async |from, to| kumiki_places::relay(name, None, from, to).await;
     with_far(&far, near).with_context(|| format!("places of {name} are lent no more"))
@@ -54,7 +54,7 @@ pub(super) fn attach_stdio(name: &str) -> Result<Verdict> {
 struct Side<'a> {
     node: Option<&'a str>,
     command: &'a [String],
-    words: Program,
+    words: Run,
 }
 
 /// Starts the far end of a stream, and has this process be the near one, until a person ends it. Its own end is an error.
@@ -105,25 +105,24 @@ fn with_far(
         // A node that hangs is not waited for: what runs there ends with this process.
         return Ok(Verdict::Fine);
     }
-    let words = side.words.words.join(" ");
-    end(&words, far)?;
+    let words = side.words.program.words.join(OsStr::new(" "));
+    end(&words.to_string_lossy(), far)?;
     bail!("what passes their calls there has ended");
 }
 
 /// The relay as a program of a node.
-pub(crate) fn relay_of(name: &str) -> Program {
-    let words = [AGENT, "place", "relay", name].map(str::to_owned).into();
-    Program { words, beside_root: true, ..Program::default() }
+pub(crate) fn relay_of(name: &str) -> Run {
+    Run::beside_root([AGENT, "place", "relay", name])
 }
 
 /// Runs a program in the node.
-fn node(name: &str, program: Program, far: UnixStream) -> Result<Far> {
+fn node(name: &str, run: Run, far: UnixStream) -> Result<Far> {
     let session = Session::open(name)?;
     let talk = move || {
         let (mut out, mut err) = (&far, io::stderr());
         let mut client =
             Client { input: Some(far.as_fd()), out: &mut out, err: &mut err, orders: None };
-        session.run(&program, &mut client)
+        session.run(&run, &mut client)
     };
     let thread = thread::Builder::new().name("node".to_owned()).spawn(talk);
     Ok(Far::Node(thread.context("starting a thread for the node")?))

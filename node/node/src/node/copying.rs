@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use kumiki_destination::{About, Destination, STDOUT};
 use kumiki_node_wire::AGENT;
-use kumiki_node_wire::frame::Program;
+use kumiki_node_wire::wish::Run;
+use kumiki_stream::exec::Client;
 
-use crate::node::client::{Client, Ending};
 use crate::node::folders::{self, NODES_MODE};
-use crate::node::session::Session;
+use crate::node::session::{Ending, Session};
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes at most that a node says before a file: its mode and size.
@@ -135,11 +135,10 @@ pub fn give_folder(source: &Path) -> Result<()> {
 
 fn run(node: &str, words: &[String], input: Option<&File>, out: &mut dyn Write) -> Result<()> {
     let words = [AGENT, "node", "file"].map(str::to_owned).into_iter().chain(words.to_vec());
-    let words = words.collect();
-    let program = Program { words, beside_root: true, ..Program::default() };
+    let run_there = Run::beside_root(words);
     let mut said = Said(Vec::new());
     let mut client = Client { input: input.map(AsFd::as_fd), out, err: &mut said, orders: None };
-    match Session::open(node)?.run(&program, &mut client)? {
+    match Session::open(node)?.run(&run_there, &mut client)? {
         Ending::Exited(0) => Ok(()),
         _ => {
             let said = String::from_utf8_lossy(&said.0);

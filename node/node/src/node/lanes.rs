@@ -9,12 +9,12 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 
-use kumiki_node_wire::frame::Program;
 use kumiki_node_wire::module::abi;
+use kumiki_node_wire::wish::Run;
+use kumiki_stream::exec::Client;
 use kumiki_sys::shm::Window;
 
-use crate::node::client::{Client, Ending};
-use crate::node::session::Session;
+use crate::node::session::{Ending, Session};
 use crate::{Error, ErrorKind, Result};
 
 /// A program that runs in a node, and memory that both see.
@@ -36,7 +36,7 @@ impl Lanes {
     ///
     /// # Errors
     /// As of [`Session::open`]; no thread to be had.
-    pub fn open(node: &str, program: Program) -> Result<Lanes> {
+    pub fn open(node: &str, run: Run) -> Result<Lanes> {
         let session = Session::open(node)?;
         let (window, base) = session.lanes()?;
         let failed = |source| Error::os("making a stream to a program in a node", source);
@@ -45,7 +45,7 @@ impl Lanes {
             let (mut out, mut err) = (&far, io::stderr());
             let input = Some(far.as_fd());
             let mut client = Client { input, out: &mut out, err: &mut err, orders: None };
-            session.run(&program, &mut client)
+            session.run(&run, &mut client)
         };
         let thread = thread::Builder::new().name("node".to_owned()).spawn(talk);
         Ok(Lanes { stream, window, base, ending: thread.map_err(failed)? })

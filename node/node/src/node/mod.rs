@@ -1,6 +1,5 @@
 //! A node from the host's side: make, start, look at, stop, delete.
 
-pub(crate) mod client;
 pub mod copying;
 pub(crate) mod doze;
 mod folders;
@@ -31,7 +30,6 @@ use kumiki_node_devices::stowed::{self, Stowed};
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::{Device, Dma};
 use kumiki_node_wire::early::{Early, PANIC, StartId};
-use kumiki_node_wire::frame::FrameKind;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::memory::numa;
 use kumiki_node_wire::module::holding::Holding;
@@ -39,6 +37,7 @@ use kumiki_node_wire::module::{abi, doorbell, sysfs};
 use kumiki_node_wire::silence::{panicked, silent};
 use kumiki_node_wire::stages::{LoadParts, Loading, Stages, timed};
 use kumiki_node_wire::window::{Window, has_ended};
+use kumiki_node_wire::wish::Wish;
 
 use crate::host::spec::{Fault, MemorySource, Spec};
 use crate::host::{cpus, reservation};
@@ -338,7 +337,7 @@ impl Node {
         device.lend()?;
         let grant = serde_json::to_vec(&Grant { entry, record, image, snapshot, clocks })
             .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()));
-        let handed = grant.and_then(|grant| session.hand_over(FrameKind::Lend, &grant));
+        let handed = grant.and_then(|grant| session.hand_over(&Wish::Lend(grant)));
         if handed.is_err() {
             self.end(&device)?;
         }

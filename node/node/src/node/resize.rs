@@ -5,10 +5,10 @@ use std::time::Duration;
 use kumiki_node_devices::record::{self, Record};
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
-use kumiki_node_wire::frame::{CpuOrder, FrameKind};
 use kumiki_node_wire::memory::cpu_list;
 use kumiki_node_wire::module::{abi, sysfs};
 use kumiki_node_wire::window::Window;
+use kumiki_node_wire::wish::{CpuOrder, Wish};
 
 use super::{Node, bring_on_line};
 use crate::host::cpus;
@@ -118,9 +118,7 @@ impl Change<'_> {
     }
 
     fn order(&self, order: &CpuOrder) -> Result<()> {
-        let body = serde_json::to_vec(order)
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
-        Session::open_by_host(&self.node.name)?.order(FrameKind::Cpus, &body, ORDER_LIMIT)
+        Session::open_by_host(&self.node.name)?.order(&Wish::Cpus(order.clone()), ORDER_LIMIT)
     }
 
     /// Has its kernel let go of these, and takes back those of which it has.

@@ -1,25 +1,22 @@
 //! A talk with a node's agent: a program runs there as if it ran here.
 
+use std::fs::File;
 use std::io::Write;
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use kumiki_node_devices::record::window_of;
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::{Asker, Device};
-use kumiki_node_wire::frame::{CHUNK_BYTES, FrameKind, Program, STAYS, number, receive, send};
+use kumiki_node_wire::link::{ChannelLink, End};
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, doorbell, sysfs};
 use kumiki_node_wire::window::{Channel, Window, has_ended, meaning};
+use kumiki_node_wire::wish::{Run, Wish};
+use kumiki_stream::exec::{self, Beside, Client, Outcome, Refusal};
+use kumiki_stream::{Kind, Link, Message, Stream};
 use kumiki_sys::shm;
-use rustix::event::PollFlags;
 
-use crate::node::client::{Client, Ending, Input, Order, Orders};
 use crate::{Error, ErrorKind, Result};
-
-/// Spin so long for an answer before sleeping: a short program's takes less
-/// than being woken does.
-const SPIN: Duration = Duration::from_micros(50);
 
 /// Longest sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -37,6 +34,20 @@ const AWAKE_LINES: usize = 6;
 /// Interval at which a kernel's log is looked at: a line rings no bell, because a node's first
 /// lines are many and nobody may be there.
 pub(crate) const LOG_LOOK: Duration = Duration::from_millis(50);
+
+/// Leaves a console: Ctrl-], as of telnet(1) and virsh(1).
+const LEAVE: u8 = 0x1d;
+
+/// End of a program in a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Exit by itself, with this status.
+    Exited(u8),
+    /// End by this signal.
+    Signalled(u8),
+    /// Somebody at its console has left it with Ctrl-].
+    Left,
+}
 
 /// A channel of a running node. The program ends when it is dropped.
 pub struct Session {
@@ -93,129 +104,76 @@ impl Session {
     }
 
     /// Runs a program until it ends, this being its near side.
-    pub fn run(&self, program: &Program, client: &mut Client<'_>) -> Result<Ending> {
-        self.attend(program, client, None)
+    pub fn run(&self, run: &Run, client: &mut Client<'_>) -> Result<Ending> {
+        self.attend(run, client, &mut Beside::default())
     }
 
     /// Runs a program with the kernel's log, from now on, between its output, until it ends or
     /// Ctrl-] is typed. It need not be ready yet.
-    pub fn console(&self, program: &Program, client: &mut Client<'_>) -> Result<Ending> {
+    pub fn console(&self, run: &Run, client: &mut Client<'_>) -> Result<Ending> {
         let is_ready = self.window.word() == abi::WORD_READY;
-        let seen = if is_ready { self.window.log_head() } else { 0 };
-        self.attend(program, client, Some(seen))
+        let mut seen = if is_ready { self.window.log_head() } else { 0 };
+        let mut show = |out: &mut dyn Write| {
+            let lines = for_terminal(&self.window.log_since(&mut seen));
+            if lines.is_empty() { Ok(()) } else { out.write_all(&lines).and_then(|()| out.flush()) }
+        };
+        let mut beside = Beside {
+            leave: Some(LEAVE),
+            shows: Some(&mut show),
+            look: Some(LOG_LOOK),
+            ..Beside::default()
+        };
+        let ending = self.attend(run, client, &mut beside);
+        if ending.is_err() {
+            // A node that has ended has its reason there.
+            let _ = show(client.out);
+        }
+        ending
     }
 
-    /// `log` is how much of the kernel's log has been seen, if it is shown.
     fn attend(
         &self,
-        program: &Program,
+        run: &Run,
         client: &mut Client<'_>,
-        mut log: Option<u64>,
+        beside: &mut Beside<'_>,
     ) -> Result<Ending> {
-        let body = serde_json::to_vec(program)
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
-        self.send(FrameKind::Exec, &body)?;
-        let channel = self.channel();
-        let mut input = Input::new(client.input, log.is_some());
-        let mut waiting = None;
-        loop {
-            // Before its last lines are looked at: they are there then.
-            let alive = self.alive();
-            if let Some(seen) = &mut log {
-                let lines = self.window.log_since(seen);
-                pass(client.out, &for_terminal(&lines))?;
-            }
-            let full = channel.to_host.free()? < 2 * CHUNK_BYTES;
-            while let Some((kind, body)) = receive(&channel.to_host)? {
-                match kind {
-                    FrameKind::Started => {}
-                    FrameKind::Stdout => pass(client.out, &body)?,
-                    FrameKind::Stderr => pass(client.err, &body)?,
-                    FrameKind::Exited => return Ok(Ending::Exited(number(&body)?)),
-                    FrameKind::Signalled => return Ok(Ending::Signalled(number(&body)?)),
-                    FrameKind::Failed => {
-                        let reason = String::from_utf8_lossy(&body).into_owned();
-                        return Err(Error::refused(
-                            ErrorKind::Refused,
-                            format!("node {}: {reason}", self.name),
-                        ));
-                    }
-                    other => return Err(Error::Protocol(format!("{other:?} from the node"))),
-                }
-            }
-            alive?;
-            let told = self.tell(client, &mut waiting)?;
-            let passed = input.pass_on(&channel)?;
-            if full || told || passed {
-                // The agent waits for room or for these.
-                self.device.ring()?;
-            }
-            if input.has_left() {
-                return Ok(Ending::Left);
-            }
-            let orders = client.orders.as_deref().map(Orders::ready);
-            self.wait(input.wanted(), orders, if log.is_some() { LOG_LOOK } else { LOOK_AGAIN })?;
+        let link = self.link();
+        let mut stream = Stream::new(&link);
+        stream.send(Kind::Open, &Wish::Run(run.clone()))?;
+        match client.attend(&mut stream, beside)? {
+            Outcome::Ended(ending) => self.done(ending),
+            Outcome::Left => Ok(Ending::Left),
+            Outcome::TimedOut => Err(self.silent("end the program", Duration::ZERO)),
         }
     }
 
-    /// Sends orders as far as there is room; whether it sent any. One that
-    /// finds none stays in `waiting`.
-    fn tell(&self, client: &mut Client<'_>, waiting: &mut Option<Order>) -> Result<bool> {
-        let Some(orders) = &mut client.orders else { return Ok(false) };
-        let mut told = false;
-        loop {
-            if waiting.is_none() {
-                *waiting = orders
-                    .next()
-                    .map_err(|error| Error::os("taking what the program is told", error))?;
+    fn link(&self) -> ChannelLink<'_, &Self> {
+        ChannelLink::new(self.channel(), self)
+    }
+
+    /// Ending of what was asked, unless it was refused.
+    fn done(&self, ending: exec::Ending) -> Result<Ending> {
+        match ending {
+            exec::Ending::Exited(status) => Ok(Ending::Exited(status)),
+            exec::Ending::Signalled(number) => Ok(Ending::Signalled(number)),
+            exec::Ending::Refused(Refusal { reason, .. }) => {
+                Err(Error::refused(ErrorKind::Refused, format!("node {}: {reason}", self.name)))
             }
-            let Some(order) = *waiting else { return Ok(told) };
-            let channel = self.channel();
-            match order {
-                Order::Signal(number) => channel.signal(number),
-                Order::Resize(size) => {
-                    if !send(&channel.to_node, FrameKind::Resize, &size.to_body())? {
-                        return Ok(told);
-                    }
-                }
-            }
-            // At once: the next order may be that this process stops for now.
-            self.device.ring()?;
-            (*waiting, told) = (None, true);
         }
     }
 
-    /// Sleeps until there is a frame, more input or an order.
-    fn wait(
-        &self,
-        input: Option<BorrowedFd<'_>>,
-        orders: Option<BorrowedFd<'_>>,
-        limit: Duration,
-    ) -> Result<()> {
-        let channel = self.channel();
-        let begin = Instant::now();
-        while begin.elapsed() < SPIN {
-            if channel.to_host.available()? > 0 {
-                return Ok(());
-            }
-            std::hint::spin_loop();
-        }
-        let others: Vec<_> =
-            input.into_iter().chain(orders).map(|fd| (fd, PollFlags::IN)).collect();
-        doorbell::wait(self.device.bell(), &others, limit)
-            .map_err(|error| Error::os("waiting for the node", error))
+    fn silent(&self, what: &str, limit: Duration) -> Error {
+        let text = format!("node {} did not {what} within {limit:?}", self.name);
+        Error::refused(ErrorKind::TimedOut, text)
     }
 
     /// Asks the node to switch itself off and waits until it has.
     pub(crate) fn shut_down(&self, limit: Duration) -> Result<()> {
-        self.send(FrameKind::Shutdown, &[])?;
+        Stream::new(self.link()).send(Kind::Open, &Wish::Shutdown)?;
         let begin = Instant::now();
         while !has_ended(self.window.word()) {
             if begin.elapsed() >= limit {
-                return Err(Error::refused(
-                    ErrorKind::TimedOut,
-                    format!("node {} did not switch itself off within {limit:?}", self.name),
-                ));
+                return Err(self.silent("switch itself off", limit));
             }
             doorbell::wait(self.device.bell(), &[], LOOK_AGAIN.min(limit))
                 .map_err(|error| Error::os("waiting for the node", error))?;
@@ -227,7 +185,9 @@ impl Session {
     /// With `stays` nobody else starts a copy, and nothing is made anew when it wakes.
     pub(crate) fn sleep(&self, stays: bool) -> Result<()> {
         let mut seen = self.window.log_head();
-        self.send(FrameKind::Keep, if stays { &STAYS } else { &[] })?;
+        let link = self.link();
+        let mut stream = Stream::new(&link);
+        stream.send(Kind::Open, &Wish::Keep { stays })?;
         let begin = Instant::now();
         loop {
             match self.window.word() {
@@ -235,17 +195,18 @@ impl Session {
                 word if has_ended(word) => return self.alive(),
                 _ => {}
             }
-            if let Some((_, reason)) = receive(&self.channel().to_host)? {
-                let reason = String::from_utf8_lossy(&reason).into_owned();
-                let log = self.window.log_since(&mut seen);
-                return Err(Error::refused(
-                    ErrorKind::Refused,
-                    format!(
-                        "node {} goes on: {reason}{}",
-                        self.name,
-                        awake(&String::from_utf8_lossy(&log))
-                    ),
-                ));
+            match stream.receive() {
+                Ok(None) => {}
+                Ok(Some(Message::Close(body))) => {
+                    let ending = exec::Ending::of_body(&body)?;
+                    let log = self.window.log_since(&mut seen);
+                    let awake = awake(&String::from_utf8_lossy(&log));
+                    return Err(self.goes_on(ending, &awake));
+                }
+                Ok(Some(other)) => return Err(Error::Protocol(format!("{other:?} of a sleep"))),
+                // It may have fallen asleep between these two looks.
+                Err(_) if self.window.word() == abi::WORD_KEPT => return Ok(()),
+                Err(error) => return Err(error),
             }
             if begin.elapsed() >= SLEEP_LIMIT {
                 return Err(Error::refused(
@@ -257,48 +218,63 @@ impl Session {
                     ),
                 ));
             }
-            self.wait(None, None, LOOK_AGAIN)?;
+            link.wait(&[], None)?;
         }
+    }
+
+    /// Refusal of a node that does not sleep.
+    fn goes_on(&self, ending: exec::Ending, awake: &str) -> Error {
+        let reason = match ending {
+            exec::Ending::Refused(Refusal { reason, .. }) => reason,
+            other => format!("{other:?}"),
+        };
+        let text = format!("node {} goes on: {reason}{awake}", self.name);
+        Error::refused(ErrorKind::Refused, text)
     }
 
     /// Has the node keep what it needs to start another one, or to watch its host.
-    pub(crate) fn hand_over(&self, kind: FrameKind, body: &[u8]) -> Result<()> {
-        self.order(kind, body, ANSWER_LIMIT)
+    pub(crate) fn hand_over(&self, wish: &Wish) -> Result<()> {
+        self.order(wish, ANSWER_LIMIT)
     }
 
     /// Has the node do something that may take so long.
-    pub(crate) fn order(&self, kind: FrameKind, body: &[u8], limit: Duration) -> Result<()> {
-        self.send(kind, body)?;
+    pub(crate) fn order(&self, wish: &Wish, limit: Duration) -> Result<()> {
+        let link = self.link();
+        let mut stream = Stream::new(&link);
+        stream.send(Kind::Open, wish)?;
         let begin = Instant::now();
         loop {
-            match receive(&self.channel().to_host)? {
-                Some((FrameKind::Exited, _)) => return Ok(()),
-                Some((_, reason)) => {
-                    let reason = String::from_utf8_lossy(&reason).into_owned();
-                    return Err(Error::refused(
-                        ErrorKind::Refused,
-                        format!("node {}: {reason}", self.name),
-                    ));
+            match stream.receive()? {
+                Some(Message::Close(body)) => {
+                    return self.done(exec::Ending::of_body(&body)?).map(drop);
                 }
-                None if begin.elapsed() >= limit => {
-                    return Err(Error::refused(
-                        ErrorKind::TimedOut,
-                        format!("node {} did not answer within {limit:?}", self.name),
-                    ));
-                }
-                None => {
-                    self.alive()?;
-                    self.wait(None, None, LOOK_AGAIN)?;
-                }
+                Some(other) => return Err(Error::Protocol(format!("{other:?} as an answer"))),
+                None => {}
             }
+            let left = limit.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return Err(self.silent("answer", limit));
+            }
+            link.wait(&[], Some(left))?;
         }
     }
+}
 
-    /// A first frame, for which an empty ring has room.
-    fn send(&self, kind: FrameKind, body: &[u8]) -> Result<()> {
-        if !send(&self.channel().to_node, kind, body)? {
-            return Err(Error::Protocol("no room in a new channel".into()));
-        }
+/// The host's end of a channel.
+impl End for &Session {
+    const LOOK_AGAIN: Duration = LOOK_AGAIN;
+    // A short program's answer takes less than being woken does.
+    const SPIN: Duration = Duration::from_micros(50);
+
+    fn is_node(&self) -> bool {
+        false
+    }
+
+    fn bell(&self) -> &File {
+        self.device.bell()
+    }
+
+    fn ring(&self) -> Result<()> {
         self.device.ring()
     }
 
@@ -345,12 +321,6 @@ fn awake(log: &str) -> String {
     if lines.is_empty() { String::new() } else { format!("; its log:\n  {}", lines.join("\n  ")) }
 }
 
-fn pass(to: &mut dyn Write, bytes: &[u8]) -> Result<()> {
-    to.write_all(bytes)
-        .and_then(|()| to.flush())
-        .map_err(|error| Error::os("writing what the node's program wrote", error))
-}
-
 /// Lines as a terminal that passes everything on shows them.
 fn for_terminal(lines: &[u8]) -> Vec<u8> {
     let line = |&byte: &u8| if byte == b'\n' { vec![b'\r', b'\n'] } else { vec![byte] };
@@ -360,10 +330,10 @@ fn for_terminal(lines: &[u8]) -> Vec<u8> {
 impl Session {
     /// Runs a program without input and returns its ending and its output.
     pub fn output(&self, words: &[String]) -> Result<(Ending, Vec<u8>, Vec<u8>)> {
-        let program = Program { words: words.to_vec(), ..Program::default() };
+        let run = Run::of(words);
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut client = Client { input: None, out: &mut out, err: &mut err, orders: None };
-        let ending = self.run(&program, &mut client)?;
+        let ending = self.run(&run, &mut client)?;
         Ok((ending, out, err))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use kumiki_node_wire::frame::Program;
+use kumiki_node_wire::wish::Run;
+use kumiki_stream::exec::Client;
 
-use crate::node::client::{Client, Ending};
-use crate::node::session::Session;
+use crate::node::session::{Ending, Session};
 use crate::{Error, ErrorKind, Result};
 
 const STAT: &str = "/proc/stat";
@@ -41,11 +41,10 @@ impl Usage {
     /// # Errors
     /// The node does not run, has no cat(1) in its initramfs, or says no such figures.
     pub fn of(node: &str) -> Result<Self> {
-        let words = ["cat", STAT, MEMORY].map(str::to_owned).into();
-        let program = Program { words, beside_root: true, ..Program::default() };
+        let run = Run::beside_root(["cat", STAT, MEMORY]);
         let (mut out, mut err) = (Bounded(Vec::new()), Bounded(Vec::new()));
         let mut client = Client { input: None, out: &mut out, err: &mut err, orders: None };
-        let ending = Session::open_by_host(node)?.run(&program, &mut client)?;
+        let ending = Session::open_by_host(node)?.run(&run, &mut client)?;
         let text = String::from_utf8_lossy(&out.0);
         let usage = Self::parse(&text).filter(|_| ending == Ending::Exited(0));
         usage.ok_or_else(|| unknown(&format!("node {node}")))

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use kumiki_node_agent::watchman::{self, Order};
-use kumiki_node_wire::frame::FrameKind;
 use kumiki_node_wire::module::abi;
+use kumiki_node_wire::wish::Wish;
 
 use crate::node::Node;
 use crate::node::session::Session;
@@ -62,12 +62,12 @@ impl Node {
         let order = Order { address, after, to, say, then };
         let body = serde_json::to_vec(&order)
             .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
-        Session::open_by_host(self.name())?.hand_over(FrameKind::Watch, &body)
+        Session::open_by_host(self.name())?.hand_over(&Wish::Watch(Some(body)))
     }
 
     /// Has it watch no more.
     pub fn watch_no_more(&self) -> Result<()> {
-        Session::open_by_host(self.name())?.hand_over(FrameKind::Watch, &[])
+        Session::open_by_host(self.name())?.hand_over(&Wish::Watch(None))
     }
 }
 

@@ -141,7 +141,6 @@ pub const MESSAGE_BYTES: usize = 256;
 pub const CHANNELS_AT: usize = 0x1000;
 pub const CHANNEL_BYTES: usize = 512;
 /// Offsets in a channel.
-pub const CHANNEL_SIGNALS: usize = 8;
 pub const CHANNEL_TO_NODE: usize = 64;
 pub const CHANNEL_TO_HOST: usize = 192;
 /// Offset of a ring's tail from its head.
