@@ -1,16 +1,21 @@
 //! `kumiki run`: a command at a place, with this process's streams and signals.
 
-use std::io::{self, Read, Write};
+use std::io;
+use std::os::fd::AsFd;
 use std::thread::Builder;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use kumiki_places::run::{self, Input, Process, Program, Wish};
-use kumiki_places::{Client, Remote, caller_name};
+use kumiki_places::run::{self, Process, Program};
+use kumiki_places::{Client, Remote, caller_name, program};
+use kumiki_stream::exec::{Beside, Client as Near, Ending, Outcome};
+use kumiki_stream::frame::HEADER_BYTES;
+use kumiki_stream::{Kind, Stream, pair};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::place::{Choose, MaybeNats, asking};
 use crate::{Verdict, interrupt, output, started};
@@ -25,11 +30,6 @@ const UNHEARD: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(45);
 /// Time for which a command's end is tried when this process is to end at once.
 const LAST: Duration = Duration::from_secs(2);
-/// Longest wait of one call at the place, ms.
-const WAIT_MS: u64 = 3000;
-/// Bytes of standard input in one call.
-const PART: usize = 64 << 10;
-
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The place, e.g. hostb.core3; with --choose those to choose from, e.g. 'hostb.*'
@@ -55,16 +55,18 @@ pub(crate) fn run(args: RunArgs) -> Result<Verdict> {
         let (name, value) = text.split_once('=').with_context(|| format!("{text:?} has no ="))?;
         Ok((name.to_owned(), value.to_owned()))
     });
-    let program = Program {
+    let mut program = Program {
         words: args.words,
         environment: environment.collect::<Result<_>>()?,
         folder: args.cwd,
         unheard_ms: Some(UNHEARD.as_millis().try_into()?),
+        room: None,
     };
     // Before it starts: none that comes meanwhile ends this process alone.
     let signals = signals()?;
     asking(args.server.nats()?.as_ref(), async |client| {
         let client = client.with_timeout(PATIENCE);
+        program.room = Some(client.room());
         // For who looks: whose it is.
         let unique = caller_name();
         let word = program.words.first().cloned().unwrap_or_default();
@@ -94,34 +96,28 @@ async fn attend(
     process: &Remote<Process>,
     signals: UnboundedReceiver<i32>,
 ) -> Result<u8> {
+    let (near, far) = pair(run::WINDOW).context("making a stream")?;
+    // Of what this process sends, too, a message has room for a frame.
+    let near = near.with_chunk(client.room().saturating_sub(HEADER_BYTES));
+    let (tell, told) = oneshot::channel();
+    // On another thread: who reads it slowly is not to hold up signals.
+    let pass = move || {
+        let (input, mut out, mut err) = (io::stdin(), output::Stream, io::stderr());
+        let input = Some(input.as_fd());
+        let mut client = Near { input, out: &mut out, err: &mut err, orders: None };
+        let _ = tell.send(client.attend(&mut Stream::new(near), &mut Beside::default()));
+    };
+    Builder::new().name("streams".to_owned()).spawn(pass).context("passing its streams")?;
     tokio::select! {
-        ended = show(client, process) => ended,
-        ended = pass_signals(client, process, signals) => ended,
-        // As long as it runs: there may be output after all input.
-        failed = feed(client, process, input()?) => failed,
+        carried = program::carry(client, process, far) => carried?,
+        ended = pass_signals(client, process, signals) => return ended,
     }
-}
-
-/// Writes what the process writes, until it has ended.
-async fn show(client: &Client, process: &Remote<Process>) -> Result<u8> {
-    // Both streams find room in one message.
-    let wish = Wish { wait_ms: WAIT_MS, most: Some(client.room() / 2) };
-    loop {
-        let have = client.call::<run::Read>(process, wish).await?;
-        let ended = have.ended;
-        // On another thread: who reads it slowly is not to hold up signals.
-        let write = move || {
-            let (mut out, mut err) = (output::Stream, io::stderr());
-            out.write_all(&have.out).and_then(|()| out.flush())?;
-            err.write_all(&have.err)
-        };
-        let written = tokio::task::spawn_blocking(write).await.context("writing its output")?;
-        written.context("writing its output")?;
-        if let Some(ended) = ended {
-            let by_signal = ended.signal.map(|signal| 128 + signal);
-            let code = ended.status.or(by_signal).context("nobody knows how it has ended")?;
-            return Ok(code.try_into().unwrap_or(u8::MAX));
-        }
+    match told.await.context("passing its streams")?? {
+        Outcome::Ended(Ending::Exited(status)) => Ok(status),
+        Outcome::Ended(Ending::Signalled(signal)) => Ok(128_u8.wrapping_add(signal)),
+        Outcome::Ended(Ending::Refused(refusal)) => Err(anyhow!(refusal.reason)),
+        // Neither was asked for.
+        other => Err(anyhow!("the command is left: {other:?}")),
     }
 }
 
@@ -139,54 +135,9 @@ async fn pass_signals(
                 return Ok(u8::try_from(128 + signal)?);
             }
         }
-        client.call::<run::Send>(process, signal).await?.map_err(anyhow::Error::msg)?;
+        program::tell(client, process, Kind::Signal, &signal).await?;
     }
     std::future::pending().await
-}
-
-/// Writes this process's standard input to the other's, and closes that at its end.
-async fn feed(
-    client: &Client,
-    process: &Remote<Process>,
-    mut input: Receiver<Vec<u8>>,
-) -> Result<u8> {
-    while let Some(part) = input.recv().await {
-        let mut bytes = bytes::Bytes::from(part);
-        while !bytes.is_empty() {
-            let some = bytes.slice(..bytes.len().min(client.room()));
-            let what = Input { bytes: some, wait_ms: WAIT_MS };
-            let written = client.call::<run::Write>(process, what).await?;
-            let _ = bytes.split_to(written.bytes.min(bytes.len()));
-            if written.closed {
-                return std::future::pending().await;
-            }
-        }
-    }
-    client.call::<run::Close>(process, ()).await?;
-    std::future::pending().await
-}
-
-/// Standard input, by a thread that ends with it or with this process.
-fn input() -> Result<Receiver<Vec<u8>>> {
-    let (tell, told) = channel(1);
-    let read = move || {
-        let mut stdin = io::stdin().lock();
-        loop {
-            let mut part = vec![0; PART];
-            match stdin.read(&mut part) {
-                Ok(0) => return,
-                Ok(count) => part.truncate(count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // As at its end.
-                Err(_) => return,
-            }
-            if tell.blocking_send(part).is_err() {
-                return;
-            }
-        }
-    };
-    Builder::new().name("input".to_owned()).spawn(read).context("reading standard input")?;
-    Ok(told)
 }
 
 /// Signals to this process.

@@ -52,6 +52,8 @@ pub mod wire;
 pub use client::discover::Seen;
 pub use client::loads::Choice;
 pub use client::news::{News, Watch};
+#[cfg(feature = "run")]
+pub use client::program;
 pub use client::{Client, caller_name};
 pub use error::{Error, Result};
 pub use line::Line;

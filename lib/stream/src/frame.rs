@@ -142,6 +142,14 @@ impl Header {
         Ok(Header { length, stream, kind })
     }
 
+    /// A frame of stream 0, as bytes.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn frame(kind: Kind, body: &[u8]) -> io::Result<Vec<u8>> {
+        Ok([&Header::of(0, kind, body.len())?.encode()[..], body].concat())
+    }
+
     /// Reads the next frame; nothing at the end of the bytes.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 
 use crate::error::Error;
-use crate::frame::Kind;
+use crate::frame::{CHUNK_BYTES, Kind};
 
 /// A descriptor to be waited for, and what for.
 pub type Other<'a> = (BorrowedFd<'a>, PollFlags);
@@ -18,6 +18,11 @@ pub trait Link {
 
     /// Cost of the data that may be under way in one direction.
     fn window(&self) -> usize;
+
+    /// Bytes of data in one frame, at most.
+    fn chunk(&self) -> usize {
+        CHUNK_BYTES
+    }
 
     /// Sends a frame; waits where there is no room.
     ///
@@ -44,6 +49,10 @@ impl<L: Link + ?Sized> Link for &L {
 
     fn window(&self) -> usize {
         (**self).window()
+    }
+
+    fn chunk(&self) -> usize {
+        (**self).chunk()
     }
 
     fn send(&self, kind: Kind, body: &[u8]) -> Result<(), Self::Error> {

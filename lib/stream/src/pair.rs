@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::frame::{Header, Kind};
+use crate::frame::{CHUNK_BYTES, Header, Kind};
 use crate::link::{Link, Other};
 use crate::mailbox::Mailbox;
 
@@ -15,6 +15,7 @@ pub struct Paired {
     here: Arc<Mailbox>,
     there: Arc<Mailbox>,
     window: usize,
+    chunk: usize,
 }
 
 /// Two ends, with this window.
@@ -23,8 +24,24 @@ pub struct Paired {
 /// The kernel gives no descriptor for a bell.
 pub fn pair(window: usize) -> io::Result<(Paired, Paired)> {
     let (a, b) = (Arc::new(Mailbox::new()?), Arc::new(Mailbox::new()?));
-    let one = Paired { here: Arc::clone(&a), there: Arc::clone(&b), window };
-    Ok((one, Paired { here: b, there: a, window }))
+    let (chunk, here, there) = (CHUNK_BYTES, Arc::clone(&a), Arc::clone(&b));
+    let one = Paired { here, there, window, chunk };
+    Ok((one, Paired { here: b, there: a, window, chunk }))
+}
+
+impl Paired {
+    /// Limits frames to so much data, one byte at least.
+    #[must_use]
+    pub fn with_chunk(mut self, bytes: usize) -> Self {
+        self.chunk = bytes.clamp(1, CHUNK_BYTES);
+        self
+    }
+
+    /// Ends the stream for both, as dropping it does.
+    pub fn end(&self) {
+        self.there.end();
+        self.here.end();
+    }
 }
 
 impl Link for Paired {
@@ -32,6 +49,10 @@ impl Link for Paired {
 
     fn window(&self) -> usize {
         self.window
+    }
+
+    fn chunk(&self) -> usize {
+        self.chunk
     }
 
     fn send(&self, kind: Kind, body: &[u8]) -> Result<()> {
@@ -50,7 +71,6 @@ impl Link for Paired {
 
 impl Drop for Paired {
     fn drop(&mut self) {
-        self.there.end();
-        self.here.end();
+        self.end();
     }
 }

@@ -17,7 +17,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::frame::{CHUNK_BYTES, Kind, decode, encode};
+use crate::frame::{Kind, decode, encode};
 use crate::link::Link;
 
 /// Cost of a frame of data beside its bytes: about what a receiver needs to keep it.
@@ -79,7 +79,7 @@ impl<L: Link> Stream<L> {
 
     /// Bytes of data that may be sent now in one frame.
     pub fn room(&self) -> usize {
-        self.room.saturating_sub(FRAME_COST).min(CHUNK_BYTES)
+        self.room.saturating_sub(FRAME_COST).min(self.link.chunk())
     }
 
     /// Sends data, [`room`](Self::room) bytes at most.

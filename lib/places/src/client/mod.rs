@@ -9,6 +9,8 @@ pub(crate) mod loads;
 pub(crate) mod named;
 pub(crate) mod news;
 pub(crate) mod once;
+#[cfg(feature = "run")]
+pub mod program;
 pub(crate) mod sending;
 pub(crate) mod session;
 

@@ -1,9 +1,10 @@
 //! The kind *process* at a place: a program started there by `kumiki-spawn`, with its standard streams,
-//! to be read, written, signalled and waited for from afar.
+//! to be fed, listened to, signalled and waited for from afar.
 //!
 //! A process is a resource like others: who makes it and vanishes leaves it running, unless its
-//! [`Program`] says for how long it may go unheard. Each read is a call, and so happens once: what a
-//! process has written is given once, whatever the line does.
+//! [`Program`] says for how long it may go unheard. Its streams, signals and end are frames of one stream
+//! (`kumiki_stream`), taken and given by calls: each call happens once, and so each frame is taken once,
+//! whatever the line does.
 //!
 //! What comes of a process ends with it, as far as it stays in its group; a place that is killed takes its processes
 //! along, and with a [`Keeper`](crate::Keeper) what came of them, wherever it went.
@@ -11,7 +12,6 @@
 //! Who may make processes at a place may do there whatever the place's user may. Its allow-list does not
 //! have this kind until somebody writes it in.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,10 +22,11 @@ use bytes::Bytes;
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Error, Place, Result};
 use kumiki_spawn::{Child, Command, Refusal, Signal, Stdio};
+use kumiki_stream::exec::{Ending, Running, Started};
+use kumiki_stream::frame::{self, HEADER_BYTES, Header};
+use kumiki_stream::{Link, Paired, Stream, pair};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
-use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::{Deserialize, Serialize};
 
 use crate::part::{Block, Part, Portable, Run, Work};
@@ -34,9 +35,11 @@ use crate::place::parts::Parts;
 
 /// Processes that one place has at a time, at most.
 pub const MOST_PROCESSES: usize = 256;
-/// Bytes of each stream that one read gives, at most.
-pub const MOST_READ: usize = 128 << 10;
-/// Longest wait of one read or write: a call is to end before its caller's patience does.
+/// Bytes that one call gives, at most.
+pub const MOST_TAKEN: usize = 256 << 10;
+/// Cost of the data that may be under way in one direction of a process' stream.
+pub const WINDOW: usize = 256 << 10;
+/// Longest wait of one call: it is to end before its caller's patience does.
 const MOST_WAIT: Duration = Duration::from_secs(5);
 
 /// A program to be started.
@@ -55,6 +58,9 @@ pub struct Program {
     /// nothing is said.
     #[serde(default)]
     pub unheard_ms: Option<u64>,
+    /// Bytes that one answer may have: what [`Client::room`](crate::Client::room) says.
+    #[serde(default)]
+    pub room: Option<usize>,
 }
 
 /// A process at a place. Destroying it ends it and what came of it by SIGKILL.
@@ -68,8 +74,10 @@ pub struct Process(Arc<ProcessState>);
 struct ProcessState {
     child: Mutex<Child>,
     pidfd: OwnedFd,
-    input: Mutex<Option<File>>,
-    outputs: Mutex<[Option<File>; 2]>,
+    /// The client's end of its stream; at the other end a thread attends it.
+    near: Paired,
+    /// A frame that the last call had no room for; locked by who takes some.
+    left: Mutex<Option<Vec<u8>>>,
     heard: Mutex<Instant>,
 }
 
@@ -79,24 +87,13 @@ pub struct ProcessPool {
     count: usize,
 }
 
-/// The end of a process: one of both; neither if somebody else at the place has waited for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
-    /// Its exit status.
-    pub status: Option<i32>,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
-}
-
-/// Output of a process since the last read, and its end, when all output was given.
+/// Frames of a process' stream to its client, as `kumiki_stream` has them: its output, and how it has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Output {
-    /// Its standard output.
-    pub out: Bytes,
-    /// Its standard error.
-    pub err: Bytes,
-    /// None: it goes on.
-    pub ended: Option<Ended>,
+pub struct Taken {
+    /// Whole frames; none, if none came in time.
+    pub frames: Bytes,
+    /// True if no more come.
+    pub over: bool,
 }
 
 fn refused(text: String) -> Error {
@@ -105,11 +102,6 @@ fn refused(text: String) -> Error {
 
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Has reads and writes say that they would wait. The other end is a file description of its own.
-fn never_waits(end: &File) -> io::Result<()> {
-    Ok(fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?)
 }
 
 impl Kind for Process {
@@ -152,8 +144,8 @@ impl Kind for Process {
             }
             _ => failed(error),
         })?;
-        let made = ProcessState::of(&mut child);
-        let (pidfd, input, outputs) = made.map_err(|error| {
+        let made = ProcessState::attended(&mut child, program.room.unwrap_or(MOST_TAKEN));
+        let (pidfd, near) = made.map_err(|error| {
             let _ = child.kill();
             let _ = child.wait();
             failed(error)
@@ -161,8 +153,8 @@ impl Kind for Process {
         let shared = Arc::new(ProcessState {
             child: Mutex::new(child),
             pidfd,
-            input: Mutex::new(input),
-            outputs: Mutex::new(outputs),
+            near,
+            left: Mutex::default(),
             heard: Mutex::new(Instant::now()),
         });
         let process = Process(Arc::clone(&shared));
@@ -184,10 +176,16 @@ impl Kind for Process {
     }
 
     fn about(&self) -> About {
-        let state = match self.0.ended() {
-            Some(Ended { status: Some(status), .. }) => format!("exit status {status}"),
-            Some(Ended { signal, .. }) => format!("signal {}", signal.unwrap_or_default()),
-            None => format!("pid {}", held(&self.0.child).id()),
+        // It is not waited for until it is destroyed, so that its number stays its group's, by which what
+        // came of it is ended.
+        let looked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let state = match waitid(WaitId::PidFd(self.0.pidfd.as_fd()), looked) {
+            Ok(Some(ended)) => match ended.exit_status() {
+                Some(status) => format!("exit status {status}"),
+                None => format!("signal {}", ended.terminating_signal().unwrap_or_default()),
+            },
+            Ok(None) => format!("pid {}", held(&self.0.child).id()),
+            Err(_) => "ended".to_owned(),
         };
         About { state, bytes: 0 }
     }
@@ -196,13 +194,28 @@ impl Kind for Process {
 impl Portable for Process {}
 
 impl ProcessState {
-    /// The ends that this side has of a child.
-    fn of(child: &mut Child) -> io::Result<(OwnedFd, Option<File>, [Option<File>; 2])> {
+    /// Has a thread attend a child; its pidfd, and the other end of its stream, with frames of so many bytes.
+    fn attended(child: &mut Child, room: usize) -> io::Result<(OwnedFd, Paired)> {
         let pidfd = child.pidfd()?.try_clone_to_owned()?;
-        let ends = (child.stdin.take(), [child.stdout.take(), child.stderr.take()]);
-        let (input, outputs) = &ends;
-        input.iter().chain(outputs.iter().flatten()).try_for_each(never_waits)?;
-        Ok((pidfd, ends.0, ends.1))
+        let group = Pid::from_raw(child.id().cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
+        let started = Started {
+            group,
+            pidfd: pidfd.try_clone()?,
+            input: child.stdin.take().map(OwnedFd::from),
+            out: child.stdout.take().map(OwnedFd::from),
+            err: child.stderr.take().map(OwnedFd::from),
+        };
+        let running = Running::of(started)?;
+        let (near, far) = pair(WINDOW)?;
+        let mut stream = Stream::new(far.with_chunk(room.saturating_sub(HEADER_BYTES)));
+        let attend = move || {
+            let ending = running.attend(&mut stream);
+            let ending = ending.unwrap_or_else(|error| Some(Ending::refused(1, error.to_string())));
+            // Who has destroyed it hears no more.
+            let _ = ending.map(|ending| stream.send(frame::Kind::Close, &ending));
+        };
+        Builder::new().name("kumiki-process".to_owned()).spawn(attend)?;
+        Ok((pidfd, near))
     }
 
     fn hear(&self) {
@@ -230,72 +243,44 @@ impl ProcessState {
         }
     }
 
-    /// Its end, if that has come. It is not waited for until it is destroyed, so that its number stays
-    /// its group's, by which what came of it is ended.
-    fn ended(&self) -> Option<Ended> {
-        let looked = waitid(
-            WaitId::PidFd(self.pidfd.as_fd()),
-            WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
-        );
-        match looked {
-            Ok(ended) => {
-                ended.map(|it| Ended { status: it.exit_status(), signal: it.terminating_signal() })
-            }
-            // Somebody else has waited for it: nobody knows.
-            Err(_) => Some(Ended { status: None, signal: None }),
-        }
-    }
-
-    fn read(&self, wait: Duration, most: usize) -> Output {
+    fn take(&self, wait: Duration, most: usize) -> Taken {
         self.hear();
-        let mut outputs = held(&self.outputs);
+        let mut left = held(&self.left);
         let until = Instant::now() + wait.min(MOST_WAIT);
-        loop {
-            // Before its output is looked at: what it wrote before its end is given before that.
-            let ended = self.ended();
-            let [out, err] = outputs.each_mut().map(|end| drain(end, most));
-            let left = until.saturating_duration_since(Instant::now());
-            if !out.is_empty() || !err.is_empty() || ended.is_some() || left.is_zero() {
-                self.hear();
-                let ended = ended.filter(|_| out.len() < most && err.len() < most);
-                return Output { out: out.into(), err: err.into(), ended };
-            }
-            let open = outputs.iter().flatten().map(File::as_fd).chain([self.pidfd.as_fd()]);
-            let open: Vec<_> = open.collect();
-            let mut polled: Vec<_> =
-                open.iter().map(|end| PollFd::new(end, PollFlags::IN)).collect();
-            waits(&mut polled, left);
-        }
-    }
-
-    fn write(&self, mut bytes: &[u8], wait: Duration) -> Written {
-        self.hear();
-        let mut input = held(&self.input);
-        let until = Instant::now() + wait.min(MOST_WAIT);
-        let mut written = 0;
-        while let Some(end) = &*input {
-            if bytes.is_empty() {
-                break;
-            }
-            match rustix::io::write(end, bytes) {
-                Ok(count) => {
-                    written += count;
-                    bytes = &bytes[count..];
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        break;
+        let mut frames = Vec::new();
+        let over = loop {
+            let frame = match left.take() {
+                Some(frame) => frame,
+                None => match self.near.receive() {
+                    Ok(Some((kind, body))) => Header::frame(kind, &body).unwrap_or_default(),
+                    Ok(None) => {
+                        let more = until.saturating_duration_since(Instant::now());
+                        if !frames.is_empty() || more.is_zero() {
+                            break false;
+                        }
+                        let _ = self.near.wait(&[], Some(more));
+                        continue;
                     }
-                    waits(&mut [PollFd::new(end, PollFlags::OUT)], left);
-                }
-                // It has closed its input, or has ended.
-                Err(_) => *input = None,
+                    Err(_) => break frames.is_empty(),
+                },
+            };
+            if !frames.is_empty() && frames.len() + frame.len() > most {
+                *left = Some(frame);
+                break false;
             }
-        }
+            frames.extend(frame);
+        };
         self.hear();
-        Written { bytes: written, closed: input.is_none() }
+        Taken { frames: frames.into(), over }
+    }
+
+    fn give(&self, mut frames: &[u8]) -> std::result::Result<(), String> {
+        self.hear();
+        let text = |error: kumiki_stream::Error| error.to_string();
+        while let Some((header, body)) = Header::read(&mut frames).map_err(text)? {
+            self.near.send(header.kind, &body).map_err(text)?;
+        }
+        Ok(())
     }
 }
 
@@ -305,146 +290,55 @@ fn waits(polled: &mut [PollFd<'_>], left: Duration) -> bool {
     poll(polled, left.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// Bytes that are there; a stream that has ended is closed.
-fn drain(end: &mut Option<File>, most: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while let Some(open) = &*end {
-        let from = bytes.len();
-        if from == most {
-            break;
-        }
-        bytes.resize((from + (16 << 10)).min(most), 0);
-        let read = rustix::io::read(open, &mut bytes[from..]);
-        bytes.truncate(from + *read.as_ref().unwrap_or(&0));
-        match read {
-            Ok(0) => *end = None,
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => break,
-            Err(_) => *end = None,
-        }
-    }
-    bytes
-}
-
-/// A wish to read what a process has written.
+/// A wish for frames of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
-    /// Time for which output, or its end, is waited for; five seconds at most.
+    /// Time for which one is waited for; five seconds at most.
     #[serde(default)]
     pub wait_ms: u64,
-    /// Bytes of each stream, at most: what [`Client::room`](crate::Client::room) has room for twice. 128 KiB, if nothing
-    /// is said, and never more.
+    /// Bytes of all, at most, but for one frame: what [`Client::room`](crate::Client::room) has room for. 256 KiB, if
+    /// nothing is said, and never more.
     #[serde(default)]
     pub most: Option<usize>,
 }
 
-/// Reads what a process has written: waits for something, or for its end.
+/// Takes frames of a process: waits for one.
 #[derive(Debug)]
-pub struct Read;
+pub struct Take;
 
-impl Part for Read {
+impl Part for Take {
     type Kind = Process;
-    const NAME: &'static str = "read";
-    const VERSION: u32 = 2;
+    const NAME: &'static str = "take";
     type In = Wish;
-    type Out = Output;
+    type Out = Taken;
 }
 
-impl Block for Read {
-    fn begin(process: &mut Process, _: &mut ProcessPool, wish: Wish) -> Work<Output> {
+impl Block for Take {
+    fn begin(process: &mut Process, _: &mut ProcessPool, wish: Wish) -> Work<Taken> {
         let shared = Arc::clone(&process.0);
-        let most = wish.most.unwrap_or(MOST_READ).clamp(1, MOST_READ);
-        Box::new(move || shared.read(Duration::from_millis(wish.wait_ms), most))
+        let most = wish.most.unwrap_or(MOST_TAKEN).clamp(1, MOST_TAKEN);
+        Box::new(move || shared.take(Duration::from_millis(wish.wait_ms), most))
     }
 }
 
-/// Bytes for a process' standard input, and for how many milliseconds they may wait for room.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Input {
-    /// The bytes.
-    pub bytes: Bytes,
-    /// Five seconds at most.
-    pub wait_ms: u64,
-}
-
-/// Part of an [`Input`] that was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// The others found no room in time.
-    pub bytes: usize,
-    /// Its input is closed: it takes no more.
-    pub closed: bool,
-}
-
-/// Writes to a process' standard input.
+/// Gives frames to a process: input, its end, credit, signals.
 #[derive(Debug)]
-pub struct Write;
+pub struct Give;
 
-impl Part for Write {
+impl Part for Give {
     type Kind = Process;
-    const NAME: &'static str = "write";
-    type In = Input;
-    type Out = Written;
+    const NAME: &'static str = "give";
+    type In = Bytes;
+    type Out = std::result::Result<(), String>;
 }
 
-impl Block for Write {
-    fn begin(process: &mut Process, _: &mut ProcessPool, input: Input) -> Work<Written> {
-        let shared = Arc::clone(&process.0);
-        Box::new(move || shared.write(&input.bytes, Duration::from_millis(input.wait_ms)))
-    }
-}
-
-/// Closes a process' standard input. It waits for writes that are under way.
-#[derive(Debug)]
-pub struct Close;
-
-impl Part for Close {
-    type Kind = Process;
-    const NAME: &'static str = "close";
-    type In = ();
-    type Out = ();
-}
-
-impl Block for Close {
-    fn begin(process: &mut Process, _: &mut ProcessPool, (): ()) -> Work<()> {
-        let shared = Arc::clone(&process.0);
-        Box::new(move || drop(held(&shared.input).take()))
-    }
-}
-
-/// Sends a signal, by its number, to a process and the others of its process group; gives whether it was
-/// there to get it.
-#[derive(Debug)]
-pub struct Send;
-
-impl Part for Send {
-    type Kind = Process;
-    const NAME: &'static str = "signal";
-    type In = i32;
-    type Out = std::result::Result<bool, String>;
-}
-
-impl Run for Send {
-    fn run(process: &mut Process, _: &mut ProcessPool, number: i32) -> Self::Out {
-        process.0.hear();
-        let signal = Signal::from_named_raw(number)
-            .ok_or_else(|| format!("{number} is not the number of a signal that has a name"))?;
-        if process.0.ended().is_some() {
-            return Ok(false);
-        }
-        // Until it was waited for, which only its end as a resource does, its number is its group's.
-        let group = Pid::from_raw(held(&process.0.child).id().cast_signed());
-        let sent = kill_process_group(group.ok_or("it has no number")?, signal);
-        sent.map(|()| true).map_err(|error| format!("signal {number}: {error}"))
+impl Run for Give {
+    fn run(process: &mut Process, _: &mut ProcessPool, frames: Bytes) -> Self::Out {
+        process.0.give(&frames)
     }
 }
 
 /// Adds the kind and its parts.
 pub(crate) fn add_to(parts: Parts) -> Parts {
-    parts
-        .kind::<Process>()
-        .blocking::<Read>()
-        .blocking::<Write>()
-        .blocking::<Close>()
-        .part::<Send>()
+    parts.kind::<Process>().blocking::<Take>().part::<Give>()
 }

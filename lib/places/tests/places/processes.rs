@@ -1,11 +1,16 @@
 //! Processes at a place: their streams, signals and ends, from afar.
 
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use kumiki_places::run::{self, Ended, Input, Output, Process, Program};
-use kumiki_places::{Client, Remote, Served};
+use kumiki_places::run::{self, Process, Program};
+use kumiki_places::{Client, Remote, Served, program};
 use kumiki_resource::Interface;
+use kumiki_stream::exec::{Beside, Client as Near, Ending, Outcome};
+use kumiki_stream::frame::{HEADER_BYTES, Header};
+use kumiki_stream::{Kind, Stream, pair};
 
 use crate::nats::{Line, NatsServer};
 use crate::scene::{PATIENCE, block_on, client, managed};
@@ -19,16 +24,39 @@ fn shell(text: &str) -> Program {
     Program { words: ["sh", "-c", text].map(str::to_owned).into(), ..Program::default() }
 }
 
-/// All that it writes until it ends.
-async fn whole(client: &Client, process: &Remote<Process>) -> (Vec<u8>, Vec<u8>, Ended) {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
+/// All that it writes until it ends, with this input.
+async fn whole(
+    client: &Client,
+    process: &Remote<Process>,
+    input: Vec<u8>,
+) -> (Vec<u8>, Vec<u8>, Ending) {
+    let (near, far) = pair(run::WINDOW).unwrap();
+    let near = near.with_chunk(client.room() - HEADER_BYTES);
+    let attending = thread::spawn(move || {
+        let (reader, mut writer) = io::pipe().unwrap();
+        thread::spawn(move || drop(writer.write_all(&input)));
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let input = Some(reader.as_fd());
+        let mut near_end = Near { input, out: &mut out, err: &mut err, orders: None };
+        let outcome = near_end.attend(&mut Stream::new(near), &mut Beside::default()).unwrap();
+        let Outcome::Ended(ending) = outcome else { panic!("{outcome:?}") };
+        (out, err, ending)
+    });
+    program::carry(client, process, far).await.unwrap();
+    attending.join().unwrap()
+}
+
+/// What it writes first.
+async fn said(client: &Client, process: &Remote<Process>) -> String {
     loop {
-        let part: Output = client.call::<run::Read>(process, wish(1000)).await.unwrap();
-        out.extend_from_slice(&part.out);
-        err.extend_from_slice(&part.err);
-        if let Some(ended) = part.ended {
-            return (out, err, ended);
+        let wish = run::Wish { wait_ms: 5000, most: None };
+        let taken = client.call::<run::Take>(process, wish).await.unwrap();
+        if let Some((Header { kind: Kind::Output, .. }, body)) =
+            Header::read(&taken.frames[..]).unwrap()
+        {
+            return String::from_utf8(body).unwrap();
         }
+        assert!(!taken.over);
     }
 }
 
@@ -61,10 +89,10 @@ fn what_it_writes_comes_whole_though_the_line_is_cut() {
                 line.cut_after(5000 * n);
             }
         };
-        let ((out, err, ended), ()) = tokio::join!(whole(&client, &process), cuts);
+        let ((out, err, ended), ()) = tokio::join!(whole(&client, &process, Vec::new()), cuts);
         let expected: String = (1..=200_000).map(|n| format!("{n}\n")).collect();
         assert!(out == expected.as_bytes(), "{} bytes of {}", out.len(), expected.len());
-        assert_eq!((&*err, ended), (&b"end\n"[..], Ended { status: Some(7), signal: None }));
+        assert_eq!((&*err, ended), (&b"end\n"[..], Ending::Exited(7)));
         client.destroy(process).await.unwrap();
     });
 }
@@ -81,25 +109,16 @@ fn it_takes_input_and_has_its_folder_and_variables() {
             ..shell("pwd; echo $WORD; wc -c")
         };
         let process = client.create(&place, Some("w"), program).await.unwrap();
-        // More than a pipe has room for.
-        let mut left = Bytes::from(vec![7; 300_000]);
-        while !left.is_empty() {
-            let input = Input { bytes: left.clone(), wait_ms: 1000 };
-            let written = client.call::<run::Write>(&process, input).await.unwrap();
-            assert!(!written.closed);
-            let _ = left.split_to(written.bytes);
-        }
-        client.call::<run::Close>(&process, ()).await.unwrap();
-        let (out, _, ended) = whole(&client, &process).await;
+        // More than a pipe has room for, and than a window.
+        let (out, _, ended) = whole(&client, &process, vec![7; 700_000]).await;
         assert_eq!(
-            (String::from_utf8(out).unwrap().as_str(), ended.status),
-            ("/\nvalue\n300000\n", Some(0))
+            (String::from_utf8(out).unwrap().as_str(), ended),
+            ("/\nvalue\n700000\n", Ending::Exited(0))
         );
-        let input = Input { bytes: Bytes::from_static(b"more"), wait_ms: 0 };
-        let written = client.call::<run::Write>(&process, input).await.unwrap();
-        assert!(written.closed && written.bytes == 0);
-        assert_eq!(client.call::<run::Send>(&process, 15).await.unwrap(), Ok(false));
-        client.call::<run::Send>(&process, 9999).await.unwrap().unwrap_err();
+        // What comes late is nobody's, and what is no frame is refused by that.
+        program::tell(&client, &process, Kind::Signal, &15).await.unwrap();
+        let odd = client.call::<run::Give>(&process, vec![9; 12].into()).await.unwrap();
+        assert!(odd.unwrap_err().contains("(Close) of 151587081 bytes"));
         let listed = client.ls(&place, "**/process/w").await.unwrap();
         assert_eq!(listed[0].about.state, "exit status 0");
     });
@@ -113,12 +132,11 @@ fn a_signal_reaches_it_and_what_it_has_started() {
         let client = client(&nats.url()).await;
         let text = "sleep 1000 & echo $!; wait";
         let process = client.create(&place, None, shell(text)).await.unwrap();
-        let said = client.call::<run::Read>(&process, wish(5000)).await.unwrap();
-        let child: u32 = String::from_utf8(said.out.to_vec()).unwrap().trim().parse().unwrap();
+        let child: u32 = said(&client, &process).await.trim().parse().unwrap();
         assert!(is_there(child));
-        assert_eq!(client.call::<run::Send>(&process, 15).await.unwrap(), Ok(true));
-        let (_, _, ended) = whole(&client, &process).await;
-        assert_eq!(ended, Ended { status: None, signal: Some(15) });
+        program::tell(&client, &process, Kind::Signal, &15).await.unwrap();
+        let (_, _, ended) = whole(&client, &process, Vec::new()).await;
+        assert_eq!(ended, Ending::Signalled(15));
         wait_gone(child);
     });
 }
@@ -131,8 +149,7 @@ fn it_ends_with_what_it_has_started_when_it_is_destroyed_or_unheard() {
         let client = client(&nats.url()).await;
         let begin = async |program| {
             let process: Remote<Process> = client.create(&place, None, program).await.unwrap();
-            let said = client.call::<run::Read>(&process, wish(5000)).await.unwrap();
-            let child: u32 = String::from_utf8(said.out.to_vec()).unwrap().trim().parse().unwrap();
+            let child: u32 = said(&client, &process).await.trim().parse().unwrap();
             (process, child)
         };
         // What is left of it when it has ended, too.
@@ -143,8 +160,8 @@ fn it_ends_with_what_it_has_started_when_it_is_destroyed_or_unheard() {
         let (process, child) =
             begin(Program { unheard_ms, ..shell("sleep 1000 & echo $!; wait") }).await;
         wait_gone(child);
-        let (_, _, ended) = whole(&client, &process).await;
-        assert_eq!(ended.signal, Some(9));
+        let (_, _, ended) = whole(&client, &process, Vec::new()).await;
+        assert_eq!(ended, Ending::Signalled(9));
     });
 }
 
@@ -169,11 +186,6 @@ fn what_cannot_start_is_refused_with_its_reason() {
     });
 }
 
-/// A wish to read, that waits for so long.
-fn wish(wait_ms: u64) -> run::Wish {
-    run::Wish { wait_ms, most: None }
-}
-
 /// A server whose messages are small cuts what is written into pieces, and no work short.
 #[test]
 fn small_messages_carry_all_of_it_in_pieces() {
@@ -184,31 +196,12 @@ fn small_messages_carry_all_of_it_in_pieces() {
     let (_interface, _served, place) = machine(&nats.url());
     block_on(async {
         let client = client(&nats.url()).await;
-        let process = client.create::<Process>(&place, None, shell("cat; seq 1 2000 >&2"));
-        let process = process.await.unwrap();
+        let room = Some(client.room());
+        let program = Program { room, ..shell("cat; seq 1 2000 >&2") };
+        let process = client.create::<Process>(&place, None, program).await.unwrap();
         let given: Vec<u8> = (0..30_000_u32).map(|number| number as u8).collect();
-        for bytes in given.chunks(client.room()) {
-            let mut bytes = Bytes::copy_from_slice(bytes);
-            while !bytes.is_empty() {
-                let input = Input { bytes: bytes.clone(), wait_ms: 1000 };
-                let written = client.call::<run::Write>(&process, input).await.unwrap();
-                assert!(!written.closed);
-                let _ = bytes.split_to(written.bytes);
-            }
-        }
-        client.call::<run::Close>(&process, ()).await.unwrap();
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let most = Some(client.room() / 2);
-        let ended = loop {
-            let wish = run::Wish { wait_ms: 1000, most };
-            let part = client.call::<run::Read>(&process, wish).await.unwrap();
-            out.extend_from_slice(&part.out);
-            err.extend_from_slice(&part.err);
-            if let Some(ended) = part.ended {
-                break ended;
-            }
-        };
-        assert_eq!((ended.status, out == given), (Some(0), true));
+        let (out, err, ended) = whole(&client, &process, given.clone()).await;
+        assert_eq!((ended, out == given), (Ending::Exited(0), true));
         let lines: Vec<u8> = (1..=2000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
         assert!(err == lines);
     });

@@ -52,14 +52,10 @@ impl Ends {
         let Some(size) = size else {
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = command.process_group(0).spawn()?;
-            let input = child.stdin.take().map(|pipe| ready(pipe.into())).transpose()?;
-            let out = child.stdout.take().map(|pipe| Ok((ready(pipe.into())?, Kind::Output)));
-            let err = child.stderr.take().map(|pipe| Ok((ready(pipe.into())?, Kind::Errors)));
-            let outputs = out.into_iter().chain(err).collect::<io::Result<_>>()?;
-            return Ok((
-                child,
-                Ends { input, outputs, terminal: None, pending: Pending::default() },
-            ));
+            let (input, out) = (child.stdin.take(), child.stdout.take());
+            let err = child.stderr.take().map(OwnedFd::from);
+            let ends = Ends::of_pipes(input.map(OwnedFd::from), out.map(OwnedFd::from), err)?;
+            return Ok((child, ends));
         };
         let (terminal, line) = pair(size).map_err(|error| {
             io::Error::other(format!("opening a terminal (is /dev/pts there?): {error}"))
@@ -81,6 +77,19 @@ impl Ends {
         let (input, out) = (Some(terminal.try_clone()?), terminal.try_clone()?);
         let (outputs, terminal) = (vec![(out, Kind::Output)], Some(terminal));
         Ok((child, Ends { input, outputs, terminal, pending: Pending::default() }))
+    }
+
+    /// The ends of pipes of a program that was started elsewhere.
+    pub(super) fn of_pipes(
+        input: Option<OwnedFd>,
+        out: Option<OwnedFd>,
+        err: Option<OwnedFd>,
+    ) -> io::Result<Self> {
+        let input = input.map(ready).transpose()?;
+        let out = out.map(|pipe| Ok((ready(pipe)?, Kind::Output)));
+        let err = err.map(|pipe| Ok((ready(pipe)?, Kind::Errors)));
+        let outputs = out.into_iter().chain(err).collect::<io::Result<_>>()?;
+        Ok(Ends { input, outputs, terminal: None, pending: Pending::default() })
     }
 
     /// More input, as it came in a frame.

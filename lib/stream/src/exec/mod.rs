@@ -24,7 +24,7 @@ use crate::frame::{Kind, decode};
 
 pub use crate::stream::Size;
 pub use client::{Beside, Client, Order, Orders, Outcome, Show};
-pub use running::Running;
+pub use running::{Running, Started};
 
 /// Bytes of a reason, at most.
 const REASON_BYTES: usize = 8 << 10;

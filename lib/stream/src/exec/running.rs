@@ -27,6 +27,31 @@ pub struct Running {
     group: Pid,
     pidfd: OwnedFd,
     ends: Ends,
+    owner: Owner,
+}
+
+/// Owner of a program: waits for it, and ends it when its client is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// Attendant and owner are one.
+    Here,
+    /// Another one, that has started it.
+    Elsewhere,
+}
+
+/// A program that somebody else has started, waits for and ends.
+#[derive(Debug)]
+pub struct Started {
+    /// Number of its process, which leads a group.
+    pub group: Pid,
+    /// Its pidfd.
+    pub pidfd: OwnedFd,
+    /// Pipe to its standard input.
+    pub input: Option<OwnedFd>,
+    /// Pipe from its standard output.
+    pub out: Option<OwnedFd>,
+    /// Pipe from its standard error.
+    pub err: Option<OwnedFd>,
 }
 
 /// State of the client.
@@ -53,7 +78,17 @@ impl Running {
         let pidfd = pidfd_open(group, PidfdFlags::empty()).inspect_err(|_| {
             let _ = kill_process_group(group, Signal::KILL);
         })?;
-        Ok(Running { group, pidfd, ends })
+        Ok(Running { group, pidfd, ends, owner: Owner::Here })
+    }
+
+    /// Attends a program that somebody else has started.
+    ///
+    /// # Errors
+    /// A pipe that cannot be made one that never waits.
+    pub fn of(started: Started) -> io::Result<Self> {
+        let Started { group, pidfd, input, out, err } = started;
+        let ends = Ends::of_pipes(input, out, err)?;
+        Ok(Running { group, pidfd, ends, owner: Owner::Elsewhere })
     }
 
     /// Passes bytes on until the program has ended, and says how; or until the client is gone, and ends it.
@@ -147,14 +182,23 @@ impl Running {
         match waitid(WaitId::PidFd(self.pidfd.as_fd()), looked) {
             Ok(status) => Ok(status.is_some()),
             Err(Errno::INTR) => Ok(false),
+            // Its owner has waited for it.
+            Err(Errno::CHILD) => Ok(true),
             Err(error) => Err(Error::os("looking whether the program has ended", error)),
         }
     }
 
     fn reap(&self) -> Result<Ending, Error> {
+        let how = match self.owner {
+            Owner::Here => WaitIdOptions::EXITED,
+            Owner::Elsewhere => WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        };
         loop {
-            match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
+            match waitid(WaitId::PidFd(self.pidfd.as_fd()), how) {
                 Err(Errno::INTR) => {}
+                Err(Errno::CHILD) => {
+                    return Ok(Ending::refused(1, "nobody knows how it has ended"));
+                }
                 Err(error) => return Err(Error::os("waiting for the program", error)),
                 Ok(status) => {
                     let code = status.as_ref().and_then(|status| status.exit_status());
@@ -170,9 +214,12 @@ impl Running {
     }
 }
 
-/// Ends the program and all that it has started in its group, unless it was waited for.
+/// Ends the program and all that it has started in its group, unless it was waited for or is somebody else's.
 impl Drop for Running {
     fn drop(&mut self) {
+        if self.owner == Owner::Elsewhere {
+            return;
+        }
         let looked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if matches!(waitid(WaitId::PidFd(self.pidfd.as_fd()), looked), Err(Errno::CHILD)) {
             return;
