@@ -94,15 +94,20 @@ enum NodeCommand {
         #[command(flatten)]
         devices: device::Devices,
     },
-    /// Give a node cpus, or take some back, while it runs
+    /// Give a node cpus and memory, or take some back, while it runs
     ///
-    /// Its kernel releases a cpu before this machine takes it. A node gets more cpus than it began
-    /// with if it was made with --max-cpus. Prints the cpus that it has then.
+    /// Its kernel releases a cpu before this machine takes it, and memory. A node gets more cpus than
+    /// it began with if it was made with --max-cpus. Memory comes and goes in the steps of its kernel,
+    /// 128M or more, for what can be moved (programs, files), and is cleared when it comes back; what
+    /// the node was started with stays. Prints the cpus, or the memory, that it has then.
     Set {
         name: String,
         /// Number of cpus that it has then
-        #[arg(long, value_name = "N")]
-        cpus: usize,
+        #[arg(long, value_name = "N", required_unless_present = "memory")]
+        cpus: Option<usize>,
+        /// Memory that it has then, or the next step above, e.g. 2G
+        #[arg(long, value_name = "SIZE", value_parser = size)]
+        memory: Option<u64>,
     },
     /// Move cpus to the nodes whose tasks wait for one, until Ctrl-C
     ///
@@ -443,10 +448,16 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
         NodeCommand::Top { every, count } => top::run(every, count)?,
-        NodeCommand::Set { name, cpus } => {
-            let cpus = Node::find(&name)?.set_cpus(&Cpus::Count(cpus))?;
-            let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
-            output::line(cpus.join(","))?;
+        NodeCommand::Set { name, cpus, memory } => {
+            let node = Node::find(&name)?;
+            if let Some(memory) = memory {
+                output::line(format!("{}M", node.set_memory(memory)? >> 20))?;
+            }
+            if let Some(cpus) = cpus {
+                let cpus = node.set_cpus(&Cpus::Count(cpus))?;
+                let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
+                output::line(cpus.join(","))?;
+            }
         }
         NodeCommand::Balance { once, every, host_keeps } => {
             let mut words = vec!["balance".to_owned()];

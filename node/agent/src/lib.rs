@@ -13,6 +13,7 @@ mod init;
 mod keeper;
 #[doc(hidden)]
 pub mod lent;
+mod memory;
 mod program;
 mod root;
 mod sleep;
@@ -82,12 +83,14 @@ pub enum Role {
     Watcher,
     /// Watches the host.
     Watchman,
+    /// Releases memory at this address.
+    Releases(u64),
 }
 
 impl Role {
     fn word(self) -> Option<&'static str> {
         match self {
-            Role::Agent => None,
+            Role::Agent | Role::Releases(_) => None,
             Role::Keeper => Some("--keeps"),
             Role::Watcher => Some("--watches"),
             Role::Watchman => Some("--watchman"),
@@ -105,6 +108,7 @@ pub fn main(window: u64, role: Role) -> Result<()> {
         Role::Keeper => keeper::keep(),
         Role::Watcher => watch(window, Role::Agent, None),
         Role::Watchman => watchman::keep(PATH, &log),
+        Role::Releases(address) => memory::release_here(address),
     }
 }
 
@@ -142,6 +146,7 @@ fn first_process(window: u64) -> Result<()> {
         if record.is_ok_and(|record| record.elastic.is_some()) {
             cpus::begin(&window, &bell);
         }
+        memory::begin(&window, &bell);
     }
     // The agent tells who asks what there is; the log says what there is not.
     let said = |what: &str, error: &Error| log(&format!("the image's {what}: {error}"));

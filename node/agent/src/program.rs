@@ -14,6 +14,7 @@ use kumiki_stream::{Kind, Link, Message, Stream};
 
 use super::cpus;
 use super::ending::Telling;
+use super::memory;
 use super::root;
 use super::sleep::{self, Talks, Turn};
 use super::watching;
@@ -102,6 +103,7 @@ fn carry_out(wish: Wish, talk: &mut Talk<'_>, bell: &File) -> Result<()> {
         Wish::Lend(grant) => lent::keep(&grant)?,
         Wish::Watch(order) => watching::take(&order.unwrap_or_default())?,
         Wish::Cpus(order) => cpus::carry_out(&order, bell)?,
+        Wish::Memory(order) => memory::carry_out(&order, bell)?,
         // Its end is the answer.
         Wish::Shutdown => return super::ending::ask_for_power_off(),
         Wish::Keep { .. } => return Err(Error::Protocol("a sleep that is not the first".into())),

@@ -30,6 +30,8 @@ impl CommandLine {
             // Linux claims what is behind its memory, up to 64 MiB, as "RAM buffer": other nodes
             // and the host, which /dev/mem then refuses to who starts or watches them.
             "iomem=relaxed",
+            // Memory that comes while it runs is for what moves, so that it can go again.
+            "memhp_default_state=online_movable",
             // A kernel finds its place by the loader, not by chance.
             "nokaslr",
         ];

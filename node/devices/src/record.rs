@@ -42,6 +42,9 @@ pub struct Record {
     pub image: String,
     /// The host's cpus that it has, or was about to get; the first starts first.
     pub cpus: Vec<u32>,
+    /// Number of its pieces of memory that it is started with; what came after them it adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<usize>,
     /// Limits of the number of cpus while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elastic: Option<Elastic>,
@@ -85,6 +88,7 @@ impl Record {
             name: name.to_owned(),
             image: image.to_owned(),
             cpus,
+            pieces: None,
             elastic: None,
             told: Vec::new(),
             command_line: String::new(),
@@ -97,6 +101,11 @@ impl Record {
             pci: Vec::new(),
             confined: Vec::new(),
         }
+    }
+
+    /// Parts of its memory: what its kernel is started with, and what it adds.
+    pub fn parts<'a>(&self, pieces: &'a [Piece]) -> (&'a [Piece], &'a [Piece]) {
+        pieces.split_at(self.pieces.map_or(pieces.len(), |count| count.min(pieces.len())))
     }
 
     /// Bytes that are kept in the window.

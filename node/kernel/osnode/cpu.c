@@ -61,15 +61,6 @@ u32 cpu_apic_id(unsigned int cpu)
 	return per_cpu(x86_cpu_to_apicid, cpu);
 }
 
-/* Of a node that runs: its agent is there, and nobody but the host starts it. */
-static bool may_change(struct holding *holding)
-{
-	struct osnode_window *window = holding->window;
-
-	return holding->state != RUNNING || (READ_ONCE(window->state) == OSNODE_READY &&
-					     READ_ONCE(window->lent) == OSNODE_NOT_LENT);
-}
-
 /* The host's kernel has it off line, and it is nobody's. */
 static int claim(struct holding *holding, unsigned int cpu)
 {
@@ -94,7 +85,7 @@ int cpu_claim(struct holding *holding, struct osnode_cpu *request)
 
 	if (holding->kind != OSNODE_NODE || request->apic_id || !cpu)
 		return -EINVAL;
-	if (!may_change(holding))
+	if (!holding_may_change(holding))
 		return -EBUSY;
 	if (holding->cpus == (holding->shares ? 1 : OSNODE_CPUS))
 		return -ENOSPC;
@@ -137,7 +128,7 @@ static int take_back(struct holding *holding, u32 apic_id)
 	u8 *word = &holding->window->cpu[apic_id];
 	int error;
 
-	if (!may_change(holding) || cmpxchg(word, OSNODE_CPU_OFF, OSNODE_CPU_NONE) != OSNODE_CPU_OFF)
+	if (!holding_may_change(holding) || cmpxchg(word, OSNODE_CPU_OFF, OSNODE_CPU_NONE) != OSNODE_CPU_OFF)
 		return -EBUSY;
 	/* It is in that kernel's last loop, in memory that may go before the host starts it. */
 	error = ipi_init(apic_id);

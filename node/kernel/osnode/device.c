@@ -36,6 +36,7 @@ static int device_open(struct inode *inode, struct file *file)
 		return -ENOMEM;
 	mutex_init(&handle->lock);
 	hearer_begin(&handle->hearer, &nobodys);
+	handle->mapping = file->f_mapping;
 	file->private_data = handle;
 	return 0;
 }
@@ -84,6 +85,8 @@ static int perform(struct handle *handle, unsigned int request, union argument *
 									 OSNODE_FOR_CHANNELS);
 	case OSNODE_IOC_MEMORY:
 		return error ?: memory_add(holding, &argument->memory);
+	case OSNODE_IOC_PIECE_BACK:
+		return error ?: memory_back(holding, &argument->memory);
 	case OSNODE_IOC_CPU:
 		return error ?: cpu_claim(holding, &argument->cpu);
 	case OSNODE_IOC_CPU_BACK:

@@ -88,8 +88,10 @@ static void bell_rung(struct vector *bell)
 static void say(enum osnode_word word)
 {
 	/* Who sleeps wakes to an empty window. */
-	if (word == OSNODE_BOOTING)
+	if (word == OSNODE_BOOTING) {
 		vector_publish(&bell);
+		hotplug_begin(window);
+	}
 	/* The message, if there is one, comes before the word. */
 	smp_store_release(&window->state, word);
 	ring_host(OSNODE_FOR_CHANNELS | OSNODE_FOR_DEVICES);
@@ -310,6 +312,9 @@ static long guest_ioctl(struct file *file, unsigned int request, unsigned long v
 	case OSNODE_GUEST_IOC_CPU_ON:
 	case OSNODE_GUEST_IOC_CPU_OFF:
 		return cpu_change(value, request == OSNODE_GUEST_IOC_CPU_ON);
+	case OSNODE_GUEST_IOC_MEMORY_ON:
+	case OSNODE_GUEST_IOC_MEMORY_OFF:
+		return hotplug_change(value, request == OSNODE_GUEST_IOC_MEMORY_ON);
 	case OSNODE_GUEST_IOC_SLEEP:
 		return value ? -EINVAL : sleep_now();
 	default:

@@ -56,6 +56,7 @@ static void take(struct handle *handle, struct holding *holding, enum osnode_mod
 	if (mode == OSNODE_OWN)
 		holding->owner = task_tgid_nr(current);
 	holding->servers += mode == OSNODE_SERVE;
+	list_add(&handle->list, &holding->handles);
 	handle->holding = holding;
 	handle->mode = mode;
 	handle->heard = holding;
@@ -89,6 +90,7 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	strscpy(holding->name, create->name, sizeof(holding->name));
 	holding->kind = create->kind;
 	holding->shares = create->shares;
+	INIT_LIST_HEAD(&holding->handles);
 	init_waitqueue_head(&holding->for_channels.queue);
 	init_waitqueue_head(&holding->for_devices.queue);
 
@@ -164,6 +166,7 @@ void holding_detach(struct handle *handle)
 	if (!holding)
 		return;
 	holding->attached--;
+	list_del(&handle->list);
 	holding->servers -= handle->mode == OSNODE_SERVE;
 	if (handle->mode == OSNODE_OWN) {
 		holding->owner = 0;
@@ -178,6 +181,15 @@ void holding_detach(struct handle *handle)
 			    OSNODE_CHANNEL_CLOSED) == OSNODE_CHANNEL_OPEN)
 			osnode_cpu_bell(holding, OSNODE_FOR_CHANNELS);
 	}
+}
+
+/* Of a node that runs: its agent is there, and nobody but the host starts it. */
+bool holding_may_change(struct holding *holding)
+{
+	struct osnode_window *window = holding->window;
+
+	return holding->state != RUNNING || (READ_ONCE(window->state) == OSNODE_READY &&
+					     READ_ONCE(window->lent) == OSNODE_NOT_LENT);
 }
 
 /* An image is complete: who reads it must be able to rely on it. */

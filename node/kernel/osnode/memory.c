@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory: pieces from the running host or beside it, and slices below 1 MiB. */
+/* Memory: pieces from the running host or beside it, also while their node runs. */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -18,16 +18,11 @@
 #include "osnode.h"
 #include "symbols.h"
 
-/* The host keeps the whole first MiB to itself and uses a few pages of it. */
-#define FIRST_SLICE 0x10000
-#define LOW_END 0x90000
-
 static unsigned long image_limit_mb;
 module_param(image_limit_mb, ulong, 0644);
 MODULE_PARM_DESC(image_limit_mb, "kumiki gives all images together at most so many MiB; 0: what is free");
 
 static unsigned long alloc_range, mapped_raw;
-static unsigned long real_mode; /* physical; 0: unknown */
 
 /*
  * Memory that this kernel does not use: taken off line, or kept from it when it
@@ -67,7 +62,7 @@ int memory_init(void)
 		pr_err("e820__mapped_raw_any is not in this kernel\n");
 		return -ENOENT;
 	}
-	real_mode = virt_to_phys(*header);
+	slices_init(virt_to_phys(*header));
 	return register_memory_notifier(&memory_guard);
 }
 
@@ -137,14 +132,20 @@ static void give_back(unsigned long from, unsigned long end)
 		free_contig_range(from, end - from);
 }
 
+/* The last end of such a run that is not above this one; it may begin below 0. */
+static unsigned long run_end(unsigned long end, unsigned long pages, unsigned long aligned)
+{
+	return end < pages ? 0 : rounddown(end - pages, aligned) + pages;
+}
+
 /*
  * One run of pages, its end first. A part that can't be had ends the run, and the next one
- * begins below it: so each part of the zone is asked for once.
+ * begins below it: so each part of the zone is asked for once, or twice if runs are aligned.
  */
-static unsigned long take_run(struct zone *zone, unsigned long pages)
+static unsigned long take_run(struct zone *zone, unsigned long pages, unsigned long aligned)
 {
 	unsigned long first = ALIGN(zone->zone_start_pfn, UNIT);
-	unsigned long end = ALIGN_DOWN(zone_end_pfn(zone), UNIT);
+	unsigned long end = run_end(zone_end_pfn(zone), pages, aligned);
 	unsigned long at = end, part;
 
 	while (end >= first + pages && !fatal_signal_pending(current)) {
@@ -157,7 +158,7 @@ static unsigned long take_run(struct zone *zone, unsigned long pages)
 			continue;
 		}
 		give_back(at, end);
-		end = at -= part;
+		end = at = run_end(at - part, pages, aligned);
 	}
 	give_back(at, end);
 	return 0;
@@ -166,10 +167,12 @@ static unsigned long take_run(struct zone *zone, unsigned long pages)
 static int allocate(struct osnode_memory *memory)
 {
 	unsigned long pages = memory->bytes >> PAGE_SHIFT, pfn = 0;
+	unsigned long aligned = UNIT * (memory->aligned ?: 1);
 	int zone;
 
 	for (zone = ZONE_NORMAL; zone >= 0 && !pfn; zone--)
-		pfn = take_run(&NODE_DATA(memory->numa_node)->node_zones[zone], pages);
+		pfn = take_run(&NODE_DATA(memory->numa_node)->node_zones[zone], pages,
+			       aligned);
 	memory->address = PFN_PHYS(pfn);
 	return pfn ? 0 : fatal_signal_pending(current) ? -EINTR : -ENOMEM;
 }
@@ -181,11 +184,11 @@ int memory_add(struct holding *holding, struct osnode_memory *memory)
 	int error;
 
 	if (!memory->bytes || (memory->bytes | memory->address) % OSNODE_PIECE_UNIT ||
-	    memory->reserved || (memory->bytes | memory->address) >> PAGE_SHIFT > INT_MAX)
+	    (memory->address && memory->aligned) || (memory->bytes | memory->address) >> PAGE_SHIFT > INT_MAX)
 		return -EINVAL;
 	if (memory->numa_node >= MAX_NUMNODES || !node_online(memory->numa_node))
 		return -ENODEV;
-	if (holding->state == RUNNING || holding->sealed)
+	if (!holding_may_change(holding) || holding->sealed)
 		return -EBUSY;
 	if (holding->pieces == OSNODE_PIECES)
 		return -ENOSPC;
@@ -213,6 +216,14 @@ bool memory_is_linked(struct holding *holding)
 	return false;
 }
 
+static void piece_free(const struct piece *piece)
+{
+	if (xa_load(&claimed, piece->address / OSNODE_PIECE_UNIT))
+		unclaim(piece->address, piece->address + piece->bytes);
+	else
+		free_contig_range(PHYS_PFN(piece->address), piece->bytes >> PAGE_SHIFT);
+}
+
 /* So many of its pieces, or 0 that it had: it has none any more, and its owner's lock keeps it so. */
 void memory_free(struct holding *holding, unsigned int pieces)
 {
@@ -226,100 +237,67 @@ void memory_free(struct holding *holding, unsigned int pieces)
 	if (!pieces)
 		return;
 	memunmap(window);
-	while (pieces) {
-		struct piece *piece = &holding->piece[--pieces];
-
-		if (xa_load(&claimed, piece->address / OSNODE_PIECE_UNIT))
-			unclaim(piece->address, piece->address + piece->bytes);
-		else
-			free_contig_range(PHYS_PFN(piece->address), piece->bytes >> PAGE_SHIFT);
-	}
+	while (pieces)
+		piece_free(&holding->piece[--pieces]);
 }
 
-/* RAM that the host has set aside, and no page of which it uses. */
-static bool slice_is_free(phys_addr_t slice)
+/* What one kernel had there is nothing for the next one. */
+static void wipe(const struct piece *piece)
 {
-	struct holding *other;
 	phys_addr_t at;
+	void *part;
 
-	/* Its own trampoline has at most 64 KiB. */
-	if (real_mode < slice + OSNODE_SLICE_BYTES && slice < real_mode + 0x10000)
-		return false;
-	list_for_each_entry(other, &holdings, list)
-		if (other->slice == slice)
-			return false;
-	for (at = slice; at < slice + OSNODE_SLICE_BYTES; at += PAGE_SIZE)
-		if (!page_is_ram(PHYS_PFN(at)) || !PageReserved(pfn_to_page(PHYS_PFN(at))))
-			return false;
-	return true;
-}
-
-/* How many are free, and where the first of them is. Under osnode_lock. */
-unsigned int slices_free(phys_addr_t *first)
-{
-	phys_addr_t slice;
-	unsigned int free = 0;
-
-	for (slice = FIRST_SLICE; slice + OSNODE_SLICE_BYTES <= LOW_END; slice += OSNODE_SLICE_BYTES)
-		if (slice_is_free(slice) && !free++)
-			*first = slice;
-	return free;
-}
-
-/* Nodes of one cpu share so many: as many of them can start at once. */
-#define SHARED_SLICES 4
-
-/* Of those that are shared, the one that the fewest have; `slices`: how many there are. */
-static phys_addr_t least_shared(unsigned int *slices)
-{
-	unsigned int sharers, fewest = UINT_MAX;
-	phys_addr_t slice, least = 0;
-	struct holding *other;
-
-	for (slice = FIRST_SLICE; slice < LOW_END; slice += OSNODE_SLICE_BYTES) {
-		sharers = 0;
-		list_for_each_entry(other, &holdings, list)
-			sharers += other->shares && other->slice == slice;
-		*slices += !!sharers;
-		if (sharers && sharers < fewest) {
-			fewest = sharers;
-			least = slice;
-		}
+	for (at = piece->address; at < piece->address + piece->bytes; at += OSNODE_PIECE_UNIT) {
+		part = memremap(at, OSNODE_PIECE_UNIT, MEMREMAP_WB);
+		if (part)
+			memset(part, 0, OSNODE_PIECE_UNIT);
+		else
+			pr_warn("memory at %pa was not cleared\n", &at);
+		memunmap(part);
+		cond_resched();
 	}
-	return least;
 }
 
-int slice_choose(struct holding *holding)
+/* Its kernel has said that it uses it no more, and cannot take it again from here on. */
+static bool has_let_go(struct holding *holding, phys_addr_t address)
 {
-	unsigned int shared = 0;
-	phys_addr_t least = holding->shares ? least_shared(&shared) : 0;
+	struct osnode_blocks *blocks = (void *)holding->window + OSNODE_BLOCKS_AT;
+	unsigned int n;
 
-	if (shared < SHARED_SLICES && slices_free(&holding->slice))
-		return 0;
-	holding->slice = least;
-	return least ? 0 : -ENOSPC;
+	for (n = 0; n < OSNODE_PIECES; n++)
+		if (blocks->block[n].address == address)
+			return holding_may_change(holding) &&
+			       cmpxchg(&blocks->block[n].state, OSNODE_BLOCK_OFF,
+				       OSNODE_BLOCK_NONE) == OSNODE_BLOCK_OFF;
+	return false;
 }
 
-/* Until its kernel says that it has come so far: with one cpu it has no use for it after that. */
-static bool needs_slice(const struct holding *holding)
+/* Under the lock, but while it is cleared. */
+int memory_back(struct holding *holding, const struct osnode_memory *request)
 {
-	struct osnode_window *window = holding->window;
+	struct handle *handle;
+	struct piece piece;
+	unsigned int n = 1; /* the first has its window */
 
-	return holding->low && (holding->state != RUNNING ||
-				READ_ONCE(window->lent) != OSNODE_NOT_LENT ||
-				READ_ONCE(window->state) < OSNODE_BOOTING);
-}
-
-/* For the next start of it. -EBUSY: a node that shares it starts. */
-int slice_claim(struct holding *holding)
-{
-	struct holding *other;
-
-	list_for_each_entry(other, &holdings, list)
-		if (other != holding && other->slice && other->slice == holding->slice &&
-		    needs_slice(other))
-			return -EBUSY;
-	holding->low = true;
+	if (holding->kind != OSNODE_NODE)
+		return -EINVAL;
+	while (n < holding->pieces && holding->piece[n].address != request->address)
+		n++;
+	if (n >= holding->pieces)
+		return -ENODEV;
+	if (holding->state == RUNNING && !has_let_go(holding, request->address))
+		return -EBUSY;
+	piece = holding->piece[n];
+	memmove(&holding->piece[n], &holding->piece[n + 1],
+		(holding->pieces - n - 1) * sizeof(piece));
+	smp_store_release(&holding->pieces, holding->pieces - 1);
+	/* Nobody maps it again; what is mapped, by whomever, goes. */
+	list_for_each_entry(handle, &holding->handles, list)
+		unmap_mapping_range(handle->mapping, piece.address, piece.bytes, 1);
+	mutex_unlock(&osnode_lock);
+	wipe(&piece);
+	piece_free(&piece);
+	mutex_lock(&osnode_lock);
 	return 0;
 }
 

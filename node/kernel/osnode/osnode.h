@@ -34,6 +34,7 @@ struct holding {
 	bool low; /* its slice holds what a start of it has put there, or will */
 	pid_t owner; /* 0: nobody's, to be taken over */
 	unsigned int attached; /* descriptors */
+	struct list_head handles; /* theirs */
 	unsigned int servers; /* those of them that are its devices, until nothing of it is mapped */
 	atomic_t mapped; /* mappings, of any descriptor; from 0 to 1 under the lock */
 	unsigned int channels; /* bit n: a descriptor has channel n */
@@ -51,6 +52,8 @@ struct holding {
 /* An open file of the device. */
 struct handle {
 	struct hearer hearer; /* first, for bell_read and bell_poll */
+	struct list_head list; /* of its holding */
+	struct address_space *mapping; /* of all that is mapped by it */
 	struct mutex lock; /* before osnode_lock: of a request. An owner's is its holding's */
 	struct holding *heard; /* whose bells they are: kept until the file is closed */
 	struct holding *holding; /* NULL: not attached yet, or released */
@@ -80,14 +83,17 @@ int holding_start(struct holding *holding, bool lend);
 int holding_stop(struct holding *holding);
 int holding_release(struct handle *handle, bool memory_alone);
 void holdings_free(void);
+bool holding_may_change(struct holding *holding);
 bool holdings_run(void);
 void holdings_stop(void);
 
 extern struct notifier_block memory_guard;
 int memory_init(void);
 int memory_add(struct holding *holding, struct osnode_memory *memory);
+int memory_back(struct holding *holding, const struct osnode_memory *request);
 bool memory_is_linked(struct holding *holding);
 void memory_free(struct holding *holding, unsigned int pieces);
+void slices_init(phys_addr_t own);
 unsigned int slices_free(phys_addr_t *first);
 int slice_choose(struct holding *holding);
 int slice_claim(struct holding *holding);

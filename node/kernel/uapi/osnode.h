@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define OSNODE_DEVICE "/dev/kumiki-osnode"
-#define OSNODE_VERSION 6
+#define OSNODE_VERSION 7
 #define OSNODE_NAME_BYTES 32
 #define OSNODE_PIECES 64
 #define OSNODE_CPUS 64
@@ -52,9 +52,15 @@ struct osnode_attach {
 	   which is for what the host asks, else 0 */
 	__u32 channel, reserved;
 };
-struct osnode_memory { /* one more contiguous piece */
+/*
+ * One more contiguous piece; of a node that runs, too, while its agent answers and nobody else starts
+ * it, else -EBUSY: OSNODE_BLOCKS_AT says how its kernel gets it. PIECE_BACK, by its address: cleared,
+ * and the host's again; what maps it does no longer. -ENODEV: it has no such piece, or that is the first;
+ * -EBUSY: it runs, and its kernel has not let go.
+ */
+struct osnode_memory {
 	__u64 bytes;
-	__u32 numa_node, reserved;
+	__u32 numa_node, aligned; /* aligned: to so many times 2 MiB, if it has no address yet */
 	/* In: 0, or RAM in nobody's use, else -EBUSY. Out: offset for mmap(2); by lseek(2) the
 	   file ends where all addresses do. */
 	__u64 address;
@@ -98,6 +104,7 @@ struct osnode_pci {
 #define OSNODE_IOC_PCI _IOW(OSNODE_IOC_TYPE, 15, struct osnode_pci)
 #define OSNODE_IOC_CPUS_BACK _IO(OSNODE_IOC_TYPE, 16) /* to the host, online; -EBUSY: runs */
 #define OSNODE_IOC_CPU_BACK _IOW(OSNODE_IOC_TYPE, 21, struct osnode_cpu)
+#define OSNODE_IOC_PIECE_BACK _IOW(OSNODE_IOC_TYPE, 24, struct osnode_memory)
 /* A node's memory alone, as by RELEASE: name, slice and cpus are its own still */
 #define OSNODE_IOC_MEMORY_BACK _IO(OSNODE_IOC_TYPE, 20)
 
@@ -113,6 +120,12 @@ struct osnode_pci {
 #define OSNODE_RINGS_AT 0x80000 /* channel n: to the node, then to the host */
 #define OSNODE_RING_BYTES 0x10000
 
+/*
+ * Memory that a node has beside what it is started with. It stays there over a start, so that a kernel
+ * that slept finds it; who starts another kernel writes it anew.
+ */
+#define OSNODE_BLOCKS_AT 0xf000
+
 /* What a node last said of itself: its module is there, its agent answers, how it ended. */
 enum osnode_word {
 	OSNODE_SILENT = 0, OSNODE_BOOTING = 1, OSNODE_READY = 2, OSNODE_HALTED = 3,
@@ -126,6 +139,9 @@ enum osnode_word {
  * one compare and exchange, so of a host that takes and a node that uses it one is refused.
  */
 enum osnode_cpu_state { OSNODE_CPU_NONE, OSNODE_CPU_OFF, OSNODE_CPU_ON };
+/* Of a piece, as of a cpu; owner: a process of the host that owns the node. NONE -owner-> OFF -node: before
+   it adds it-> ON -node: it has removed it-> OFF -host's module-> NONE */
+enum osnode_block_state { OSNODE_BLOCK_NONE, OSNODE_BLOCK_OFF, OSNODE_BLOCK_ON };
 /* FREE -client-> OPEN -client, or the module when it dies-> CLOSED -agent, rings empty-> FREE */
 enum osnode_channel_state { OSNODE_CHANNEL_FREE, OSNODE_CHANNEL_OPEN, OSNODE_CHANNEL_CLOSED };
 /* NOT_LENT -LEND-> LENT -STOP-> NOT_LENT; LENT -other node, before it writes-> STARTING
@@ -161,6 +177,12 @@ struct osnode_window { /* of the host's module, but for what says another writer
 	__u8 cpu[OSNODE_APIC_IDS]; /* 0x280: enum osnode_cpu_state, by APIC id */
 	__u8 reserved2[2432];
 	struct osnode_channel channels[OSNODE_CHANNELS]; /* 0x1000 */
+};
+
+struct osnode_block { __u64 address, bytes; __u32 state, reserved; };
+struct osnode_blocks {
+	__u64 unit, reserved[7]; /* node: sizes and addresses are multiples; 0: its kernel adds none */
+	struct osnode_block block[OSNODE_PIECES];
 };
 
 /*
@@ -254,6 +276,10 @@ struct osnode_sleep {
    -EPERM: it is not this node's */
 #define OSNODE_GUEST_IOC_CPU_ON _IO(OSNODE_IOC_TYPE, 22)
 #define OSNODE_GUEST_IOC_CPU_OFF _IO(OSNODE_IOC_TYPE, 23)
+/* Memory of OSNODE_BLOCKS_AT by its address. -ENODEV: it is none; -EPERM: not OFF, or not ON;
+   -EOPNOTSUPP: not this kernel. OFF tries until it has it, or a signal comes */
+#define OSNODE_GUEST_IOC_MEMORY_ON _IO(OSNODE_IOC_TYPE, 25)
+#define OSNODE_GUEST_IOC_MEMORY_OFF _IO(OSNODE_IOC_TYPE, 26)
 
 /*
  * Signs of life of the host, in its own memory, for a node that watches it and reads them where

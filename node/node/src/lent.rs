@@ -255,11 +255,14 @@ impl Lent {
         let plan = timed(&mut parts.plan_ms, || {
             load::plan(entry, record, &origin, *clocks, StartId::now())
         })?;
+        self.window.offer_all(record.parts(&entry.pieces).1);
         load::load(|piece| self.map(&[piece], Access::Write), entry, &plan, &origin, parts)
     }
 
     fn load_snapshot(&self, snapshot: &Snapshot, parts: &mut LoadParts) -> Result<()> {
         let (places, header) = (snapshot.places(), &snapshot.header);
+        let Grant { entry, record, .. } = &self.grant;
+        self.window.all_used(record.parts(&entry.pieces).1);
         let memory = self.map(places.pieces(), Access::Write)?;
         timed(&mut parts.copy_kernel_ms, || snapshot.load(&memory))?;
         let kernel = (header.wake, header.tables);

@@ -18,8 +18,9 @@ use crate::{Error, ErrorKind, Result};
 /// Time that a release waits for others to leave.
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
 
-/// Time that a start waits for the room below 1 MiB that it shares, and interval at which it looks.
-const SLICE_LIMIT: Duration = Duration::from_secs(60);
+/// Time for which room below 1 MiB that is shared is waited for, where nobody says how long, and
+/// interval at which it is looked for.
+pub const SLICE_LIMIT: Duration = Duration::from_secs(60);
 const SLICE_LOOK: Duration = Duration::from_millis(10);
 
 /// The host must go on: so much is not given away.
@@ -130,7 +131,18 @@ impl Device {
 
     /// One more piece; `None` if so much is not there in one.
     pub fn memory(&self, bytes: u64, numa_node: u32) -> Result<Option<Piece>> {
-        let mut wanted = abi::Memory { bytes, numa_node, ..Default::default() };
+        self.memory_aligned(bytes, abi::PIECE_UNIT, numa_node)
+    }
+
+    /// One more piece, whose address is a multiple of this; `None` if none is free.
+    pub fn memory_aligned(
+        &self,
+        bytes: u64,
+        alignment: u64,
+        numa_node: u32,
+    ) -> Result<Option<Piece>> {
+        let aligned = u32::try_from(alignment / abi::PIECE_UNIT).unwrap_or(u32::MAX);
+        let mut wanted = abi::Memory { bytes, numa_node, aligned, ..Default::default() };
         match requests::memory(&self.file, &mut wanted) {
             Ok(()) => Ok(Some(Piece { address: wanted.address, bytes })),
             Err(Errno::NOMEM) => Ok(None),
@@ -141,7 +153,7 @@ impl Device {
     /// One more piece, of memory that this machine's kernel does not use.
     pub fn claim(&self, piece: &Piece) -> Result<()> {
         let mut wanted =
-            abi::Memory { bytes: piece.bytes, numa_node: 0, reserved: 0, address: piece.address };
+            abi::Memory { bytes: piece.bytes, numa_node: 0, aligned: 0, address: piece.address };
         requests::memory(&self.file, &mut wanted).map_err(|error| match error {
             Errno::BUSY => Error::refused(ErrorKind::NoMemory, format!(
                 "memory at {:#x}, {} bytes: this machine's kernel or another node uses some of it, \
@@ -171,7 +183,29 @@ impl Device {
                     self.title()
                 ),
             ),
+            Errno::BUSY => Error::refused(
+                ErrorKind::Busy,
+                format!(
+                    "{} runs, and its agent does not answer this machine (it starts, hangs, has \
+                     ended, or another node starts it): see kumiki node ls",
+                    self.title()
+                ),
+            ),
             error => self.failed(&format!("{doing} memory for"), error),
+        }
+    }
+
+    /// Gives one piece but the first back to the host; whether its kernel has let go of it, if the
+    /// node runs.
+    pub fn piece_back(&self, piece: &Piece) -> Result<bool> {
+        let mut wanted = abi::Memory { address: piece.address, ..Default::default() };
+        match requests::piece_back(&self.file, &mut wanted) {
+            Ok(()) => Ok(true),
+            Err(Errno::BUSY) => Ok(false),
+            Err(error) => {
+                let which = format!("giving back the memory at {:#x} of", piece.address);
+                Err(self.failed(&which, error))
+            }
         }
     }
 
@@ -415,18 +449,23 @@ impl Device {
 
     /// Checks that, with a slice that others share, it waits for the start of another one.
     pub fn map(&self, pieces: &[Piece], access: Access) -> Result<Memory> {
+        self.map_within(pieces, access, SLICE_LIMIT)
+    }
+
+    /// Maps these as [`map`](Self::map) does, and waits so long.
+    pub fn map_within(&self, pieces: &[Piece], access: Access, limit: Duration) -> Result<Memory> {
         let begin = Instant::now();
         loop {
             match Memory::map(self.file.as_fd(), pieces, access) {
                 Err(Error::Os { source, .. })
                     if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) =>
                 {
-                    if begin.elapsed() >= SLICE_LIMIT {
+                    if begin.elapsed() >= limit {
                         return Err(Error::refused(
                             ErrorKind::Busy,
                             format!(
                                 "{}: its room below 1 MiB is another starting node's, which has not \
-                                 come so far within {SLICE_LIMIT:?} that it gives that up: see \
+                                 come so far within {limit:?} that it gives that up: see \
                                  kumiki node ls, and kumiki node kill the one that hangs",
                                 self.title()
                             ),

@@ -5,6 +5,7 @@
 //!   window ── ring ── link, wish   words and stamps: window, stages
 //!   early: log from before the node's module    silence: the error made of both
 //!   module: the ABI of osnode.ko and osnode-guest.ko    memory: physical memory, mapped
+//!   hotplug: memory that came while a node ran
 //! ```
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -23,6 +24,8 @@ pub mod device;
 #[doc(hidden)]
 pub mod early;
 mod error;
+#[doc(hidden)]
+pub mod hotplug;
 #[doc(hidden)]
 pub mod link;
 #[doc(hidden)]

@@ -24,6 +24,8 @@ pub enum Wish {
     Watch(Option<Vec<u8>>),
     /// Bring cpus on and off line. What has become of each is a word in the window.
     Cpus(CpuOrder),
+    /// Use memory, and release some. What has become of each is a word in the window.
+    Memory(MemoryOrder),
 }
 
 /// A program for a node to run.
@@ -57,4 +59,13 @@ pub struct CpuOrder {
     pub on: Vec<u32>,
     /// Cpus to be released.
     pub off: Vec<u32>,
+}
+
+/// Memory for a node's kernel to use, and to release, by its addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryOrder {
+    /// Memory to be used.
+    pub on: Vec<u64>,
+    /// Memory to be released.
+    pub off: Vec<u64>,
 }

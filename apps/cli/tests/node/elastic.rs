@@ -49,12 +49,13 @@ fn cpus_come_and_go(host: &Host, rounds: usize) {
     all_came(host, "pings");
 }
 
-/// Each ping was answered, in its order, but for the one that was under way at the end.
+/// Each ping was answered, but for those that were under way at the end.
 fn all_came(host: &Host, file: &str) {
     let pings = host.ok(&format!("grep -o 'seq=[0-9]*' {file}"));
-    let all: Vec<&str> = pings.lines().filter_map(|line| line.strip_prefix("seq=")).collect();
-    let expected: Vec<String> = (0..all.len()).map(|n| n.to_string()).collect();
-    assert!(all.len() > 50 && all == expected, "{pings}");
+    let mut all: Vec<u32> = pings.lines().map(|line| line[4..].parse().unwrap()).collect();
+    all.sort_unstable();
+    let gaps: Vec<_> = all.windows(2).filter(|two| two[1] != two[0] + 1).collect();
+    assert!(all.len() > 50 && all[0] == 0 && gaps.is_empty(), "{file}: around {gaps:?}");
 }
 
 #[test]
@@ -154,6 +155,16 @@ fn thousands_of_cpus_move_under_load() {
         host.ok("for n in 1 2 3 4; do kumiki node set n$n --cpus 3 > /dev/null && \
                  kumiki node set n$n --cpus 1 > /dev/null || exit 1; done");
     }
+    if rounds == 0 {
+        // What is lost without any.
+        host.ok("sleep 100");
+    }
+    let counts = "cd /sys/class/net; for f in */statistics/*dropped */statistics/*_packets; do \
+                  echo $f $(cat $f); done; grep Icmp: /proc/net/snmp";
+    for n in 1..=4 {
+        host.ok(&format!("kumiki node exec n{n} -- sh -c '{counts}' >&2"));
+    }
+    host.ok(&format!("({counts}) >&2; cat /proc/loadavg >&2"));
     for n in 1..=4 {
         host.ok(&format!(
             "kumiki node exec n{n} -- touch /enough; kill -INT $(cat ping{n}.pid); \

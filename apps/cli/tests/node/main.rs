@@ -11,6 +11,7 @@ mod devices;
 mod elastic;
 mod faults;
 mod functions;
+mod hotplug;
 mod images;
 mod in_use;
 mod keeping;

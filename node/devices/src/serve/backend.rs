@@ -93,6 +93,10 @@ pub(crate) trait Backend: Send {
     /// Ends: nothing of the node's memory is touched once this has returned.
     fn stop(&mut self) -> Result<()>;
 
+    /// Goes on with the node's memory as it is now, where former pieces are the same mappings; false
+    /// if it has to be started again for that.
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool>;
+
     /// Does what there is, where no thread does.
     #[cfg(any(test, fuzzing))]
     fn work(&mut self) {}

@@ -104,6 +104,11 @@ impl Backend for Block {
     fn stop(&mut self) -> Result<()> {
         self.server.stop()
     }
+
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+        self.memory = memory;
+        Ok(false)
+    }
 }
 
 /// One request; returns how many bytes of the node's memory were written. One that

@@ -55,6 +55,11 @@ impl Backend for Console {
     fn stop(&mut self) -> Result<()> {
         self.server.stop()
     }
+
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+        self.memory = memory;
+        Ok(false)
+    }
 }
 
 /// Both queues, and the terminal between them.

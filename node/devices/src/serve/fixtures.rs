@@ -79,6 +79,11 @@ impl Backend for Inline {
         Ok(())
     }
 
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+        self.memory = memory;
+        Ok(false)
+    }
+
     fn work(&mut self) {
         let Inline { answer, memory, .. } = self;
         if let Some((queue, ring)) = &mut self.queue
@@ -153,6 +158,11 @@ impl<M: Both> Backend for InlineBoth<M> {
     fn stop(&mut self) -> Result<()> {
         self.mover = None;
         Ok(())
+    }
+
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+        self.memory = memory;
+        Ok(false)
     }
 
     fn work(&mut self) {

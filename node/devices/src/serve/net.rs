@@ -74,6 +74,11 @@ impl Backend for Card {
         let stopped = super::each(servers.into_iter().map(|mut server| server.stop()));
         stopped.and(self.control.stop())
     }
+
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+        self.memory = memory;
+        Ok(false)
+    }
 }
 
 pub(super) struct Mover {

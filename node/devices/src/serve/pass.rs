@@ -34,6 +34,8 @@ pub enum Order {
     Serve { slot: usize, name: String, device: Passed, resume: bool },
     /// One less.
     Withdraw { slot: usize },
+    /// The node's memory as it is now, as in `Node`.
+    Memory { pieces: Vec<(u64, u64)> },
 }
 
 /// A device by what was opened for it.

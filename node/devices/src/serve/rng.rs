@@ -45,6 +45,11 @@ impl Backend for Entropy {
     fn stop(&mut self) -> Result<()> {
         self.server.stop()
     }
+
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+        self.memory = memory;
+        Ok(false)
+    }
 }
 
 /// Random bytes for one request, as far as it has room; how many.

@@ -102,17 +102,36 @@ impl Slot {
         // driver has waited in vain, and the rings' memory is somebody else's.
         let waits = words.request() != self.handled;
         if !waits && words.host_status() & DRIVER_OK != 0 {
-            let status = self.start(words.host_status() & STATUS);
-            words.set_host_status(status);
-            for n in 0..self.kicks.len() {
-                self.kick(n as u32);
-                // What the last one has used, and not told.
-                self.doorbell.interrupt(self.number, n as u32);
-            }
+            self.go_on();
         }
         bus.announce();
         self.doorbell.ring();
         self.look();
+    }
+
+    /// Goes on with the node's memory as it is now.
+    pub(crate) fn remember(&mut self, memory: &Arc<NodeMemory>) -> Result<()> {
+        self.memory = Arc::clone(memory);
+        let knows = self.backend.remember(Arc::clone(memory))?;
+        if self.running && !knows {
+            self.backend.stop()?;
+            self.running = false;
+            self.go_on();
+        }
+        Ok(())
+    }
+
+    /// Starts the backend where the last one has ended, by what it has used.
+    fn go_on(&mut self) {
+        let bus = Arc::clone(&self.doorbell.bus);
+        let words = bus.slot(self.number);
+        let status = self.start(words.host_status() & STATUS);
+        words.set_host_status(status);
+        for n in 0..self.kicks.len() {
+            self.kick(n as u32);
+            // What the last one has used, and not told.
+            self.doorbell.interrupt(self.number, n as u32);
+        }
     }
 
     /// Takes the device away.
@@ -252,7 +271,7 @@ mod tests {
     use std::sync::Mutex;
 
     use kumiki_node_wire::memory::Memory;
-    use vm_memory::GuestAddress;
+    use vm_memory::{GuestAddress, GuestMemoryBackend};
 
     use super::*;
     use crate::serve::bus::Bus;
@@ -273,6 +292,11 @@ mod tests {
         fn stop(&mut self) -> Result<()> {
             self.0.lock().unwrap().push(0);
             Ok(())
+        }
+
+        fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+            self.0.lock().unwrap().push(memory.num_regions() as u64);
+            Ok(memory.num_regions() > 2)
         }
     }
 
@@ -314,6 +338,22 @@ mod tests {
         slot.running = false;
         slot.resume();
         assert_eq!((bus.slot(0).host_status(), noted(&notes)), (15, vec![0x1000]));
+    }
+
+    /// A backend that cannot learn of other memory as it runs is started again, where it was.
+    #[test]
+    fn memory_that_comes_is_known_to_what_runs() {
+        let (mut slot, _bus, notes) = running();
+        let ranges = [(0x1000, 0x8000), (0x10000, 0x1000), (0x20000, 0x1000)];
+        let ranges = ranges.map(|(at, bytes)| (GuestAddress(at), bytes));
+        let memory = |count| Arc::new(NodeMemory::from_ranges(&ranges[..count]).unwrap());
+        slot.remember(&memory(2)).unwrap();
+        assert_eq!(noted(&notes), [2, 0, 0x1000]);
+        slot.remember(&memory(3)).unwrap();
+        assert_eq!(noted(&notes), [3]);
+        slot.running = false;
+        slot.remember(&memory(2)).unwrap();
+        assert_eq!(noted(&notes), [2]);
     }
 
     /// A driver that waits in vain goes on, and its server, which was busy, sees the last request.

@@ -47,6 +47,8 @@ pub enum Control {
     Add(Assigned),
     /// One less, by its name.
     Remove(String),
+    /// The node's memory as it is now: address and bytes of each piece.
+    Memory(Vec<(u64, u64)>),
     /// A list of what it serves.
     List,
     /// Copies of its TAPs, a message each with the card's slot; then the connection ends.
@@ -276,6 +278,7 @@ impl Supervisor {
             Control::List => Ok(self.problems.clone()),
             Control::Add(device) => self.add(device).map_err(Refusal::from),
             Control::Remove(name) => self.remove(&name).map_err(Refusal::from),
+            Control::Memory(pieces) => self.remember(pieces).map_err(Refusal::from),
         };
         // A client that has gone has nothing to be told.
         let _ = send(&client, &reply, &[]);
@@ -290,6 +293,13 @@ impl Supervisor {
                 return;
             }
         }
+    }
+
+    /// A process that begins from here on is told of it, too.
+    fn remember(&mut self, pieces: Vec<(u64, u64)>) -> Result<Vec<Served>> {
+        self.pieces.clone_from(&pieces);
+        self.ask(&Order::Memory { pieces }, &[])?.map_err(Error::Refused)?;
+        Ok(self.problems.clone())
     }
 
     fn add(&mut self, device: Assigned) -> Result<Vec<Served>> {

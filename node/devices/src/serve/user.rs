@@ -112,6 +112,16 @@ impl Backend for Share {
         let stop = |index| self.frontend.get_vring_base(index).map(drop).map_err(failed);
         super::each(std::mem::take(&mut self.started).into_iter().map(stop))
     }
+
+    /// Goes on without a stop: requests end in any order, and those under way would be lost.
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+        self.memory = memory;
+        if !self.started.is_empty() {
+            let regions = regions(&self.memory)?;
+            self.frontend.set_mem_table(&regions).map_err(failed)?;
+        }
+        Ok(true)
+    }
 }
 
 #[cfg(test)]

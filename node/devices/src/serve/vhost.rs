@@ -98,6 +98,16 @@ impl Kernel {
         self.get_features().map_err(failed("asking a vhost device for its features"))
     }
 
+    /// The memory that it reaches from here on: in one step, also as it runs.
+    fn remember(&mut self, memory: Arc<NodeMemory>, runs: bool) -> Result<()> {
+        self.memory = memory;
+        if !runs {
+            return Ok(());
+        }
+        let regions = regions(&self.memory)?;
+        self.set_mem_table(&regions).map_err(failed("telling a vhost device of other memory"))
+    }
+
     /// All but what begins it.
     fn prepare(&self, features: u64, rings: &[Ring]) -> Result<()> {
         let regions = regions(&self.memory)?;
@@ -186,6 +196,16 @@ impl Backend for KernelNet {
         let stopped = super::each(std::mem::take(&mut self.started).into_iter().map(stop));
         stopped.and(self.control.stop())
     }
+
+    /// The control queue has its buffers where kernels have what does not move, in former pieces.
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+        self.memory = memory;
+        let runs = !self.started.is_empty();
+        for kernel in &mut self.kernels {
+            kernel.remember(Arc::clone(&self.memory), runs)?;
+        }
+        Ok(true)
+    }
 }
 
 /// A vsock: AF_VSOCK on both sides, moved by vhost-vsock.
@@ -242,5 +262,10 @@ impl Backend for KernelVsock {
 
     fn stop(&mut self) -> Result<()> {
         if self.running { self.set_running(false) } else { Ok(()) }
+    }
+
+    fn remember(&mut self, memory: Arc<NodeMemory>) -> Result<bool> {
+        self.kernel.remember(memory, self.running)?;
+        Ok(true)
     }
 }

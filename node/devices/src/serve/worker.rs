@@ -17,7 +17,7 @@ use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::abi;
 use kumiki_node_wire::window::has_ended;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use vm_memory::{FileOffset, GuestAddress};
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryRegion, GuestRegionMmap};
 
 use super::backend::{Backend, NodeMemory, fd};
 use super::block::{Block, Disk};
@@ -174,6 +174,13 @@ impl Worker {
             Order::Node { .. } => {
                 Err(Error::refused(ErrorKind::Protocol, "one node is served already"))
             }
+            Order::Memory { pieces } => {
+                let pieces = pieces.into_iter().map(|(address, bytes)| Piece { address, bytes });
+                let memory = changed(&self.memory, &self.device, pieces.collect())?;
+                self.memory = Arc::new(memory);
+                let memory = &self.memory;
+                super::each(self.slots.values_mut().map(|slot| slot.remember(memory)))
+            }
             Order::Withdraw { slot } => {
                 if slot >= abi::SLOTS {
                     return Err(Error::refused(
@@ -279,16 +286,44 @@ impl Worker {
 }
 
 /// All pieces, but for the window.
-fn memory_of(device: &Arc<File>, mut pieces: Vec<Piece>) -> Result<NodeMemory> {
-    pieces[0].bytes -= WINDOW_BYTES;
-    pieces.sort_by_key(|piece| piece.address);
-    let ranges = pieces.iter().map(|piece| {
-        let offset = FileOffset::from_arc(Arc::clone(device), piece.address);
-        (GuestAddress(piece.address), piece.bytes as usize, Some(offset))
-    });
-    NodeMemory::from_ranges_with_files(ranges.collect::<Vec<_>>()).map_err(|error| {
+fn memory_of(device: &Arc<File>, pieces: Vec<Piece>) -> Result<NodeMemory> {
+    changed(&NodeMemory::default(), device, pieces)
+}
+
+/// Maps the pieces that have come, and forgets those that have gone. What stays is where it
+/// was: rings are known by that.
+fn changed(now: &NodeMemory, device: &Arc<File>, mut pieces: Vec<Piece>) -> Result<NodeMemory> {
+    let failed = |error: &dyn std::fmt::Display| {
         Error::refused(ErrorKind::System, format!("mapping the node's memory: {error}"))
-    })
+    };
+    if let Some(first) = pieces.first_mut() {
+        first.bytes -= WINDOW_BYTES;
+    }
+    let mut memory = now.clone();
+    let is_in = |memory: &NodeMemory, piece: &Piece| {
+        let region = memory.find_region(GuestAddress(piece.address));
+        region.is_some_and(|region| {
+            (region.start_addr().0, region.len()) == (piece.address, piece.bytes)
+        })
+    };
+    for region in now.iter() {
+        let piece = Piece { address: region.start_addr().0, bytes: region.len() };
+        if !pieces.contains(&piece) {
+            let removed = memory.remove_region(region.start_addr(), region.len());
+            memory = removed.map_err(|error| failed(&error))?.0;
+        }
+    }
+    for piece in &pieces {
+        if is_in(&memory, piece) {
+            continue;
+        }
+        let offset = FileOffset::from_arc(Arc::clone(device), piece.address);
+        let bytes = usize::try_from(piece.bytes).map_err(|error| failed(&error))?;
+        let region = GuestRegionMmap::from_range(GuestAddress(piece.address), bytes, Some(offset));
+        let region = Arc::new(region.map_err(|error| failed(&error))?);
+        memory = memory.insert_region(region).map_err(|error| failed(&error))?;
+    }
+    Ok(memory)
 }
 
 #[cfg(test)]
@@ -315,6 +350,10 @@ mod tests {
 
         fn stop(&mut self) -> Result<()> {
             Ok(())
+        }
+
+        fn remember(&mut self, _: Arc<NodeMemory>) -> Result<bool> {
+            Ok(false)
         }
     }
 
@@ -354,6 +393,28 @@ mod tests {
         worker.look_at_all();
         assert_eq!(ring.kick.read().unwrap(), 1);
         assert_eq!(bus.take_slots(), 0);
+    }
+
+    #[test]
+    fn pieces_that_stay_are_where_they_were() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(64 << 20).unwrap();
+        let file = Arc::new(file);
+        let piece = |address: u64, bytes: u64| Piece { address: address << 20, bytes: bytes << 20 };
+        let first = memory_of(&file, vec![piece(8, 4), piece(32, 2)]).unwrap();
+        let place = |memory: &NodeMemory, at: u64| {
+            memory.get_host_address(GuestAddress(at << 20)).ok().map(|place| place as usize)
+        };
+        let more = changed(&first, &file, vec![piece(8, 4), piece(32, 2), piece(16, 2)]).unwrap();
+        assert_eq!(more.num_regions(), 3);
+        for at in [8, 32] {
+            assert_eq!(place(&first, at), place(&more, at));
+        }
+        assert!(place(&first, 16).is_none() && place(&more, 17).is_some());
+        // The window is none of it.
+        assert!(place(&more, 9).is_some() && place(&more, 10).is_none());
+        let less = changed(&more, &file, vec![piece(8, 4), piece(16, 2)]).unwrap();
+        assert_eq!((place(&less, 32), place(&less, 16)), (None, place(&more, 16)));
     }
 
     /// virtiofsd has copies of the descriptors by which it calls, and ends when it likes.

@@ -8,7 +8,7 @@ use kumiki_node_wire::device::{Dma, Slice};
 use kumiki_node_wire::module::abi;
 use serde::{Deserialize, Serialize};
 
-/// A kernel for x86 reads 2047, and 64 cpus need less than 300 of them.
+/// A kernel for x86 reads 2047, and a node of 64 cpus and PCI functions needs less than 340 of them.
 const COMMAND_LINE_BYTES: usize = 1700;
 
 /// A node to make.

@@ -20,7 +20,7 @@ pub(crate) fn plan(
     clocks: Clocks,
     start: StartId,
 ) -> Result<Plan> {
-    let mut partition = Partition::new(entry.slice, entry.pieces.clone())?;
+    let mut partition = Partition::new(entry.slice, record.parts(&entry.pieces).0.to_vec())?;
     if let Some(root) = origin.root {
         partition = partition.with_root(root)?;
     }

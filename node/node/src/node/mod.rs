@@ -4,6 +4,7 @@ pub mod copying;
 pub(crate) mod doze;
 mod folders;
 mod functions;
+pub(crate) mod hotplug;
 pub(crate) mod keep;
 pub(crate) mod lanes;
 mod last_log;
@@ -28,7 +29,7 @@ use kumiki_node_devices::record::{self, Record, incomplete, window_of};
 use kumiki_node_devices::serve;
 use kumiki_node_devices::stowed::{self, Stowed};
 use kumiki_node_wire::access::Access;
-use kumiki_node_wire::device::{Device, Dma};
+use kumiki_node_wire::device::{Device, Dma, SLICE_LIMIT};
 use kumiki_node_wire::early::{Early, PANIC, StartId};
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::memory::numa;
@@ -143,7 +144,7 @@ impl Node {
         let loading = Loading::since(Instant::now());
         let stopped = self.stopped()?;
         let image = Image::open(&stopped.record.image)?;
-        let begun = stopped.begin(&image.origin(form)?, loading, StartId::now())?;
+        let begun = stopped.begin(&image.origin(form)?, loading, StartId::now(), SLICE_LIMIT)?;
         Ok(begun.problems)
     }
 
@@ -454,6 +455,9 @@ fn furnish(
         pieces.extend(reservation::pieces(device, bytes, least, source, &near)?);
     }
     let window = Window::new(device.map(&[window_of(&pieces[0])], Access::Write)?);
+    let mut record = record.clone();
+    record.pieces = Some(pieces.len());
+    window.offer_all(&[]);
     window.set_record(&record.to_json()?);
     for &cpu in &record.cpus {
         cpus::set_online(cpu, false)?;
@@ -537,9 +541,16 @@ impl Stopped {
     }
 
     /// Loads, and starts the first cpu and what serves its devices.
-    fn begin(&self, origin: &Origin<'_>, mut loading: Loading, id: StartId) -> Result<Launched> {
+    fn begin(
+        &self,
+        origin: &Origin<'_>,
+        mut loading: Loading,
+        id: StartId,
+        limit: Duration,
+    ) -> Result<Launched> {
         let name = &self.node.name;
-        let have: Vec<u64> = self.entry.pieces.iter().map(|piece| piece.bytes).collect();
+        let (with, added) = self.record.parts(&self.entry.pieces);
+        let have: Vec<u64> = with.iter().map(|piece| piece.bytes).collect();
         // It may be another image than the one that the node was made for.
         origin.needs().check(&self.record.image, &have).map_err(|fault| {
             Error::refused(
@@ -560,12 +571,13 @@ impl Stopped {
             load::plan(&self.entry, &record, origin, Clocks::of_host()?, id)
         })?;
         load::load(
-            |piece| self.device.map(&[piece], Access::Write),
+            |piece| self.device.map_within(&[piece], Access::Write, limit),
             &self.entry,
             &plan,
             origin,
             parts,
         )?;
+        self.window.offer_all(added);
         self.launch(loading, record, None)
     }
 
@@ -603,7 +615,7 @@ impl Stopped {
         meanwhile: impl FnOnce(&mut LoadParts) -> Result<()>,
     ) -> Result<Stages> {
         let id = StartId::now();
-        let mut begun = self.begin(origin, loading, id)?;
+        let mut begun = self.begin(origin, loading, id, limit)?;
         let kept = meanwhile(&mut begun.loaded.parts);
         let stages = self.until_ready(begun, id, limit)?;
         kept.map(|()| stages).map_err(|error| {

@@ -28,7 +28,7 @@ impl Node {
         snapshot.suits(&stopped.entry, &stopped.record)?;
         is_of_its_image(&snapshot, &self.name, &stopped.record)?;
         let places = snapshot.places();
-        let memory = stopped.device.map(places.pieces(), Access::Write)?;
+        let memory = stopped.device.map_within(places.pieces(), Access::Write, limit)?;
         let parts = &mut loading.parts;
         timed(&mut parts.copy_kernel_ms, || snapshot.load(&memory))?;
         let (wake, tables) = (snapshot.header.wake, snapshot.header.tables);
@@ -36,6 +36,8 @@ impl Node {
             lead_in(&stopped.entry, &stopped.window, (&memory, &places), (wake, tables))
         })?;
         drop(memory);
+        // It has all that it had when it was kept.
+        stopped.window.all_used(stopped.record.parts(&stopped.entry.pieces).1);
         let begun = stopped.launch(loading, stopped.record.clone(), Some(name))?;
         stopped.until_ready(begun, StartId::now(), limit)
     }

@@ -37,6 +37,13 @@ pub fn has_block(nodes: &[u32], block: u64) -> bool {
     nodes == with_memory() || nodes.iter().any(is_of)
 }
 
+/// True if memory at this address is the NUMA node's, as far as this kernel knows.
+pub fn has_address(node: u32, address: u64) -> bool {
+    let size = fs::read_to_string(format!("{BLOCKS}/block_size_bytes")).unwrap_or_default();
+    let size = u64::from_str_radix(size.trim(), 16).unwrap_or(0);
+    address.checked_div(size).is_some_and(|block| has_block(&[node], block))
+}
+
 /// Words that an error adds where memory of others would have been there.
 pub fn restriction(nodes: &[u32]) -> String {
     match nodes {

@@ -77,6 +77,7 @@ requests! {
     cpu IOC_CPU abi::Cpu;
     link IOC_LINK abi::Link;
     pci IOC_PCI abi::Pci;
+    piece_back IOC_PIECE_BACK abi::Memory;
     cpu_back IOC_CPU_BACK abi::Cpu;
     eventfd_attach EVENTFD_IOC_ATTACH abi::Wires;
     eventfd_connect EVENTFD_IOC_CONNECT abi::Wire;
@@ -93,8 +94,8 @@ requests! {
     guest_sleep GUEST_IOC_SLEEP;
 }
 
-/// Makes requests of a node: interrupts to the cpus of another one, whose window is there; and its
-/// own cpus, by their APIC ids.
+/// Makes requests of a node: interrupts to the cpus of another one, whose window is there; its own
+/// cpus, by their APIC ids, and memory, by its address.
 macro_rules! guest_requests {
     ($($name:ident $code:ident;)*) => {
         $(pub fn $name(guest: &File, number: u64) -> Result<(), Errno> {
@@ -111,4 +112,6 @@ guest_requests! {
     guest_start GUEST_IOC_START;
     guest_cpu_on GUEST_IOC_CPU_ON;
     guest_cpu_off GUEST_IOC_CPU_OFF;
+    guest_memory_on GUEST_IOC_MEMORY_ON;
+    guest_memory_off GUEST_IOC_MEMORY_OFF;
 }

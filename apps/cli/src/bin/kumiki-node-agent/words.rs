@@ -103,6 +103,7 @@ fn agent(mut words: Words) -> Result<Order> {
             Long("keeps") => role = Role::Keeper,
             Long("watches") => role = Role::Watcher,
             Long("watchman") => role = Role::Watchman,
+            Long("releases") => role = Role::Releases(address(&words.0.value()?.string()?)?),
             _ => {}
         }
     }
