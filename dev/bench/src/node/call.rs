@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use kumiki_measure::bench::Row;
 use kumiki_measure::stopwatch::{Amount, Stopwatch};
-use kumiki_node::{KernelForm, Lanes, Node, Program};
+use kumiki_node::{KernelForm, Lanes, Node, Run};
 use kumiki_places::standard::{Add, Counter, parts};
 use kumiki_places::{Allow, Lease, Line, Lines, Remote, Server};
 use kumiki_resource::Interface;
@@ -68,9 +68,8 @@ fn measure(rounds: usize) -> Result<Vec<Row>> {
     Ok(vec![bare_row, Row { limit: Some(limit), ..row }])
 }
 
-fn program(words: &[&str]) -> Program {
-    let words = words.iter().map(|&word| word.to_owned()).collect();
-    Program { words, beside_root: true, ..Program::default() }
+fn program(words: &[&str]) -> Run {
+    Run::beside_root(words)
 }
 
 fn opened(lines: &Lines) -> Result<Line> {

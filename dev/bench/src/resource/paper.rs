@@ -3,7 +3,7 @@
 //! third.
 
 use anyhow::Result;
-use kumiki_experiments::resource::cores::{By, Cores, What, Workers, program};
+use kumiki_experiments::resource::cores::{By, Cores, What, program};
 
 use crate::child::turns;
 use crate::pair::Pair;
@@ -51,7 +51,7 @@ pub(crate) mod map {
     use std::sync::Arc;
 
     use dashmap::DashMap;
-    use kumiki_experiments::resource::cores::Work;
+    use kumiki_experiments::resource::cores::{Work, Workers};
     use kumiki_measure::Error;
     use kumiki_sys::shm::{Anon, Huge, Populate};
 

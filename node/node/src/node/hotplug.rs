@@ -30,7 +30,7 @@ impl Node {
         let (with, added) = (with.to_vec(), added.to_vec());
         let unit = window.memory_unit();
         let runs = entry.runs();
-        let mut change = Change { node: self, device, window, with, added, unit, runs };
+        let mut change = MemoryChange { node: self, device, window, with, added, unit, runs };
         let wanted = change.possible(&entry, &record, wanted)?;
         change.settle()?;
         if change.bytes() < wanted {
@@ -42,7 +42,7 @@ impl Node {
     }
 }
 
-struct Change<'a> {
+struct MemoryChange<'a> {
     node: &'a Node,
     device: Device,
     window: Window,
@@ -68,7 +68,7 @@ fn next_size(with: u64, unit: u64, wanted: u64) -> Option<u64> {
     more.checked_next_multiple_of(unit)?.checked_add(with)
 }
 
-impl Change<'_> {
+impl MemoryChange<'_> {
     fn bytes(&self) -> u64 {
         sum(&self.with) + sum(&self.added)
     }

@@ -12,14 +12,14 @@ pub(super) const FILE: &str = include_str!("../../../../bench/promises.toml");
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
-    pub(super) machine: Vec<Machine>,
+    pub(super) machine: Vec<Measured>,
     promise: Vec<Entry>,
 }
 
 /// A machine on which promises were made.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Machine {
+pub(super) struct Measured {
     pub(super) name: String,
     pub(super) is: String,
 }
@@ -104,9 +104,12 @@ impl Limit {
 }
 
 /// Reads the file.
-pub(super) fn read(text: &str) -> Result<(Vec<Machine>, Vec<Promise>)> {
+pub(super) fn read(text: &str) -> Result<(Vec<Measured>, Vec<Promise>)> {
     let File { machine, promise } =
         toml::from_str(text).context("reading dev/bench/promises.toml")?;
+    for machine in &machine {
+        ensure!(!machine.is.is_empty(), "machine {}: what it is stands nowhere", machine.name);
+    }
     let mut all = Vec::new();
     for entry in &promise {
         let context = || format!("dev/bench/promises.toml, {}", entry.name);
