@@ -3,12 +3,14 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use kumiki_sys::shm::{Huge, Sealed};
 use rustix::fs::{FsWord, OFlags, fcntl_getfl, fstat, fstatfs, ftruncate};
 use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::error::{Error, Result};
 use crate::frames::FRAME;
@@ -254,11 +256,15 @@ impl RegionPool {
 fn memory(bytes: usize, huge: Huge) -> Result<Backing> {
     within_memory(bytes)?;
     let memory = Sealed::new("kumiki-region", bytes, huge).map_err(of_system)?;
-    Ok(of_memory(memory, huge.page_bytes()))
+    of_memory(memory, huge.page_bytes())
 }
 
-fn of_memory(memory: Sealed, page_bytes: usize) -> Backing {
-    Backing { bytes: memory.len(), of: Storage::Memory(memory), page_bytes }
+fn of_memory(memory: Sealed, page_bytes: usize) -> Result<Backing> {
+    if page_bytes > FRAME {
+        // The pool of huge pages answers when the first maps them.
+        tried(memory.fd(), 0, memory.len(), true)?;
+    }
+    Ok(Backing { bytes: memory.len(), of: Storage::Memory(memory), page_bytes })
 }
 
 /// Size of the pages by which a file is mapped: that of huge pages if it is made of them.
@@ -272,7 +278,7 @@ fn page_bytes(file: BorrowedFd<'_>) -> Result<usize> {
 fn passed(fd: OwnedFd) -> Result<Backing> {
     let memory = Sealed::from_fd(fd)?;
     let page_bytes = page_bytes(memory.fd())?;
-    Ok(of_memory(memory, page_bytes))
+    of_memory(memory, page_bytes)
 }
 
 fn range(file: OwnedFd, offset: u64, bytes: usize) -> Result<Backing> {
@@ -291,8 +297,24 @@ fn range(file: OwnedFd, offset: u64, bytes: usize) -> Result<Backing> {
              within the file, from a multiple of {page_bytes} on"
         )));
     }
-    let of = Storage::File { file, offset, writable: access == OFlags::RDWR };
+    let writable = access == OFlags::RDWR;
+    tried(file.as_fd(), offset, bytes, writable)?;
+    let of = Storage::File { file, offset, writable };
     Ok(Backing { of, bytes, page_bytes })
+}
+
+/// Maps a file once, where the kernel chooses: one that refuses to be mapped (sysfs, FUSE with
+/// direct I/O, no huge pages left) is refused now. In a space it would be too late: the kernel
+/// unmaps what is in the way before it asks the file, and another thread may get the hole.
+fn tried(file: BorrowedFd<'_>, offset: u64, bytes: usize, writable: bool) -> Result<()> {
+    let write = if writable { ProtFlags::WRITE } else { ProtFlags::empty() };
+    let (access, flags) = (ProtFlags::READ | write, MapFlags::SHARED);
+    let refused = |errno: Errno| refused("mapping the file", errno.into());
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { mmap(ptr::null_mut(), bytes, access, flags, file, offset) };
+    let start = start.map_err(refused)?;
+    // SAFETY: mapped just now, and used by nobody.
+    unsafe { munmap(start, bytes.next_multiple_of(page_bytes(file)?)) }.map_err(refused)
 }
 
 /// Memory that nobody could ever fill is refused at once, instead of by a signal when it

@@ -213,7 +213,8 @@ impl AddressRange {
         let mut at = attached.start();
         for (fd, offset, bytes) in attached.backing.pieces() {
             let flags = MapFlags::SHARED | MapFlags::FIXED;
-            // SAFETY: replaces addresses of this part, which nobody else has.
+            // SAFETY: replaces addresses of this part, which nobody else has. What refuses only after
+            // the kernel has unmapped them was refused as a region (`region::tried`).
             let mapped = unsafe { mmap(at.as_ptr().cast(), bytes, access, flags, fd, offset) };
             mapped.map_err(|errno| refused(&format!("attaching {bytes} bytes"), errno))?;
             // SAFETY: the pieces together are as long as the part at most.

@@ -9,7 +9,7 @@ use kumiki_node::program;
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 21] = [
+const SOURCES: [(&str, &str); 23] = [
     ("osnode/Kbuild", include_str!("../../kernel/osnode/Kbuild")),
     ("osnode/bell.h", include_str!("../../kernel/osnode/bell.h")),
     ("osnode/cpu.c", include_str!("../../kernel/osnode/cpu.c")),
@@ -18,6 +18,7 @@ const SOURCES: [(&str, &str); 21] = [
     ("osnode/guest.c", include_str!("../../kernel/osnode/guest.c")),
     ("osnode/guest.h", include_str!("../../kernel/osnode/guest.h")),
     ("osnode/holding.c", include_str!("../../kernel/osnode/holding.c")),
+    ("osnode/hotplug.c", include_str!("../../kernel/osnode/hotplug.c")),
     ("osnode/iommu.c", include_str!("../../kernel/osnode/iommu.c")),
     ("osnode/ipi.h", include_str!("../../kernel/osnode/ipi.h")),
     ("osnode/memory.c", include_str!("../../kernel/osnode/memory.c")),
@@ -25,6 +26,7 @@ const SOURCES: [(&str, &str); 21] = [
     ("osnode/pci.c", include_str!("../../kernel/osnode/pci.c")),
     ("osnode/sleep.c", include_str!("../../kernel/osnode/sleep.c")),
     ("osnode/sleep.h", include_str!("../../kernel/osnode/sleep.h")),
+    ("osnode/slice.c", include_str!("../../kernel/osnode/slice.c")),
     ("osnode/symbols.h", include_str!("../../kernel/osnode/symbols.h")),
     ("osnode/tree.c", include_str!("../../kernel/osnode/tree.c")),
     ("osnode/vector.h", include_str!("../../kernel/osnode/vector.h")),

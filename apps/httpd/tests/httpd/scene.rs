@@ -137,6 +137,15 @@ impl Server {
     pub(crate) fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
+
+    /// Files of its folder that it has open.
+    pub(crate) fn open_files(&self) -> usize {
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let targets = all.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        targets
+            .filter(|target| *target != self.path("") && target.starts_with(self.path("")))
+            .count()
+    }
 }
 
 impl Drop for Server {

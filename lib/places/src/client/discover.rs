@@ -77,13 +77,14 @@ impl Client {
         let stats = stats?;
         let seen = infos?.into_iter().filter_map(|info| {
             let of = stats.iter().find(|one| one.id == info.id);
-            let endpoint = of.and_then(|one| one.endpoints.first());
+            // One is that of its name, one that of its life, in no order.
+            let of = of.map_or(&[][..], |one| &one.endpoints);
             Some(Seen {
                 place: info.metadata.place?,
                 life: info.metadata.life?.parse().ok()?,
                 version: info.version,
-                requests: endpoint.map_or(0, |endpoint| endpoint.num_requests),
-                busy_ns: endpoint.map_or(0, |endpoint| endpoint.processing_time),
+                requests: of.iter().map(|endpoint| endpoint.num_requests).sum(),
+                busy_ns: of.iter().map(|endpoint| endpoint.processing_time).sum(),
                 process: None,
             })
         });

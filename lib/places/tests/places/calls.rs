@@ -194,11 +194,20 @@ fn places_are_found_by_nats_own_service_protocol() {
     let two = machine(&nats.url(), "two");
     block_on(async {
         let client = client(&nats.url()).await;
+        // One to its name, one to its life.
         client.offers(&one.2).await.unwrap();
-        let seen = client.places().await.unwrap();
-        let names: Vec<_> = seen.iter().map(|seen| seen.place.as_str()).collect();
-        assert_eq!(names, [one.2.as_str(), two.2.as_str()]);
-        assert!(seen[0].requests >= 1 && seen[0].busy_ns > 0, "{seen:?}");
+        client.create::<Counter>(&one.2, None, 0).await.unwrap();
+        let end = tokio::time::Instant::now() + PATIENCE;
+        // A request is counted after its answer has gone.
+        loop {
+            let seen = client.places().await.unwrap();
+            let names: Vec<_> = seen.iter().map(|seen| seen.place.as_str()).collect();
+            assert_eq!(names, [one.2.as_str(), two.2.as_str()]);
+            if seen[0].requests >= 2 && seen[0].busy_ns > 0 {
+                break;
+            }
+            assert!(tokio::time::Instant::now() < end, "{seen:?}");
+        }
         drop(one);
         let seen = client.places().await.unwrap();
         assert_eq!(seen.len(), 1, "{seen:?}");

@@ -194,6 +194,17 @@ fn a_range_of_a_file_is_read_and_written() {
     assert!(wrong.to_string().contains("for reading, too"), "{wrong}");
 }
 
+/// sysfs gives such a file a size and a way to map it, which then refuses, after the kernel has
+/// unmapped what was in the way: as a region, not in a space.
+#[test]
+fn a_file_that_cannot_be_mapped_is_no_region() {
+    let [interface, _] = interfaces();
+    let file = std::fs::File::open("/sys/devices/system/cpu/online").unwrap();
+    let spec = RegionSpec::File { file, offset: 0, bytes: 1 };
+    let refused = interface.create::<Region>(interface.places()[0], None, spec).unwrap_err();
+    assert!(refused.to_string().contains("mapping the file"), "{refused}");
+}
+
 #[test]
 fn more_than_there_is_memory_is_refused() {
     let [interface, _] = interfaces();
