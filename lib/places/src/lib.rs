@@ -33,19 +33,22 @@
 //! # }
 //! ```
 //!
+//! A program that uses resources here and there has one [`Control`] for all of them, and one kind of [`Reference`].
+//!
 //! The protocol, who dies when, and what a partition does is in `docs/design/places.md`.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
+mod control;
 mod error;
 mod line;
 mod part;
 mod place;
+mod reference;
 mod refused;
 mod relay;
-mod remote;
 mod transport;
 pub mod wire;
 
@@ -55,6 +58,8 @@ pub use client::news::{News, Watch};
 #[cfg(feature = "run")]
 pub use client::program;
 pub use client::{Client, caller_name};
+pub use control::binding::Binding;
+pub use control::{Builder, Control};
 pub use error::{Error, Result};
 pub use line::Line;
 pub use line::lines::Lines;
@@ -71,9 +76,13 @@ pub use place::parts::Parts;
 pub use place::run;
 pub use place::serve::{Served, Server};
 pub use place::standard;
+pub use reference::Reference;
 pub use relay::attach::{Attached, attach, attach_stdio};
 pub use relay::{relay, relay_stdio};
-pub use remote::Remote;
+
+/// The name that [`Reference`] had while resources of this process had another one; it goes with the next version.
+pub type Remote<K> = Reference<K>;
+
 pub use transport::nats::Nats;
 pub use wire::host::host_name;
 pub use wire::json::{from_json, to_json};

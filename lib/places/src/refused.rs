@@ -59,4 +59,6 @@ whys! {
     Died = 17,
     /// The answer is larger than a message may be. The operation has run.
     AnswerTooLarge = 18,
+    /// The part may block, and no line is held up: it is called at the place's socket or subject.
+    Blocks = 19,
 }

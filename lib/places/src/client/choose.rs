@@ -15,7 +15,7 @@ use crate::client::loads::{Choice, ordered};
 use crate::client::{Client, Inner, Way};
 use crate::error::{Error, Result};
 use crate::part::Portable;
-use crate::remote::Remote;
+use crate::reference::Reference;
 use crate::transport::denied::Doing;
 use crate::transport::nats::refused;
 use crate::transport::sockets;
@@ -41,7 +41,7 @@ impl Client {
         choice: Choice,
         unique: Option<&str>,
         spec: K::Spec,
-    ) -> Result<Remote<K>>
+    ) -> Result<Reference<K>>
     where
         K::Spec: Clone,
     {

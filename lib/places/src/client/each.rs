@@ -9,7 +9,7 @@ use kumiki_resource::kind::Kind;
 use crate::client::{Client, call, given, of_outcome};
 use crate::error::{Error, Result};
 use crate::part::Part;
-use crate::remote::Remote;
+use crate::reference::Reference;
 use crate::wire::batch::{self, Calls};
 use crate::wire::scalar::Scalar;
 use crate::wire::{Operation, Outcome};
@@ -41,7 +41,7 @@ impl Client {
     /// Of each by itself, as [`call`](Self::call).
     pub async fn each<'a, P: Part>(
         &self,
-        all: impl IntoIterator<Item = (&'a Remote<P::Kind>, P::In)>,
+        all: impl IntoIterator<Item = (&'a Reference<P::Kind>, P::In)>,
     ) -> Vec<Result<P::Out>> {
         let mut results: Vec<Option<Result<P::Out>>> = Vec::new();
         let mut groups: Vec<Group<P::In>> = Vec::new();

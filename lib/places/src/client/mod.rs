@@ -30,7 +30,7 @@ use crate::client::loads::Loads;
 use crate::client::session::Session;
 use crate::error::{Error, Result};
 use crate::part::{Part, Portable};
-use crate::remote::Remote;
+use crate::reference::Reference;
 use crate::transport::nats::{Link, Nats};
 use crate::transport::sockets::LIMIT;
 use crate::wire::secret;
@@ -129,7 +129,7 @@ impl Client {
         place: &str,
         unique: Option<&str>,
         spec: K::Spec,
-    ) -> Result<Remote<K>> {
+    ) -> Result<Reference<K>> {
         let operation = Operation::Create {
             kind: K::NAME.to_owned(),
             version: K::VERSION,
@@ -138,7 +138,7 @@ impl Client {
         };
         let (life, answer) = self.ask_with_life(place, 0, operation).await?;
         let id = Id::from_u64(given(K::NAME, &answer)?);
-        Ok(Remote::new(self.session(place).place.clone(), life, id, Rights::all()))
+        Ok(Reference::new(self.session(place).place.clone(), life, id, Rights::all()))
     }
 
     /// Runs a program part on a resource, by its place's owner: once, or not at all, and the
@@ -148,7 +148,7 @@ impl Client {
     /// [`Error::Rights`] without [`Rights::USE`]; [`Error::Gone`], [`Error::NotSent`] and
     /// [`Error::Refused`]: it has not run, apart from [`Why::Panicked`] and
     /// [`Why::AnswerTooLarge`]. [`Error::Unknown`]: it has run once or not at all.
-    pub async fn call<P: Part>(&self, on: &Remote<P::Kind>, input: P::In) -> Result<P::Out> {
+    pub async fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In) -> Result<P::Out> {
         on.require(Rights::USE)?;
         let operation = call::<P>(on.id.to_u64(), &input)?;
         let (_, answer) = self.ask_with_life(&on.place, on.life, operation).await?;
@@ -159,7 +159,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`call`](Self::call), with [`Rights::DESTROY`].
-    pub async fn destroy<K: Portable>(&self, what: Remote<K>) -> Result<()> {
+    pub async fn destroy<K: Portable>(&self, what: Reference<K>) -> Result<()> {
         what.require(Rights::DESTROY)?;
         let operation = Operation::Destroy { id: what.id.to_u64(), kind: K::NAME.to_owned() };
         let (_, answer) = self.ask_with_life(&what.place, what.life, operation).await?;
@@ -171,7 +171,7 @@ impl Client {
     /// # Errors
     /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`]; [`Error::Value`] if the name is
     /// of another kind than `K`.
-    pub async fn open<K: Kind>(&self, name: &Name) -> Result<Remote<K>> {
+    pub async fn open<K: Kind>(&self, name: &Name) -> Result<Reference<K>> {
         if name.kind() != K::NAME {
             let why = format!("it is of kind {}, not {}", name.kind(), K::NAME);
             return Err(Error::Value { what: format!("opening {name}"), why });
@@ -181,7 +181,7 @@ impl Client {
             self.ask_with_life(name.place(), 0, Operation::Open { kind, unique }).await?;
         let id = Id::from_u64(given(K::NAME, &answer)?);
         let place = self.session(name.place()).place.clone();
-        Ok(Remote::new(place, life, id, Rights::USE | Rights::SHARE))
+        Ok(Reference::new(place, life, id, Rights::USE | Rights::SHARE))
     }
 
     /// A place's resources whose names match, in the order of their names. Of what changes meanwhile some may be
@@ -209,6 +209,35 @@ impl Client {
     pub async fn offers(&self, place: &str) -> Result<Vec<Offer>> {
         let (_, answer) = self.ask_with_life(place, 0, Operation::Offers).await?;
         given("a list of program parts", &answer)
+    }
+
+    /// Checks that a place has a part, of its version, and lets it be called, in the life that a reference is of.
+    pub(crate) async fn check<P: Part>(&self, on: &Reference<P::Kind>) -> Result<()> {
+        on.require(Rights::USE)?;
+        let (life, answer) = self.ask_with_life(&on.place, 0, Operation::Offers).await?;
+        let offers: Vec<Offer> = given("a list of program parts", &answer)?;
+        let (kind, place) = (<P::Kind as Kind>::NAME, || on.place.to_string());
+        let refused = |why, text: String| Err(Error::Refused { place: place(), why, text });
+        if life != on.life {
+            return refused(Why::Stale, format!("{on:?} is of another life of this place"));
+        }
+        let found = offers
+            .iter()
+            .find(|offer| offer.kind == kind && offer.part.as_deref() == Some(P::NAME));
+        match found {
+            None => {
+                refused(Why::NoPart, format!("kind {kind} has no program part {} there", P::NAME))
+            }
+            Some(offer) if !offer.allowed => {
+                refused(Why::NotAllowed, format!("{kind}.{} is not in its allow-list", P::NAME))
+            }
+            Some(offer) if offer.version != P::VERSION => {
+                let (there, here) = (offer.version, P::VERSION);
+                let text = format!("{kind}.{} is of version {there} there, {here} here", P::NAME);
+                refused(Why::OtherVersion, text)
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     /// Asks a place for one operation: for who knows kinds and parts only by their names.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::place::run::{Give, Process, Take, Taken, Wish};
-use crate::remote::Remote;
+use crate::reference::Reference;
 
 /// Longest wait of one call at the place.
 const WAIT: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ fn said(error: kumiki_stream::Error) -> Error {
 ///
 /// # Errors
 /// As of calls; a place that says what it may not.
-pub async fn carry(client: &Client, process: &Remote<Process>, far: Paired) -> Result<()> {
+pub async fn carry(client: &Client, process: &Reference<Process>, far: Paired) -> Result<()> {
     let far = Ends(Arc::new(far));
     let (tell, given) = channel(FRAMES);
     let from = Arc::clone(&far.0);
@@ -71,7 +71,7 @@ fn pass_one(from: &Paired, tell: &Sender<Vec<u8>>) -> bool {
 /// As of calls.
 pub async fn tell(
     client: &Client,
-    process: &Remote<Process>,
+    process: &Reference<Process>,
     kind: Kind,
     what: &impl serde::Serialize,
 ) -> Result<()> {
@@ -84,7 +84,7 @@ fn refused(answer: std::result::Result<(), String>) -> Result<()> {
     answer.map_err(|why| broken(std::io::Error::other(why)))
 }
 
-async fn take(client: &Client, process: &Remote<Process>, far: &Paired) -> Result<()> {
+async fn take(client: &Client, process: &Reference<Process>, far: &Paired) -> Result<()> {
     let wish = Wish { wait_ms: WAIT.as_millis() as u64, most: Some(client.room()) };
     loop {
         let Taken { frames, over } = client.call::<Take>(process, wish).await?;
@@ -103,7 +103,7 @@ async fn take(client: &Client, process: &Remote<Process>, far: &Paired) -> Resul
 
 async fn give(
     client: &Client,
-    process: &Remote<Process>,
+    process: &Reference<Process>,
     mut given: Receiver<Vec<u8>>,
 ) -> Result<()> {
     let mut next = given.recv().await;

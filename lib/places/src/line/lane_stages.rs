@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use bytes::Bytes;
 use kumiki_sys::shm::Window;
 
 use crate::transport::bundle::{self, RELAY};
@@ -30,9 +31,19 @@ const MOST_PLACES: usize = 1024;
 /// Bytes of a frame before its message: place, number, length.
 const HEAD: usize = 16;
 
+/// The other end of the stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Far {
+    /// A relay of many places: its frames have a place's number before all else.
+    Relay,
+    /// One place, number 0, at its socket.
+    Place,
+}
+
 /// State that the lines and the stream's reader share.
 pub(crate) struct Shared {
     prefix: String,
+    far: Far,
     pub(crate) window: Arc<Window>,
     /// Its beginning in the memory of the places.
     base: u64,
@@ -60,6 +71,8 @@ pub(crate) enum Stage {
         place: u32,
         said: LaneAnswer,
         gone: Arc<AtomicBool>,
+        /// An answer that the line had no room for.
+        long: Option<Bytes>,
     },
     /// Its line has gone, and the place has not said that it does not touch it any more.
     Closing {
@@ -86,6 +99,14 @@ impl State {
         }
     }
 
+    /// Takes the answer that a lane had no room for, if it is there.
+    pub(crate) fn long(&mut self, lane: usize) -> Option<Bytes> {
+        match &mut self.lanes[lane] {
+            Stage::Used { long, .. } => long.take(),
+            _ => None,
+        }
+    }
+
     /// A place has ended, or all have.
     fn gone(&mut self, is_of: impl Fn(u32) -> bool) {
         for lane in &mut self.lanes {
@@ -104,11 +125,13 @@ impl State {
     /// Hears a place's word on a lane of its own.
     fn heard(&mut self, place: u32, lane: usize, word: Word) {
         match (self.lanes.get_mut(lane), word) {
-            (Some(Stage::Used { place: its, said, .. }), word) if *its == place => match word {
+            (Some(Stage::Used { place: its, said, long, .. }), word) if *its == place => match word
+            {
                 Word::Opened { life, .. } if matches!(said, LaneAnswer::Nothing) => {
                     *said = LaneAnswer::Opened { life };
                 }
                 Word::Refused { why, .. } => *said = LaneAnswer::Refused(why),
+                Word::Long { answer, .. } => *long = Some(answer),
                 _ => {}
             },
             (Some(lane @ Stage::Closing { .. }), Word::Closed { .. }) => {
@@ -127,12 +150,24 @@ impl Shared {
         let lanes = vec![Stage::Free; window.len() / LANE_BYTES];
         Shared {
             prefix: format!("{host}."),
+            far: Far::Relay,
             window: Arc::new(window),
             base,
             to: Mutex::new(to),
             state: Mutex::new(State { lanes, ..State::default() }),
             changed: Condvar::new(),
         }
+    }
+
+    /// Begins with a place's socket and the memory that it has given.
+    pub(crate) fn to_place(place: &str, to: UnixStream, window: Window) -> Shared {
+        let shared = Shared { far: Far::Place, ..Shared::new("", to, window, 0) };
+        {
+            let mut state = shared.state();
+            state.places.insert(place.to_owned(), 0);
+            state.is_told = true;
+        }
+        shared
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -181,7 +216,9 @@ impl Shared {
     pub(crate) fn say(&self, place: u32, word: &Word) {
         let Ok(message) = wire::message(word) else { return };
         let mut frame = Vec::with_capacity(HEAD + message.len());
-        frame.extend_from_slice(&place.to_le_bytes());
+        if self.far == Far::Relay {
+            frame.extend_from_slice(&place.to_le_bytes());
+        }
         frame.extend_from_slice(&LANES.to_le_bytes());
         frame.extend_from_slice(&(message.len() as u32).to_le_bytes());
         frame.extend_from_slice(&message);
@@ -210,9 +247,9 @@ impl Shared {
     /// Takes frames until the stream ends, or is none. Then all places have.
     pub(crate) fn take(&self, stream: &UnixStream) {
         let mut from = BufReader::new(stream);
-        while let Ok((place, number, message)) = frame(&mut from) {
+        while let Ok((place, number, message)) = frame(self.far, &mut from) {
             let mut state = self.state();
-            if place == RELAY {
+            if place == RELAY && self.far == Far::Relay {
                 self.relayed(&mut state, &message);
             } else if number == LANES
                 && let Ok(word) = wire::parse::<Word>(&message)
@@ -248,7 +285,9 @@ impl Shared {
 
     /// The lane that a word is about.
     fn lane_of(&self, word: &Word) -> Option<usize> {
-        let (Word::Open { at, .. }
+        let (Word::Memory { at, .. }
+        | Word::Long { at, .. }
+        | Word::Open { at, .. }
         | Word::Opened { at, .. }
         | Word::Refused { at, .. }
         | Word::Awake { at, .. }
@@ -269,9 +308,12 @@ impl Shared {
 }
 
 /// Reads a frame: its place, its number, its message.
-fn frame(from: &mut impl Read) -> io::Result<(u32, u64, Vec<u8>)> {
+fn frame(far: Far, from: &mut impl Read) -> io::Result<(u32, u64, Vec<u8>)> {
     let mut head = [0; HEAD];
-    from.read_exact(&mut head)?;
+    from.read_exact(match far {
+        Far::Relay => &mut head[..],
+        Far::Place => &mut head[4..],
+    })?;
     let [place, low, high, length] =
         std::array::from_fn(|n| u32::from_le_bytes(head[4 * n..][..4].try_into().expect("4")));
     let length = length as usize;

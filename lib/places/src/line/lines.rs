@@ -22,12 +22,13 @@ use kumiki_sys::shm::Window;
 use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::line::lane_stages::{LaneAnswer, Shared, Stage};
+use crate::transport::memory;
 use crate::wire::Why;
 use crate::wire::lane::{LANE_BYTES, Lane, Word};
 use crate::wire::secret;
 
 /// Time for which an answer is waited for by default.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Longer than anybody waits.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
@@ -54,17 +55,38 @@ impl Lines {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
         }
         let to = stream.try_clone().map_err(failed)?;
-        let shared = Arc::new(Shared::new(host, to, window, base));
-        let its = Arc::clone(&shared);
-        let read = move || its.take(&stream);
-        let name = "kumiki-lines".to_owned();
-        let reader = kumiki_crew::with_signals_blocked(|| Builder::new().name(name).spawn(read));
-        Ok(Lines { shared, patience: PATIENCE, reader: Some(reader.map_err(failed)?) })
+        Lines::begin(Shared::new(host, to, window, base), stream).map_err(failed)
     }
 
     /// Waits so long for a place and for each answer on its lines, instead of ten seconds.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.patience = timeout;
+    }
+
+    /// Lines to a place of another process of this machine, by memory that it gives at its socket. None if nobody
+    /// answers there; none within if it has no lines: it is passed on from another kernel, say.
+    pub(crate) fn to_process(place: &str) -> Result<Option<Option<Lines>>> {
+        let Some(offered) = memory::ask(place)? else { return Ok(None) };
+        let Some((stream, window)) = offered else { return Ok(Some(None)) };
+        let failed = |source| Error::Io { what: format!("opening lines to {place}"), source };
+        let to = stream.try_clone().map_err(failed)?;
+        let shared = Shared::to_place(place, to, window);
+        Lines::begin(shared, stream).map(|lines| Some(Some(lines))).map_err(failed)
+    }
+
+    /// Begins to hear what comes by a stream.
+    fn begin(shared: Shared, stream: UnixStream) -> io::Result<Lines> {
+        let shared = Arc::new(shared);
+        let its = Arc::clone(&shared);
+        let read = move || its.take(&stream);
+        let name = "kumiki-lines".to_owned();
+        let reader = kumiki_crew::with_signals_blocked(|| Builder::new().name(name).spawn(read));
+        Ok(Lines { shared, patience: PATIENCE, reader: Some(reader?) })
+    }
+
+    /// True if there is such a place now.
+    pub(crate) fn has(&self, place: &str) -> bool {
+        self.shared.state().places.contains_key(place)
     }
 
     /// The places that there are now.
@@ -106,7 +128,7 @@ impl Lines {
                     let gone = Arc::new(AtomicBool::new(false));
                     let its = Arc::clone(&gone);
                     let said = LaneAnswer::Nothing;
-                    state.lanes[index] = Stage::Used { place: number, said, gone: its };
+                    state.lanes[index] = Stage::Used { place: number, said, gone: its, long: None };
                     Some(Some((index, gone)))
                 }
                 None => (!closes).then_some(None),

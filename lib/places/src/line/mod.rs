@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{Id, Listed, Name, Rights};
 use kumiki_slot::far::{Answered, Caller, Message};
@@ -29,8 +30,8 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::line::lane_stages::{LaneAnswer, Shared};
 use crate::part::{Part, Portable};
-use crate::remote::Remote;
-use crate::wire::lane::{Binding, Head, Lane, MOST_BOUND, Word, given, spin};
+use crate::reference::Reference;
+use crate::wire::lane::{Binding, Head, LONG, Lane, MOST_BOUND, Word, given, spin};
 use crate::wire::scalar::{Form, Scalar};
 use crate::wire::{self, Operation, Page, Refusal, Why};
 
@@ -121,7 +122,7 @@ impl Line {
         &mut self,
         unique: Option<&str>,
         spec: &K::Spec,
-    ) -> Result<Remote<K>> {
+    ) -> Result<Reference<K>> {
         let spec = wire::named(spec).map_err(|error| unwritten(K::NAME, &error))?;
         let (kind, unique) = (K::NAME.to_owned(), unique.map(str::to_owned));
         let operation = Operation::Create { kind, version: K::VERSION, unique, spec };
@@ -132,7 +133,7 @@ impl Line {
     ///
     /// # Errors
     /// As [`create`](Self::create); [`Error::Value`], too, if the name is of another place or kind.
-    pub fn open<K: Kind>(&mut self, name: &Name) -> Result<Remote<K>> {
+    pub fn open<K: Kind>(&mut self, name: &Name) -> Result<Reference<K>> {
         self.is_of(name)?;
         if name.kind() != K::NAME {
             let (what, why) = (name.to_string(), format!("it is no {}", K::NAME));
@@ -146,7 +147,7 @@ impl Line {
     ///
     /// # Errors
     /// As [`create`](Self::create); [`Error::Rights`].
-    pub fn destroy<K: Kind>(&mut self, resource: Remote<K>) -> Result<()> {
+    pub fn destroy<K: Kind>(&mut self, resource: Reference<K>) -> Result<()> {
         resource.require(Rights::DESTROY)?;
         let id = self.own(&resource)?;
         let operation = Operation::Destroy { id, kind: K::NAME.to_owned() };
@@ -173,7 +174,11 @@ impl Line {
     /// # Errors
     /// As [`create`](Self::create); [`Error::Rights`].
     #[inline]
-    pub fn call<P: Part>(&mut self, resource: &Remote<P::Kind>, input: &P::In) -> Result<P::Out> {
+    pub fn call<P: Part>(
+        &mut self,
+        resource: &Reference<P::Kind>,
+        input: &P::In,
+    ) -> Result<P::Out> {
         resource.require(Rights::USE)?;
         let id = self.own(resource)?;
         let key = (TypeId::of::<P>(), id);
@@ -197,6 +202,21 @@ impl Line {
         self.given(&answer)
     }
 
+    /// Checks that the place has a part, and lets it be called on this resource; it knows it by a number from then on.
+    pub(crate) fn check<P: Part>(&mut self, resource: &Reference<P::Kind>) -> Result<()> {
+        resource.require(Rights::USE)?;
+        let key = (TypeId::of::<P>(), self.own(resource)?);
+        if !self.bound.contains(&key) {
+            self.bind::<P>(key)?;
+        }
+        Ok(())
+    }
+
+    /// True if nothing more is to be asked on it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_open().is_err()
+    }
+
     /// Has the place know a part by a number.
     #[cold]
     fn bind<P: Part>(&mut self, key: (TypeId, u64)) -> Result<u32> {
@@ -215,7 +235,7 @@ impl Line {
 
     /// The id of a resource of this life of this place.
     #[inline]
-    fn own<K: Kind>(&self, resource: &Remote<K>) -> Result<u64> {
+    fn own<K: Kind>(&self, resource: &Reference<K>) -> Result<u64> {
         let is_its = Arc::ptr_eq(&resource.place, &self.place) || *resource.place == *self.place;
         if is_its && resource.life == self.life {
             return Ok(resource.id().to_u64());
@@ -224,15 +244,15 @@ impl Line {
     }
 
     #[cold]
-    fn stale<K: Kind>(&self, resource: &Remote<K>) -> Error {
+    fn stale<K: Kind>(&self, resource: &Reference<K>) -> Error {
         let place = self.place.to_string();
         let text = format!("{resource:?} is of another place, or of another life of this one");
         Error::Refused { place, why: Why::Stale, text }
     }
 
-    fn id<K: Kind>(&mut self, operation: &Operation, rights: Rights) -> Result<Remote<K>> {
+    fn id<K: Kind>(&mut self, operation: &Operation, rights: Rights) -> Result<Reference<K>> {
         let id: u64 = self.operation(operation)?;
-        Ok(Remote::new(Arc::clone(&self.place), self.life, Id::from_u64(id), rights))
+        Ok(Reference::new(Arc::clone(&self.place), self.life, Id::from_u64(id), rights))
     }
 
     /// Checks that a name is of this line's place.
@@ -252,7 +272,11 @@ impl Line {
     /// Has an operation done, and gives what it has given as it came.
     pub(crate) fn raw(&mut self, operation: &Operation) -> Result<&[u8]> {
         let answer = self.say(Head::Operation, operation)?;
-        self.caller.read(&answer, &mut self.reply);
+        if answer.head == LONG {
+            self.reply = self.long()?.into();
+        } else {
+            self.caller.read(&answer, &mut self.reply);
+        }
         Ok(&self.reply)
     }
 
@@ -290,11 +314,35 @@ impl Line {
 
     #[inline(never)]
     fn by_bytes<T: DeserializeOwned>(&mut self, answer: &Message) -> Result<T> {
+        if answer.head == LONG {
+            let long = self.long()?;
+            return wire::read(&long).map_err(|error| self.unread(&error));
+        }
         if answer.head != given(None) {
             return Err(self.unread(&format!("its head is {:#x}", answer.head)));
         }
         self.caller.read(answer, &mut self.reply);
         wire::read(&self.reply).map_err(|error| self.unread(&error))
+    }
+
+    /// An answer that the line has no room for: it comes by the stream.
+    #[cold]
+    fn long(&mut self) -> Result<Bytes> {
+        let begin = Instant::now();
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.state();
+        loop {
+            if let Some(long) = state.long(self.lane) {
+                return Ok(long);
+            }
+            let left = self.patience.saturating_sub(begin.elapsed());
+            let is_there = matches!(state.said(self.lane), Some(LaneAnswer::Opened { .. }));
+            if !is_there || left.is_zero() {
+                return Err(self.give_up("the rest of its answer has not come".to_owned()));
+            }
+            let waited = shared.changed.wait_timeout(state, left.min(LOOK_AGAIN));
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     #[cold]

@@ -15,12 +15,13 @@ use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 
 use crate::error::Result;
 use crate::place::blocked::{Finished, Waiting, Waits};
-use crate::place::lanes::Lanes;
+use crate::place::lanes::{Lanes, Said};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::door::{Door, sweep};
+use crate::transport::passed::Given;
 use crate::transport::sockets::{self, LIMIT, MOST_NEWS, NEWS};
 use crate::wire;
-use crate::wire::lane::LANES;
+use crate::wire::lane::{LANES, Word};
 
 /// Clients of one place at a time, at most; more wait to be let in.
 const MOST_CLIENTS: usize = 1024;
@@ -195,10 +196,11 @@ impl Here {
         let (from, to) = stream.into_split();
         let (back, replies) = channel::<(u64, Bytes)>(REPLIES);
         let (want, wanted) = oneshot::channel();
-        let write = sockets::deliver(to, replies, wanted);
+        let (give, given) = oneshot::channel();
+        let write = sockets::deliver(to, replies, wanted, given);
         let client = ClientGuard { here: self, number: self.clients.fetch_add(1, Relaxed) };
         let read = async move {
-            let (mut from, mut want) = (BufReader::new(from), Some(want));
+            let (mut from, mut want, mut give) = (BufReader::new(from), Some(want), Some(give));
             while let Ok(Some((number, payload))) = sockets::read(&mut from).await {
                 if number == NEWS && payload.is_empty() {
                     if let Some(want) = want.take() {
@@ -210,8 +212,22 @@ impl Here {
                 if number == LANES {
                     let said = self.lanes().heard(&payload, client.number, self.site.life, &back);
                     self.asked.notify_one();
-                    if let Some(Ok(said)) = said.map(|said| wire::message(&said)) {
-                        let Ok(()) = back.send((LANES, said)).await else { return };
+                    let Some(said) = said else { continue };
+                    let (said, fd) = match said {
+                        Said::Word(word) => (word, None),
+                        Said::Memory(bytes, fd) => (Word::Memory { at: bytes }, Some(fd)),
+                    };
+                    let Ok(message) = wire::message(&said) else { continue };
+                    match fd {
+                        Some(fd) => {
+                            let give = give
+                                .take()
+                                .map(|give| give.send(Given { number: LANES, message, fd }));
+                            let Some(Ok(())) = give else { return };
+                        }
+                        None => {
+                            let Ok(()) = back.send((LANES, message)).await else { return };
+                        }
                     }
                     continue;
                 }

@@ -2,6 +2,8 @@
 //! there is something, then for a while longer, and sleeps then, to be woken by a word at its socket.
 
 use std::any::Any;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,14 +11,15 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kumiki_resource::Manager;
 use kumiki_slot::far::{Answered, Broken, Message, Server};
-use kumiki_sys::shm::Window;
+use kumiki_sys::shm::{Huge, Sealed, Window};
 use tokio::sync::mpsc::Sender;
 
 use crate::place::line_site::{self, Bindings, LineReply};
 use crate::place::parts::panicked;
 use crate::place::site::Site;
-use crate::wire::lane::{LANES, Lane, Word, given, spin};
-use crate::wire::{self, Refusal};
+use crate::transport::sockets::LIMIT;
+use crate::wire::lane::{GIVEN, LANE_BYTES, LANES, LONG, Lane, Word, given, spin};
+use crate::wire::{self, Refusal, Why};
 
 /// Time of a turn, before others of its thread have theirs.
 const TURN: Duration = Duration::from_micros(100);
@@ -30,6 +33,8 @@ const SERVED: u32 = 16;
 pub(crate) struct Lanes {
     /// Memory that callers see, too.
     window: Option<Arc<Window>>,
+    /// Memory of clients of this kernel, by the numbers of their connections.
+    given: HashMap<u64, Arc<Window>>,
     open: Vec<Open>,
     /// Bytes of the message that is looked at, and of its answer.
     bytes: line_site::Bytes,
@@ -47,9 +52,18 @@ struct Open {
     at: u64,
     /// Number of the client's connection.
     client: u64,
+    /// True if it lies in the client's own memory.
+    is_given: bool,
     line: Server<Lane>,
     bound: Bindings,
     to: Sender<(u64, Bytes)>,
+}
+
+/// A place's answer to a client's word.
+pub(crate) enum Said {
+    Word(Word),
+    /// Memory in common: its bytes and its descriptor.
+    Memory(u64, OwnedFd),
 }
 
 impl Open {
@@ -63,7 +77,16 @@ impl Lanes {
     pub(crate) fn new(window: Option<Arc<Window>>) -> Lanes {
         let (last, spin) = (Instant::now(), spin(Duration::ZERO));
         let bytes = line_site::Bytes::default();
-        Lanes { window, open: Vec::new(), bytes, runs: None, last, spin, sleeps: false }
+        Lanes {
+            window,
+            given: HashMap::new(),
+            open: Vec::new(),
+            bytes,
+            runs: None,
+            last,
+            spin,
+            sleeps: false,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -77,21 +100,32 @@ impl Lanes {
         client: u64,
         life: u64,
         to: &Sender<(u64, Bytes)>,
-    ) -> Option<Word> {
-        match wire::parse(word).ok()? {
+    ) -> Option<Said> {
+        let said = match wire::parse(word).ok()? {
+            Word::Memory { .. } => match self.give(client) {
+                Ok((bytes, fd)) => return Some(Said::Memory(bytes, fd)),
+                Err(why) => Some(Word::Refused { at: u64::MAX, why }),
+            },
             Word::Open { at, first } => {
-                let Some(window) = &self.window else {
+                let own = self.given.get(&client);
+                let is_given = own.is_some();
+                let Some(window) = own.or(self.window.as_ref()) else {
                     let why = "this place has no memory in common with its callers".to_owned();
-                    return Some(Word::Refused { at, why });
+                    return Some(Said::Word(Word::Refused { at, why }));
                 };
                 let Some(lane) = Lane::at(window, at) else {
                     let why = format!("there is no lane at {at:#x} of {:#x} bytes", window.len());
-                    return Some(Word::Refused { at, why });
+                    return Some(Said::Word(Word::Refused { at, why }));
                 };
                 // Who had it before has gone, and its connection's end has not been heard of.
-                self.open.retain(|open| open.at != at);
+                let is_it = |open: &Open| {
+                    open.at == at
+                        && open.is_given == is_given
+                        && (!is_given || open.client == client)
+                };
+                self.open.retain(|open| !is_it(open));
                 let (line, bound) = (Server::new(lane, first), Bindings::default());
-                self.open.push(Open { at, client, line, bound, to: to.clone() });
+                self.open.push(Open { at, client, is_given, line, bound, to: to.clone() });
                 self.last = Instant::now();
                 Some(Word::Opened { at, life })
             }
@@ -105,13 +139,34 @@ impl Lanes {
                 Some(Word::Closed { at })
             }
             // A place's own.
-            Word::Opened { .. } | Word::Refused { .. } | Word::Closed { .. } => None,
+            Word::Opened { .. }
+            | Word::Refused { .. }
+            | Word::Closed { .. }
+            | Word::Long { .. } => None,
+        };
+        said.map(Said::Word)
+    }
+
+    /// Makes memory for the lanes of a client of this kernel: once each connection.
+    fn give(&mut self, client: u64) -> Result<(u64, OwnedFd), String> {
+        if self.given.contains_key(&client) {
+            return Err("this connection has memory already".to_owned());
         }
+        let bytes = GIVEN * LANE_BYTES;
+        let made = Sealed::new("kumiki-lines", bytes, Huge::Policy).and_then(|memory| {
+            let window = Window::map(memory.fd(), 0, bytes)?;
+            Ok((window, memory))
+        });
+        let (window, memory) = made.map_err(|error| error.to_string())?;
+        let fd = memory.fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+        self.given.insert(client, Arc::new(window));
+        Ok((bytes as u64, fd))
     }
 
     /// A client has gone, and its lanes with it.
     pub(crate) fn gone(&mut self, client: u64) {
         self.open.retain(|open| open.client != client);
+        self.given.remove(&client);
     }
 
     /// Answers what there is, and looks on for a turn; whether it is to go on, or sleeps.
@@ -190,12 +245,33 @@ impl Lanes {
                 line.answer_word(given(Some(scalar.form)), scalar.word)
             }
             Ok(LineReply::Bytes) => line.answer(Answered::Answer, given(None), self.bytes.reply()),
+            Ok(LineReply::Long) => self.long(n),
             Err(refusal) => self.refuse(n, refusal),
         };
         self.runs = None;
         if sleeps {
             self.wake(n);
         }
+    }
+
+    /// Sends an answer that the line has no room for by the client's connection; whether the caller sleeps.
+    #[cold]
+    fn long(&mut self, n: usize) -> bool {
+        let open = &mut self.open[n];
+        let answer = bytes::Bytes::copy_from_slice(self.bytes.reply());
+        let bytes = answer.len();
+        let sent = wire::message(&Word::Long { at: open.at, answer })
+            .ok()
+            .filter(|message| message.len() <= LIMIT)
+            .is_some_and(|message| open.to.try_send((LANES, message)).is_ok());
+        if sent {
+            return open.line.answer(Answered::Answer, LONG, &[]);
+        }
+        let text = format!(
+            "its answer has {bytes} bytes, and a line's connection takes {LIMIT}, or none as its client has not \
+             taken others; it has run"
+        );
+        self.refuse(n, Refusal::new(Why::AnswerTooLarge, text))
     }
 
     /// Refuses a request; whether the caller sleeps.

@@ -21,6 +21,8 @@ pub(crate) enum LineReply {
     Scalar(Scalar),
     /// The answer is in the reply.
     Bytes,
+    /// The answer is in the reply, and the line has no room for it.
+    Long,
 }
 
 /// Bytes of a request that has more than a word, and of an answer.
@@ -152,18 +154,14 @@ impl Bindings {
     }
 }
 
-/// Gives what a part has given that is no word, if the line has room for it.
+/// Gives what a part has given that is no word.
 #[inline(never)]
 fn longer(line: &Server<Lane>, longer: &mut Longer) -> Result<LineReply, Refusal> {
     if let Some(refusal) = longer.refusal.take() {
         return Err(refusal);
     }
-    let (bytes, room) = (longer.reply.len(), line.room());
-    if bytes <= room {
-        return Ok(LineReply::Bytes);
-    }
-    let text = format!("its answer has {bytes} bytes, and a line has room for {room}; it has run");
-    Err(Refusal::new(Why::AnswerTooLarge, text))
+    let has_room = longer.reply.len() <= line.room();
+    Ok(if has_room { LineReply::Bytes } else { LineReply::Long })
 }
 
 #[cold]

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{Error, Handle, Id, Interface, Place, Rights};
 
-use crate::part::{Block, Part, Portable, Run};
+use crate::part::{Block, Part, Portable, Run, Work};
 use crate::place::allow::Allow;
 use crate::place::blocked::{MOST_BLOCKED, Rest};
 use crate::wire::lane::Binding;
@@ -97,6 +97,23 @@ struct Called {
     call: fn(&Interface, Id, &[u8]) -> Result<Handled, Refusal>,
     /// None of one that may block.
     quick: Option<Quick>,
+    /// The part's [`Typed`], for who has its type.
+    typed: &'static (dyn Any + Send + Sync),
+}
+
+/// Begins a part on its owner's thread.
+type Begin<K, I, O> = fn(&mut K, &mut <K as Kind>::Pool, I) -> Begun<O>;
+
+/// A program part with its types, for callers of the same process: a call of a function.
+pub(crate) struct Typed<P: Part> {
+    /// Begins it on the owner's thread.
+    pub(crate) begin: Begin<P::Kind, P::In, P::Out>,
+}
+
+/// A part that has begun: it has given, or the rest of it may block.
+pub(crate) enum Begun<T> {
+    Gave(T),
+    Blocks(Work<T>),
 }
 
 /// An operation that has run, or its part that may block.
@@ -144,28 +161,51 @@ impl Parts {
             let output = interface.with(&handle, |resource, pool| P::run(resource, pool, input));
             Ok(Handled::Ran(answer(&output.map_err(|error| refused(&error))?)))
         };
-        self.called::<P>(Some(Quick::of::<P>()), call)
+        let typed: &'static Typed<P> = &const {
+            Typed { begin: |resource, pool, input| Begun::Gave(P::run(resource, pool, input)) }
+        };
+        self.called::<P>(Some(Quick::of::<P>()), call, typed)
     }
 
     /// Adds a program part that may block.
     #[must_use]
     pub fn blocking<P: Block>(self) -> Parts {
-        self.called::<P>(None, |interface, id, input| {
+        let call = |interface: &Interface, id, input: &[u8]| {
             let (handle, input) = taken::<P>(interface, id, input)?;
             let work = interface.with(&handle, |resource, pool| P::begin(resource, pool, input));
             let work = work.map_err(|error| refused(&error))?;
             Ok(Handled::Blocks(Box::new(move || caught(|| answer(&work())))))
-        })
+        };
+        let typed: &'static Typed<P> = &const {
+            Typed { begin: |resource, pool, input| Begun::Blocks(P::begin(resource, pool, input)) }
+        };
+        self.called::<P>(None, call, typed)
     }
 
     fn called<P: Part>(
         mut self,
         quick: Option<Quick>,
         call: fn(&Interface, Id, &[u8]) -> Result<Handled, Refusal>,
+        typed: &'static Typed<P>,
     ) -> Parts {
         let of = (<P::Kind as Kind>::NAME, P::NAME);
-        self.parts.insert(of, Called { version: P::VERSION, call, quick });
+        self.parts.insert(of, Called { version: P::VERSION, call, quick, typed });
         self
+    }
+
+    /// The [`Typed`] of all parts.
+    pub(crate) fn all_typed(&self) -> impl Iterator<Item = &'static (dyn Any + Send + Sync)> {
+        self.parts.values().map(|called| called.typed)
+    }
+
+    /// A part with its types; none if a part of this name has others here.
+    ///
+    /// # Errors
+    /// There is none of this name, or of this version.
+    pub(crate) fn typed<P: Part>(&self) -> Result<Option<&'static Typed<P>>, Refusal> {
+        let called =
+            self.part_of(&Allow::everything(), <P::Kind as Kind>::NAME, P::NAME, P::VERSION)?;
+        Ok(called.typed.downcast_ref())
     }
 
     /// True if there is such a kind, or part.
@@ -301,7 +341,7 @@ impl Parts {
 
 fn blocks(kind: &str, part: &str) -> Refusal {
     let text = format!("{kind}.{part} may block, and no line is held up: call it at its socket");
-    Refusal::new(Why::NoPart, text)
+    Refusal::new(Why::Blocks, text)
 }
 
 /// Runs it; a panic of it becomes a refusal.

@@ -219,6 +219,8 @@ impl AttachedState {
         let (from, to) = stream.into_split();
         let (back, replies) = channel::<(u64, Bytes)>(MOST_OF_ONE);
         let (want, wanted) = oneshot::channel();
+        // No memory is in common with another kernel.
+        let (_give, given) = oneshot::channel();
         let read = async {
             let (mut from, mut want) = (BufReader::new(from), Some(want));
             while let Ok(Some((number, message))) = sockets::read(&mut from).await {
@@ -244,7 +246,7 @@ impl AttachedState {
             }
         };
         tokio::select! {
-            () = sockets::deliver(to, replies, wanted) => {}
+            () = sockets::deliver(to, replies, wanted, given) => {}
             () = read => {}
         }
         self.pending().retain(|_, asked| asked.client != client);

@@ -22,6 +22,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
+use crate::transport::passed::{Given, frame, give};
 
 /// The number of frames with news.
 pub(crate) const NEWS: u64 = 0;
@@ -100,28 +101,34 @@ pub(crate) async fn write(
     number: u64,
     message: &[u8],
 ) -> io::Result<()> {
-    let bytes = u32::try_from(message.len()).ok().filter(|bytes| *bytes as usize <= LIMIT);
-    let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let mut frame = Vec::with_capacity(12 + message.len());
-    frame.extend_from_slice(&number.to_le_bytes());
-    frame.extend_from_slice(&bytes.to_le_bytes());
-    frame.extend_from_slice(message);
-    to.write_all(&frame).await
+    if message.len() > LIMIT {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    to.write_all(&frame(number, message)).await
 }
 
-/// Writes replies, and news from when they are `wanted` on, until the client has gone or takes no more.
+/// Writes replies, memory in common where it is given, and news from when they are `wanted` on, until the client has gone or takes no more.
 pub(crate) async fn deliver(
     mut to: OwnedWriteHalf,
     mut replies: Receiver<(u64, Bytes)>,
     mut wanted: oneshot::Receiver<broadcast::Receiver<Bytes>>,
+    mut memory: oneshot::Receiver<Given>,
 ) {
     let mut news: Option<broadcast::Receiver<Bytes>> = None;
+    let mut has_given = false;
     loop {
         let (number, message) = tokio::select! {
             biased;
             Ok(heard) = &mut wanted, if news.is_none() => {
                 news = Some(heard);
                 (NEWS, Bytes::new())
+            }
+            Ok(given) = &mut memory, if !has_given => {
+                has_given = true;
+                if give(&mut to, &given).await.is_err() {
+                    return;
+                }
+                continue;
             }
             reply = replies.recv() => match reply {
                 Some(reply) => reply,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use bytes::Bytes;
 use kumiki_sys::shm::{Window, Words};
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +74,11 @@ pub(crate) enum Word {
     Close { at: u64 },
     /// Place: nobody here touches it any more.
     Closed { at: u64 },
+    /// Client of the same kernel, `at` 0: give us memory in common. Place: here it is, with its descriptor, `at` its length;
+    /// lanes that this client opens from then on are within it.
+    Memory { at: u64 },
+    /// Place: the answer that the lane has no room for.
+    Long { at: u64, answer: Bytes },
 }
 
 /// Kinds of requests on a line.
@@ -123,6 +129,12 @@ impl Head {
 pub(crate) fn given(form: Option<Form>) -> u64 {
     form.map_or(0, |form| form as u64)
 }
+
+/// The word beside an answer that comes as [`Word::Long`].
+pub(crate) const LONG: u64 = 1 << 8;
+
+/// Lanes of the memory that a place gives a client of its kernel.
+pub(crate) const GIVEN: usize = 16;
 
 /// A program part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,10 @@ mod batches;
 mod blocking;
 mod bounds;
 mod calls;
+mod control;
 mod faults;
+#[path = "../../examples/five_places.rs"]
+mod five_places;
 mod here;
 mod hostile;
 mod lines;

@@ -1,4 +1,4 @@
-//! A reference to a resource at a place behind a NATS server.
+//! A reference to a resource, wherever it is.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,9 +9,9 @@ use kumiki_resource::{Id, Rights};
 
 use crate::error::{Error, Result};
 
-/// A reference to a resource of kind `K` at another place, with rights. It does not own the
+/// A reference to a resource of kind `K` at any place, with rights. It does not own the
 /// resource. It holds for one life of the place: a place that was started anew knows it not.
-pub struct Remote<K> {
+pub struct Reference<K> {
     pub(crate) place: Arc<str>,
     pub(crate) life: u64,
     pub(crate) id: Id,
@@ -19,15 +19,15 @@ pub struct Remote<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K> Clone for Remote<K> {
+impl<K> Clone for Reference<K> {
     fn clone(&self) -> Self {
-        Remote { place: Arc::clone(&self.place), kind: PhantomData, ..*self }
+        Reference { place: Arc::clone(&self.place), kind: PhantomData, ..*self }
     }
 }
 
-impl<K: Kind> Remote<K> {
+impl<K: Kind> Reference<K> {
     pub(crate) fn new(place: Arc<str>, life: u64, id: Id, rights: Rights) -> Self {
-        Remote { place, life, id, rights, kind: PhantomData }
+        Reference { place, life, id, rights, kind: PhantomData }
     }
 
     /// Place of the resource: `hostb.core3`.
@@ -49,9 +49,9 @@ impl<K: Kind> Remote<K> {
     ///
     /// # Errors
     /// [`Error::Rights`] without [`Rights::SHARE`], or if `rights` are more.
-    pub fn share(&self, rights: Rights) -> Result<Remote<K>> {
+    pub fn share(&self, rights: Rights) -> Result<Reference<K>> {
         self.require(Rights::SHARE | rights)?;
-        Ok(Remote { rights, ..self.clone() })
+        Ok(Reference { rights, ..self.clone() })
     }
 
     #[inline]
@@ -69,8 +69,8 @@ impl<K: Kind> Remote<K> {
     }
 }
 
-impl<K: Kind> fmt::Debug for Remote<K> {
+impl<K: Kind> fmt::Debug for Reference<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Remote<{}>({}, {}, {})", K::NAME, self.place, self.id, self.rights)
+        write!(f, "Reference<{}>({}, {}, {})", K::NAME, self.place, self.id, self.rights)
     }
 }

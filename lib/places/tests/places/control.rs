@@ -1,0 +1,310 @@
+//! The interface control: one program with its resources at five placements, and what it is told when a place ends.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use kumiki_places::standard::{Add, Counter, Get};
+use kumiki_places::wire::{self, Why};
+use kumiki_places::{Allow, Binding, Control, Error, Nats, Part, Result, Run, Served, Server};
+use kumiki_resource::{Interface, Name, Rights};
+
+use crate::five_places::{Echo, Later, parts, program, serve};
+use crate::here::unique;
+use crate::lines;
+use crate::nats::NatsServer;
+use crate::scene::{Other, PATIENCE, block_on, managing};
+
+const HOST: &str = "KUMIKI_TEST_CONTROL_HOST";
+const URL: &str = "KUMIKI_TEST_CONTROL_URL";
+
+/// No test, but the process of others.
+#[test]
+fn a_process_of_another_test() {
+    let Ok(host) = std::env::var(HOST) else { return };
+    println!("it serves");
+    serve(&host, std::env::var(URL).ok().as_deref()).unwrap();
+}
+
+/// A process that serves, and the name of its place.
+fn other(host: &str, url: Option<&str>) -> (Other, String) {
+    let mut variables = vec![(HOST, host)];
+    variables.extend(url.map(|url| (URL, url)));
+    let other = Other::start("control::a_process_of_another_test", &variables);
+    let control = control(url);
+    let core = kumiki_sys::affinity::current().unwrap().iter().last().unwrap();
+    let place = format!("{host}.core{core}");
+    // It says that it will, and then does.
+    let end = std::time::Instant::now() + PATIENCE;
+    while control.list(&place, "**").is_err() {
+        assert!(std::time::Instant::now() < end, "it does not serve");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (other, place)
+}
+
+fn control(url: Option<&str>) -> Control {
+    let builder = Control::builder();
+    let builder = match url {
+        Some(url) => builder.nats(Nats::at(url)),
+        None => builder,
+    };
+    builder.build().unwrap().with_timeout(PATIENCE)
+}
+
+/// A place that this process serves at a socket, by this program's parts.
+fn served(host: &str) -> (Interface, Served, String) {
+    managing(Server::here(host).parts(parts()).allow(Allow::everything())).unwrap()
+}
+
+/// What the program prints with its resources in this process.
+fn at_home(own: bool) -> Vec<String> {
+    let interface = crate::five_places::interface(own).unwrap();
+    let core = interface.places()[0];
+    let _manager = own.then(|| interface.manage(core).unwrap());
+    let control = Control::builder().home(&interface, parts()).build().unwrap();
+    program(&control, &interface.place_name(core).unwrap()).unwrap()
+}
+
+#[test]
+fn at_five_placements_one_program_prints_the_same_lines() {
+    let lines = at_home(true);
+    assert_eq!(lines.len(), 15, "{lines:#?}");
+    assert_eq!(lines[1], "1000 times 1 more: 1042");
+    assert_eq!(at_home(false), lines, "another core");
+
+    let (_process, place) = other(&unique("five"), None);
+    let control = control(None);
+    assert_eq!(program(&control, &place).unwrap(), lines, "another process");
+    assert_eq!(format!("{control:?}"), format!("{{{place:?}: \"lines\"}}"));
+
+    let server = NatsServer::start();
+    let (_machine, place) = other("five", Some(&server.url()));
+    let far = self::control(Some(&server.url()));
+    assert_eq!(program(&far, &place).unwrap(), lines, "another machine");
+    assert_eq!(format!("{far:?}"), format!("{{{place:?}: \"messages\"}}"));
+}
+
+/// A window between two kernels, as far as one has it: memory that both map, and a relay's stream.
+#[test]
+fn in_a_node_the_program_prints_the_same_lines() {
+    let (memory, host) = (lines::memory(), unique("window"));
+    let server = Server::here(&host).parts(parts()).allow(Allow::everything());
+    let (_interface, _served, place) = managing(server.window(lines::whole(&memory))).unwrap();
+    let (window, relay) = lines::lines(&host, &memory);
+    assert_eq!(window.all_places(), [&*place]);
+    let control = Control::builder().lines(window).build().unwrap().with_timeout(PATIENCE);
+    let said = program(&control, &place);
+    assert_eq!(format!("{control:?}"), format!("{{{place:?}: \"lines\"}}"));
+    assert_eq!(said.unwrap(), at_home(false));
+    drop(control);
+    relay.join().unwrap();
+}
+
+#[test]
+fn in_a_task_of_a_runtime_a_call_waits_and_does_not_panic() {
+    let (_interface, _served, place) = served(&unique("task"));
+    block_on(async {
+        let control = control(None);
+        let hits = control.create::<Counter>(&place, None, 1).unwrap();
+        assert_eq!(control.call::<Add>(&hits, 1).unwrap(), 2);
+        // Messages, too.
+        assert_eq!(control.call::<Later>(&hits, 1).unwrap(), 2);
+    });
+}
+
+/// Whether an outcome says that the place has another life, or none.
+fn says_so<T: std::fmt::Debug>(outcome: Result<T>) -> bool {
+    match outcome {
+        Err(Error::Gone { .. } | Error::Unknown { .. }) => true,
+        Err(Error::Refused { why, .. }) => why == Why::Stale,
+        Err(error) => panic!("{error}"),
+        Ok(_) => false,
+    }
+}
+
+/// A place that ends and comes again: a binding by its name says so once, and goes on.
+fn another_life(control: &Control, serve: impl Fn() -> (Interface, Served, String)) {
+    let (interface, first, place) = serve();
+    let old = control.create::<Counter>(&place, Some("hits"), 40).unwrap();
+    let name: Name = format!("{place}/counter/hits").parse().unwrap();
+    let mut add: Binding<Add> = control.bind_name(&name).unwrap();
+    assert_eq!(add.call(1).unwrap(), 41);
+    drop((interface, first));
+    let (_interface, _second, _) = serve();
+    let new = control.create::<Counter>(&place, Some("hits"), 50).unwrap();
+    assert!(says_so(add.call(1)), "it must not be done unsaid in another life");
+    assert_eq!(add.call(1).unwrap(), 51, "said once");
+    assert!(says_so(control.call::<Add>(&old, 1)), "a reference is of one life");
+    assert!(says_so(control.bind::<Add>(&old)), "and so is what is bound by it");
+    assert_eq!(control.call::<Get>(&new, ()).unwrap(), 51);
+}
+
+#[test]
+fn a_binding_says_once_that_its_place_has_another_life() {
+    let host = unique("life");
+    another_life(&control(None), || served(&host));
+    let server = NatsServer::start();
+    another_life(&control(Some(&server.url())), || {
+        let nats = Server::new(Nats::at(server.url()), &host);
+        managing(nats.parts(parts()).allow(Allow::everything())).unwrap()
+    });
+}
+
+#[test]
+fn a_process_that_is_killed_is_unknown_to_who_waits_and_gone_to_others() {
+    let (process, place) = other(&unique("killed"), None);
+    let control = control(None);
+    let hits = control.create::<Counter>(&place, None, 0).unwrap();
+    let name: Name = format!("{place}/counter/more").parse().unwrap();
+    control.create::<Counter>(&place, Some("more"), 0).unwrap();
+    let mut add = control.bind_name::<Add>(&name).unwrap();
+    assert_eq!(add.call(1).unwrap(), 1);
+    let waits = std::thread::spawn({
+        let (control, hits) = (control.clone(), hits.clone());
+        move || control.call::<Later>(&hits, u64::from(u32::MAX))
+    });
+    // It has begun, or is about to.
+    std::thread::sleep(Duration::from_millis(50));
+    drop(process);
+    let outcome = waits.join().unwrap();
+    assert!(matches!(outcome, Err(Error::Unknown { .. } | Error::Gone { .. })), "{outcome:?}");
+    for _ in 0..3 {
+        let gone = control.call::<Add>(&hits, 1);
+        assert!(matches!(gone, Err(Error::Gone { .. } | Error::Unknown { .. })), "{gone:?}");
+        assert!(says_so(add.call(1)));
+    }
+    let gone = control.create::<Counter>(&place, None, 0).map(drop);
+    assert!(matches!(gone, Err(Error::Gone { .. })), "{gone:?}");
+}
+
+#[test]
+fn rights_and_limits_are_the_same_here_and_elsewhere() {
+    let own = crate::five_places::interface(false).unwrap();
+    let core = own.place_name(own.places()[0]).unwrap();
+    let (_interface, _served, there) = served(&unique("limits"));
+    let control = Control::builder().home(&own, parts()).host("me").build().unwrap();
+    for place in [&core, &format!("me.{core}"), &there] {
+        let hits = control.create::<Counter>(place, None, 7).unwrap();
+        let none = hits.share(Rights::SHARE).unwrap();
+        let refused = |error: Error| assert!(matches!(error, Error::Rights { .. }), "{error}");
+        refused(control.call::<Add>(&none, 1).unwrap_err());
+        refused(control.bind::<Add>(&none).map(drop).unwrap_err());
+        refused(control.destroy(none).unwrap_err());
+        let short = control.with_timeout(Duration::from_millis(30));
+        let unknown = short.call::<Later>(&hits, u64::from(u32::MAX)).unwrap_err();
+        assert!(matches!(unknown, Error::Unknown { .. }), "{place}: {unknown}");
+        assert_eq!(control.call::<Get>(&hits, ()).unwrap(), 7);
+    }
+}
+
+#[test]
+fn one_batch_crosses_this_process_and_others() {
+    let own = crate::five_places::interface(false).unwrap();
+    let core = own.place_name(own.places()[0]).unwrap();
+    let (_interface, served, there) = served(&unique("each"));
+    let server = NatsServer::start();
+    let (_machine, far) = other("each", Some(&server.url()));
+    let builder = Control::builder().home(&own, parts()).nats(Nats::at(server.url()));
+    let control = builder.build().unwrap().with_timeout(PATIENCE);
+    let places = [&core, &there, &far];
+    let make = |n: i64| control.create::<Counter>(places[n as usize % 3], None, n).unwrap();
+    let all: Vec<_> = (0..60).map(make).collect();
+    let sums = control.each::<Add>(all.iter().zip(100..));
+    for (n, sum) in sums.into_iter().enumerate() {
+        assert_eq!(sum.unwrap(), 2 * n as i64 + 100);
+    }
+    // What goes as bytes.
+    let input = |n: usize| vec![n as u8; 100 * n];
+    let back = control.each::<Echo>(all.iter().enumerate().map(|(n, on)| (on, input(n))));
+    for (n, bytes) in back.into_iter().enumerate() {
+        assert_eq!(bytes.unwrap(), input(n));
+    }
+    // One that has ended is the error of its own alone.
+    drop(served);
+    for (n, sum) in control.each::<Get>(all.iter().map(|on| (on, ()))).into_iter().enumerate() {
+        match n % 3 {
+            1 => assert!(says_so(sum)),
+            _ => assert_eq!(sum.unwrap(), 2 * n as i64 + 100),
+        }
+    }
+}
+
+/// The same names as [`Add`]'s, with another type: a program that knows no more than these.
+struct AddAsText;
+
+impl Part for AddAsText {
+    type Kind = Counter;
+    const NAME: &'static str = "add";
+    type In = i8;
+    type Out = String;
+}
+
+/// The same with another version.
+struct AddOfLater;
+
+impl Part for AddOfLater {
+    type Kind = Counter;
+    const NAME: &'static str = "add";
+    const VERSION: u32 = 2;
+    type In = i64;
+    type Out = i64;
+}
+
+impl Run for AddOfLater {
+    fn run(_: &mut Counter, (): &mut (), _: i64) -> i64 {
+        unreachable!("no place has it")
+    }
+}
+
+#[test]
+fn a_part_is_known_by_its_names_at_home_as_elsewhere() {
+    let own = crate::five_places::interface(false).unwrap();
+    let core = own.place_name(own.places()[0]).unwrap();
+    let (_interface, _served, there) = served(&unique("parts"));
+    let control = Control::builder().home(&own, parts()).build().unwrap();
+    for place in [&core, &there] {
+        let hits = control.create::<Counter>(place, None, 1).unwrap();
+        // What it gives is no text, and the caller is told so.
+        let other = control.call::<AddAsText>(&hits, 1);
+        assert!(matches!(other, Err(Error::Value { .. })), "{place}: {other:?}");
+        assert_eq!(control.call::<Get>(&hits, ()).unwrap(), 2);
+        let later = control.bind::<AddOfLater>(&hits).map(drop).unwrap_err();
+        assert!(matches!(later, Error::Refused { why: Why::OtherVersion, .. }), "{later}");
+    }
+}
+
+/// Writes a frame about lanes, and reads one.
+fn say(stream: &mut UnixStream, message: &[u8]) {
+    let head = [&u64::MAX.to_le_bytes()[..], &(message.len() as u32).to_le_bytes()].concat();
+    stream.write_all(&[&head, message].concat()).unwrap();
+}
+
+#[test]
+fn who_asks_for_memory_without_end_gets_one() {
+    let (_interface, _served, place) = served(&unique("greedy"));
+    let folder = kumiki_resource::published::folder().unwrap();
+    let mut stream = UnixStream::connect(folder.join(format!("{place}.place"))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let ask = [&[wire::VERSION][..], b"\x81\xa6Memory\x91\x00"].concat();
+    for _ in 0..100 {
+        say(&mut stream, &ask);
+    }
+    // One was given, and the others were refused, each by a frame.
+    for n in 0..100 {
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        let mut message = vec![0; u32::from_le_bytes(head[8..].try_into().unwrap()) as usize];
+        stream.read_exact(&mut message).unwrap();
+        let text = String::from_utf8_lossy(&message).into_owned();
+        assert_eq!(text.contains("Refused"), n != 0, "{n}: {text}");
+    }
+    // Words that are none end nobody.
+    for word in [&b"\x81\xa6Memory"[..], b"", b"\xff\xff", b"\x81\xa4Long\x92\x00\xc4\x01\x00"] {
+        say(&mut stream, &[&[wire::VERSION][..], word].concat());
+    }
+    let control = control(None);
+    let hits = control.create::<Counter>(&place, None, 1).unwrap();
+    assert_eq!(control.call::<Add>(&hits, 1).unwrap(), 2);
+    assert_eq!(format!("{control:?}"), format!("{{{place:?}: \"lines\"}}"));
+}
