@@ -49,7 +49,7 @@ fn a_node_s_place_is_called_from_the_host_and_the_node_s_end_answers_pending_cal
         host.ok("rm -f news; kumiki resource watch n1.core0 > news 2>&1 & \
                  until grep -qs 'is here' news; do sleep 0.2; done");
         host.ok(
-            "kumiki resource call n1.core0/process/long read '{\"wait_ms\":60000}' > pending 2>&1 < /dev/null & \
+            "kumiki resource call n1.core0/process/long take '{\"wait_ms\":60000}' > pending 2>&1 < /dev/null & \
                  until kumiki node exec n1 -- kumiki resource ls --json | tr '{' '\\n' | \
                  grep process/long | grep -q '\"calls\":1'; do sleep 0.2; done",
         );
@@ -167,7 +167,7 @@ fn a_node_calls_its_host_and_another_node_by_it_and_hears_of_their_ends_at_once(
         host.ok(&format!(
             "rm -f pending; {} > pending 2>&1 < /dev/null & \
              until kumiki resource ls '{long}' --json | grep -q '\"calls\": *1'; do sleep 0.2; done",
-            n2(&format!(r#"call {long} read '{{"wait_ms":60000}}'"#)),
+            n2(&format!(r#"call {long} take '{{"wait_ms":60000}}'"#)),
         ));
         host.run(end);
         host.ok("until grep -q . pending; do sleep 0.1; done");

@@ -40,7 +40,7 @@ pub const MOST_TAKEN: usize = 256 << 10;
 /// Cost of the data that may be under way in one direction of a process' stream.
 pub const WINDOW: usize = 256 << 10;
 /// Longest wait of one call: it is to end before its caller's patience does.
-const MOST_WAIT: Duration = Duration::from_secs(5);
+const MOST_WAIT: Duration = Duration::from_mins(1);
 
 /// A program to be started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -293,7 +293,7 @@ fn waits(polled: &mut [PollFd<'_>], left: Duration) -> bool {
 /// A wish for frames of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
-    /// Time for which one is waited for; five seconds at most.
+    /// Time for which one is waited for; a minute at most.
     #[serde(default)]
     pub wait_ms: u64,
     /// Bytes of all, at most, but for one frame: what [`Client::room`](crate::Client::room) has room for. 256 KiB, if
