@@ -28,7 +28,8 @@ pub struct Config {
     pub qemu: Vec<OsString>,
     /// Executor of the machine's instructions.
     pub accelerator: Accelerator,
-    /// Time that the start may take, from QEMU's to the agent's first word.
+    /// Time that the start may take, from QEMU's to the agent's first word. One of a kernel that
+    /// looks for its own faults may take six times as long.
     pub start_limit: Duration,
     /// A program of this machine that calls [`crate::agent::run`] when its first
     /// argument is [`crate::agent::WORD`]. It is there as `kumiki`.

@@ -197,6 +197,12 @@ impl Kernel {
         if self.name.is_built_here() { &self.bzimage } else { &self.vmlinux }
     }
 
+    /// Times that it may take longer to start than one as a package has it: one that looks at each
+    /// access to memory was still finding its devices after three minutes, on a busy machine.
+    pub(crate) fn slowness(&self) -> u32 {
+        if self.name.is_built_here() { 6 } else { 1 }
+    }
+
     /// Files of these modules of its package, and of all that they need, with their places
     /// in a machine, for [`Config::files`](crate::Config::files). What this kernel has built
     /// in, or not at all, is left out.

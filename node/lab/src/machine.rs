@@ -98,6 +98,7 @@ impl Machine {
             Accelerator::Tcg | Accelerator::OneThread => false,
         };
         let mut times = Times { prepare: begin.elapsed(), kvm, ..Times::default() };
+        let start_limit = config.start_limit * kernel.slowness();
         loop {
             let place = place()?;
             let image = place.folder().join("initramfs");
@@ -109,7 +110,7 @@ impl Machine {
             let (qemu, input, output) = Qemu::start(&program, &words)?;
             let end = Some(qemu.end_cell());
             let (guest, incoming) = Guest::over(output, input, log.clone(), end)?;
-            let hello = incoming.next_within(config.start_limit).map(|link| said(&link));
+            let hello = incoming.next_within(start_limit).map(|link| said(&link));
             times.start = begin.elapsed();
             let failed = match hello {
                 Ok(Ok(Hello { uptime_ms, debug_exit })) => {
@@ -134,7 +135,7 @@ impl Machine {
                 }
                 Ok(Err(error)) => (Error::Agent(format!("its first word: {error}")), false),
                 Err(RecvTimeoutError::Timeout) => {
-                    let limit = config.start_limit.as_secs();
+                    let limit = start_limit.as_secs();
                     let hint = "; KVM hangs on some machines, TCG on none: --accelerator tcg";
                     let hint = if kvm { hint } else { "" };
                     let reason = format!("its agent said nothing within {limit} s{hint}");
