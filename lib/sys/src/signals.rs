@@ -2,6 +2,9 @@
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ptr;
+
+use crate::syscall::raw;
 
 /// Signals that a thread raises itself, by what it executes. While they are blocked the
 /// kernel ends the process without calling the handler (force_sig_info_to_task,
@@ -11,12 +14,15 @@ use std::mem::MaybeUninit;
 const OWN: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
+/// Signals as the kernel has them: bit by number less one.
+type Mask = u64;
+
 /// The signals of the thread that makes it, blocked until it is dropped there: all but
-/// those that the thread raises itself.
+/// those that the thread raises itself, and the C library's own.
 #[derive(Debug)]
 pub struct Blocked {
-    all: libc::sigset_t,
-    former: libc::sigset_t,
+    all: Mask,
+    former: Mask,
     /// Keeps the value in its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -34,20 +40,25 @@ impl Blocked {
             // SAFETY: a set, and a signal's number.
             unsafe { libc::sigdelset(&raw mut all, signal) };
         }
-        Blocked { all, former: set(&all), _thread: PhantomData }
+        let former = now();
+        // By the C library, which knows what it needs open.
+        // SAFETY: a valid set. It fails only for a wrong first argument.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, ptr::null_mut()) };
+        Blocked { all: now(), former, _thread: PhantomData }
     }
 
     /// Runs `work` with the mask that there was before.
-    #[inline]
+    #[inline(always)]
     pub fn lifted<T>(&self, work: impl FnOnce() -> T) -> T {
         /// Also if `work` unwinds.
         struct Again<'a>(&'a Blocked);
         impl Drop for Again<'_> {
+            #[inline(always)]
             fn drop(&mut self) {
-                set(&self.0.all);
+                set(self.0.all);
             }
         }
-        set(&self.former);
+        set(self.former);
         let _again = Again(self);
         work()
     }
@@ -55,18 +66,31 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        set(&self.former);
+        set(self.former);
     }
 }
 
-/// Sets the calling thread's mask, and returns the former one.
-fn set(mask: &libc::sigset_t) -> libc::sigset_t {
-    let mut former = MaybeUninit::uninit();
-    // SAFETY: both are valid; the former mask is written to the second. It fails only for
-    // a wrong first argument.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, former.as_mut_ptr()) };
-    // SAFETY: written above.
-    unsafe { former.assume_init() }
+/// Sets the calling thread's mask, without the C library: after its function, which copies sets
+/// and returns after the kernel has, ten statx took 0.5 µs longer where a kernel returns by Safe
+/// RET.
+#[inline(always)]
+fn set(mask: Mask) {
+    change(&raw const mask, ptr::null_mut());
+}
+
+/// The calling thread's mask.
+fn now() -> Mask {
+    let mut now = 0;
+    change(ptr::null(), &raw mut now);
+    now
+}
+
+#[inline(always)]
+fn change(to: *const Mask, from: *mut Mask) {
+    let (to, from, length) = (to.addr() as u64, from.addr() as u64, size_of::<Mask>() as u64);
+    let number = libc::SYS_rt_sigprocmask as usize;
+    // SAFETY: two masks of this length, or none.
+    unsafe { raw(number, [libc::SIG_SETMASK as u64, to, from, length, 0, 0]) };
 }
 
 /// Runs `spawn` with all signals blocked in this thread except those that it raises
@@ -79,8 +103,6 @@ pub fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    use std::ptr;
 
     use super::*;
 
@@ -110,5 +132,24 @@ mod tests {
             catch_unwind(AssertUnwindSafe(|| with_signals_blocked(|| panic!("on purpose"))));
         assert!(panicked.is_err());
         assert_eq!(blocked(), before);
+    }
+
+    /// 32 and 33 are the C library's: setuid and pthread_cancel would hang without.
+    #[test]
+    fn work_has_the_former_mask_and_the_c_librarys_signals_are_never_blocked() {
+        let bit = |signal: libc::c_int| 1 << (signal - 1);
+        let before = now();
+        let all = Blocked::new();
+        let during = now();
+        assert_eq!(during & (bit(32) | bit(33) | bit(libc::SIGSYS)), 0, "{during:x}");
+        let theirs = bit(libc::SIGTERM) | bit(libc::SIGUSR1) | bit(64);
+        assert_eq!(during & theirs, theirs, "{during:x}");
+        assert_eq!(all.lifted(now), before);
+        assert_eq!(now(), during);
+        let panicked = catch_unwind(AssertUnwindSafe(|| all.lifted(|| panic!("on purpose"))));
+        assert!(panicked.is_err());
+        assert_eq!(now(), during);
+        drop(all);
+        assert_eq!(now(), before);
     }
 }
