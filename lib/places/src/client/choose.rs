@@ -22,7 +22,8 @@ use crate::transport::sockets;
 use crate::wire::beat::{BEAT, BEATS};
 use crate::wire::{self, Operation};
 
-/// Time for which a place at a socket is waited for, if it is to tell how busy it was.
+/// Time for which a place at a socket is waited for, if it is to tell how busy it was. One that is later
+/// counts as the busiest.
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Client {
@@ -104,8 +105,12 @@ impl Client {
             return Ok(ordered(places.into_iter().map(|place| (place, 0)).collect(), choice));
         }
         let asked = places.into_iter().map(async |place| {
-            let answer = self.with_timeout(LONGEST).ask(&place, Operation::Load).await.ok()?;
-            Some((place, wire::read::<u16>(&answer).ok()?))
+            let load = match self.with_timeout(LONGEST).ask(&place, Operation::Load).await {
+                Ok(answer) => wire::read::<u16>(&answer).ok()?,
+                Err(Error::Unknown { .. }) => u16::MAX,
+                Err(_) => return None,
+            };
+            Some((place, load))
         });
         let told = futures_util::future::join_all(asked).await;
         Ok(ordered(told.into_iter().flatten().collect(), choice))
