@@ -1,14 +1,13 @@
 //! A request, written where the server reads it.
 
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
+use kumiki_sys::descriptors;
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use kumiki_spawn_wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, PLACES, SENT, Step};
+use kumiki_spawn_wire::{BASE, BYTES, DATA, FOLDER, Header, OWN, PLACES, SENT, Step};
 
 /// Writes a request.
 pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>) -> io::Result<()> + 'w;
@@ -228,19 +227,7 @@ pub(crate) fn no_zero(part: &[u8]) -> io::Result<()> {
 /// # Errors
 /// Nobody is there to get it.
 pub(crate) fn send(socket: &OwnedFd, number: u32, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(fds));
-    }
-    let number = number.to_ne_bytes();
-    let one = [IoSlice::new(&number)];
-    loop {
-        match sendmsg(socket, &one, &mut control, SendFlags::NOSIGNAL) {
-            Err(Errno::INTR) => {}
-            sent => return sent.map(|_| ()),
-        }
-    }
+    descriptors::send(socket, &number.to_ne_bytes(), fds).map(drop)
 }
 
 /// Turns an error into the kernel's number where there is one.

@@ -17,11 +17,9 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use kumiki_sys::descriptors;
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
-    recvmsg, socketpair,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::child::Child;
 use crate::command::Command;
@@ -226,18 +224,11 @@ pub fn ready() -> io::Result<Option<Started>> {
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
     let mut byte = [0];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut part = [io::IoSliceMut::new(&mut byte)];
-    let got = recvmsg(&socket, &mut part, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    if got.bytes == 0 {
+    let (count, fds) = descriptors::receive(&socket, &mut byte)?;
+    if count == 0 {
         std::process::exit(0);
     }
-    let mut fds = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-        _ => None,
-    });
-    let mut fds = fds.by_ref().flatten();
+    let mut fds = fds.into_iter();
     let wrong = || io::Error::other("the message is not one of a pool of zygotes");
     let mut content = Vec::new();
     File::from(fds.next().ok_or_else(wrong)?).read_to_end(&mut content)?;

@@ -80,6 +80,7 @@ mod cpulist;
 pub mod cpuset;
 #[cfg(target_arch = "x86_64")]
 pub mod cycle;
+pub mod descriptors;
 pub mod directory;
 pub mod error;
 pub mod fork;

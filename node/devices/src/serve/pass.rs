@@ -2,16 +2,12 @@
 //! serves a node's memory and may open nothing.
 
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use kumiki_sys::descriptors;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -82,14 +78,8 @@ pub fn send<T: Serialize>(to: &OwnedFd, message: &T, fds: &[BorrowedFd<'_>]) -> 
             format!("a message of {} bytes is too long", json.len()),
         ));
     }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() {
-        assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "there is room for {FDS}");
-    }
-    sendmsg(to, &[IoSlice::new(&json)], &mut control, SendFlags::NOSIGNAL)
-        .map_err(|error| Error::os("passing a device on", error))?;
-    Ok(())
+    let sent = descriptors::send(to, &json, fds);
+    sent.map(drop).map_err(|error| Error::os("passing a device on", error))
 }
 
 /// Files by numbers, a message each, until the other end is gone.
@@ -104,29 +94,15 @@ pub fn handed(from: impl AsFd) -> Result<Vec<(usize, File)>> {
 /// The next message; `None` once the other end is gone.
 pub fn receive<T: DeserializeOwned>(from: impl AsFd) -> Result<Option<(T, Vec<File>)>> {
     let mut bytes = vec![0; MESSAGE_BYTES];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        let into = &mut [IoSliceMut::new(&mut bytes)];
-        match recvmsg(&from, into, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-            Err(rustix::io::Errno::AGAIN) => {
-                return Err(Error::refused(ErrorKind::TimedOut, "no answer came in time"));
-            }
-            received => break received.map_err(|error| Error::os("receiving a message", error))?,
+    let (count, fds) = match descriptors::receive(&from, &mut bytes) {
+        Err(rustix::io::Errno::CONNRESET) | Ok((0, _)) => return Ok(None),
+        Err(rustix::io::Errno::AGAIN) => {
+            return Err(Error::refused(ErrorKind::TimedOut, "no answer came in time"));
         }
+        received => received.map_err(|error| Error::os("receiving a message", error))?,
     };
-    if received.bytes == 0 {
-        return Ok(None);
-    }
-    let mut files = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(fds) = message {
-            files.extend(fds.map(File::from));
-        }
-    }
-    let message = serde_json::from_slice(&bytes[..received.bytes]);
+    let files = fds.into_iter().map(File::from).collect();
+    let message = serde_json::from_slice(&bytes[..count]);
     let message = message
         .map_err(|error| Error::refused(ErrorKind::Protocol, format!("a message: {error}")))?;
     Ok(Some((message, files)))
