@@ -1,6 +1,8 @@
 //! [`Method::Cold`](crate::Method::Cold): for a caller who knows that the bytes are in memory.
 
-use crate::costs::FLOOR;
+use kumiki_wait::Deadline;
+
+use crate::costs::ticks_of;
 use crate::pair::Pair;
 use crate::region::Region;
 use crate::{known, share};
@@ -8,12 +10,21 @@ use crate::{known, share};
 /// Two threads gain from so many bytes on. Rows `copy_cold` of `cargo xtask bench shadow`: at 64 KiB
 /// they have what one has, at 256 KiB a third more.
 const LEAST: usize = 128 << 10;
-/// Two threads gain from so many with a helper that sleeps, as long as nothing was measured here: waking it takes
-/// what a copy of some megabytes takes.
-const ASLEEP: usize = 4 * FLOOR;
 
 /// Copies past the caches, with both threads where the helper's part pays for asking it.
-pub(crate) fn copy<P: Pair>(pair: &mut P, region: Region<'_>) {
+/// What is not known is measured meanwhile, as by [`auto`](crate::auto), until the deadline.
+pub(crate) fn copy<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) {
+    if known::is_all() {
+        return copied(pair, region);
+    }
+    let ticks = ticks_of(|| copied(pair, region));
+    // What the helper is at would be measured, too.
+    if pair.is_free() {
+        known::learn(pair, ticks, deadline);
+    }
+}
+
+fn copied<P: Pair>(pair: &mut P, region: Region<'_>) {
     if region.len() >= shared_from(pair) {
         share::copy(pair, region, Region::stream);
     } else {
@@ -28,7 +39,8 @@ fn shared_from<P: Pair>(pair: &P) -> usize {
     let from = match (known::known(), pair.wake_ticks()) {
         (Some(costs), wake_ticks) => costs.share_from(wake_ticks),
         (None, 0) => LEAST,
-        (None, _) => ASLEEP,
+        // Nobody knows what pays for waking it.
+        (None, _) => return usize::MAX,
     };
     from.max(LEAST)
 }
@@ -40,8 +52,10 @@ mod tests {
 
     fn forks(len: usize, wake_ticks: u64) -> usize {
         let (mut to, from) = (vec![0; len], vec![3; len]);
+        // All is known: nothing else is forked.
+        crate::prepare(&mut OneThread::default());
         let mut pair = OneThread { wake_ticks, ..OneThread::default() };
-        copy(&mut pair, Region::new(&mut to, &from).unwrap());
+        copy(&mut pair, Region::new(&mut to, &from).unwrap(), &Deadline::NEVER);
         assert!(to == from);
         pair.forks
     }

@@ -37,7 +37,7 @@ pub(crate) struct Costs {
 impl Costs {
     /// Bytes from which two threads are faster than one: half of the time to
     /// copy them from memory is at least three times what a fork costs, so
-    /// that a fork that costs more this time does not lose.
+    /// that a fork that costs more this time does not lose. Row `copy_cold`.
     pub(crate) fn share_from(&self, wake_ticks: u64) -> usize {
         let fork = self.fork().saturating_add(wake_ticks);
         let bytes = u128::from(fork) * 6 * PIECE as u128 / u128::from(self.later_ticks);
@@ -45,7 +45,7 @@ impl Costs {
     }
 
     /// True if a fork for nothing does not show beside `len` bytes: not even in a cache five times
-    /// as fast as memory it takes a twelfth of the time.
+    /// as fast as memory it takes a twelfth of the time. Row `copy_warm`.
     pub(crate) fn fork_is_nothing(&self, len: usize) -> bool {
         self.fork().saturating_mul(64) <= self.later(len)
     }
@@ -55,14 +55,14 @@ impl Costs {
     }
 
     /// True if the first `len` bytes of a copy, [`PIECE`] or more, took twice as long as from
-    /// memory to memory, or longer: the destination may have had no pages.
+    /// memory to memory, or longer: the destination may have had no pages. Row `copy_fresh`.
     pub(crate) fn is_slow(&self, len: usize, ticks: u64) -> bool {
         let cold = self.first_ticks.saturating_add(self.later(len - PIECE));
         ticks >= cold.saturating_mul(2)
     }
 
     /// True if `len` bytes after the first came from memory, where a cache is two to three times as
-    /// fast.
+    /// fast. Row `copy_stale_start`.
     pub(crate) fn later_from_memory(&self, len: usize, ticks: u64) -> bool {
         ticks.saturating_mul(3) > self.later(len).saturating_mul(2)
     }

@@ -115,7 +115,7 @@ pub(crate) fn divide<P: Pair>(
     match method {
         method if is_plain(method, region.len()) => region.copy(),
         Method::Auto => auto::copy(pair, region, deadline),
-        Method::Cold => cold::copy(pair, region),
+        Method::Cold => cold::copy(pair, region, deadline),
         Method::Prefetch => {
             let ahead = region.footprint();
             pair.both(|| region.copy(), || ahead.prefetch());

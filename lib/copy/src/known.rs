@@ -18,7 +18,7 @@ use crate::pair::Pair;
 /// many; or one step of a microsecond or a few, for which later copies then spend nothing.
 /// Row `copy_first`.
 const SHARE: u64 = 40;
-/// A step that took more ticks has lost its cpu, which no later copy pays for.
+/// A step that took more ticks has lost its cpu, which no later copy pays for. Row `copy_first`.
 const LONGEST_STEP: u64 = 100_000;
 
 /// Costs in one line: each copy reads it, and mostly from a far cache.

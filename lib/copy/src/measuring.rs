@@ -18,17 +18,16 @@ const PLACES: usize = 8;
 /// fifth of a copy. Row `copy_first`.
 const RUN: usize = 4;
 const TIMED: usize = (1 + RUN) * PIECE;
-/// Bytes of a place. The next one begins where no prefetcher has been.
-const APART: usize = TIMED + 3 * PIECE;
 const PAGE: usize = 4096;
 
 /// Forks of which the median counts. Row `copy_first`.
 const FORKS: usize = 16;
 /// Forks until so many have been answered by the helper. Taken back, one takes some
-/// microseconds: together they take longer than a wake, and than a busy cpu's next turn.
+/// microseconds: together they take longer than a wake, and than a busy cpu's next turn. Row
+/// `copy_first`: without an end, a helper that never comes is asked for ever.
 const TRIES: usize = 1000;
 /// Longest time of a fork that counts, ticks: a longer one has waited for a helper that was on its
-/// way.
+/// way. Row `copy_cold`, 1 MiB of `kumiki/awake`, which such a fork makes one thread's.
 const LONGEST_FORK: u64 = 8 * ASSUMED_FORK;
 
 /// Samples so far.
@@ -101,7 +100,7 @@ impl Measuring {
     /// evicted is still on its way to memory for a while, so all are before one is timed.
     fn evict_page(&mut self) {
         if self.is_evicted() {
-            let [to, from] = array::from_fn(|_| Vec::with_capacity(APART));
+            let [to, from] = array::from_fn(|_| Vec::with_capacity(TIMED));
             self.places.push(Place { to, from });
         }
         let Some(Place { to, from }) = self.places.last_mut() else { return };
@@ -150,7 +149,7 @@ impl Measuring {
             fork_ticks,
             first_ticks: quartile(&self.first).max(1),
             later_ticks: quartile(&self.later).max(1),
-            // From a last-level cache it takes two thirds of that, and less.
+            // From a last-level cache it takes two thirds of that, and less. Rows `copy_warm`, `copy_cold`.
             probe_ticks: quartile(&self.probe) / 4 * 3,
             stream_from: (core_cache / 2).max(LEAST),
         })

@@ -25,5 +25,8 @@ pub enum Method {
     /// where waking the helper would take longer. For a caller who knows that neither side is in a
     /// cache and that nobody reads the destination soon: up to 1 MiB `Auto` cannot know, and stays
     /// with `memcpy`. Bytes that are in a cache take several times as long as by `memcpy`.
+    ///
+    /// A process that knows nothing of its machine measures as with `Auto`, and does not wake its helper
+    /// until it knows.
     Cold,
 }

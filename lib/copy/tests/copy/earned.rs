@@ -23,6 +23,24 @@ fn copies_learn_little_by_little_and_nothing_twice() {
     in_a_child("earned::copies_learn_little_by_little_and_nothing_twice", learn);
 }
 
+#[test]
+fn cold_copies_learn_too() {
+    in_a_child("earned::cold_copies_learn_too", || {
+        let from = vec![7; 8 << 20];
+        let mut to = vec![0; from.len()];
+        let mut pair = Counted(0);
+        let start = Instant::now();
+        while pair.0 < 1000 {
+            evict(&from);
+            copy(&mut pair, &mut to, &from, Method::Cold).expect("of one length");
+            assert!(start.elapsed() < Duration::from_secs(120), "{} forks", pair.0);
+        }
+        assert!(to == from);
+        copy(&mut pair, &mut to, &from, Method::Cold).expect("of one length");
+        assert_eq!(pair.0, 1000, "measured again");
+    });
+}
+
 fn learn() {
     const MIB: usize = 1 << 20;
     let from: Vec<u8> = (0..8 * MIB).map(|at| (at % 253) as u8).collect();

@@ -288,6 +288,52 @@ mod tests {
         }
     }
 
+    /// Names and texts of the constants of copies, but for those of the machine.
+    fn constants() -> Vec<(String, String)> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lib/copy/src");
+        let mut all = Vec::new();
+        for file in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let Ok(text) = std::fs::read_to_string(&file) else { continue };
+            let (mut said, mut is_over) = (String::new(), false);
+            for line in text.split("#[cfg(test)]\nmod tests").next().unwrap().lines() {
+                let words = line.trim_start_matches("pub(crate) ").strip_prefix("const ");
+                match (line.strip_prefix("///"), words) {
+                    (Some(text), _) => {
+                        let before = if is_over { String::new() } else { said };
+                        (said, is_over) = (format!("{before}{text}\n"), false);
+                    }
+                    // Those right behind each other have one text.
+                    (None, Some(words)) => {
+                        let name = words.split(':').next().unwrap();
+                        let is_number = words.contains("usize") || words.contains("u64");
+                        if is_number && !["LINE", "PAGE", "TIMED", "_"].contains(&name) {
+                            all.push((format!("{}: {name}", file.display()), said.clone()));
+                        }
+                        is_over = true;
+                    }
+                    _ => (said, is_over) = (String::new(), false),
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn every_constant_of_copies_names_its_row() {
+        let promises = include_str!("../../../promises.toml");
+        let constants = constants();
+        assert!(constants.len() > 20, "{constants:?}");
+        for (name, said) in constants {
+            let (_, rows) = said.split_once("Row").unwrap_or_default();
+            let its = rows.split('`').nth(1).unwrap_or_default();
+            let is_promised = promises.contains(&format!("case = \"{its}\""));
+            assert!(
+                is_promised || said.contains("No row: a promise"),
+                "{name} names no row: {said}"
+            );
+        }
+    }
+
     #[test]
     fn every_way_copies_everything() {
         type Way = fn(&[u8], &mut [u8]);
