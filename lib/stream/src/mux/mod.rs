@@ -26,7 +26,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -76,7 +76,7 @@ struct Streams {
 #[derive(Debug)]
 pub struct Incoming {
     links: Receiver<MuxLink>,
-    end: Receiver<Result<()>>,
+    reading: JoinHandle<Result<()>>,
 }
 
 /// One end of one of the streams. Dropped before it is over, it is closed.
@@ -134,7 +134,6 @@ impl Mux {
             Shared { writer: Mutex::new(Some(Box::new(writer))), streams: Mutex::new(streams) };
         let mux = Mux(Arc::new(shared));
         let (tell, links) = channel();
-        let (tell_end, end) = channel();
         let reading = mux.clone();
         let read = move || {
             let outcome = reading.read(side, most, reader, &tell);
@@ -143,12 +142,14 @@ impl Mux {
             // Whoever waits sees that nothing comes.
             streams.open.drain().for_each(|(_, mailbox)| mailbox.end());
             drop(streams);
-            let _ = tell_end.send(outcome);
+            // Nobody is to wait for the writer to know that no stream comes.
+            drop(tell);
             // The other side sees it, too, when nobody is just writing.
             *reading.writer() = None;
+            outcome
         };
-        thread::Builder::new().name("streams".to_owned()).spawn(read)?;
-        Ok((mux, Incoming { links, end }))
+        let reading = thread::Builder::new().name("streams".to_owned()).spawn(read)?;
+        Ok((mux, Incoming { links, reading }))
     }
 
     /// Reads frames until there are no more, or one breaks the protocol.
@@ -269,12 +270,13 @@ impl Incoming {
         self.links.recv_timeout(limit)
     }
 
-    /// Cause of the end, when [`next`](Self::next) has said that it is there.
+    /// Waits for the end of the thread that reads, when [`next`](Self::next) has said that there are no
+    /// more: nothing of the streams is left then but their other ends here. Tells the cause.
     ///
     /// # Errors
     /// Bytes that could not be read, or were no frames.
-    pub fn end(&self) -> Result<()> {
-        self.end.recv().unwrap_or(Ok(()))
+    pub fn end(self) -> Result<()> {
+        self.reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
