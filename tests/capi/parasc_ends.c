@@ -6,25 +6,25 @@
 
 static void terminated_with_requests(void)
 {
-	struct parasc_engine *engine = create_without_threads();
+	struct kumiki_parasc_engine *engine = create_without_threads();
 	uint64_t tickets[3];
 	int i;
 	for (i = 0; i < 3; i++)
 		tickets[i] = place(engine, SYS_getppid);
-	CHECK(parasc_terminate(engine) == 0);
-	CHECK(parasc_proc(engine) == 0);
+	CHECK(kumiki_parasc_terminate(engine) == 0);
+	CHECK(kumiki_parasc_proc(engine) == 0);
 	/* Waits for no more than can come. */
-	CHECK(parasc_wait(engine, 10, PARASC_FOREVER) == 3);
+	CHECK(kumiki_parasc_wait(engine, 10, KUMIKI_PARASC_FOREVER) == 3);
 	for (i = 0; i < 3; i++)
 		CHECK(collected(engine, tickets[i]) == -ECANCELED);
-	CHECK(parasc_wait(engine, 1, PARASC_FOREVER) == 0);
-	CHECK(parasc_destroy(engine) == 0);
+	CHECK(kumiki_parasc_wait(engine, 1, KUMIKI_PARASC_FOREVER) == 0);
+	CHECK(kumiki_parasc_destroy(engine) == 0);
 }
 
 static char byte;
 
 /* One that is executed, in a read that has nothing to read, and one that waits. */
-static void destroyed_in_flight(struct parasc_engine *engine, int with_thread)
+static void destroyed_in_flight(struct kumiki_parasc_engine *engine, int with_thread)
 {
 	int ends[2], i;
 	uint64_t args[3], ticket;
@@ -35,16 +35,16 @@ static void destroyed_in_flight(struct parasc_engine *engine, int with_thread)
 		/* There is no other thread: once it has answered it is in there, as it must
 		 * be before the engine is destroyed. */
 		ticket = place(engine, SYS_getppid);
-		CHECK(parasc_wait(engine, 1, PARASC_FOREVER) == 1);
+		CHECK(kumiki_parasc_wait(engine, 1, KUMIKI_PARASC_FOREVER) == 1);
 		CHECK(collected(engine, ticket) == getppid());
 	}
 	args[0] = (uint64_t)ends[0];
 	args[1] = (uintptr_t)&byte;
 	args[2] = 1;
 	for (i = 0; i < 3; i++)
-		CHECK(parasc_request(engine, SYS_read, 3, args, &ticket) == 0);
-	CHECK(parasc_wait(engine, 1, 5000000) == 0);
-	CHECK(parasc_destroy(engine) == 0);
+		CHECK(kumiki_parasc_request(engine, SYS_read, 3, args, &ticket) == 0);
+	CHECK(kumiki_parasc_wait(engine, 1, 5000000) == 0);
+	CHECK(kumiki_parasc_destroy(engine) == 0);
 	/* Ends the reads; who was in one lets go of the engine. */
 	close(ends[1]);
 	if (with_thread)
@@ -54,26 +54,26 @@ static void destroyed_in_flight(struct parasc_engine *engine, int with_thread)
 
 static void *wait_for_ever(void *engine)
 {
-	CHECK(parasc_wait((struct parasc_engine *)engine, 1, PARASC_FOREVER) == 0);
+	CHECK(kumiki_parasc_wait((struct kumiki_parasc_engine *)engine, 1, KUMIKI_PARASC_FOREVER) == 0);
 	return NULL;
 }
 
 static void destroyed_under_a_wait(void)
 {
-	struct parasc_engine *engine = create_without_threads();
+	struct kumiki_parasc_engine *engine = create_without_threads();
 	struct timespec pause = { 0, 20000000 };
 	pthread_t thread;
 	CHECK(pthread_create(&thread, NULL, wait_for_ever, engine) == 0);
 	/* It is in there by then; if not, terminated is what it finds. */
 	nanosleep(&pause, NULL);
-	CHECK(parasc_terminate(engine) == 0);
+	CHECK(kumiki_parasc_terminate(engine) == 0);
 	CHECK(pthread_join(thread, NULL) == 0);
-	CHECK(parasc_destroy(engine) == 0);
+	CHECK(kumiki_parasc_destroy(engine) == 0);
 }
 
 static void cancelled(void)
 {
-	struct parasc_engine *engine = create_without_threads();
+	struct kumiki_parasc_engine *engine = create_without_threads();
 	pthread_t first, second;
 	uint64_t ticket;
 	void *result = NULL;
@@ -81,7 +81,7 @@ static void cancelled(void)
 	for (i = 0; i < 5; i++) {
 		CHECK(pthread_create(&first, NULL, process, engine) == 0);
 		ticket = place(engine, SYS_getppid);
-		CHECK(parasc_wait(engine, 1, PARASC_FOREVER) == 1);
+		CHECK(kumiki_parasc_wait(engine, 1, KUMIKI_PARASC_FOREVER) == 1);
 		CHECK(collected(engine, ticket) == getppid());
 		CHECK(pthread_cancel(first) == 0);
 		CHECK(pthread_join(first, &result) == 0 && result == PTHREAD_CANCELED);
@@ -89,51 +89,51 @@ static void cancelled(void)
 	/* What nobody has begun is another's. */
 	ticket = place(engine, SYS_getppid);
 	CHECK(pthread_create(&second, NULL, process, engine) == 0);
-	CHECK(parasc_wait(engine, 1, PARASC_FOREVER) == 1);
+	CHECK(kumiki_parasc_wait(engine, 1, KUMIKI_PARASC_FOREVER) == 1);
 	CHECK(collected(engine, ticket) == getppid());
-	CHECK(parasc_destroy(engine) == 0);
+	CHECK(kumiki_parasc_destroy(engine) == 0);
 	CHECK(pthread_join(second, NULL) == 0);
 }
 
 /* Is cancelled all the time, and must not find that in a call of the library. */
 static void *run_cancelled(void *config)
 {
-	struct parasc_engine *engine = create((const struct parasc_config *)config);
-	struct parasc_requester *requester = NULL;
-	struct parasc_call calls[2];
+	struct kumiki_parasc_engine *engine = create((const struct kumiki_parasc_config *)config);
+	struct kumiki_parasc_requester *requester = NULL;
+	struct kumiki_parasc_call calls[2];
 	int64_t ret_vals[2];
 	int i;
 	memset(calls, 0, sizeof(calls));
 	calls[0].sysnum = calls[1].sysnum = SYS_getppid;
 	CHECK(pthread_cancel(pthread_self()) == 0);
-	CHECK(parasc_requester_create(engine, &requester) == 0);
+	CHECK(kumiki_parasc_requester_create(engine, &requester) == 0);
 	for (i = 0; i < 20; i++) {
 		size_t n = 1 + (size_t)(i % 2);
 		ret_vals[0] = ret_vals[n - 1] = 7;
-		CHECK(parasc_run(requester, calls, ret_vals, n) == 0);
+		CHECK(kumiki_parasc_run(requester, calls, ret_vals, n) == 0);
 		CHECK(ret_vals[0] == getppid() && ret_vals[n - 1] == getppid());
 	}
-	CHECK(parasc_requester_destroy(requester) == 0);
-	CHECK(parasc_destroy(engine) == 0);
+	CHECK(kumiki_parasc_requester_destroy(requester) == 0);
+	CHECK(kumiki_parasc_destroy(engine) == 0);
 	return NULL;
 }
 
 static void cancelled_in_a_batch(void)
 {
-	struct parasc_config config = PARASC_CONFIG_INIT;
+	struct kumiki_parasc_config config = KUMIKI_PARASC_CONFIG_INIT;
 	int round;
 	for (round = 0; round < 2; round++) {
 		pthread_t thread;
 		void *result = PTHREAD_CANCELED;
-		config.flags = round == 0 ? 0 : PARASC_NO_HELP;
+		config.flags = round == 0 ? 0 : KUMIKI_PARASC_NO_HELP;
 		CHECK(pthread_create(&thread, NULL, run_cancelled, &config) == 0);
 		CHECK(pthread_join(thread, &result) == 0 && result == NULL);
 	}
 }
 
 /* Runs a test in a child of fork(2), which must end well. */
-static void in_child(void (*test)(struct parasc_engine *, struct parasc_requester *),
-                     struct parasc_engine *engine, struct parasc_requester *requester)
+static void in_child(void (*test)(struct kumiki_parasc_engine *, struct kumiki_parasc_requester *),
+                     struct kumiki_parasc_engine *engine, struct kumiki_parasc_requester *requester)
 {
 	int status = -1;
 	pid_t child;
@@ -150,9 +150,9 @@ static void in_child(void (*test)(struct parasc_engine *, struct parasc_requeste
 	CHECK(status == 0);
 }
 
-static void use(struct parasc_engine *engine, struct parasc_requester *requester)
+static void use(struct kumiki_parasc_engine *engine, struct kumiki_parasc_requester *requester)
 {
-	struct parasc_call calls[100];
+	struct kumiki_parasc_call calls[100];
 	int64_t ret_vals[100];
 	uint64_t ticket;
 	int i;
@@ -160,34 +160,34 @@ static void use(struct parasc_engine *engine, struct parasc_requester *requester
 	for (i = 0; i < 100; i++)
 		calls[i].sysnum = SYS_getpid;
 	for (i = 0; i < 10; i++)
-		CHECK(parasc_run(requester, calls, ret_vals, 100) == 0);
+		CHECK(kumiki_parasc_run(requester, calls, ret_vals, 100) == 0);
 	for (i = 0; i < 100; i++)
 		CHECK(ret_vals[i] == getpid());
 	ticket = place(engine, SYS_getppid);
-	CHECK(parasc_wait(engine, 1, PARASC_FOREVER) == 1);
+	CHECK(kumiki_parasc_wait(engine, 1, KUMIKI_PARASC_FOREVER) == 1);
 	CHECK(collected(engine, ticket) == getppid());
 }
 
-/* In a child, where parasc_proc() returns at once. */
-static void use_and_destroy(struct parasc_engine *engine, struct parasc_requester *requester)
+/* In a child, where kumiki_parasc_proc() returns at once. */
+static void use_and_destroy(struct kumiki_parasc_engine *engine, struct kumiki_parasc_requester *requester)
 {
 	use(engine, requester);
-	CHECK(parasc_proc(engine) == 0);
-	CHECK(parasc_requester_destroy(requester) == 0);
-	CHECK(parasc_destroy(engine) == 0);
+	CHECK(kumiki_parasc_proc(engine) == 0);
+	CHECK(kumiki_parasc_requester_destroy(requester) == 0);
+	CHECK(kumiki_parasc_destroy(engine) == 0);
 }
 
 static void forked(void)
 {
-	struct parasc_engine *engine = create(NULL);
-	struct parasc_requester *requester = NULL;
-	CHECK(parasc_requester_create(engine, &requester) == 0);
+	struct kumiki_parasc_engine *engine = create(NULL);
+	struct kumiki_parasc_requester *requester = NULL;
+	CHECK(kumiki_parasc_requester_create(engine, &requester) == 0);
 	use(engine, requester);
 	in_child(use_and_destroy, engine, requester);
 	in_child(use, engine, requester);
 	use(engine, requester);
-	CHECK(parasc_requester_destroy(requester) == 0);
-	CHECK(parasc_destroy(engine) == 0);
+	CHECK(kumiki_parasc_requester_destroy(requester) == 0);
+	CHECK(kumiki_parasc_destroy(engine) == 0);
 }
 
 int main(void)

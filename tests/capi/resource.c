@@ -125,7 +125,7 @@ static void objects(void)
 	CHECK(kumiki_resource_id(other) == kumiki_resource_id(resource) && kumiki_resource_id(NULL) == 0);
 	CHECK(kumiki_resource_call(interface, other, add, &two) == 0);
 	/* What is opened is to use and to share. */
-	REFUSED(kumiki_resource_delete(interface, other), EACCES);
+	REFUSED(kumiki_resource_destroy(interface, other), EACCES);
 	CHECK(kumiki_resource_share(other, KUMIKI_RESOURCE_USE, &user) == 0);
 	REFUSED(kumiki_resource_share(user, KUMIKI_RESOURCE_USE, &resource), EACCES);
 	REFUSED(kumiki_resource_share(other, 8, &resource), EINVAL);
@@ -133,7 +133,7 @@ static void objects(void)
 	CHECK(kumiki_resource_call(interface, user, add, &two) == 0);
 	CHECK(counter.value == 3006 && counter.destroyed == 0);
 
-	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_destroy(interface, resource) == 0);
 	CHECK(counter.destroyed == 1);
 	REFUSED(kumiki_resource_call(interface, user, add, &two), ESTALE);
 	REFUSED(kumiki_resource_open(interface, name, &resource), ENOENT);
@@ -208,7 +208,7 @@ static void started(void)
 	while (kumiki_resource_answer_is_done(more) == 0)
 		usleep(100);
 	CHECK(counter.value == 6 && kumiki_resource_answer_cancel(more) == 0);
-	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_destroy(interface, resource) == 0);
 	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 
 	/* At its own place a manager calls at once. */
@@ -254,7 +254,7 @@ static void changes(void)
 	snprintf(name, sizeof(name), "core%d/memory/buffer", place);
 	CHECK(kumiki_resource_watch_next(watch, KUMIKI_RESOURCE_FOREVER, &change) == 0);
 	CHECK(change.created == 1 && change.id == id && strcmp(change.name, name) == 0);
-	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_destroy(interface, resource) == 0);
 	CHECK(kumiki_resource_watch_next(watch, KUMIKI_RESOURCE_FOREVER, &change) == 0);
 	CHECK(change.created == 0 && change.id == id && strcmp(change.name, name) == 0);
 	REFUSED(kumiki_resource_watch_next(watch, 1000000, &change), ETIMEDOUT);
@@ -313,7 +313,7 @@ static void names(void)
 	}
 	kumiki_resource_withdraw(published);
 	kumiki_resource_withdraw(NULL);
-	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_destroy(interface, resource) == 0);
 	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 }
 
@@ -356,11 +356,11 @@ static void frames(void)
 	CHECK(kumiki_resource_memory_frame(interface, resource, 4, &frame) == 0);
 	memset(frame, 1, 4096);
 	REFUSED(kumiki_resource_memory_frame(interface, resource, 5, &frame), EINVAL);
-	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_destroy(interface, resource) == 0);
 	CHECK(kumiki_resource_memory_2m_create(interface, place, NULL, 1, &resource) == 0);
 	CHECK(kumiki_resource_memory_frame(interface, resource, 0, &frame) == 0);
 	memset(frame, 1, 2 << 20);
-	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_destroy(interface, resource) == 0);
 	REFUSED(kumiki_resource_memory_create(interface, place, NULL, 0, &resource), EINVAL);
 	REFUSED(kumiki_resource_memory_create(interface, place, NULL, SIZE_MAX, &resource), EINVAL);
 	CHECK(kumiki_resource_interface_destroy(interface) == 0);
@@ -411,15 +411,15 @@ static void regions(void)
 	}
 	CHECK(waitpid(child, NULL, 0) == child && a[0] == 'c');
 	for (int i = 0; i < 3; i++)
-		CHECK(kumiki_resource_delete(interface, users[i]) == 0);
-	CHECK(kumiki_resource_delete(interface, other) == 0);
-	CHECK(kumiki_resource_delete(interface, region) == 0);
+		CHECK(kumiki_resource_destroy(interface, users[i]) == 0);
+	CHECK(kumiki_resource_destroy(interface, other) == 0);
+	CHECK(kumiki_resource_destroy(interface, region) == 0);
 
 	CHECK(kumiki_resource_region_of_frames(interface, place, NULL, 2, &region) == 0);
 	memset(attached(interface, place, region, space, 0, &users[0]), 1, 8192);
 	REFUSED(kumiki_resource_region_descriptor(interface, region), EINVAL);
-	CHECK(kumiki_resource_delete(interface, users[0]) == 0);
-	CHECK(kumiki_resource_delete(interface, region) == 0);
+	CHECK(kumiki_resource_destroy(interface, users[0]) == 0);
+	CHECK(kumiki_resource_destroy(interface, region) == 0);
 
 	file = tmpfile();
 	CHECK(file != NULL);
@@ -471,7 +471,7 @@ static void threads(void)
 	while (cpu < 0)
 		usleep(1000);
 	CHECK(cpu == place);
-	CHECK(kumiki_resource_delete(interface, thread) == 0);
+	CHECK(kumiki_resource_destroy(interface, thread) == 0);
 	CHECK(kumiki_resource_thread_create(interface, place, "w", at_once, (void *)&ran, &thread) == 0);
 	CHECK(kumiki_resource_thread_wait(interface, thread, KUMIKI_RESOURCE_FOREVER) == 0);
 	CHECK(ran == 1);
@@ -502,7 +502,7 @@ static void processes(void)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 	CHECK(kumiki_resource_process_wait(interface, process, 0, NULL) == 0);
 	CHECK(kumiki_resource_process_signal(interface, process, SIGTERM) == 0);
-	CHECK(kumiki_resource_delete(interface, process) == 0);
+	CHECK(kumiki_resource_destroy(interface, process) == 0);
 
 	CHECK(kumiki_resource_program_create(interface, place, "sh", "/bin/sh", &program) == 0);
 	CHECK(kumiki_resource_process_of(interface, place, NULL, program, NULL, NULL, stays, environ,
@@ -511,14 +511,14 @@ static void processes(void)
 	CHECK(kumiki_resource_process_signal(interface, process, SIGTERM) == 0);
 	CHECK(kumiki_resource_process_wait(interface, process, KUMIKI_RESOURCE_FOREVER, &status) == 0);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-	CHECK(kumiki_resource_delete(interface, process) == 0);
+	CHECK(kumiki_resource_destroy(interface, process) == 0);
 
 	/* Deleted, it is ended and waited for. */
 	CHECK(kumiki_resource_process_create(interface, place, NULL, "sh", NULL, NULL, stays, environ,
 	                                     &process) == 0);
 	pid = kumiki_resource_process_id(interface, process);
 	CHECK(pid > 0 && kill(pid, 0) == 0);
-	CHECK(kumiki_resource_delete(interface, process) == 0);
+	CHECK(kumiki_resource_destroy(interface, process) == 0);
 	CHECK(kill(pid, 0) == -1 && errno == ESRCH);
 
 	/* Attributes and actions of <kumiki/spawn.h>. */
@@ -531,7 +531,7 @@ static void processes(void)
 	CHECK(read(ends[0], text, sizeof(text)) == 5 && memcmp(text, "said\n", 5) == 0);
 	CHECK(kumiki_resource_process_wait(interface, process, KUMIKI_RESOURCE_FOREVER, &status) == 0);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	CHECK(kumiki_resource_delete(interface, process) == 0);
+	CHECK(kumiki_resource_destroy(interface, process) == 0);
 	CHECK(kumiki_spawn_file_actions_destroy(&actions) == 0);
 	REFUSED(kumiki_resource_process_create(interface, place, NULL, "sh", &actions, &attr, says,
 	                                       environ, &none), EINVAL);
@@ -666,7 +666,7 @@ static void null_pointers(void)
 	REFUSED(kumiki_resource_open(interface, NULL, &none), EINVAL);
 	REFUSED(kumiki_resource_open_id(NULL, 1, &none), EINVAL);
 	REFUSED(kumiki_resource_share(NULL, 1, &none), EINVAL);
-	REFUSED(kumiki_resource_delete(interface, NULL), EINVAL);
+	REFUSED(kumiki_resource_destroy(interface, NULL), EINVAL);
 	REFUSED(kumiki_resource_ls(NULL, NULL, NULL, NULL), EINVAL);
 	REFUSED(kumiki_resource_publish(interface, NULL), EINVAL);
 	REFUSED(kumiki_resource_object_create(interface, place, NULL, &object, NULL, NULL), EINVAL);

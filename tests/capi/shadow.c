@@ -8,62 +8,62 @@
 static void life(void)
 {
 	cpu_set_t before = allowed(), during, after;
-	struct shadow *shadow = create();
-	struct shadow_options bound = SHADOW_OPTIONS_INIT;
-	struct shadow_info info;
+	struct kumiki_shadow *shadow = create();
+	struct kumiki_shadow_options bound = KUMIKI_SHADOW_OPTIONS_INIT;
+	struct kumiki_shadow_info info;
 	during = allowed();
 	memset(&info, 0xff, sizeof(info));
-	CHECK(shadow_info(shadow, &info) == 0);
+	CHECK(kumiki_shadow_info(shadow, &info) == 0);
 	CHECK(info.main_cpu >= 0 && CPU_ISSET(info.main_cpu, &before));
 	CHECK(info.helper_cpu >= 0 && CPU_ISSET(info.helper_cpu, &before));
 	CHECK(CPU_EQUAL(&before, &during));
-	CHECK(info.relation <= SHADOW_REMOTE);
-	CHECK((info.relation == SHADOW_SAME) == (info.main_cpu == info.helper_cpu));
-	CHECK((info.relation == SHADOW_CACHE) == (info.cache_level > 0));
-	CHECK(info.sleep >= SHADOW_SLEEP_UMWAIT && info.sleep <= SHADOW_SLEEP_MWAIT);
+	CHECK(info.relation <= KUMIKI_SHADOW_REMOTE);
+	CHECK((info.relation == KUMIKI_SHADOW_SAME) == (info.main_cpu == info.helper_cpu));
+	CHECK((info.relation == KUMIKI_SHADOW_CACHE) == (info.cache_level > 0));
+	CHECK(info.sleep >= KUMIKI_SHADOW_SLEEP_UMWAIT && info.sleep <= KUMIKI_SHADOW_SLEEP_MWAIT);
 	CHECK(info.asymmetric <= 1);
-	CHECK(shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 	after = allowed();
 	CHECK(CPU_EQUAL(&before, &after));
 
-	bound.flags = SHADOW_SHARE | SHADOW_BIND_MAIN;
-	CHECK(shadow_create(&shadow, &bound) == 0);
+	bound.flags = KUMIKI_SHADOW_SHARE | KUMIKI_SHADOW_BIND_MAIN;
+	CHECK(kumiki_shadow_create(&shadow, &bound) == 0);
 	during = allowed();
-	CHECK(shadow_info(shadow, &info) == 0);
+	CHECK(kumiki_shadow_info(shadow, &info) == 0);
 	CHECK(CPU_COUNT(&during) == 1 && CPU_ISSET(info.main_cpu, &during));
-	CHECK(shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 	after = allowed();
 	CHECK(CPU_EQUAL(&before, &after));
 
 	shadow = create_inline();
-	CHECK(shadow_info(shadow, &info) == 0);
+	CHECK(kumiki_shadow_info(shadow, &info) == 0);
 	CHECK(info.main_cpu == -1 && info.helper_cpu == -1);
-	CHECK(shadow_destroy(shadow) == 0);
-	CHECK(shadow_destroy(NULL) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_destroy(NULL) == 0);
 }
 
 static void thresholds(void)
 {
-	static const int64_t thresholds[] = { 0, 1000, INT64_MAX, SHADOW_INFINITE };
+	static const int64_t thresholds[] = { 0, 1000, INT64_MAX, KUMIKI_SHADOW_INFINITE };
 	size_t i;
 	for (i = 0; i < sizeof(thresholds) / sizeof(*thresholds); i++) {
-		struct shadow *shadow = NULL;
-		struct shadow_options options = SHADOW_OPTIONS_INIT;
+		struct kumiki_shadow *shadow = NULL;
+		struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
 		long number = 1;
 		options.threshold_ticks = thresholds[i];
-		options.flags = SHADOW_SHARE;
-		CHECK(shadow_create(&shadow, &options) == 0);
-		CHECK(shadow_fork(shadow, increment, &number) == 0);
-		CHECK(shadow_join(shadow) == 0 && number == 2);
-		CHECK(shadow_destroy(shadow) == 0);
+		options.flags = KUMIKI_SHADOW_SHARE;
+		CHECK(kumiki_shadow_create(&shadow, &options) == 0);
+		CHECK(kumiki_shadow_fork(shadow, increment, &number) == 0);
+		CHECK(kumiki_shadow_join(shadow) == 0 && number == 2);
+		CHECK(kumiki_shadow_destroy(shadow) == 0);
 	}
 }
 
 static void chosen_cpus(void)
 {
-	struct shadow *shadow = NULL;
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
-	struct shadow_info info;
+	struct kumiki_shadow *shadow = NULL;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
+	struct kumiki_shadow_info info;
 	cpu_set_t before = allowed();
 	int cpu, first = -1, last = -1;
 	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -74,60 +74,60 @@ static void chosen_cpus(void)
 	}
 	options.main_cpu = last;
 	options.helper_cpu = first;
-	options.flags = SHADOW_SHARE;
-	CHECK(shadow_create(&shadow, &options) == 0);
-	CHECK(shadow_info(shadow, &info) == 0);
+	options.flags = KUMIKI_SHADOW_SHARE;
+	CHECK(kumiki_shadow_create(&shadow, &options) == 0);
+	CHECK(kumiki_shadow_info(shadow, &info) == 0);
 	CHECK(info.main_cpu == last && info.helper_cpu == first);
-	CHECK(shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 }
 
 static void times_out(void)
 {
-	struct shadow *shadow = create();
+	struct kumiki_shadow *shadow = create();
 	struct gate gate;
 	gate_open(&gate);
-	CHECK(shadow_is_finished(shadow) == 0);
-	CHECK(shadow_fork(shadow, pass, &gate) == 0);
+	CHECK(kumiki_shadow_is_finished(shadow) == 0);
+	CHECK(kumiki_shadow_fork(shadow, pass, &gate) == 0);
 	/* Begun or not, it is left to the helper. */
-	REFUSED(shadow_join_timeout(shadow, 0), ETIMEDOUT);
+	REFUSED(kumiki_shadow_join_timeout(shadow, 0), ETIMEDOUT);
 	while (sem_wait(&gate.begun) != 0)
 		;
-	CHECK(shadow_is_finished(shadow) == 0);
-	REFUSED(shadow_join_timeout(shadow, 0), ETIMEDOUT);
-	REFUSED(shadow_join_timeout(shadow, 2000000), ETIMEDOUT);
+	CHECK(kumiki_shadow_is_finished(shadow) == 0);
+	REFUSED(kumiki_shadow_join_timeout(shadow, 0), ETIMEDOUT);
+	REFUSED(kumiki_shadow_join_timeout(shadow, 2000000), ETIMEDOUT);
 	/* Everything that needs the helper is refused, and nothing waits. */
-	REFUSED(shadow_fork(shadow, pass, &gate), EBUSY);
-	REFUSED(shadow_copy(shadow, &gate.ended, "1234", 4, SHADOW_COPY_AUTO), EBUSY);
-	REFUSED(shadow_copy_prepare(shadow), EBUSY);
-	REFUSED(shadow_copy_prepare_timeout(shadow, UINT64_MAX), EBUSY);
-	REFUSED(shadow_destroy(shadow), EBUSY);
+	REFUSED(kumiki_shadow_fork(shadow, pass, &gate), EBUSY);
+	REFUSED(kumiki_shadow_copy(shadow, &gate.ended, "1234", 4, KUMIKI_SHADOW_COPY_AUTO), EBUSY);
+	REFUSED(kumiki_shadow_copy_prepare(shadow), EBUSY);
+	REFUSED(kumiki_shadow_copy_prepare_timeout(shadow, UINT64_MAX), EBUSY);
+	REFUSED(kumiki_shadow_destroy(shadow), EBUSY);
 	CHECK(gate.ended == 0);
 	sem_post(&gate.end);
-	while (shadow_is_finished(shadow) == 0)
+	while (kumiki_shadow_is_finished(shadow) == 0)
 		sched_yield();
-	CHECK(shadow_is_finished(shadow) == 1 && gate.ended == 1);
+	CHECK(kumiki_shadow_is_finished(shadow) == 1 && gate.ended == 1);
 	/* It has ended, and still is to be joined. */
-	REFUSED(shadow_destroy(shadow), EBUSY);
-	CHECK(shadow_join_timeout(shadow, 0) == 0);
-	CHECK(shadow_is_finished(shadow) == 0);
-	REFUSED(shadow_join(shadow), ESRCH);
+	REFUSED(kumiki_shadow_destroy(shadow), EBUSY);
+	CHECK(kumiki_shadow_join_timeout(shadow, 0) == 0);
+	CHECK(kumiki_shadow_is_finished(shadow) == 0);
+	REFUSED(kumiki_shadow_join(shadow), ESRCH);
 	gate_close(&gate);
-	CHECK(shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 }
 
 static void created_in_time(void)
 {
-	struct shadow *const untouched = (struct shadow *)&failures;
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
+	struct kumiki_shadow *const untouched = (struct kumiki_shadow *)&failures;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
 	cpu_set_t before = allowed(), after;
 	int i, late = 0;
-	options.flags = SHADOW_SHARE;
+	options.flags = KUMIKI_SHADOW_SHARE;
 	for (i = 0; i < 50; i++) {
-		struct shadow *shadow = untouched;
-		int error = shadow_create_timeout(&shadow, &options, 0);
+		struct kumiki_shadow *shadow = untouched;
+		int error = kumiki_shadow_create_timeout(&shadow, &options, 0);
 		CHECK(error == 0 || (error == -ETIMEDOUT && shadow == untouched));
 		if (error == 0)
-			CHECK(shadow_destroy_timeout(shadow, 0) == 0);
+			CHECK(kumiki_shadow_destroy_timeout(shadow, 0) == 0);
 		else
 			late++;
 		after = allowed();
@@ -136,35 +136,35 @@ static void created_in_time(void)
 	/* No thread starts in no time. */
 	CHECK(late > 0);
 	for (i = 0; i < 2; i++) {
-		struct shadow *shadow = NULL;
+		struct kumiki_shadow *shadow = NULL;
 		long number = 1;
-		options.flags = i == 0 ? SHADOW_SHARE : SHADOW_INLINE;
-		CHECK(shadow_create_timeout(&shadow, &options, UINT64_MAX) == 0);
-		CHECK(shadow_fork(shadow, increment, &number) == 0);
-		REFUSED(shadow_destroy_timeout(shadow, UINT64_MAX), EBUSY);
-		CHECK(shadow_join(shadow) == 0 && number == 2);
-		CHECK(shadow_destroy_timeout(shadow, UINT64_MAX) == 0);
+		options.flags = i == 0 ? KUMIKI_SHADOW_SHARE : KUMIKI_SHADOW_INLINE;
+		CHECK(kumiki_shadow_create_timeout(&shadow, &options, UINT64_MAX) == 0);
+		CHECK(kumiki_shadow_fork(shadow, increment, &number) == 0);
+		REFUSED(kumiki_shadow_destroy_timeout(shadow, UINT64_MAX), EBUSY);
+		CHECK(kumiki_shadow_join(shadow) == 0 && number == 2);
+		CHECK(kumiki_shadow_destroy_timeout(shadow, UINT64_MAX) == 0);
 	}
-	CHECK(shadow_destroy_timeout(NULL, 0) == 0);
+	CHECK(kumiki_shadow_destroy_timeout(NULL, 0) == 0);
 }
 
 /* Before all copies: what is known is known to the process. */
 static void prepared_in_time(void)
 {
-	struct shadow *shadow = create();
-	REFUSED(shadow_copy_prepare_timeout(shadow, 0), ETIMEDOUT);
+	struct kumiki_shadow *shadow = create();
+	REFUSED(kumiki_shadow_copy_prepare_timeout(shadow, 0), ETIMEDOUT);
 	CHECK(strstr(kumiki_last_error(), "0 of 104 measurements") != NULL);
 	/* Too short for the pages alone. */
-	REFUSED(shadow_copy_prepare_timeout(shadow, 20000), ETIMEDOUT);
-	REFUSED(shadow_copy_prepare_timeout(shadow, 0), ETIMEDOUT);
+	REFUSED(kumiki_shadow_copy_prepare_timeout(shadow, 20000), ETIMEDOUT);
+	REFUSED(kumiki_shadow_copy_prepare_timeout(shadow, 0), ETIMEDOUT);
 	CHECK(strstr(kumiki_last_error(), " of 104 measurements") != NULL);
-	CHECK(shadow_copy_prepare_timeout(shadow, UINT64_MAX) == 0);
+	CHECK(kumiki_shadow_copy_prepare_timeout(shadow, UINT64_MAX) == 0);
 	/* There is nothing left to do. */
-	CHECK(shadow_copy_prepare_timeout(shadow, 0) == 0);
-	CHECK(shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_copy_prepare_timeout(shadow, 0) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 }
 
-static void copies(struct shadow *shadow)
+static void copies(struct kumiki_shadow *shadow)
 {
 	static const size_t lengths[] = { 1, 63, 64, 65, 4095, 4096, 65537, 3 << 20 };
 	size_t room = (3 << 20) + 64, i, j, at;
@@ -173,86 +173,86 @@ static void copies(struct shadow *shadow)
 	CHECK(from != NULL && to != NULL);
 	for (i = 0; i < room; i++)
 		from[i] = (unsigned char)(i * 7 + i / 251);
-	CHECK(shadow_copy_prepare(shadow) == 0);
-	CHECK(shadow_copy_prepare(shadow) == 0);
-	for (method = SHADOW_COPY_AUTO; method <= SHADOW_COPY_COLD; method++) {
-		enum shadow_copy_method how = (enum shadow_copy_method)method;
-		CHECK(shadow_copy(shadow, NULL, NULL, 0, how) == 0);
+	CHECK(kumiki_shadow_copy_prepare(shadow) == 0);
+	CHECK(kumiki_shadow_copy_prepare(shadow) == 0);
+	for (method = KUMIKI_SHADOW_COPY_AUTO; method <= KUMIKI_SHADOW_COPY_COLD; method++) {
+		enum kumiki_shadow_copy_method how = (enum kumiki_shadow_copy_method)method;
+		CHECK(kumiki_shadow_copy(shadow, NULL, NULL, 0, how) == 0);
 		for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
 			size_t length = lengths[i];
 			for (at = 0; at < 2; at++) {
 				memset(to, 0xa5, room);
-				CHECK(shadow_copy(shadow, to + 16 + at, from + 3, length, how) == 0);
+				CHECK(kumiki_shadow_copy(shadow, to + 16 + at, from + 3, length, how) == 0);
 				CHECK(memcmp(to + 16 + at, from + 3, length) == 0);
 				for (j = 0; j < 16; j++)
 					CHECK(to[j] == 0xa5 && to[16 + at + length + j] == 0xa5);
 			}
 		}
 	}
-	for (method = SHADOW_COPY_AUTO; method <= SHADOW_COPY_COLD; method++) {
-		enum shadow_copy_method how = (enum shadow_copy_method)method;
+	for (method = KUMIKI_SHADOW_COPY_AUTO; method <= KUMIKI_SHADOW_COPY_COLD; method++) {
+		enum kumiki_shadow_copy_method how = (enum kumiki_shadow_copy_method)method;
 		size_t copied = 1;
 		memset(to, 0xa5, room);
-		REFUSED(shadow_copy_timeout(shadow, to, from, room, how, 0, &copied), ETIMEDOUT);
+		REFUSED(kumiki_shadow_copy_timeout(shadow, to, from, room, how, 0, &copied), ETIMEDOUT);
 		CHECK(copied == 0 && to[0] == 0xa5);
-		CHECK(shadow_copy_timeout(shadow, to, from, room, how, UINT64_MAX, &copied) == 0);
+		CHECK(kumiki_shadow_copy_timeout(shadow, to, from, room, how, UINT64_MAX, &copied) == 0);
 		CHECK(copied == room && memcmp(to, from, room) == 0);
-		REFUSED(shadow_copy_timeout(shadow, to, to, 1, how, UINT64_MAX, &copied), EINVAL);
+		REFUSED(kumiki_shadow_copy_timeout(shadow, to, to, 1, how, UINT64_MAX, &copied), EINVAL);
 		CHECK(copied == room);
-		CHECK(shadow_copy_timeout(shadow, to, from, 1, how, UINT64_MAX, NULL) == 0);
+		CHECK(kumiki_shadow_copy_timeout(shadow, to, from, 1, how, UINT64_MAX, NULL) == 0);
 	}
 	/* Neighbours are no overlap; one byte in common is. */
-	CHECK(shadow_copy(shadow, to, to + 64, 64, SHADOW_COPY_SPLIT) == 0);
-	REFUSED(shadow_copy(shadow, to, to + 63, 64, SHADOW_COPY_SPLIT), EINVAL);
-	REFUSED(shadow_copy(shadow, to + 63, to, 64, SHADOW_COPY_AUTO), EINVAL);
-	REFUSED(shadow_copy(shadow, to, to, 1, SHADOW_COPY_PREFETCH), EINVAL);
-	REFUSED(shadow_copy(shadow, NULL, from, 1, SHADOW_COPY_AUTO), EINVAL);
-	REFUSED(shadow_copy(shadow, to, NULL, 1, SHADOW_COPY_AUTO), EINVAL);
-	REFUSED(shadow_copy(shadow, to, from, SIZE_MAX, SHADOW_COPY_AUTO), EINVAL);
-	REFUSED(shadow_copy(shadow, to, from, 1, (enum shadow_copy_method)7), EINVAL);
+	CHECK(kumiki_shadow_copy(shadow, to, to + 64, 64, KUMIKI_SHADOW_COPY_SPLIT) == 0);
+	REFUSED(kumiki_shadow_copy(shadow, to, to + 63, 64, KUMIKI_SHADOW_COPY_SPLIT), EINVAL);
+	REFUSED(kumiki_shadow_copy(shadow, to + 63, to, 64, KUMIKI_SHADOW_COPY_AUTO), EINVAL);
+	REFUSED(kumiki_shadow_copy(shadow, to, to, 1, KUMIKI_SHADOW_COPY_PREFETCH), EINVAL);
+	REFUSED(kumiki_shadow_copy(shadow, NULL, from, 1, KUMIKI_SHADOW_COPY_AUTO), EINVAL);
+	REFUSED(kumiki_shadow_copy(shadow, to, NULL, 1, KUMIKI_SHADOW_COPY_AUTO), EINVAL);
+	REFUSED(kumiki_shadow_copy(shadow, to, from, SIZE_MAX, KUMIKI_SHADOW_COPY_AUTO), EINVAL);
+	REFUSED(kumiki_shadow_copy(shadow, to, from, 1, (enum kumiki_shadow_copy_method)7), EINVAL);
 	free(from);
 	free(to);
-	CHECK(shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 }
 
 /* The helper leaves a cpu onto which its main thread was moved. */
 static void main_moves(void)
 {
 	cpu_set_t before = allowed(), one;
-	struct shadow *shadow = create();
-	struct shadow_info info, now;
+	struct kumiki_shadow *shadow = create();
+	struct kumiki_shadow_info info, now;
 	long number = 0;
-	CHECK(shadow_info(shadow, &info) == 0);
+	CHECK(kumiki_shadow_info(shadow, &info) == 0);
 	CPU_ZERO(&one);
 	CPU_SET(info.helper_cpu, &one);
 	CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
-	CHECK(shadow_fork(shadow, increment, &number) == 0 && shadow_join(shadow) == 0);
-	CHECK(number == 1 && shadow_info(shadow, &now) == 0);
+	CHECK(kumiki_shadow_fork(shadow, increment, &number) == 0 && kumiki_shadow_join(shadow) == 0);
+	CHECK(number == 1 && kumiki_shadow_info(shadow, &now) == 0);
 	CHECK(now.main_cpu == info.helper_cpu);
 	CHECK(now.helper_cpu != now.main_cpu || CPU_COUNT(&before) == 1);
 	CHECK(sched_setaffinity(0, sizeof(before), &before) == 0);
-	CHECK(shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 }
 
-static struct shadow *inherited;
+static struct kumiki_shadow *inherited;
 
 static void in_child_of_fork(void)
 {
 	long number = 0;
-	REFUSED(shadow_destroy(inherited), EBUSY);
-	REFUSED(shadow_join(inherited), ESRCH);
-	REFUSED(shadow_join(inherited), ESRCH);
-	CHECK(shadow_fork(inherited, increment, &number) == 0);
-	CHECK(shadow_is_finished(inherited) == 0);
-	CHECK(shadow_join_timeout(inherited, 0) == 0 && number == 1);
-	CHECK(shadow_destroy(inherited) == 0);
+	REFUSED(kumiki_shadow_destroy(inherited), EBUSY);
+	REFUSED(kumiki_shadow_join(inherited), ESRCH);
+	REFUSED(kumiki_shadow_join(inherited), ESRCH);
+	CHECK(kumiki_shadow_fork(inherited, increment, &number) == 0);
+	CHECK(kumiki_shadow_is_finished(inherited) == 0);
+	CHECK(kumiki_shadow_join_timeout(inherited, 0) == 0 && number == 1);
+	CHECK(kumiki_shadow_destroy(inherited) == 0);
 }
 
 static void in_child_with_what_had_ended(void)
 {
-	CHECK(shadow_is_finished(inherited) == 1);
-	CHECK(shadow_join(inherited) == 0);
-	CHECK(shadow_destroy(inherited) == 0);
+	CHECK(kumiki_shadow_is_finished(inherited) == 1);
+	CHECK(kumiki_shadow_join(inherited) == 0);
+	CHECK(kumiki_shadow_destroy(inherited) == 0);
 }
 
 static void fork_of_processes(void)
@@ -260,15 +260,15 @@ static void fork_of_processes(void)
 	struct gate gate;
 	inherited = create();
 	gate_open(&gate);
-	CHECK(shadow_fork(inherited, pass, &gate) == 0);
+	CHECK(kumiki_shadow_fork(inherited, pass, &gate) == 0);
 	while (sem_wait(&gate.begun) != 0)
 		;
 	in_child(in_child_of_fork);
 	sem_post(&gate.end);
-	while (shadow_is_finished(inherited) == 0)
+	while (kumiki_shadow_is_finished(inherited) == 0)
 		sched_yield();
 	in_child(in_child_with_what_had_ended);
-	CHECK(shadow_join(inherited) == 0 && gate.ended == 1);
+	CHECK(kumiki_shadow_join(inherited) == 0 && gate.ended == 1);
 	gate_close(&gate);
 	forks_and_joins(inherited);
 }

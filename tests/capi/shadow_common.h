@@ -21,28 +21,28 @@
 #include "check.h"
 
 /* A shadow of the calling thread, on a shared cpu where there is only one. */
-static inline struct shadow *create(void)
+static inline struct kumiki_shadow *create(void)
 {
-	struct shadow *shadow = NULL;
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
-	int error = shadow_create(&shadow, NULL);
+	struct kumiki_shadow *shadow = NULL;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
+	int error = kumiki_shadow_create(&shadow, NULL);
 	if (error == -ENODEV) {
-		options.flags = SHADOW_SHARE;
-		error = shadow_create(&shadow, &options);
+		options.flags = KUMIKI_SHADOW_SHARE;
+		error = kumiki_shadow_create(&shadow, &options);
 	}
 	if (error < 0) {
-		fprintf(stderr, "shadow_create: %d: %s\n", error, kumiki_last_error());
+		fprintf(stderr, "kumiki_shadow_create: %d: %s\n", error, kumiki_last_error());
 		exit(1);
 	}
 	return shadow;
 }
 
-static inline struct shadow *create_inline(void)
+static inline struct kumiki_shadow *create_inline(void)
 {
-	struct shadow *shadow = NULL;
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
-	options.flags = SHADOW_INLINE;
-	CHECK(shadow_create(&shadow, &options) == 0);
+	struct kumiki_shadow *shadow = NULL;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
+	options.flags = KUMIKI_SHADOW_INLINE;
+	CHECK(kumiki_shadow_create(&shadow, &options) == 0);
 	return shadow;
 }
 
@@ -104,21 +104,21 @@ static inline void gate_close(struct gate *gate)
 	sem_destroy(&gate->end);
 }
 
-static inline void forks_and_joins(struct shadow *shadow)
+static inline void forks_and_joins(struct kumiki_shadow *shadow)
 {
 	long number = 0, i;
 	for (i = 0; i < 20000; i++) {
 		number = 2 * i;
-		CHECK(shadow_fork(shadow, increment, &number) == 0);
-		if (!CHECK(shadow_join(shadow) == 0 && number == 2 * i + 1))
+		CHECK(kumiki_shadow_fork(shadow, increment, &number) == 0);
+		if (!CHECK(kumiki_shadow_join(shadow) == 0 && number == 2 * i + 1))
 			break;
 	}
 	for (i = 0; i < 3; i++) {
 		struct timespec pause = { 0, 20000000 }; /* the helper falls asleep */
 		nanosleep(&pause, NULL);
 		number = i;
-		CHECK(shadow_fork(shadow, increment, &number) == 0);
-		CHECK(shadow_join_timeout(shadow, UINT64_MAX) == 0 && number == i + 1);
+		CHECK(kumiki_shadow_fork(shadow, increment, &number) == 0);
+		CHECK(kumiki_shadow_join_timeout(shadow, UINT64_MAX) == 0 && number == i + 1);
 	}
-	CHECK(shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 }

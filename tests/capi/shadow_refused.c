@@ -29,47 +29,47 @@ static int keep_one_cpu(int *kept)
 
 static void null_pointers(void)
 {
-	struct shadow *shadow = create();
-	struct shadow_info info;
+	struct kumiki_shadow *shadow = create();
+	struct kumiki_shadow_info info;
 	const char *text = kumiki_last_error();
 	long number = 0;
 	char to;
-	REFUSED(shadow_create(NULL, NULL), EINVAL);
+	REFUSED(kumiki_shadow_create(NULL, NULL), EINVAL);
 	/* Who has asked before the call has the new text, too. */
 	CHECK(kumiki_last_error() == text);
-	REFUSED(shadow_create_timeout(NULL, NULL, 0), EINVAL);
-	REFUSED(shadow_fork(NULL, increment, &number), EINVAL);
-	REFUSED(shadow_fork(shadow, NULL, &number), EINVAL);
-	REFUSED(shadow_join(NULL), EINVAL);
-	REFUSED(shadow_join_timeout(NULL, 0), EINVAL);
-	REFUSED(shadow_is_finished(NULL), EINVAL);
-	REFUSED(shadow_info(NULL, &info), EINVAL);
-	REFUSED(shadow_info(shadow, NULL), EINVAL);
-	REFUSED(shadow_copy(NULL, &to, "a", 1, SHADOW_COPY_AUTO), EINVAL);
-	REFUSED(shadow_copy_timeout(NULL, &to, "a", 1, SHADOW_COPY_AUTO, 0, NULL), EINVAL);
-	REFUSED(shadow_copy_prepare(NULL), EINVAL);
-	REFUSED(shadow_copy_prepare_timeout(NULL, 0), EINVAL);
+	REFUSED(kumiki_shadow_create_timeout(NULL, NULL, 0), EINVAL);
+	REFUSED(kumiki_shadow_fork(NULL, increment, &number), EINVAL);
+	REFUSED(kumiki_shadow_fork(shadow, NULL, &number), EINVAL);
+	REFUSED(kumiki_shadow_join(NULL), EINVAL);
+	REFUSED(kumiki_shadow_join_timeout(NULL, 0), EINVAL);
+	REFUSED(kumiki_shadow_is_finished(NULL), EINVAL);
+	REFUSED(kumiki_shadow_info(NULL, &info), EINVAL);
+	REFUSED(kumiki_shadow_info(shadow, NULL), EINVAL);
+	REFUSED(kumiki_shadow_copy(NULL, &to, "a", 1, KUMIKI_SHADOW_COPY_AUTO), EINVAL);
+	REFUSED(kumiki_shadow_copy_timeout(NULL, &to, "a", 1, KUMIKI_SHADOW_COPY_AUTO, 0, NULL), EINVAL);
+	REFUSED(kumiki_shadow_copy_prepare(NULL), EINVAL);
+	REFUSED(kumiki_shadow_copy_prepare_timeout(NULL, 0), EINVAL);
 	/* A refused fork has forked nothing. */
-	REFUSED(shadow_join(shadow), ESRCH);
-	REFUSED(shadow_join_timeout(shadow, 0), ESRCH);
+	REFUSED(kumiki_shadow_join(shadow), ESRCH);
+	REFUSED(kumiki_shadow_join_timeout(shadow, 0), ESRCH);
 	CHECK(number == 0);
-	CHECK(shadow_destroy(shadow) == 0);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 }
 
-static void refused_options(struct shadow_options options, int error)
+static void refused_options(struct kumiki_shadow_options options, int error)
 {
-	struct shadow *const untouched = (struct shadow *)&failures;
-	struct shadow *shadow = untouched;
+	struct kumiki_shadow *const untouched = (struct kumiki_shadow *)&failures;
+	struct kumiki_shadow *shadow = untouched;
 	cpu_set_t before = allowed(), after;
-	REFUSED(shadow_create(&shadow, &options), error);
+	REFUSED(kumiki_shadow_create(&shadow, &options), error);
 	after = allowed();
 	CHECK(shadow == untouched && CPU_EQUAL(&before, &after));
 }
 
 static void bad_options(void)
 {
-	struct shadow_options bad = SHADOW_OPTIONS_INIT;
-	const struct shadow_options init = SHADOW_OPTIONS_INIT;
+	struct kumiki_shadow_options bad = KUMIKI_SHADOW_OPTIONS_INIT;
+	const struct kumiki_shadow_options init = KUMIKI_SHADOW_OPTIONS_INIT;
 	cpu_set_t before = allowed();
 	int cpu = 0;
 	while (!CPU_ISSET(cpu, &before))
@@ -89,11 +89,11 @@ static void bad_options(void)
 	bad.main_cpu = bad.helper_cpu = cpu;
 	refused_options(bad, EINVAL);
 	bad = init;
-	bad.flags = SHADOW_INLINE;
+	bad.flags = KUMIKI_SHADOW_INLINE;
 	bad.helper_cpu = cpu;
 	refused_options(bad, EINVAL);
 	bad = init;
-	bad.flags = SHADOW_INLINE | SHADOW_BIND_MAIN;
+	bad.flags = KUMIKI_SHADOW_INLINE | KUMIKI_SHADOW_BIND_MAIN;
 	refused_options(bad, EINVAL);
 	/* More cpus than any kernel knows. */
 	bad = init;
@@ -106,7 +106,7 @@ static void bad_options(void)
 
 static void cpu_not_allowed(void)
 {
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
 	int kept, other = keep_one_cpu(&kept);
 	if (other < 0) {
 		printf("passed over: a cpu that is not allowed: needs a second cpu\n");
@@ -122,9 +122,9 @@ static void cpu_not_allowed(void)
 
 static void one_cpu_allowed(void)
 {
-	struct shadow *shadow = NULL;
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
-	struct shadow_info info;
+	struct kumiki_shadow *shadow = NULL;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
+	struct kumiki_shadow_info info;
 	int kept;
 	keep_one_cpu(&kept);
 	refused_options(options, ENODEV);
@@ -132,24 +132,24 @@ static void one_cpu_allowed(void)
 	/* In words of both languages. */
 	CHECK(strstr(kumiki_last_error(), "::") == NULL);
 	/* The two ways out. */
-	options.flags = SHADOW_SHARE;
-	CHECK(shadow_create(&shadow, &options) == 0);
-	CHECK(shadow_info(shadow, &info) == 0);
-	CHECK(info.relation == SHADOW_SAME && info.helper_cpu == kept);
+	options.flags = KUMIKI_SHADOW_SHARE;
+	CHECK(kumiki_shadow_create(&shadow, &options) == 0);
+	CHECK(kumiki_shadow_info(shadow, &info) == 0);
+	CHECK(info.relation == KUMIKI_SHADOW_SAME && info.helper_cpu == kept);
 	forks_and_joins(shadow);
 	forks_and_joins(create_inline());
 }
 
 static void no_thread_to_be_had(void)
 {
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
 	struct rlimit none = { 0, 0 };
 	/* The limit does not hold for root. */
 	if (geteuid() == 0 && setuid(NOBODY) != 0) {
 		printf("passed over: RLIMIT_NPROC: root cannot become somebody else here\n");
 		return;
 	}
-	options.flags = SHADOW_SHARE;
+	options.flags = KUMIKI_SHADOW_SHARE;
 	CHECK(setrlimit(RLIMIT_NPROC, &none) == 0);
 	refused_options(options, EAGAIN);
 	CHECK(strstr(kumiki_last_error(), "RLIMIT_NPROC") != NULL);
@@ -158,8 +158,8 @@ static void no_thread_to_be_had(void)
 
 static void no_such_sleep(void)
 {
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
-	options.flags = SHADOW_SHARE;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
+	options.flags = KUMIKI_SHADOW_SHARE;
 	CHECK(setenv("KUMIKI_WAIT", "snoring", 1) == 0);
 	refused_options(options, EINVAL);
 	CHECK(strstr(kumiki_last_error(), "snoring") != NULL);
@@ -170,12 +170,12 @@ static int refused_sleeps;
 
 static void try_sleep(const char *sleep)
 {
-	struct shadow *shadow = NULL;
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
+	struct kumiki_shadow *shadow = NULL;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
 	int error;
-	options.flags = SHADOW_SHARE;
+	options.flags = KUMIKI_SHADOW_SHARE;
 	CHECK(setenv("KUMIKI_WAIT", sleep, 1) == 0);
-	error = shadow_create(&shadow, &options);
+	error = kumiki_shadow_create(&shadow, &options);
 	CHECK(error == 0 || error == -ENOTSUP);
 	if (error == 0)
 		forks_and_joins(shadow);
@@ -195,15 +195,15 @@ static int answers[7];
 /* Calls everything that takes a shadow, and keeps the answers. */
 static void use(void *argument)
 {
-	struct shadow *shadow = (struct shadow *)argument;
+	struct kumiki_shadow *shadow = (struct kumiki_shadow *)argument;
 	long number = 0;
 	char to;
-	answers[0] = shadow_fork(shadow, increment, &number);
-	answers[1] = shadow_join(shadow);
-	answers[2] = shadow_join_timeout(shadow, 0);
-	answers[3] = shadow_is_finished(shadow);
-	answers[4] = shadow_copy(shadow, &to, "a", 1, SHADOW_COPY_AUTO);
-	answers[5] = shadow_destroy(shadow);
+	answers[0] = kumiki_shadow_fork(shadow, increment, &number);
+	answers[1] = kumiki_shadow_join(shadow);
+	answers[2] = kumiki_shadow_join_timeout(shadow, 0);
+	answers[3] = kumiki_shadow_is_finished(shadow);
+	answers[4] = kumiki_shadow_copy(shadow, &to, "a", 1, KUMIKI_SHADOW_COPY_AUTO);
+	answers[5] = kumiki_shadow_destroy(shadow);
 	answers[6] = number != 0;
 }
 
@@ -217,7 +217,7 @@ static void all_answered(int error)
 }
 
 struct through {
-	struct shadow *outer, *inner;
+	struct kumiki_shadow *outer, *inner;
 };
 
 static void use_outer(void *argument)
@@ -229,56 +229,56 @@ static void use_outer(void *argument)
 static void through_inner(void *argument)
 {
 	struct through *through = (struct through *)argument;
-	CHECK(shadow_fork(through->inner, use_outer, through) == 0);
-	CHECK(shadow_join(through->inner) == 0);
+	CHECK(kumiki_shadow_fork(through->inner, use_outer, through) == 0);
+	CHECK(kumiki_shadow_join(through->inner) == 0);
 }
 
 static void use_from_inside(void)
 {
-	struct shadow *shadow = create();
+	struct kumiki_shadow *shadow = create();
 	struct through through;
 	int i;
 	/* In the helper, and, if it comes late, in the main thread. */
 	for (i = 0; i < 100; i++) {
-		CHECK(shadow_fork(shadow, use, shadow) == 0);
+		CHECK(kumiki_shadow_fork(shadow, use, shadow) == 0);
 		if (i % 2 == 0) {
-			while (shadow_is_finished(shadow) == 0)
+			while (kumiki_shadow_is_finished(shadow) == 0)
 				sched_yield();
 		}
-		CHECK(shadow_join(shadow) == 0);
+		CHECK(kumiki_shadow_join(shadow) == 0);
 		all_answered(EDEADLK);
 	}
 	/* In the main thread for sure. */
 	through.outer = create_inline();
 	through.inner = create_inline();
-	CHECK(shadow_fork(through.outer, use, through.outer) == 0);
-	CHECK(shadow_join(through.outer) == 0);
+	CHECK(kumiki_shadow_fork(through.outer, use, through.outer) == 0);
+	CHECK(kumiki_shadow_join(through.outer) == 0);
 	all_answered(EDEADLK);
-	CHECK(shadow_fork(through.outer, through_inner, &through) == 0);
-	CHECK(shadow_join(through.outer) == 0);
+	CHECK(kumiki_shadow_fork(through.outer, through_inner, &through) == 0);
+	CHECK(kumiki_shadow_join(through.outer) == 0);
 	all_answered(EDEADLK);
 	/* All of them live on. */
-	CHECK(shadow_destroy(through.inner) == 0);
+	CHECK(kumiki_shadow_destroy(through.inner) == 0);
 	forks_and_joins(through.outer);
 	forks_and_joins(shadow);
 }
 
 static void *use_elsewhere(void *argument)
 {
-	struct shadow_info info;
+	struct kumiki_shadow_info info;
 	CHECK(strcmp(kumiki_last_error(), "") == 0);
 	use(argument);
 	CHECK(strstr(kumiki_last_error(), "thread") != NULL);
-	CHECK(shadow_info((struct shadow *)argument, &info) == 0);
+	CHECK(kumiki_shadow_info((struct kumiki_shadow *)argument, &info) == 0);
 	return NULL;
 }
 
 static void use_by_another_thread(void)
 {
-	struct shadow *shadow = create();
+	struct kumiki_shadow *shadow = create();
 	char text[512];
 	pthread_t thread;
-	REFUSED(shadow_join(shadow), ESRCH);
+	REFUSED(kumiki_shadow_join(shadow), ESRCH);
 	snprintf(text, sizeof(text), "%s", kumiki_last_error());
 	CHECK(pthread_create(&thread, NULL, use_elsewhere, shadow) == 0);
 	CHECK(pthread_join(thread, NULL) == 0);

@@ -29,39 +29,39 @@ static void increase(void *number)
 static void forks(void)
 {
 	/* A machine of one cpu has them, too. */
-	struct shadow_options options = SHADOW_OPTIONS_INIT;
-	struct shadow *shadow = NULL;
+	struct kumiki_shadow_options options = KUMIKI_SHADOW_OPTIONS_INIT;
+	struct kumiki_shadow *shadow = NULL;
 	int number = 0, i;
-	options.flags = SHADOW_SHARE;
-	if (!CHECK(shadow_create(&shadow, &options) == 0))
+	options.flags = KUMIKI_SHADOW_SHARE;
+	if (!CHECK(kumiki_shadow_create(&shadow, &options) == 0))
 		return;
 	for (i = 0; i < 100; i++) {
-		CHECK(shadow_fork(shadow, increase, &number) == 0);
-		CHECK(shadow_join(shadow) == 0);
+		CHECK(kumiki_shadow_fork(shadow, increase, &number) == 0);
+		CHECK(kumiki_shadow_join(shadow) == 0);
 	}
 	CHECK(number == 100);
 	/* The text is that of who refused. */
-	REFUSED(shadow_join(shadow), ESRCH);
-	CHECK(shadow_destroy(shadow) == 0);
+	REFUSED(kumiki_shadow_join(shadow), ESRCH);
+	CHECK(kumiki_shadow_destroy(shadow) == 0);
 }
 
 static void calls(void)
 {
-	static __thread struct parasc_call calls[CALLS];
+	static __thread struct kumiki_parasc_call calls[CALLS];
 	static __thread int64_t ret_vals[CALLS];
-	struct parasc_engine *engine = NULL;
-	struct parasc_requester *requester = NULL;
+	struct kumiki_parasc_engine *engine = NULL;
+	struct kumiki_parasc_requester *requester = NULL;
 	size_t i;
 	for (i = 0; i < CALLS; i++)
 		calls[i].sysnum = SYS_getppid;
-	if (!CHECK(parasc_create(&engine, NULL) == 0))
+	if (!CHECK(kumiki_parasc_create(&engine, NULL) == 0))
 		return;
-	CHECK(parasc_requester_create(engine, &requester) == 0);
-	CHECK(parasc_run(requester, calls, ret_vals, CALLS) == 0);
+	CHECK(kumiki_parasc_requester_create(engine, &requester) == 0);
+	CHECK(kumiki_parasc_run(requester, calls, ret_vals, CALLS) == 0);
 	for (i = 0; i < CALLS; i++)
 		CHECK(ret_vals[i] == getppid());
-	CHECK(parasc_requester_destroy(requester) == 0);
-	CHECK(parasc_destroy(engine) == 0);
+	CHECK(kumiki_parasc_requester_destroy(requester) == 0);
+	CHECK(kumiki_parasc_destroy(engine) == 0);
 }
 
 static void child(int by_server)
@@ -87,7 +87,7 @@ static const char *use(void)
 	calls();
 	child(0);
 	child(1);
-	CHECK(dladdr((void *)(uintptr_t)shadow_fork, &at) != 0);
+	CHECK(dladdr((void *)(uintptr_t)kumiki_shadow_fork, &at) != 0);
 	return at.dli_fname;
 }
 

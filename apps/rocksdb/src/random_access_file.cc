@@ -37,7 +37,7 @@ bool RandomAccessFile::tried(FSReadRequest &request, const IOOptions &options,
 	uint64_t args[] = {static_cast<uint64_t>(descriptor_.number()),
 	                   reinterpret_cast<uint64_t>(request.scratch), request.len, request.offset};
 	int64_t got = 0;
-	if (parasc_try(SYS_pread64, 4, args, &got) != 1)
+	if (kumiki_parasc_try(SYS_pread64, 4, args, &got) != 1)
 		return false;
 	finish_read(*target(), got, options, request, debug);
 	return true;
@@ -67,7 +67,7 @@ void RandomAccessFile::read_together(const std::vector<FSReadRequest *> &request
 {
 	if (direct_ && !by_threads_ && read_direct(descriptor_.number(), requests, results))
 		return;
-	std::vector<parasc_call> calls;
+	std::vector<kumiki_parasc_call> calls;
 	calls.reserve(requests.size());
 	for (FSReadRequest *request : requests) {
 		calls.push_back({SYS_pread64, 4,

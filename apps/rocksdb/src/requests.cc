@@ -15,10 +15,10 @@ Requests &Requests::of_process()
 
 bool Requests::place(Request &request, long sysnum, std::initializer_list<uint64_t> args)
 {
-	parasc_engine *engine = first_engine();
+	kumiki_parasc_engine *engine = first_engine();
 	std::lock_guard<std::mutex> lock(mutex_);
 	unsigned int count = static_cast<unsigned int>(args.size());
-	if (!engine || parasc_request(engine, sysnum, count, args.begin(), &request.ticket) < 0)
+	if (!engine || kumiki_parasc_request(engine, sysnum, count, args.begin(), &request.ticket) < 0)
 		return false;
 	request.outstanding = true;
 	placed_.push_back(&request);
@@ -38,7 +38,7 @@ void Requests::await(Request &request)
 			return;
 		watched_ = true;
 		lock.unlock();
-		int complete = parasc_wait(first_engine(), 1, PARASC_FOREVER);
+		int complete = kumiki_parasc_wait(first_engine(), 1, KUMIKI_PARASC_FOREVER);
 		lock.lock();
 		watched_ = false;
 		// In a child of fork(2), where no answer comes to what the parent has placed.
@@ -51,7 +51,7 @@ void Requests::await(Request &request)
 void Requests::collect()
 {
 	auto answered = [](Request *request) {
-		int got = parasc_collect(first_engine(), request->ticket, &request->result);
+		int got = kumiki_parasc_collect(first_engine(), request->ticket, &request->result);
 		if (got < 0)
 			request->result = -EIO;
 		request->outstanding = got == 0;

@@ -129,8 +129,21 @@ fn link_shared(archive: &Path, major: u64, to: &Path) -> Result<()> {
     let mut cc = program("cc", ["-shared", "-Wl,--gc-sections,--as-needed,-z,relro,-z,now"]);
     cc.arg(format!("-Wl,-soname,libkumiki.so.{major}"));
     cc.arg(format!("-Wl,--version-script={}", map.display())).arg("-o").arg(to);
+    cc.args(old_names()?);
     cc.arg("-Wl,--whole-archive").arg(archive).args(["-Wl,--no-whole-archive", "-lgcc_s"]);
     run(cc.args(LIBS_PRIVATE.split(' ')))
+}
+
+/// Has the shared library the functions' names of version 0.1, too: programs that were linked with it run on.
+fn old_names() -> Result<Vec<String>> {
+    let include = root().join("lib/capi/include/kumiki");
+    let read = |name: &str| fs::read_to_string(include.join(name)).with_context(|| name.to_owned());
+    let headers = ["parasc.h", "resource.h", "shadow.h"].map(read);
+    let headers = headers.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    let renamed = read("old_names.h")?;
+    let names = renamed.lines().filter_map(|line| line.strip_prefix("#define ")?.split_once(' '));
+    let functions = names.filter(|(_, new)| headers.contains(&format!("{new}(")));
+    Ok(functions.map(|(old, new)| format!("-Wl,--defsym={old}={new}")).collect())
 }
 
 /// A library without what only debuggers read, most of its bytes. `strip` is of the

@@ -46,17 +46,17 @@
 //!
 //! int main(void)
 //! {
-//!     struct shadow *shadow;
+//!     struct kumiki_shadow *shadow;
 //!     long sum = 0;
-//!     if (shadow_create(&shadow, NULL) < 0) {
+//!     if (kumiki_shadow_create(&shadow, NULL) < 0) {
 //!         fprintf(stderr, "%s\n", kumiki_last_error());
 //!         return 1;
 //!     }
-//!     shadow_fork(shadow, theirs, &sum);
+//!     kumiki_shadow_fork(shadow, theirs, &sum);
 //!     /* our half of the work */
-//!     shadow_join(shadow);
+//!     kumiki_shadow_join(shadow);
 //!     printf("%ld\n", sum);
-//!     shadow_destroy(shadow);
+//!     kumiki_shadow_destroy(shadow);
 //!     return 0;
 //! }
 //! ```
@@ -79,15 +79,17 @@ pub mod spawn_abi;
 
 pub use failure::kumiki_last_error;
 pub use parasc::{
-    Engine, Requester, parasc_collect, parasc_completion_fd, parasc_create, parasc_destroy,
-    parasc_proc, parasc_refusal, parasc_request, parasc_requester_create, parasc_requester_destroy,
-    parasc_run, parasc_terminate, parasc_try, parasc_wait, parasc_wake_up,
+    Engine, Requester, kumiki_parasc_collect, kumiki_parasc_completion_fd, kumiki_parasc_create,
+    kumiki_parasc_destroy, kumiki_parasc_proc, kumiki_parasc_refusal, kumiki_parasc_request,
+    kumiki_parasc_requester_create, kumiki_parasc_requester_destroy, kumiki_parasc_run,
+    kumiki_parasc_terminate, kumiki_parasc_try, kumiki_parasc_wait, kumiki_parasc_wake_up,
 };
 pub use resource::*;
 pub use shadow::{
-    Function, Shadow, shadow_copy, shadow_copy_prepare, shadow_copy_prepare_timeout,
-    shadow_copy_timeout, shadow_create, shadow_create_timeout, shadow_destroy,
-    shadow_destroy_timeout, shadow_fork, shadow_info, shadow_is_finished, shadow_join,
-    shadow_join_timeout,
+    Function, Shadow, kumiki_shadow_copy, kumiki_shadow_copy_prepare,
+    kumiki_shadow_copy_prepare_timeout, kumiki_shadow_copy_timeout, kumiki_shadow_create,
+    kumiki_shadow_create_timeout, kumiki_shadow_destroy, kumiki_shadow_destroy_timeout,
+    kumiki_shadow_fork, kumiki_shadow_info, kumiki_shadow_is_finished, kumiki_shadow_join,
+    kumiki_shadow_join_timeout,
 };
 pub use spawn::*;

@@ -17,12 +17,12 @@ use crate::failure::{Failure, answer};
 use crate::identity::Thread;
 use crate::parasc_abi::ParascConfig;
 
-/// `struct parasc_engine`. C holds one count of an `Arc`, and each of its calls
+/// `struct kumiki_parasc_engine`. C holds one count of an `Arc`, and each of its calls
 /// that may take long another: destroying the engine ends such a call, and does
 /// not take the engine away from it.
 pub struct Engine(kumiki_parasc::Engine);
 
-/// `struct parasc_requester`.
+/// `struct kumiki_parasc_requester`.
 pub struct Requester {
     owner: Thread,
     /// True if it makes single calls itself.
@@ -37,7 +37,7 @@ fn null_pointer(what: &str) -> Failure {
 /// The engine behind a pointer, for one short call.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed before the
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed before the
 /// reference is gone.
 unsafe fn borrow<'a>(engine: *const Engine) -> Result<&'a kumiki_parasc::Engine, Failure> {
     // SAFETY: the caller's promise.
@@ -48,12 +48,12 @@ unsafe fn borrow<'a>(engine: *const Engine) -> Result<&'a kumiki_parasc::Engine,
 /// Borrows the engine for a call during which it may be destroyed.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed yet.
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed yet.
 unsafe fn hold(engine: *const Engine) -> Result<Arc<Engine>, Failure> {
     if engine.is_null() {
         return Err(null_pointer("engine"));
     }
-    // SAFETY: `parasc_create` got it from an `Arc`, and C's count is there still.
+    // SAFETY: `kumiki_parasc_create` got it from an `Arc`, and C's count is there still.
     unsafe { Arc::increment_strong_count(engine) };
     // SAFETY: the count was made just now, for this.
     Ok(unsafe { Arc::from_raw(engine) })
@@ -97,7 +97,7 @@ fn answer_all(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
 /// # Safety
 /// Pointers are null or valid, the configuration's too.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_create(
+pub unsafe extern "C" fn kumiki_parasc_create(
     engine: *mut *const Engine,
     config: *const ParascConfig,
 ) -> c_int {
@@ -119,10 +119,10 @@ pub unsafe extern "C" fn parasc_create(
 /// See the header.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed; no call that
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed; no call that
 /// uses it begins from now on.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_destroy(engine: *const Engine) -> c_int {
+pub unsafe extern "C" fn kumiki_parasc_destroy(engine: *const Engine) -> c_int {
     answer_all(|| {
         if engine.is_null() {
             return Ok(0);
@@ -138,9 +138,9 @@ pub unsafe extern "C" fn parasc_destroy(engine: *const Engine) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed.
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_terminate(engine: *const Engine) -> c_int {
+pub unsafe extern "C" fn kumiki_parasc_terminate(engine: *const Engine) -> c_int {
     answer_all(|| {
         // SAFETY: the caller's promise.
         unsafe { borrow(engine) }?.shut_down_timeout(Duration::ZERO);
@@ -152,10 +152,10 @@ pub unsafe extern "C" fn parasc_terminate(engine: *const Engine) -> c_int {
 /// pthread_cancel(3); a panic ends the program.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed before it has
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed before it has
 /// been called.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn parasc_proc(engine: *const Engine) -> c_int {
+pub unsafe extern "C-unwind" fn kumiki_parasc_proc(engine: *const Engine) -> c_int {
     struct NoPanic;
     impl Drop for NoPanic {
         fn drop(&mut self) {
@@ -185,9 +185,9 @@ pub unsafe extern "C-unwind" fn parasc_proc(engine: *const Engine) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed.
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_wake_up(engine: *const Engine) -> c_int {
+pub unsafe extern "C" fn kumiki_parasc_wake_up(engine: *const Engine) -> c_int {
     answer_all(|| {
         // SAFETY: the caller's promise.
         unsafe { borrow(engine) }?.wake_up();
@@ -198,10 +198,10 @@ pub unsafe extern "C" fn parasc_wake_up(engine: *const Engine) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed before it has
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed before it has
 /// been called.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_wait(
+pub unsafe extern "C" fn kumiki_parasc_wait(
     engine: *const Engine,
     min_complete: usize,
     timeout_ns: u64,
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn parasc_wait(
         if min_complete > slots {
             return Err(Failure::invalid(format!(
                 "a wait for {min_complete} results, and the area has room for {slots}: wait for \
-                 fewer, or have more slots (struct parasc_config)"
+                 fewer, or have more slots (struct kumiki_parasc_config)"
             )));
         }
         let complete = match timeout_ns {
@@ -228,11 +228,11 @@ pub unsafe extern "C" fn parasc_wait(
 /// See the header.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed; `args` has
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed; `args` has
 /// `args_num` arguments; `ticket` is null or valid. The call is one that may be
 /// made, and what its arguments point to stays until it is collected.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_request(
+pub unsafe extern "C" fn kumiki_parasc_request(
     engine: *const Engine,
     sysnum: c_long,
     args_num: c_uint,
@@ -258,9 +258,9 @@ pub unsafe extern "C" fn parasc_request(
 /// See the header.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed.
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_completion_fd(engine: *const Engine) -> c_int {
+pub unsafe extern "C" fn kumiki_parasc_completion_fd(engine: *const Engine) -> c_int {
     answer_all(|| {
         // SAFETY: the caller's promise.
         Ok(unsafe { borrow(engine) }?.completion_descriptor()?.as_raw_fd())
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn parasc_completion_fd(engine: *const Engine) -> c_int {
 /// # Safety
 /// `args` has `args_num` arguments, which are those of the call; `ret_val` is null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_try(
+pub unsafe extern "C" fn kumiki_parasc_try(
     sysnum: c_long,
     args_num: c_uint,
     args: *const u64,
@@ -302,10 +302,10 @@ pub unsafe extern "C" fn parasc_try(
 /// See the header.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed; `ret_val` is
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed; `ret_val` is
 /// null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_collect(
+pub unsafe extern "C" fn kumiki_parasc_collect(
     engine: *const Engine,
     ticket: u64,
     ret_val: *mut i64,
@@ -326,10 +326,10 @@ pub unsafe extern "C" fn parasc_collect(
 /// See the header.
 ///
 /// # Safety
-/// `engine` is null, or from [`parasc_create`] and not destroyed; `requester`
+/// `engine` is null, or from [`kumiki_parasc_create`] and not destroyed; `requester`
 /// is null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_requester_create(
+pub unsafe extern "C" fn kumiki_parasc_requester_create(
     engine: *const Engine,
     requester: *mut *mut Requester,
 ) -> c_int {
@@ -351,10 +351,10 @@ pub unsafe extern "C" fn parasc_requester_create(
 /// See the header.
 ///
 /// # Safety
-/// `requester` is null, or from [`parasc_requester_create`] and not destroyed;
+/// `requester` is null, or from [`kumiki_parasc_requester_create`] and not destroyed;
 /// no call of it is under way.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_requester_destroy(requester: *mut Requester) -> c_int {
+pub unsafe extern "C" fn kumiki_parasc_requester_destroy(requester: *mut Requester) -> c_int {
     answer_all(|| {
         if !requester.is_null() {
             // SAFETY: it was made from a box, and this is its end.
@@ -367,11 +367,11 @@ pub unsafe extern "C" fn parasc_requester_destroy(requester: *mut Requester) -> 
 /// See the header.
 ///
 /// # Safety
-/// `requester` is null, or from [`parasc_requester_create`] and not destroyed;
+/// `requester` is null, or from [`kumiki_parasc_requester_create`] and not destroyed;
 /// `calls` and `ret_vals` have `n` elements each, apart from each other, and
 /// the calls may be made in any order, by any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn parasc_run(
+pub unsafe extern "C" fn kumiki_parasc_run(
     requester: *mut Requester,
     calls: *const Request,
     ret_vals: *mut i64,
@@ -416,7 +416,7 @@ pub unsafe extern "C" fn parasc_run(
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn parasc_refusal(sysnum: c_long) -> *const c_char {
+pub extern "C" fn kumiki_parasc_refusal(sysnum: c_long) -> *const c_char {
     type Text = (&'static Refusal, CString);
     static TEXTS: OnceLock<Vec<Text>> = OnceLock::new();
     let make = || {

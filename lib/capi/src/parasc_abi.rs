@@ -9,27 +9,27 @@ use kumiki_sys::cpuset::CpuSet;
 use crate::failure::Failure;
 
 /// A bit of [`ParascConfig::flags`].
-pub const PARASC_NO_THREADS: u32 = 1;
+pub const KUMIKI_PARASC_NO_THREADS: u32 = 1;
 /// A bit of [`ParascConfig::flags`].
-pub const PARASC_NO_HELP: u32 = 2;
+pub const KUMIKI_PARASC_NO_HELP: u32 = 2;
 /// A bit of [`ParascConfig::flags`].
-pub const PARASC_WRONG_THREAD_ANSWERS: u32 = 4;
+pub const KUMIKI_PARASC_WRONG_THREAD_ANSWERS: u32 = 4;
 
 /// A value of `timeout_ns`.
-pub const PARASC_FOREVER: u64 = u64::MAX;
+pub const KUMIKI_PARASC_FOREVER: u64 = u64::MAX;
 
-/// `enum parasc_backend`.
+/// `enum kumiki_parasc_backend`.
 #[allow(missing_docs, reason = "the header has them")]
 pub mod backend {
-    pub const PARASC_BACKEND_AUTO: u32 = 0;
-    pub const PARASC_BACKEND_USER: u32 = 1;
-    pub const PARASC_BACKEND_KERNEL: u32 = 3;
+    pub const KUMIKI_PARASC_BACKEND_AUTO: u32 = 0;
+    pub const KUMIKI_PARASC_BACKEND_USER: u32 = 1;
+    pub const KUMIKI_PARASC_BACKEND_KERNEL: u32 = 3;
 }
 
-/// `struct parasc_call`: one call of a batch.
+/// `struct kumiki_parasc_call`: one call of a batch.
 pub use kumiki_parasc::Request as Call;
 
-/// `struct parasc_config`.
+/// `struct kumiki_parasc_config`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ParascConfig {
@@ -39,7 +39,7 @@ pub struct ParascConfig {
     pub slots: u32,
     /// Threads for calls that sleep.
     pub threads: u32,
-    /// [`PARASC_NO_THREADS`], [`PARASC_NO_HELP`], [`PARASC_WRONG_THREAD_ANSWERS`].
+    /// [`KUMIKI_PARASC_NO_THREADS`], [`KUMIKI_PARASC_NO_HELP`], [`KUMIKI_PARASC_WRONG_THREAD_ANSWERS`].
     pub flags: u32,
     /// Backend, a value of [`backend`].
     pub backend: u32,
@@ -54,14 +54,14 @@ pub struct ParascConfig {
 }
 
 impl Default for ParascConfig {
-    /// `PARASC_CONFIG_INIT`.
+    /// `KUMIKI_PARASC_CONFIG_INIT`.
     fn default() -> Self {
         ParascConfig {
             requesters: 16,
             slots: 512,
             threads: 64,
             flags: 0,
-            backend: backend::PARASC_BACKEND_AUTO,
+            backend: backend::KUMIKI_PARASC_BACKEND_AUTO,
             reserved: 0,
             retire_ns: 10_000_000_000,
             allowed: std::ptr::null(),
@@ -77,16 +77,17 @@ impl ParascConfig {
     /// `allowed` is null, or has `allowed_num` numbers.
     pub(crate) unsafe fn config(&self) -> Result<Config, Failure> {
         let flags = self.flags;
-        let known = PARASC_NO_THREADS | PARASC_NO_HELP | PARASC_WRONG_THREAD_ANSWERS;
+        let known =
+            KUMIKI_PARASC_NO_THREADS | KUMIKI_PARASC_NO_HELP | KUMIKI_PARASC_WRONG_THREAD_ANSWERS;
         if flags & !known != 0 || self.reserved != 0 {
             return Err(Failure::invalid(format!(
-                "flags {flags:#x} and reserved {:#x}: only PARASC_NO_THREADS, PARASC_NO_HELP and \
-                 PARASC_WRONG_THREAD_ANSWERS are known, and reserved is 0; start from \
-                 PARASC_CONFIG_INIT",
+                "flags {flags:#x} and reserved {:#x}: only KUMIKI_PARASC_NO_THREADS, KUMIKI_PARASC_NO_HELP and \
+                 KUMIKI_PARASC_WRONG_THREAD_ANSWERS are known, and reserved is 0; start from \
+                 KUMIKI_PARASC_CONFIG_INIT",
                 self.reserved
             )));
         }
-        let no_threads = flags & PARASC_NO_THREADS != 0;
+        let no_threads = flags & KUMIKI_PARASC_NO_THREADS != 0;
         Ok(Config {
             // No cpu to sit on, no thread.
             cpus: no_threads.then(CpuSet::new),
@@ -96,9 +97,9 @@ impl ParascConfig {
             retire: Duration::from_nanos(self.retire_ns),
             // SAFETY: the caller's promise.
             allow: unsafe { self.allow_list() }?,
-            wrong_thread_answers: flags & PARASC_WRONG_THREAD_ANSWERS != 0,
+            wrong_thread_answers: flags & KUMIKI_PARASC_WRONG_THREAD_ANSWERS != 0,
             backend: backend_of(self.backend)?,
-            help: flags & PARASC_NO_HELP == 0,
+            help: flags & KUMIKI_PARASC_NO_HELP == 0,
             policy: Policy::from_env().map_err(kumiki_parasc::Error::from)?,
         })
     }
@@ -131,12 +132,12 @@ impl ParascConfig {
 
 fn backend_of(number: u32) -> Result<Backend, Failure> {
     Ok(match number {
-        backend::PARASC_BACKEND_AUTO => Backend::Auto,
-        backend::PARASC_BACKEND_USER => Backend::User,
-        backend::PARASC_BACKEND_KERNEL => Backend::Kernel,
+        backend::KUMIKI_PARASC_BACKEND_AUTO => Backend::Auto,
+        backend::KUMIKI_PARASC_BACKEND_USER => Backend::User,
+        backend::KUMIKI_PARASC_BACKEND_KERNEL => Backend::Kernel,
         other => {
             return Err(Failure::invalid(format!(
-                "{other} is no backend: see enum parasc_backend"
+                "{other} is no backend: see enum kumiki_parasc_backend"
             )));
         }
     })

@@ -248,7 +248,7 @@ pub unsafe extern "C" fn kumiki_resource_id(resource: *const Resource) -> u64 {
 /// # Safety
 /// Pointers are null or valid; after a 0 `resource` is closed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn kumiki_resource_delete(
+pub unsafe extern "C" fn kumiki_resource_destroy(
     interface: *const ResourceInterface,
     resource: *mut Resource,
 ) -> c_int {

@@ -11,7 +11,7 @@ use crate::abi::{Info, Options, method_of};
 use crate::failure::{Failure, answer};
 use crate::identity::{Thread, inside, is_inside};
 
-/// `struct shadow`: a shadow and what C's calls are checked against.
+/// `struct kumiki_shadow`: a shadow and what C's calls are checked against.
 pub struct Shadow {
     owner: Thread,
     /// State, as the owner has seen it last.
@@ -38,7 +38,7 @@ fn null(what: &str) -> Failure {
 /// The Rust shadow behind a pointer, for one call.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed. The
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed. The
 /// reference is gone before the call returns.
 unsafe fn open<'a>(shadow: *mut Shadow) -> Result<&'a mut kumiki_shadow::Shadow, Failure> {
     // SAFETY: the caller's promise. Only `UnsafeCell`'s inside is ever written.
@@ -78,7 +78,10 @@ pub type Function = unsafe extern "C-unwind" fn(*mut c_void);
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_create(shadow: *mut *mut Shadow, options: *const Options) -> c_int {
+pub unsafe extern "C" fn kumiki_shadow_create(
+    shadow: *mut *mut Shadow,
+    options: *const Options,
+) -> c_int {
     // SAFETY: the caller's promise.
     answer(|| unsafe { create(shadow, options, Duration::MAX) })
 }
@@ -88,7 +91,7 @@ pub unsafe extern "C" fn shadow_create(shadow: *mut *mut Shadow, options: *const
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_create_timeout(
+pub unsafe extern "C" fn kumiki_shadow_create_timeout(
     shadow: *mut *mut Shadow,
     options: *const Options,
     timeout_ns: u64,
@@ -118,10 +121,10 @@ unsafe fn create(
 /// See the header.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed. `function`
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed. `function`
 /// may be called with `argument` once, in another thread, until it is joined.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_fork(
+pub unsafe extern "C" fn kumiki_shadow_fork(
     shadow: *mut Shadow,
     function: Option<Function>,
     argument: *mut c_void,
@@ -133,7 +136,7 @@ pub unsafe extern "C" fn shadow_fork(
         let (address, argument) = (shadow.addr(), ForkArgument(argument));
         this.fork(move || {
             let ForkArgument(argument) = { argument };
-            // SAFETY: the caller of `shadow_fork` says so.
+            // SAFETY: the caller of `kumiki_shadow_fork` says so.
             inside(address, || unsafe { function(argument) });
         })?;
         Ok(0)
@@ -148,9 +151,9 @@ fn ended(outcome: std::thread::Result<()>) -> Result<c_int, Failure> {
 /// See the header.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_join(shadow: *mut Shadow) -> c_int {
+pub unsafe extern "C" fn kumiki_shadow_join(shadow: *mut Shadow) -> c_int {
     // SAFETY: the caller's promise.
     answer(|| ended(unsafe { open(shadow) }?.join()?))
 }
@@ -158,9 +161,9 @@ pub unsafe extern "C" fn shadow_join(shadow: *mut Shadow) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_join_timeout(shadow: *mut Shadow, timeout_ns: u64) -> c_int {
+pub unsafe extern "C" fn kumiki_shadow_join_timeout(shadow: *mut Shadow, timeout_ns: u64) -> c_int {
     answer(|| {
         // SAFETY: the caller's promise.
         let this = unsafe { open(shadow) }?;
@@ -177,9 +180,9 @@ pub unsafe extern "C" fn shadow_join_timeout(shadow: *mut Shadow, timeout_ns: u6
 /// See the header.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_is_finished(shadow: *mut Shadow) -> c_int {
+pub unsafe extern "C" fn kumiki_shadow_is_finished(shadow: *mut Shadow) -> c_int {
     // SAFETY: the caller's promise.
     answer(|| Ok(unsafe { open(shadow) }?.is_done().into()))
 }
@@ -187,10 +190,10 @@ pub unsafe extern "C" fn shadow_is_finished(shadow: *mut Shadow) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed. After a 0 it
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed. After a 0 it
 /// is destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_destroy(shadow: *mut Shadow) -> c_int {
+pub unsafe extern "C" fn kumiki_shadow_destroy(shadow: *mut Shadow) -> c_int {
     // SAFETY: the caller's promise.
     answer(|| unsafe { destroy(shadow, Duration::MAX) })
 }
@@ -198,15 +201,18 @@ pub unsafe extern "C" fn shadow_destroy(shadow: *mut Shadow) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// As [`shadow_destroy`].
+/// As [`kumiki_shadow_destroy`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_destroy_timeout(shadow: *mut Shadow, timeout_ns: u64) -> c_int {
+pub unsafe extern "C" fn kumiki_shadow_destroy_timeout(
+    shadow: *mut Shadow,
+    timeout_ns: u64,
+) -> c_int {
     // SAFETY: the caller's promise.
     answer(|| unsafe { destroy(shadow, Duration::from_nanos(timeout_ns)) })
 }
 
 /// # Safety
-/// As [`shadow_destroy`].
+/// As [`kumiki_shadow_destroy`].
 unsafe fn destroy(shadow: *mut Shadow, timeout: Duration) -> Result<c_int, Failure> {
     if shadow.is_null() {
         return Ok(0);
@@ -216,7 +222,7 @@ unsafe fn destroy(shadow: *mut Shadow, timeout: Duration) -> Result<c_int, Failu
         let text = "a shadow with a function that was not joined: join it, then destroy";
         return Err(Failure::new(libc::EBUSY, text));
     }
-    // SAFETY: `shadow_create` made it from a box, and this is its last call.
+    // SAFETY: `kumiki_shadow_create` made it from a box, and this is its last call.
     let this = unsafe { Box::from_raw(shadow) };
     // It hands back a shadow with a job only, and there is none.
     let _ = this.shadow.into_inner().destroy_timeout(timeout);
@@ -226,10 +232,10 @@ unsafe fn destroy(shadow: *mut Shadow, timeout: Duration) -> Result<c_int, Failu
 /// See the header.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed; `info` is
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed; `info` is
 /// null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_info(shadow: *const Shadow, info: *mut Info) -> c_int {
+pub unsafe extern "C" fn kumiki_shadow_info(shadow: *const Shadow, info: *mut Info) -> c_int {
     answer(|| {
         // SAFETY: the caller's promise; what is read here never changes, or is locked.
         let this = unsafe { shadow.as_ref() }.ok_or_else(|| null("shadow"))?;
@@ -258,9 +264,9 @@ fn free(shadow: &kumiki_shadow::Shadow) -> Result<(), Failure> {
 /// See the header.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_copy_prepare(shadow: *mut Shadow) -> c_int {
+pub unsafe extern "C" fn kumiki_shadow_copy_prepare(shadow: *mut Shadow) -> c_int {
     answer(|| {
         // SAFETY: the caller's promise.
         let this = unsafe { open(shadow) }?;
@@ -273,9 +279,9 @@ pub unsafe extern "C" fn shadow_copy_prepare(shadow: *mut Shadow) -> c_int {
 /// See the header.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_copy_prepare_timeout(
+pub unsafe extern "C" fn kumiki_shadow_copy_prepare_timeout(
     shadow: *mut Shadow,
     timeout_ns: u64,
 ) -> c_int {
@@ -291,10 +297,10 @@ pub unsafe extern "C" fn shadow_copy_prepare_timeout(
 /// See the header.
 ///
 /// # Safety
-/// `shadow` is null, or from [`shadow_create`] and not destroyed. The memory is
+/// `shadow` is null, or from [`kumiki_shadow_create`] and not destroyed. The memory is
 /// as for `memcpy`, except that null pointers and overlaps are noticed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_copy(
+pub unsafe extern "C" fn kumiki_shadow_copy(
     shadow: *mut Shadow,
     to: *mut c_void,
     from: *const c_void,
@@ -315,9 +321,9 @@ pub unsafe extern "C" fn shadow_copy(
 /// See the header.
 ///
 /// # Safety
-/// As for [`shadow_copy`]; `copied` is null, or a number can be stored there.
+/// As for [`kumiki_shadow_copy`]; `copied` is null, or a number can be stored there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shadow_copy_timeout(
+pub unsafe extern "C" fn kumiki_shadow_copy_timeout(
     shadow: *mut Shadow,
     to: *mut c_void,
     from: *const c_void,

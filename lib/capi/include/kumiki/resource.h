@@ -31,8 +31,8 @@
  * process, and object, which is whatever the program wants one core to own.
  *
  * HANDLES. A struct kumiki_resource is a handle: it names a resource and carries rights.
- * kumiki_resource_close() gives up the handle, kumiki_resource_delete() the resource. A resource
- * stays until it is deleted, or its interface is destroyed, with or without handles. What is
+ * kumiki_resource_close() gives up the handle, kumiki_resource_destroy() the resource. A resource
+ * stays until it is destroyed, or its interface is destroyed, with or without handles. What is
  * checked, in this order: that the handle is of the kind (-EPROTOTYPE), that it is of the
  * interface (-EXDEV), that it has the right (-EACCES), that the resource is still there
  * (-ESTALE).
@@ -210,8 +210,8 @@ int kumiki_resource_share(const struct kumiki_resource *resource, uint32_t right
 /* Gives up a handle, and leaves the resource. A null pointer is fine. */
 void kumiki_resource_close(struct kumiki_resource *resource);
 
-/* Deletes the resource, and closes the handle if it returns 0. */
-int kumiki_resource_delete(const struct kumiki_resource_interface *interface,
+/* Destroys the resource, and closes the handle if it returns 0. */
+int kumiki_resource_destroy(const struct kumiki_resource_interface *interface,
                            struct kumiki_resource *resource);
 
 /* What kumiki_resource_ls() finds. The texts are there until the function returns. */

@@ -57,13 +57,13 @@ fn asserts() -> String {
             $($(same(stringify!($name), $module::$name.into());)*)*
         };
     }
-    layout!(Options = "struct shadow_options": main_cpu: i32, helper_cpu: i32, flags: u32,
+    layout!(Options = "struct kumiki_shadow_options": main_cpu: i32, helper_cpu: i32, flags: u32,
         reserved: u32, threshold_ticks: i64);
-    layout!(Info = "struct shadow_info": main_cpu: i32, helper_cpu: i32, relation: u32,
+    layout!(Info = "struct kumiki_shadow_info": main_cpu: i32, helper_cpu: i32, relation: u32,
         cache_level: u32, sleep: u32, asymmetric: u32);
-    layout!(ParascConfig = "struct parasc_config": requesters: u32, slots: u32, threads: u32,
+    layout!(ParascConfig = "struct kumiki_parasc_config": requesters: u32, slots: u32, threads: u32,
         flags: u32, backend: u32, reserved: u32, retire_ns: u64, allowed: List, allowed_num: u64);
-    layout!(Call = "struct parasc_call": sysnum: u16, args_num: u16, args: Args);
+    layout!(Call = "struct kumiki_parasc_call": sysnum: u16, args_num: u16, args: Args);
     layout!(IdRange = "struct kumiki_spawn_id_range": inside: u32, outside: u32, count: u32);
     layout!(ResourceListed = "struct kumiki_resource_listed": name: Text, owner: Text, state: Text, id: u64,
         bytes: u64, calls: u64);
@@ -74,20 +74,20 @@ fn asserts() -> String {
         spawn_abi: KUMIKI_SPAWN_RESETIDS, KUMIKI_SPAWN_SETPGROUP, KUMIKI_SPAWN_SETSIGDEF,
             KUMIKI_SPAWN_SETSIGMASK, KUMIKI_SPAWN_USEVFORK, KUMIKI_SPAWN_SETSID,
             KUMIKI_SPAWN_CLOEXEC_DEFAULT;
-        parasc_abi: PARASC_NO_THREADS, PARASC_NO_HELP, PARASC_WRONG_THREAD_ANSWERS, PARASC_FOREVER;
-        backend: PARASC_BACKEND_AUTO, PARASC_BACKEND_USER, PARASC_BACKEND_KERNEL;
-        abi: SHADOW_SHARE, SHADOW_INLINE, SHADOW_BIND_MAIN, SHADOW_ADAPTIVE, SHADOW_INFINITE;
-        relation: SHADOW_SAME, SHADOW_SIBLING, SHADOW_CACHE, SHADOW_NODE, SHADOW_PACKAGE,
-            SHADOW_REMOTE;
-        sleep: SHADOW_SLEEP_AUTO, SHADOW_SLEEP_UMWAIT, SHADOW_SLEEP_MWAITX, SHADOW_SLEEP_FUTEX,
-            SHADOW_SLEEP_MWAIT;
-        method: SHADOW_COPY_AUTO, SHADOW_COPY_PREFETCH, SHADOW_COPY_BLOCK_256,
-            SHADOW_COPY_BLOCK_1024, SHADOW_COPY_BLOCK_4096, SHADOW_COPY_SPLIT, SHADOW_COPY_COLD;
+        parasc_abi: KUMIKI_PARASC_NO_THREADS, KUMIKI_PARASC_NO_HELP, KUMIKI_PARASC_WRONG_THREAD_ANSWERS, KUMIKI_PARASC_FOREVER;
+        backend: KUMIKI_PARASC_BACKEND_AUTO, KUMIKI_PARASC_BACKEND_USER, KUMIKI_PARASC_BACKEND_KERNEL;
+        abi: KUMIKI_SHADOW_SHARE, KUMIKI_SHADOW_INLINE, KUMIKI_SHADOW_BIND_MAIN, KUMIKI_SHADOW_ADAPTIVE, KUMIKI_SHADOW_INFINITE;
+        relation: KUMIKI_SHADOW_SAME, KUMIKI_SHADOW_SIBLING, KUMIKI_SHADOW_CACHE, KUMIKI_SHADOW_NODE, KUMIKI_SHADOW_PACKAGE,
+            KUMIKI_SHADOW_REMOTE;
+        sleep: KUMIKI_SHADOW_SLEEP_AUTO, KUMIKI_SHADOW_SLEEP_UMWAIT, KUMIKI_SHADOW_SLEEP_MWAITX, KUMIKI_SHADOW_SLEEP_FUTEX,
+            KUMIKI_SHADOW_SLEEP_MWAIT;
+        method: KUMIKI_SHADOW_COPY_AUTO, KUMIKI_SHADOW_COPY_PREFETCH, KUMIKI_SHADOW_COPY_BLOCK_256,
+            KUMIKI_SHADOW_COPY_BLOCK_1024, KUMIKI_SHADOW_COPY_BLOCK_4096, KUMIKI_SHADOW_COPY_SPLIT, KUMIKI_SHADOW_COPY_COLD;
     }
     same("sizeof(kumiki_spawnattr_t)", size_of::<kumiki_c::Attributes>() as i128);
     same("sizeof(kumiki_spawn_file_actions_t)", size_of::<kumiki_c::FileActions>() as i128);
     // An enumeration crosses as the type that Rust takes it for.
-    same("sizeof(enum shadow_copy_method)", size_of::<std::ffi::c_uint>() as i128);
+    same("sizeof(enum kumiki_shadow_copy_method)", size_of::<std::ffi::c_uint>() as i128);
     asserts
 }
 
@@ -119,9 +119,9 @@ fn layouts_and_values_are_those_of_the_headers() {
 
 #[test]
 fn a_difference_would_be_noticed() {
-    let wrong = asserts().replace("SHADOW_COPY_SPLIT == 5", "SHADOW_COPY_SPLIT == 6");
+    let wrong = asserts().replace("KUMIKI_SHADOW_COPY_SPLIT == 5", "KUMIKI_SHADOW_COPY_SPLIT == 6");
     let errors = compiles(&wrong).unwrap_err();
-    assert!(errors.contains("SHADOW_COPY_SPLIT is 5 in Rust"), "{errors}");
+    assert!(errors.contains("KUMIKI_SHADOW_COPY_SPLIT is 5 in Rust"), "{errors}");
 }
 
 /// Initializers that stand in C alone.
@@ -141,8 +141,8 @@ fn defaults_are_those_of_the_header() {
     ];
     let wrong = fields.map(|(name, value)| format!("config.{name} != {value}")).join(" || ");
     let program = format!(
-        "#include <kumiki/parasc.h>\nint main(void) {{ struct parasc_config config = \
-         PARASC_CONFIG_INIT; return config.allowed != NULL || {wrong}; }}"
+        "#include <kumiki/parasc.h>\nint main(void) {{ struct kumiki_parasc_config config = \
+         KUMIKI_PARASC_CONFIG_INIT; return config.allowed != NULL || {wrong}; }}"
     );
     let folder = tempfile::tempdir().unwrap();
     let (source, binary) = (folder.path().join("init.c"), folder.path().join("init"));

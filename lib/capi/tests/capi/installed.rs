@@ -114,6 +114,20 @@ fn c_without_any_shared_library() {
     }
 }
 
+/// A program of the names of version 0.1: compiled with them, and linked with them by somebody else before.
+#[test]
+fn old_names_go_on() {
+    let include = ["-include", "kumiki/old_names.h"];
+    let compiler = [&["gcc", "-std=c99"][..], &include].concat();
+    well(&mut Command::new(compile("old_names", "static", &compiler, &r#static())));
+    for (kind, compiler) in
+        [("shared", &compiler[..]), ("linked", &["gcc", "-std=c99", "-DLINKED"])]
+    {
+        let program = compile("old_names", kind, compiler, &dynamic());
+        well(Command::new(program).env("LD_LIBRARY_PATH", prefix().join("lib")));
+    }
+}
+
 /// What starts programs is what memcheck makes children of otherwise.
 #[test]
 fn a_program_with_the_library_runs_in_memcheck() {
