@@ -18,6 +18,7 @@ pub(crate) struct Package {
 pub(crate) const WORKSPACE: &[Package] = &[
     Package { name: "erofs-utils", reason: "container images are made file systems by it" },
     Package { name: "gcc", reason: "a client of kumiki-kv in C, with" },
+    Package { name: "git", reason: "a script that compares two commits is tried on some" },
     Package { name: "libarchive-tools", reason: "bsdtar's archives are read as tar reads them" },
     Package { name: "libhiredis-dev", reason: "Redis' own library for clients" },
     Package { name: "libredis-perl", reason: "a client of kumiki-kv in Perl" },

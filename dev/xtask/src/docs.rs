@@ -20,6 +20,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
     (
         "Guides",
         &[
+            ("Questions and programs to copy", "docs/questions.md"),
             ("Installing", "docs/installing.md"),
             ("Is it slower?", "docs/is-it-slower.md"),
             ("Nodes on hardware", "docs/nodes-on-hardware.md"),

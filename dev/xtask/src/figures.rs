@@ -127,13 +127,15 @@ fn printed(data: &str) -> Result<String> {
     let day = usual.made.as_deref().context("the first machine needs the day of its figures")?;
     write!(
         text,
-        "\nMedians on a quiet machine, but where a row says what ran beside: {}\non {day}",
+        "\nEach figure is a median. Nothing else ran, unless the row says so. The machine, unless the row \
+         names another:\n{}\non {day}",
         usual.is
     )?;
     if let Some(time) = &usual.round_trip {
         write!(text, ", where a cache line's round trip takes {time}")?;
     }
-    text += ":\n\n| | made again by |\n|---|---|\n";
+    text += ". The last column says what measures the row again:\n\n\
+             | | measured by |\n|---|---|\n";
     for (letter, bench) in BENCHES {
         writeln!(text, "| {letter} | `cargo xtask bench {bench}` |")?;
     }
@@ -200,11 +202,9 @@ mod tests {
     fn a_row_says_where_and_when_unless_it_is_the_usual_machine() {
         let here = of("bench = \"parasc\"\nmade = \"2026-01-02\"\n").unwrap();
         assert!(here.contains("\n| w | 2 s | p 1 s | B |\n"), "{here}");
-        assert!(
-            here.contains(
-                "a machine\non 2026-01-02, where a cache line's round trip takes 200 ns:"
-            )
-        );
+        assert!(here.contains(
+            "a machine\non 2026-01-02, where a cache line's round trip takes 200 ns. The"
+        ));
         let there = of("bench = \"shadow\"\nmachine = \"b\"\nmade = \"2026-02-03\"\n").unwrap();
         assert!(there.contains("\n| w | 2 s (another, 2026-02-03) | p 1 s | A |\n"), "{there}");
     }

@@ -14,6 +14,7 @@ mod interrupt;
 mod measure;
 mod output;
 mod programs;
+mod questions;
 mod report;
 mod resource;
 mod results;

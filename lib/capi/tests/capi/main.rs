@@ -4,5 +4,6 @@ mod header;
 mod installed;
 mod panics;
 mod python;
+mod questions;
 mod readme;
 mod versions;

@@ -1,0 +1,6 @@
+//! The façade as a program outside of the workspace uses it.
+
+mod errors;
+mod new_crate;
+mod questions;
+mod readme;
