@@ -18,13 +18,13 @@ use kumiki_sys::visible::visible;
 
 use crate::{disturbed, output};
 
-/// A result with fewer figures than this is a selection: its rows are told too.
+/// A result with fewer figures than this is a selection: its rows are shown, too.
 const A_FEW: usize = 4;
 /// Separators of a meaning's parts; each part says something without those after it.
 const PARTS: [&str; 5] = ["; ", ", ", " · ", " and ", " on "];
 /// Mark beside a ratio of round trips.
 const OF_TRIPS: &str = "*";
-/// Rows of a selection that are told.
+/// Rows of a selection that are shown.
 const ROWS: usize = 8;
 /// Lines of the answer at most, unless all is to be said.
 const LINES: usize = 24;
@@ -88,21 +88,21 @@ impl Answer<'_> {
 
     /// The rows of a selection: all, or the first and the last of each case.
     fn rows(&self, headline: &Headline) -> String {
-        let told = |row: &&Row| {
+        let is_above = |row: &&Row| {
             headline.figures.iter().any(|f| f.value == row.median && f.unit == row.unit)
         };
-        let rows: Vec<&Row> = self.results.rows.iter().filter(|row| !told(row)).collect();
+        let rows: Vec<&Row> = self.results.rows.iter().filter(|row| !is_above(row)).collect();
         let ends = |i: usize| {
             let own = |other: Option<&Row>| other.is_some_and(|other| other.case == rows[i].case);
             !own(i.checked_sub(1).map(|i| rows[i])) || !own(rows.get(i + 1).copied())
         };
-        let mut told: Vec<&Row> = rows.clone();
-        if told.len() > ROWS {
-            told = (0..rows.len()).filter(|&i| ends(i)).map(|i| rows[i]).take(ROWS).collect();
+        let mut shown: Vec<&Row> = rows.clone();
+        if shown.len() > ROWS {
+            shown = (0..rows.len()).filter(|&i| ends(i)).map(|i| rows[i]).take(ROWS).collect();
         }
         let mut text: String =
-            told.iter().map(|row| line(of_row(row, headline.reference))).collect();
-        let more = rows.len() - told.len();
+            shown.iter().map(|row| line(of_row(row, headline.reference))).collect();
+        let more = rows.len() - shown.len();
         if more > 0 && !self.rows_above {
             text += &format!("{:>28}and {more} more rows\n", "");
         }
@@ -113,12 +113,12 @@ impl Answer<'_> {
         let Answer { name, results, page, .. } = self;
         let label = results.run.label.as_ref().map(|label| format!(" ({label})"));
         let (rows, seconds) = (results.rows.len(), format::wait(results.run.seconds));
-        let told = format!(
+        let sentence = format!(
             "{name}{}: {rows} {} in {seconds}",
             label.unwrap_or_default(),
             if rows == 1 { "row" } else { "rows" }
         );
-        let mut text = output::wrapped(&told, "");
+        let mut text = output::wrapped(&sentence, "");
         let stored = name.strip_prefix("result ");
         if let (Some(id), Some(reference)) = (stored, reference) {
             // On a line of its own, to be copied.
@@ -214,13 +214,13 @@ fn legend(above: &str) -> String {
 
 /// Places where another reference disagrees with the one that is shown.
 fn disagreement(figures: &[Figure]) -> Option<String> {
-    let told = |figure: &Figure| {
+    let other = |figure: &Figure| {
         let (name, grade) = figure.standing?.otherwise?;
         Some(format!("{}, {} by @{name}", figure.name, grade.word()))
     };
-    let told: Vec<String> = figures.iter().filter_map(told).collect();
-    let text = || output::wrapped(&format!("References disagree: {}.", told.join("; ")), "");
-    (!told.is_empty()).then(text)
+    let others: Vec<String> = figures.iter().filter_map(other).collect();
+    let text = || output::wrapped(&format!("References disagree: {}.", others.join("; ")), "");
+    (!others.is_empty()).then(text)
 }
 
 fn to_do(advice: &Advice) -> String {
@@ -263,19 +263,19 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_is_told_row_by_row() {
+    fn a_selection_is_shown_row_by_row() {
         let mut results = reference::all()[0].results().clone();
         let whole = lines(&results).len();
         results.rows.retain(|row| row.case.starts_with("signal."));
         results.slopes.clear();
-        let told = lines(&results);
+        let shown = lines(&results);
         assert!(
-            told.len() < whole && told.iter().any(|line| line.contains("signal.")),
-            "{told:#?}"
+            shown.len() < whole && shown.iter().any(|line| line.contains("signal.")),
+            "{shown:#?}"
         );
         results.rows.truncate(1);
-        let told = lines(&results);
-        assert!(told.iter().any(|line| line.contains("1.00\u{202f}×")), "{told:#?}");
+        let shown = lines(&results);
+        assert!(shown.iter().any(|line| line.contains("1.00\u{202f}×")), "{shown:#?}");
         results.rows.clear();
         assert!(lines(&results).join(" ").contains("Nothing was measured"));
     }

@@ -59,12 +59,12 @@ pub(crate) enum Command {
     /// `kumiki ab -- CMD… --- CMD…`, or one command under two settings:
     /// `kumiki ab --env A=1 --vs A=2 -- CMD…`.
     ///
-    /// Columns: `quiet`, the time of a run that others leave alone; `user` and `kernel`, its
+    /// Columns: `quiet`, the time of a run that other programs do not disturb; `user` and `kernel`, its
     /// processor time; `memory`, its peak, – where it had no more than the program that started
     /// it; `faults`, its page faults.
     ///
-    /// Exit status: 0 B is no worse, 1 B is slower, 2 an error, 3 it cannot be said, and
-    /// what would clear it up is. 130 ended by Ctrl-C; what there was is told.
+    /// Exit status: 0 B is no worse, 1 B is slower, 2 an error, 3 it cannot be said; the
+    /// output says what would clear it up. 130 ended by Ctrl-C, after the verdict so far.
     #[command(override_usage = "kumiki ab [OPTIONS] -- <CMD>... --- <CMD>...\n       \
         kumiki ab [OPTIONS] --env <NAME=VALUE> --vs <NAME=VALUE> -- <CMD>...")]
     Ab(Box<crate::ab::Ab>),

@@ -22,6 +22,6 @@ pub(crate) fn read(path: &Path, name: &str) -> Result<Bench> {
         );
     }
     Bench::read(&text).with_context(|| {
-        format!("{} is no result of `cargo xtask bench {name} --json`", path.display())
+        format!("{} is not a result of `cargo xtask bench {name} --json`", path.display())
     })
 }

@@ -74,7 +74,7 @@ fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> 
     for (side, loaded) in ["A", "B"].iter().zip(sides) {
         output::text(output::wrapped(&origin(side, loaded), ""))?;
     }
-    output::text(output::wrapped(&told(comparison), ""))?;
+    output::text(output::wrapped(&certainty(comparison), ""))?;
     let counted = |[one, several]: [&str; 2], of: usize, count: &dyn Fn(Found) -> usize| {
         format!(
             "{of} {} compared at {} %: {} worse, {} better, {} the same, {} unclear",
@@ -188,7 +188,7 @@ fn interval([low, high]: [f64; 2]) -> String {
 }
 
 /// Certainty of the comparison, and the unit in which costs are compared.
-fn told(comparison: &Comparison) -> String {
+fn certainty(comparison: &Comparison) -> String {
     let mut text = format!(
         "Where nothing has changed, something is called worse in at most {} % of comparisons.",
         percent(comparison.level)
@@ -205,12 +205,12 @@ fn told(comparison: &Comparison) -> String {
         .collect();
     if !tells.is_empty() {
         text += &format!(
-            " So of most families two runs like these tell differences of {} and more.",
+            " So of most families two runs like these show differences of {} and more.",
             tells.join(", ")
         );
     } else if !comparison.families.is_empty() {
         text += &format!(
-            " No family has {LEAST} visits on each side: two runs like these tell no difference."
+            " No family has {LEAST} visits on each side: two runs like these show no difference."
         );
     }
     match comparison.clock {
@@ -236,8 +236,8 @@ fn origin(side: &str, Loaded { name, results }: &Loaded) -> String {
     let (machine, run) = (&results.machine, &results.run);
     let day = run.started.split('T').next().unwrap_or_default();
     let words = [&machine.cpu_model, &format!("Linux {}", machine.kernel), day];
-    let told: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-    format!("{side} is {name}: {}, {} run", told.join(", "), run.mode)
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    format!("{side} is {name}: {}, {} run", words.join(", "), run.mode)
 }
 
 /// Causes for which rows are unclear, with their remedies, the most frequent first.

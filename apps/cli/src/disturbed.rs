@@ -38,12 +38,12 @@ fn counts(results: &Results, rows: &[&Row]) -> String {
         }
     }
     causes.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
-    let told: Vec<String> = causes.iter().map(|(cause, n)| format!("{cause} {n} ×")).collect();
+    let shown: Vec<String> = causes.iter().map(|(cause, n)| format!("{cause} {n} ×")).collect();
     format!(
         "{} of {} rows disturbed: {}",
         format::count(rows.len() as u64),
         format::count(results.rows.len() as u64),
-        told.join(", ")
+        shown.join(", ")
     )
 }
 

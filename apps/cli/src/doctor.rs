@@ -73,7 +73,7 @@ fn report(known: &[Known]) -> String {
             text += if at == 0 { "" } else { "\n" };
             text += match heading {
                 Heading::Gains => "What would gain here, the most first\n",
-                Heading::Lacks => "Lacking, and not to be had on this machine\n",
+                Heading::Lacks => "Lacking, and not available on this machine\n",
                 Heading::Unknown => "Not to be found out here\n",
                 Heading::Has => "What this machine has\n\n",
             };
@@ -89,8 +89,8 @@ fn report(known: &[Known]) -> String {
         text += &format!("\n  {number}{thing} [{part}]\n");
         let costs = one.costs.map(|costs| format!("costs: {costs}"));
         let remedy = remedy.as_ref().map(|remedy| format!("→ {remedy}"));
-        for told in [Some(detail.clone()), Some(consequence.clone()), costs, remedy] {
-            text += &told.map_or(String::new(), |told| output::wrapped(&told, "      "));
+        for sentence in [Some(detail.clone()), Some(consequence.clone()), costs, remedy] {
+            text += &sentence.map_or(String::new(), |text| output::wrapped(&text, "      "));
         }
     }
     text

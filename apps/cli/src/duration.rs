@@ -10,7 +10,7 @@ const MOST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Reads a time of 0 or more: a number is of seconds, and a unit says another one.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong =
-        || format!("{text:?} is no time: write seconds, or a unit, as 30, 90s, 1.5m, 1h 30m");
+        || format!("{text:?} is not a time: write seconds, or a unit, as 30, 90s, 1.5m, 1h 30m");
     let time = match text.trim().parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?,
         Err(_) => {

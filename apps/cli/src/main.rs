@@ -39,6 +39,7 @@ mod visit;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use kumiki_sys::sentence::with_causes;
 
 use args::Command;
 
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
     let outcome = match groups::parse(words) {
         Ok(cli) => dispatch(cli.command),
         // Help and version are data; clap would print them and not look whether they arrived.
-        Err(told) if !told.use_stderr() => output::help(&told).map(|()| Verdict::Fine),
+        Err(shown) if !shown.use_stderr() => output::help(&shown).map(|()| Verdict::Fine),
         Err(wrong) => wrong.exit(),
     };
     match outcome {
@@ -78,10 +79,10 @@ fn main() -> ExitCode {
         Ok(Verdict::Negative) => ExitCode::from(1),
         Ok(Verdict::Interrupted(signal)) => ExitCode::from(signal.exit_status()),
         // Whoever read our output has had enough: `kumiki … | head`. As a shell says of a program
-        // that SIGPIPE has ended, which is nothing to be told.
+        // that SIGPIPE has ended, which needs no message.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::from(UNREAD),
         Err(error) => {
-            output::talk(output::message(&error));
+            output::talk(with_causes(error.as_ref()));
             ExitCode::from(2)
         }
     }

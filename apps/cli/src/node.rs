@@ -20,6 +20,7 @@ use kumiki_node::{
     Usage, default_file, is_node,
 };
 use kumiki_report::format;
+use kumiki_sys::sentence::with_causes;
 
 use crate::duration::{duration, positive};
 use crate::image::BaseArgs;
@@ -40,7 +41,7 @@ enum NodeCommand {
     ///
     /// The whole file is checked before anything changes. Images and nodes that exist stay; if a
     /// step fails, the steps before it are undone. A node that differs from the file is
-    /// refused, or with --yes stopped, deleted and made anew; the next one is replaced only when
+    /// refused, or with --yes stopped, removed and made again; the next one is replaced only when
     /// this one is ready, and healthy if the file has a health check.
     Apply(machine::ApplyArgs),
     /// Show how far the last `apply` is, or undo it
@@ -67,7 +68,7 @@ enum NodeCommand {
         /// Smallest number of its cpus, which it always keeps [default: 1]
         #[arg(long, value_name = "N")]
         min_cpus: Option<usize>,
-        /// Largest number of its cpus while it runs: its kernel is told of this machine's other
+        /// Largest number of its cpus while it runs: its kernel then knows this machine's other
         /// cpus
         #[arg(long, value_name = "N")]
         max_cpus: Option<usize>,
@@ -188,7 +189,7 @@ enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Put a node to sleep whenever nobody has asked for it for a while, until Ctrl-C
+    /// Put a node to sleep whenever it was not used for a while, until Ctrl-C
     ///
     /// Its kernel sleeps in its own memory, and its cpus go back to this machine. A frame for its
     /// address, or a command such as `kumiki node exec`, wakes it. It counts as used while frames
@@ -196,8 +197,8 @@ enum NodeCommand {
     /// that sleeps when this command ends is woken by commands alone.
     ///
     /// With --file its memory goes back to this machine, too: it is written to a file, with
-    /// passwords and keys in it, and read from there when somebody asks. Memory of --memory-from
-    /// offline or boot only, which can be had again at its address.
+    /// passwords and keys in it, and read from there when the node is used. That needs memory of
+    /// --memory-from offline or boot, which can be had again at its address.
     Idle {
         name: String,
         /// Time, e.g. 5m or 30s
@@ -490,7 +491,7 @@ fn start(node: &Node, how: &Starting, json: bool) -> Result<Verdict> {
 }
 
 /// Starts nodes at the same time. Each is tried, and the first failure is the error; the
-/// others are told.
+/// others get messages.
 fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Result<Verdict> {
     if let [name] = names
         && !no_wait
@@ -524,7 +525,7 @@ fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Res
                 }
             }
             Err(error) if failure.is_none() => failure = Some(error),
-            Err(error) => output::talk(output::message(&error)),
+            Err(error) => output::talk(with_causes(error.as_ref())),
         }
     }
     if json && failure.is_none() {

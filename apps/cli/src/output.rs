@@ -25,34 +25,22 @@ pub(crate) const WIDE: usize = 110;
 /// where nobody listens: a closed pipe or a full disk there is no reason to
 /// lose a measurement.
 pub(crate) fn talk(text: impl Display) {
-    aside(&told(text, io::stderr().is_terminal()));
+    aside(&message(text, io::stderr().is_terminal()));
 }
 
 /// Message, line by line; lines after the first are indented, so that none of them looks like a
 /// message of its own.
-fn told(text: impl Display, is_terminal: bool) -> String {
+fn message(text: impl Display, is_terminal: bool) -> String {
     let text = format!("kumiki: {text}");
     let lines = text.trim_end().lines().enumerate();
-    let told = lines.map(|(n, line)| match (n, is_terminal) {
+    let indented = lines.map(|(n, line)| match (n, is_terminal) {
         (0, true) => wrapped(line, ""),
         (_, true) => wrapped(line, "  "),
         // Lines that programs read stay whole.
         (0, false) => format!("{line}\n"),
         (_, false) => format!("  {line}\n"),
     });
-    told.collect()
-}
-
-/// An error with its causes. Some texts already say their cause; it is not
-/// said twice.
-pub(crate) fn message(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text += &format!(": {cause}");
-        }
-    }
-    text
+    indented.collect()
 }
 
 /// Shows text to a person beside data, on standard error.
@@ -140,8 +128,8 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Prints what clap has to say, with its colours where they are wanted.
-pub(crate) fn help(told: &clap::Error) -> Result<()> {
-    let text = told.render();
+pub(crate) fn help(shown: &clap::Error) -> Result<()> {
+    let text = shown.render();
     let plain = !io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some();
     let text = if plain { text.to_string() } else { text.ansi().to_string() };
     data(text.as_bytes())
@@ -304,6 +292,6 @@ pub(crate) fn params(params: &Params) -> String {
         Value::Word(word) => word != "none",
         _ => true,
     };
-    let told = params.iter().filter(telling).map(|(k, v)| (k.clone(), v.clone())).collect();
-    format::params(&told)
+    let differing = params.iter().filter(telling).map(|(k, v)| (k.clone(), v.clone())).collect();
+    format::params(&differing)
 }

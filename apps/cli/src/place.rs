@@ -37,8 +37,8 @@ pub(crate) struct PlaceArgs {
 enum PlaceCommand {
     /// Serve this machine's cores as places HOST.core0, HOST.core1, … until Ctrl-C
     ///
-    /// Without --nats they are there for other processes of this user on this machine alone, which may list
-    /// their names if no allow-list is given.
+    /// Without --nats only other processes of this user on this machine can call them.
+    /// They may list names if there is no allow-list.
     ///
     /// Kinds are counter, memory and process. A place allows nothing until its allow-list says so:
     ///
@@ -48,35 +48,36 @@ enum PlaceCommand {
     ///   destroy = true
     ///   parts = ["add", "get"]
     ///
-    /// Who may create a process may do whatever the user may who serves the place: `kumiki run` needs
-    /// that, and parts = ["*"]. A mistake in the list is refused with its line and column. Who may reach the places at all is
-    /// for the accounts of the NATS server.
+    /// A client that may create processes may do all that this command's user may.
+    /// `kumiki run` needs that, and parts = ["*"]. A mistake in the list is refused with its
+    /// line and column. The accounts of the NATS server say who may reach the places at all.
     #[command(verbatim_doc_comment)]
     Serve {
         #[command(flatten)]
         server: MaybeNats,
-        /// Rules for requests from afar [default: nothing; without --nats, names]
+        /// The allow-list: what clients may do [default: nothing; without --nats, list names]
         #[arg(long, value_name = "FILE")]
         allow: Option<PathBuf>,
-        /// This machine's name in those of its places [default: the host's]
+        /// HOST, the first part of the places' names [default: this machine's name]
         #[arg(long)]
         host: Option<String>,
         /// Serve these cpus only, e.g. 2,3
         #[arg(long = "cpu-list", value_delimiter = ',', value_name = "CPU,…")]
         cpus: Option<Vec<usize>>,
-        /// Memory that resources of each place may have, e.g. 64MiB; then others are asked for more
-        /// [default: the machine's, in equal shares]
+        /// Most memory for the resources of each place, e.g. 64MiB [default: the machine's, in equal
+        /// shares]
         #[arg(long, value_parser = size, value_name = "SIZE")]
         memory: Option<u64>,
     },
     /// Have the places of an OS node here, until Ctrl-C or until the node ends
     ///
-    /// Processes in node n1 serve places n1.core0, n1.web.core0 … as here: by `kumiki place serve` there, or by a
-    /// program of yours. While this runs, processes of this user call them by these names as
-    /// those of any process here. A node that ends or is killed answers every call under way at once:
-    /// nobody knows whether it was done.
+    /// Processes in node n1 serve places n1.core0, n1.web.core0 …: by `kumiki place serve` there, or
+    /// by a program of yours. While this command runs, processes of this user call them by these names,
+    /// as they call places of any process here. If the node ends, each call under way fails at once
+    /// with the error that nobody knows whether it was done.
     ///
-    /// With a COMMAND, `ssh n1 kumiki place relay n1` for example, they are those of whatever that reaches.
+    /// With a COMMAND, for example `ssh n1 kumiki place relay n1`, the places are those of the machine
+    /// that it reaches.
     Attach {
         /// The node
         name: String,
@@ -89,14 +90,15 @@ enum PlaceCommand {
     },
     /// Have an OS node call places of this machine, until Ctrl-C or until the node ends
     ///
-    /// Places called NAME.… of processes of this user here are called by processes of the node by the same names, as
-    /// far as their allow-lists have it. Those of another node are among them while `kumiki place attach` has them
-    /// here: so one node calls another one by its host.
+    /// Processes of the node call the places NAME.… of this user's processes here by the same
+    /// names, as far as the allow-lists of the places permit. Places of another node can be lent,
+    /// too, while `kumiki place attach` has them here. So one node calls another through the host:
     ///
     ///   kumiki place attach n1 &
     ///   kumiki place lend n1 n2
     ///
-    /// With a COMMAND, `ssh n2 kumiki place attach NAME --stdio` for example, it is whatever that reaches.
+    /// With a COMMAND, for example `ssh n2 kumiki place attach NAME --stdio`, the places are lent
+    /// to the machine that it reaches.
     #[command(verbatim_doc_comment)]
     Lend {
         /// Beginning of the places' names, up to a dot
@@ -129,9 +131,10 @@ enum PlaceCommand {
 pub(crate) struct MaybeNats {
     /// The NATS server, e.g. nats://127.0.0.1:4222 or tls://USER:PASSWORD@db.example.org
     ///
-    /// TOKEN@ stands there for a token; %2C for a comma, %40 for an @. Who may see this machine's processes sees that:
-    /// NATS_USER and NATS_PASSWORD, or NATS_TOKEN, say the same by the environment, and files by NATS_CREDS,
-    /// NATS_NKEY, NATS_CA, NATS_CERT and NATS_KEY. An empty URL is no server. [default: KUMIKI_NATS]
+    /// With a token: nats://TOKEN@HOST. Write %2C for a comma and %40 for an @ in it. Other users of
+    /// this machine can see a command line. So better set NATS_USER and NATS_PASSWORD, or NATS_TOKEN,
+    /// in the environment, and name files by NATS_CREDS, NATS_NKEY, NATS_CA, NATS_CERT and NATS_KEY.
+    /// An empty URL is no server. [default: KUMIKI_NATS]
     #[arg(long = "nats", value_name = "URL")]
     url: Option<String>,
     #[command(flatten)]
@@ -208,7 +211,7 @@ impl MaybeNats {
             None => match std::env::var(VARIABLE) {
                 Ok(url) => url,
                 Err(VarError::NotPresent) => String::new(),
-                Err(VarError::NotUnicode(url)) => bail!("{VARIABLE} is no text: {url:?}"),
+                Err(VarError::NotUnicode(url)) => bail!("{VARIABLE} is not text: {url:?}"),
             },
         };
         match (url.is_empty(), self.credentials.given()) {
@@ -287,8 +290,8 @@ fn serve(
             if nats.is_some() { Allow::nothing() } else { Allow::listing() }
         }
     };
-    let (tell, told) = channel();
-    interrupt::each(move |signal| _ = tell.send(signal))?;
+    let (sender, receiver) = channel();
+    interrupt::each(move |signal| _ = sender.send(signal))?;
     let builder = Interface::builder()
         .kind::<standard::Counter>()
         .kind::<Memory>()
@@ -319,7 +322,7 @@ fn serve(
     output::line(format!("serving {}", served.names().join(", ")))?;
     let mut said = 0;
     loop {
-        match told.recv_timeout(LOOK) {
+        match receiver.recv_timeout(LOOK) {
             // To end is what it was asked for.
             Ok(_) => return Ok(Verdict::Fine),
             Err(RecvTimeoutError::Timeout) => {

@@ -28,7 +28,7 @@ const RENAMED: [Renamed; 9] = [
 /// another program's.
 pub(crate) fn by_todays_names(mut words: Vec<OsString>) -> (Vec<OsString>, Vec<String>) {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     for Renamed { below, former, now } in RENAMED {
         // The program's own name is the first word.
         let begin = 1 + below.len();
@@ -42,13 +42,13 @@ pub(crate) fn by_todays_names(mut words: Vec<OsString>) -> (Vec<OsString>, Vec<S
         if let Some(at) = found {
             let value = rest(&words[at], former).unwrap_or_default();
             words[at] = format!("{now}{value}").into();
-            told.push(format!(
+            notices.push(format!(
                 "`{former}` of `kumiki {}` is called `{now}`, and by its former name for this version only",
                 below.join(" ")
             ));
         }
     }
-    (words, told)
+    (words, notices)
 }
 
 /// Rest of a word that is an option: nothing, or a value after `=`.
@@ -66,9 +66,9 @@ mod tests {
 
     fn of(line: &str) -> (String, usize) {
         let words = line.split(' ').map(OsString::from).collect();
-        let (words, told) = by_todays_names(words);
+        let (words, notices) = by_todays_names(words);
         let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
-        (words.join(" "), told.len())
+        (words.join(" "), notices.len())
     }
 
     #[test]

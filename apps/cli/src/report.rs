@@ -102,7 +102,7 @@ fn source(args: &Report) -> Result<Source> {
     Ok(Source::Named(names))
 }
 
-/// A label is no filter; who tries it is told where it goes.
+/// A label is no filter: an error says where it goes.
 fn labels(filters: &[String], args: &Report) -> Result<()> {
     for filter in filters.iter().filter(|filter| !select::fits_any(filter)) {
         if let Some(label) = label_of(filter, args.how.db.db.as_deref()) {

@@ -101,7 +101,7 @@ enum ResourceCommand {
     },
     /// Call a program part of a resource of another process, or machine, and print what it gives
     ///
-    /// It runs once, or the error says that it has not, or that nobody knows.
+    /// The call runs once. Else the error says that it has not run, or that nobody knows.
     Call {
         /// The resource, e.g. hostb.core3/counter/hits
         name: Name,

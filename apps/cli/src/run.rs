@@ -99,20 +99,20 @@ async fn attend(
     let (near, far) = pair(run::WINDOW).context("making a stream")?;
     // Of what this process sends, too, a message has room for a frame.
     let near = near.with_chunk(client.room().saturating_sub(HEADER_BYTES));
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     // On another thread: who reads it slowly is not to hold up signals.
     let pass = move || {
         let (input, mut out, mut err) = (io::stdin(), output::Stream, io::stderr());
         let input = Some(input.as_fd());
         let mut client = Near { input, out: &mut out, err: &mut err, orders: None };
-        let _ = tell.send(client.attend(&mut Stream::new(near), &mut Beside::default()));
+        let _ = sender.send(client.attend(&mut Stream::new(near), &mut Beside::default()));
     };
     Builder::new().name("streams".to_owned()).spawn(pass).context("passing its streams")?;
     tokio::select! {
         carried = program::carry(client, process, far) => carried?,
         ended = pass_signals(client, process, signals) => return ended,
     }
-    match told.await.context("passing its streams")?? {
+    match receiver.await.context("passing its streams")?? {
         Outcome::Ended(Ending::Exited(status)) => Ok(status),
         Outcome::Ended(Ending::Signalled(signal)) => Ok(128_u8.wrapping_add(signal)),
         Outcome::Ended(Ending::Refused(refusal)) => Err(anyhow!(refusal.reason)),
@@ -145,12 +145,12 @@ fn signals() -> Result<UnboundedReceiver<i32>> {
     let is_ignored = interrupt::ignored();
     let watched: Vec<i32> =
         ENDING.into_iter().chain(OTHERS).filter(|signal| !is_ignored(*signal)).collect();
-    let (tell, told) = unbounded_channel();
+    let (sender, receiver) = unbounded_channel();
     let install = || {
         let mut signals = Signals::new(watched)?;
-        let wait = move || signals.forever().for_each(|signal| _ = tell.send(signal));
+        let wait = move || signals.forever().for_each(|signal| _ = sender.send(signal));
         Builder::new().name("signals".to_owned()).spawn(wait)
     };
     install().context("installing the handlers for signals")?;
-    Ok(told)
+    Ok(receiver)
 }

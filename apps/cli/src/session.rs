@@ -63,7 +63,7 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<Measured> {
     };
     let id = store.begin(&run, &machine)?;
     let interrupt = Interrupt::watch(scratch.path())?;
-    let mut recorder = Recorder { store, id, bar: bar(), told: HashSet::new() };
+    let mut recorder = Recorder { store, id, bar: bar(), reported: HashSet::new() };
     let stop = interrupt.stop();
     let apart = visit::apart(select.sizes.sizes.as_deref());
     let apart = Some(&apart);
@@ -149,7 +149,7 @@ struct Recorder {
     id: RunId,
     bar: ProgressBar,
     /// Cases and reasons that were said: once for all of their sizes.
-    told: HashSet<(&'static str, String)>,
+    reported: HashSet<(&'static str, String)>,
 }
 
 impl Observer for Recorder {
@@ -165,7 +165,7 @@ impl Observer for Recorder {
     }
 
     fn skipped(&mut self, case: &Case, reason: &str) -> kumiki_measure::Result<()> {
-        if self.told.insert((case.name, reason.to_owned())) {
+        if self.reported.insert((case.name, reason.to_owned())) {
             self.bar.suspend(|| output::talk(format_args!("skipped {}: {reason}", case.name)));
         }
         let (case, params) = (case.name.to_owned(), case.params.clone());

@@ -1,6 +1,7 @@
 //! Exit status of a command that could not be started elsewhere, as a shell gives it.
 
 use anyhow::{Error, Result};
+use kumiki_sys::sentence::with_causes;
 
 use crate::{Verdict, output};
 
@@ -11,7 +12,7 @@ const NOT_EXECUTABLE: u8 = 126;
 
 /// Says why a command was not started, with that status; other errors go on.
 pub(crate) fn none(error: Error, word: &str) -> Result<Verdict> {
-    let text = output::message(&error);
+    let text = with_causes(error.as_ref());
     let Some(status) = status(&text, word) else { return Err(error) };
     output::talk(text);
     Ok(Verdict::Exit(status))

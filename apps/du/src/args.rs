@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::Result;
+use kumiki_sys::sentence::with_causes;
 
 use crate::choice::{Choices, NoChoice, choose};
 use crate::exclude::Exclude;
@@ -124,7 +125,7 @@ fn end_with(text: &str) -> ! {
     let printed = output::is_there().and_then(|()| stdout.write_all(text.as_bytes()));
     match output::written(printed.and_then(|()| stdout.flush())) {
         Ok(()) => std::process::exit(0),
-        Err(error) => fail(format!("{error:#}")),
+        Err(error) => fail(with_causes(error.as_ref())),
     }
 }
 

@@ -32,6 +32,7 @@ use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use kumiki_sys::sentence::with_causes;
 use kumiki_sys::stdio::restore_pipe_signal;
 
 use args::{Task, Who};
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(faulty) => ExitCode::from(u8::from(faulty)),
         Err(error) => {
-            say(format!("{error:#}"));
+            say(with_causes(error.as_ref()));
             ExitCode::FAILURE
         }
     }

@@ -166,22 +166,22 @@ impl Answer {
         keeps_alive: bool,
         clock: &mut Clock,
     ) -> Body {
-        let told = attributes.size();
+        let length = attributes.size();
         // Made up when it is read, as those of /proc; or shorter than it says, as those of /sys and
         // one that has been cut just now. It has a version, and parts, that nobody can name again.
-        let tells_nothing = told == 0 && !data.is_empty();
-        let most = usize::try_from(told).map_or(self.asked, |told| told.min(self.asked));
-        let is_short = told > 0 && head.fields.range.is_none() && data.len() < most;
+        let tells_nothing = length == 0 && !data.is_empty();
+        let most = usize::try_from(length).map_or(self.asked, |length| length.min(self.asked));
+        let is_short = length > 0 && head.fields.range.is_none() && data.len() < most;
         if tells_nothing && data.len() >= self.of_unknown {
             return Body::Short(Status::FORBIDDEN);
         }
-        let is_as_told = !tells_nothing && !is_short;
-        let size = if is_as_told { told } else { data.len() as u64 };
+        let has_its_length = !tells_nothing && !is_short;
+        let size = if has_its_length { length } else { data.len() as u64 };
         let made;
-        let described = match described.as_deref().filter(|_| is_as_told) {
+        let described = match described.as_deref().filter(|_| has_its_length) {
             Some(described) => described,
             None => {
-                made = Described::of(&attributes, candidate, is_as_told);
+                made = Described::of(&attributes, candidate, has_its_length);
                 &made
             }
         };
@@ -189,7 +189,7 @@ impl Answer {
         let verdict = version.judge(&head.fields);
         let range = head.fields.range.and_then(RangeRequest::parse).map(|asked| asked.of(size));
         // A range means something to GET alone (section 14.2).
-        let takes_range = head.method == Method::Get && is_as_told;
+        let takes_range = head.method == Method::Get && has_its_length;
         let range =
             range.filter(|_| takes_range && matches!(verdict, Verdict::Whole { range: true }));
         let (status, start, length) = match (verdict, range) {
@@ -206,7 +206,7 @@ impl Answer {
         if status != Status::NOT_MODIFIED || version.tag().is_none() {
             writer.field_if("Last-Modified", version.date(now).as_deref());
         }
-        writer.field_if("Accept-Ranges", is_as_told.then_some("bytes"));
+        writer.field_if("Accept-Ranges", has_its_length.then_some("bytes"));
         writer.field("X-Content-Type-Options", "nosniff");
         writer.field("Vary", "Accept-Encoding");
         match status {
@@ -233,7 +233,7 @@ impl Answer {
         self.bytes = length;
         (self.file, self.offset, self.left) = (Some(file), start, length);
         // What was read with the open is of use if it begins where the answer does.
-        if (self.first == start || !is_as_told) && !data.is_empty() {
+        if (self.first == start || !has_its_length) && !data.is_empty() {
             self.take(data);
         }
         Body::Ready

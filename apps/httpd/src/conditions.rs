@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use kumiki_parasc::op::Attributes;
 
-use crate::date::{self, http_date, second_of, told};
+use crate::date::{self, http_date, second_of, shown_second};
 use crate::encoding::Encoding;
 use crate::request::{Fields, Lines};
 
@@ -18,7 +18,7 @@ const NOTHING: i64 = 1;
 pub(crate) struct Version {
     /// The entity tag, with its quotes; none where attributes say nothing.
     tag: Option<String>,
-    /// Second of the last change of its content, as is told; that of its last change at all, which
+    /// Second of the last change of its content, as answers say it; that of its last change at all, which
     /// nobody can set.
     modified: i64,
     changed: i64,
@@ -71,7 +71,7 @@ impl Version {
         (self.modified > NOTHING).then_some(self.modified)
     }
 
-    /// Date of that second, as it is told in this second: none is later than the answer itself
+    /// Date of that second, as answers say it in this second: none is later than the answer itself
     /// (section 8.8.2.1).
     pub(crate) fn date(&self, now: i64) -> Option<Cow<'_, str>> {
         match self.modified > now {
@@ -82,7 +82,7 @@ impl Version {
 
     /// Answers to these conditions.
     pub(crate) fn judge(&self, fields: &Fields<'_>) -> Verdict {
-        let after = |date: &[u8]| Some(told(self.modified()?) > second_of(date)?);
+        let after = |date: &[u8]| Some(shown_second(self.modified()?) > second_of(date)?);
         // In the order of section 13.2.2.
         let has_failed = match fields.if_match.is_there() {
             true => !self.is_among(&fields.if_match, true),
@@ -108,7 +108,8 @@ impl Version {
     /// True if it is surely the only version of this date: the file was written then, was not given
     /// the date, and that second is over (section 8.8.2.2).
     fn is_of_date(&self, date: &[u8]) -> bool {
-        let is_same = || self.modified().is_some_and(|own| second_of(date) == Some(told(own)));
+        let is_same =
+            || self.modified().is_some_and(|own| second_of(date) == Some(shown_second(own)));
         self.modified == self.changed && self.changed < date::now() && is_same()
     }
 

@@ -281,8 +281,8 @@ impl Connection {
             self.phase = Phase::Head;
             // Mostly the next request has not come: the epoll says so, and one call less does. At
             // the end it is looked for, as no connection is left that has one.
-            let is_told = self.input.is_empty() && self.transport.is_told() && !around.ends;
-            return is_told.then_some(Next::Readable);
+            let is_notified = self.input.is_empty() && self.transport.is_notified() && !around.ends;
+            return is_notified.then_some(Next::Readable);
         }
         // Closed at once, the client could lose the answer for what it still sends (RFC 9112,
         // section 9.6).

@@ -7,11 +7,11 @@ const LAST: u64 = 253_402_300_799;
 
 /// The date of a second since 1970, cut to what a date can tell (the library panics beyond).
 pub(crate) fn http_date(second: i64) -> String {
-    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(told(second)))
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(shown_second(second)))
 }
 
 /// The second that the date of this one tells.
-pub(crate) fn told(second: i64) -> u64 {
+pub(crate) fn shown_second(second: i64) -> u64 {
     u64::try_from(second).unwrap_or(0).min(LAST)
 }
 
@@ -74,7 +74,7 @@ mod tests {
             let [weekday, _, day, month, year, time, _] = words[..] else { panic!("{date}") };
             let weekday = days.iter().find(|day| day.starts_with(weekday)).unwrap();
             let short = format!("{weekday}, {day}-{month}-{} {time} GMT", &year[2..]);
-            assert_eq!(second_of(short.as_bytes()), Some(told(second)), "{short}");
+            assert_eq!(second_of(short.as_bytes()), Some(shown_second(second)), "{short}");
         }
         assert_eq!(second_of(b"Sun Nov  6 08:49:37 1994"), Some(784_111_777));
     }
@@ -82,7 +82,7 @@ mod tests {
     proptest! {
         #[test]
         fn each_second_has_a_date_that_reads_back(second: i64) {
-            prop_assert_eq!(second_of(http_date(second).as_bytes()), Some(told(second)));
+            prop_assert_eq!(second_of(http_date(second).as_bytes()), Some(shown_second(second)));
         }
 
         #[test]

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, bail};
+use kumiki_sys::sentence::with_causes;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -34,7 +35,7 @@ impl Failure {
         // What is left of the work is not used any more.
         let why = match catch_unwind(AssertUnwindSafe(work)) {
             Ok(Ok(())) => return,
-            Ok(Err(error)) => format!("{error:#}"),
+            Ok(Err(error)) => with_causes(error.as_ref()),
             // The message was said when it happened.
             Err(_) => "it has panicked".to_owned(),
         };

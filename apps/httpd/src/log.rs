@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use kumiki_sys::sentence::with_causes;
 
 use crate::date;
 use crate::failure::Failure;
@@ -169,7 +170,7 @@ fn write(queue: &Queue, mut output: Output, path: &Path) {
         let written = match (queue.next(), &mut output) {
             (Step::End, _) => return,
             (Step::Reopen, _) => {
-                open(path).map(|anew| output = anew).map_err(|error| format!("{error:#}"))
+                open(path).map(|anew| output = anew).map_err(|error| with_causes(error.as_ref()))
             }
             (Step::Write { lines, left_out }, output) => {
                 if left_out > 0 {

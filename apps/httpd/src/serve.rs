@@ -5,6 +5,8 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use kumiki_parasc::{Config, Engine};
+use kumiki_sys::affinity;
+use kumiki_sys::sentence::with_causes;
 use kumiki_wait::Capacity;
 use nix::sys::signal::{SigSet, Signal};
 
@@ -34,7 +36,16 @@ pub fn run(args: &Args) -> Result<()> {
     let failure = Arc::new(Failure::default());
     let site = Site::open(args)?;
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    let workers = args.workers.map_or(cpus, usize::from);
+    let workers = match &args.cpu_list {
+        Some(list) => {
+            let allowed = affinity::current()?;
+            for cpu in list {
+                affinity::require(*cpu, &allowed).context("--cpu-list")?;
+            }
+            list.len()
+        }
+        None => args.workers.map_or(cpus, usize::from),
+    };
     let places = Capacity::new(most_connections(args.connections, workers));
     let listeners = listen(&args.listen)?;
     let log = args.log.as_deref().map(|path| Log::open(path, &failure)).transpose()?;
@@ -57,7 +68,13 @@ pub fn run(args: &Args) -> Result<()> {
         let worker = Worker::new(Arc::clone(&shared), at, files, lines, kept)?;
         let failure = Arc::clone(&failure);
         let name = format!("worker-{at}");
-        let serve = move || failure.watch(&format!("worker {at}"), || worker.serve());
+        let cpu = args.cpu_list.as_ref().and_then(|list| list.get(at).copied());
+        let serve = move || {
+            failure.watch(&format!("worker {at}"), || {
+                let _bound = cpu.map(affinity::bind).transpose()?;
+                worker.serve()
+            });
+        };
         let thread = thread::Builder::new().name(name).spawn(serve);
         threads.push(thread.context("starting a worker")?);
     }
@@ -68,7 +85,9 @@ pub fn run(args: &Args) -> Result<()> {
             Ok(Signal::SIGHUP) => {
                 match shared.site.reload() {
                     Ok(()) => shared.controls.iter().for_each(Control::reload),
-                    Err(error) => say(format_args!("all stays as it was: {error:#}")),
+                    Err(error) => {
+                        say(format_args!("all stays as it was: {}", with_causes(error.as_ref())))
+                    }
                 }
                 if let Some(log) = &log {
                     log.reopen();

@@ -55,7 +55,7 @@ impl Site {
     /// The folder cannot be opened, or the kernel does not keep paths beneath it.
     pub(crate) fn open(args: &Args) -> Result<Self> {
         if args.index.contains(['/', '\0']) || matches!(&args.index[..], "" | "." | "..") {
-            bail!("--index {:?} is no name of a file: give one without a slash", args.index);
+            bail!("--index {:?} is not the name of a file: give one without a slash", args.index);
         }
         let root = Mutex::new(Arc::new(Root::open(args)?));
         Ok(Site { args: args.clone(), root })

@@ -33,7 +33,7 @@ impl Transport {
     }
 
     /// True if the epoll tells of all that can be received: nothing of it is kept here.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_notified(&self) -> bool {
         matches!(self, Transport::Plain(_))
     }
 

@@ -141,7 +141,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Serves until it is told to end.
+    /// Serves until a signal ends it.
     pub(crate) fn serve(mut self) -> Result<()> {
         let mut events = Vec::with_capacity(256);
         let mut now = Instant::now();

@@ -42,7 +42,7 @@ pub(crate) fn alone(
         }
         count += 1;
         let (words, start) = (reader.words(input), out.bytes.len());
-        let untold = shard.keys.untold();
+        let unsent = shard.keys.unsent();
         session.begins();
         match dispatch::step(words, session, out, 1, |_| 0) {
             Step::Answered => {}
@@ -83,8 +83,8 @@ pub(crate) fn alone(
         if !session.answers() {
             out.bytes.truncate(start);
         }
-        if shard.keys.untold() > untold {
-            told_itself(session, shard, untold, out);
+        if shard.keys.unsent() > unsent {
+            invalidate_own(session, shard, unsent, out);
         }
         if session.ends || session.is_cut {
             break false;
@@ -94,23 +94,23 @@ pub(crate) fn alone(
     (has_more, is_long)
 }
 
-/// Tells a client behind an answer what that command of its own has changed, as it is set now: the
-/// next one may set it otherwise. Others are told later.
-fn told_itself(session: &mut Session, shard: &mut Shard, from: usize, out: &mut Out) {
+/// Sends a client, behind the answer, the invalidations of its own command, by its present settings: the
+/// next command may change them. Other clients get theirs later.
+fn invalidate_own(session: &mut Session, shard: &mut Shard, from: usize, out: &mut Out) {
     let tracking = session.tracking.as_ref();
     let mut elsewhere = Vec::new();
-    shard.keys.untold_of(session.id, from, |told| {
+    shard.keys.take_unsent_of(session.id, from, |message| {
         let Some(tracking) = tracking else { return };
-        let is_meant = match told.how {
+        let is_meant = match message.how {
             How::All => true,
             _ => {
-                let is_own = tracking.skips_own && told.by == session.id;
+                let is_own = tracking.skips_own && message.by == session.id;
                 !(tracking.is_broadcast || is_own)
             }
         };
         match tracking.redirect.filter(|to| *to != session.id) {
             Some(to) if is_meant => {
-                let bytes = Arc::clone(&told.bytes);
+                let bytes = Arc::clone(&message.bytes);
                 elsewhere.push(Invalidation {
                     to: vec![to],
                     by: session.id,
@@ -118,9 +118,9 @@ fn told_itself(session: &mut Session, shard: &mut Shard, from: usize, out: &mut 
                     bytes,
                 });
             }
-            None if is_meant && session.is_three => out.bytes.extend_from_slice(&told.bytes),
+            None if is_meant && session.is_three => out.bytes.extend_from_slice(&message.bytes),
             _ => {}
         }
     });
-    elsewhere.into_iter().for_each(|told| shard.keys.tell(told));
+    elsewhere.into_iter().for_each(|message| shard.keys.invalidate(message));
 }

@@ -54,7 +54,7 @@ pub struct About {
 pub struct TrackingInfo {
     /// True if it listens to prefixes.
     pub is_broadcast: bool,
-    /// The client that is told instead.
+    /// The client that gets its invalidations instead.
     pub redirect: Option<u64>,
     /// True if that client is gone.
     pub is_broken: bool,
@@ -153,7 +153,7 @@ pub struct Clients {
     /// Number of them that track keys.
     pub followers: usize,
     /// Messages that other shards have for some of them.
-    pub told: Vec<Invalidation>,
+    pub invalidations: Vec<Invalidation>,
 }
 
 impl Clients {

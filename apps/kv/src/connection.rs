@@ -35,7 +35,7 @@ pub struct Connection {
     /// Commands that wait for other shards.
     batch: Option<Box<Batch>>,
     /// Messages to it, behind the answers of those.
-    told: Vec<u8>,
+    held_messages: Vec<u8>,
 }
 
 /// Next step of a connection.
@@ -63,7 +63,7 @@ impl Connection {
             unsent: Vec::new(),
             sent: 0,
             batch: None,
-            told: Vec::new(),
+            held_messages: Vec::new(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Connection {
             + self.rest.capacity()
             + self.unsent.capacity()
             + self.session.kept()
-            + self.told.capacity()
+            + self.held_messages.capacity()
             + batch
     }
 
@@ -169,14 +169,14 @@ impl Connection {
         }
     }
 
-    /// Tells the client something that answers nothing, behind the answers that are on their way.
+    /// Sends the client a message that is no answer, behind the answers that are on their way.
     ///
-    /// A value that a shard has given before a key changed may wait here for others' answers: told
-    /// before it, the client would keep a copy of what is no more, for ever.
-    pub fn tell(&mut self, message: &[u8]) {
+    /// A value that a shard has given before a key changed may wait here for others' answers. If
+    /// the message overtook it, the client would keep the old value for ever.
+    pub fn send_beside(&mut self, message: &[u8]) {
         match self.batch {
             None => self.unsent.extend_from_slice(message),
-            Some(_) => self.told.extend_from_slice(message),
+            Some(_) => self.held_messages.extend_from_slice(message),
         }
     }
 
@@ -249,8 +249,8 @@ impl Connection {
             let is_long;
             (self.has_more, is_long) = batch.run(&mut self.reader, &mut self.session, input, desk);
             if batch.is_empty() {
-                desk.out.bytes.append(&mut self.told);
-                self.told = Vec::new();
+                desk.out.bytes.append(&mut self.held_messages);
+                self.held_messages = Vec::new();
             } else {
                 self.batch = Some(batch);
             }

@@ -64,7 +64,7 @@ counters! {
     key_bytes,
     /// Bytes of clients' commands and answers.
     client_bytes,
-    /// Clients that are told of changes to keys.
+    /// Clients that get invalidations.
     followers,
     /// Keys that clients follow.
     followed_keys,

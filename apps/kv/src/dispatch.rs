@@ -96,7 +96,7 @@ pub fn step(
     }
     match row.run {
         Run::Here(run) => Step::Here(row, run),
-        // One that has subcommands and stands alone: of `COMMAND` all are told.
+        // One that has subcommands and stands alone: `COMMAND` shows all.
         Run::Group(_) => Step::Here(row, crate::commands::command),
         Run::Track => Step::Track,
         Run::Exec => Step::Exec,

@@ -1,4 +1,4 @@
-//! `CLIENT TRACKING`: a client begins and ends to be told of changes, and of which.
+//! `CLIENT TRACKING`: starts and ends a client's invalidations, and says for which keys.
 
 use crate::commands::{NUMBER, SYNTAX};
 use crate::resp::{Out, Words, number};
@@ -13,9 +13,9 @@ const PREFIXES: usize = 1024;
 pub trait Around {
     /// Returns true if a client speaks version 3 of the protocol; none: there is no such client.
     fn speaks_three(&mut self, client: u64) -> Option<bool>;
-    /// Has a client be told of changes to keys with these prefixes, whoever has them.
+    /// Starts invalidations for a client of keys with these prefixes, in all shards.
     fn listen(&mut self, client: u64, skips_own: bool, prefixes: &[Box<[u8]>]);
-    /// Has it be told of them no more.
+    /// Ends them.
     fn unlisten(&mut self, client: u64, prefixes: Vec<Box<[u8]>>);
     /// The clients of this core that follow something.
     fn with_followers(&mut self, change: fn(&mut usize));
@@ -41,14 +41,15 @@ impl Around for &mut Shard {
 
 /// `CLIENT TRACKING`.
 pub fn command(words: Words<'_>, session: &mut Session, mut around: impl Around, out: &mut Out) {
-    match told(words, session, &mut around) {
+    match set(words, session, &mut around) {
         Ok(()) => out.ok(),
         Err(text) => out.error(&text),
     }
     session.is_new = true;
 }
 
-fn told(words: Words<'_>, session: &mut Session, around: &mut impl Around) -> Result<(), String> {
+/// Sets what the words say.
+fn set(words: Words<'_>, session: &mut Session, around: &mut impl Around) -> Result<(), String> {
     let wanted = wanted(words, around)?;
     let is = |name: &[u8]| words.get(2).eq_ignore_ascii_case(name);
     if is(b"OFF") {
@@ -127,7 +128,7 @@ fn target(word: &[u8], around: &mut impl Around) -> Result<u64, String> {
     match around.speaks_three(id) {
         Some(true) => Ok(id),
         Some(false) => Err(format!(
-            "ERR client {id} speaks version 2 of the protocol, in which it would be told by a \
+            "ERR client {id} speaks version 2 of the protocol, whose messages would come by a \
              channel, and this server has no channels: have it say HELLO 3 before"
         )),
         None => Err("ERR The client ID you want redirect to does not exist".to_owned()),

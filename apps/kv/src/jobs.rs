@@ -28,7 +28,7 @@ pub enum Job {
     /// Tells it of them no more.
     Unlisten(u64, Vec<Box<[u8]>>),
     /// Tells its clients something.
-    Tell(Vec<Invalidation>),
+    Invalidate(Vec<Invalidation>),
 }
 
 /// A client's terms as it asks a shard.
@@ -101,7 +101,7 @@ pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: ShardTerms) -> Answers {
                 shard.keys.listen(client, skips_own, &prefixes);
             }
             Job::Unlisten(client, prefixes) => shard.keys.unlisten(client, &prefixes),
-            Job::Tell(told) => shard.clients.told.extend(told),
+            Job::Invalidate(messages) => shard.clients.invalidations.extend(messages),
         }
         answers.ends.push(out.bytes.len());
     }

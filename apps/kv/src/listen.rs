@@ -17,7 +17,7 @@ const BACKLOG: i32 = 1024;
 
 /// A socket for each worker at one address; the kernel shares clients out among them.
 ///
-/// The first binds and listens alone, so that another process that does the same is told that
+/// The first binds and listens alone, so that another process that does the same gets the error that
 /// the address is in use; only then may those of this process's other workers have it, too.
 pub(crate) fn tcp(address: SocketAddr, workers: usize) -> Result<(SocketAddr, Vec<OwnedFd>)> {
     let first = bound(address, false).with_context(|| listening(address))?;

@@ -6,14 +6,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use kumiki_kv::args::Args;
+use kumiki_sys::sentence::with_causes;
 use kumiki_sys::stdio::printed;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args.by_todays_names(),
         // Help and version are data; clap would print them and not look whether they arrived.
-        Err(told) if !told.use_stderr() => {
-            let text = told.render().to_string();
+        Err(shown) if !shown.use_stderr() => {
+            let text = shown.render().to_string();
             return ExitCode::from(printed("kumiki-kv", text.as_bytes(), 2));
         }
         Err(wrong) => wrong.exit(),
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Who has closed standard error does not want to know.
-            let _ = writeln!(std::io::stderr(), "kumiki-kv: {error:#}");
+            let _ = writeln!(std::io::stderr(), "kumiki-kv: {}", with_causes(error.as_ref()));
             ExitCode::from(2)
         }
     }

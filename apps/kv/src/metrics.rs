@@ -139,7 +139,7 @@ fn text(shared: &Shared) -> String {
         ("clients_max", "Connections that there may be.", shared.clients.load(Relaxed) as u64),
         ("keys", "Keys that are there.", sums.keys),
         ("keys_expiring", "Keys that go at some time.", sums.going),
-        ("followers", "Clients that are told of changes to keys.", sums.followers),
+        ("followers", "Clients that get invalidations.", sums.followers),
         ("followed_keys", "Keys that they follow.", sums.followed_keys),
         ("key_memory_bytes", "Memory of keys and values.", sums.key_bytes),
         ("client_memory_bytes", "Memory of clients' commands and answers.", sums.client_bytes),

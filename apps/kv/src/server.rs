@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kumiki_resource::Interface;
+use kumiki_sys::sentence::with_causes;
 use kumiki_wait::PollBell;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -29,7 +30,7 @@ use crate::{listen, metrics};
 const LONGEST: usize = 512 << 20;
 /// Exit status of a server one of whose threads has died; its unit starts it anew.
 pub(crate) const DIED: i32 = 70;
-/// Time for which answers are sent when it is told to end.
+/// Time for which answers are sent after the signal to end.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A server whose clients can come.
@@ -43,7 +44,7 @@ pub struct Server {
     unix: Option<PathBuf>,
 }
 
-/// Serves until it is told to end.
+/// Serves until a signal ends it.
 ///
 /// # Errors
 /// It cannot start.
@@ -61,8 +62,10 @@ pub fn run(args: &Args) -> Result<()> {
             break;
         }
         match server.shared.read_password() {
-            Ok(()) => say(format_args!("SIGHUP: the password was read anew")),
-            Err(error) => say(format_args!("SIGHUP: the old password stays: {error:#}")),
+            Ok(()) => say(format_args!("SIGHUP: the password was read again")),
+            Err(error) => {
+                say(format_args!("SIGHUP: the old password stays: {}", with_causes(error.as_ref())))
+            }
         }
     }
     server.end();
@@ -131,7 +134,7 @@ impl Server {
             metrics::start(at, Arc::clone(&shared))?;
         }
         let (all_there, hash) = (Arc::new(Barrier::new(workers)), Hash::default());
-        let ((tell, told), (drain, drained)) = (channel(), channel());
+        let ((report, reports), (drain, drained)) = (channel(), channel());
         for ((own, place), listeners) in places.iter().copied().enumerate().zip(listeners) {
             let unix = unix.as_ref().map(OwnedFd::try_clone).transpose()?;
             let start = Start {
@@ -147,26 +150,25 @@ impl Server {
                 unix,
                 drained: drain.clone(),
             };
-            let tell = tell.clone();
+            let report = report.clone();
             let run = move || {
                 let _death = Death(own);
-                let begun = worker::begin(start);
-                match begun {
+                match worker::begin(start) {
                     Ok(mut worker) => {
-                        let _ = tell.send(Ok(()));
-                        drop(tell);
+                        let _ = report.send(Ok(()));
+                        drop(report);
                         let error = worker.serve();
-                        died(own, format_args!("{error:#}"));
+                        died(own, format_args!("{}", with_causes(error.as_ref())));
                     }
-                    Err(error) => _ = tell.send(Err(error)),
+                    Err(error) => _ = report.send(Err(error)),
                 }
             };
             let builder = thread::Builder::new().name(format!("kv-{}", place.0));
             builder.spawn(run).context("starting a worker")?;
         }
-        drop(tell);
-        for begun in told {
-            begun?;
+        drop(report);
+        for started in reports {
+            started?;
         }
         let unix = args.unix.clone();
         Ok(Server { addresses, cpus, shared, bells, drained, unix })

@@ -74,7 +74,9 @@ impl Shard {
 
     /// True if its worker has something to do for it.
     pub fn has_duties(&self) -> bool {
-        !self.clients.go.is_empty() || !self.clients.told.is_empty() || self.keys.has_untold()
+        !self.clients.go.is_empty()
+            || !self.clients.invalidations.is_empty()
+            || self.keys.has_unsent()
     }
 
     /// Takes all keys away.

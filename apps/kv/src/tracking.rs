@@ -1,4 +1,4 @@
-//! How a client that keeps copies of what it reads is told of changes.
+//! Settings by which a client that keeps copies gets invalidations.
 
 /// A client's tracking of keys: `CLIENT TRACKING`.
 #[derive(Clone, Debug, Default)]
@@ -9,11 +9,11 @@ pub struct Tracking {
     pub opts_in: bool,
     /// True if it follows the keys that it reads unless it says so before.
     pub opts_out: bool,
-    /// True if it is not told of its own changes.
+    /// True if it gets no invalidation for its own changes.
     pub skips_own: bool,
     /// True if it has said so for the next command.
     pub is_said: bool,
-    /// The client that is told instead.
+    /// The client that gets its invalidations instead.
     pub redirect: Option<u64>,
     /// True if that client is gone.
     pub is_broken: bool,

@@ -1,4 +1,4 @@
-//! An error's `{:?}` is its sentence.
+//! An error's `{:?}` is its sentence, and programs say no cause twice.
 //!
 //! A program whose `main` returns an error has it printed by `{:?}`. What `derive(Debug)` makes of it are
 //! names of variants and fields, which its user cannot read. So an error of a library takes
@@ -18,6 +18,16 @@ pub(crate) fn check() -> Result<()> {
     for package in metadata()?.workspace_packages() {
         let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
         let is_library = ["lib", "measure", "node"].contains(&door(package).as_str());
+        if door(package) == "apps" {
+            each_source(folder.join("src").as_std_path(), &mut |file, text| {
+                faults.extend(says_twice(text).map(|number| {
+                    format!(
+                        "{file}:{number}: prints an error by {{:#}}, which says some causes twice: \
+                         take kumiki_sys::sentence::with_causes"
+                    )
+                }));
+            })?;
+        }
         if !is_library || WITHOUT.contains(&package.name.as_str()) {
             continue;
         }
@@ -34,6 +44,14 @@ pub(crate) fn check() -> Result<()> {
         bail!("\n  {}", faults.join("\n  "));
     }
     Ok(())
+}
+
+/// Lines of a program that print an error with its causes by anyhow's `{:#}`, which says a cause twice
+/// where the error says it, too.
+fn says_twice(text: &str) -> impl Iterator<Item = usize> {
+    let program = text.split("#[cfg(test)]").next().unwrap_or(text);
+    let prints = |line: &str| line.contains("{error:#}") || line.contains("{:#}\", error");
+    program.lines().enumerate().filter(move |(_, line)| prints(line)).map(|(at, _)| at + 1)
 }
 
 /// Lines that derive both for one type.
@@ -60,6 +78,15 @@ mod tests {
         assert_eq!(of("    #[derive(Clone, Debug, Error)]\n"), [1]);
         assert_eq!(of("#[derive(Clone, thiserror::Error)]\n#[derive(Debug)]\n"), NONE);
         assert_eq!(of("#[derive(Debug, ErrorKind)]\n// #[derive(Debug, Error)]\n"), NONE);
+    }
+
+    #[test]
+    fn a_program_that_says_a_cause_twice_is_found() {
+        let of = |text| says_twice(text).collect::<Vec<_>>();
+        assert_eq!(of("a\nsay(format!(\"{error:#}\"));\n"), [2]);
+        assert_eq!(of("say(format!(\"{:#}\", error));\n"), [1]);
+        assert!(of("say(with_causes(error.as_ref()));\n").is_empty());
+        assert!(of("a\n#[cfg(test)]\nlet said = format!(\"{error:#}\");\n").is_empty());
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) unsafe fn json(what: &str, from: *const c_char) -> Result<Value, Fail
     // SAFETY: the caller's promise.
     let Some(text) = unsafe { optional(what, from) }? else { return Ok(Value::Null) };
     serde_json::from_str(text)
-        .map_err(|error| Failure::invalid(format!("{what} {text:?} is no JSON: {error}")))
+        .map_err(|error| Failure::invalid(format!("{what} {text:?} is not JSON: {error}")))
 }
 
 /// Gives a value to C as text, if it wants it.

@@ -198,7 +198,7 @@ pub(crate) fn method_of(number: c_uint) -> Result<Method, Failure> {
         method::KUMIKI_SHADOW_COPY_SPLIT => Method::Split,
         method::KUMIKI_SHADOW_COPY_COLD => Method::Cold,
         other => {
-            let text = format!("{other} is no way to copy: see enum kumiki_shadow_copy_method");
+            let text = format!("{other} is not a way to copy: see enum kumiki_shadow_copy_method");
             return Err(Failure::invalid(text));
         }
     })

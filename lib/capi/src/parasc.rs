@@ -65,7 +65,7 @@ unsafe fn hold(engine: *const Engine) -> Result<Arc<Engine>, Failure> {
 /// `args` has `args_num` arguments.
 unsafe fn request(sysnum: c_long, args_num: c_uint, args: *const u64) -> Result<Request, Failure> {
     let sysnum = u16::try_from(sysnum).map_err(|_| {
-        Failure::invalid(format!("{sysnum} is no number of a system call: take 0 to 65535"))
+        Failure::invalid(format!("{sysnum} is not the number of a system call: take 0 to 65535"))
     })?;
     let count = args_num as usize;
     if count > MAX_ARGS {

@@ -137,7 +137,7 @@ fn backend_of(number: u32) -> Result<Backend, Failure> {
         backend::KUMIKI_PARASC_BACKEND_KERNEL => Backend::Kernel,
         other => {
             return Err(Failure::invalid(format!(
-                "{other} is no backend: see enum kumiki_parasc_backend"
+                "{other} is not a backend: see enum kumiki_parasc_backend"
             )));
         }
     })

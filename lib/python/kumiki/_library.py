@@ -78,7 +78,7 @@ def _signals(numbers: Iterable[int]) -> _Signals:
     found = _Signals()
     for number in numbers:
         if not 1 <= fitting("signal", number) <= 64:
-            raise ValueError(f"{number} is no signal: they have the numbers 1 to 64")
+            raise ValueError(f"{number} is not a signal: they have the numbers 1 to 64")
         found.words[0] |= 1 << (number - 1)
     return found
 

@@ -231,7 +231,7 @@ def _argument(name: str, use: "Callable[[Any], Any]", value: Any) -> Any:
 def _nice(nice: int) -> int:
     """The kernel takes any number and makes the nearest of it."""
     if not -20 <= fitting("nice value", nice) <= 19:
-        raise ValueError(f"{nice} is no nice value: they are from -20 to 19")
+        raise ValueError(f"{nice} is not a nice value: they are from -20 to 19")
     return nice
 
 

@@ -122,7 +122,7 @@ def _ms(timeout: float | None) -> int:
     if timeout is None:
         return 0
     if timeout != timeout:
-        raise ValueError("timeout is no number")
+        raise ValueError("timeout is not a number")
     # Longer than anybody waits, and as much as the library takes.
     return round(min(max(timeout * 1000, 1), 1 << 62))
 

@@ -234,7 +234,7 @@ class Attributes(unittest.TestCase):
             self.assertFalse(state("SigIgn", signal_default=[hup]) & 1 << hup - 1)
         finally:
             signal.signal(hup, former)
-        with self.assertRaisesRegex(ValueError, "65 is no signal"):
+        with self.assertRaisesRegex(ValueError, "65 is not a signal"):
             kumiki.Popen(["true"], signal_mask=[65])
 
     def test_a_terminal_of_its_own_session(self):

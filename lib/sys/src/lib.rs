@@ -92,7 +92,7 @@ pub mod pages;
 pub mod pause;
 pub mod pthread;
 pub mod seccomp;
-mod sentence;
+pub mod sentence;
 pub mod shm;
 pub mod signals;
 #[cfg(feature = "stdio")]

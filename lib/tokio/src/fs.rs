@@ -71,7 +71,7 @@ pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// True if there is something at a path, at the end of symbolic links.
 ///
 /// # Errors
-/// As [`std::fs::exists`]: where that cannot be told.
+/// As [`std::fs::exists`]: where that cannot be known.
 pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     match metadata(path).await {
         Ok(_) => Ok(true),
@@ -106,20 +106,22 @@ where
     P: AsRef<CStr> + Send + 'static,
 {
     let made = hand_over(Statx::new(dir, path, flags, MASK)).await?;
-    let told = made.operation.attributes().copied();
+    let attributes = made.operation.attributes().copied();
     match made.output {
         Err(Errno::NOSYS | Errno::PERM) => {
             let (dir, path) = made.operation.into_parts();
             let made = hand_over(Fstatat::new(dir, path, flags)).await?;
             made.output?;
-            made.operation.stat().map(Attributes::from).ok_or_else(untold)
+            made.operation.stat().map(Attributes::from).ok_or_else(without_attributes)
         }
-        output => output.map_err(io::Error::from).and_then(|()| told.ok_or_else(untold)),
+        output => {
+            output.map_err(io::Error::from).and_then(|()| attributes.ok_or_else(without_attributes))
+        }
     }
 }
 
-fn untold() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the kernel has told no attributes of a file")
+fn without_attributes() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the kernel gave no attributes of a file")
 }
 
 pub(crate) async fn metadata_of(file: Arc<OwnedFd>) -> io::Result<Metadata> {
@@ -132,7 +134,7 @@ pub(crate) async fn metadata_of(file: Arc<OwnedFd>) -> io::Result<Metadata> {
         }
         output => {
             output?;
-            made.operation.attributes().copied().map(Metadata).ok_or_else(untold)
+            made.operation.attributes().copied().map(Metadata).ok_or_else(without_attributes)
         }
     }
 }

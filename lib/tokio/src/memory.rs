@@ -18,7 +18,7 @@ pub(crate) fn reserve(memory: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
 
 /// Room that a device may write to itself, as one does for a file with `O_DIRECT`.
 pub(crate) fn aligned(bytes: usize) -> io::Result<Aligned> {
-    Aligned::with_room(bytes).map_err(|_| lacking(bytes))
+    Aligned::try_with_capacity(bytes).map_err(|_| lacking(bytes))
 }
 
 /// A copy that a device may read itself.

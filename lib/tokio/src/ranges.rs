@@ -48,7 +48,7 @@ impl Default for Merge {
 /// fewer bytes, and takes no more memory than it gives.
 ///
 /// Those in memory are read at once. All others are under way at the same time, near ones
-/// together ([`Merge`]): the kernel is told of them by posix_fadvise(2), and reads ahead while others are
+/// together ([`Merge`]): posix_fadvise(2) announces them to the kernel, and reads ahead while others are
 /// announced.
 ///
 /// ```
@@ -216,7 +216,7 @@ fn append(bytes: &mut Vec<u8>, more: &[u8]) -> io::Result<()> {
 }
 
 type Pread<B> = op::Pread<Arc<OwnedFd>, B>;
-/// The kernel is told of all of them, and then they are read, whatever it has made of the advice: a
+/// All of them are announced to the kernel, and then they are read, whatever it has made of the advice: a
 /// file may know none.
 type Announced<B> = Then<Sequence<Fadvise<Arc<OwnedFd>>>, Sequence<Pread<B>>>;
 

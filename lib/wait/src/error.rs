@@ -14,7 +14,7 @@ pub enum Error {
         needs: String,
     },
     /// The name is not that of a way to sleep.
-    #[error("{text:?} is no way to sleep: take auto, umwait, mwaitx, mwait or futex")]
+    #[error("{text:?} is not a way to sleep: take auto, umwait, mwaitx, mwait or futex")]
     UnknownSleep {
         /// The name, with the variable that held it.
         text: String,

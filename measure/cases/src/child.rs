@@ -110,7 +110,7 @@ impl Child {
         // It is left to be reaped by Drop, so that nobody else gets its id.
         let options = options | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let status = retry_on_intr(|| waitid(WaitId::Pid(self.pid), options))
-            .map_err(|e| Error::os(format!("look after child {}", self.pid), e))?;
+            .map_err(|e| Error::os(format!("wait for child {}", self.pid), e))?;
         Ok(status.map(|status| match status.exit_status() {
             Some(0) => Ending::Done,
             Some(PANICKED) => Ending::Panicked,

@@ -53,7 +53,7 @@ fn kvm(host: &Host) -> Finding {
                 format!("/dev/kvm: {error}"),
                 "join the group kvm (`usermod -aG kvm $USER`), or `docker run --device /dev/kvm`",
             ),
-            _ => KVM.absent(format!("/dev/kvm: {error}"), "ask whoever runs the hypervisor"),
+            _ => KVM.absent(format!("/dev/kvm: {error}"), "ask the operator of the hypervisor"),
         },
     }
 }
@@ -85,7 +85,7 @@ fn created(tried: Result<u64, Errno>) -> Finding {
         )),
         Err(errno) => KVM.limited(
             format!("/dev/kvm opens, but no machine can be made: {errno}"),
-            "ask whoever runs the hypervisor for nested virtualisation",
+            "ask the operator of the hypervisor for nested virtualisation",
         ),
     }
 }

@@ -37,7 +37,7 @@ const CASES: [Case; 13] = [
     (
         "place_call",
         "A call to another machine’s place",
-        "It runs once, or its caller is told that nobody knows; beside NATS’ own request and reply of as many \
+        "It runs once, or its caller gets the error that nobody knows; beside NATS’ own request and reply of as many \
          bytes, which may be lost or run twice.",
     ),
     (

@@ -68,14 +68,14 @@ fn print(found: &Certificate, detect: f64, span: f64) -> Result<()> {
     let cpus = found.cpus.iter().map(|(cpu, seen)| (format!("cpu {cpu}"), seen));
     let hours = found.hours.iter().map(|(hour, seen)| (format!("{hour:02}:00 UTC"), seen));
     for (name, seen) in cpus.chain(hours) {
-        let told = sees(seen);
+        let least = sees(seen);
         table.add([
             name.clone(),
             seen.pairs.to_string(),
             format!("{:.0} %", 100.0 * seen.disturbed),
-            told.map_or("–".to_owned(), percent),
+            least.map_or("–".to_owned(), percent),
         ]);
-        if told.is_none_or(|told| told > detect) {
+        if least.is_none_or(|least| least > detect) {
             blind.push(name);
         }
     }

@@ -16,6 +16,7 @@ use std::{env, fs};
 use anyhow::{Context, Result, bail};
 use kumiki_node::serve::{self, Taps};
 use kumiki_node::{Client, Ending, Run, Session};
+use kumiki_sys::sentence::with_causes;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
     match run(env::args_os().skip(1).collect()) {
         Ok(code) => code,
         Err(error) => {
-            say(format_args!("{error:#}"));
+            say(format_args!("{}", with_causes(error.as_ref())));
             ExitCode::from(2)
         }
     }

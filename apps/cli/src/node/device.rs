@@ -42,11 +42,11 @@ pub(crate) struct Devices {
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Functions {
     /// A PCI function of this machine, alone behind its port and with MSI: its driver here
-    /// lets go of it, and the node's kernel drives it from its next start on
+    /// releases it, and the node's kernel drives it from the node's next start on
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) pci: Vec<Function>,
-    /// Accept that what a PCI function writes is not confined to the node's memory, as the
-    /// machine's IOMMU does it with the module osnode-iommu
+    /// Accept that a PCI function can write to all memory. With the module osnode-iommu the
+    /// machine's IOMMU confines it to the node's
     #[arg(long)]
     pub(crate) dma_unconfined: bool,
 }
@@ -81,7 +81,7 @@ pub(crate) struct DeviceArgs {
 #[derive(Debug, Subcommand)]
 enum DeviceCommand {
     /// Give a node more devices, at once if it runs, and at each start
-    #[command(group = ArgGroup::new("device").args(["net", "disk", "share", "vsock", "rng", "console", "pci"])
+    #[command(next_line_help = true, group = ArgGroup::new("device").args(["net", "disk", "share", "vsock", "rng", "console", "pci"])
         .required(true).multiple(true))]
     Add {
         node: String,

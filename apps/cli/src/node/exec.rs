@@ -153,7 +153,7 @@ struct Signals {
     /// This process's own terminal, if it stands for the program's.
     raw: Option<Raw>,
     has_terminal: bool,
-    /// Once the program is told to stop, this process does.
+    /// Once the program is asked to stop, this process stops.
     stops: bool,
     has_resumed: bool,
     endings: u32,

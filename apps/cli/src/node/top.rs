@@ -82,9 +82,9 @@ impl Looks {
         for node in nodes.iter().filter(|node| node.state == NodeState::Ready) {
             let name = node.name.clone();
             self.asked.entry(name.clone()).or_insert_with(|| {
-                let (tell, told) = channel();
-                thread::spawn(move || tell.send(Usage::of(&name).ok()));
-                told
+                let (sender, receiver) = channel();
+                thread::spawn(move || sender.send(Usage::of(&name).ok()));
+                receiver
             });
         }
     }
@@ -92,8 +92,8 @@ impl Looks {
     fn answers(&mut self) -> HashMap<String, Usage> {
         let begin = Instant::now();
         let mut now = HashMap::new();
-        self.asked.retain(|name, told| {
-            match told.recv_timeout(LIMIT.saturating_sub(begin.elapsed())) {
+        self.asked.retain(|name, receiver| {
+            match receiver.recv_timeout(LIMIT.saturating_sub(begin.elapsed())) {
                 Ok(usage) => {
                     now.extend(usage.map(|usage| (name.clone(), usage)));
                     false

@@ -153,7 +153,7 @@ fn say(news: Attached) {
         Attached::There(place) => _ = output::line(format!("+ {place}")),
         Attached::Gone(place) => _ = output::line(format!("- {place}")),
         Attached::Refused { place, why } => {
-            output::talk(format_args!("place {place:?} is not to be had here: {why}"));
+            output::talk(format_args!("place {place:?} is not available here: {why}"));
         }
     }
 }

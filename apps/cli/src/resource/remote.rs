@@ -4,6 +4,7 @@ use anyhow::{Context, Result, anyhow};
 use kumiki_node::{Lanes, Node, NodeState};
 use kumiki_places::{Client, Lines, Nats, Seen};
 use kumiki_resource::{Listed, Name, Pattern};
+use kumiki_sys::sentence::with_causes;
 use serde_json::Value;
 
 use super::row::Row;
@@ -113,7 +114,7 @@ pub(super) fn look_by_lines(pattern: &str, known: &[Row]) -> Result<Vec<Row>> {
             Ok(())
         };
         if let Err(error) = look() {
-            output::talk(format_args!("node {}: {error:#}", node.name));
+            output::talk(format_args!("node {}: {}", node.name, with_causes(error.as_ref())));
         }
     }
     rows.retain(|row| matches.matches(&row.name));
@@ -192,5 +193,5 @@ pub(super) fn delete(server: Option<&Nats>, name: &Name) -> Result<()> {
 
 fn json(text: &str) -> Result<Value> {
     serde_json::from_str(text)
-        .with_context(|| format!("{text:?} is no JSON; texts stand in quotes, as in '\"text\"'"))
+        .with_context(|| format!("{text:?} is not JSON; texts stand in quotes, as in '\"text\"'"))
 }

@@ -22,7 +22,7 @@ pub(super) fn run(
             let news = watch.next().await;
             match json {
                 true => output::json(&described(place, &news))?,
-                false => output::line(told(place, &news))?,
+                false => output::line(news_line(place, &news))?,
             }
             printed += 1;
             if news == News::Gone {
@@ -33,7 +33,7 @@ pub(super) fn run(
     })
 }
 
-fn told(place: &str, news: &News) -> String {
+fn news_line(place: &str, news: &News) -> String {
     match news {
         News::Here { life } => format!("  {place} is here, life {life:016x}"),
         News::Changed(change) => {

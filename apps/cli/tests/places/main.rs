@@ -106,7 +106,7 @@ fn a_place_behind_a_server_is_listed_and_answers_a_call() {
     refused(&["call", &hits, "get"], "not in this place's allow-list");
     refused(&["call", &hits, "grow"], "it has: add, get");
     refused(&["call", &hits, "add", "\"x\""], "takes something else");
-    refused(&["call", &hits, "add", "x"], "is no JSON");
+    refused(&["call", &hits, "add", "x"], "is not JSON");
     refused(&["call", "hosta.core0/counter/hits", "add", "1"], "nobody answers");
     refused(&["create", &format!("{place}/memory/m"), "1"], "not in this place's allow-list");
     refused(&["create", &hits, "1"], "exists already");

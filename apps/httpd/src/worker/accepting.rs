@@ -47,7 +47,7 @@ impl Worker {
                 return Ok(());
             }
             if !(has_place || self.make_room(now) && has_room(self)) {
-                // It waits in the socket's queue. Who gives a place back next is told, and takes it.
+                // It waits in the socket's queue. The worker that frees a place next learns of it, and takes it.
                 return self.wait_for_room();
             }
             let Some(listener) = self.shared.listeners.get(listener) else { return Ok(()) };

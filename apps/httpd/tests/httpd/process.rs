@@ -113,6 +113,36 @@ fn what_cannot_be_served_is_said_and_ends_with_1() {
 }
 
 #[test]
+fn threads_serve_on_the_cpus_of_a_list() {
+    let cpu = kumiki_sys::affinity::current().unwrap().iter().last().unwrap();
+    let list = cpu.to_string();
+    let mut server = Server::start(&["--cpu-list", &list]);
+    assert_eq!(server.get("/none", "").status, 404);
+    let mut found = Vec::new();
+    for task in std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap() {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_default().trim_start_matches(':').trim().to_owned()
+        };
+        if field("Name").starts_with("worker-") {
+            found.push(field("Cpus_allowed_list"));
+        }
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(found, [list]);
+
+    let program = env!("CARGO_BIN_EXE_kumiki-httpd");
+    let refused = Command::new(program).args(["--cpu-list", "99999"]).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("--cpu-list: ") && said.contains("99999"), "{said}");
+    let both = ["--cpu-list", "0", "--workers", "2"];
+    assert_eq!(Command::new(program).args(both).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
 fn its_log_tells_each_request() {
     let place = tempfile::tempdir().unwrap();
     let log = place.path().join("log");

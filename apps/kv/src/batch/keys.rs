@@ -49,9 +49,9 @@ impl Batch {
                 return self.split(row, words, merge, is_wanted, asker, desk);
             }
             (Err(text), _) => {
-                let mut told = Out::default();
-                told.error(text);
-                return self.told(&told, is_wanted);
+                let mut answer = Out::default();
+                answer.error(text);
+                return self.answered(&answer, is_wanted);
             }
             (Ok(None), _) => return,
         };
@@ -92,8 +92,8 @@ impl Batch {
             let command = Command::of(list.iter().copied());
             if shard == shards.own() {
                 // Now, as it does all that is its own: in the order in which it has come.
-                let told = own_answer(row, command.words(), asker, desk);
-                self.part(&told);
+                let answer = own_answer(row, command.words(), asker, desk);
+                self.part(&answer);
             } else {
                 self.add(shard, row, command, asker);
             }
@@ -116,7 +116,7 @@ impl Batch {
         asker: Asker,
         desk: &Desk<'_, impl Shards>,
     ) {
-        self.told(&own_answer(row, words, asker, desk), is_wanted);
+        self.answered(&own_answer(row, words, asker, desk), is_wanted);
     }
 
     fn add(&mut self, shard: usize, row: &'static Row, command: Command, asker: Asker) {
@@ -134,8 +134,8 @@ fn own_answer(
     asker: Asker,
     desk: &Desk<'_, impl Shards>,
 ) -> Out {
-    let mut told = Out::of(desk.out.is_three);
+    let mut answer = Out::of(desk.out.is_three);
     let Terms { now, most, .. } = desk.terms;
-    desk.shards.with(|shard| in_shard(row, words, shard, asker, now, &mut told, most));
-    told
+    desk.shards.with(|shard| in_shard(row, words, shard, asker, now, &mut answer, most));
+    answer
 }

@@ -104,9 +104,9 @@ impl Batch {
                 Ok(true) => {}
                 Ok(false) => return true,
                 Err(wrong) => {
-                    let mut told = Out::default();
-                    told.error(&format!("ERR {wrong}"));
-                    self.told(&told, true);
+                    let mut answer = Out::default();
+                    answer.error(&format!("ERR {wrong}"));
+                    self.answered(&answer, true);
                     session.ends = true;
                     return true;
                 }
@@ -139,16 +139,16 @@ impl Batch {
         desk: &mut Desk<'_, impl Shards>,
     ) {
         let Terms { shared, now, most, .. } = desk.terms;
-        let (shards, mut told) = (desk.shards, Out::of(session.is_three));
+        let (shards, mut answer) = (desk.shards, Out::of(session.is_three));
         let of = |key: &[u8]| shards.of(key);
-        match dispatch::step(words, session, &mut told, shards.count(), of) {
+        match dispatch::step(words, session, &mut answer, shards.count(), of) {
             Step::Answered => {}
             Step::Here(row, run) => {
                 if row.group == "server" {
                     let counters = desk.counters();
                     shards.with(|shard| shard.publish(counters));
                 }
-                dispatch::here(run, words, session, shared, now, &mut told, most);
+                dispatch::here(run, words, session, shared, now, &mut answer, most);
                 desk.out.is_three = session.is_three;
             }
             Step::Shards(row) => {
@@ -170,21 +170,21 @@ impl Batch {
                 if !watched.is_empty() {
                     apart::one(session.watched_at, Job::Unwatch(watched), session, desk);
                 }
-                dispatch::here(run, words, session, shared, now, &mut told, most);
+                dispatch::here(run, words, session, shared, now, &mut answer, most);
                 desk.out.is_three = session.is_three;
             }
-            Step::Track => follow::command(words, session, &mut *desk, &mut told),
-            Step::Watch => apart::watch(words, session, desk, &mut told),
-            Step::Exec => apart::exec(session, desk, &mut told),
+            Step::Track => follow::command(words, session, &mut *desk, &mut answer),
+            Step::Watch => apart::watch(words, session, desk, &mut answer),
+            Step::Exec => apart::exec(session, desk, &mut answer),
         }
         let is_wanted = session.answers();
-        self.told(&told, is_wanted);
+        self.answered(&answer, is_wanted);
     }
 
     /// Adds an answer that is there.
-    fn told(&mut self, told: &Out, is_wanted: bool) {
+    fn answered(&mut self, answer: &Out, is_wanted: bool) {
         let first = self.parts.len();
-        self.part(told);
+        self.part(answer);
         self.slots.push_back(Slot {
             merge: None,
             order: Vec::new(),
@@ -193,9 +193,9 @@ impl Batch {
         });
     }
 
-    fn part(&mut self, told: &Out) {
+    fn part(&mut self, answer: &Out) {
         let start = self.text.len();
-        self.text.extend_from_slice(&told.bytes);
+        self.text.extend_from_slice(&answer.bytes);
         self.parts.push(Some(start..self.text.len()));
     }
 }

@@ -1,9 +1,9 @@
-//! Keys that clients keep copies of, and what those are told when a key changes.
+//! Keys that clients keep copies of, and the invalidations when a key changes.
 //!
 //! A key that a client has read stands here with the client's number, until it changes: then the
-//! client is told, once, and the key stands here no more. Memory for it is bounded; where there is
-//! none left, a key chosen by chance is told to have changed. A client that is told too much is
-//! never wrong, one that is told too little is.
+//! client gets an invalidation, once, and the key stands here no more. Memory for it is bounded; where there is
+//! none left, a key chosen by chance is invalidated. An invalidation too many does a client no harm,
+//! one too few leaves it a wrong copy.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use std::hash::BuildHasher;
 
+use super::invalidations::{How, Invalidation, Unsent, all_have_changed, keys_have_changed};
 use super::prefixes::Prefixes;
-use super::told::{How, Invalidation, Untold, all_have_changed, keys_have_changed};
 
 /// Bytes of a key's place in the table, about: an entry, and its share of the index.
 const PLACE: usize = 64;
@@ -26,7 +26,7 @@ const SMALL: usize = 64;
 pub(super) struct Followed {
     keys: IndexMap<Box<[u8]>, Vec<u64>, RandomState>,
     pub(super) prefixes: Prefixes,
-    pub(super) untold: Untold,
+    pub(super) unsent: Unsent,
     /// Somebody follows something.
     is_used: bool,
     /// Client numbers in the table.
@@ -44,7 +44,7 @@ impl Default for Followed {
         Followed {
             keys: IndexMap::default(),
             prefixes: Prefixes::default(),
-            untold: Untold::default(),
+            unsent: Unsent::default(),
             is_used: false,
             items: 0,
             bytes: 0,
@@ -78,12 +78,12 @@ impl Followed {
     #[inline]
     pub(super) fn changed(&mut self, key: &[u8], by: u64) {
         if self.is_used {
-            self.tell(key, by);
+            self.invalidate(key, by);
         }
     }
 
     #[cold]
-    fn tell(&mut self, key: &[u8], by: u64) {
+    fn invalidate(&mut self, key: &[u8], by: u64) {
         self.prefixes.changed(key, by);
         if let Some((name, ids)) = self.keys.swap_remove_entry(key) {
             self.gone(&name, ids, by);
@@ -91,12 +91,12 @@ impl Followed {
         }
     }
 
-    /// A key is in the table no more: its clients are told.
+    /// A key is in the table no more: its clients get an invalidation.
     fn gone(&mut self, name: &[u8], to: Vec<u64>, by: u64) {
         self.bytes -= name.len() + BLOCK + list_bytes(&to);
         self.items -= to.len();
         let bytes = Arc::from(keys_have_changed([name].into_iter()));
-        self.untold.push(Invalidation { to, by, how: How::Followed, bytes });
+        self.unsent.push(Invalidation { to, by, how: How::Followed, bytes });
     }
 
     /// Follows a key for a client; what the table has stays within `room` bytes.
@@ -150,38 +150,38 @@ impl Followed {
         }
     }
 
-    /// All keys have changed: everybody here is told so, and `also` these.
+    /// All keys have changed: all clients here get one invalidation, and `also` these.
     pub(super) fn all_changed(&mut self, also: Vec<u64>) {
         let mut to = also;
         self.keys.drain(..).for_each(|(_, ids)| to.extend(ids));
         to.extend(self.prefixes.clients());
         (self.items, self.bytes) = (0, 0);
         self.shrink();
-        self.untold.push(all_have_changed(to));
+        self.unsent.push(all_have_changed(to));
     }
 
-    /// Has a client be told of changes to keys with these prefixes; `skips_own`: not of its own.
+    /// Starts invalidations for a client of keys with these prefixes; `skips_own`: not for its own changes.
     pub(super) fn listen(&mut self, client: u64, skips_own: bool, prefixes: &[Box<[u8]>]) {
         self.is_used = true;
         self.prefixes.listen(client, skips_own, prefixes);
     }
 
-    /// Has it be told of them no more.
+    /// Ends invalidations for a client of keys with these prefixes.
     pub(super) fn unlisten(&mut self, client: u64, prefixes: &[Box<[u8]>]) {
         self.prefixes.unlisten(client, prefixes);
         self.is_used = !self.keys.is_empty() || !self.prefixes.is_empty();
     }
 
-    /// Takes what clients are to be told.
+    /// Takes the unsent invalidations.
     pub(super) fn take(&mut self) -> Vec<Invalidation> {
-        self.prefixes.tell(&mut self.untold);
-        self.untold.take()
+        self.prefixes.invalidate(&mut self.unsent);
+        self.unsent.take()
     }
 
-    /// True if there is something.
+    /// True if there is an unsent invalidation.
     #[inline]
-    pub(super) fn has_untold(&self) -> bool {
-        !self.untold.is_empty() || self.prefixes.has_changes()
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty() || self.prefixes.has_changes()
     }
 }
 
@@ -191,13 +191,13 @@ mod tests {
 
     use super::*;
 
-    /// Beside a model: who has read a key and has not been told is in the table, and nobody else,
+    /// Beside a model: a client that has read a key and got no invalidation is in the table, and nobody else,
     /// while the table stays within its bounds.
     #[test]
     fn nobody_is_forgotten_without_being_told() {
         let mut random = fastrand::Rng::with_seed(3);
         let (mut followed, mut model) = (Followed::default(), BTreeSet::new());
-        let mut told_by_chance = 0;
+        let mut by_chance = 0;
         for step in 0..20_000 {
             let is_tight = step / 2_000 % 2 == 1;
             let (room, most) = if is_tight { (8_000, 300) } else { (50_000, usize::MAX) };
@@ -213,14 +213,14 @@ mod tests {
                 700..999 => followed.changed(key.as_bytes(), client),
                 _ => followed.all_changed(vec![client]),
             }
-            for told in followed.take() {
-                let text = std::str::from_utf8(&told.bytes).unwrap();
+            for message in followed.take() {
+                let text = std::str::from_utf8(&message.bytes).unwrap();
                 let key = text.rsplit("\r\n").nth(1).unwrap();
-                for client in told.to {
-                    match told.how {
+                for client in message.to {
+                    match message.how {
                         How::All => model.retain(|(_, its)| *its != client),
                         _ => {
-                            told_by_chance += usize::from(told.by == 0);
+                            by_chance += usize::from(message.by == 0);
                             assert!(model.remove(&(key.to_owned(), client)), "{key} {client}");
                         }
                     }
@@ -228,7 +228,7 @@ mod tests {
             }
             assert_eq!(followed.counts().1, model.len());
         }
-        assert!(told_by_chance > 1000);
+        assert!(by_chance > 1000);
         followed.all_changed(Vec::new());
         assert_eq!((followed.bytes(), followed.counts()), (0, (0, 0)));
     }
@@ -241,8 +241,8 @@ mod tests {
             followed.follow(key.as_bytes(), 1 + n % 3, 1 << 20);
             followed.changed(key.as_bytes(), 0);
         }
-        assert!(followed.untold.bytes <= super::super::told::MOST);
-        let told = followed.take();
-        assert_eq!((told[0].how, &told[0].to[..]), (How::All, &[1, 2, 3][..]));
+        assert!(followed.unsent.bytes <= super::super::invalidations::MOST);
+        let messages = followed.take();
+        assert_eq!((messages[0].how, &messages[0].to[..]), (How::All, &[1, 2, 3][..]));
     }
 }

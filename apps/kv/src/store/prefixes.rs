@@ -1,20 +1,20 @@
-//! Clients that are told of every change to keys with a prefix.
+//! Clients that get an invalidation for every change to keys with a prefix.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::told::{How, Invalidation, MOST, Untold, keys_have_changed};
+use super::invalidations::{How, Invalidation, MOST, Unsent, keys_have_changed};
 
 /// A client that listens.
 #[derive(Clone, Copy, Debug)]
 struct Listener {
     client: u64,
-    /// True if it is not told of its own changes.
+    /// True if it gets no invalidation for its own changes.
     skips_own: bool,
 }
 
-/// Listeners to a prefix, and the keys of it that have changed since they were told last.
+/// Listeners to a prefix, and the keys of it that have changed since the last invalidation.
 #[derive(Debug, Default)]
 struct Group {
     /// Listeners by their numbers.
@@ -127,10 +127,10 @@ impl Prefixes {
     }
 
     /// Tells who listens: one message a prefix.
-    pub(super) fn tell(&mut self, untold: &mut Untold) {
+    pub(super) fn invalidate(&mut self, unsent: &mut Unsent) {
         self.bytes = 0;
         if std::mem::take(&mut self.is_over) {
-            return untold.all(self.clients().collect());
+            return unsent.all(self.clients().collect());
         }
         let mut changed = std::mem::take(&mut self.changed);
         changed.sort_unstable();
@@ -140,7 +140,7 @@ impl Prefixes {
             let mut push = |to: Vec<u64>, keys: Vec<&[u8]>| {
                 if !keys.is_empty() {
                     let bytes = Arc::from(keys_have_changed(keys.into_iter()));
-                    untold.push(Invalidation { to, by: 0, how: How::Listened, bytes });
+                    unsent.push(Invalidation { to, by: 0, how: How::Listened, bytes });
                 }
             };
             let has_own = |listener: &&Listener| {
@@ -163,7 +163,7 @@ impl Prefixes {
 mod tests {
     use super::*;
 
-    /// Each listener is told of the changed keys that begin with its prefix, of no other one, and
+    /// Each listener gets the changed keys that begin with its prefix, of no other one, and
     /// of its own not if it does not want to be.
     #[test]
     fn who_listens_is_told_of_what_begins_with_its_prefix() {
@@ -184,17 +184,17 @@ mod tests {
                 prefixes.changed(&key, by);
                 changes.insert(key, by);
             }
-            let mut untold = Untold::default();
-            prefixes.tell(&mut untold);
-            let told = untold.take();
+            let mut unsent = Unsent::default();
+            prefixes.invalidate(&mut unsent);
+            let messages = unsent.take();
             for (client, skips_own, prefix) in &listens {
                 let its = changes.iter().filter(|(key, _)| key.starts_with(prefix));
                 let its = its.filter(|(_, by)| !skips_own || *by != client);
                 let its: Vec<&[u8]> = its.map(|(key, _)| &**key).collect();
-                let got: Vec<&[u8]> = told
+                let got: Vec<&[u8]> = messages
                     .iter()
-                    .filter(|told| told.to.contains(client))
-                    .map(|told| &*told.bytes)
+                    .filter(|message| message.to.contains(client))
+                    .map(|message| &*message.bytes)
                     .collect();
                 match its.is_empty() {
                     true => assert_eq!(got, [b""; 0], "{listens:?} {changes:?}"),
@@ -216,9 +216,9 @@ mod tests {
             prefixes.changed(format!("key{n}").as_bytes(), 0);
             assert!(prefixes.bytes <= MOST);
         }
-        let mut untold = Untold::default();
-        prefixes.tell(&mut untold);
-        assert_eq!(untold.take().iter().map(|told| told.how).collect::<Vec<_>>(), [How::All]);
+        let mut unsent = Unsent::default();
+        prefixes.invalidate(&mut unsent);
+        assert_eq!(unsent.take().iter().map(|message| message.how).collect::<Vec<_>>(), [How::All]);
         assert!(!prefixes.has_changes());
     }
 }

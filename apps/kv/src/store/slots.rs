@@ -3,7 +3,7 @@
 //! Open addressing with linear probing, of our own and not a crate's: a large table is mapped by
 //! itself, so that what it had is the system's again once it grows or goes, which no general
 //! allocator promises. A slot is a word: 16 bits of the hash above, the place below. By those bits
-//! most other keys are told apart without a look at them, and entries are moved without a hash
+//! most other keys are distinguished without a look at them, and entries are moved without a hash
 //! anew as long as the table has no more than 65,536 slots.
 
 use memmap2::MmapMut;

@@ -1,4 +1,4 @@
-//! Clients that come: taken, told that they may not, or left until there is a descriptor.
+//! Clients that connect: accepted, refused with an error, or left until there is a descriptor.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};

@@ -141,7 +141,7 @@ impl Worker {
         let _ = self.ours.ask(ShardTerms::of_nobody(0), jobs);
     }
 
-    /// A client that is gone is told of changes no more. Keys that it followed are forgotten when
+    /// A client that is gone gets no invalidations any more. Keys that it followed are forgotten when
     /// they change.
     fn end_tracking(&mut self, id: u64, prefixes: Vec<Box<[u8]>>) {
         self.ours.with(|shard| {

@@ -3,8 +3,8 @@
 mod accept;
 mod begin;
 mod clients;
+mod invalidate;
 mod ours;
-mod tell;
 
 pub(crate) use begin::{Start, begin};
 
@@ -142,7 +142,7 @@ impl Worker {
                 self.close(at);
             }
         }
-        self.tell(now);
+        self.invalidate(now);
         self.free.append(&mut self.closed);
         let counters = self.counters();
         counters.clients.set(self.count as u64);
@@ -210,7 +210,7 @@ impl Worker {
         let is_asked = self.manager.serve() || is_to_end;
         let now = now();
         // Who was served since its duties were done may have left some: keys that go sooner,
-        // clients that are to go or to be told.
+        // clients to be closed, and invalidations.
         let (goes_at, has_duties) = self.ours.with(move |shard| {
             let goes_at = shard.keys.clean(now);
             (goes_at, shard.has_duties())

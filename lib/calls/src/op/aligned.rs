@@ -27,7 +27,7 @@ impl Aligned {
     ///
     /// # Errors
     /// There is not so much memory.
-    pub fn with_room(room: usize) -> Result<Aligned, TryReserveError> {
+    pub fn try_with_capacity(room: usize) -> Result<Aligned, TryReserveError> {
         let mut memory: Vec<MaybeUninit<u8>> = Vec::new();
         memory.try_reserve_exact(room.saturating_add(ALIGNMENT - 1))?;
         // SAFETY: reserved, and bytes of this type may be anything.
@@ -39,9 +39,9 @@ impl Aligned {
     /// A copy of these bytes.
     ///
     /// # Errors
-    /// As [`with_room`](Self::with_room).
+    /// As [`try_with_capacity`](Self::try_with_capacity).
     pub fn copy_of(bytes: &[u8]) -> Result<Aligned, TryReserveError> {
-        let mut copy = Aligned::with_room(bytes.len())?;
+        let mut copy = Aligned::try_with_capacity(bytes.len())?;
         copy.memory[copy.skip..][..bytes.len()].write_copy_of_slice(bytes);
         copy.filled = bytes.len();
         Ok(copy)
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn it_begins_at_a_page_and_is_filled_anew() {
         for room in [0, 1, 512, 4096, 100_000] {
-            let mut buffer = Aligned::with_room(room).unwrap();
+            let mut buffer = Aligned::try_with_capacity(room).unwrap();
             for byte in [7, 9] {
                 let (at, spare) = buffer.spare();
                 assert!((at as usize).is_multiple_of(ALIGNMENT) && spare == room);
@@ -94,7 +94,7 @@ mod tests {
         let copy = Aligned::copy_of(b"some bytes").unwrap();
         assert!((copy.as_ref().as_ptr() as usize).is_multiple_of(ALIGNMENT));
         assert_eq!(copy.as_ref(), b"some bytes");
-        assert!(Aligned::with_room(usize::MAX).is_err());
-        assert!(Aligned::with_room(1 << 60).is_err());
+        assert!(Aligned::try_with_capacity(usize::MAX).is_err());
+        assert!(Aligned::try_with_capacity(1 << 60).is_err());
     }
 }

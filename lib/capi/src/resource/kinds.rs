@@ -52,7 +52,7 @@ fn duplicate(fd: c_int) -> Result<OwnedFd, Failure> {
     if fd < 0 {
         return Err(Failure::new(
             libc::EBADF,
-            format!("{fd} is no descriptor: pass one that is open"),
+            format!("{fd} is not a descriptor: pass one that is open"),
         ));
     }
     // SAFETY: a number that is not -1; if it is not open, the next call says so.

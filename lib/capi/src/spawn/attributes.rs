@@ -254,7 +254,7 @@ fn resource(number: c_int) -> Result<Resource, Failure> {
         R::Rttime,
     ];
     let found = all.into_iter().find(|resource| *resource as c_int == number);
-    found.ok_or_else(|| Failure::invalid(format!("{number} is no resource of setrlimit(2)")))
+    found.ok_or_else(|| Failure::invalid(format!("{number} is not a resource of setrlimit(2)")))
 }
 
 /// See the header.
@@ -437,7 +437,7 @@ setters! {
     };
     kumiki_spawnattr_setnice(nice: c_int) = |said| {
         if !(-20..=19).contains(&nice) {
-            let text = format!("{nice} is no nice value: they are from -20 to 19");
+            let text = format!("{nice} is not a nice value: they are from -20 to 19");
             return Err(Failure::invalid(text));
         }
         said.nice = Some(nice);

@@ -161,7 +161,7 @@ impl Core {
         (self.parallel - 1).saturating_sub(taken)
     }
 
-    /// The berths of threads that are the engine's own.
+    /// Threads that are the engine's own.
     fn thread_infos(&self) -> impl Iterator<Item = &ThreadInfo> {
         let seats = self.seats.iter().map(|seat| &seat.thread);
         seats.chain(&self.pool.thread_infos).chain([&self.watch.thread, &self.helper])

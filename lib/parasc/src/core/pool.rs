@@ -1,4 +1,4 @@
-//! Berths of processing threads that sleep, and which requests are for them.
+//! Posts of processing threads that sleep, and which requests are for them.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
 

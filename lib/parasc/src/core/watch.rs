@@ -12,7 +12,7 @@ use crate::primitive::{Mutex, fence, lock};
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) bell: Bell,
-    /// Not 0: there is something to look after.
+    /// Not 0: there is something to watch.
     alerted: AtomicU32,
     running: Mutex<bool>,
     /// True if it has adopted the waiting requests and makes their calls itself.
@@ -29,7 +29,7 @@ impl Watch {
         self.alerted.load(SeqCst) != 0
     }
 
-    /// Says that there is something to look after, and `start`s the thread if there is
+    /// Says that there is something to watch, and `start`s the thread if there is
     /// none: `false` if none is to be had.
     #[cold]
     pub(crate) fn begin(&self, start: impl FnOnce() -> bool) -> bool {
@@ -59,7 +59,7 @@ impl Watch {
         !*running
     }
 
-    /// The thread has found nothing to look after, and looks once more after this.
+    /// The thread has found nothing to watch, and looks once more after this.
     pub(crate) fn calm(&self) {
         self.alerted.store(0, SeqCst);
         // Partner: the fence in `is_alerted`.

@@ -45,7 +45,7 @@ fn start(
     core.crew.start(name, cpus, life, move || run(&theirs)).is_ok()
 }
 
-/// Says that there is something to look after. `false` if the kernel gives no thread for
+/// Says that there is something to watch. `false` if the kernel gives no thread for
 /// it.
 #[inline]
 pub(crate) fn alert(core: &Arc<Core>) -> bool {

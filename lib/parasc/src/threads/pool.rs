@@ -21,7 +21,7 @@ pub(crate) fn summon(core: &Arc<Core>, threads: usize) -> bool {
     start_some(core, threads - called) || called > 0 || !core.pool.reserve.is_vacant()
 }
 
-/// The thread of berth `at` has died: another one may come.
+/// The thread of post `at` has died: another one may come.
 pub(super) fn clear(core: &Arc<Core>, at: usize) {
     drop(core.pool.thread_infos[at].claim.take());
     core.pool.reserve.give_place(at);

@@ -47,7 +47,7 @@ impl Command {
     pub fn nice(&mut self, nice: i32) -> &mut Command {
         if !(-20..=19).contains(&nice) {
             // The kernel would make the nearest of it.
-            self.wrong(format!("{nice} is no nice value: they are from -20 to 19"));
+            self.wrong(format!("{nice} is not a nice value: they are from -20 to 19"));
         }
         self.attributes.nice = Some(nice);
         self
@@ -220,7 +220,7 @@ impl Command {
     pub fn parent_death_signal(&mut self, signal: impl Into<SignalNumber>) -> &mut Command {
         let SignalNumber(signal) = signal.into();
         if !(0..=64).contains(&signal) {
-            self.wrong(format!("{signal} is no signal: they have the numbers 1 to 64"));
+            self.wrong(format!("{signal} is not a signal: they have the numbers 1 to 64"));
         }
         self.attributes.parent_death = Some(signal);
         self
@@ -268,7 +268,7 @@ impl Command {
 
     fn signals<S: Into<SignalNumber>>(&mut self, signals: impl IntoIterator<Item = S>) -> Signals {
         Signals::of(signals.into_iter().map(|signal| signal.into().0)).unwrap_or_else(|number| {
-            self.wrong(format!("{number} is no signal: they have the numbers 1 to 64"));
+            self.wrong(format!("{number} is not a signal: they have the numbers 1 to 64"));
             Signals::default()
         })
     }

@@ -62,7 +62,7 @@ impl EnergyCounter {
     fn read(&self) -> Result<u64> {
         let file = |source| Error::File { path: self.path.clone(), source };
         let text = fs::read_to_string(&self.path).map_err(file)?;
-        let bad = || Error::Invalid(format!("{}: {text:?} is no count", self.path.display()));
+        let bad = || Error::Invalid(format!("{}: {text:?} is not a count", self.path.display()));
         text.trim().parse().map_err(|_| bad())
     }
 }

@@ -129,7 +129,7 @@ impl Unclear<'_> {
         let [low, high] = self.ci.map(|end| 100.0 * end.exp_m1());
         let reaches = match self.ci.iter().all(|end| end.is_finite()) {
             true => format!("the interval reaches from {low:+.1} to {high:+.1} %"),
-            false => "the interval reaches further than a hundredfold".to_owned(),
+            false => "the interval reaches beyond a hundredfold".to_owned(),
         };
         let by_runs = self.error[0].powi(2) < self.error[1].powi(2) / 2.0;
         match side {

@@ -44,7 +44,7 @@ pub(super) struct Pooled<'a> {
     pub(super) quiet: Option<Option<Moved>>,
 }
 
-/// The parameters by which families are told apart.
+/// The parameters by which families are distinguished.
 fn common(params: &Params) -> Params {
     let words = params.iter().filter(|(_, value)| !matches!(value, Value::Number(_)));
     words.map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -130,7 +130,7 @@ impl<'a> Pooled<'a> {
             return of(Cause::FewVisits, why, None, None);
         }
         let error = between.error(&moved);
-        let told = super::told(between.critical(&moved) * error);
+        let least = super::percent_seen(between.critical(&moved) * error);
         if self.quiet.is_some()
             && !limits.holds(self.quiet.flatten(), between)
             && limits.beyond(moved.shift.worse.abs())
@@ -139,10 +139,10 @@ impl<'a> Pooled<'a> {
             return of(Cause::Disturbed, why, None, same_at);
         }
         if moved.shift.within.variance < error.powi(2) / 2.0 {
-            let why = format!("by itself it moves from run to run: two runs tell {told}");
+            let why = format!("by itself it moves from run to run: two runs show {least}");
             return of(Cause::Runs, why, None, same_at);
         }
-        let why = format!("its visits spread: these tell {told}");
+        let why = format!("its visits spread: these show {least}");
         let times = super::times_visits(moved.shift.within.error(), error);
         of(Cause::Wide, why, times, same_at)
     }

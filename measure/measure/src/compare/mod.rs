@@ -258,8 +258,8 @@ fn tells(families: &[Pooled], between: &Between, crosses: bool) -> Option<f64> {
     middle.is_finite().then_some(middle.min(MOST_TOLD))
 }
 
-/// Least difference that is told, in words, from its logarithm.
-fn told(least: f64) -> String {
+/// Least difference that is seen, in words, from its logarithm.
+fn percent_seen(least: f64) -> String {
     match least.exp_m1() {
         share if share > MOST_TOLD => format!("more than {:.0} %", 100.0 * MOST_TOLD),
         share => format!("{:.0} % and more", 100.0 * share),
@@ -381,7 +381,7 @@ fn compare_row(row: &Pooled, between: &Between, limits: &Limits, way: Way) -> Co
         verdict = match judged.verdict {
             Verdict::Regression | Verdict::Improvement if !apart => Verdict::Unclear,
             Verdict::Same if !near => Verdict::Unclear,
-            told => told,
+            other => other,
         };
         same_within = judged.same_within.filter(|_| verdict == Verdict::Same);
     }

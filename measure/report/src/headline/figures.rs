@@ -67,8 +67,8 @@ const GIB: f64 = (1_u64 << 30) as f64;
 /// one is left out.
 const WIDEST: f64 = 2.0;
 
-/// True if an extrapolated interval is narrow enough to be told.
-fn told([low, high]: [f64; 2]) -> bool {
+/// True if an extrapolated interval is narrow enough to be shown.
+fn is_narrow([low, high]: [f64; 2]) -> bool {
     low > 0.0 && high <= WIDEST * low
 }
 
@@ -143,7 +143,7 @@ fn fork_gib(r: &Results) -> Option<Found> {
     let largest = below.iter().map(|row| rows::size(row)).max()?;
     let extrapolated = (largest as f64) < GIB;
     let interval = slope.ci.map(end);
-    if extrapolated && !told(interval) {
+    if extrapolated && !is_narrow(interval) {
         return None;
     }
     let mut meaning = match extrapolated {
@@ -160,7 +160,7 @@ fn fork_gib(r: &Results) -> Option<Found> {
     };
     let huge = rows::slope(r, "process.fork", "anon_bytes", &written(true));
     let of_huge = |ns_per_page: f64, huge: &Slope| huge.base_ns + ns_per_page * pages(GIB);
-    let huge = huge.filter(|huge| told(huge.ci.map(|end| of_huge(end, huge))));
+    let huge = huge.filter(|huge| is_narrow(huge.ci.map(|end| of_huge(end, huge))));
     if let Some(huge) = huge {
         meaning += &format!("; in huge pages {}", time(of_huge(huge.ns_per_page, huge)));
     }

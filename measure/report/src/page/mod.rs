@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
     }
 
     fn questions(&mut self) {
-        let mut told = false;
+        let mut explained = false;
         for question in &QUESTIONS {
             let figures = self.take(question.figures, question.parts);
             let answers = self.each(|r| {
@@ -169,11 +169,11 @@ impl<'a> Writer<'a> {
             let body = html! {
                 @if self.results.len() > 1 { div.two { (answers) } } @else { (answers) }
                 @if !to_do.is_empty() { p.to-do { b { "What to do. " } (to_do.join(" ")) } }
-                @if !figures.is_empty() && !told { p.small.how { (HOW_TO_READ) } }
+                @if !figures.is_empty() && !explained { p.small.how { (HOW_TO_READ) } }
                 (figure::grid(&figures))
                 (rows)
             };
-            told |= !figures.is_empty();
+            explained |= !figures.is_empty();
             let narrow = figures.len() <= NARROW;
             self.add_as_wide(question.id, question.short, question.title, body, narrow);
         }

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use kumiki_node::agent::{self, Role};
 use kumiki_node::{copying, vsock};
 use kumiki_places::Attached;
+use kumiki_sys::sentence::with_causes;
 
 use words::{Order, parse};
 
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
     match parse(std::env::args_os().skip(1).collect::<Vec<OsString>>()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(format_args!("{error:#}"));
+            say(format_args!("{}", with_causes(error.as_ref())));
             ExitCode::from(2)
         }
     }
@@ -77,7 +78,7 @@ fn tell(news: Attached) {
         Attached::There(place) => say(format_args!("+ {place}")),
         Attached::Gone(place) => say(format_args!("- {place}")),
         Attached::Refused { place, why } => {
-            say(format_args!("place {place:?} is not to be had here: {why}"));
+            say(format_args!("place {place:?} is not available here: {why}"));
         }
     }
 }

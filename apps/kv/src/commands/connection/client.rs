@@ -12,7 +12,7 @@ use crate::session::Reply;
 pub(super) const CLIENT: &[Row] = &[
     row("client|caching", 3, NOSCRIPT, Run::Here(tracking::caching), "6.0.0", "Says whether the next command's keys are followed."),
     row("client|getname", 2, NOSCRIPT, Run::Here(getname), "2.6.9", "Gives the connection's name."),
-    row("client|getredir", 2, NOSCRIPT, Run::Here(tracking::getredir), "6.0.0", "Gives the client that is told of changes instead; 0: none, -1: nobody is told."),
+    row("client|getredir", 2, NOSCRIPT, Run::Here(tracking::getredir), "6.0.0", "Gives the client that gets its invalidations instead; 0: none, -1: nobody gets them."),
     row("client|help", 2, NOSCRIPT, Run::Here(client_help), "5.0.0", "Lists the subcommands of CLIENT."),
     row("client|id", 2, NOSCRIPT, Run::Here(id), "5.0.0", "Gives the connection's number."),
     row("client|info", 2, NOSCRIPT, Run::Here(info), "6.2.0", "Gives the connection's line of CLIENT LIST."),
@@ -23,8 +23,8 @@ pub(super) const CLIENT: &[Row] = &[
     row("client|reply", 3, NOSCRIPT | NO_MULTI, Run::Here(reply), "3.2.0", "Sets whether commands are answered."),
     row("client|setinfo", 4, NOSCRIPT, Run::Here(setinfo), "7.2.0", "Sets the name and the version of the client's library."),
     row("client|setname", 3, NOSCRIPT, Run::Here(setname), "2.6.9", "Sets the connection's name."),
-    row("client|tracking", -3, NOSCRIPT, Run::Track, "6.0.0", "Has a client be told of changes to keys that it has read, or to all of a prefix."),
-    row("client|trackinginfo", 2, NOSCRIPT, Run::Here(tracking::info), "6.2.0", "Gives how the client is told of changes to keys."),
+    row("client|tracking", -3, NOSCRIPT, Run::Track, "6.0.0", "Starts or ends invalidations: of keys that the client has read, or of all with a prefix."),
+    row("client|trackinginfo", 2, NOSCRIPT, Run::Here(tracking::info), "6.2.0", "Gives the settings of the client's invalidations."),
 ];
 
 fn client_help(h: &mut Here<'_>) -> Done {

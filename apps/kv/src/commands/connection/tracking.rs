@@ -29,7 +29,7 @@ pub(super) fn caching(h: &mut Here<'_>) -> Done {
     Ok(())
 }
 
-/// The client that is told instead; 0: none, -1: nobody is told.
+/// The client that gets the invalidations instead; 0: none, -1: nobody gets them.
 fn redirect(h: &Here<'_>) -> i64 {
     h.session.tracking.as_ref().map_or(-1, |tracking| tracking.redirect.unwrap_or(0) as i64)
 }

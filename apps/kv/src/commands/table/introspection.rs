@@ -1,4 +1,4 @@
-//! `COMMAND`: what there is, told to clients.
+//! `COMMAND`: the list of commands, for clients.
 
 use super::{all, find, of_name};
 use crate::commands::glob;

@@ -198,13 +198,13 @@ impl Keys {
         let was_there = goes_at == 0 || goes_at > now;
         match was_there {
             true => self.changed(key),
-            // Nobody has told yet that it has gone.
+            // Its invalidation is not sent yet.
             false => self.followed.changed(key, 0),
         }
         was_there
     }
 
-    /// Takes all away, and has all clients told that follow keys, and these.
+    /// Takes all away, and sends an invalidation to all clients that follow keys, and to these.
     pub fn clear(&mut self, now: u64, also: Vec<u64>) {
         let mut watches = std::mem::take(&mut self.watches);
         watches.all_changed(|key| self.get(key, now).is_some());

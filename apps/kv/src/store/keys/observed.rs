@@ -30,7 +30,7 @@ impl Keys {
         self.by = client;
     }
 
-    /// Follows a key for a client that has read it: when it changes, the client is told.
+    /// Follows a key for a client that has read it: when it changes, the client gets an invalidation.
     pub fn follow(&mut self, key: &[u8], client: u64) {
         let room = self.limit.saturating_sub(self.log.mapped() + self.table_bytes);
         self.followed.follow(key, client, room.min(self.limit / 8));
@@ -41,12 +41,12 @@ impl Keys {
         self.followed.most(keys);
     }
 
-    /// Has a client be told of changes to keys with these prefixes; `skips_own`: not of its own.
+    /// Starts invalidations for a client of keys with these prefixes; `skips_own`: not for its own changes.
     pub fn listen(&mut self, client: u64, skips_own: bool, prefixes: &[Box<[u8]>]) {
         self.followed.listen(client, skips_own, prefixes);
     }
 
-    /// Has it be told of them no more.
+    /// Ends invalidations for a client of keys with these prefixes.
     pub fn unlisten(&mut self, client: u64, prefixes: &[Box<[u8]>]) {
         self.followed.unlisten(client, prefixes);
     }
@@ -57,30 +57,30 @@ impl Keys {
         (keys, items, self.followed.prefixes.len())
     }
 
-    /// True if clients are to be told something.
+    /// True if there are unsent invalidations.
     #[inline]
-    pub fn has_untold(&self) -> bool {
-        self.followed.has_untold()
+    pub fn has_unsent(&self) -> bool {
+        self.followed.has_unsent()
     }
 
-    /// Takes what clients are to be told.
-    pub fn take_untold(&mut self) -> Vec<Invalidation> {
+    /// Takes the unsent invalidations.
+    pub fn take_unsent(&mut self) -> Vec<Invalidation> {
         self.followed.take()
     }
 
-    /// Has clients be told something more.
-    pub fn tell(&mut self, told: Invalidation) {
-        self.followed.untold.push(told);
+    /// Adds an invalidation.
+    pub fn invalidate(&mut self, message: Invalidation) {
+        self.followed.unsent.push(message);
     }
 
-    /// Number of messages about single keys that clients are to be told.
+    /// Number of unsent invalidations of single keys.
     #[inline]
-    pub fn untold(&self) -> usize {
-        self.followed.untold.len()
+    pub fn unsent(&self) -> usize {
+        self.followed.unsent.len()
     }
 
-    /// Takes what a client is to be told off the messages behind the first so many.
-    pub fn untold_of(&mut self, client: u64, from: usize, each: impl FnMut(&Invalidation)) {
-        self.followed.untold.of(client, from, each);
+    /// Takes a client's invalidations out of those behind the first so many.
+    pub fn take_unsent_of(&mut self, client: u64, from: usize, each: impl FnMut(&Invalidation)) {
+        self.followed.unsent.of(client, from, each);
     }
 }

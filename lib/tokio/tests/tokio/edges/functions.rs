@@ -213,7 +213,7 @@ pub(super) const OF_FILES: &[Function<Both>] = &[
         name: "read_at_into",
         std: |both| told(range(0, &both.std).map(|it| bytes(&it))),
         ours: |both| {
-            let room = kumiki_parasc::op::Aligned::with_room(4096).unwrap();
+            let room = kumiki_parasc::op::Aligned::try_with_capacity(4096).unwrap();
             let read = block_on(both.ours.read_at_into(room, 0));
             told(read.map(|(count, room)| bytes(&room.as_ref()[..count])))
         },

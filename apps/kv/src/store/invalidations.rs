@@ -1,10 +1,10 @@
-//! What clients are told beside their answers: that keys have changed.
+//! Invalidations: messages to clients with copies that keys have changed.
 
 use std::sync::Arc;
 
 use crate::resp::Out;
 
-/// Bytes of what has not been told yet, at most: beyond, all keys are said to have changed.
+/// Bytes of unsent invalidations at most. Beyond it, one says that all keys have changed.
 pub(super) const MOST: usize = 1 << 20;
 
 /// A message to some clients.
@@ -20,7 +20,7 @@ pub struct Invalidation {
     pub bytes: Arc<[u8]>,
 }
 
-/// Reason for which a client is told.
+/// Reason of an invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// The client has read the key.
@@ -29,74 +29,74 @@ pub enum How {
     Listened,
     /// All keys have changed.
     All,
-    /// Another client has what it is told sent there.
+    /// Another client has its invalidations sent there.
     Redirected,
-    /// The client is gone to which its messages were to be sent.
+    /// The client to which the messages were redirected is gone.
     Broken,
 }
 
 /// Messages that have not been sent yet.
 #[derive(Debug, Default)]
-pub(super) struct Untold {
-    told: Vec<Invalidation>,
+pub(super) struct Unsent {
+    messages: Vec<Invalidation>,
     pub(super) bytes: usize,
 }
 
-impl Untold {
+impl Unsent {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.messages.is_empty()
     }
 
     /// Adds a message.
-    pub(super) fn push(&mut self, told: Invalidation) {
-        if told.to.is_empty() {
+    pub(super) fn push(&mut self, message: Invalidation) {
+        if message.to.is_empty() {
             return;
         }
-        self.bytes += told.bytes.len() + 8 * told.to.len() + size_of::<Invalidation>();
-        self.told.push(told);
+        self.bytes += message.bytes.len() + 8 * message.to.len() + size_of::<Invalidation>();
+        self.messages.push(message);
         if self.bytes > MOST {
             self.all(Vec::new());
         }
     }
 
-    /// Tells all that are to be told something, and these, that all keys have changed, and no more.
+    /// Replaces all messages by one, to their clients and to these: all keys have changed.
     pub(super) fn all(&mut self, also: Vec<u64>) {
         let mut to = also;
-        self.told.drain(..).for_each(|told| to.extend(told.to));
-        let told = all_have_changed(to);
-        self.bytes = 8 * told.to.len();
-        if !told.to.is_empty() {
-            self.told.push(told);
+        self.messages.drain(..).for_each(|message| to.extend(message.to));
+        let message = all_have_changed(to);
+        self.bytes = 8 * message.to.len();
+        if !message.to.is_empty() {
+            self.messages.push(message);
         }
     }
 
     pub(super) fn take(&mut self) -> Vec<Invalidation> {
         self.bytes = 0;
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.messages)
     }
 
     /// Number of messages.
     pub(super) fn len(&self) -> usize {
-        self.told.len()
+        self.messages.len()
     }
 
-    /// Takes a client off what has been added behind the first so many and is of its own copies, and
-    /// gives `each` of it.
+    /// Removes a client from the messages about its own copies that stand behind the first so many,
+    /// and calls `each` with them.
     pub(super) fn of(&mut self, client: u64, from: usize, mut each: impl FnMut(&Invalidation)) {
-        let from = from.min(self.told.len());
-        for told in &mut self.told[from..] {
-            if matches!(told.how, How::Followed | How::All)
-                && let Ok(at) = told.to.binary_search(&client)
+        let from = from.min(self.messages.len());
+        for message in &mut self.messages[from..] {
+            if matches!(message.how, How::Followed | How::All)
+                && let Ok(at) = message.to.binary_search(&client)
             {
-                told.to.remove(at);
-                each(told);
+                message.to.remove(at);
+                each(message);
             }
         }
         let mut at = 0;
-        self.told.retain(|told| {
+        self.messages.retain(|message| {
             at += 1;
-            at <= from || !told.to.is_empty()
+            at <= from || !message.to.is_empty()
         });
     }
 }
