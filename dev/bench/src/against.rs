@@ -9,7 +9,7 @@ use crate::pair::Pair;
 use crate::run::{Phase, Plan};
 use crate::subject::Subject;
 
-/// What is ours has this in its name.
+/// Mark in the name of each subject of ours.
 const OURS: &str = "kumiki";
 /// Marks the other program's subjects. In the result it stands after marks of the plan.
 const OTHER: &str = "other:";

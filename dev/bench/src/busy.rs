@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// How this program is asked to be one.
+/// Word by which this program is asked to be one.
 pub(crate) const WORD: &str = "busy";
 
 /// Some of them, until this is dropped.

@@ -18,7 +18,7 @@ pub(crate) trait Case: Copy + Debug + Serialize {
         Unit::Nanoseconds.as_str()
     }
 
-    /// Whether a larger sample is a worse one.
+    /// True if a larger sample is a worse one.
     fn less_is_better(self) -> bool {
         true
     }
@@ -28,7 +28,7 @@ pub(crate) trait Case: Copy + Debug + Serialize {
         0
     }
 
-    /// Whether the raw round trip is a row of this case, and not only its limit.
+    /// True if the raw round trip is a row of this case, and not only its limit.
     fn shows_raw(self) -> bool {
         false
     }

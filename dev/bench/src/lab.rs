@@ -19,7 +19,7 @@ const BEFORE: usize = 4;
 /// Batches before the first turn, in which a way learns.
 const WARM: usize = 400;
 
-/// Who makes the calls.
+/// Makers of the calls.
 struct Way {
     name: &'static str,
     /// `None`: a plain loop.
@@ -73,7 +73,7 @@ fn ways() -> Result<Vec<Way>> {
 struct Case {
     name: &'static str,
     requests: Vec<Request>,
-    /// What each returns.
+    /// Result of each.
     result: i64,
     _files: Vec<File>,
     _memory: Vec<[u8; 256]>,

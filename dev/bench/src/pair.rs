@@ -10,9 +10,9 @@ use kumiki_sys::cpuset::CpuSet;
 /// The cpu of the forking thread and the cpu of its helper.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
-    /// Of the thread that forks.
+    /// Cpu of the thread that forks.
     pub(crate) main: usize,
-    /// Of the thread that runs what was forked.
+    /// Cpu of the thread that runs what was forked.
     pub(crate) helper: usize,
 }
 
@@ -27,7 +27,7 @@ impl Pair {
         Ok((Pair { main: place.cpu, helper }, place))
     }
 
-    /// The same cpus, each in the other's place.
+    /// Swaps the cpus.
     pub(crate) fn swapped(self) -> Pair {
         Pair { main: self.helper, helper: self.main }
     }

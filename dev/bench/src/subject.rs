@@ -17,7 +17,7 @@ use crate::pair::Pair;
 /// Longer than any turn takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// From one look at a process that stops to the next.
+/// Pause between two looks at a process that stops.
 const STOPPING: Duration = Duration::from_micros(50);
 
 /// A running subject. Killed on drop.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::run;
 
-/// Where `cargo xtask bench node` brings it, with the library that it needs.
+/// Folder to which `cargo xtask bench node` brings it, with the library that it needs.
 const RUNC: &str = "/opt/runc/runc";
 const LIBRARIES: &str = "/opt/runc/lib";
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -45,7 +45,7 @@ impl Container {
         Ok(Container { bundle })
     }
 
-    /// From the command to the end of the program, with its removal; ms.
+    /// Time from the command to the end of the program, with its removal; ms.
     pub(super) fn measure(&self) -> Result<f64> {
         let begin = Instant::now();
         // The machine's root is its initramfs, which nobody can pivot from.

@@ -19,7 +19,7 @@ use super::{IMAGE, NODE, peer, run};
 use crate::run::median_of;
 
 pub(crate) const READ: &str = "read";
-/// How a file is read: past the page cache, or through it.
+/// Way to read a file: past the page cache, or through it.
 pub(super) const DIRECT: &str = "direct";
 const CACHED: &str = "cached";
 const LIMIT: Duration = Duration::from_secs(240);
@@ -29,7 +29,7 @@ pub(super) const FILE_BYTES: usize = 64 << 20;
 /// Bytes of one read, unless it is said.
 pub(crate) const READ_BYTES: usize = 1 << 20;
 const CID: u32 = 77;
-/// Of the node: by vhost-net, and by the serving process itself.
+/// Cards of the node: by vhost-net, and by the serving process itself.
 const CARDS: [&str; 2] =
     ["auto,address=10.90.0.2/24,host=10.90.0.1/24", "auto,address=10.91.0.2/24,host=10.91.0.1/24"];
 const STREAMS: [(&str, Place); 4] = [

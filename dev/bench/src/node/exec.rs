@@ -9,7 +9,7 @@ use kumiki_node::{Ending, Session};
 use super::{NODE, run};
 use crate::run::median_of;
 
-/// Of each way, in each start of the node.
+/// Turns of each way, in each start of the node.
 const TIMES: usize = 20;
 /// A way is warm after so many.
 const WARM: usize = 3;

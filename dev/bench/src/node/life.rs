@@ -16,10 +16,10 @@ use super::start::drop_caches;
 use crate::run::median_of;
 
 const LIMIT: Duration = Duration::from_secs(240);
-/// How long a node may take to switch itself off.
+/// Time that a node may take to switch itself off.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 const BYTES: u64 = 256 << 20;
-/// As many as the machine has cpus to give.
+/// Nodes: as many as the machine has cpus to give.
 const NAMES: [&str; 3] = ["bench1", "bench2", "bench3"];
 /// The disk whose rate is limited, within the bench's folder.
 const SLOW: &str = "slow";

@@ -18,7 +18,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use super::run;
 
 pub(crate) const WORD: &str = "peer";
-/// In a network namespace of its own.
+/// Word for a peer in a network namespace of its own.
 const APART: &str = "apart";
 pub(super) const PORT: u16 = 7100;
 const CHUNK_BYTES: usize = 128 << 10;
@@ -189,7 +189,7 @@ impl Place {
         (0..times).map(|_| trip()).collect()
     }
 
-    /// So many bytes to the peer; GB/s.
+    /// Sends so many bytes to the peer; GB/s.
     pub(super) fn put(self, bytes: u64) -> Result<f64> {
         let mut stream = self.ask(b'p', bytes)?;
         let chunk = vec![7; CHUNK_BYTES];
@@ -202,7 +202,7 @@ impl Place {
         Ok(bytes as f64 / begin.elapsed().as_nanos() as f64)
     }
 
-    /// So many bytes from it.
+    /// Receives so many bytes from it.
     pub(super) fn get(self, bytes: u64) -> Result<f64> {
         let begin = Instant::now();
         let mut stream = self.ask(b'g', bytes)?;

@@ -16,7 +16,7 @@ const NAME: &str = "bench-reserve";
 /// More than the machine has: reading it leaves no page unused.
 const FILL_BYTES: u64 = 3 << 30;
 
-/// From where, with what in the page cache.
+/// Source of the memory, and what is in the page cache.
 #[derive(Clone, Copy)]
 struct Way {
     subject: &'static str,
@@ -31,7 +31,7 @@ const WAYS: [Way; 4] = [
     Way { subject: "offline/full", source: MemorySource::Offline, full: true },
 ];
 
-/// How long each way takes, until it has the memory or has given up.
+/// Time that each way takes, until it has the memory or has given up.
 pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     let filler = folder.join("filler");
     let file = File::create(&filler).with_context(|| format!("making {}", filler.display()))?;

@@ -19,18 +19,18 @@ const KEPT: &str = "kept";
 const WARM: &str = "warm";
 const MIB: f64 = 1048576.0;
 
-/// Where a start finds kernel and initramfs.
+/// Place where a start finds kernel and initramfs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StartFrom {
-    /// In files whose cache was dropped.
+    /// Files whose cache was dropped.
     Disk,
-    /// In the same, and keeps them in memory.
+    /// Same files, which it keeps in memory.
     First,
-    /// In memory, the kernel as it is shipped.
+    /// Memory, the kernel as it is shipped.
     Resident,
-    /// In memory, the kernel uncompressed.
+    /// Memory, the kernel uncompressed.
     ResidentElf,
-    /// In memory, the kernel asleep.
+    /// Memory, the kernel asleep.
     Snapshot,
 }
 
@@ -161,7 +161,7 @@ fn figures(starts: &[(StartFrom, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
     rows
 }
 
-/// The same bytes from memory to memory, and nothing else.
+/// Copies the same bytes from memory to memory, and does nothing else.
 struct Bare {
     from: Vec<u8>,
     to: Vec<u8>,

@@ -22,7 +22,7 @@ const SERVING: &str = "serving";
 pub(super) const CARD: &str = "auto,address=10.93.0.2/24,host=10.93.0.1/24";
 const AT: ([u8; 4], u16) = ([10, 93, 0, 2], 80);
 const SERVE: &str = "mkdir -p /tmp/www; echo answer > /tmp/www/index.html; httpd -h /tmp/www";
-/// Between two questions of one who is not answered.
+/// Pause between two questions of one who is not answered.
 const AGAIN: Duration = Duration::from_millis(5);
 /// Nobody asks for so long, and the node sleeps.
 const QUIET: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
 }
 
 impl Way {
-    /// From the request, or the question, to the answer.
+    /// Time from the request, or the question, to the answer.
     fn measure(self, node: &Node) -> Result<f64> {
         let begin = Instant::now();
         match self {

@@ -14,9 +14,9 @@ use crate::pair::Pair;
 /// Requests placed by hand at the same time: as many as the largest batch has.
 const SLOTS: usize = 512;
 
-/// How calls are handed over.
+/// Way to hand calls over.
 enum Way {
-    /// In a batch, waited for.
+    /// Batch that is waited for.
     Run,
     ByHand(Vec<Ticket>),
     Submit,

@@ -39,7 +39,7 @@ const ANYWHERE: &[&str] = &[
     "crossbeam",
 ];
 
-/// Those that this machine allows.
+/// Subjects that this machine allows.
 fn rings() -> &'static [&'static str] {
     #[cfg(feature = "peers")]
     match io_uring::IoUring::new(1) {

@@ -7,9 +7,9 @@ use crate::case::Case;
 /// A batch of `n` calls, again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Batch {
-    /// Which calls.
+    /// Calls.
     pub(crate) kind: Kind,
-    /// How many.
+    /// Number of calls.
     pub(crate) n: usize,
     /// Which instance of the subject does it: a new number, a new instance.
     pub(crate) instance: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Batch {
     pub(crate) plain: bool,
 }
 
-/// What the calls of a batch are.
+/// Calls of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -66,22 +66,22 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether the calls sleep in the kernel rather than work there.
+    /// True if the calls sleep in the kernel rather than work there.
     pub(crate) fn sleeps(self) -> bool {
         matches!(self, Kind::FsyncDirty | Kind::Nanosleep) || self.is_cold()
     }
 
-    /// Whether a disk is waited for by each read.
+    /// True if each read waits for a disk.
     pub(crate) fn is_cold(self) -> bool {
         matches!(self, Kind::PreadCold | Kind::PreadColdWarmed)
     }
 
-    /// Whether all files are removed from one directory.
+    /// True if all files are removed from one directory.
     pub(crate) fn is_unlink_one(self) -> bool {
         matches!(self, Kind::UnlinkOne | Kind::UnlinkOneBusy1 | Kind::UnlinkOneBusy2)
     }
 
-    /// Whether each request is handed over for itself.
+    /// True if each request is handed over for itself.
     pub(crate) fn is_one_by_one(self) -> bool {
         matches!(self, Kind::ByHand | Kind::Submit)
     }

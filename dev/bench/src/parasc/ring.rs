@@ -23,10 +23,10 @@ const IDLE_MS: u32 = 100;
 /// The kernel ends its thread within a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a ring is set up.
+/// Set-up of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavour {
-    /// By no flag.
+    /// No flag.
     Default,
     /// Completions by the submitting thread when it waits for them.
     Defer,
@@ -42,7 +42,7 @@ pub(crate) struct Ring {
     flavour: Flavour,
     /// Index of each registered file, by descriptor.
     files: Vec<Option<u32>>,
-    /// Whether the blocks of the work are registered, as one buffer.
+    /// True if the blocks of the work are registered, as one buffer.
     blocks: bool,
     /// Index of the registered ring.
     index: Option<u32>,
@@ -66,7 +66,7 @@ impl Drop for Poller {
     }
 }
 
-/// Whether a thread of this process looks at a submission queue.
+/// True if a thread of this process looks at a submission queue.
 fn polls() -> io::Result<bool> {
     for thread in fs::read_dir("/proc/self/task")? {
         // A thread that is gone by now has no name any more.

@@ -27,7 +27,7 @@ pub(super) const WARM_PHASE: Duration = Duration::from_millis(250);
 /// Directories for the files of one, each used in its turn.
 const DIRECTORIES: usize = 128;
 
-/// What call `i` of a batch must return.
+/// Result that call `i` of a batch must return.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     /// The parent's id, or what stands for it.
@@ -65,7 +65,7 @@ pub(crate) struct Block {
     _bytes: [u8; BLOCK],
 }
 
-/// What requests point to, at addresses that stay.
+/// Memory that requests point to, at addresses that stay.
 #[derive(Default)]
 struct Memory {
     files: Vec<File>,
@@ -203,12 +203,12 @@ impl Work {
         Ok(Work { kind, calls, results, expected, undo, undone, before, begun, made, memory })
     }
 
-    /// What the calls are.
+    /// Kind of the calls.
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// How many there are.
+    /// Number of the calls.
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }
@@ -308,9 +308,9 @@ const HERE: u64 = libc::AT_FDCWD as u64;
 /// fills up a node of the tree that lists them, it costs half as much again. As
 /// luck has it there too, each instance has its own.
 fn nowhere(bytes: u64) -> Result<u64> {
-    /// What one table of tables covers.
+    /// Bytes that one table of tables covers.
     const ALIGN: u64 = 1 << 30;
-    /// As many as a node lists.
+    /// Number that a node lists.
     const NEIGHBOURS: u64 = 16;
     let len = (bytes.next_multiple_of(ALIGN) + 3 * ALIGN) as usize;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

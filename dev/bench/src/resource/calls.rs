@@ -22,7 +22,7 @@ pub(crate) trait Calls {
     /// Once, and its result.
     fn call(&mut self, key: u64) -> u64;
 
-    /// For each key, up to `in_flight` at a time; the sum of the results.
+    /// Calls for each key, up to `in_flight` at a time; the sum of the results.
     fn flow(&mut self, in_flight: usize, keys: impl Iterator<Item = u64>) -> u64;
 
     /// For each of so many keys, which are known beforehand; the sum of the results. One after
@@ -32,7 +32,7 @@ pub(crate) trait Calls {
     }
 }
 
-/// As many as any way has room for.
+/// Calls that any way has room for.
 const MOST_UNDER_WAY: usize = 32;
 /// Keys of a sample in batches, at least.
 const EACH: u64 = 512;
@@ -192,7 +192,7 @@ impl Calls for Shared {
 pub(crate) struct MutexMap(Arc<Mutex<Table>>);
 
 impl MutexMap {
-    /// As [`Shared::new`].
+    /// Makes it as [`Shared::new`] does.
     pub(crate) fn new(pair: Pair) -> Result<Self> {
         let table = Arc::new(Mutex::new(Table::new()));
         let its = Arc::clone(&table);

@@ -10,7 +10,7 @@ use crate::pair::Pair;
 
 use super::request::Request;
 
-/// How often the middle third has each.
+/// Times that the middle third has each.
 const MEMORY: u64 = 1000;
 const PROCESS: u64 = 100;
 /// Times that memory is measured in a turn.
@@ -58,7 +58,7 @@ pub(crate) mod map {
     use super::*;
     use crate::resource::pages::BYTES;
 
-    /// Of one kind.
+    /// Map of one kind.
     type Map<T> = Arc<DashMap<String, T>>;
 
     pub(crate) fn serve(pair: Pair) -> Result<()> {

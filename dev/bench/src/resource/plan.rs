@@ -30,7 +30,7 @@ const CALLS: &[&str] = &[
     "calls:crossbeam_channel",
 ];
 
-/// What stays on its core.
+/// Subjects that stay on their core.
 const LOCAL: &[&str] = &["local:kumiki", "local:kumiki/shared", "local:mutex_map", DIRECT];
 /// The handler itself.
 const DIRECT: &str = "local:direct";
@@ -52,7 +52,7 @@ const PAPER: &[&str] = &[
     #[cfg(feature = "peers")]
     "paper:concurrent_map",
 ];
-/// What Linux itself lets a further core do.
+/// Subjects that tell what Linux itself lets a further core do.
 const PROCESSES: &str = "paper:plain_processes";
 
 /// Another kernel's place, as far as one kernel has it.

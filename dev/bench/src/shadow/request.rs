@@ -27,16 +27,16 @@ pub(crate) enum Request {
     },
     /// Bodies that attract one another: two loops over all, one after the other.
     NBody {
-        /// How many.
+        /// Number of them.
         bodies: usize,
         /// Beside so many other programs on the two cpus.
         busy: usize,
     },
     /// Copy of memory.
     Copy {
-        /// Where its bytes are.
+        /// Place of its bytes.
         state: State,
-        /// How much.
+        /// Bytes of it.
         bytes: usize,
         /// Where in the arena, in its half of sources and in its half of
         /// destinations.
@@ -44,11 +44,11 @@ pub(crate) enum Request {
     },
 }
 
-/// Where source and destination are before a copy.
+/// Place of source and destination before a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
-    /// In no cache.
+    /// Bytes in no cache.
     Cold,
     /// The same, and neither begins where a line or a word does.
     Unaligned,

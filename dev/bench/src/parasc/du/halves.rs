@@ -36,7 +36,7 @@ impl Halves {
         Ok(Halves { folder })
     }
 
-    /// What each du is called with.
+    /// Arguments of each du.
     pub(super) fn words(&self) -> [Vec<OsString>; 2] {
         Self::files(self.folder.path()).map(|file| {
             let mut list = OsString::from("--files0-from=");

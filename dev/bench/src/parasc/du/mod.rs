@@ -28,7 +28,7 @@ const NAME: &str = "du_usr";
 const LOADED: &str = "du_loaded";
 /// Both.
 pub(crate) const NAMES: [&str; 2] = [NAME, LOADED];
-/// So many, up to a crowd.
+/// Numbers of busy processes, up to a crowd.
 const BUSY: [u64; 6] = [1, 2, 4, 8, 16, 32];
 /// Ours, which makes its calls one after the other.
 const PLAIN: &str = "kumiki/plain";
@@ -42,10 +42,10 @@ const BASE: &str = "gnu_du";
 /// No walker, but what two cpus give.
 const HALVES: &str = "gnu_du/halves";
 
-/// What is asked for.
+/// Cases of du.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 enum Du {
-    /// Of so many entries.
+    /// Tree of so many entries.
     Usr(u64),
     /// Beside so many busy processes.
     Loaded(u64),
@@ -69,7 +69,7 @@ impl Case for Du {
     }
 }
 
-/// What a walker says of the tree.
+/// Answer of a walker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Answer {
     /// Allocated, each file once whatever its names.
@@ -218,7 +218,7 @@ fn gnu() -> Walker {
     Walker { name: BASE, program: PathBuf::from("du"), words: words(&["-s", TREE]) }
 }
 
-/// Those of others.
+/// Walkers of others.
 fn others(halves: &Halves) -> Result<Vec<Walker>> {
     let gnu = gnu();
     let halves =

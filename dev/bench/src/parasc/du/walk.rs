@@ -16,13 +16,13 @@ pub(crate) const RING: &str = "io_uring";
 /// All.
 pub(crate) const NAMES: &[&str] = &["jwalk", "ignore", "dua", RING];
 
-/// As many as cpus that a bench has.
+/// Threads: as many as cpus that a bench has.
 const THREADS: usize = 2;
 
-/// What a tree has, hard links counted once.
+/// Contents of a tree, hard links counted once.
 #[derive(Debug, Default)]
 pub(crate) struct Total {
-    /// Of files with one name.
+    /// Blocks of files with one name.
     blocks: u64,
     /// Of those with several, by device and inode.
     linked: HashMap<(u64, u64), u64>,
@@ -136,7 +136,7 @@ fn ignore(tree: &Path) -> Result<Total> {
     visitors.0.into_inner().map_err(|_| anyhow!("a visitor panicked"))?
 }
 
-/// What dua-cli walks with.
+/// Walks as dua-cli does, by its library.
 fn dua(tree: &Path) -> Result<Total> {
     let options = dua_core::Options::default();
     let walk = dua_core::walk(tree, THREADS, dua_core::Order::Completion, options, |_| true);

@@ -24,7 +24,7 @@ use self::request::{Request, Way};
 pub(crate) const NAMES: [&str; 6] =
     ["spawn", "spawn_cpu", "spawn_call", "spawn_servers", "process_pair", "python_spawn"];
 
-/// What parents have in MiB.
+/// Memory of parents, MiB.
 const PARENTS: [u64; 4] = [1, 64, 1024, 8192];
 /// A parent of that size leaves the machine at least as much as a third of it.
 const ROOM: (u64, u64) = (4, 3);
@@ -177,7 +177,7 @@ fn turns(
     Ok(rows.map(|((name, case), turns)| crate::run::row(*case, name, turns, base)).collect())
 }
 
-/// Whether the machine has memory for a process of that size.
+/// True if the machine has memory for a process of that size.
 fn fits(mib: u64) -> bool {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
