@@ -5,7 +5,7 @@ use crate::bench::Bench;
 use crate::beside::{Case, page};
 
 /// Cases of `cargo xtask bench resource`, `node` and `servers`, from near to far.
-const CASES: [Case; 13] = [
+const CASES: [Case; 16] = [
     (
         "local_call",
         "A call of what the calling core owns",
@@ -27,6 +27,21 @@ const CASES: [Case; 13] = [
         "A call by a line in memory that both sides see",
         "A place of the other cpu, called as one of another kernel is, beside a cache line that goes there and \
          back (raw): what checking the other side, finding the resource and its program part cost.",
+    ),
+    (
+        "control_home",
+        "A call by the interface control of all places: the caller's core",
+        "A program part that was bound once, beside a closure at the interface of that core.",
+    ),
+    (
+        "control_core",
+        "A call by the interface control of all places: the other core",
+        "The same where the other cpu's thread owns the resource.",
+    ),
+    (
+        "control_process",
+        "A call by the interface control of all places: a place at a socket",
+        "The same by lines of a memory that both map, beside a cache line that goes there and back (raw).",
     ),
     (
         "node_call",

@@ -9,6 +9,7 @@ use crate::run;
 
 mod alloc;
 mod calls;
+mod control;
 mod kept;
 mod lines;
 mod local;
@@ -70,8 +71,12 @@ pub(crate) fn serve(subject: &str, pair: Pair) -> Result<()> {
         #[cfg(feature = "peers")]
         "paired:concurrent_map" => paired::map(pair),
         "lines:kumiki" => lines::kumiki(pair),
+        "control:kumiki" => control::kumiki(pair),
+        "control:interface" => control::interface(pair),
         #[cfg(feature = "peers")]
         "places:kumiki" => places::kumiki(pair),
+        #[cfg(feature = "peers")]
+        "places:kumiki/control" => places::control(pair),
         #[cfg(feature = "peers")]
         "places:nats" => places::nats(pair),
         "paper:kumiki" => paper::serve(By::PerCore, pair),

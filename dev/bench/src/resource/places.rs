@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use kumiki_measure::stopwatch::{Amount, Stopwatch};
 use kumiki_places::standard::{Add, Counter, parts};
-use kumiki_places::{Allow, Client, Lease, Nats, Server};
+use kumiki_places::{Allow, Client, Control, Lease, Nats, Server};
 use kumiki_resource::Interface;
 use tokio::runtime::{Builder, Runtime};
 
@@ -123,6 +123,27 @@ pub(crate) fn kumiki(pair: Pair) -> Result<()> {
     };
     let batch = || {
         let all = runtime.block_on(client.each::<Add>((0..BATCH).map(|_| (&counter, 1))));
+        assert!(all.iter().all(Result::is_ok), "it serves");
+    };
+    serve(call, batch)
+}
+
+/// The same by an interface control, whose calls hold up their thread.
+pub(crate) fn control(pair: Pair) -> Result<()> {
+    pair.bind_helper()?;
+    let engine = Engine::start()?;
+    let builder = Interface::builder().kind::<Counter>().kind::<Lease>();
+    let interface = builder.cores([]).adopted([pair.helper]).per_core()?;
+    let server = Server::new(Nats::at(&engine.url), "bench").parts(parts()).managing();
+    let served = server.allow(Allow::everything()).serve(&interface)?;
+    let place = served.names().first().context("a place")?.to_string();
+    pair.bind_main()?;
+    let control = Control::builder().nats(Nats::at(&engine.url)).build()?;
+    let counter = control.create::<Counter>(&place, None, 0)?;
+    let mut bound = control.bind::<Add>(&counter)?;
+    let call = || _ = bound.call(1).expect("it serves");
+    let batch = || {
+        let all = control.each::<Add>((0..BATCH).map(|_| (&counter, 1)));
         assert!(all.iter().all(Result::is_ok), "it serves");
     };
     serve(call, batch)

@@ -58,9 +58,14 @@ const PROCESSES: &str = "paper:plain_processes";
 /// Another kernel's place, as far as one kernel has it.
 const LINES: &[&str] = &["lines:kumiki"];
 
+/// One interface over all places, and a core's alone.
+const CONTROL: &[&str] = &["control:kumiki", INTERFACE];
+/// What a core's resources were called by before.
+const INTERFACE: &str = "control:interface";
+
 /// Other machines.
 #[cfg(feature = "peers")]
-const PLACES: &[&str] = &["places:kumiki", NATS];
+const PLACES: &[&str] = &["places:kumiki", "places:kumiki/control", NATS];
 #[cfg(not(feature = "peers"))]
 const PLACES: &[&str] = &[];
 /// NATS' own request and reply.
@@ -78,7 +83,7 @@ impl Plan for Resource {
     const NAME: &'static str = "resource";
 
     fn subjects(&self) -> Vec<&'static str> {
-        [PAGES, CALLS, LOCAL, PAIRED, PAPER, LINES, PLACES].concat()
+        [PAGES, CALLS, LOCAL, PAIRED, PAPER, LINES, CONTROL, PLACES].concat()
     }
 
     fn argument(&self) -> String {
@@ -104,6 +109,9 @@ impl Plan for Resource {
         phases.extend([1, 16, 32, 256].map(|batch| phase(Request::CoreEach { batch }, None)));
         phases.push(phase(Request::Lookup, None));
         phases.push(phase(Request::LineCall, None));
+        phases.push(phase(Request::ControlHome, Some(INTERFACE)));
+        phases.push(phase(Request::ControlCore, Some(INTERFACE)));
+        phases.push(phase(Request::ControlProcess, None));
         phases.extend([1, 2].map(|cores| phase(Request::MemoryPair { cores }, None)));
         // A turn takes a while.
         let paper = |case| Phase { rounds: 12, ..phase(case, Some(PROCESSES)) };
@@ -137,6 +145,8 @@ impl Plan for Resource {
             Request::LocalCall => LOCAL,
             Request::Lookup => &LOCAL[..3],
             Request::LineCall => LINES,
+            Request::ControlHome | Request::ControlCore => CONTROL,
+            Request::ControlProcess => &CONTROL[..1],
             Request::MemoryPair { .. } => PAIRED,
         };
         group.contains(&subject)

@@ -58,6 +58,12 @@ pub(crate) enum Request {
     /// A counter at the other cpu's place counted up by a line in memory that both see, as from kernel to kernel;
     /// nanoseconds a call.
     LineCall,
+    /// A counter of the caller's core counted up by an interface control of all places; nanoseconds a call.
+    ControlHome,
+    /// The same of the other cpu's.
+    ControlCore,
+    /// The same of a place at a socket, by memory that both map.
+    ControlProcess,
     /// A counter at a place behind a NATS server counted up; nanoseconds a call.
     #[cfg(feature = "peers")]
     PlaceCall,
@@ -96,6 +102,9 @@ impl Case for Request {
             Request::AllocBusy { .. } => "alloc_4k_busy",
             Request::MemoryBusy { .. } => "memory_pair_busy",
             Request::LineCall => "line_call",
+            Request::ControlHome => "control_home",
+            Request::ControlCore => "control_core",
+            Request::ControlProcess => "control_process",
             #[cfg(feature = "peers")]
             Request::PlaceCall => "place_call",
             #[cfg(feature = "peers")]
@@ -121,7 +130,13 @@ impl Case for Request {
             Request::PlaceBatch => Some(PLACE_BATCH),
             #[cfg(feature = "peers")]
             Request::PlaceCall => None,
-            Request::FreeRemote | Request::LocalCall | Request::Lookup | Request::LineCall => None,
+            Request::FreeRemote
+            | Request::LocalCall
+            | Request::Lookup
+            | Request::LineCall
+            | Request::ControlHome
+            | Request::ControlCore
+            | Request::ControlProcess => None,
         }
     }
 
@@ -139,6 +154,7 @@ impl Case for Request {
     }
 
     fn shows_raw(self) -> bool {
-        [Request::CoreCall { in_flight: 1 }, Request::LineCall].contains(&self)
+        let raw = [Request::CoreCall { in_flight: 1 }, Request::LineCall, Request::ControlProcess];
+        raw.contains(&self)
     }
 }

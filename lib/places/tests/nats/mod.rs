@@ -121,6 +121,11 @@ impl Line {
                 let Ok(far) = TcpStream::connect(("127.0.0.1", target)) else { continue };
                 let clone = |end: &TcpStream| end.try_clone().unwrap();
                 ends.lock().unwrap().extend([clone(&near), clone(&far)]);
+                // It may have gone down between the look and this.
+                if is_down.load(Ordering::SeqCst) {
+                    let _ = near.shutdown(Shutdown::Both);
+                    continue;
+                }
                 for (from, to) in [(clone(&near), clone(&far)), (far, near)] {
                     let left = Arc::clone(&left);
                     thread::spawn(move || carry(from, to, &left));

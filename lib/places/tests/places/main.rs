@@ -9,6 +9,7 @@ mod control;
 mod faults;
 #[path = "../../examples/five_places.rs"]
 mod five_places;
+mod healed;
 mod here;
 mod hostile;
 mod lines;

@@ -69,15 +69,18 @@ fn a_forged_beat_ends_no_place_whatever_it_says() {
 }
 
 /// Two servers, a leaf node and its hub, with a line between them that is down at first.
-fn parted(folder: &std::path::Path) -> (NatsServer, NatsServer, Line) {
+pub(crate) fn parted(folder: &std::path::Path) -> (NatsServer, NatsServer, Line) {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let start = |name: &str, text: String| {
         let path = folder.join(name);
         std::fs::write(&path, text).unwrap();
         NatsServer::start_with(&["-c", path.to_str().unwrap()])
     };
-    let hub = start("hub", format!("leafnodes {{ listen: \"{free}\" }}\n"));
     let line = Line::to_port(free.port());
+    // The address that the hub tells its leaf, which would go round the line by another one.
+    let told = line.url().replace("nats://", "");
+    let text = format!("leafnodes {{ listen: \"{free}\", advertise: \"{told}\" }}\n");
+    let hub = start("hub", text);
     line.down();
     let url = line.url().replace("nats://", "nats-leaf://");
     let text = format!("leafnodes {{ reconnect: 1, remotes: [{{ url: \"{url}\" }}] }}\n");

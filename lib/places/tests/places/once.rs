@@ -6,7 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kumiki_places::{Allow, Error, Lease, Nats, Part, Parts, Portable, Remote, Run, Server};
+use kumiki_places::{
+    Allow, Error, Lease, Nats, Part, Parts, Portable, Reference, Run, Served, Server,
+};
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Interface, Name, Place};
 
@@ -14,7 +16,7 @@ use crate::nats::{Line, NatsServer};
 use crate::scene::{Other, block_on, client, machine, stay};
 
 /// Effects, one byte a call, in a file that outlives the place.
-struct Ledger(File);
+pub(crate) struct Ledger(File);
 
 impl Kind for Ledger {
     const NAME: &'static str = "ledger";
@@ -41,7 +43,7 @@ impl Kind for Ledger {
 impl Portable for Ledger {}
 
 /// Counts the effect of a call, and gives how many it has had.
-struct Note;
+pub(crate) struct Note;
 
 impl Part for Note {
     type Kind = Ledger;
@@ -64,8 +66,19 @@ impl Run for Note {
 const URL: &str = "KUMIKI_TEST_PLACE_AT";
 const LEDGER: &str = "KUMIKI_TEST_LEDGER";
 
+/// A place of this interface that keeps a ledger there.
+pub(crate) fn serve(url: &str, ledger: &str) -> kumiki_places::Result<(Interface, Served)> {
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    let builder = Interface::builder().kind::<Ledger>().kind::<Lease>().cores([cpu]);
+    let interface = builder.per_core().unwrap();
+    interface.create::<Ledger>(interface.places()[0], Some("effects"), ledger.to_owned()).unwrap();
+    let server = Server::new(Nats::at(url), "m").allow(Allow::everything());
+    let served = server.parts(Parts::new().kind::<Ledger>().part::<Note>()).serve(&interface)?;
+    Ok((interface, served))
+}
+
 /// A process that serves a place with a ledger, until it is killed.
-fn machine_with(url: &str, ledger: &str) -> Other {
+pub(crate) fn machine_with(url: &str, ledger: &str) -> Other {
     Other::start("once::a_machine_of_another_test", &[(URL, url), (LEDGER, ledger)])
 }
 
@@ -73,13 +86,7 @@ fn machine_with(url: &str, ledger: &str) -> Other {
 #[test]
 fn a_machine_of_another_test() {
     let (Ok(url), Ok(ledger)) = (std::env::var(URL), std::env::var(LEDGER)) else { return };
-    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
-    let builder = Interface::builder().kind::<Ledger>().kind::<Lease>().cores([cpu]);
-    let interface = builder.per_core().unwrap();
-    interface.create::<Ledger>(interface.places()[0], Some("effects"), ledger).unwrap();
-    let server = Server::new(Nats::at(url), "m").allow(Allow::everything());
-    let server = server.parts(Parts::new().kind::<Ledger>().part::<Note>());
-    let _served = server.serve(&interface).unwrap();
+    let _served = serve(&url, &ledger).unwrap();
     stay();
 }
 
@@ -109,7 +116,7 @@ fn calls(count: u64, faults: u64) {
         let (client, name) = (&client, &name);
         // One calls by itself, the next one by batches.
         let caller = |size: u64| async move {
-            let mut ledger: Option<Remote<Ledger>> = None;
+            let mut ledger: Option<Reference<Ledger>> = None;
             loop {
                 let Some(its) = &ledger else {
                     match client.open::<Ledger>(name).await {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use kumiki_places::standard::{Add, Counter, parts};
-use kumiki_places::{Allow, Choice, Client, Error, Nats, Result, Served, Server};
+use kumiki_places::{Allow, Choice, Client, Error, Nats, News, Result, Served, Server};
 use kumiki_resource::Interface;
 
 use crate::nats::NatsServer;
@@ -187,6 +187,60 @@ fn what_a_server_denies_is_not_sent_and_says_who_may_not_do_what() {
     drop(served);
     let error = serves(at("calls")).unwrap_err().to_string();
     assert!(error.contains("opening a place") && error.contains("\"calls\" to"), "{error}");
+}
+
+/// The permissions that the design's page gives: a place and its callers need no more, and a caller speaks for no place.
+#[test]
+fn the_permissions_of_the_page_are_enough_and_no_more() {
+    let page = include_str!("../../../../docs/design/places.md");
+    let begin = page.find("authorization { users: [").expect("the page has them");
+    let text = page[begin..].split("```").next().unwrap().replace("\"…\"", "a");
+    let folder = tempfile::tempdir().unwrap();
+    let nats = configured(folder.path(), &text);
+    let url = |user: &str| nats.url().replace("//", &format!("//{user}:a@"));
+    let interface = interface(1);
+    let server = Server::new(Nats::at(url("hostb")), "hostb").parts(parts());
+    let served = server.allow(Allow::everything()).serve(&interface).unwrap();
+    let place = served.names()[0].to_owned();
+    let refused = Server::new(Nats::at(url("caller")), "hostb").serve(&interface).map(drop);
+    assert!(refused.is_err(), "a caller serves nothing");
+    let refused = Server::new(Nats::at(url("hostb")), "hostc").serve(&interface).map(drop);
+    assert!(refused.is_err(), "a host has no other's names");
+    block_on(async {
+        let client = Client::connect(&Nats::at(url("caller"))).await.unwrap();
+        let client = client.with_timeout(PATIENCE);
+        let counter = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        assert_eq!(client.call::<Add>(&counter, 1).await.unwrap(), 1);
+        assert_eq!(client.places().await.unwrap()[0].place, place);
+        assert_eq!(client.choose("*", Choice::LeastLoaded).await.unwrap()[0], place);
+        let mut news = client.watch(&place, "**").await.unwrap();
+        client.create::<Counter>(&place, Some("more"), 0).await.unwrap();
+        loop {
+            let news = tokio::time::timeout(PATIENCE, news.next()).await.unwrap();
+            if matches!(&news, News::Changed(change) if change.name.ends_with("/more")) {
+                break;
+            }
+        }
+        // Of a caller's forged beats and changes nobody hears anything.
+        let as_user = async |user: &str| {
+            let options = async_nats::ConnectOptions::new();
+            let options = options.user_and_password(user.to_owned(), "a".to_owned());
+            options.connect(nats.url()).await.unwrap()
+        };
+        let host = as_user("hostb").await;
+        let mut beats = host.subscribe(format!("kumiki.beat.{place}")).await.unwrap();
+        host.flush().await.unwrap();
+        let stranger = as_user("caller").await;
+        for subject in ["beat", "change"] {
+            let subject = format!("kumiki.{subject}.{place}");
+            stranger.publish(subject, "forged".into()).await.unwrap();
+        }
+        stranger.flush().await.unwrap();
+        // The next one is the place's own, two seconds later at most.
+        let next = tokio::time::timeout(PATIENCE, beats.next()).await.unwrap().unwrap();
+        assert_ne!(&*next.payload, b"forged");
+    });
+    drop(served);
 }
 
 /// As `nats sub '>'` does, which answers nothing.

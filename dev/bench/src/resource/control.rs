@@ -1,0 +1,90 @@
+//! A program part called by one interface control, wherever its resource is, beside what that place was called by
+//! before: on the caller's core, on the other one, and at a socket's place by memory that both map.
+//!
+//! That place is served by a thread of this process: a line between processes is the same lines of memory.
+
+use anyhow::{Context, Result};
+use kumiki_measure::stopwatch::{Amount, Stopwatch};
+use kumiki_places::standard::{Add, Counter, parts};
+use kumiki_places::{Allow, Control, Lease, Server};
+use kumiki_resource::{Interface, Manager, Place};
+
+use crate::child::turns;
+use crate::pair::Pair;
+
+use super::request::Request;
+use super::together::Together;
+
+/// An interface of both cpus, the caller's managed by this thread, and its two places.
+fn both(pair: Pair) -> Result<(Interface, Manager, [Place; 2])> {
+    pair.bind_both()?;
+    let builder = Interface::builder().kind::<Counter>().kind::<Lease>();
+    let interface = builder.cores([pair.helper]).adopted([pair.main]).per_core()?;
+    pair.bind_main()?;
+    let places = [pair.main, pair.helper].map(|cpu| interface.place(&format!("core{cpu}")));
+    let [own, other] = places;
+    let (own, other) = (own?, other?);
+    let manager = interface.manage(own)?;
+    Ok((interface, manager, [own, other]))
+}
+
+/// Serves by one call on this core, on the other one, and in another process, where there is one.
+fn serve(
+    home: impl FnMut(),
+    mut core: impl FnMut(),
+    mut process: Option<impl FnMut()>,
+) -> Result<()> {
+    let watch = Stopwatch::new();
+    let mut home = Together::alone(home);
+    turns(|request| match request {
+        Request::ControlHome => Ok(home.turn(1)),
+        Request::ControlCore => Ok(Some(watch.each(Amount::hot(300), &mut core))),
+        Request::ControlProcess => {
+            Ok(process.as_mut().map(|call| watch.each(Amount::hot(300), call)))
+        }
+        _ => Ok(None),
+    })
+}
+
+const SERVES: &str = "it serves";
+
+/// By bindings of one interface control.
+pub(crate) fn kumiki(pair: Pair) -> Result<()> {
+    let host = format!("bench{}", std::process::id());
+    pair.bind_both()?;
+    let builder = Interface::builder().kind::<Counter>().kind::<Lease>();
+    let there = builder.cores([]).adopted([pair.helper]).per_core()?;
+    let server = Server::here(&host).parts(parts()).allow(Allow::everything()).managing();
+    let served = server.serve(&there)?;
+    let process = served.names().first().context("a place")?.to_string();
+    let (interface, _manager, [own, other]) = both(pair)?;
+    let control = Control::builder().home(&interface, parts()).build()?;
+    let bound = |place: &str| {
+        let counter = control.create::<Counter>(place, None, 0)?;
+        control.bind::<Add>(&counter)
+    };
+    let mut home = bound(&interface.place_name(own)?)?;
+    let mut core = bound(&interface.place_name(other)?)?;
+    let mut process = bound(&process)?;
+    serve(
+        || _ = home.call(1).expect(SERVES),
+        || _ = core.call(1).expect(SERVES),
+        Some(|| _ = process.call(1).expect(SERVES)),
+    )
+}
+
+/// By closures at the interface.
+pub(crate) fn interface(pair: Pair) -> Result<()> {
+    let (interface, _manager, places) = both(pair)?;
+    let [own, other] = places.map(|place| interface.create::<Counter>(place, None, 0));
+    let (own, other) = (own?, other?);
+    let add = |counter: &mut Counter, (): &mut ()| {
+        counter.0 = counter.0.wrapping_add(1);
+        counter.0
+    };
+    serve(
+        || _ = std::hint::black_box(interface.with(&own, add).expect(SERVES)),
+        || _ = interface.with(&other, add).expect(SERVES),
+        None::<fn()>,
+    )
+}
