@@ -59,13 +59,21 @@ static __always_inline bool has_other_work(void)
 	       signal_pending(current);
 }
 
+/*
+ * Signals that wait there, without their lock: who sends one writes plainly, and one that is not
+ * seen now is at the next look.
+ */
+static unsigned long sent(const struct sigpending *pending)
+{
+	return data_race(READ_ONCE(pending->signal.sig[0]));
+}
+
 /* Whether it is to return from its stay, between two calls. */
 bool must_leave(const struct stay *stay)
 {
 	/* What there is to do on the way to user space: memory limits, rseq, a close's rest. */
 	return has_other_work() || (stay->serves && test_thread_flag(TIF_NOTIFY_RESUME)) ||
-	       (stay->signals & (current->pending.signal.sig[0] |
-				 current->signal->shared_pending.signal.sig[0]));
+	       (stay->signals & (sent(&current->pending) | sent(&current->signal->shared_pending)));
 }
 
 /* The rest of these numbers are no calls' to give. */
