@@ -31,12 +31,6 @@ static int refuse_claimed(unsigned int cpu)
 	return cpumask_test_cpu(cpu, &claimed) ? -EBUSY : 0;
 }
 
-static int moved(unsigned int cpu)
-{
-	holdings_cpu_gone();
-	return 0;
-}
-
 int cpus_init(void)
 {
 	booted_once = (void *)symbol("cpus_booted_once_mask");
@@ -47,7 +41,7 @@ int cpus_init(void)
 		return -ENOENT;
 	}
 	guard = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "kumiki/osnode:guard",
-					  refuse_claimed, moved);
+					  refuse_claimed, holdings_cpu_gone);
 	return min(guard, 0);
 }
 

@@ -5,10 +5,8 @@
 
 #include <linux/capability.h>
 #include <linux/cc_platform.h>
-#include <linux/memory.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
-#include <linux/pci.h>
 #include <linux/reboot.h>
 #include <linux/security.h>
 #include <linux/slab.h>
@@ -92,7 +90,8 @@ static int perform(struct handle *handle, unsigned int request, union argument *
 	case OSNODE_IOC_CPU_BACK:
 		return error ?: cpu_back(holding, &argument->cpu);
 	case OSNODE_IOC_PCI:
-		return error ?: pci_take(holding, &argument->pci);
+		return error ?: holding->state == RUNNING ? -EBUSY :
+			pci_tell(holding, PCI_TAKE, &argument->pci);
 	case OSNODE_IOC_CPUS_BACK:
 		return error ?: holding->state == RUNNING ? -EBUSY : (cpu_free(holding), 0);
 	case OSNODE_IOC_SEAL:
@@ -202,10 +201,7 @@ static int __init osnode_init(void)
 	pci_init();
 	error = cpus_init();
 	if (error)
-		goto memory;
-	error = pci_register_driver(&pci_functions);
-	if (error)
-		goto cpu;
+		return error;
 	/* Requests need the tree. */
 	mutex_lock(&osnode_lock);
 	error = misc_register(&device);
@@ -220,11 +216,7 @@ static int __init osnode_init(void)
 		register_reboot_notifier(&reboot_block);
 		return 0;
 	}
-	pci_unregister_driver(&pci_functions);
-cpu:
 	cpus_exit();
-memory:
-	unregister_memory_notifier(&memory_guard);
 	return error;
 }
 
@@ -234,11 +226,9 @@ static void __exit osnode_exit(void)
 	unregister_reboot_notifier(&reboot_block);
 	unregister_pm_notifier(&sleep_block);
 	holdings_free();
-	pci_unregister_driver(&pci_functions);
 	tree_exit();
 	misc_deregister(&device);
 	cpus_exit();
-	unregister_memory_notifier(&memory_guard);
 }
 
 module_init(osnode_init);

@@ -215,7 +215,7 @@ static int cpu_went(unsigned int cpu)
 {
 	u8 *word = word_of(cpu);
 
-	vector_cpu_gone(&bell);
+	vector_again(&bell);
 	if (word)
 		cmpxchg(word, OSNODE_CPU_ON, OSNODE_CPU_OFF);
 	return 0;

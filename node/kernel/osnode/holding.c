@@ -39,14 +39,15 @@ static void rung(struct vector *bell)
 }
 
 /* While cpus can't go on- or offline otherwise. */
-void holdings_cpu_gone(void)
+int holdings_cpu_gone(unsigned int cpu)
 {
 	struct holding *holding;
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(holding, &holdings, list)
-		vector_cpu_gone(&holding->bell);
+		vector_again(&holding->bell);
 	rcu_read_unlock();
+	return 0;
 }
 
 /* This descriptor's from now on, and so are those of the holding's bells that are for it. */
@@ -283,14 +284,14 @@ int holding_stop(struct holding *holding)
 	/* First: a cpu that waits for a SIPI must get no interrupt. */
 	WRITE_ONCE(holding->state, STOPPING);
 	synchronize_rcu();
-	pci_each(holding, PCI_SILENCE);
+	pci_tell(holding, PCI_SILENCE, NULL);
 	error = cpu_stop(holding);
 	WRITE_ONCE(holding->state, error ? RUNNING : STOPPED);
 	if (error)
 		return error; /* a cpu may still run */
 	holding->low = false;
 	/* None of them can undo it now, and its memory is still its own. */
-	pci_each(holding, PCI_RESET);
+	pci_tell(holding, PCI_RESET, NULL);
 	pci_by_memory(--running);
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
 	if (READ_ONCE(window->state) < OSNODE_HALTED)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * In the host: DMA of a function that a node has is confined by the IOMMU to that node's memory, at
- * the addresses that it has for the processor, since a node knows no others. Apart from osnode.ko,
- * which has no need of it where functions are given unconfined, or none.
+ * the addresses that it has for the processor, since a node knows no others. Apart from osnode-pci.ko,
+ * which has no need of it where functions are given unconfined.
  */
 
 #include <linux/iommu.h>

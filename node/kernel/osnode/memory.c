@@ -5,15 +5,10 @@
 
 #include <linux/gfp.h>
 #include <linux/io.h>
-#include <linux/ioport.h>
-#include <linux/memory.h>
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
-#include <linux/nodemask.h>
 #include <linux/sched.h>
-#include <linux/xarray.h>
-#include <asm/e820/api.h>
 
 #include "osnode.h"
 #include "symbols.h"
@@ -22,29 +17,7 @@ static unsigned long image_limit_mb;
 module_param(image_limit_mb, ulong, 0644);
 MODULE_PARM_DESC(image_limit_mb, "kumiki gives all images together at most so many MiB; 0: what is free");
 
-static unsigned long alloc_range, mapped_raw;
-
-/*
- * Memory that this kernel does not use: taken off line, or kept from it when it
- * started. An entry for each unit. Who claims enters it and then looks whether
- * memory comes on line; who brings it on line says so and then looks here.
- */
-static DEFINE_XARRAY(claimed);
-static bool onlining;
-
-static int refuse_claimed(struct notifier_block *block, unsigned long event, void *data)
-{
-	struct memory_notify *change = data;
-	unsigned long unit = PFN_PHYS(change->start_pfn) / OSNODE_PIECE_UNIT;
-	unsigned long end = PFN_PHYS(change->start_pfn + change->nr_pages) / OSNODE_PIECE_UNIT;
-
-	smp_store_mb(onlining, event == MEM_GOING_ONLINE);
-	if (event == MEM_GOING_ONLINE && xa_find(&claimed, &unit, end - 1, XA_PRESENT))
-		return notifier_from_errno(-EBUSY);
-	return NOTIFY_OK;
-}
-
-struct notifier_block memory_guard = { .notifier_call = refuse_claimed };
+static unsigned long alloc_range;
 
 int memory_init(void)
 {
@@ -56,43 +29,8 @@ int memory_init(void)
 		       alloc_range ? "real_mode_header" : "alloc_contig_range (CONFIG_CONTIG_ALLOC)");
 		return -ENOENT;
 	}
-	/* Newer kernels export it to KVM alone. */
-	mapped_raw = symbol("e820__mapped_raw_any");
-	if (!mapped_raw) {
-		pr_err("e820__mapped_raw_any is not in this kernel\n");
-		return -ENOENT;
-	}
 	slices_init(virt_to_phys(*header));
-	return register_memory_notifier(&memory_guard);
-}
-
-static void unclaim(phys_addr_t from, phys_addr_t end)
-{
-	for (; from < end; from += OSNODE_PIECE_UNIT)
-		xa_erase(&claimed, from / OSNODE_PIECE_UNIT);
-}
-
-/* RAM by the firmware's word, no page of which this kernel or another holding uses. */
-static int claim(phys_addr_t address, size_t bytes)
-{
-	phys_addr_t at, end = address + bytes;
-	int error = 0;
-
-	for (at = address; at < end && !error; at += OSNODE_PIECE_UNIT)
-		error = xa_insert(&claimed, at / OSNODE_PIECE_UNIT, xa_mk_value(1), GFP_KERNEL);
-	if (error)
-		end = at - OSNODE_PIECE_UNIT; /* somebody else's entry */
-	smp_mb(); /* with smp_store_mb() in refuse_claimed() */
-	for (at = address; at < end && !error; at += PAGE_SIZE) {
-		if (at % OSNODE_PIECE_UNIT == 0)
-			cond_resched();
-		if (READ_ONCE(onlining) || pfn_to_online_page(PHYS_PFN(at)) ||
-		    !(bool)call_sealed(mapped_raw, at, at + PAGE_SIZE, E820_TYPE_RAM, 0))
-			error = -EBUSY;
-	}
-	if (error)
-		unclaim(address, end);
-	return error;
+	return 0;
 }
 
 /* The kernel clears what it gives, and does not schedule meanwhile: so much at a time. */
@@ -177,10 +115,25 @@ static int allocate(struct osnode_memory *memory)
 	return pfn ? 0 : fatal_signal_pending(current) ? -EINTR : -ENOMEM;
 }
 
+/* Memory beside that of this kernel's allocator, by a module that stays as long as it is a holding's. */
+static int claim(struct piece *piece)
+{
+	int error;
+
+	piece->claim = symbol_request(osnode_claim);
+	if (!piece->claim)
+		return -ENOPKG;
+	error = piece->claim(piece->address, piece->bytes, true);
+	if (error)
+		symbol_put(osnode_claim);
+	return error;
+}
+
 /* Under the lock, and not while the kernel moves what lies there. */
 int memory_add(struct holding *holding, struct osnode_memory *memory)
 {
 	static DEFINE_MUTEX(one_at_a_time);
+	struct piece piece = { memory->address, memory->bytes };
 	int error;
 
 	if (!memory->bytes || (memory->bytes | memory->address) % OSNODE_PIECE_UNIT ||
@@ -194,12 +147,13 @@ int memory_add(struct holding *holding, struct osnode_memory *memory)
 		return -ENOSPC;
 	mutex_unlock(&osnode_lock);
 	mutex_lock(&one_at_a_time);
-	error = memory->address ? claim(memory->address, memory->bytes) : allocate(memory);
+	error = memory->address ? claim(&piece) : allocate(memory);
 	mutex_unlock(&one_at_a_time);
 	mutex_lock(&osnode_lock);
 	if (error)
 		return error;
-	holding->piece[holding->pieces] = (struct piece){ memory->address, memory->bytes };
+	piece.address = memory->address;
+	holding->piece[holding->pieces] = piece;
 	smp_store_release(&holding->pieces, holding->pieces + 1);
 	return 0;
 }
@@ -218,10 +172,12 @@ bool memory_is_linked(struct holding *holding)
 
 static void piece_free(const struct piece *piece)
 {
-	if (xa_load(&claimed, piece->address / OSNODE_PIECE_UNIT))
-		unclaim(piece->address, piece->address + piece->bytes);
-	else
+	if (piece->claim) {
+		piece->claim(piece->address, piece->bytes, false);
+		symbol_put(osnode_claim);
+	} else {
 		free_contig_range(PHYS_PFN(piece->address), piece->bytes >> PAGE_SHIFT);
+	}
 }
 
 /* So many of its pieces, or 0 that it had: it has none any more, and its owner's lock keeps it so. */
@@ -233,7 +189,7 @@ void memory_free(struct holding *holding, unsigned int pieces)
 	vector_end(&holding->bell);
 	WRITE_ONCE(holding->window, NULL);
 	synchronize_rcu();
-	pci_each(holding, PCI_LET_GO);
+	pci_tell(holding, PCI_LET_GO, NULL);
 	if (!pieces)
 		return;
 	memunmap(window);
@@ -321,11 +277,20 @@ static bool within(phys_addr_t start, size_t bytes, phys_addr_t from, size_t len
 	return from >= start && from - start <= bytes && length <= bytes - (from - start);
 }
 
+/* The piece in which all of it lies, or NULL. */
+static struct piece *piece_of(struct holding *holding, phys_addr_t from, size_t length)
+{
+	struct piece *piece = holding->piece, *end = piece + holding->pieces;
+
+	while (piece < end && !within(piece->address, piece->bytes, from, length))
+		piece++;
+	return piece < end ? piece : NULL;
+}
+
 /* What this descriptor may map of its holding; the offset is the physical address. */
 static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool writes)
 {
 	struct holding *holding = handle->holding;
-	unsigned int n;
 
 	if (!holding)
 		return -ENOTCONN;
@@ -342,10 +307,7 @@ static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool 
 		return -EACCES;
 	if (handle->mode == OSNODE_OWN && holding->slice && within(holding->slice, OSNODE_SLICE_BYTES, from, length))
 		return slice_claim(holding);
-	for (n = 0; n < holding->pieces; n++)
-		if (within(holding->piece[n].address, holding->piece[n].bytes, from, length))
-			return 0;
-	return -ENXIO;
+	return piece_of(holding, from, length) ? 0 : -ENXIO;
 }
 
 /*
@@ -382,7 +344,7 @@ int memory_mmap(struct file *file, struct vm_area_struct *vma)
 	error = may_map(handle, from, length, vma->vm_flags & VM_MAYWRITE);
 	/* Memory that was kept from this kernel, or is off line, has no pages that it knows. */
 	if (!error)
-		error = handle->mode == OSNODE_SERVE && !xa_load(&claimed, from / OSNODE_PIECE_UNIT) ?
+		error = handle->mode == OSNODE_SERVE && !piece_of(handle->holding, from, length)->claim ?
 			map_pages(vma) :
 			remap_pfn_range(vma, vma->vm_start, vma->vm_pgoff, length, vma->vm_page_prot);
 	if (!error) {

@@ -6,6 +6,7 @@
 #include <linux/kobject.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 
 #include <osnode.h>
 #include "bell.h"
@@ -17,7 +18,11 @@ enum holding_state { CREATED, RUNNING, STOPPED, STOPPING };
 struct piece {
 	phys_addr_t address;
 	size_t bytes;
+	int (*claim)(phys_addr_t address, size_t bytes, bool yes); /* NULL: this kernel has allocated it */
 };
+
+/* Of osnode-claim.ko: memory that this kernel does not use is somebody's, or nobody's again. */
+int osnode_claim(phys_addr_t address, size_t bytes, bool yes);
 
 /*
  * A node or an image. All fields are written under `osnode_lock`, but for what takes long: memory
@@ -87,7 +92,6 @@ bool holding_may_change(struct holding *holding);
 bool holdings_run(void);
 void holdings_stop(void);
 
-extern struct notifier_block memory_guard;
 int memory_init(void);
 int memory_add(struct holding *holding, struct osnode_memory *memory);
 int memory_back(struct holding *holding, const struct osnode_memory *request);
@@ -110,17 +114,21 @@ int cpu_stop(struct holding *holding);
 int osnode_cpu_bell(struct holding *holding, u32 whom);
 u32 cpu_apic_id(unsigned int cpu);
 
-void holdings_cpu_gone(void);
+int holdings_cpu_gone(unsigned int cpu);
 
 struct holding *osnode_device_serves(struct file *file);
 
 void pci_init(void);
 void pci_by_memory(bool yes);
-int pci_take(struct holding *holding, struct osnode_pci *wanted);
-/* Bus mastering ends; with it what was under way; and whose it is, with what its DMA reaches. */
-enum pci_what { PCI_SILENCE, PCI_RESET, PCI_LET_GO };
-void pci_each(struct holding *holding, enum pci_what what);
-extern struct pci_driver pci_functions;
+/* Of a node's functions: taken or given back; bus mastering ends; with it what was under way; and whose they are, with what their DMA reaches. */
+enum pci_what { PCI_TAKE, PCI_SILENCE, PCI_RESET, PCI_LET_GO };
+int pci_tell(struct holding *holding, enum pci_what what, struct osnode_pci *wanted);
+/* What osnode-pci.ko hears, by enum pci_what. */
+struct pci_change {
+	struct holding *holding;
+	struct osnode_pci *wanted; /* of PCI_TAKE */
+};
+extern struct blocking_notifier_head osnode_functions;
 
 /* Of osnode-iommu.ko: DMA of a device reaches a node's memory alone; NULL: what this kernel lets it. */
 struct iommu_domain;

@@ -39,9 +39,14 @@ static inline void vector_publish(struct vector *vector)
 		   (u64)per_cpu(x86_cpu_to_apicid, cpu) << 32 | message.arch_data.vector);
 }
 
-/* It is elsewhere. What was sent to where it was may have been lost: as if it had come. */
+/*
+ * It is elsewhere; when its cpu has gone the kernel says no word of that. What was sent to where it was
+ * may have been lost: as if it had come. While cpus can't go on- or offline otherwise.
+ */
 static inline void vector_again(struct vector *vector)
 {
+	if (!vector->irq)
+		return;
 	vector_publish(vector);
 	/* Who has read the old word sends at once. */
 	mdelay(1);
@@ -52,23 +57,13 @@ static inline void vector_again(struct vector *vector)
 
 static inline void vector_moved(struct irq_affinity_notify *moved, const cpumask_t *cpus)
 {
-	struct vector *vector = container_of(moved, struct vector, moved);
-
 	cpus_read_lock();
-	if (vector->irq)
-		vector_again(vector);
+	vector_again(container_of(moved, struct vector, moved));
 	cpus_read_unlock();
 }
 
 static inline void vector_let_go(struct kref *ref)
 {
-}
-
-/* A cpu has gone, and the kernel has moved what it had, without a word. */
-static inline void vector_cpu_gone(struct vector *vector)
-{
-	if (vector->irq)
-		vector_again(vector);
 }
 
 static inline irqreturn_t vector_rung(int irq, void *data)

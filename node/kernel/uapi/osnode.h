@@ -61,7 +61,7 @@ struct osnode_attach {
 struct osnode_memory {
 	__u64 bytes;
 	__u32 numa_node, aligned; /* aligned: to so many times 2 MiB, if it has no address yet */
-	/* In: 0, or RAM in nobody's use, else -EBUSY. Out: offset for mmap(2); by lseek(2) the
+	/* In: 0, or RAM in nobody's use, else -EBUSY; -ENOPKG: osnode-claim.ko is not loaded. Out: offset for mmap(2); by lseek(2) the
 	   file ends where all addresses do. */
 	__u64 address;
 };
@@ -77,8 +77,8 @@ struct osnode_cpu { __u32 cpu, apic_id; };
 struct osnode_link { __u8 name[OSNODE_NAME_BYTES]; };
 
 /*
- * A PCI function that is bound to the driver kumiki-osnode, for a node that does not run; again:
- * still its own. Confined, its DMA reaches the pieces that the node has now and nothing else, by the
+ * A PCI function that is bound to the driver kumiki-osnode, of osnode-pci.ko, for a node that does not
+ * run; again: still its own. Confined, its DMA reaches the pieces that the node has now and nothing else, by the
  * host's IOMMU. -ENODEV: it is not bound; -EBUSY: another node's; -ENOPKG: osnode-iommu.ko is not
  * loaded, -EOPNOTSUPP: no IOMMU is before it. It is reset at each STOP; RELEASE and MEMORY_BACK let go.
  */

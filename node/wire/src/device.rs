@@ -175,6 +175,14 @@ impl Device {
                     abi::PIECES
                 ),
             ),
+            Errno::NOPKG => Error::refused(
+                ErrorKind::Unsupported,
+                format!(
+                    "{}: memory that this machine's kernel does not use is given by the module \
+                     osnode-claim, which is not loaded: modprobe osnode-claim",
+                    self.title()
+                ),
+            ),
             Errno::NODEV => Error::refused(
                 ErrorKind::NoMemory,
                 format!(
@@ -311,8 +319,7 @@ impl Device {
                 ),
                 Errno::NODEV => (
                     ErrorKind::NotFound,
-                    "is not bound to osnode.ko: it was given back \
-                     or has gone",
+                    "is not bound to osnode-pci.ko: it was given back or has gone, or the module",
                 ),
                 Errno::BUSY => (ErrorKind::Busy, "is another node's, or the node runs"),
                 Errno::NOTTY => (ErrorKind::Unsupported, "needs the osnode.ko of this kumiki"),

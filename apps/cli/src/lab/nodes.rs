@@ -9,12 +9,14 @@ use kumiki_node::program;
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 23] = [
+const SOURCES: [(&str, &str); 25] = [
     ("osnode/Kbuild", include_str!("../../kernel/osnode/Kbuild")),
     ("osnode/bell.h", include_str!("../../kernel/osnode/bell.h")),
+    ("osnode/claim.c", include_str!("../../kernel/osnode/claim.c")),
     ("osnode/cpu.c", include_str!("../../kernel/osnode/cpu.c")),
     ("osnode/device.c", include_str!("../../kernel/osnode/device.c")),
     ("osnode/eventfd.c", include_str!("../../kernel/osnode/eventfd.c")),
+    ("osnode/functions.c", include_str!("../../kernel/osnode/functions.c")),
     ("osnode/guest.c", include_str!("../../kernel/osnode/guest.c")),
     ("osnode/guest.h", include_str!("../../kernel/osnode/guest.h")),
     ("osnode/holding.c", include_str!("../../kernel/osnode/holding.c")),
@@ -34,6 +36,10 @@ const SOURCES: [(&str, &str); 23] = [
     ("osnode/watch.c", include_str!("../../kernel/osnode/watch.c")),
     ("uapi/osnode.h", include_str!("../../kernel/uapi/osnode.h")),
 ];
+
+/// What the host's module does without where nobody asks for it.
+const FURTHER: [&str; 5] =
+    ["osnode-watch.ko", "osnode-eventfd.ko", "osnode-iommu.ko", "osnode-pci.ko", "osnode-claim.ko"];
 
 /// Modules that this machine needs to serve nodes their devices, and nodes to use them.
 const SERVING: [&str; 3] = ["tun", "vhost_net", "vhost_vsock"];
@@ -76,7 +82,7 @@ pub(super) fn equipped(mut config: Config, cache: &Cache) -> Result<Config> {
     config.files.push((module("osnode-guest.ko")?.clone(), guest));
     let devices = of_kernel.join("updates/osnode-virtio.ko");
     config.files.push((module("osnode-virtio.ko")?.clone(), devices));
-    for further in ["osnode-watch.ko", "osnode-eventfd.ko", "osnode-iommu.ko"] {
+    for further in FURTHER {
         config.modules.push(module(further)?.as_path().into());
     }
     config.files.extend(kernel.driver_files(&DRIVERS)?);

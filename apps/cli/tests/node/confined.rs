@@ -33,7 +33,7 @@ fn host(folder: &tempfile::TempDir, remapped: &str) -> Option<Host> {
 }
 
 #[test]
-#[ignore = "three minutes: `cargo xtask test long`, after a change to pci.c or iommu.c"]
+#[ignore = "three minutes: `cargo xtask test long`, after a change to functions.c or iommu.c"]
 fn dma_reaches_the_memory_of_the_node_alone() {
     let folder = tempfile::tempdir().unwrap();
     let Some(host) = host(&folder, "off") else { return };

@@ -34,6 +34,8 @@ pub(crate) fn host(
     let host = Host::own(kernel, |config: &mut Config| {
         config.accelerator = Accelerator::OneThread;
         config.modules.extend(DRIVERS.map(|name| name.parse().unwrap()));
+        let module = built(kernel).unwrap().module("osnode-pci.ko").display().to_string();
+        config.modules.push(module.parse().unwrap());
         config.files.extend(drivers);
         let drive = format!("file={},if=none,id=disk,format=raw", disk.display());
         let words = format!(
@@ -173,7 +175,7 @@ fn back(host: &Host) {
 }
 
 #[test]
-#[ignore = "two minutes: `cargo xtask test long`, after a change to pci.c or to what a node is told of PCI"]
+#[ignore = "two minutes: `cargo xtask test long`, after a change to functions.c or to what a node is told of PCI"]
 fn a_node_has_a_disk_of_its_own() {
     a_disk_goes_to_a_node_and_back("6.1");
 }
@@ -186,7 +188,7 @@ fn a_node_has_a_disk_of_its_own_on_debian_13() {
 
 /// A disk and a card, each a node's own, at work at the same time; either ends without the other.
 #[test]
-#[ignore = "three minutes: `cargo xtask test long`, after a change to pci.c or to what a node is told of PCI"]
+#[ignore = "three minutes: `cargo xtask test long`, after a change to functions.c or to what a node is told of PCI"]
 fn two_nodes_have_a_device_each() {
     const PORT: &str = "0000:03:00.0";
     const UP: &str = "kumiki node exec n2 -- sh -c 'until test -e /sys/class/net/eth0; do \
@@ -257,7 +259,7 @@ const MIB: u32 = 4;
 /// A node's writes and the host's, in turns, with the host at work; in each second round the node
 /// is killed while it reads and writes elsewhere on the disk.
 #[test]
-#[ignore = "ten minutes: `cargo xtask test long`, after a change to pci.c or to who gets a function back"]
+#[ignore = "ten minutes: `cargo xtask test long`, after a change to functions.c or to who gets a function back"]
 fn a_disk_goes_back_and_forth_without_a_wrong_block() {
     let asked = std::env::var("KUMIKI_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();

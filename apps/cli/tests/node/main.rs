@@ -135,7 +135,10 @@ impl Host {
         let built = built(kernel)?;
         let file = |from: &Path, to: &str| (from.to_owned(), PathBuf::from(to));
         let drivers = built.kernel.driver_files(&DRIVERS)?;
-        let mut modules = vec![built.module("osnode.ko").display().to_string().parse()?];
+        let mut modules = Vec::new();
+        for name in ["osnode.ko", "osnode-claim.ko"] {
+            modules.push(built.module(name).display().to_string().parse()?);
+        }
         for name in SERVING {
             // Newer kernels have some built in; the first file is the list of these.
             if built.kernel.driver_files(&[name])?.len() > 1 {

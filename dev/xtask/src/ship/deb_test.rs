@@ -31,7 +31,8 @@ const STEPS: [(&str, &str); 7] = [
         "apt-get install --yes --no-install-recommends linux-headers-amd64 >/dev/null && \
          kernel=$(ls /lib/modules | head -n 1) && \
          { dkms status -k $kernel | grep -q installed || dkms install kumiki/$V -k $kernel; } && \
-         for module in osnode osnode-guest osnode-virtio osnode-watch osnode-eventfd osnode-iommu parasc; do \
+         for module in osnode osnode-guest osnode-virtio osnode-watch osnode-eventfd osnode-iommu \
+         osnode-pci osnode-claim parasc; do \
          find /lib/modules/$kernel/updates -name \"$module.ko*\" | grep . || exit 1; done",
     ),
     (

@@ -7,7 +7,7 @@ for folder in proc sys dev; do mount --rbind "/$folder" "/mnt/$folder"; done
 for folder in run tmp; do mount -t tmpfs tmpfs "/mnt/$folder"; done
 # The kernel that runs, for a node to start; the module is to be that of DKMS.
 mount --bind /boot /mnt/boot
-rmmod osnode_eventfd osnode
+rmmod osnode_eventfd osnode_pci osnode
 exec chroot /mnt /usr/bin/env -i DEBIAN_FRONTEND=noninteractive HOME=/root \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin V="$1" sh -euxc '
 modinfo --field filename osnode | grep /updates/dkms/

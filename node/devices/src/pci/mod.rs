@@ -20,8 +20,9 @@ use config::Config;
 const DEVICES: &str = "/sys/bus/pci/devices";
 const PROBE: &str = "/sys/bus/pci/drivers_probe";
 const MCFG: &str = "/sys/firmware/acpi/tables/MCFG";
-/// The module's driver.
+/// The driver of the module `osnode-pci`.
 const DRIVER: &str = "kumiki-osnode";
+const DRIVERS: &str = "/sys/bus/pci/drivers";
 /// A way to memory past the host's IOMMU, and the way that the host chooses.
 const PAST: &str = "identity";
 const CHOSEN: &str = "auto";
@@ -207,6 +208,13 @@ impl Function {
         if self.driver().as_deref() == Some(DRIVER) {
             return Ok(());
         }
+        if !Path::new(DRIVERS).join(DRIVER).exists() {
+            return Err(self.refused(
+                ErrorKind::Unsupported,
+                "nodes have functions by the module osnode-pci, which is not loaded: modprobe \
+                 osnode-pci",
+            ));
+        }
         self.write("driver_override", DRIVER)?;
         self.rebind((dma == Dma::Unconfined).then_some(PAST))?;
         if self.driver().as_deref() == Some(DRIVER) {
@@ -215,7 +223,7 @@ impl Function {
         let left = self.back().err().map(|error| format!("; and {error}")).unwrap_or_default();
         Err(self.refused(
             ErrorKind::Refused,
-            format_args!("osnode.ko has not taken it: the kernel's log says why{left}"),
+            format_args!("osnode-pci.ko has not taken it: the kernel's log says why{left}"),
         ))
     }
 
