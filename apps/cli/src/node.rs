@@ -16,8 +16,8 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::{
-    Cpus, Elastic, KernelForm, MemorySource, Node, NodeInfo, NodeState, ServiceState, Spec, Stages,
-    Usage, default_file, is_node,
+    Cpus, Elastic, KernelForm, MemoryLimits, MemorySource, Node, NodeInfo, NodeState, ServiceState,
+    Spec, Stages, Usage, default_file, is_node,
 };
 use kumiki_report::format;
 use kumiki_sys::sentence::with_causes;
@@ -77,6 +77,12 @@ enum NodeCommand {
         #[arg(long, value_parser = size, value_delimiter = ',', required = true,
             value_name = "SIZE[,SIZE]…")]
         memory: Vec<u64>,
+        /// Smallest size of its memory while it runs, at most --memory [default: what it begins with]
+        #[arg(long, value_parser = size, value_name = "SIZE")]
+        min_memory: Option<u64>,
+        /// Largest size of its memory while it runs
+        #[arg(long, value_parser = size, value_name = "SIZE")]
+        max_memory: Option<u64>,
         /// Origin of the memory
         #[arg(long, value_enum, default_value_t, value_name = "WAY")]
         memory_from: MemoryFrom,
@@ -110,11 +116,12 @@ enum NodeCommand {
         #[arg(long, value_name = "SIZE", value_parser = size)]
         memory: Option<u64>,
     },
-    /// Move cpus to the nodes whose tasks wait for one, until Ctrl-C
+    /// Move cpus and memory to the nodes whose tasks wait for them, until Ctrl-C
     ///
     /// It moves cpus between this machine and nodes that have --min-cpus or --max-cpus: a kernel with
-    /// idle cpus gives, a kernel with waiting tasks gets, by /proc/pressure/cpu of each. Prints each
-    /// move.
+    /// idle cpus gives, a kernel with waiting tasks gets, by /proc/pressure/cpu of each. So with memory
+    /// and nodes that have --min-memory or --max-memory, by /proc/pressure/memory; who has less than an
+    /// eighth left gets, too. Prints each move.
     Balance {
         /// Look once for so long, move, and end
         #[arg(long)]
@@ -343,6 +350,8 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             min_cpus,
             max_cpus,
             memory,
+            min_memory,
+            max_memory,
             memory_from,
             image,
             append,
@@ -356,6 +365,11 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 image,
                 elastic: Elastic::of(min_cpus, max_cpus, cpus.count()),
                 cpus,
+                memory_limits: MemoryLimits::of(
+                    min_memory,
+                    max_memory,
+                    memory.iter().fold(0, |sum, &bytes| sum.saturating_add(bytes)),
+                ),
                 memory_bytes: memory,
                 memory_from: memory_from.into(),
                 command_line: append,

@@ -40,7 +40,7 @@ use kumiki_node_wire::access::Access;
 use kumiki_node_wire::brought;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::{abi, doorbell};
-use kumiki_node_wire::times::times_here;
+use kumiki_node_wire::times::{memory_here, times_here};
 use kumiki_node_wire::window::Window;
 use kumiki_node_wire::{AGENT, time_stamp};
 use kumiki_node_wire::{Error, ErrorKind, Result};
@@ -241,7 +241,7 @@ fn serve(at: u64) -> Result<()> {
     introduce(&window, &bell)?;
 
     let record = serde_json::from_slice::<Record>(&window.record());
-    let is_elastic = record.is_ok_and(|record| record.elastic.is_some());
+    let is_elastic = record.is_ok_and(|record| record.elastic.is_some() || record.memory.is_some());
     let talks = Arc::new(Talks::default());
     loop {
         for number in 0..abi::CHANNELS {
@@ -264,6 +264,10 @@ fn serve(at: u64) -> Result<()> {
         if is_elastic && let Ok((waited, worked)) = times_here() {
             window.set_stamp(abi::WAITED_US, waited);
             window.set_stamp(abi::WORKED_US, worked);
+            // A kernel may say nothing of its memory: then it is given no more.
+            if let Ok(times) = memory_here() {
+                window.set_memory_times(times);
+            }
         }
         window.set_stamp(abi::STAMP_BEAT, time_stamp());
         doorbell::wait(&bell, &[], if is_elastic { TIMES_AGAIN } else { LOOK_AGAIN })

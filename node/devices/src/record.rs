@@ -30,6 +30,23 @@ impl Elastic {
     }
 }
 
+/// Limits of a node's memory while it runs, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLimits {
+    /// Bytes that it always has, of which those that it was started with are some.
+    pub min: u64,
+    /// Bytes that it never exceeds.
+    pub max: u64,
+}
+
+impl MemoryLimits {
+    /// Limits of a node that begins with so many bytes, where a person has given one or both.
+    pub fn of(min: Option<u64>, max: Option<u64>, bytes: u64) -> Option<Self> {
+        (min.is_some() || max.is_some())
+            .then(|| MemoryLimits { min: min.unwrap_or(0), max: max.unwrap_or(bytes) })
+    }
+}
+
 /// Parts that a node was made of; kept in its own memory, so that whoever finds the
 /// node finds this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +65,9 @@ pub struct Record {
     /// Limits of the number of cpus while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elastic: Option<Elastic>,
+    /// Limits of its memory while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryLimits>,
     /// Cpus that its kernel was told of when it started from its image, the first first: the host's
     /// number of each, and its APIC id. None of them may come that is not here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,6 +110,7 @@ impl Record {
             cpus,
             pieces: None,
             elastic: None,
+            memory: None,
             told: Vec::new(),
             command_line: String::new(),
             lent_to: None,

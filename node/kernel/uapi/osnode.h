@@ -175,7 +175,9 @@ struct osnode_window { /* of the host's module, but for what says another writer
 	__u8 message[256]; /* node: the panic's text, ends in a zero */
 	__u32 apic_ids[OSNODE_CPUS]; /* 0x180: as it was started */
 	__u8 cpu[OSNODE_APIC_IDS]; /* 0x280: enum osnode_cpu_state, by APIC id */
-	__u8 reserved2[2432];
+	/* 0x680: node: as the beat, time in us in which a task waited for memory (PSI), and bytes that programs can have */
+	__u64 stalled_us, available;
+	__u8 reserved2[2416];
 	struct osnode_channel channels[OSNODE_CHANNELS]; /* 0x1000 */
 };
 

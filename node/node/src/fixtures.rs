@@ -113,6 +113,7 @@ pub fn image(json: &[u8]) {
         image: "x".into(),
         cpus: Cpus::Count(2),
         elastic: None,
+        memory_limits: None,
         memory_bytes: vec![first.bytes],
         memory_from: MemorySource::Any,
         command_line: String::new(),

@@ -23,6 +23,7 @@
 //!     image: "deb".into(),
 //!     cpus: Cpus::Count(1),
 //!     elastic: None,
+//!     memory_limits: None,
 //!     memory_bytes: vec![256 << 20],
 //!     memory_from: MemorySource::Any,
 //!     command_line: String::new(),
@@ -66,7 +67,7 @@ pub use kumiki_node_agent as agent;
 pub use kumiki_node_agent::lent::is_node;
 pub use kumiki_node_devices::interface::Address;
 pub use kumiki_node_devices::pci::Function;
-pub use kumiki_node_devices::record::{Elastic, Record};
+pub use kumiki_node_devices::record::{Elastic, MemoryLimits, Record};
 pub use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
 pub use kumiki_node_devices::{nat, program, serve};
 pub use kumiki_node_wire::device::Dma;

@@ -80,7 +80,14 @@ pub(crate) fn nodes() -> Result<Vec<NodeInfo>> {
 }
 
 /// A node with its record, where making it was not interrupted, and the sizes of its pieces.
-pub(crate) type Recorded = (NodeInfo, Option<Record>, Vec<u64>);
+pub(crate) struct Recorded {
+    pub(crate) info: NodeInfo,
+    pub(crate) record: Option<Record>,
+    /// Sizes of its pieces of memory.
+    pub(crate) pieces: Vec<u64>,
+    /// Bytes of which what its kernel adds is a multiple; 0: none, or it has not run.
+    pub(crate) unit: u64,
+}
 
 /// All nodes by their records.
 pub(crate) fn records() -> Result<Vec<Recorded>> {
@@ -89,7 +96,14 @@ pub(crate) fn records() -> Result<Vec<Recorded>> {
         // Of one that sleeps in a file, what it will have.
         let stowed = Stowed::of(&entry.name)?.filter(|_| !entry.runs());
         let pieces = stowed.map_or_else(|| entry.pieces.clone(), |stowed| stowed.pieces);
-        Ok((info, record, pieces.iter().map(|piece| piece.bytes).collect()))
+        let unit = if entry.pieces.is_empty() || entry.state == "created" {
+            0
+        } else {
+            let device = Device::read(Holding::Node, &entry.name)?;
+            record::window(&device, entry, Access::Read)?.0.memory_unit()
+        };
+        let pieces = pieces.iter().map(|piece| piece.bytes).collect();
+        Ok(Recorded { info, record, pieces, unit })
     })
 }
 

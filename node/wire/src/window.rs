@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::memory::Memory;
 use crate::module::abi;
 use crate::ring::Ring;
+use crate::times::MemoryTimes;
 
 #[derive(Debug)]
 pub struct Window {
@@ -64,6 +65,7 @@ impl Window {
         self.memory.zero(abi::RESET, 1);
         self.memory.zero(abi::LOG_HEAD, 8);
         self.memory.zero(abi::STAMPS, abi::MESSAGE + abi::MESSAGE_BYTES - abi::STAMPS);
+        self.memory.zero(abi::STALLED_US, abi::AVAILABLE + 8 - abi::STALLED_US);
         self.memory.zero(abi::CHANNELS_AT, abi::CHANNELS * abi::CHANNEL_BYTES);
         self.memory.zero(abi::BUS_AT, abi::BUS_BYTES + abi::SLOTS * abi::SLOT_BYTES);
         self.memory.zero(abi::LANES_AT, abi::LANES_BYTES);
@@ -88,6 +90,17 @@ impl Window {
 
     pub fn set_stamp(&self, which: usize, ticks: u64) {
         self.memory.u64(abi::STAMPS + 8 * which).store(ticks, Ordering::Relaxed);
+    }
+
+    /// Memory of the node's kernel, as its agent last said.
+    pub fn memory_times(&self) -> MemoryTimes {
+        let word = |at| self.memory.u64(at).load(Ordering::Relaxed);
+        MemoryTimes { stalled_us: word(abi::STALLED_US), available: word(abi::AVAILABLE) }
+    }
+
+    pub fn set_memory_times(&self, times: MemoryTimes) {
+        self.memory.u64(abi::STALLED_US).store(times.stalled_us, Ordering::Relaxed);
+        self.memory.u64(abi::AVAILABLE).store(times.available, Ordering::Relaxed);
     }
 
     /// APIC ids of the cpus that it was started with, the first first.

@@ -369,7 +369,7 @@ fn console(host: &Host) {
 }
 
 /// AF_VSOCK, and connections from both sides.
-fn vsock(host: &Host) {
+pub(crate) fn vsock(host: &Host) {
     host.ok(&format!(
         "{UNTIL} 'grep -q VSOCK /proc/net/protocols' && exit 0; sleep 0.2; done; false"
     ));
@@ -487,7 +487,7 @@ pub(crate) fn bring(host: &Host, package: &str, program: &str, at: &str) {
     host.ok(&format!("mkdir -p {place}; ln -s {at}/run {program}"));
 }
 
-fn folder(host: &Host) {
+pub(crate) fn folder(host: &Host) {
     bring(host, "virtiofsd", "/usr/libexec/virtiofsd", "/opt/virtiofsd");
     host.ok("mkdir -p shared; echo hello > shared/small; cp sent shared/large");
     host.ok("kumiki node device add n1 --share shared:/mnt/shared");

@@ -3,6 +3,7 @@
 use kumiki_lab::Config;
 
 use crate::Host;
+use crate::devices::bring;
 use crate::pool::Kind;
 
 /// What a node's kernel has on line, in its own numbers.
@@ -55,7 +56,7 @@ fn all_came(host: &Host, file: &str) {
     let mut all: Vec<u32> = pings.lines().map(|line| line[4..].parse().unwrap()).collect();
     all.sort_unstable();
     let gaps: Vec<_> = all.windows(2).filter(|two| two[1] != two[0] + 1).collect();
-    assert!(all.len() > 50 && all[0] == 0 && gaps.is_empty(), "{file}: around {gaps:?}");
+    assert!(all.len() > 50 && all[0] <= 1 && gaps.is_empty(), "{file}: around {gaps:?}");
 }
 
 #[test]
@@ -116,6 +117,40 @@ fn a_node_without_limits_has_again_what_it_gave() {
     host.leave();
 }
 
+/// Prints how long a move takes, beside the two kernels' own switching of a cpu off and on.
+fn how_long(host: &Host) {
+    const TIMES: u32 = 10;
+    let seconds = |line: &str| -> f64 {
+        let text = host.ok(&format!(
+            "a=$(cut -d ' ' -f 1 /proc/uptime); for n in $(seq {TIMES}); do {line} || exit 1; done; \
+             b=$(cut -d ' ' -f 1 /proc/uptime); echo $a $b"
+        ));
+        let words: Vec<f64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        words[1] - words[0]
+    };
+    // There and back, of two.
+    let moved = seconds(
+        "kumiki node set n1 --cpus 3 > /dev/null && kumiki node set n1 --cpus 1 > /dev/null",
+    );
+    let off_and_on = "echo 0 > $c/online && echo 1 > $c/online";
+    let here = seconds(&format!("c=/sys/devices/system/cpu/cpu1; {off_and_on}"));
+    host.ok("kumiki node set n1 --cpus 2");
+    let there = host.ok(&format!(
+        "kumiki node exec n1 -- sh -c 'a=$(cut -d \" \" -f 1 /proc/uptime); c=$(ls -d /sys/devices/system/cpu/cpu*/ | \
+         while read c; do [ \"$(cat $c/online 2> /dev/null)\" = 1 ] && echo $c; done | head -n 1); \
+         for n in $(seq {TIMES}); do {off_and_on} || exit 1; done; echo $a $(cut -d \" \" -f 1 /proc/uptime)'"
+    ));
+    host.ok("kumiki node set n1 --cpus 1");
+    let words: Vec<f64> = there.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let each = |time: f64, moves: u32| 1e3 * time / f64::from(moves);
+    eprintln!(
+        "a cpu moved in {:.0} ms with two programs begun for two; off and on, {:.0} ms here and {:.0} ms in the node",
+        each(moved, 4 * TIMES),
+        each(here, TIMES),
+        each(words[1] - words[0], TIMES)
+    );
+}
+
 /// Four nodes, a network and disks at work, and cpus that go from each to the next.
 #[test]
 #[ignore = "hours: `cargo xtask test long` with KUMIKI_MOVES=10000; without it a hundred moves"]
@@ -127,6 +162,9 @@ fn thousands_of_cpus_move_under_load() {
         return;
     };
     host.add_image();
+    // Busybox' own has room for some twenty answers, and hears those to all others: at load it loses
+    // what came.
+    bring(&host, "iputils-ping", "/usr/bin/ping", "/opt/ping");
     for n in 1..=4 {
         host.ok(&format!(
             "truncate -s 64M disk{n}; kumiki node create n{n} --cpu-list {} --max-cpus 3 --memory 288M \
@@ -145,7 +183,7 @@ fn thousands_of_cpus_move_under_load() {
         host.ok(&format!(
             "cat > work <<'EOF'\n{work}\nEOF\nkumiki node cp work n{n}:/work; \
              kumiki node exec n{n} -- sh -c '(setsid sh /work > /dev/null 2>&1 &)'; \
-             (ping -i 0.05 10.7{n}.0.2 > pings{n} 2>&1 & echo $! > ping{n}.pid)"
+             (/opt/ping/run -i 0.05 10.7{n}.0.2 > pings{n} 2>&1 & echo $! > ping{n}.pid)"
         ));
     }
     let moves = std::env::var("KUMIKI_MOVES").map_or(100, |text| text.parse().unwrap());
@@ -155,12 +193,15 @@ fn thousands_of_cpus_move_under_load() {
         host.ok("for n in 1 2 3 4; do kumiki node set n$n --cpus 3 > /dev/null && \
                  kumiki node set n$n --cpus 1 > /dev/null || exit 1; done");
     }
+    if rounds > 0 {
+        how_long(&host);
+    }
     if rounds == 0 {
         // What is lost without any.
         host.ok("sleep 100");
     }
     let counts = "cd /sys/class/net; for f in */statistics/*dropped */statistics/*_packets; do \
-                  echo $f $(cat $f); done; grep Icmp: /proc/net/snmp";
+                  echo $f $(cat $f); done; grep Icmp: /proc/net/snmp; cat /proc/net/raw";
     for n in 1..=4 {
         host.ok(&format!("kumiki node exec n{n} -- sh -c '{counts}' >&2"));
     }
@@ -263,11 +304,11 @@ fn a_load_that_moves_takes_the_spare_cpus_along() {
     host.ok("(kumiki node balance --every 300ms > moves 2>&1 & echo $! > balance.pid)");
     for node in ["n1", "n2", "n1"] {
         host.ok(&format!(
-            "kumiki node exec {node} -- sh -c 'for n in 1 2 3; do \
+            "cut -d ' ' -f 1 /proc/uptime >&2; kumiki node exec {node} -- sh -c 'for n in 1 2 3; do \
              (setsid sh -c \"while ! test -e /enough; do :; done\" > /dev/null 2>&1 &); done'; \
              for n in $(seq 100); do \
              kumiki node exec {node} -- grep -qx 0-1 /sys/devices/system/cpu/online && break; \
-             sleep 0.2; done; cat moves >&2; \
+             sleep 0.2; done; cut -d ' ' -f 1 /proc/uptime >&2; cat moves >&2; \
              kumiki node exec {node} -- grep -x 0-1 /sys/devices/system/cpu/online"
         ));
         host.ok(&format!("kumiki node exec {node} -- sh -c 'touch /enough; sleep 2; rm /enough'"));

@@ -155,6 +155,7 @@ fn spec(name: &str) -> Spec {
         image: IMAGE.to_owned(),
         cpus: Cpus::Count(1),
         elastic: None,
+        memory_limits: None,
         memory_bytes: vec![BYTES],
         memory_from: MemorySource::Any,
         command_line: String::new(),

@@ -1,48 +1,50 @@
-//! Cpus that go to the kernel whose tasks wait for one, within each node's limits. See
+//! Cpus and memory that go to the kernel whose tasks wait for them, within each node's limits. See
 //! `docs/design/node-elastic.md`.
 
 mod decide;
+mod memory;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use kumiki_node_devices::record;
+use kumiki_node_devices::record::{self, Elastic, MemoryLimits};
 use kumiki_node_wire::access::Access;
-use kumiki_node_wire::device::Device;
+use kumiki_node_wire::device::{Device, HOST_KEEPS_BYTES, available_bytes};
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
 use kumiki_node_wire::time_stamp;
-use kumiki_node_wire::times::times_here;
+use kumiki_node_wire::times::{MemoryTimes, memory_here, times_here};
 
 use crate::host::cpus;
 use crate::host::spec::Cpus;
 use crate::service::is_held;
 use crate::{Node, Result};
 use decide::{Kernel, Move, decide};
+use memory::Memory;
 
 /// Interval between two looks at whether this is to end.
 const LOOK: Duration = Duration::from_millis(50);
 /// The host's own, in lists.
 const HOST: &str = "0";
 
-/// Times of a kernel in µs: of which moment, in which a task waited for a cpu, and in which its
-/// cpus worked, all together.
+/// Times of a kernel in µs: in which a task waited for a cpu, and in which its cpus worked, all
+/// together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times {
-    at: u64,
+struct Times {
     waited: u64,
     worked: u64,
 }
 
-/// A kernel as it is seen at one look.
+/// A kernel at one look: at which moment, in µs, and what it has that may come and go.
 struct Seen {
-    kernel: Kernel,
-    times: Times,
+    at: u64,
+    cpus: Option<(Kernel, Times)>,
+    memory: Option<(Memory, MemoryTimes)>,
 }
 
-/// Moves cpus to who waits for them, every so often, until `stop`; `rounds` limits it. Of the
+/// Moves cpus and memory to who waits for them, every so often, until `stop`; `rounds` limits it. Of the
 /// host's own kernel at least so many stay. `told` hears of each move, and of one that failed.
 ///
 /// # Errors
@@ -61,17 +63,15 @@ pub fn balance(
             break;
         }
         let now = look(host_keeps)?;
-        let (names, kernels): (Vec<&str>, Vec<Kernel>) = now
-            .iter()
-            .filter_map(|(name, seen)| {
-                let since = before.get(name)?;
-                Some((name.as_str(), with_load(seen, since)?))
-            })
-            .unzip();
+        let (names, kernels) = loaded(&now, &before, Seen::cpus_since);
         let moves = decide(&kernels);
         carry_out(&moves, &names, &kernels, &told);
+        let (names, memories) = loaded(&now, &before, Seen::memory_since);
+        let of_memory = memory::decide(&memories);
+        carry_out_memory(&of_memory, &names, &memories, &told);
         // What was moved is looked at anew, from now on.
-        before = if moves.is_empty() { now } else { look(host_keeps)? };
+        let is_calm = moves.is_empty() && of_memory.is_empty();
+        before = if is_calm { now } else { look(host_keeps)? };
         left = left.map(|left| left - 1);
     }
     Ok(())
@@ -88,21 +88,34 @@ fn pause(time: Duration, stop: &AtomicBool) -> bool {
     !stop.load(Ordering::Relaxed)
 }
 
-/// This machine's kernel, and the elastic nodes that answer, by their names.
-fn look(host_keeps: usize) -> Result<BTreeMap<String, Seen>> {
+type Look = BTreeMap<String, Seen>;
+
+/// Those that say what they did since `before`, by their names.
+fn loaded<'a, Kind>(
+    now: &'a Look,
+    before: &Look,
+    since: impl Fn(&Seen, &Seen) -> Option<Kind>,
+) -> (Vec<&'a str>, Vec<Kind>) {
+    let of =
+        |(name, seen): (&'a String, &Seen)| Some((name.as_str(), since(seen, before.get(name)?)?));
+    now.iter().filter_map(of).unzip()
+}
+
+/// This machine's kernel, and the nodes that answer and have limits.
+fn look(host_keeps: usize) -> Result<Look> {
     let khz = sysfs::tsc_khz()?;
     let (waited, worked) = times_here()?;
     let free = cpus::free()?.len();
-    let host = Seen {
-        kernel: Kernel {
-            cpus: free + 1,
-            min: host_keeps.max(1),
-            max: free + 1 + cpus::held()?.len(),
-            pressure: 0.0,
-            busy: 0.0,
-        },
-        times: Times { at: us(time_stamp(), khz), waited, worked },
+    let kernel = Kernel {
+        cpus: free + 1,
+        min: host_keeps.max(1),
+        max: free + 1 + cpus::held()?.len(),
+        pressure: 0.0,
+        busy: 0.0,
     };
+    let at = us(time_stamp(), khz);
+    let memory = host_memory()?;
+    let host = Seen { at, cpus: Some((kernel, Times { waited, worked })), memory: Some(memory) };
     let mut all = BTreeMap::from([(HOST.to_owned(), host)]);
     let nodes = sysfs::each(Holding::Node, |entry| {
         if !entry.runs() || entry.word != abi::WORD_READY || entry.pieces.is_empty() {
@@ -110,35 +123,67 @@ fn look(host_keeps: usize) -> Result<BTreeMap<String, Seen>> {
         }
         let device = Device::read(Holding::Node, &entry.name)?;
         let (window, record) = record::window(&device, entry, Access::Read)?;
-        let Some(elastic) = record.and_then(|record| record.elastic) else { return Ok(None) };
-        if window.is_lent() {
-            return Ok(None);
-        }
-        let times = Times {
-            // Read first: a node that writes meanwhile is taken for busier by a moment.
-            at: us(window.stamp(abi::STAMP_BEAT), khz),
-            waited: window.stamp(abi::WAITED_US),
-            worked: window.stamp(abi::WORKED_US),
-        };
-        let (min, max) = (elastic.min, elastic.max);
-        let kernel = Kernel { cpus: entry.cpus.len(), min, max, pressure: 0.0, busy: 0.0 };
-        Ok(Some((entry.name.clone(), Seen { kernel, times })))
+        let Some(record) = record.filter(|_| !window.is_lent()) else { return Ok(None) };
+        // Read first: a node that writes meanwhile is taken for busier by a moment.
+        let at = us(window.stamp(abi::STAMP_BEAT), khz);
+        let times =
+            Times { waited: window.stamp(abi::WAITED_US), worked: window.stamp(abi::WORKED_US) };
+        let cpus = record.elastic.map(|Elastic { min, max }| {
+            let kernel = Kernel { cpus: entry.cpus.len(), min, max, pressure: 0.0, busy: 0.0 };
+            (kernel, times)
+        });
+        let bytes = entry.pieces.iter().map(|piece| piece.bytes).sum();
+        let with: u64 = record.parts(&entry.pieces).0.iter().map(|piece| piece.bytes).sum();
+        let memory = record.memory.map(|MemoryLimits { min, max }| {
+            let times = window.memory_times();
+            let (min, unit) = (min.max(with), window.memory_unit());
+            let available = times.available;
+            (Memory { bytes, min, max, unit, available, stalled: 0.0 }, times)
+        });
+        Ok(Some((entry.name.clone(), Seen { at, cpus, memory })))
     })?;
     all.extend(nodes.into_iter().flatten());
     Ok(all)
+}
+
+/// That of this machine's kernel, which gives all but what it keeps, and in whatever steps.
+fn host_memory() -> Result<(Memory, MemoryTimes)> {
+    let times = memory_here()?;
+    let available = available_bytes()?.saturating_sub(HOST_KEEPS_BYTES);
+    let unit = abi::PIECE_UNIT;
+    // It is measured by what it has beside that: of nothing it keeps a part.
+    let memory = Memory { bytes: available, min: 0, max: u64::MAX, unit, available, stalled: 0.0 };
+    Ok((memory, times))
 }
 
 fn us(ticks: u64, khz: u64) -> u64 {
     u64::try_from(u128::from(ticks) * 1000 / u128::from(khz.max(1))).unwrap_or(u64::MAX)
 }
 
-/// Adds to a kernel what it did since; nothing of one that was started anew, or says nothing.
-fn with_load(seen: &Seen, before: &Seen) -> Option<Kernel> {
-    let (now, then) = (seen.times, before.times);
-    let time = now.at.checked_sub(then.at).filter(|&time| time > 0)? as f64;
-    let share = |now: u64, then: u64| Some(now.checked_sub(then)? as f64 / time);
-    let (pressure, busy) = (share(now.waited, then.waited)?, share(now.worked, then.worked)?);
-    Some(Kernel { pressure, busy, ..seen.kernel.clone() })
+impl Seen {
+    /// Share of the time since `before` in which this went on, of which a kernel says how long.
+    fn share(&self, before: &Seen, now: u64, then: u64) -> Option<f64> {
+        let time = self.at.checked_sub(before.at).filter(|&time| time > 0)?;
+        Some(now.checked_sub(then)? as f64 / time as f64)
+    }
+
+    /// Its cpus with what they did since; nothing of one that was started anew, or says nothing.
+    fn cpus_since(&self, before: &Seen) -> Option<Kernel> {
+        let (kernel, now) = self.cpus.as_ref()?;
+        let then = before.cpus.as_ref()?.1;
+        let pressure = self.share(before, now.waited, then.waited)?;
+        let busy = self.share(before, now.worked, then.worked)?;
+        Some(Kernel { pressure, busy, ..kernel.clone() })
+    }
+
+    /// Its memory with how long tasks waited for it since; the same.
+    fn memory_since(&self, before: &Seen) -> Option<Memory> {
+        let (memory, now) = self.memory.as_ref()?;
+        let then = before.memory.as_ref()?.1;
+        // It has not looked yet.
+        let stalled = self.share(before, now.stalled_us, then.stalled_us)?;
+        (now.available > 0).then(|| Memory { stalled, ..memory.clone() })
+    }
 }
 
 fn carry_out(moves: &[Move], names: &[&str], kernels: &[Kernel], told: &impl Fn(&str)) {
@@ -164,6 +209,35 @@ fn carry_out(moves: &[Move], names: &[&str], kernels: &[Kernel], told: &impl Fn(
     }
 }
 
+fn carry_out_memory(
+    moves: &[memory::Move],
+    names: &[&str],
+    memories: &[Memory],
+    told: &impl Fn(&str),
+) {
+    let set = |name: &str, bytes: u64| {
+        if name == HOST { Ok(()) } else { Node::find(name)?.set_memory(bytes).map(drop) }
+    };
+    let mut has: Vec<u64> = memories.iter().map(|memory| memory.bytes).collect();
+    for one in moves {
+        let (from, to, bytes) = (names[one.from], names[one.to], one.bytes);
+        if [from, to].iter().any(|name| is_held(name)) {
+            continue;
+        }
+        let moved = set(from, has[one.from].saturating_sub(bytes))
+            .and_then(|()| set(to, has[one.to].saturating_add(bytes)));
+        let what = format!("{} MiB from {from} to {to}", bytes >> 20);
+        match moved {
+            Ok(()) => {
+                has[one.from] = has[one.from].saturating_sub(bytes);
+                has[one.to] = has[one.to].saturating_add(bytes);
+                told(&what);
+            }
+            Err(error) => told(&format!("{what}: {error}")),
+        }
+    }
+}
+
 /// The host has what no node has.
 fn set(name: &str, count: usize) -> Result<()> {
     if name == HOST { Ok(()) } else { Node::find(name)?.set_cpus(&Cpus::Count(count)).map(drop) }
@@ -175,15 +249,28 @@ mod tests {
 
     #[test]
     fn a_load_is_what_came_in_between() {
-        let seen = |at, waited, worked| Seen {
-            kernel: Kernel { cpus: 2, min: 1, max: 4, pressure: 0.0, busy: 0.0 },
-            times: Times { at, waited, worked },
+        let seen = |at, waited, worked, stalled_us, available| Seen {
+            at,
+            cpus: Some((
+                Kernel { cpus: 2, min: 1, max: 4, pressure: 0.0, busy: 0.0 },
+                Times { waited, worked },
+            )),
+            memory: Some((
+                Memory { bytes: 9, min: 1, max: 9, unit: 1, available, stalled: 0.0 },
+                MemoryTimes { stalled_us, available },
+            )),
         };
-        let kernel = with_load(&seen(3_000, 1_500, 2_000), &seen(1_000, 500, 0)).unwrap();
+        let (before, now) = (seen(1_000, 500, 0, 100, 7), seen(3_000, 1_500, 2_000, 200, 5));
+        let kernel = now.cpus_since(&before).unwrap();
         assert_eq!((kernel.pressure, kernel.busy, kernel.cpus), (0.5, 1.0, 2));
-        // No look since; started anew.
-        assert_eq!(with_load(&seen(1_000, 500, 0), &seen(1_000, 500, 0)), None);
-        assert_eq!(with_load(&seen(3_000, 0, 0), &seen(1_000, 500, 0)), None);
+        let memory = now.memory_since(&before).unwrap();
+        assert_eq!((memory.stalled, memory.available), (0.05, 5));
+        // No look since; started anew; an agent that has not looked yet; no limits.
+        assert_eq!(before.cpus_since(&before), None);
+        let anew = seen(3_000, 0, 0, 0, 7);
+        assert!(anew.cpus_since(&before).is_none() && anew.memory_since(&before).is_none());
+        assert_eq!(seen(3_000, 500, 0, 100, 0).memory_since(&before), None);
+        assert_eq!(Seen { cpus: None, ..seen(3_000, 0, 0, 0, 0) }.cpus_since(&before), None);
         assert_eq!(us(3_000_000, 3_000), 1_000_000);
     }
 }

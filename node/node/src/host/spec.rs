@@ -2,7 +2,7 @@
 
 use kumiki_boot::WINDOW_BYTES;
 use kumiki_node_devices::pci::Function;
-use kumiki_node_devices::record::{Elastic, Record};
+use kumiki_node_devices::record::{Elastic, MemoryLimits, Record};
 use kumiki_node_devices::spec::{DeviceSpec, assign};
 use kumiki_node_wire::device::{Dma, Slice};
 use kumiki_node_wire::module::abi;
@@ -24,6 +24,9 @@ pub struct Spec {
     /// alone.
     #[serde(default)]
     pub elastic: Option<Elastic>,
+    /// Limits of its memory while it runs.
+    #[serde(default)]
+    pub memory_limits: Option<MemoryLimits>,
     /// Sizes of its pieces of memory; the first one holds the kernel.
     pub memory_bytes: Vec<u64>,
     /// Origin of its memory.
@@ -147,6 +150,31 @@ impl Spec {
         if self.dma_unconfined { Dma::Unconfined } else { Dma::Confined }
     }
 
+    fn memory_limits_suit(&self) -> Result<(), Fault> {
+        let Some(MemoryLimits { min, max }) = self.memory_limits else { return Ok(()) };
+        let bytes = self.bytes();
+        let wrong = |key, limit: u64, which: &str| {
+            let problem = format!(
+                "{limit} bytes: it begins with {bytes}, which is {which} than that: another limit, or \
+                 another memory, is expected"
+            );
+            Err(Fault::new(key, problem))
+        };
+        if min > bytes {
+            return wrong("min_memory", min, "less");
+        }
+        if max < bytes {
+            return wrong("max_memory", max, "more");
+        }
+        if let Some(function) = self.pci.first() {
+            let problem = format!(
+                "a node with PCI functions ({function}) keeps the memory that they reach as it is"
+            );
+            return Err(Fault::new("max_memory", problem));
+        }
+        Ok(())
+    }
+
     fn limits_suit(&self) -> Result<(), Fault> {
         let Some(Elastic { min, max }) = self.elastic else { return Ok(()) };
         let count = self.cpus.count();
@@ -182,6 +210,7 @@ impl Spec {
     pub(crate) fn record(&self, cpus: Vec<u32>) -> Record {
         let mut record = Record::new(&self.name, &self.image, cpus);
         record.elastic = self.elastic;
+        record.memory = self.memory_limits;
         record.command_line.clone_from(&self.command_line);
         record.init.clone_from(&self.init);
         for device in &self.devices {
@@ -199,6 +228,7 @@ impl Spec {
         }
         self.cpus.check()?;
         self.limits_suit()?;
+        self.memory_limits_suit()?;
         let is_free = |function: &&Function| !self.dma_unconfined && !function.is_behind_iommu();
         if let Some(function) = self.pci.iter().find(is_free) {
             let problem = format!(
@@ -268,6 +298,7 @@ pub(crate) mod tests {
             image: "deb".to_owned(),
             cpus,
             elastic: None,
+            memory_limits: None,
             memory_bytes: memory_bytes.to_vec(),
             memory_from: MemorySource::Any,
             command_line: String::new(),
@@ -308,6 +339,17 @@ pub(crate) mod tests {
             let limits = Spec { elastic, ..spec("n1", Cpus::Count(2), &good) };
             assert_eq!(limits.check().unwrap_err().key, key, "{min} {max}");
         }
+        for (min, max, key) in [(257, 512, "min_memory"), (0, 255, "max_memory")] {
+            let memory_limits = MemoryLimits::of(Some(min * MIB), Some(max * MIB), 256 * MIB);
+            let limits = Spec { memory_limits, ..spec("n1", one(), &good) };
+            assert_eq!(limits.check().unwrap_err().key, key, "{min} {max}");
+        }
+        let memory_limits = MemoryLimits::of(None, Some(512 * MIB), 256 * MIB);
+        let limits = Spec { memory_limits, ..spec("n1", one(), &good) };
+        assert_eq!(limits.check(), Ok(()));
+        let pci = vec!["0000:01:00.0".parse().unwrap()];
+        let of_card = Spec { pci, dma_unconfined: true, ..limits };
+        assert_eq!(of_card.check().unwrap_err().key, "max_memory");
         let elastic = Elastic::of(None, Some(4), 2);
         assert_eq!(elastic, Some(Elastic { min: 1, max: 4 }));
         let own = Spec {

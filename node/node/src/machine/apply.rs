@@ -205,6 +205,7 @@ impl OfNow {
                 remove(node)
             }
             Step::Resize { node, cpus, .. } => resize(node, cpus),
+            Step::Memory { node, bytes, .. } => set_memory(node, *bytes),
             Step::Start { node, from } => {
                 start((node, from.as_deref()), self.services.get(node), self.limit)
             }
@@ -214,6 +215,10 @@ impl OfNow {
 
 fn resize(name: &str, cpus: &[u32]) -> Result<()> {
     Node::find(name)?.set_cpus(&Cpus::These(cpus.to_vec())).map(drop)
+}
+
+fn set_memory(name: &str, bytes: u64) -> Result<()> {
+    Node::find(name)?.set_memory(bytes).map(drop)
 }
 
 /// Stops a node in order if it runs, and deletes it.
@@ -279,6 +284,7 @@ impl Hands for OfNow {
                 if *runs { node.start(KernelForm::Vmlinux, self.limit).map(drop) } else { Ok(()) }
             }
             Step::Resize { node, before, .. } => resize(node, before),
+            Step::Memory { node, before, .. } => set_memory(node, *before),
             Step::Start { node, .. } => Node::find(node)?.stop(Duration::ZERO),
         }
     }

@@ -9,7 +9,7 @@ use super::situation::{Existing, Situation};
 use crate::Result;
 use crate::host::cpus;
 use crate::host::spec::{Cpus, Fault, Spec};
-use kumiki_node_devices::record::Elastic;
+use kumiki_node_devices::record::{Elastic, MemoryLimits};
 
 /// Choice whether nodes that differ from a file's are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,15 @@ fn is_as_wanted(wanted: &Spec, node: &Existing) -> Result<(), Fault> {
     if !same {
         return other("cpus", Cpus::These(node.cpus.clone()).to_string());
     }
-    if node.bytes != wanted.bytes() {
+    if node.memory != wanted.memory_limits {
+        let has = match node.memory {
+            Some(MemoryLimits { min, max }) => format!("{min} to {max} bytes"),
+            None => "no limits of memory".to_owned(),
+        };
+        let is_min = node.memory.map(|one| one.min) != wanted.memory_limits.map(|one| one.min);
+        return other(if is_min { "min_memory" } else { "max_memory" }, has);
+    }
+    if node.bytes != wanted.bytes() && node.sized(wanted.bytes()).is_none() {
         return other("memory", format!("{} bytes", node.bytes));
     }
     if *command_line != wanted.command_line {
@@ -128,6 +136,31 @@ pub(super) struct Resizes<'a> {
     pub(super) each: Vec<Resize<'a>>,
     /// Cpus that are free then; those that were given back come last.
     pub(super) free: Vec<u32>,
+}
+
+/// Another size of memory for a node as it is.
+pub(super) struct MemoryResize<'a> {
+    pub(super) node: &'a NodeWanted,
+    pub(super) bytes: u64,
+    pub(super) before: u64,
+}
+
+/// The nodes of a file that exist with another size of memory and can have that of the file as they
+/// are, those that give first: others may need what they have.
+pub(super) fn memory_resizes<'a>(
+    machine: &'a Machine,
+    situation: &Situation,
+) -> Vec<MemoryResize<'a>> {
+    let resize = |node: &'a NodeWanted| {
+        let existing = situation.nodes.get(&node.spec.name)?;
+        is_as_wanted(&node.spec, existing).ok()?;
+        let bytes = existing.sized(node.spec.bytes())?;
+        let before = existing.bytes;
+        (bytes != before).then_some(MemoryResize { node, bytes, before })
+    };
+    let (giving, getting): (Vec<_>, Vec<_>) =
+        machine.nodes.iter().filter_map(resize).partition(|one| one.bytes < one.before);
+    giving.into_iter().chain(getting).collect()
 }
 
 /// The nodes of a file that exist with another number of cpus and can have that of the file as they are.

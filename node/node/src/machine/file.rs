@@ -18,7 +18,7 @@ use crate::image::initramfs::Base;
 use crate::image::root::RootOf;
 use crate::service::Service;
 use crate::{Error, Result};
-use kumiki_node_devices::record::Elastic;
+use kumiki_node_devices::record::{Elastic, MemoryLimits};
 
 /// Longest file, in bytes: longer was not written by a person for this.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -122,6 +122,8 @@ struct NodeTable {
     min_cpus: Option<Spanned<u32>>,
     max_cpus: Option<Spanned<u32>>,
     memory: Spanned<Value>,
+    min_memory: Option<Spanned<Value>>,
+    max_memory: Option<Spanned<Value>>,
     memory_from: Option<Spanned<String>>,
     append: Option<Spanned<String>>,
     init: Option<Spanned<String>>,
@@ -276,6 +278,8 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     at.keys.extend(table.cpus.iter().map(|cpus| ("cpus", cpus.span().start)));
     at.keys.extend(table.min_cpus.iter().map(|cpus| ("min_cpus", cpus.span().start)));
     at.keys.extend(table.max_cpus.iter().map(|cpus| ("max_cpus", cpus.span().start)));
+    at.keys.extend(table.min_memory.iter().map(|size| ("min_memory", size.span().start)));
+    at.keys.extend(table.max_memory.iter().map(|size| ("max_memory", size.span().start)));
     at.keys.extend(table.memory_from.iter().map(|from| ("memory_from", from.span().start)));
     at.keys.extend(table.append.iter().map(|append| ("append", append.span().start)));
     at.keys.extend(table.health.iter().map(|health| ("health", health.span().start)));
@@ -297,12 +301,23 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
         let cpus = table.cpus.map_or(Ok(Cpus::Count(1)), |value| cpus(value.get_ref()))?;
         let limits = [table.min_cpus, table.max_cpus];
         let [min, max] = limits.map(|limit| limit.map(|limit| limit.into_inner() as usize));
+        let memory_bytes = memory("memory", table.memory.get_ref())?;
+        let limit = |key, value: &Option<Spanned<Value>>| {
+            value.as_ref().map(|value| size(key, value.get_ref())).transpose()
+        };
+        let least = limit("min_memory", &table.min_memory)?;
+        let most = limit("max_memory", &table.max_memory)?;
         let spec = Spec {
             name: name.clone(),
             image: table.image.into_inner(),
             elastic: Elastic::of(min, max, cpus.count()),
             cpus,
-            memory_bytes: memory(table.memory.get_ref())?,
+            memory_limits: MemoryLimits::of(
+                least,
+                most,
+                memory_bytes.iter().fold(0, |sum: u64, &bytes| sum.saturating_add(bytes)),
+            ),
+            memory_bytes,
             memory_from: table.memory_from.map_or(Ok(MemorySource::Any), memory_from)?,
             command_line: table.append.map(Spanned::into_inner).unwrap_or_default(),
             devices: {
@@ -411,25 +426,27 @@ fn functions(words: Vec<Spanned<String>>) -> Result<Vec<Function>, Fault> {
     functions.map_err(|problem| Fault::new("pci", problem))
 }
 
-/// A size, or a list of sizes.
-fn memory(value: &Value) -> Result<Vec<u64>, Fault> {
-    let size = |value: &Value| {
-        let wrong = |reason: &str| {
-            let problem = format!("{value}: a size such as \"256M\" is expected{reason}");
-            Fault::new("memory", problem)
-        };
-        match value {
-            Value::Integer(bytes) => u64::try_from(*bytes).map_err(|_| wrong("")),
-            Value::String(text) => parse_size::Config::new()
-                .with_binary()
-                .parse_size(text)
-                .map_err(|error| wrong(&format!(" ({error})"))),
-            _ => Err(wrong("")),
-        }
+/// A size: a number of bytes, or a text such as 256M.
+fn size(key: &'static str, value: &Value) -> Result<u64, Fault> {
+    let wrong = |reason: &str| {
+        let problem = format!("{value}: a size such as \"256M\" is expected{reason}");
+        Fault::new(key, problem)
     };
     match value {
-        Value::Array(list) => list.iter().map(size).collect(),
-        value => Ok(vec![size(value)?]),
+        Value::Integer(bytes) => u64::try_from(*bytes).map_err(|_| wrong("")),
+        Value::String(text) => parse_size::Config::new()
+            .with_binary()
+            .parse_size(text)
+            .map_err(|error| wrong(&format!(" ({error})"))),
+        _ => Err(wrong("")),
+    }
+}
+
+/// A size, or a list of sizes.
+fn memory(key: &'static str, value: &Value) -> Result<Vec<u64>, Fault> {
+    match value {
+        Value::Array(list) => list.iter().map(|value| size(key, value)).collect(),
+        value => Ok(vec![size(key, value)?]),
     }
 }
 
@@ -552,6 +569,16 @@ start = false
             ("\"192M\"", "\"much\"", "9: node.b.memory: \"much\": a size such as"),
             ("\"192M\"", "true", "9: node.b.memory: true: a size such as"),
             ("cpus =", "cpu =", "machine.toml:8: unknown field `cpu`"),
+            (
+                "memory = 268435456",
+                "memory = 268435456\nmax_memory = \"128M\"",
+                "15: node.a.max_memory: 134217728 bytes: it begins with 268435456, which is more",
+            ),
+            (
+                "memory = 268435456",
+                "memory = 268435456\nmin_memory = [1]",
+                "15: node.a.min_memory: [1]: a size such as",
+            ),
             ("\"offline\"", "\"disk\"", "10: node.b.memory_from: \"disk\": memory comes from one"),
             ("memory = 268435456", "", "missing field `memory`, in `[node.a]`"),
             ("start = false", "start = 1", "node.a.start: 1: true, false or { from ="),
@@ -601,6 +628,8 @@ start = false
         let key = prop::sample::select(vec![
             "cpus",
             "memory",
+            "min_memory",
+            "max_memory",
             "memory_from",
             "append",
             "start",

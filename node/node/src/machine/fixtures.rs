@@ -109,6 +109,9 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
                 elastic: spec.elastic,
                 told: Vec::new(),
                 bytes: spec.bytes(),
+                memory: spec.memory_limits,
+                started_with: spec.bytes(),
+                unit: 0,
                 pieces: spec.memory_bytes.clone(),
                 made_of: Some((spec.image.clone(), spec.command_line.clone())),
                 devices: spec.devices.clone(),
@@ -138,6 +141,13 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
             free.sort_unstable_by(|a, b| b.cmp(a));
             node.cpus = cpus.clone();
         }
+        Step::Memory { node, bytes, before } => {
+            let node = situation.nodes.get_mut(node).expect("a node that exists");
+            assert!(*before == node.bytes && node.sized(*bytes) == Some(*bytes));
+            situation.free.memory_bytes += before.saturating_sub(*bytes);
+            taken = bytes.saturating_sub(*before);
+            node.bytes = *bytes;
+        }
         Step::Start { node, .. } => {
             let node = situation.nodes.get_mut(node).expect("a node that exists");
             assert!(matches!(
@@ -145,6 +155,7 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
                 NodeState::Created | NodeState::Stopped | NodeState::Ended
             ));
             node.state = NodeState::Ready;
+            node.unit = 128 * MIB;
             // A kernel that may get others is told of all cpus of the machine.
             node.told = if node.elastic.is_some() { (1..9).collect() } else { node.cpus.clone() };
         }

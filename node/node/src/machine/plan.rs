@@ -6,7 +6,7 @@ use std::fmt;
 use kumiki_node_wire::memory::cpu_list;
 use serde::Serialize;
 
-use super::change::{Changes, Resize, changed, chosen, resizes};
+use super::change::{Changes, MemoryResize, Resize, changed, chosen, memory_resizes, resizes};
 use super::file::{ImageWanted, Machine, NodeWanted};
 use super::situation::{Situation, slices_for};
 use crate::Result;
@@ -51,6 +51,15 @@ pub enum Step {
         /// Cpus that it has before.
         before: Vec<u32>,
     },
+    /// Give a node memory, or have it give some back, as it is.
+    Memory {
+        /// Name of the node.
+        node: String,
+        /// Bytes that it has then.
+        bytes: u64,
+        /// Bytes that it has before.
+        before: u64,
+    },
     /// Start a node.
     Start {
         /// Name of the node.
@@ -67,9 +76,10 @@ impl Step {
         match self {
             Step::Add { .. } => None,
             Step::Create(spec) => Some(&spec.name),
-            Step::Remove { node, .. } | Step::Resize { node, .. } | Step::Start { node, .. } => {
-                Some(node)
-            }
+            Step::Remove { node, .. }
+            | Step::Resize { node, .. }
+            | Step::Memory { node, .. }
+            | Step::Start { node, .. } => Some(node),
         }
     }
 }
@@ -90,6 +100,10 @@ impl fmt::Display for Step {
             Step::Resize { node, cpus, before } => {
                 let [cpus, before] = [cpus, before].map(|cpus| cpu_list::text(cpus));
                 write!(f, "resize node {node} (cpus {cpus} after {before})")
+            }
+            Step::Memory { node, bytes, before } => {
+                let [mib, before] = [bytes, before].map(|bytes| bytes >> 20);
+                write!(f, "resize node {node} ({mib} MiB after {before})")
             }
             Step::Start { node, from: None } => write!(f, "start node {node}"),
             Step::Start { node, from: Some(from) } => write!(f, "start node {node} from {from}"),
@@ -152,6 +166,13 @@ pub(super) fn plan(
             before,
         }),
     );
+    for MemoryResize { node, bytes, before } in memory_resizes(machine, situation) {
+        planning.free_bytes = planning.free_bytes.saturating_add(before.saturating_sub(bytes));
+        let more = bytes.saturating_sub(before);
+        planning.take("memory", more).map_err(|error| fault(node, error))?;
+        let node = node.spec.name.clone();
+        planning.steps.push(Step::Memory { node, bytes, before });
+    }
     let mut later = Vec::new();
     for node in &machine.nodes {
         let name = node.spec.name.as_str();
@@ -357,6 +378,45 @@ start = false
         let warm = parse(&TWO.replace("start = false", "start = { from = \"warm\" }")).unwrap();
         let steps = plan(&warm, &offers(), &there, Changes::Refuse).unwrap();
         assert_eq!(shown(&steps), ["start node a", "start node b from warm"]);
+    }
+
+    #[test]
+    fn memory_comes_and_goes_within_limits_as_nodes_run() {
+        let text = |a: &str, b: &str| {
+            format!(
+                "[image.deb]\nkernel = \"/boot/vmlinuz\"\n[node.a]\nimage = \"deb\"\nmemory = \"{a}\"\n\
+                 max_memory = \"512M\"\n[node.b]\nimage = \"deb\"\nmemory = \"{b}\"\n\
+                 max_memory = \"640M\"\n"
+            )
+        };
+        let planned = |a: &str, b: &str, there: &Situation| {
+            plan(&parse(&text(a, b)).unwrap(), &offers(), there, Changes::Refuse)
+        };
+        let begin = free(&[3, 2, 1], 1024);
+        let there = planned("256M", "256M", &begin).unwrap().iter().fold(begin, after);
+        // 442 MiB are left, and a step has 128.
+        let steps = planned("300M", "512M", &there).unwrap();
+        let each = ["resize node a (384 MiB after 256)", "resize node b (512 MiB after 256)"];
+        assert_eq!(shown(&steps), each);
+        let there = steps.iter().fold(there, after);
+        assert_eq!(planned("300M", "512M", &there).unwrap(), []);
+        // Who gives comes first: there would not be enough.
+        let steps = planned("256M", "640M", &there).unwrap();
+        let each = ["resize node a (256 MiB after 384)", "resize node b (640 MiB after 512)"];
+        assert_eq!(shown(&steps), each);
+        let error = planned("512M", "512M", &there).unwrap_err().to_string();
+        assert!(error.contains(":5: node.a.memory: 134217728 bytes of memory after"), "{error}");
+        // The next step above, which is its limit; less than it was started with.
+        let mut roomy = there.clone();
+        roomy.free.memory_bytes += 128 * MIB;
+        let steps = planned("510M", "512M", &roomy).unwrap();
+        assert_eq!(shown(&steps), ["resize node a (512 MiB after 384)"]);
+        let error = planned("192M", "512M", &roomy).unwrap_err().to_string();
+        assert!(error.contains("a exists with 402653184 bytes"), "{error}");
+        let mut rests = there.clone();
+        rests.nodes.get_mut("a").unwrap().unit = 0;
+        let error = planned("512M", "512M", &rests).unwrap_err().to_string();
+        assert!(error.contains("a exists with 402653184 bytes"), "{error}");
     }
 
     #[test]

@@ -15,8 +15,9 @@ use crate::host::spec::{Cpus, MemorySource, Spec};
 use crate::image::needs::Needs;
 use crate::image::{Image, ImageKind};
 use crate::listing::NodeState;
+use crate::node::hotplug::next_size;
 use crate::{Result, listing};
-use kumiki_node_devices::record::Elastic;
+use kumiki_node_devices::record::{Elastic, MemoryLimits};
 
 /// Cpus, memory and images that a machine has for nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -102,6 +103,10 @@ pub(super) struct Existing {
     /// Cpus that its kernel was told of, if it runs.
     pub(super) told: Vec<u32>,
     pub(super) bytes: u64,
+    pub(super) memory: Option<MemoryLimits>,
+    /// Bytes of that its kernel is started with, and of which the rest is a multiple; 0: not known yet.
+    pub(super) started_with: u64,
+    pub(super) unit: u64,
     /// Sizes of its pieces of memory.
     pub(super) pieces: Vec<u64>,
     /// Image and command line; none if making it was interrupted.
@@ -148,6 +153,15 @@ impl Existing {
         }
     }
 
+    /// Memory that it has as it is when it is to have so much, if its limits and its kernel allow that.
+    pub(super) fn sized(&self, wanted: u64) -> Option<u64> {
+        let MemoryLimits { min, max } = self.memory?;
+        let is_there = matches!(self.state, NodeState::Ready | NodeState::Stopped);
+        let may = is_there && self.unit > 0 && (min..=max).contains(&wanted);
+        let size = next_size(self.started_with, self.unit, wanted).filter(|_| may)?;
+        (size <= max).then_some(size)
+    }
+
     /// Specification by which it would be made again; none if making it was interrupted.
     pub(super) fn spec(&self, name: &str) -> Option<Spec> {
         let (image, command_line) = self.made_of.clone()?;
@@ -156,6 +170,7 @@ impl Existing {
             image,
             cpus: Cpus::These(self.cpus.clone()),
             elastic: self.elastic,
+            memory_limits: self.memory,
             memory_bytes: self.pieces.clone(),
             memory_from: MemorySource::Any,
             command_line,
@@ -187,27 +202,34 @@ impl Situation {
             let needs = if complete { Some(Image::open(&image.name)?.needs()) } else { None };
             images.insert(image.name, Resident { sha256: image.sha256, needs });
         }
-        let nodes = listing::records()?.into_iter().map(|(node, record, pieces)| {
-            let record = record.as_ref();
-            let existing = Existing {
-                state: node.state,
-                cpus: node.cpus,
-                elastic: record.and_then(|record| record.elastic),
-                told: record
-                    .map_or(Vec::new(), |record| record.told.iter().map(|&(cpu, _)| cpu).collect()),
-                bytes: node.bytes,
-                pieces,
-                made_of: node.image.zip(node.command_line),
-                devices: record.map_or(Vec::new(), |record| {
-                    record.devices.iter().map(|device| device.device.clone()).collect()
-                }),
-                init: record.and_then(|record| record.init.clone()),
-                pci: record.map_or(Vec::new(), |record| record.pci.clone()),
-                dma_unconfined: record
-                    .is_some_and(|record| record.confined.len() < record.pci.len()),
-            };
-            (node.name, existing)
-        });
+        let nodes = listing::records()?.into_iter().map(
+            |listing::Recorded { info: node, record, pieces, unit }| {
+                let record = record.as_ref();
+                let with = record.and_then(|record| record.pieces).unwrap_or(pieces.len());
+                let existing = Existing {
+                    state: node.state,
+                    cpus: node.cpus,
+                    elastic: record.and_then(|record| record.elastic),
+                    told: record.map_or(Vec::new(), |record| {
+                        record.told.iter().map(|&(cpu, _)| cpu).collect()
+                    }),
+                    bytes: node.bytes,
+                    memory: record.and_then(|record| record.memory),
+                    started_with: pieces.iter().take(with).sum(),
+                    unit,
+                    pieces,
+                    made_of: node.image.zip(node.command_line),
+                    devices: record.map_or(Vec::new(), |record| {
+                        record.devices.iter().map(|device| device.device.clone()).collect()
+                    }),
+                    init: record.and_then(|record| record.init.clone()),
+                    pci: record.map_or(Vec::new(), |record| record.pci.clone()),
+                    dma_unconfined: record
+                        .is_some_and(|record| record.confined.len() < record.pci.len()),
+                };
+                (node.name, existing)
+            },
+        );
         Ok(Situation { free, numa_nodes: numa::of_cpus(), images, nodes: nodes.collect() })
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kumiki_boot::Piece;
-use kumiki_node_devices::record::{self, Record};
+use kumiki_node_devices::record::{self, MemoryLimits, Record};
 use kumiki_node_devices::serve::{self, Control};
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
@@ -63,7 +63,7 @@ fn mib(bytes: u64) -> String {
 }
 
 /// The next size from so many bytes on: what it was started with, and whole units.
-fn next_size(with: u64, unit: u64, wanted: u64) -> Option<u64> {
+pub(crate) fn next_size(with: u64, unit: u64, wanted: u64) -> Option<u64> {
     let more = wanted.checked_sub(with)?;
     more.checked_next_multiple_of(unit)?.checked_add(with)
 }
@@ -102,18 +102,25 @@ impl MemoryChange<'_> {
             return refused(ErrorKind::Unsupported, problem);
         }
         let with = sum(&self.with);
-        let most = with + (abi::PIECES - self.with.len()) as u64 * self.unit;
+        let possible = with + (abi::PIECES - self.with.len()) as u64 * self.unit;
+        let limits = record.memory.unwrap_or(MemoryLimits { min: with, max: possible });
+        let (least, most) = (limits.min.max(with), limits.max.min(possible));
         match next_size(with, self.unit, wanted) {
-            Some(size) if size <= most => Ok(size),
+            Some(size) if (least..=most).contains(&size) => Ok(size),
             _ => refused(
                 ErrorKind::Invalid,
                 format!(
                     "{} to {} are possible, in steps of {}: what it was started with, and {} pieces \
-                     of what its kernel adds at a time",
-                    mib(with),
+                     of what its kernel adds at a time{}",
+                    mib(least),
                     mib(most),
                     mib(self.unit),
-                    abi::PIECES - self.with.len()
+                    abi::PIECES - self.with.len(),
+                    if record.memory.is_some() {
+                        ", within its min_memory and max_memory (--min-memory, --max-memory)"
+                    } else {
+                        ""
+                    }
                 ),
             ),
         }

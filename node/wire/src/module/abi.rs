@@ -150,6 +150,9 @@ pub const STARTED_CPUS: usize = 0x24;
 pub const STARTED_APIC_IDS: usize = 0x180;
 /// The state of each cpu, by its APIC id: the modules'.
 const CPU_STATES: usize = 0x280;
+/// Time of the node's kernel in µs in which a task waited for memory, and bytes that programs can have.
+pub const STALLED_US: usize = 0x680;
+pub const AVAILABLE: usize = 0x688;
 pub const MESSAGE: usize = 0x80;
 pub const MESSAGE_BYTES: usize = 256;
 pub const CHANNELS_AT: usize = 0x1000;
@@ -279,7 +282,7 @@ const _: () = {
     assert!(CHANNELS_AT + CHANNELS * CHANNEL_BYTES == RECORD_AT);
     assert!(STAMPS + 8 * WORKED_US + 8 == MESSAGE);
     assert!(STARTED_APIC_IDS + 4 * CPUS == CPU_STATES);
-    assert!(CPU_STATES + APIC_IDS <= CHANNELS_AT);
+    assert!(CPU_STATES + APIC_IDS == STALLED_US && AVAILABLE + 8 <= CHANNELS_AT);
     assert!(BLOCKS_AT + BLOCKS_BYTES <= LOG_AT);
     assert!(LOG_AT + LOG_BYTES <= SLEEP_AT);
     assert!(SLEEP_COVERED + COVERED_BYTES == FREE_AT - SLEEP_AT);
