@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::part::{Part, Portable};
 use crate::reference::Reference;
 use crate::transport::nats::{Link, Nats};
-use crate::transport::sockets::LIMIT;
+use crate::transport::passed::LIMIT;
 use crate::wire::secret;
 use crate::wire::{self, Offer, Operation, Outcome, Page, Why};
 

@@ -22,14 +22,13 @@ use bytes::Bytes;
 use kumiki_sys::shm::Window;
 
 use crate::transport::bundle::{self, RELAY};
-use crate::transport::sockets::{self, LIMIT};
+use crate::transport::passed::{self, HEAD};
+use crate::transport::sockets;
 use crate::wire;
 use crate::wire::lane::{LANE_BYTES, LANES, Word};
 
 /// Places of one stream at a time, at most.
 const MOST_PLACES: usize = 1024;
-/// Bytes of a frame before its message: place, number, length.
-const HEAD: usize = 16;
 
 /// The other end of the stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -215,13 +214,9 @@ impl Shared {
     /// Says a word to a place. If it does not leave, the stream has ended, and its reader knows.
     pub(crate) fn say(&self, place: u32, word: &Word) {
         let Ok(message) = wire::message(word) else { return };
-        let mut frame = Vec::with_capacity(HEAD + message.len());
-        if self.far == Far::Relay {
-            frame.extend_from_slice(&place.to_le_bytes());
-        }
-        frame.extend_from_slice(&LANES.to_le_bytes());
-        frame.extend_from_slice(&(message.len() as u32).to_le_bytes());
-        frame.extend_from_slice(&message);
+        let place = place.to_le_bytes();
+        let place = if self.far == Far::Relay { &place[..] } else { &[] };
+        let frame = [place, &passed::frame(LANES, &message)].concat();
         let mut to = self.to();
         if to.write_all(&frame).is_err() {
             // Half a frame is no frame: nothing else is to follow it.
@@ -309,21 +304,12 @@ impl Shared {
 
 /// Reads a frame: its place, its number, its message.
 fn frame(far: Far, from: &mut impl Read) -> io::Result<(u32, u64, Vec<u8>)> {
+    let mut place = [0; 4];
+    if far == Far::Relay {
+        from.read_exact(&mut place)?;
+    }
     let mut head = [0; HEAD];
-    from.read_exact(match far {
-        Far::Relay => &mut head[..],
-        Far::Place => &mut head[4..],
-    })?;
-    let [place, low, high, length] =
-        std::array::from_fn(|n| u32::from_le_bytes(head[4 * n..][..4].try_into().expect("4")));
-    let length = length as usize;
-    if length > LIMIT {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    // As much memory as comes, not as is said.
-    let mut message = Vec::new();
-    if from.take(length as u64).read_to_end(&mut message)? < length {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok((place, u64::from(low) | u64::from(high) << 32, message))
+    from.read_exact(&mut head)?;
+    let (number, length) = passed::head_of(head)?;
+    Ok((u32::from_le_bytes(place), number, passed::message(length, from)?))
 }

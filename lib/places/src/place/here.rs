@@ -19,7 +19,8 @@ use crate::place::lanes::{Lanes, Said};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::door::{Door, sweep};
 use crate::transport::passed::Given;
-use crate::transport::sockets::{self, LIMIT, MOST_NEWS, NEWS};
+use crate::transport::passed::LIMIT;
+use crate::transport::sockets::{self, MOST_NEWS, NEWS};
 use crate::wire;
 use crate::wire::lane::{LANES, Word};
 

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::Sender;
 use crate::place::line_site::{self, Bindings, LineReply};
 use crate::place::parts::panicked;
 use crate::place::site::Site;
-use crate::transport::sockets::LIMIT;
+use crate::transport::passed::LIMIT;
 use crate::wire::lane::{GIVEN, LANE_BYTES, LANES, LONG, Lane, Word, given, spin};
 use crate::wire::{self, Refusal, Why};
 

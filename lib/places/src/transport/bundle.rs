@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::sync::mpsc::Receiver;
 
-use crate::transport::sockets::LIMIT;
+use crate::transport::passed::LIMIT;
 
 /// The number of the relay's own frames.
 pub(crate) const RELAY: u32 = 0;

@@ -1,19 +1,18 @@
 //! Memory in common of a client and a place of one kernel: asked for and given at the place's socket, with its
 //! descriptor. The place makes it and seals its size, so that neither can take it away from the other.
 
-use std::io::{self, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use kumiki_sys::descriptors;
 use kumiki_sys::shm::Window;
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::error::Result;
-use crate::transport::passed::{HEAD, frame};
-use crate::transport::sockets::{self, LIMIT};
+use crate::transport::passed::{HEAD, frame, head_of, message};
+use crate::transport::sockets;
 use crate::wire;
 use crate::wire::lane::{GIVEN, LANE_BYTES, LANES, Word};
 
@@ -46,17 +45,15 @@ fn asked(mut stream: &UnixStream) -> io::Result<Option<Window>> {
     stream.set_write_timeout(Some(GIVES))?;
     // The second word is answered by every version that has lanes, after the first.
     for word in [Word::Memory { at: 0 }, Word::Open { at: u64::MAX, first: 0 }] {
-        let message = wire::message(&word).map_err(io::Error::other)?;
-        stream.write_all(&frame(LANES, &message))?;
+        let word = wire::message(&word).map_err(io::Error::other)?;
+        stream.write_all(&frame(LANES, &word))?;
     }
     let (head, fd) = head(stream)?;
-    let (number, length) = head.split_at(8);
-    let length = u32::from_le_bytes(length.try_into().map_err(io::Error::other)?) as usize;
-    if number != LANES.to_le_bytes() || length > LIMIT {
+    let (number, length) = head_of(head)?;
+    if number != LANES {
         return Ok(None);
     }
-    let mut message = Vec::new();
-    stream.take(length as u64).read_to_end(&mut message)?;
+    let message = message(length, stream)?;
     let bytes = GIVEN * LANE_BYTES;
     let gives = matches!(wire::parse(&message), Ok(Word::Memory { at }) if at == bytes as u64);
     let Some(fd) = fd.filter(|_| gives) else { return Ok(None) };
@@ -69,22 +66,12 @@ fn asked(mut stream: &UnixStream) -> io::Result<Option<Window>> {
 fn head(stream: &UnixStream) -> io::Result<([u8; HEAD], Option<OwnedFd>)> {
     let (mut head, mut read, mut fd) = ([0; HEAD], 0, None);
     while read < HEAD {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(&mut head[read..])];
-        let got = match recvmsg(stream, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => continue,
-            got => got?,
-        };
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                fd = fds.last().or(fd);
-            }
-        }
-        if got.bytes == 0 {
+        let (count, fds) = descriptors::receive(stream, &mut head[read..])?;
+        fd = fds.into_iter().last().or(fd);
+        if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        read += got.bytes;
+        read += count;
     }
     Ok((head, fd))
 }

@@ -1,14 +1,15 @@
 //! Frames as they are written, and one with a descriptor.
 
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use kumiki_sys::descriptors;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::unix::OwnedWriteHalf;
 
+/// Bytes of a message, at most: as a NATS server has it if nothing else is said.
+pub(crate) const LIMIT: usize = 1 << 20;
 /// Bytes of a frame before its message: number, length.
 pub(crate) const HEAD: usize = 12;
 
@@ -28,18 +29,31 @@ pub(crate) fn frame(number: u64, message: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// The number and the length, which is checked, of a frame that begins so.
+pub(crate) fn head_of(head: [u8; HEAD]) -> io::Result<(u64, usize)> {
+    let [low, high, length] =
+        std::array::from_fn(|n| u32::from_le_bytes(head[4 * n..][..4].try_into().expect("4")));
+    let length = length as usize;
+    if length > LIMIT {
+        let text = format!("a message of {length} bytes, of {LIMIT} at most");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok((u64::from(low) | u64::from(high) << 32, length))
+}
+
+/// Reads a frame's message: as much memory as comes, not as is said.
+pub(crate) fn message(length: usize, from: impl Read) -> io::Result<Vec<u8>> {
+    let mut message = Vec::new();
+    if from.take(length as u64).read_to_end(&mut message)? < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(message)
+}
+
 /// Writes a frame with a descriptor, which goes with its first byte.
 pub(crate) async fn give(to: &mut OwnedWriteHalf, given: &Given) -> io::Result<()> {
     let frame = frame(given.number, &given.message);
-    let send = || {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let fds = [given.fd.as_fd()];
-        control.push(SendAncillaryMessage::ScmRights(&fds));
-        let parts = [IoSlice::new(&frame)];
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        Ok(sendmsg(to.as_ref(), &parts, &mut control, flags)?)
-    };
+    let send = || Ok(descriptors::send(to.as_ref(), &frame, &[given.fd.as_fd()])?);
     let sent = to.as_ref().async_io(Interest::WRITABLE, send).await?;
     to.write_all(frame.get(sent..).unwrap_or_default()).await
 }

@@ -22,15 +22,13 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
-use crate::transport::passed::{Given, frame, give};
+use crate::transport::passed::{Given, HEAD, LIMIT, frame, give, head_of};
 
 /// The number of frames with news.
 pub(crate) const NEWS: u64 = 0;
 /// News that wait for a client to take them, at most; then its connection ends, and it knows.
 pub(crate) const MOST_NEWS: usize = 64;
 
-/// Bytes of a message, at most: as a NATS server has it if nothing else is said.
-pub(crate) const LIMIT: usize = 1 << 20;
 /// End of a socket's file name.
 const PLACE: &str = ".place";
 
@@ -78,15 +76,12 @@ pub(crate) async fn process(folder: &Path, place: &str) -> Option<u32> {
 pub(crate) async fn read(
     from: &mut (impl AsyncReadExt + Unpin),
 ) -> io::Result<Option<(u64, Bytes)>> {
-    let number = match from.read_u64_le().await {
+    let mut head = [0; HEAD];
+    match from.read_exact(&mut head).await {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        number => number?,
+        read => read?,
     };
-    let bytes = from.read_u32_le().await? as usize;
-    if bytes > LIMIT {
-        let text = format!("a message of {bytes} bytes, of {LIMIT} at most");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-    }
+    let (number, bytes) = head_of(head)?;
     // As much memory as comes, not as is said.
     let mut message = Vec::new();
     if from.take(bytes as u64).read_to_end(&mut message).await? < bytes {
