@@ -25,11 +25,11 @@ pub struct Binding<P: Part> {
     /// Its name, by which it is opened anew; none of one that was bound by a reference.
     name: Option<Name>,
     road: Arc<Road>,
-    way: Way<P>,
+    way: CallPath<P>,
 }
 
 /// The way that a call goes.
-enum Way<P: Part> {
+enum CallPath<P: Part> {
     /// The function itself.
     Home(Handle<P::Kind>, &'static Typed<P>),
     /// A line of its own.
@@ -64,15 +64,15 @@ impl<P: Part> Binding<P> {
     #[inline]
     pub fn call(&mut self, input: P::In) -> Result<P::Out> {
         match &mut self.way {
-            Way::Home(handle, typed) => {
+            CallPath::Home(handle, typed) => {
                 let Road::Home(home) = &*self.road else { unreachable!("it was bound there") };
                 run(&home.interface, typed, handle, self.on.place(), input, self.control.limit)
             }
-            Way::Line(line) => match line.call::<P>(&self.on, &input) {
+            CallPath::Line(line) => match line.call::<P>(&self.on, &input) {
                 Ok(output) => Ok(output),
                 Err(error) => self.failed(error, input),
             },
-            Way::Road | Way::Lost => self.by_road(input),
+            CallPath::Road | CallPath::Lost => self.by_road(input),
         }
     }
 
@@ -90,9 +90,9 @@ impl<P: Part> Binding<P> {
 
     #[inline(never)]
     fn by_road(&mut self, input: P::In) -> Result<P::Out> {
-        if let Way::Lost = self.way {
+        if let CallPath::Lost = self.way {
             self.find()?;
-            if !matches!(self.way, Way::Road) {
+            if !matches!(self.way, CallPath::Road) {
                 return self.call(input);
             }
         }
@@ -121,17 +121,17 @@ impl<P: Part> Binding<P> {
             _ => false,
         };
         if is_lost {
-            self.way = Way::Lost;
+            self.way = CallPath::Lost;
         }
     }
 }
 
 /// Checks a part where its resource is, and gives what it is called by.
-fn way<P: Part>(control: &Control, road: &Road, on: &Reference<P::Kind>) -> Result<Way<P>> {
+fn way<P: Part>(control: &Control, road: &Road, on: &Reference<P::Kind>) -> Result<CallPath<P>> {
     match road {
         Road::Home(home) => {
             let bound = home.bind::<P>(on)?;
-            Ok(bound.map_or(Way::Road, |(handle, typed)| Way::Home(handle, typed)))
+            Ok(bound.map_or(CallPath::Road, |(handle, typed)| CallPath::Home(handle, typed)))
         }
         Road::Lines(lines) => {
             let bound = lines.line(control.limit).and_then(|mut line| {
@@ -139,14 +139,14 @@ fn way<P: Part>(control: &Control, road: &Road, on: &Reference<P::Kind>) -> Resu
                 Ok(line)
             });
             match (bound, &lines.beside) {
-                (Ok(line), _) => Ok(Way::Line(line)),
+                (Ok(line), _) => Ok(CallPath::Line(line)),
                 (Err(error), Some(net)) if goes_beside(&error) => {
-                    net.check::<P>(on, control.limit).map(|()| Way::Road)
+                    net.check::<P>(on, control.limit).map(|()| CallPath::Road)
                 }
                 (Err(error), _) => Err(error),
             }
         }
-        Road::Net(net) => net.check::<P>(on, control.limit).map(|()| Way::Road),
+        Road::Net(net) => net.check::<P>(on, control.limit).map(|()| CallPath::Road),
     }
 }
 

@@ -59,11 +59,11 @@ use crate::transport::nats::Nats;
 /// ```
 #[derive(Clone)]
 pub struct Control {
-    inner: Arc<Inner>,
+    inner: Arc<ControlState>,
     limit: Limit,
 }
 
-struct Inner {
+struct ControlState {
     home: Option<Arc<Road>>,
     /// The home's life; 0 without one, which no reference has.
     home_life: u64,
@@ -129,7 +129,7 @@ impl Builder {
             None => None,
         };
         let home_life = home.as_ref().map_or(0, Home::life);
-        let inner = Inner {
+        let inner = ControlState {
             home: home.map(|home| Arc::new(Road::Home(home))),
             home_life,
             lines: self.lines.into_iter().map(Arc::new).collect(),
@@ -284,7 +284,7 @@ impl Control {
     }
 }
 
-impl Inner {
+impl ControlState {
     fn roads(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Arc<Road>>> {
         self.roads.lock().unwrap_or_else(PoisonError::into_inner)
     }
