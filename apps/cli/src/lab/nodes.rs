@@ -37,7 +37,7 @@ const SOURCES: [(&str, &str); 25] = [
     ("uapi/osnode.h", include_str!("../../kernel/uapi/osnode.h")),
 ];
 
-/// What the host's module does without where nobody asks for it.
+/// Modules that the host's module does without where nobody asks for them.
 const FURTHER: [&str; 5] =
     ["osnode-watch.ko", "osnode-eventfd.ko", "osnode-iommu.ko", "osnode-pci.ko", "osnode-claim.ko"];
 

@@ -90,7 +90,7 @@ fn pause(time: Duration, stop: &AtomicBool) -> bool {
 
 type Look = BTreeMap<String, Seen>;
 
-/// Those that say what they did since `before`, by their names.
+/// Kernels that say what they did since `before`, by their names.
 fn loaded<'a, Kind>(
     now: &'a Look,
     before: &Look,
@@ -146,7 +146,7 @@ fn look(host_keeps: usize) -> Result<Look> {
     Ok(all)
 }
 
-/// That of this machine's kernel, which gives all but what it keeps, and in whatever steps.
+/// Memory of this machine's kernel, which gives all but what it keeps, and in whatever steps.
 fn host_memory() -> Result<(Memory, MemoryTimes)> {
     let times = memory_here()?;
     let available = available_bytes()?.saturating_sub(HOST_KEEPS_BYTES);
