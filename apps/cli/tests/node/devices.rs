@@ -522,7 +522,8 @@ fn server_dies(host: &Host) {
     stream(
         host,
         &format!(
-            "nc -l -p 7003 < sent & sleep 3; kill -9 $({WORKER}); sleep 0.5; kill -9 $({WORKER})"
+            "nc -l -p 7003 < sent & sleep 3; kill -9 $({WORKER}); sleep 0.5; \
+             until kill -9 $({WORKER}); do sleep 0.1; done"
         ),
         "kumiki node exec n1 -- sh -c \
          'exec 3<>open; nc 10.77.0.1 7003 <&3 > /tmp/got; md5sum < /tmp/got' > there",
