@@ -48,7 +48,7 @@ fn serve(
 
 const SERVES: &str = "it serves";
 
-/// By bindings of one interface control.
+/// Serves by bindings of one interface control.
 pub(crate) fn kumiki(pair: Pair) -> Result<()> {
     let host = format!("bench{}", std::process::id());
     pair.bind_both()?;
@@ -73,7 +73,7 @@ pub(crate) fn kumiki(pair: Pair) -> Result<()> {
     )
 }
 
-/// By closures at the interface.
+/// Serves by closures at the interface.
 pub(crate) fn interface(pair: Pair) -> Result<()> {
     let (interface, _manager, places) = both(pair)?;
     let [own, other] = places.map(|place| interface.create::<Counter>(place, None, 0));

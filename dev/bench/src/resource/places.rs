@@ -128,7 +128,7 @@ pub(crate) fn kumiki(pair: Pair) -> Result<()> {
     serve(call, batch)
 }
 
-/// The same by an interface control, whose calls hold up their thread.
+/// Serves by an interface control, whose calls hold up their thread.
 pub(crate) fn control(pair: Pair) -> Result<()> {
     pair.bind_helper()?;
     let engine = Engine::start()?;

@@ -60,7 +60,7 @@ const LINES: &[&str] = &["lines:kumiki"];
 
 /// One interface over all places, and a core's alone.
 const CONTROL: &[&str] = &["control:kumiki", INTERFACE];
-/// What a core's resources were called by before.
+/// The interface of a core's resources alone.
 const INTERFACE: &str = "control:interface";
 
 /// Other machines.

@@ -60,9 +60,9 @@ pub(crate) enum Request {
     LineCall,
     /// A counter of the caller's core counted up by an interface control of all places; nanoseconds a call.
     ControlHome,
-    /// The same of the other cpu's.
+    /// A counter of the other cpu counted up so; nanoseconds a call.
     ControlCore,
-    /// The same of a place at a socket, by memory that both map.
+    /// A counter of a place at a socket counted up so, by memory that both map; nanoseconds a call.
     ControlProcess,
     /// A counter at a place behind a NATS server counted up; nanoseconds a call.
     #[cfg(feature = "peers")]
