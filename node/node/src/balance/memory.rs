@@ -48,9 +48,9 @@ impl Memory {
     }
 }
 
-/// A move of memory from one kernel to another, by their places.
+/// Memory that goes from one kernel to another, by their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Move {
+pub(super) struct Transfer {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) bytes: u64,
@@ -58,7 +58,7 @@ pub(super) struct Move {
 
 /// The moves of one turn: who waits most is served first, of who has most to spare. What one gives
 /// the other must be able to take: steps of either may be larger than the other's.
-pub(super) fn decide(kernels: &[Memory]) -> Vec<Move> {
+pub(super) fn decide(kernels: &[Memory]) -> Vec<Transfer> {
     let mut spare: Vec<u64> = kernels.iter().map(Memory::may_give).collect();
     let mut wanting: Vec<usize> = (0..kernels.len()).filter(|&n| kernels[n].wants() > 0).collect();
     wanting.sort_by(|&a, &b| {
@@ -74,7 +74,7 @@ pub(super) fn decide(kernels: &[Memory]) -> Vec<Move> {
         let bytes = whole(kernels[to].wants().max(unit).min(most), unit);
         let room = kernels[to].max.saturating_sub(kernels[to].bytes);
         if from != to && (1..=room).contains(&bytes) {
-            moves.push(Move { from, to, bytes });
+            moves.push(Transfer { from, to, bytes });
             spare[from] -= bytes;
         }
     }
@@ -96,10 +96,10 @@ mod tests {
     #[test]
     fn who_waits_or_has_little_left_gets_of_who_has_most() {
         let moves = decide(&[memory(512, 400, 0.0), memory(512, 200, 0.5), memory(1024, 900, 0.0)]);
-        assert_eq!(moves, [Move { from: 2, to: 1, bytes: 128 }]);
+        assert_eq!(moves, [Transfer { from: 2, to: 1, bytes: 128 }]);
         // Nobody waits, and an eighth is not left.
         let moves = decide(&[memory(1024, 900, 0.0), memory(768, 90, 0.0)]);
-        assert_eq!(moves, [Move { from: 0, to: 1, bytes: 128 }]);
+        assert_eq!(moves, [Transfer { from: 0, to: 1, bytes: 128 }]);
         // It gets a quarter of what it has at a time, and no more than its limit.
         let large = Memory { max: 4096, ..memory(2048, 0, 0.0) };
         let host = Memory { min: 0, max: u64::MAX, unit: 2, ..memory(8192, 8000, 0.0) };
@@ -108,7 +108,7 @@ mod tests {
         // A host that has nothing left of its own gets a whole step of a node's.
         let host = Memory { bytes: 0, available: 0, stalled: 0.5, ..host };
         let moves = decide(&[host, memory(1024, 900, 0.0)]);
-        assert_eq!(moves, [Move { from: 1, to: 0, bytes: UNIT }]);
+        assert_eq!(moves, [Transfer { from: 1, to: 0, bytes: UNIT }]);
     }
 
     #[test]

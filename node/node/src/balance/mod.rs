@@ -210,7 +210,7 @@ fn carry_out(moves: &[Move], names: &[&str], kernels: &[Kernel], told: &impl Fn(
 }
 
 fn carry_out_memory(
-    moves: &[memory::Move],
+    moves: &[memory::Transfer],
     names: &[&str],
     memories: &[Memory],
     told: &impl Fn(&str),
