@@ -77,7 +77,7 @@ fn a_file_makes_a_machine_and_a_failed_step_gives_all_back() {
 fn refused(host: &Host) {
     for (change, says) in [
         ("s/cpus = 2/cpus = 4/", "17: node.web.cpus: 4 cpus, and 2 of 3 that are free (3,2,1)"),
-        ("s/\\[1\\]/[9]/", "32: node.batch.cpus: cpu 9 is not on line in the host"),
+        ("s/\\[1\\]/[9]/", "34: node.batch.cpus: cpu 9 is not on line in the host"),
         ("s/vmlinuz/none/", "/boot/none: No such file"),
         ("s/cpus = 2/cpu = 2/", "17: unknown field `cpu`"),
     ] {

@@ -26,7 +26,7 @@ fn what_dkms_builds_is_loaded_and_an_image_brings_further_modules() {
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let kernel = |name: &str| name.parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
     let dkms = |name| kbuild::build_by_dkms(&cache, &kernel(name), Path::new(TREE), talk).unwrap();
-    assert_eq!(dkms("6.12").len(), 7);
+    assert_eq!(dkms("6.12").len(), 9);
     let ours = dkms("6.1");
     host.ok("mkdir dkms");
     for name in ["osnode.ko", "osnode-guest.ko"] {
