@@ -180,6 +180,6 @@ mod tests {
         };
         assert!(open(&["/no/such/folder"]).contains("opening the folder /no/such/folder"));
         assert!(open(&["/etc/passwd"]).contains("Not a directory"));
-        assert!(open(&["/", "--index", "../x"]).contains("no name of a file"));
+        assert!(open(&["/", "--index", "../x"]).contains("not the name of a file"));
     }
 }

@@ -24,6 +24,8 @@ Gone, NotSent, Places, Refused, Unknown = (
 
 # What hangs tells where, before the alarm ends it.
 faulthandler.register(signal.SIGALRM, chain=True)
+# A shell without job control starts what runs in its background with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 PLACE = sys.argv.pop(1)
 MINUTE = 60_000
 

@@ -142,7 +142,7 @@ mod tests {
         let all = Blocked::new();
         let during = now();
         assert_eq!(during & (bit(32) | bit(33) | bit(libc::SIGSYS)), 0, "{during:x}");
-        let theirs = bit(libc::SIGTERM) | bit(libc::SIGUSR1) | bit(64);
+        let theirs = bit(libc::SIGTERM) | bit(libc::SIGUSR1) | bit(60);
         assert_eq!(during & theirs, theirs, "{during:x}");
         assert_eq!(all.lifted(now), before);
         assert_eq!(now(), during);

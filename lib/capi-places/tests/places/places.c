@@ -89,7 +89,7 @@ static void calls(void)
 	CHECK(call("absent", "get", NULL, text) == -ENOENT);
 	CHECK(call("hits", "grow", NULL, text) == -EINVAL);
 	CHECK(strstr(kumiki_places_last_error(), "it has: add, get"));
-	CHECK(call("hits", "add", "x", text) == -EINVAL && strstr(kumiki_places_last_error(), "no JSON"));
+	CHECK(call("hits", "add", "x", text) == -EINVAL && strstr(kumiki_places_last_error(), "is not JSON"));
 	CHECK(call("hits", "add", "\"x\"", text) < 0 && *kumiki_places_last_error());
 	CHECK(kumiki_places_start_call(places, "nonsense", "add", "1", 0, &ls) == -EINVAL);
 	CHECK(kumiki_places_start_call(places, NULL, "add", "1", 0, &ls) == -EINVAL);
