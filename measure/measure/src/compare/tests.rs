@@ -98,7 +98,7 @@ fn an_unclear_row_says_why_and_what_would_clear_it() {
     let doubt = runs.rows[0].doubt.clone().unwrap();
     assert_eq!((doubt.cause, doubt.times_visits), (Cause::Runs, None), "{doubt:?}");
     let doubt = runs.families[0].doubt.clone().unwrap();
-    assert!(doubt.cause == Cause::Runs && doubt.why.ends_with("tell more than 100 %"), "{doubt:?}");
+    assert!(doubt.cause == Cause::Runs && doubt.why.ends_with("show more than 100 %"), "{doubt:?}");
 }
 
 proptest! {
