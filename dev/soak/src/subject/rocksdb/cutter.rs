@@ -167,7 +167,11 @@ impl Cutter {
         match end {
             Word::Done => {
                 let all = MANY.min((KEYS - first) as usize);
-                ensure!(answer.len() == 2 * all, "{} of {all} in order", answer.len() / 2);
+                // RocksDB 7.8 takes a table that is cut between blocks for one that ends there, and says
+                // nothing: by posix:// alone, too (three of three runs of one seed).
+                let short = answer.len() < 2 * all;
+                ensure!(!short || may_fail, "{} of {all} in order", answer.len() / 2);
+                found.errors += u64::from(short);
             }
             Word::Error(_) if may_fail => found.errors += 1,
             other => bail!("{other:?} after {} in order", answer.len() / 2),
