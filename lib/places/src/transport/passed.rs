@@ -31,14 +31,13 @@ pub(crate) fn frame(number: u64, message: &[u8]) -> Vec<u8> {
 
 /// The number and the length, which is checked, of a frame that begins so.
 pub(crate) fn head_of(head: [u8; HEAD]) -> io::Result<(u64, usize)> {
-    let [low, high, length] =
-        std::array::from_fn(|n| u32::from_le_bytes(head[4 * n..][..4].try_into().expect("4")));
-    let length = length as usize;
+    let [n0, n1, n2, n3, n4, n5, n6, n7, length @ ..] = head;
+    let length = u32::from_le_bytes(length) as usize;
     if length > LIMIT {
         let text = format!("a message of {length} bytes, of {LIMIT} at most");
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
-    Ok((u64::from(low) | u64::from(high) << 32, length))
+    Ok((u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7]), length))
 }
 
 /// Reads a frame's message: as much memory as comes, not as is said.
