@@ -86,6 +86,7 @@ pub(crate) fn alone(
         if shard.keys.unsent() > unsent {
             invalidate_own(session, shard, unsent, out);
         }
+        session.ends |= shard.clients.is_killed(session.id);
         if session.ends || session.is_cut {
             break false;
         }

@@ -1,7 +1,10 @@
 //! What is known of a core's clients, as `CLIENT LIST` tells it, and who of them is to go.
 
 use std::fmt::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
+
+use rustix::net::{Shutdown, shutdown};
 
 use crate::store::Invalidation;
 use crate::tracking::Tracking;
@@ -15,8 +18,8 @@ pub struct About {
     pub addr: Arc<str>,
     /// Address of the server that it reached.
     pub laddr: Arc<str>,
-    /// Its socket's number.
-    pub fd: i32,
+    /// Its socket; none: it has not been shown yet.
+    pub socket: Option<Arc<OwnedFd>>,
     /// The name that it gave itself.
     pub name: String,
     /// Its library.
@@ -99,7 +102,7 @@ impl About {
             self.id,
             self.addr,
             self.laddr,
-            self.fd,
+            self.socket.as_ref().map_or(-1, |socket| socket.as_raw_fd()),
             self.name,
             seconds(self.came),
             seconds(self.turned),
@@ -188,13 +191,50 @@ impl Clients {
         lines
     }
 
-    /// Has those go that are meant; how many.
-    pub fn kill(&mut self, filter: &Filter, now: u64) -> usize {
+    /// Ends the connections that are meant; how many. When this returns their clients read the end,
+    /// as the answer that says so may overtake their worker. `asker` has its answer first.
+    pub fn kill(&mut self, filter: &Filter, asker: u64, now: u64) -> usize {
         let all = self.places.iter().enumerate();
         let meant = all.filter_map(|(at, client)| Some((at, client.as_ref()?)));
-        let meant = meant.filter(|(_, client)| filter.holds(client, now));
         let before = self.go.len();
-        self.go.extend(meant.map(|(at, client)| (at, client.id)));
+        for (at, client) in meant.filter(|(_, client)| filter.holds(client, now)) {
+            if let Some(socket) = client.socket.as_ref().filter(|_| client.id != asker) {
+                // One whose peer has gone already is refused.
+                let _ = shutdown(socket, Shutdown::Both);
+            }
+            self.go.push((at, client.id));
+        }
         self.go.len() - before
+    }
+
+    /// True if one is to go.
+    pub fn is_killed(&self, id: u64) -> bool {
+        self.go.iter().any(|(_, killed)| *killed == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// The answer of a kill may overtake the worker that closes: the end is there before it.
+    #[test]
+    fn who_is_killed_reads_the_end_at_once_but_for_the_asker() {
+        let mut clients = Clients::default();
+        let mut peers = Vec::new();
+        for id in [7, 8] {
+            let (own, peer) = UnixStream::pair().unwrap();
+            peer.set_nonblocking(true).unwrap();
+            let socket = Some(Arc::new(OwnedFd::from(own)));
+            *clients.at(peers.len()) = Some(About { id, socket, ..About::default() });
+            peers.push(peer);
+        }
+        assert_eq!(clients.kill(&Filter::default(), 8, 0), 2);
+        assert!(clients.is_killed(7) && clients.is_killed(8));
+        assert!(matches!(peers[0].read(&mut [0]), Ok(0)));
+        assert!(peers[1].read(&mut [0]).is_err());
     }
 }

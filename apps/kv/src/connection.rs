@@ -1,7 +1,8 @@
 //! A client: what has come of it, and what goes back.
 
 use std::mem;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -20,8 +21,8 @@ const TURNS: usize = 4;
 /// A client.
 #[derive(Debug)]
 pub struct Connection {
-    /// Its socket, which never waits.
-    pub socket: OwnedFd,
+    /// Its socket, which never waits. Who kills it shuts it down.
+    pub socket: Arc<OwnedFd>,
     /// Its state beside its bytes.
     pub session: Session,
     reader: Reader,
@@ -55,7 +56,7 @@ impl Connection {
     /// Makes a connection that has just come.
     pub fn new(socket: OwnedFd, session: Session) -> Connection {
         Connection {
-            socket,
+            socket: Arc::new(socket),
             session,
             reader: Reader::default(),
             rest: Vec::new(),
@@ -97,9 +98,9 @@ impl Connection {
         }
     }
 
-    /// Its socket's number, for who lists clients.
-    pub fn fd(&self) -> i32 {
-        self.socket.as_raw_fd()
+    /// Its socket, for who lists and kills clients.
+    pub fn shared_socket(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.socket)
     }
 
     /// Does what can be done without waiting.

@@ -166,7 +166,7 @@ impl Session {
     pub fn show(&mut self, clients: &mut Clients, at: usize, now: u64) {
         let Some(shown) = clients.at(at) else { return };
         if self.is_new {
-            *shown = About { fd: shown.fd, ..self.about(now) };
+            *shown = About { socket: shown.socket.take(), ..self.about(now) };
             self.is_new = false;
         }
         (shown.turned, shown.last, shown.is_three) = (now, self.last, self.is_three);

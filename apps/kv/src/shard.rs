@@ -1,5 +1,8 @@
 //! A shard: what one core owns, its keys and what is known of its clients.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Place, Result};
 
@@ -14,8 +17,8 @@ pub struct Spec {
     pub number: usize,
     /// Number of shards.
     pub of: usize,
-    /// Bytes of its keys and values, at most.
-    pub limit: usize,
+    /// Bytes of its keys and values, at most, as they are set now.
+    pub limit: Arc<AtomicUsize>,
     /// Bytes of a value, at most.
     pub longest: usize,
     /// The hash of all shards.

@@ -3,9 +3,9 @@
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
-use std::sync::RwLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, RwLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -27,6 +27,8 @@ pub struct Shared {
     pub counters: Vec<Counters>,
     /// Bytes of everything that clients can make it keep.
     pub memory: AtomicUsize,
+    /// Bytes of one shard's keys and values, of those.
+    pub shard_limit: Arc<AtomicUsize>,
     /// Clients of all workers, at most.
     pub clients: AtomicUsize,
     /// Seconds after which an idle client is closed; 0: never.
@@ -87,7 +89,8 @@ impl Shared {
     pub fn new(given: StartSettings) -> Result<Shared> {
         let shared = Shared {
             counters: (0..given.workers).map(|_| Counters::default()).collect(),
-            memory: AtomicUsize::new(given.memory),
+            memory: AtomicUsize::new(0),
+            shard_limit: Arc::default(),
             clients: AtomicUsize::new(given.clients),
             timeout: AtomicU64::new(given.timeout),
             followed: AtomicUsize::new(FOLLOWED),
@@ -105,8 +108,15 @@ impl Shared {
             wrong_passwords: AtomicU64::new(0),
             zero: RwLock::new(Sums::default()),
         };
+        shared.set_memory(given.memory);
         shared.read_password()?;
         Ok(shared)
+    }
+
+    /// Sets the bytes of everything; keys that are set from now on are within them.
+    pub fn set_memory(&self, bytes: usize) {
+        self.memory.store(bytes, Relaxed);
+        self.shard_limit.store(self.key_memory() / self.counters.len().max(1), Relaxed);
     }
 
     /// Reads the password's file anew; one that cannot be read changes nothing.

@@ -15,6 +15,7 @@ use crate::follow;
 use crate::jobs::Job;
 use crate::resp::{Limits, Out, Reader, Words};
 use crate::session::Session;
+use crate::shard::Shard;
 
 /// A command that waits for its answers.
 #[derive(Debug)]
@@ -71,12 +72,18 @@ impl Batch {
                 if desk.out.bytes.len() >= HIGH {
                     return (true, self.is_long);
                 }
-                if !self.ask(session, desk) {
+                let is_answered = self.ask(session, desk);
+                if is_answered {
+                    self.emit(desk.out);
+                }
+                let id = session.id;
+                // Itself, or somebody who had a turn while this waited.
+                let is_killed = |shard: &mut Shard| shard.clients.is_killed(id);
+                if !is_answered || desk.shards.with(is_killed) {
                     session.ends = true;
                     *self = Batch::default();
                     return (false, self.is_long);
                 }
-                self.emit(desk.out);
             }
             if is_at_end || session.ends || session.is_cut {
                 return (false, self.is_long);

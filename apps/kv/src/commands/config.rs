@@ -78,7 +78,7 @@ fn set_memory(shared: &Shared, text: &str) -> Result<(), String> {
             shared.longest
         ));
     }
-    shared.memory.store(bytes, Relaxed);
+    shared.set_memory(bytes);
     Ok(())
 }
 

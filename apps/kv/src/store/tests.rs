@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::*;
 
 fn keys(limit: usize) -> Keys {
-    Keys::new(limit, Hash::default())
+    Keys::new(Arc::new(limit.into()), Hash::default())
 }
 
 fn value(keys: &Keys, key: &str, now: u64) -> Option<Vec<u8>> {

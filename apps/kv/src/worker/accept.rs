@@ -127,7 +127,8 @@ impl Worker {
             self.clients.push(None);
         }
         let connection = Connection::new(socket, session);
-        let shown = About { fd: connection.fd(), ..connection.session.about(now) };
+        let shown =
+            About { socket: Some(connection.shared_socket()), ..connection.session.about(now) };
         self.ours.with(move |shard| *shard.clients.at(at) = Some(shown));
         self.places.insert(connection.session.id, at);
         self.clients[at] =

@@ -42,7 +42,7 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
             affinity::set(&[usize::from(place.0)].into_iter().collect())?;
         }
         let manager = interface.manage(place)?;
-        let limit = shared.key_memory() / bells.len();
+        let limit = Arc::clone(&shared.shard_limit);
         let (of, longest) = (bells.len(), shared.longest);
         let spec = Spec { number: own, of, limit, longest, hash: hash.clone() };
         let mine = interface.create::<Shard>(place, Some("keys"), spec)?;

@@ -79,6 +79,17 @@ impl Worker {
         true
     }
 
+    /// Closes those who have been killed, before they have another turn: what they sent is not run
+    /// once their end has been told.
+    pub(super) fn end_killed(&mut self) {
+        for (at, id) in self.ours.with(|shard| std::mem::take(&mut shard.clients.go)) {
+            let is_it = |client: &Client| client.connection.session.id == id;
+            if self.clients.get(at).and_then(Option::as_ref).is_some_and(is_it) {
+                self.close(at);
+            }
+        }
+    }
+
     pub(super) fn let_idle_go(&mut self) {
         let timeout = Duration::from_secs(self.shared.timeout.load(Relaxed));
         if timeout.is_zero() || self.woken < self.looked_for_idle + LOOKS {

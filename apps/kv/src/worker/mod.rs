@@ -110,6 +110,7 @@ impl Worker {
                     at => self.turn(at as usize, now, &mut buffer, &mut out),
                 }
                 self.manager.serve();
+                self.end_killed();
             }
             // Last: a number that has become free may still be in the events above.
             self.free.append(&mut self.closed);
@@ -132,16 +133,8 @@ impl Worker {
         }
         let (now, own) = (now(), self.ours.own);
         let shared = Arc::clone(&self.shared);
-        let gone = self.ours.with(move |shard| {
-            shard.publish(&shared.counters[own]);
-            std::mem::take(&mut shard.clients.go)
-        });
-        for (at, id) in gone {
-            let is_it = |client: &Client| client.connection.session.id == id;
-            if self.clients.get(at).and_then(Option::as_ref).is_some_and(is_it) {
-                self.close(at);
-            }
-        }
+        self.ours.with(move |shard| shard.publish(&shared.counters[own]));
+        self.end_killed();
         self.invalidate(now);
         self.free.append(&mut self.closed);
         let counters = self.counters();
@@ -179,16 +172,12 @@ impl Worker {
         let word = self.limits.word;
         self.limits.command = (self.most_kept / 2).max(word + (64 << 10)).min(1 << 30);
         self.most = (self.most_kept / 4).max(word + 4096);
-        let limit = self.shared.key_memory() / shards;
         self.followed = self.shared.followed.load(Relaxed);
         let followed = match self.followed {
             0 => usize::MAX,
             most => most.div_ceil(shards),
         };
-        self.ours.with(move |shard| {
-            shard.keys.limit(limit);
-            shard.keys.follow_at_most(followed);
-        });
+        self.ours.with(move |shard| shard.keys.follow_at_most(followed));
     }
 
     /// Waits for sockets, or another worker, or until something is due.

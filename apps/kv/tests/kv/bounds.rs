@@ -193,3 +193,26 @@ fn a_hostile_client_is_evicted_and_takes_no_memory() {
     assert!(full.starts_with("-OOM"), "{full}");
     assert_eq!(server.cli(&["GET", "more"]).len(), 1_000_003);
 }
+
+/// What CONFIG SET has answered holds: for the next command, whoever sends it, whichever shard has
+/// the key.
+#[test]
+fn memory_that_is_set_holds_at_once() {
+    for cpus in [1, 2] {
+        let server = Server::start(cpus, &["--memory", "32M", "--longest", "1M"]);
+        let value = "x".repeat(512 << 10);
+        let set = |key: usize| {
+            format!("*3\r\n$3\r\nSET\r\n$3\r\nk{key}\r\n${}\r\n{value}\r\n", value.len())
+        };
+        // More than 32 MB, in all shards.
+        let fill: String = (10..90).map(set).collect();
+        assert!(server.ask(format!("{fill}QUIT\r\n").as_bytes()).contains("-OOM"));
+        // Within one read: there is no turn of the server between the two commands.
+        let raise = "CONFIG SET maxmemory 256mb\r\n";
+        let more: String =
+            (90..96).map(|key| format!("DEL k{key}\r\nSETRANGE k{key} 900000 x\r\n")).collect();
+        let seen = server.ask(format!("{raise}{more}QUIT\r\n").as_bytes());
+        let each = ":0\r\n:900001\r\n".repeat(6);
+        assert_eq!(seen, format!("+OK\r\n{each}+OK\r\n"), "{cpus} shards");
+    }
+}

@@ -1,7 +1,7 @@
 //! Where it listens, who may come, and how it ends.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -128,6 +128,38 @@ fn nobody_who_reads_what_it_says_is_no_fault() {
     assert_eq!(child.try_wait().unwrap(), None);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// When CLIENT KILL has its answer, its victim's connection has ended: what the victim sends from
+/// then on is not run, whichever shard has it. Who kills itself has its answer, and no other one.
+#[test]
+fn who_is_killed_has_ended_when_the_killer_is_told() {
+    for cpus in [1, 2] {
+        let server = Server::start(cpus, &[]);
+        let mut killer = BufReader::new(server.client());
+        let mut ask = |command: &str| {
+            killer.get_mut().write_all(command.as_bytes()).unwrap();
+            let mut line = String::new();
+            killer.read_line(&mut line).unwrap();
+            line
+        };
+        for round in 0..400 {
+            let mut victim = server.client();
+            victim.write_all(b"CLIENT ID\r\n").unwrap();
+            let mut id = String::new();
+            BufReader::new(&victim).read_line(&mut id).unwrap();
+            assert_eq!(ask(&format!("CLIENT KILL ID {}\r\n", &id[1..id.len() - 2])), ":1\r\n");
+            let _ = victim.write_all(b"INCR late\r\n");
+            assert_eq!(ask("EXISTS late\r\n"), ":0\r\n", "round {round}, {cpus} shards");
+            let seen = victim.read(&mut [0; 1]).map_err(|error| error.kind());
+            assert!(matches!(seen, Ok(0) | Err(ErrorKind::ConnectionReset)), "{round}: {seen:?}");
+        }
+        let own = server.ask(b"CLIENT KILL SKIPME no USER default\r\nINCR late\r\n");
+        assert_eq!(
+            (own.as_str(), server.ask(b"EXISTS late\r\nQUIT\r\n").as_str()),
+            (":2\r\n", ":0\r\n+OK\r\n")
+        );
+    }
 }
 
 /// An address of this machine that is not loopback; what goes there does not leave it.

@@ -44,7 +44,7 @@ pub(super) fn kill(c: &mut Call<'_>) -> Done {
     if words.len() == 3 {
         let addr = String::from_utf8_lossy(words.get(2)).into_owned();
         let filter = Filter { addr: Some(addr), ..Filter::default() };
-        let killed = c.shard.clients.kill(&filter, c.now);
+        let killed = c.shard.clients.kill(&filter, c.asker.id, c.now);
         match (c.shard.of, killed) {
             (1, 0) => return Err(NO_CLIENT),
             (1, _) => c.out.ok(),
@@ -91,7 +91,7 @@ pub(super) fn kill(c: &mut Call<'_>) -> Done {
         at += 2;
     }
     filter.but = skips_me.then_some(c.asker.id);
-    let killed = c.shard.clients.kill(&filter, c.now);
+    let killed = c.shard.clients.kill(&filter, c.asker.id, c.now);
     c.out.integer(killed as i64);
     Ok(())
 }

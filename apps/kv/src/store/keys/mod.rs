@@ -7,6 +7,10 @@ mod times;
 
 pub use hash::Hash;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::followed::Followed;
 use super::log::{Full, Loc, Log, size};
 use super::slots::Slots;
@@ -37,7 +41,8 @@ pub struct Keys {
     by: u64,
     /// Bytes of the tables.
     table_bytes: usize,
-    limit: usize,
+    /// Bytes that there may be, as they are set now.
+    limit: Arc<AtomicUsize>,
     count: usize,
     /// Keys that expire.
     going: usize,
@@ -62,12 +67,12 @@ pub(super) fn table_of(hash: u64) -> usize {
 }
 
 impl Keys {
-    /// None yet, and so many bytes at most.
-    pub fn new(limit: usize, hash: Hash) -> Keys {
+    /// None yet, and so many bytes at most; `limit` may change at any time, and holds from then on.
+    pub fn new(limit: Arc<AtomicUsize>, hash: Hash) -> Keys {
         let table = || Table { entries: Slots::default(), earliest: u64::MAX, not_before: 0 };
         Keys {
             tables: (0..TABLES).map(|_| table()).collect(),
-            log: Log::new(limit),
+            log: Log::new(limit.load(Relaxed)),
             hash,
             watches: Watches::default(),
             followed: Followed::default(),
@@ -86,9 +91,8 @@ impl Keys {
         self.log.mapped() + self.table_bytes + self.followed.bytes()
     }
 
-    /// Sets how many there may be.
-    pub fn limit(&mut self, bytes: usize) {
-        self.limit = bytes;
+    fn limit(&self) -> usize {
+        self.limit.load(Relaxed)
     }
 
     /// Number of keys, those among them whose time has come and that nobody has seen since.
@@ -211,7 +215,7 @@ impl Keys {
         let mut followed = std::mem::take(&mut self.followed);
         followed.all_changed(also);
         let (expired, by) = (self.expired, self.by);
-        *self = Keys::new(self.limit, self.hash.clone());
+        *self = Keys::new(Arc::clone(&self.limit), self.hash.clone());
         (self.watches, self.followed) = (watches, followed);
         (self.expired, self.by) = (expired, by);
     }

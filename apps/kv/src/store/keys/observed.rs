@@ -32,8 +32,8 @@ impl Keys {
 
     /// Follows a key for a client that has read it: when it changes, the client gets an invalidation.
     pub fn follow(&mut self, key: &[u8], client: u64) {
-        let room = self.limit.saturating_sub(self.log.mapped() + self.table_bytes);
-        self.followed.follow(key, client, room.min(self.limit / 8));
+        let room = self.limit().saturating_sub(self.log.mapped() + self.table_bytes);
+        self.followed.follow(key, client, room.min(self.limit() / 8));
     }
 
     /// Sets how many keys are followed at most.

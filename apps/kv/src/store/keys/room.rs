@@ -28,7 +28,7 @@ impl Keys {
         let needed = self.log.needed(bytes) + grows;
         // A segment is kept free, to which others can be moved.
         let kept = if needed == 0 { 0 } else { self.log.segment() };
-        self.bytes() + needed + kept <= self.limit
+        self.bytes() + needed + kept <= self.limit()
     }
 
     /// Checks that all these keys and values can be had, of so many bytes each: a command sets all
@@ -47,7 +47,7 @@ impl Keys {
         let bytes = bytes + bytes / 8 + 2 * self.log.segment();
         let lost = self.log.segment() / 16;
         for _ in 0..TABLES {
-            if self.bytes() + bytes <= self.limit {
+            if self.bytes() + bytes <= self.limit() {
                 return Ok(());
             }
             let Some(emptiest) = self.log.emptiest(lost) else { break };
