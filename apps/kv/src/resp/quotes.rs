@@ -6,7 +6,9 @@ pub(super) fn split(line: &[u8], words: &mut Vec<u8>, mut each: impl FnMut(usize
     // As in C: what is behind a zero is not there.
     let end = line.iter().position(|byte| *byte == 0).unwrap_or(line.len());
     let mut rest = &line[..end];
-    let is_space = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b;
+    // A form feed or a vertical tab stands between words, and ends none that has begun.
+    let ends_word = |byte: u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+    let is_space = |byte: u8| ends_word(byte) || matches!(byte, 0x0b | 0x0c);
     loop {
         while let [first, more @ ..] = rest
             && is_space(*first)
@@ -22,7 +24,7 @@ pub(super) fn split(line: &[u8], words: &mut Vec<u8>, mut each: impl FnMut(usize
             rest = match (quote, rest) {
                 (None, []) => break,
                 (Some(_), []) => return false,
-                (None, [byte, ..]) if is_space(*byte) => break,
+                (None, [byte, ..]) if ends_word(*byte) => break,
                 (None, [mark @ (b'"' | b'\''), more @ ..]) => {
                     quote = Some(*mark);
                     more
@@ -90,6 +92,7 @@ mod tests {
             (r#""\x41\n\"\q" '\'\n'"#, &[r#"A\n\"q"#, r"\'\\n"]),
             (r#"a"b c" d'e'"#, &["ab c", "de"]),
             ("a\0b c", &["a"]),
+            ("\x0ca\x0cb\x0bc\td \x0b \"e\"\x0cf", &["a\\x0cb\\x0bc", "d", "e", "f"]),
         ] {
             assert_eq!(
                 split(line).as_deref(),

@@ -116,7 +116,7 @@ pub(super) fn stream(asked: &[u8], ours: &[u8], theirs: &[u8]) -> bool {
         return true;
     }
     // In a transaction it is refused, as every command there is answered.
-    if has(b"REPLY O") && has(b"MULTI") {
+    if has(b"REPLY ") && has(b"MULTI") {
         return true;
     }
     // Why a connection ends is said whatever is to be left out.
