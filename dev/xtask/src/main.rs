@@ -44,6 +44,7 @@ mod readme;
 mod run;
 mod secrets;
 mod ship;
+mod sim;
 mod soak;
 mod stress;
 mod test;
@@ -77,6 +78,8 @@ enum Chore {
     },
     /// Checks the protocols between threads under every interleaving
     Loom,
+    /// Counts the lines that the protocols between threads move, on simulated machines of 2 to 256 cpus
+    Sim(sim::Sim),
     /// Does one thing so often that what is rare happens
     Stress {
         /// What to do
@@ -258,6 +261,7 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Test { part, filters, .. } => test::test(part, &filters),
         Chore::Lint { checks } => lint::lint(&checks),
         Chore::Loom => loom::loom(),
+        Chore::Sim(asked) => sim::sim(&asked),
         Chore::Stress { name } => stress::stress(name),
         Chore::Soak(soak) => soak::soak(&soak),
         Chore::Bench { name, json, check, against, cases, slice } => {

@@ -26,3 +26,9 @@ mod start;
 pub use error::{Error, Result};
 pub use kumiki_sys::signals::with_signals_blocked;
 pub use start::start;
+
+/// A thread that was started, to be joined.
+#[cfg(not(sim))]
+pub type JoinHandle = std::thread::JoinHandle<()>;
+#[cfg(sim)]
+pub use kumiki_sys::sim::JoinHandle;

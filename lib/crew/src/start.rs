@@ -1,12 +1,13 @@
 //! Starting a thread on its cpu.
 
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Instant;
 
 use kumiki_sys::affinity;
 use kumiki_sys::signals::with_signals_blocked;
 
+use crate::JoinHandle;
 use crate::error::Error;
 
 /// Starts a thread of this name, which runs `body` on `cpu` alone, with its signals
@@ -20,7 +21,11 @@ pub fn start(
     cpu: usize,
     deadline: Option<Instant>,
     body: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, Error> {
+) -> Result<JoinHandle, Error> {
+    #[cfg(sim)]
+    if let Some(machine) = kumiki_sys::sim::machine() {
+        return Ok(JoinHandle::Simulated(machine.spawn(cpu, Box::new(body))));
+    }
     // Without a buffer: what is sent has arrived, or the starter has given up.
     let (ready, bound) = sync_channel(0);
     let builder = thread::Builder::new().name(name.to_owned());
@@ -32,12 +37,22 @@ pub fn start(
     };
     match answer {
         // One that cannot be bound says so and ends.
-        Ok(bound) => bound.map(|()| thread).map_err(Error::from),
+        Ok(bound) => bound.map(|()| handle(thread)).map_err(Error::from),
         Err(RecvTimeoutError::Timeout) => Err(Error::Late { name: name.to_owned(), cpu }),
         Err(RecvTimeoutError::Disconnected) => {
             unreachable!("the thread answers before it does anything else")
         }
     }
+}
+
+#[cfg(not(sim))]
+fn handle(thread: thread::JoinHandle<()>) -> JoinHandle {
+    thread
+}
+
+#[cfg(sim)]
+fn handle(thread: thread::JoinHandle<()>) -> JoinHandle {
+    JoinHandle::Real(thread)
 }
 
 fn arrive(cpu: usize, ready: &SyncSender<kumiki_sys::Result<()>>, body: impl FnOnce()) {

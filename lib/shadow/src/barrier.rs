@@ -21,17 +21,16 @@
 //! no round ends without it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::primitive::{AtomicU64, Ordering};
+use crate::primitive::{AtomicBool, AtomicU64, Ordering, spin_loop, yield_now};
 use kumiki_sys::fork::Process;
 use kumiki_wait::Deadline;
 
 /// Looks before a waiting member asks whether to go on waiting, and lets
 /// others have its cpu: some ten microseconds.
-const LOOKS: u32 = 512;
+const LOOKS: u32 = if cfg!(sim) { 100 } else { 512 };
 
 /// A reusable barrier at which members wait for one another; made by
 /// [`Team::barrier`](crate::Team::barrier). Members spin: what lies between two barriers
@@ -81,12 +80,12 @@ impl Barrier {
                 if self.meeting.is_over(round) {
                     return Ok(());
                 }
-                std::hint::spin_loop();
+                spin_loop();
             }
             if let Some(error) = self.in_vain(deadline) {
                 return if self.meeting.withdraw(round) { Err(error) } else { Ok(()) };
             }
-            std::thread::yield_now();
+            yield_now();
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::{PerProcess, Process};
+use kumiki_sys::here::Here;
 use kumiki_sys::topology::{Relation, Topology};
 
 use crate::choice::{Counts, Scene, Wish};
@@ -65,7 +66,7 @@ impl Machine {
 
     /// Cpu of this thread, or the first that it may use.
     fn here(&self) -> usize {
-        let here = rustix::thread::sched_getcpu();
+        let here = Here::of_this_thread().cpu();
         if self.allowed.contains(here) { here } else { self.allowed.first().unwrap_or(here) }
     }
 }

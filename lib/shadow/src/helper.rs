@@ -1,10 +1,9 @@
 //! The helper thread: waits beside the main thread, runs what it is handed.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use kumiki_crew as crew;
 use kumiki_crew::roll::{self, Look};
+use kumiki_crew::{self as crew, JoinHandle};
 use kumiki_slot::{Event, job};
 use kumiki_wait::{Policy, Waiter};
 
@@ -19,7 +18,7 @@ pub(crate) fn start(
     policy: &Policy,
     channel: &Arc<Channel>,
     deadline: Deadline,
-) -> Result<JoinHandle<()>> {
+) -> Result<JoinHandle> {
     let waiter = Waiter::new(policy)?;
     let theirs = Arc::clone(channel);
     let body = move || serve(waiter, &theirs);

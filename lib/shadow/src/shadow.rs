@@ -3,12 +3,12 @@
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use kumiki_crew::roll;
+use kumiki_crew::{JoinHandle, roll};
 use kumiki_slot::{Request, job};
-use kumiki_sys::affinity::{self, Bound};
+use kumiki_sys::affinity::Bound;
 use kumiki_sys::fork::Process;
 use kumiki_sys::here::Here;
 use kumiki_sys::pause::pause;
@@ -19,11 +19,12 @@ use crate::channel::Channel;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
 use crate::helper;
+use crate::primitive::{look_again, now, spin_loop};
 use kumiki_wait::Deadline;
 
 /// Polls of the line before a join asks whether the helper has begun at all:
 /// some microseconds, several times what a request needs to the farthest cpu.
-const GRACE_POLLS: u32 = 4096;
+const GRACE_POLLS: u32 = if cfg!(sim) { 64 } else { 4096 };
 /// Polls of the grace period where a PAUSE follows each poll, which takes 30 times as long and
 /// more.
 const PAUSED_GRACE_POLLS: u32 = 64;
@@ -52,7 +53,7 @@ pub struct Info {
 }
 
 struct Helper {
-    thread: JoinHandle<()>,
+    thread: JoinHandle,
     process: Process,
     /// Apart, so that what a fork needs lies together.
     pair: Box<Pair>,
@@ -292,7 +293,7 @@ impl Shadow {
         if !pair.is_settled() {
             // Refused: it stays, and is as late as it is.
             pair.improve(|cpu| {
-                let moved = affinity::move_bound(thread, cpu).is_ok();
+                let moved = thread_moved(thread, cpu);
                 if moved {
                     entry.moved(cpu);
                 }
@@ -399,7 +400,9 @@ impl Shadow {
                     return success;
                 }
                 if self.relax {
-                    std::hint::spin_loop();
+                    spin_loop();
+                } else {
+                    look_again();
                 }
             }
         }
@@ -508,14 +511,26 @@ impl Drop for Shadow {
     }
 }
 
+/// Moves a helper; `false` if the kernel refuses.
+#[cfg(not(sim))]
+fn thread_moved(thread: &JoinHandle, cpu: usize) -> bool {
+    kumiki_sys::affinity::move_bound(thread, cpu).is_ok()
+}
+
+/// Threads of a simulated machine stay where they are.
+#[cfg(sim)]
+fn thread_moved(_: &JoinHandle, _: usize) -> bool {
+    false
+}
+
 /// Asks for so long.
 fn spin<T>(time: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    let begin = Instant::now();
-    while begin.elapsed() < time {
+    let begin = now();
+    while now().saturating_duration_since(begin) < time {
         if let Some(answer) = ask() {
             return Some(answer);
         }
-        std::hint::spin_loop();
+        spin_loop();
     }
     None
 }

@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kumiki_crew::roll::{self, Look};
@@ -15,6 +14,7 @@ use kumiki_wait::Policy;
 use crate::barrier::Barrier;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
+use crate::primitive::{AtomicBool, AtomicUsize, Ordering};
 use crate::shadow::{Info, Shadow};
 use crate::shares::Counters;
 use kumiki_wait::Deadline;

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use crate::line::{Request, Run, WORDS, Words};
+use crate::primitive::touch;
 
 /// True if a `T` can lie in the words of a line.
 const fn fits<T>() -> bool {
@@ -21,10 +22,13 @@ const fn fits<T>() -> bool {
 #[inline(always)]
 unsafe fn put<T>(words: *mut Words, value: T) {
     if const { fits::<T>() } {
+        touch(words.cast::<T>(), true);
         // SAFETY: size and alignment were checked just now; the caller lets us write.
         unsafe { words.cast::<T>().write(value) };
     } else {
         let boxed = Box::into_raw(Box::new(value));
+        touch(boxed, true);
+        touch(words.cast::<*mut T>(), true);
         // SAFETY: a pointer fits.
         unsafe { words.cast::<*mut T>().write(boxed) };
     }
@@ -37,11 +41,13 @@ unsafe fn put<T>(words: *mut Words, value: T) {
 #[inline(always)]
 unsafe fn take<T>(words: *mut Words) -> T {
     if const { fits::<T>() } {
+        touch(words.cast::<T>(), false);
         // SAFETY: the caller says that a `T` lies there.
         unsafe { words.cast::<T>().read() }
     } else {
         // SAFETY: the caller says that the pointer of a boxed `T` lies there.
         let boxed = unsafe { words.cast::<*mut T>().read() };
+        touch(boxed, false);
         // SAFETY: `put` made it from a box, and it is taken once.
         *unsafe { Box::from_raw(boxed) }
     }

@@ -20,6 +20,10 @@ mod bindings;
 /// # Errors
 /// [`Error::Os`] if the kernel refuses, e.g. under a seccomp filter.
 pub fn current() -> Result<CpuSet> {
+    #[cfg(sim)]
+    if let Some(machine) = crate::sim::machine() {
+        return Ok((0..machine.cpus()).collect());
+    }
     allowed(0)
 }
 

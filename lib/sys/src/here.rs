@@ -48,12 +48,20 @@ impl Here {
 
     /// The cpu. The thread may have moved by the time this returns.
     pub fn cpu(&self) -> usize {
+        #[cfg(sim)]
+        if let Some(machine) = crate::sim::machine() {
+            return machine.cpu();
+        }
         if self.is_cheap() { self.word() as usize } else { rustix::thread::sched_getcpu() }
     }
 
     /// True if the thread runs on `cpu`.
     #[inline(always)]
     pub fn is(&self, cpu: usize) -> bool {
+        #[cfg(sim)]
+        if let Some(machine) = crate::sim::machine() {
+            return machine.cpu() == cpu;
+        }
         self.word() as usize == cpu || self.is_by_the_kernel(cpu)
     }
 

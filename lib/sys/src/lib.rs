@@ -95,6 +95,8 @@ pub mod seccomp;
 pub mod sentence;
 pub mod shm;
 pub mod signals;
+#[cfg(sim)]
+pub mod sim;
 #[cfg(feature = "stdio")]
 pub mod stdio;
 pub mod syscall;

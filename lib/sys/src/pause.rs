@@ -28,6 +28,10 @@ const STEP: Duration = Duration::from_secs(3600);
 /// assert!(begin.elapsed() >= Duration::from_millis(1));
 /// ```
 pub fn pause(span: Duration) {
+    #[cfg(sim)]
+    if let Some(machine) = crate::sim::machine() {
+        return machine.work(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+    }
     let begin = Instant::now();
     let (word, deadline) = (AtomicU32::new(0), Deadline::after(span));
     loop {

@@ -47,6 +47,10 @@ use crate::primitive::fence;
 /// one byte, elsewhere a full fence.
 #[inline(always)]
 pub fn light() {
+    #[cfg(sim)]
+    if kumiki_sys::sim::machine().is_some() {
+        return;
+    }
     #[cfg(not(loom))]
     if mode::MODE.load(std::sync::atomic::Ordering::Relaxed) == mode::ASYMMETRIC {
         // Partner: the membarrier(2) in `heavy`.
@@ -64,6 +68,11 @@ pub fn light() {
 /// the process became asymmetric, forbids membarrier(2), or while the kernel is out of
 /// memory; the caller must then not rely on it, and check again later.
 pub fn heavy() -> bool {
+    #[cfg(sim)]
+    if let Some(machine) = kumiki_sys::sim::machine() {
+        machine.interrupt_all();
+        return true;
+    }
     // Partner: the fence in `light`, also that of a thread that has read the
     // mode before it was decided.
     fence(SeqCst);
@@ -78,6 +87,10 @@ pub fn heavy() -> bool {
 /// take some milliseconds in a process of several threads: the kernel waits for all cpus to pass
 /// through its scheduler.
 pub fn is_asymmetric() -> bool {
+    #[cfg(sim)]
+    if kumiki_sys::sim::machine().is_some() {
+        return true;
+    }
     #[cfg(not(loom))]
     return mode::decided() == mode::ASYMMETRIC;
     #[cfg(loom)]

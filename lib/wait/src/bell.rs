@@ -99,7 +99,7 @@ use std::time::{Duration, Instant};
 
 use crate::barrier;
 use crate::error::TimedOut;
-use crate::primitive::{Scope, Word, fence, spin_loop};
+use crate::primitive::{Scope, Word, fence, now, spin_loop};
 use crate::ticks::tsc;
 
 const AWAKE: u32 = 0;
@@ -300,7 +300,7 @@ impl Bell {
                     return Ok((value, end));
                 }
                 let span = if fenced { step } else { UNFENCED };
-                let look = (!certain).then(|| Instant::now() + span);
+                let look = (!certain).then(|| now() + span);
                 let until = earlier(deadline, look);
                 // S4
                 end = SleepEnd::Asleep;
@@ -348,7 +348,7 @@ impl Drop for Leaving<'_> {
 /// True if `deadline` has passed. For loom no time passes: there a deadline comes in the futex.
 #[cold]
 pub(crate) fn passed(deadline: Instant) -> bool {
-    !cfg!(loom) && Instant::now() >= deadline
+    !cfg!(loom) && now() >= deadline
 }
 
 /// The earlier of two moments, of which none is never.

@@ -66,6 +66,11 @@ pub fn sleep_cost_ticks() -> u64 {
 /// Cost behind [`sleep_cost_ticks`]. Two threads that call first at the same time both measure, and
 /// one result is kept: a lock here could stay locked in the child of a fork(2).
 pub(crate) fn cost() -> Cost {
+    #[cfg(sim)]
+    if let Some(machine) = kumiki_sys::sim::machine() {
+        let microsecond = kumiki_sys::sim::TICKS_PER_US;
+        return Cost { sleep: machine.sleep_ns() * microsecond / 1000, microsecond };
+    }
     static SLEEP: AtomicU64 = AtomicU64::new(0);
     static MICROSECOND: AtomicU64 = AtomicU64::new(0);
     // Acquire and Release: partners of each other, so that both are seen.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::primitive::now;
+
 /// The moment at which a time limit ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
@@ -16,7 +18,7 @@ impl Deadline {
 
     /// `timeout` from now; a time beyond the clock's range is no limit.
     pub fn after(timeout: Duration) -> Self {
-        Deadline { at: Instant::now().checked_add(timeout), timeout }
+        Deadline { at: now().checked_add(timeout), timeout }
     }
 
     /// The moment; `None` without a limit.
@@ -32,6 +34,6 @@ impl Deadline {
     /// True if the moment has passed.
     #[inline]
     pub fn passed(self) -> bool {
-        self.at.is_some_and(|at| Instant::now() >= at)
+        self.at.is_some_and(|at| now() >= at)
     }
 }

@@ -33,6 +33,10 @@ const ASKED: u8 = 1 << 7;
 impl Machine {
     /// This machine. The first call takes some 50 µs.
     pub(crate) fn this() -> Self {
+        #[cfg(sim)]
+        if kumiki_sys::sim::machine().is_some() {
+            return Machine { tsc: true, ..Machine::default() };
+        }
         match KNOWN.load(Relaxed) {
             0 => {
                 let machine = Self::ask();

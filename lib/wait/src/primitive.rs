@@ -1,7 +1,9 @@
 //! What the protocol is built from. Under `cfg(loom)` these are loom's doubles, so the
-//! model checker runs the same protocol.
+//! model checker runs the same protocol; under `cfg(sim)` those of a machine of lines.
 
-pub(crate) use imp::{AtomicBool, AtomicUsize, Descriptor, Word, fence, spin_loop};
+pub(crate) use imp::{
+    AtomicBool, AtomicUsize, Descriptor, Word, fence, look_again, now, spin_loop,
+};
 
 /// Processes whose threads may sleep on a [`Word`].
 pub(crate) use kumiki_sys::futex::Scope;
@@ -10,15 +12,39 @@ pub(crate) use kumiki_sys::futex::Scope;
 mod imp {
     use std::ops::Deref;
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+    #[cfg(not(sim))]
     use std::sync::atomic::AtomicU32;
     use std::time::{Duration, Instant};
+
+    #[cfg(sim)]
+    use kumiki_sys::sim::{self, atomic::AtomicU32};
 
     use kumiki_sys::futex::{self, Deadline, Outcome, Scope};
     use kumiki_sys::pause::pause;
     use rustix::event::{EventfdFlags, eventfd};
 
-    pub(crate) use std::hint::spin_loop;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
+    #[cfg(sim)]
+    pub(crate) use kumiki_sys::sim::{
+        atomic::{AtomicBool, AtomicUsize},
+        fence, now, spin_loop,
+    };
+    #[cfg(not(sim))]
+    pub(crate) use std::{
+        hint::spin_loop,
+        sync::atomic::{AtomicBool, AtomicUsize, fence},
+    };
+
+    #[cfg(not(sim))]
+    pub(crate) fn now() -> Instant {
+        Instant::now()
+    }
+
+    /// Comes after a look that has found nothing and is followed by the next one at once.
+    #[inline(always)]
+    pub(crate) fn look_again() {
+        #[cfg(sim)]
+        spin_loop();
+    }
 
     /// A counter whose descriptor is readable while it is not 0: an eventfd(2).
     #[derive(Debug)]
@@ -68,9 +94,15 @@ mod imp {
         /// Sleeps while the word is `expected`; returns whether `until` has passed. May
         /// wake spuriously.
         pub(crate) fn wait(&self, expected: u32, scope: Scope, until: Option<Instant>) -> bool {
+            #[cfg(sim)]
+            if let Some(machine) = sim::machine() {
+                let changed = || self.0.load(std::sync::atomic::Ordering::Relaxed) != expected;
+                let until = until.map(sim::since_epoch_ns);
+                return machine.sleep(self.0.as_ptr().addr(), &changed, until);
+            }
             let span = until.map(|until| until.saturating_duration_since(Instant::now()));
             // Later than `until` by the time since the line above, never earlier.
-            match futex::wait(&self.0, expected, scope, span.map(Deadline::after)) {
+            match futex::wait(self.real(), expected, scope, span.map(Deadline::after)) {
                 Ok(outcome) => outcome == Outcome::TimedOut,
                 Err(_) => {
                     // A filter refuses the call: polling by the millisecond is
@@ -87,7 +119,20 @@ mod imp {
             // asleep, and a filter that forbids it. A filter is a thread's own:
             // who is not under it may have fallen asleep, and sleeps on until its
             // deadline or another's wake. There is nothing else to be tried here.
-            let _ = futex::wake(&self.0, count, scope);
+            #[cfg(sim)]
+            if let Some(machine) = sim::machine() {
+                machine.wake(self.0.as_ptr().addr(), count);
+                return;
+            }
+            let _ = futex::wake(self.real(), count, scope);
+        }
+
+        /// The word that the kernel is told of.
+        fn real(&self) -> &std::sync::atomic::AtomicU32 {
+            #[cfg(sim)]
+            return self.0.real();
+            #[cfg(not(sim))]
+            &self.0
         }
     }
 }
@@ -135,6 +180,13 @@ mod imp {
 
     /// Does nothing: for loom no time passes.
     pub(crate) fn spin_loop() {}
+
+    /// Does nothing, as [`spin_loop`].
+    pub(crate) fn look_again() {}
+
+    pub(crate) fn now() -> Instant {
+        Instant::now()
+    }
 
     /// More threads than a model has.
     const MOST: u32 = 4;

@@ -46,6 +46,10 @@ impl Ticks {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn tsc() -> u64 {
+    #[cfg(sim)]
+    if let Some(machine) = kumiki_sys::sim::machine() {
+        return machine.ticks();
+    }
     // SAFETY: every x86-64 has RDTSC, and Linux leaves it to user mode unless
     // a process has asked to be denied it (PR_SET_TSC).
     unsafe { std::arch::x86_64::_rdtsc() }

@@ -17,13 +17,14 @@ use crate::doze::doze;
 use crate::error::{Error, TimedOut};
 use crate::machine::Machine;
 use crate::policy::{Doze, Policy, Relax, Sleep, Threshold, Way};
+use crate::primitive::{look_again, spin_loop};
 use crate::ticks::Ticks;
 
 /// Polls between two readings of the clock. A poll of a cached line takes a cycle or two,
 /// reading the counter some 30.
-const TIGHT_LOOKS: u32 = 64;
+const TIGHT_LOOKS: u32 = if cfg!(sim) { 1 } else { 64 };
 /// Polls where PAUSE follows each poll, which takes 40 to 140 cycles.
-const PAUSED_LOOKS: u32 = 8;
+const PAUSED_LOOKS: u32 = if cfg!(sim) { 1 } else { 8 };
 /// Time that `Relax::Tight` spins without PAUSE: 2 to 5 µs.
 const TIGHT_TICKS: u64 = 10_000;
 /// Interval at which a spin with a deadline asks the kernel's clock.
@@ -178,13 +179,14 @@ impl Waiter {
                     if let Some(value) = ready() {
                         return Some(Ok(self.has_spun(spent, value)));
                     }
+                    look_again();
                 }
             } else {
                 for _ in 0..black_box(PAUSED_LOOKS) {
                     if let Some(value) = ready() {
                         return Some(Ok(self.has_spun(spent, value)));
                     }
-                    std::hint::spin_loop();
+                    spin_loop();
                 }
             }
             spent = self.ticks.now().wrapping_sub(start);

@@ -310,7 +310,7 @@ fn is_for_tests(attribute: &Attribute) -> bool {
 fn can_hold(condition: &Meta) -> Option<bool> {
     let Meta::List(list) = condition else {
         let word = condition.path().get_ident().map(ToString::to_string);
-        let is_off = matches!(word.as_deref(), Some("test" | "loom" | "fuzzing"));
+        let is_off = matches!(word.as_deref(), Some("test" | "loom" | "sim" | "fuzzing"));
         return is_off.then_some(false);
     };
     let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
@@ -351,7 +351,7 @@ mod tests {
             attributes(&item).iter().any(is_for_tests)
         };
         for text in
-            ["test", "loom", "all(test, not(loom))", "any(test, fuzzing)", "all(unix, test)"]
+            ["test", "loom", "sim", "all(test, not(loom))", "any(test, fuzzing)", "all(unix, test)"]
         {
             assert!(of(text), "{text}");
         }

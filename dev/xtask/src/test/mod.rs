@@ -13,7 +13,7 @@ use cargo_metadata::{Package, Target, TargetKind};
 
 use crate::part::Part;
 use crate::run::{self, cargo, everything, everything_of};
-use crate::{aarch64, capi, debian, loom};
+use crate::{aarch64, capi, debian, loom, sim};
 
 mod build;
 mod cpus;
@@ -73,7 +73,10 @@ fn commands(parts: &[Part], door: Option<Part>) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for part in parts {
         match part {
-            Part::Loom => jobs.extend(loom::commands(chosen)?.into_iter().map(Job::from)),
+            Part::Loom => {
+                jobs.extend(loom::commands(chosen)?.into_iter().map(Job::from));
+                jobs.extend(sim::commands(chosen)?.map(Job::from));
+            }
             Part::Doc => {
                 let library = |package: &Package| {
                     let kinds = [TargetKind::Lib, TargetKind::RLib];

@@ -1,7 +1,6 @@
 //! A thread that serves a desk on its cpu.
 
 use std::mem;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kumiki_sys::fork::Process;
@@ -9,7 +8,7 @@ use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
 use kumiki_crew::roll::{self, Look};
-use kumiki_crew::{Result, start};
+use kumiki_crew::{JoinHandle, Result, start};
 
 use super::Door;
 
@@ -26,7 +25,7 @@ const END_PAUSE: Duration = Duration::from_micros(50);
 pub(crate) struct Member {
     door: Door,
     process: Process,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle>,
     _entry: roll::RollEntry,
 }
 

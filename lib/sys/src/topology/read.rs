@@ -15,6 +15,10 @@ impl Topology {
     /// Reads the running machine. Without `/sys` the cpus that this thread may
     /// use are taken for separate cores.
     pub fn read() -> Result<Self> {
+        #[cfg(sim)]
+        if let Some(machine) = crate::sim::machine() {
+            return Ok(Self::simulated(machine.cpus(), machine.group()));
+        }
         match Self::read_from(Path::new("/sys/devices/system")) {
             Err(Error::Unsupported { .. }) => Ok(Self::flat(affinity::current()?)),
             outcome => outcome,
@@ -51,6 +55,18 @@ impl Topology {
             cpus.insert(id, cpu);
         }
         Ok(Topology { online, offline, possible, cpus, nodes })
+    }
+
+    /// A simulated machine's: groups of cores with a cache in common.
+    #[cfg(sim)]
+    fn simulated(cpus: usize, group: usize) -> Self {
+        let cache = |id: usize| {
+            let first = id / group * group;
+            let shared = (first..cpus.min(first + group)).collect();
+            Cache { level: 3, kind: CacheKind::Unified, size_bytes: None, shared }
+        };
+        let cpu = |id| (id, Cpu { caches: vec![cache(id)], package: Some(0), ..Cpu::bare(id) });
+        Topology { cpus: (0..cpus).map(cpu).collect(), ..Self::flat((0..cpus).collect()) }
     }
 
     /// Cpus of which nothing but the number is known.

@@ -1,0 +1,66 @@
+//! The protocols that are counted: real code of Kumiki's crates, an operation each.
+
+mod shadow;
+mod slot;
+
+use crate::machine::Machine;
+use crate::report::Report;
+
+/// An operation whose lines are counted on machines of several sizes.
+#[derive(Debug)]
+pub struct Protocol {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// Operation that is counted.
+    pub about: &'static str,
+    /// Sizes of the machines, cpus.
+    pub sizes: &'static [usize],
+    /// Counts it on a machine.
+    pub run: fn(&Machine) -> Report,
+}
+
+/// Sizes of machines for what needs two.
+const TWO: &[usize] = &[2];
+/// Sizes for what takes as many as there are.
+const MANY: &[usize] = &[2, 8, 64, 256];
+
+/// All of them.
+pub const PROTOCOLS: &[Protocol] = &[
+    Protocol { name: "raw", about: "a word there and back", sizes: TWO, run: slot::raw },
+    Protocol {
+        name: "lane",
+        about: "a request and its answer, a lane of one line",
+        sizes: TWO,
+        run: slot::lane,
+    },
+    Protocol {
+        name: "two-lines",
+        about: "the same with status and request on two lines: the control",
+        sizes: TWO,
+        run: slot::two_lines,
+    },
+    Protocol {
+        name: "fork",
+        about: "Shadow: fork and join of nothing",
+        sizes: TWO,
+        run: shadow::fork,
+    },
+    Protocol {
+        name: "broadcast",
+        about: "Team: nothing on each member",
+        sizes: MANY,
+        run: shadow::broadcast,
+    },
+    Protocol {
+        name: "for-each",
+        about: "Team: 4,096 elements of 1 ns",
+        sizes: MANY,
+        run: shadow::for_each,
+    },
+    Protocol {
+        name: "barrier",
+        about: "Team: a barrier within a broadcast",
+        sizes: MANY,
+        run: shadow::barrier,
+    },
+];

@@ -1,0 +1,144 @@
+//! The table of counts, and its comparison with the one that is kept.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::machine::Machine;
+use crate::protocol::{PROTOCOLS, Protocol};
+use crate::report::Report;
+
+/// Counts as they were last accepted: protocol, cpus, data, upgrades, worst line.
+const KEPT: &str = include_str!("../counts.txt");
+/// A count may differ from the kept one by this part of it, and by [`LEAST`]: where threads
+/// contend for a line, a stack elsewhere changes who comes first.
+const PART: f64 = 0.03;
+const LEAST: f64 = 0.05;
+
+/// Prints the protocols named by `words`, or all; with `--check` compares them with the kept ones.
+///
+/// # Errors
+/// A word that names no protocol.
+pub fn table(words: impl Iterator<Item = String>) -> Result<ExitCode> {
+    let (mut check, mut keep, mut wanted) = (false, false, Vec::new());
+    for word in words {
+        match word.as_str() {
+            "--check" => check = true,
+            "--keep" => keep = true,
+            _ => wanted.push(word),
+        }
+    }
+    let names: Vec<_> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
+    for word in &wanted {
+        ensure!(
+            names.contains(&word.as_str()),
+            "no protocol is called {word}: {}",
+            names.join(", ")
+        );
+    }
+    let kept = kept(KEPT)?;
+    let (mut faults, mut lines) = (Vec::new(), String::new());
+    println!(
+        "{:<12} {:>5} {:>10} {:>10} {:>10}  {:<18} {:>12}",
+        "protocol", "cpus", "data", "upgrades", "worst", "by", "ns"
+    );
+    for protocol in
+        PROTOCOLS.iter().filter(|p| wanted.is_empty() || wanted.iter().any(|w| w == p.name))
+    {
+        for &cpus in protocol.sizes {
+            let report = counted(protocol, cpus);
+            let Report { data, upgrades, worst, ref place, ns, .. } = report;
+            println!(
+                "{:<12} {cpus:>5} {data:>10.2} {upgrades:>10.2} {worst:>10.2}  {place:<18} {ns:>12.0}",
+                protocol.name
+            );
+            writeln!(lines, "{} {cpus} {data:.2} {upgrades:.2} {worst:.2}", protocol.name)?;
+            let found = Counted::of(protocol, cpus, &report);
+            faults.extend(compared(&kept, &found));
+        }
+    }
+    if keep {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/counts.txt"), lines)?;
+    }
+    if check && !faults.is_empty() {
+        eprintln!("error: counts differ from dev/sim/counts.txt:\n  {}", faults.join("\n  "));
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Counts a protocol on a machine of that size.
+fn counted(protocol: &Protocol, cpus: usize) -> Report {
+    let machine = if cpus == 2 { Machine::flat(2, 100.0) } else { Machine::of(cpus) };
+    (protocol.run)(&machine)
+}
+
+/// A row of counts.
+#[derive(Clone, Debug, PartialEq)]
+struct Counted {
+    name: String,
+    cpus: usize,
+    /// Data, upgrades, worst line.
+    counts: [f64; 3],
+}
+
+impl Counted {
+    fn of(protocol: &Protocol, cpus: usize, report: &Report) -> Self {
+        let counts = [report.data, report.upgrades, report.worst];
+        Counted { name: protocol.name.to_owned(), cpus, counts }
+    }
+}
+
+fn kept(text: &str) -> Result<Vec<Counted>> {
+    text.lines().map(|line| row(line).with_context(|| format!("counts.txt: {line}"))).collect()
+}
+
+fn row(line: &str) -> Result<Counted> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let [name, cpus, data, upgrades, worst] = words[..] else {
+        bail!("a row has five words");
+    };
+    let counts = [data.parse()?, upgrades.parse()?, worst.parse()?];
+    Ok(Counted { name: name.to_owned(), cpus: cpus.parse()?, counts })
+}
+
+/// Says where a row differs from the one that is kept.
+fn compared(kept: &[Counted], found: &Counted) -> Vec<String> {
+    let Counted { name, cpus, counts } = found;
+    let Some(row) = kept.iter().find(|row| row.name == *name && row.cpus == *cpus) else {
+        return vec![format!("{name} at {cpus} cpus is not there")];
+    };
+    let pairs = ["data", "upgrades", "worst line"].iter().zip(counts.iter().zip(row.counts));
+    pairs
+        .filter(|(_, (now, then))| (*now - then).abs() > then * PART + LEAST)
+        .map(|(what, (now, then))| format!("{name} at {cpus} cpus: {what} {now:.2}, was {then:.2}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_as_they_are_kept() {
+        let kept = kept(KEPT).unwrap();
+        let all = PROTOCOLS.iter().flat_map(|protocol| {
+            protocol
+                .sizes
+                .iter()
+                .map(move |cpus| Counted::of(protocol, *cpus, &counted(protocol, *cpus)))
+        });
+        let faults: Vec<_> = all.flat_map(|found| compared(&kept, &found)).collect();
+        assert_eq!(faults, [""; 0]);
+    }
+
+    #[test]
+    fn a_transfer_more_is_a_fault_with_the_rows_name() {
+        let kept = kept("fork 2 2.00 2.00 4.00\n").unwrap();
+        let found = |data| Counted { name: "fork".to_owned(), cpus: 2, counts: [data, 2.0, 4.0] };
+        assert_eq!(compared(&kept, &found(2.0)), [""; 0]);
+        assert_eq!(compared(&kept, &found(3.0)), ["fork at 2 cpus: data 3.00, was 2.00"]);
+        assert_eq!(compared(&[], &found(2.0)), ["fork at 2 cpus is not there"]);
+    }
+}

@@ -1,0 +1,53 @@
+//! `cargo xtask sim`: the protocols between threads on a machine of lines.
+
+use std::env;
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use cargo_metadata::Package;
+
+use crate::run::{cargo, run, target_folder};
+
+/// The crate of the machine.
+const PACKAGE: &str = "kumiki-sim";
+
+/// Protocols to count, and use of the counts.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sim {
+    /// Only these protocols; all if none is given
+    #[arg(value_name = "PROTOCOL")]
+    protocols: Vec<String>,
+    /// Fails where a count is not as dev/sim/counts.txt has it
+    #[arg(long)]
+    check: bool,
+    /// Writes the counts to dev/sim/counts.txt
+    #[arg(long, conflicts_with_all = ["check", "protocols"])]
+    keep: bool,
+}
+
+/// Counts the protocols.
+pub(crate) fn sim(asked: &Sim) -> Result<ExitCode> {
+    let mut command = built(&format!("run --quiet --profile sim --locked --package {PACKAGE} --"))?;
+    command.args(&asked.protocols);
+    command.args(asked.check.then_some("--check")).args(asked.keep.then_some("--keep"));
+    run(&mut command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Command that runs the machine's tests, of which the counts are one, if `chosen` says yes to it.
+pub(crate) fn commands(chosen: impl Fn(&Package) -> bool) -> Result<Option<Command>> {
+    let metadata = crate::run::metadata()?;
+    let packages = metadata.workspace_packages();
+    let is_chosen = packages.iter().any(|package| *package.name == PACKAGE && chosen(package));
+    is_chosen
+        .then(|| built(&format!("test --profile sim --locked --package {PACKAGE}")))
+        .transpose()
+}
+
+/// Cargo with the doubles, whose other flags rebuild the world: in a folder of its own.
+fn built(words: &str) -> Result<Command> {
+    let flags = format!("{} --cfg sim", env::var("RUSTFLAGS").unwrap_or_default());
+    let mut command = cargo(words);
+    command.env("RUSTFLAGS", flags.trim()).env("CARGO_TARGET_DIR", target_folder()?.join("sim"));
+    Ok(command)
+}
