@@ -23,7 +23,7 @@ impl Node {
         }
         nobody_has(&self.name, function)?;
         // Until it has left the host's driver nobody mounts what is on it.
-        let _claimed = function.check()?;
+        let claimed = function.check()?;
         if dma == Dma::Confined && !function.is_behind_iommu() {
             return Err(Error::refused(
                 ErrorKind::Refused,
@@ -44,6 +44,8 @@ impl Node {
         self.set_record(&device, &entry, &record)?;
         let taken = function.take(dma).and_then(|()| device.pci(function, function.numbers(), dma));
         taken.or_else(|error| {
+            // First: as long as one is open its driver gives the disk another name, nvme1 after nvme0.
+            drop(claimed);
             // It may never have been taken.
             let _ = function.back_if_taken();
             forget(&mut record, function);
