@@ -106,7 +106,8 @@ impl Lines {
     /// threads have one each.
     ///
     /// # Errors
-    /// [`Error::Gone`]: there is no such place; [`Error::Refused`]: all lanes are in use, or the place has no
+    /// [`Error::Gone`]: there is no such place; [`Error::NotSent`]: that is not known yet, or it has not opened
+    /// the line in time; [`Error::Refused`]: all lanes are in use, or the place has no
     /// lines.
     pub fn line(&self, place: &str) -> Result<Line> {
         let now = Instant::now();
@@ -116,7 +117,16 @@ impl Lines {
             Some(number) => Some(Some(*number)),
             None => state.has_ended.then_some(None),
         });
-        let number = number.flatten().ok_or_else(gone)?;
+        let number = match number {
+            Some(number) => number.ok_or_else(gone)?,
+            // Which places there are may still be on its way: nothing is known of this one.
+            None if !self.shared.state().is_told => {
+                let patience = self.patience;
+                let why = format!("which places there are has not been told within {patience:?}");
+                return Err(Error::NotSent { place: place.to_owned(), why });
+            }
+            None => return Err(gone()),
+        };
         // Who had the lane before is to guess none of this one's requests.
         let first = secret::number("a line's first request")? as u32;
         let free = self.shared.wait(deadline, |state| {

@@ -347,6 +347,7 @@ fn frame(place: u32, number: u64, message: &impl serde::Serialize) -> Vec<u8> {
 enum Relayed<'a> {
     There { number: u32, place: &'a str },
     Gone { number: u32 },
+    Told,
 }
 
 #[derive(serde::Serialize)]
@@ -355,6 +356,29 @@ enum Word {
     Refused { at: u64, why: &'static str },
     Awake { at: u64, took_us: u64 },
     Closed { at: u64 },
+}
+
+/// Of a place that nobody has told of yet, nobody knows that it has ended.
+#[test]
+fn a_place_is_gone_only_where_all_places_have_been_told() {
+    let (memory, host) = (memory(), unique("silent"));
+    let (near, far) = UnixStream::pair().unwrap();
+    let window = Window::map(memory.fd(), 0, LANE).unwrap();
+    let mut lines = Lines::open(&host, near, window, 0).unwrap();
+    lines.set_timeout(Duration::from_millis(50));
+    let place = format!("{host}.core0");
+    let error = lines.line(&place).unwrap_err();
+    assert!(
+        matches!(&error, Error::NotSent { .. }) && error.to_string().contains("told"),
+        "{error}"
+    );
+    say_of(&far, &frame(0, 0, &Relayed::Told));
+    lines.set_timeout(PATIENCE);
+    assert!(lines.all_places().is_empty());
+    lines.set_timeout(Duration::from_millis(50));
+    assert!(matches!(lines.line(&place), Err(Error::Gone { .. })));
+    drop(far);
+    assert!(matches!(lines.line(&place), Err(Error::Gone { .. })));
 }
 
 #[test]
