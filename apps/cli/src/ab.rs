@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use kumiki_ab::trial::{self, Progress};
-use kumiki_ab::{Against, Outcome, Plan, Side};
+use kumiki_ab::{Against, Measure, Outcome, Plan, Side};
 use kumiki_measure::machine;
 use kumiki_measure::schema::Machine;
 use kumiki_report::{ab as shown, format};
@@ -34,6 +34,9 @@ pub(crate) struct Ab {
     /// The least difference that matters, in percent
     #[arg(long, default_value_t = 2.0, value_name = "PERCENT", value_parser = percent)]
     detect: f64,
+    /// Measure that decides; else wall time where it can, and processor time where that is sure first
+    #[arg(long, value_enum, value_name = "MEASURE", conflicts_with_all = ["case", "certify"])]
+    by: Option<By>,
     /// Largest number of pairs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pairs: Option<u32>,
@@ -88,6 +91,27 @@ pub(crate) struct Ab {
     json: bool,
 }
 
+/// Measure that decides.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum By {
+    /// Time from start to end
+    Wall,
+    /// Time that processors worked for it
+    Cpu,
+    /// Instructions in user mode, where the machine counts them
+    Instructions,
+}
+
+impl From<By> for Measure {
+    fn from(by: By) -> Self {
+        match by {
+            By::Wall => Measure::Wall,
+            By::Cpu => Measure::Cpu,
+            By::Instructions => Measure::Instructions,
+        }
+    }
+}
+
 /// Form of a printed outcome.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Form {
@@ -127,16 +151,16 @@ pub(crate) fn run(args: Ab) -> Result<Verdict> {
         // Known before the long work.
         let now = Outcome { machine: described.clone(), a: plan.a.clone(), ..kept.clone() };
         Against::check(kept, &now, path)?;
+        talk_of_width(kept, args.detect / 100.0);
     }
-    let mut outcome = compared(plan, described, &interrupt)?;
-    if let Some((_, kept)) = &kept {
-        outcome.against = Against::of(kept, &outcome);
-        if outcome.machine.kernel != kept.machine.kernel {
-            output::talk(format_args!(
-                "then it was Linux {}, now it is {}: A and B may feel that differently",
-                kept.machine.kernel, outcome.machine.kernel
-            ));
-        }
+    let outcome = compared(plan, described, &interrupt)?;
+    if let Some((_, kept)) = &kept
+        && outcome.machine.kernel != kept.machine.kernel
+    {
+        output::talk(format_args!(
+            "then it was Linux {}, now it is {}: A and B may feel that differently",
+            kept.machine.kernel, outcome.machine.kernel
+        ));
     }
     if let Some(save) = save {
         save.write(|out| Ok(serde_json::to_writer(out, &outcome)?))?;
@@ -144,13 +168,30 @@ pub(crate) fn run(args: Ab) -> Result<Verdict> {
     print(&outcome, form)?;
     Ok(match interrupt.signal() {
         Some(signal) => Verdict::Interrupted(signal),
-        None => Verdict::Exit(verdict(&outcome).exit_status()),
+        None => Verdict::Exit(verdict(&outcome, kept.is_some()).exit_status()),
     })
 }
 
 /// Verdict that was asked for: of B against A, or against a B that was kept.
-fn verdict(outcome: &Outcome) -> kumiki_ab::Verdict {
-    outcome.against.map_or(outcome.verdict, |against| against.verdict)
+fn verdict(outcome: &Outcome, against: bool) -> kumiki_ab::Verdict {
+    match against {
+        true => outcome.against.map_or(kumiki_ab::Verdict::CannotSay, |against| against.verdict),
+        false => outcome.verdict,
+    }
+}
+
+/// Tells that what was kept is less sure than what is asked: less than its own doubt cannot be told.
+fn talk_of_width(kept: &Outcome, detect: f64) {
+    let half = |[low, high]: [f64; 2]| ((high / low).ln() / 2.0).exp_m1();
+    let least = kept.kept().into_iter().filter_map(|finding| finding.interval).map(half);
+    if let Some(least) = least.reduce(f64::min).filter(|least| *least > detect) {
+        output::talk(format_args!(
+            "what was kept is known to {:.1} % only, so that the same within {:.1} % cannot be \
+             found: keep one with more pairs (--all --for 5m)",
+            100.0 * least,
+            100.0 * detect
+        ));
+    }
 }
 
 /// Runs a plan with its progress on the terminal.
@@ -166,6 +207,7 @@ fn compared(plan: Plan, machine: Machine, interrupt: &Interrupt) -> Result<Outco
 fn with(args: &Ab, a: Side, b: Side) -> Plan {
     Plan {
         detect: args.detect / 100.0,
+        by: args.by.map(Measure::from),
         pairs: args.pairs.map(|pairs| pairs as usize),
         span: args.span,
         all: args.all,
@@ -185,7 +227,7 @@ fn against(args: &Ab, kept: &Outcome) -> Result<Plan> {
         true => kept.b.clone(),
         false => Side { words: args.commands.clone(), shell: args.shell, ..Side::default() },
     };
-    Ok(with(args, kept.a.clone(), b))
+    Ok(Plan { against: Some(kept.kept()), ..with(args, kept.a.clone(), b) })
 }
 
 /// Plan that the arguments make.
@@ -259,6 +301,10 @@ fn print(outcome: &Outcome, form: Form) -> Result<()> {
     if let Some(against) = &outcome.against {
         text += &output::wrapped(&shown::against(against, outcome.detect), "");
     }
+    let more = shown::others(outcome);
+    if !more.is_empty() {
+        text += &output::wrapped(&more.join(" "), "");
+    }
     if let Some(clear) = &outcome.clear {
         text += &output::wrapped(&shown::remedy(clear), "");
     }
@@ -287,7 +333,7 @@ fn bar() -> ProgressBar {
 }
 
 fn show(bar: &ProgressBar, progress: Progress) {
-    let Progress { pairs, of, seconds: [passed, span], ratio, interval } = progress;
+    let Progress { pairs, of, seconds: [passed, span], ratio, interval, .. } = progress;
     let by_pairs = of.map_or(0.0, |of| pairs as f64 / of as f64);
     let done = (passed / span.max(1e-3)).max(by_pairs).min(1.0);
     bar.set_position((done * 1000.0) as u64);

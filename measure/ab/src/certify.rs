@@ -13,9 +13,10 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::estimate::TOLERATED;
-use crate::plan::{Plan, Side};
+use crate::plan::Plan;
 use crate::process::Sample;
 use crate::sequence::Sequence;
+use crate::side::Side;
 use crate::trial;
 
 /// A cpu's turn: long enough for some pairs, short enough that an hour has many.

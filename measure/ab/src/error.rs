@@ -51,6 +51,13 @@ pub enum Error {
         /// Exit status or signal.
         how: String,
     },
+    /// Instructions shall decide and are not counted.
+    #[error(
+        "--by instructions: no counter of instructions here: the machine has none that it shows (a \
+         virtual one often has not), or perf_event_open(2) is forbidden \
+         (/proc/sys/kernel/perf_event_paranoid must be 2 or less); --by cpu needs none"
+    )]
+    Uncounted,
     /// A system call failed.
     #[error("{what}: {source}")]
     Os {

@@ -1,10 +1,10 @@
 //! Is B slower than A? Two commands run in interleaved pairs until a verdict stands.
 //!
 //! ```text
-//!  pair 1   A B    each run: wall and processor time, memory, faults, switches, and how
-//!  pair 2   B A              much of the machine others used meanwhile
-//!  pair 3   A B    ln(B ÷ A) of each pair ──▶ an interval that may be looked at after
-//!  …                                          each pair ──▶ verdict, or go on
+//!  pair 1   A B    each run: wall and processor time, instructions, memory, faults, switches,
+//!  pair 2   B A              and how much of the machine others used meanwhile
+//!  pair 3   A B    ln(B ÷ A) of each pair ──▶ an interval for each measure that may be looked at
+//!  …                                          after each pair ──▶ verdict, or go on
 //! ```
 //!
 //! Whatever moves the machine for longer than a pair takes moves both sides of it, and which
@@ -25,22 +25,38 @@
 //!
 //! How it was chosen and what others do: `docs/design/measure.md`.
 
+mod against;
+mod cause;
 pub mod certify;
+mod counters;
 mod error;
 mod estimate;
+mod finding;
+mod judge;
+mod leaves;
+mod measure;
 mod note;
 mod outcome;
+mod outlived;
 mod plan;
 mod process;
 pub mod sequence;
+mod side;
 pub mod trial;
+mod usage;
 mod verdict;
 
+pub use against::Against;
+pub use cause::{Cause, Counted};
+pub use counters::Counts;
 pub use error::{Error, Result};
 pub use estimate::Figures;
+pub use finding::Finding;
+pub use leaves::Leaves;
+pub use measure::Measure;
 pub use note::Note;
-pub use outcome::Against;
 pub use outcome::{Outcome, SCHEMA};
-pub use plan::{Plan, Side};
+pub use plan::Plan;
 pub use process::{End, Sample};
+pub use side::Side;
 pub use verdict::{Clear, Verdict};

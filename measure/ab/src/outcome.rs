@@ -7,16 +7,20 @@ use std::path::Path;
 use kumiki_measure::schema::Machine;
 use serde::{Deserialize, Serialize};
 
-pub use self::against::Against;
+use crate::against::Against;
+use crate::cause::Cause;
 use crate::error::{Error, Result};
 use crate::estimate::Figures;
+use crate::finding::Finding;
+use crate::leaves::Leaves;
+use crate::measure::Measure;
 use crate::note::Note;
-use crate::plan::Side;
 use crate::process::Sample;
+use crate::side::Side;
 use crate::verdict::{Clear, Verdict};
 
 /// Version of the JSON. A reader refuses a newer one.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,13 +33,29 @@ pub struct Outcome {
     pub b: Side,
     /// The least difference that matters, as a share.
     pub detect: f64,
-    /// Judgement of the difference.
+    /// Measure that answers.
+    #[serde(default)]
+    pub by: Measure,
+    /// Judgement of the difference by that measure.
     pub verdict: Verdict,
     /// B over A; nothing without a pair that counts.
     pub ratio: Option<f64>,
     /// Its interval, which misses in 5 of 100 comparisons however often it is looked at;
     /// nothing before the tenth pair.
     pub interval: Option<[f64; 2]>,
+    /// Findings of each measure.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// True if a command waits by itself or works on several cpus, so that the time that it takes
+    /// is not what it costs.
+    #[serde(default)]
+    pub waits: bool,
+    /// Counts of a run, and how far they are apart.
+    #[serde(default)]
+    pub causes: Vec<Cause>,
+    /// Effect of each side on the run after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<Leaves>,
     /// Pairs that would clear it up, if nothing can be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clear: Option<Clear>,
@@ -74,9 +94,14 @@ impl Outcome {
             a: Side::default(),
             b: Side::default(),
             detect: 0.0,
+            by: Measure::Wall,
             verdict: Verdict::CannotSay,
             ratio: None,
             interval: None,
+            findings: Vec::new(),
+            waits: false,
+            causes: Vec::new(),
+            leaves: None,
             clear: None,
             figures: None,
             notes: Vec::new(),
@@ -89,6 +114,30 @@ impl Outcome {
             against: None,
             pairs: Vec::new(),
         }
+    }
+
+    /// Findings of all measures, also where an earlier version kept what wall time said.
+    pub fn kept(&self) -> Vec<Finding> {
+        let wall = || {
+            Some(Finding {
+                by: self.by,
+                verdict: self.verdict,
+                ratio: self.ratio?,
+                interval: self.interval,
+                pairs: self.rounds,
+                stood_after: None,
+                against: None,
+            })
+        };
+        match self.findings.is_empty() {
+            true => wall().into_iter().collect(),
+            false => self.findings.clone(),
+        }
+    }
+
+    /// Finding of a measure.
+    pub fn finding(&self, by: Measure) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.by == by)
     }
 
     /// Reads an outcome from a file that was saved.

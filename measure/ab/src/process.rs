@@ -9,16 +9,20 @@ use std::time::Duration;
 
 use kumiki_measure::others::{Others, Work};
 use kumiki_measure::schema::Results;
-use rustix::io::Errno;
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::counters::{Counters, Counts};
 use crate::error::{Error, Result};
-use crate::plan::Side;
+use crate::outlived::Before;
+use crate::side::Side;
+use crate::usage;
 
 /// A machine that slept lost this much between two clocks, of which one stands still then.
 const SLEPT: Duration = Duration::from_millis(50);
+
+/// File that says how long this thread waited for a cpu.
+const OWN: &str = "/proc/thread-self/schedstat";
 
 /// Longest part of a command's standard error that is repeated, bytes.
 const SAID: u64 = 600;
@@ -62,7 +66,8 @@ impl End {
 pub struct Sample {
     /// Time from before the start until it had ended, nanoseconds.
     pub wall_ns: f64,
-    /// Processor time in user mode, of it and of the children that it waited for.
+    /// Processor time in user mode, of it, of the children that it waited for, and of those that
+    /// outlived it and ended within as long as it took.
     pub user_ns: f64,
     /// Time in the kernel, nanoseconds: its system calls and faults.
     pub system_ns: f64,
@@ -73,6 +78,15 @@ pub struct Sample {
     pub faults: [u64; 2],
     /// Times that it gave the cpu up, and that it was taken from it.
     pub switches: [u64; 2],
+    /// Blocks of 512 bytes read from and written to a disk.
+    #[serde(default)]
+    pub blocks: [u64; 2],
+    /// Counts of the processor.
+    #[serde(default, skip_serializing_if = "Counts::is_none")]
+    pub counts: Counts,
+    /// Time that its first thread, and who waited for it, were ready but others ran, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ns: Option<f64>,
     /// Share of its wall time that others took from it: time its first thread waited for a cpu that
     /// others had, or, where the kernel counts it, time all of its cpus worked for others or were
     /// taken by a hypervisor, whichever is more.
@@ -94,6 +108,34 @@ impl Sample {
     pub fn compared(&self) -> f64 {
         self.cost.unwrap_or(self.wall_ns)
     }
+
+    /// Processor time, nanoseconds.
+    pub fn cpu_ns(&self) -> f64 {
+        self.user_ns + self.system_ns
+    }
+}
+
+#[cfg(test)]
+impl Sample {
+    /// Run that used nothing.
+    pub(crate) fn none() -> Self {
+        Sample {
+            wall_ns: 0.0,
+            user_ns: 0.0,
+            system_ns: 0.0,
+            max_rss_bytes: None,
+            faults: [0; 2],
+            switches: [0; 2],
+            blocks: [0; 2],
+            counts: Counts::default(),
+            waited_ns: None,
+            others: None,
+            end: End::Success,
+            output: (0, 0),
+            first: false,
+            cost: None,
+        }
+    }
 }
 
 /// Starts commands one after the other.
@@ -102,6 +144,8 @@ pub(crate) struct Runner {
     output: File,
     said: File,
     cpus: usize,
+    counters: Counters,
+    begin: Before,
 }
 
 impl Runner {
@@ -120,7 +164,14 @@ impl Runner {
             output: file()?,
             said: file()?,
             cpus: cpus.len(),
+            counters: Counters::open(),
+            begin: Before::now(),
         })
+    }
+
+    /// True if instructions are counted.
+    pub(crate) fn counts_instructions(&self) -> bool {
+        self.counters.instructions()
     }
 
     /// Runs a side once.
@@ -134,22 +185,25 @@ impl Runner {
         command.stdin(Stdio::null());
         command.stdout(again(&self.output).map_err(failed)?);
         command.stderr(again(&self.said).map_err(failed)?);
+        let children = Before::now();
         let before = self.read();
         let slept = asleep();
+        let own = usage::waited_ns(OWN);
+        let counted = self.counters.read();
         let start = now(ClockId::Monotonic);
         let child = command.spawn().map_err(failed)?;
-        let (status, usage, waited_ns) = wait(child.id()).map_err(failed)?;
+        let (status, mut usage, waited) = usage::wait(child.id()).map_err(failed)?;
         let wall = now(ClockId::Monotonic).saturating_sub(start);
+        let own = own.zip(usage::waited_ns(OWN)).map(|(before, after)| after - before);
         let slept = asleep().saturating_sub(slept) > SLEPT;
         let after = self.read();
-        let (user_ns, system_ns) = (ns(usage.ru_utime), ns(usage.ru_stime));
+        usage.add(&children.usage(wall));
+        let counts = self.counters.read().since(&counted);
         let wall_ns = wall.as_nanos() as f64;
-        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
         let worked = before
             .zip(after)
             .map(|(before, after)| after.since(&before) / wall_ns / self.cpus as f64);
-        let waited = waited_ns.map(|ns| ns / wall_ns);
-        let others = worked.into_iter().chain(waited).reduce(f64::max);
+        let others = worked.into_iter().chain(waited.map(|ns| ns / wall_ns)).reduce(f64::max);
         let end = if slept { End::Slept } else { End::of(status) };
         // No two results are the same bytes.
         let (output, cost) = match side.measures && end == End::Success {
@@ -158,13 +212,16 @@ impl Runner {
         };
         Ok(Sample {
             wall_ns,
-            user_ns,
-            system_ns,
-            max_rss_bytes: Some(count(usage.ru_maxrss))
-                .filter(|most| *most > own_kib())
+            user_ns: usage.cpu_ns[0],
+            system_ns: usage.cpu_ns[1],
+            max_rss_bytes: Some(usage.max_rss_kib)
+                .filter(|most| *most > usage::own_kib())
                 .map(|kib| kib * 1024),
-            faults: [count(usage.ru_minflt), count(usage.ru_majflt)],
-            switches: [count(usage.ru_nvcsw), count(usage.ru_nivcsw)],
+            faults: usage.faults,
+            switches: usage.switches,
+            blocks: usage.blocks,
+            counts,
+            waited_ns: waited.zip(own).map(|(its, own)| its + own),
             others,
             end,
             output,
@@ -206,10 +263,7 @@ impl Runner {
 
     /// Processes that the commands left behind and that still run.
     pub(crate) fn left(&self) -> usize {
-        // Those that have ended are taken from the list.
-        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
-        std::fs::read_to_string("/proc/thread-self/children")
-            .map_or(0, |children| children.split_whitespace().count())
+        self.begin.running()
     }
 }
 
@@ -245,51 +299,6 @@ pub(crate) fn prepare(line: &str) -> Result<()> {
         Ok(status) => Err(failed(End::of(status).words())),
         Err(error) => Err(failed(error.to_string())),
     }
-}
-
-/// Waits for a child and says what it used, and how long it was ready but others ran,
-/// nanoseconds.
-fn wait(pid: u32) -> std::io::Result<(ExitStatus, libc::rusage, Option<f64>)> {
-    let id = libc::pid_t::try_from(pid).map_err(std::io::Error::other)?;
-    let ended = Pid::from_raw(id).ok_or(std::io::ErrorKind::NotFound)?;
-    // Until it is waited for, its files of /proc are there.
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    while let Err(error) = waitid(WaitId::Pid(ended), options) {
-        if error != Errno::INTR {
-            return Err(error.into());
-        }
-    }
-    let waited = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
-    let waited = waited.and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
-    let mut status = 0;
-    let mut usage = no_usage();
-    loop {
-        // SAFETY: both pointers are to writable values of the types that the kernel fills.
-        if unsafe { libc::wait4(id, &mut status, 0, &mut usage) } == id {
-            return Ok((ExitStatus::from_raw(status), usage, waited));
-        }
-        let error = std::io::Error::last_os_error();
-        if error.kind() != std::io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
-}
-
-fn no_usage() -> libc::rusage {
-    // SAFETY: all-zero bytes are a valid `rusage`, a struct of integers.
-    unsafe { std::mem::zeroed() }
-}
-
-/// The most memory that this process had, kilobytes: a child begins in it.
-fn own_kib() -> u64 {
-    let mut usage = no_usage();
-    // SAFETY: `usage` is writable and of the type that the kernel fills.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
-    u64::try_from(usage.ru_maxrss).unwrap_or(0)
-}
-
-fn ns(time: libc::timeval) -> f64 {
-    time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3
 }
 
 fn now(clock: ClockId) -> Duration {

@@ -30,7 +30,7 @@
 
 use kumiki_measure::stats::describe;
 
-/// Share of intervals that may ever miss.
+/// Share of intervals that may ever miss, unless another is asked for.
 pub const MISSES: f64 = 0.05;
 
 /// The variance of λ: narrowest at about forty pairs.
@@ -55,13 +55,27 @@ const DEVIATIONS: f64 = 1.5;
 const TURNS: usize = 60;
 
 /// Knowledge of the difference after some pairs.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
     /// Each pair's logarithm of B over A, and the scale that was known before it.
     pairs: Vec<(f64, f64)>,
+    /// Probability that the interval ever leaves out the difference.
+    misses: f64,
+}
+
+impl Default for Sequence {
+    fn default() -> Self {
+        Sequence::missing(MISSES)
+    }
 }
 
 impl Sequence {
+    /// One whose interval ever misses in this share of all comparisons: several that are asked at
+    /// once share what may be missed.
+    pub fn missing(misses: f64) -> Self {
+        Sequence { pairs: Vec::new(), misses }
+    }
+
     /// Adds a pair: ln(B ÷ A).
     pub fn push(&mut self, difference: f64) {
         let scale = self.scale();
@@ -87,8 +101,8 @@ impl Sequence {
         bisect(low, high, |t| self.sums(t).0 > 0.0)
     }
 
-    /// The interval that holds the difference, at this pair and at every other, in all but
-    /// [`MISSES`] of all comparisons. Without ends before the tenth pair.
+    /// The interval that holds the difference, at this pair and at every other, in all but the
+    /// share of comparisons that may miss. Without ends before the tenth pair.
     pub fn interval(&self) -> [f64; 2] {
         let [low, high] = self.ends();
         if self.pairs.is_empty() || !self.excludes(low) || !self.excludes(high) {
@@ -102,7 +116,7 @@ impl Sequence {
     fn excludes(&self, t: f64) -> bool {
         let (s, v) = self.sums(t);
         let log = s * s / (2.0 * (v + 1.0 / RHO2)) - 0.5 * (RHO2 * v).ln_1p();
-        log >= (1.0 / MISSES).ln()
+        log >= (1.0 / self.misses).ln()
     }
 
     fn sums(&self, t: f64) -> (f64, f64) {
@@ -228,6 +242,36 @@ mod tests {
         let [low, high] = sequence.interval();
         assert!(0.9 < low && high < 1.1, "{low} {high}");
         assert!((sequence.estimate() - 1.0).abs() < 1e-6);
+    }
+
+    /// Counts are whole numbers, mostly the same ones.
+    #[test]
+    fn a_difference_of_counts_is_found_and_one_of_noise_is_not() {
+        let mut rng = fastrand::Rng::with_seed(11);
+        let mut apart = |more: f64| {
+            let mut sequence = Sequence::missing(MISSES / 9.0);
+            for _ in 0..40 {
+                let noise = if rng.f64() < 0.2 { f64::from(rng.i32(-2..=2)) } else { 0.0 };
+                sequence.push((more + noise) / 80.0);
+            }
+            sequence.interval().map(|end| end * 80.0)
+        };
+        let [low, high] = apart(40.0);
+        assert!((39.0..=40.0).contains(&low) && (40.0..41.0).contains(&high), "{low} {high}");
+        let missed = (0..100).filter(|_| apart(0.0)[0] > 0.0 || apart(0.0)[1] < 0.0).count();
+        assert_eq!(missed, 0);
+    }
+
+    #[test]
+    fn fewer_misses_take_more_pairs() {
+        let tells = |misses: f64| {
+            let mut sequence = Sequence::missing(misses);
+            (1..).find(|_| {
+                sequence.push(1.0);
+                sequence.interval()[0] > 0.0
+            })
+        };
+        assert_eq!([0.05, 0.02, 0.05 / 9.0].map(tells), [Some(10), Some(12), Some(15)]);
     }
 
     #[test]

@@ -1,19 +1,23 @@
 //! Runs pairs until a verdict stands or the time is up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kumiki_measure::schema::Machine;
 use kumiki_sys::affinity;
 
+use crate::cause::causes;
 use crate::error::{Error, Result};
 use crate::estimate::Figures;
+use crate::finding::Finding;
+use crate::judge::{self, Judge};
+use crate::leaves::Leaves;
+use crate::measure::Measure;
 use crate::note::notes;
 use crate::outcome::{Outcome, SCHEMA};
 use crate::plan::Plan;
 use crate::process::{End, Runner, Sample, prepare};
-use crate::sequence::Sequence;
-use crate::verdict::{Clear, Verdict};
+use crate::verdict::Verdict;
 
 /// A side that fails in more than this share of its runs is broken.
 const BROKEN: f64 = 0.1;
@@ -25,6 +29,9 @@ const FAILURES: usize = 3;
 /// first, and beside a neighbour the least of some times is far steadier than each of them.
 const ROUNDS: [(usize, usize); 4] = [(15, 1), (30, 2), (45, 4), (usize::MAX, 8)];
 
+/// Pairs of which causes have intervals.
+const CAUSES: usize = 20;
+
 /// Progress of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -34,7 +41,9 @@ pub struct Progress {
     pub of: Option<usize>,
     /// Seconds since the start, and at most.
     pub seconds: [f64; 2],
-    /// B over A, and its interval.
+    /// Measure that answers.
+    pub by: Measure,
+    /// B over A.
     pub ratio: f64,
     /// Its interval, once there is one.
     pub interval: Option<[f64; 2]>,
@@ -54,11 +63,16 @@ pub fn run(plan: Plan, stop: &AtomicBool, mut progress: impl FnMut(Progress)) ->
     };
     let allowed = affinity::current().map_err(|e| os("asking for the cpus allowed", e))?;
     let cpus: Vec<usize> = allowed.iter().collect();
+    let runner = Runner::new(&cpus)?;
+    if plan.by == Some(Measure::Instructions) && !runner.counts_instructions() {
+        return Err(Error::Uncounted);
+    }
     let mut trial = Trial {
-        runner: Runner::new(&cpus)?,
+        judge: Judge::new(&plan, runner.counts_instructions()),
+        runner,
         plan,
         pairs: Vec::new(),
-        sequence: Sequence::default(),
+        settled: None,
         rng: fastrand::Rng::new(),
         start: Instant::now(),
     };
@@ -78,7 +92,9 @@ struct Trial {
     plan: Plan,
     runner: Runner,
     pairs: Vec<[Sample; 2]>,
-    sequence: Sequence,
+    judge: Judge,
+    /// Time after which the verdict stood.
+    settled: Option<Duration>,
     rng: fastrand::Rng,
     start: Instant,
 }
@@ -102,17 +118,44 @@ impl Trial {
         self.runner.run(self.plan.side(at), name(at), first)
     }
 
-    fn is_over(&self, stop: &AtomicBool) -> bool {
+    fn is_over(&mut self, stop: &AtomicBool) -> bool {
+        let passed = self.start.elapsed();
         let enough = self.plan.pairs.is_some_and(|most| self.pairs.len() >= most);
-        let stands = !self.plan.all && self.verdict() != Verdict::CannotSay;
-        enough || stands || stop.load(Ordering::Relaxed) || self.start.elapsed() >= self.plan.span
+        if enough || stop.load(Ordering::Relaxed) || passed >= self.plan.span {
+            return true;
+        }
+        self.judge.look(self.pairs.len());
+        if self.plan.all {
+            return false;
+        }
+        let findings = self.judge.findings();
+        let (waits, against) = (self.waits(), self.plan.against.is_some());
+        if !judge::is_settled(&findings, waits, against) {
+            self.settled = None;
+            return false;
+        }
+        let settled = *self.settled.get_or_insert(passed);
+        // Of a difference a reader asks why, and causes take some more pairs.
+        let apart = judge::answer(&findings, waits, against)
+            .is_some_and(|answer| matches!(answer.verdict, Verdict::Slower | Verdict::Faster));
+        !apart || self.pairs.len() >= CAUSES || passed >= 2 * settled
+    }
+
+    /// True if a command waits by itself.
+    fn waits(&self) -> bool {
+        judge::waits(&self.counted(), self.plan.detect)
+    }
+
+    /// Pairs that count.
+    fn counted(&self) -> Vec<&[Sample; 2]> {
+        self.pairs.iter().filter(|pair| self.counts(pair)).collect()
     }
 
     /// Some pairs in a row, each side's least time; false if it was broken off.
     fn round(&mut self, stop: &AtomicBool) -> Result<bool> {
         let begin = self.pairs.len();
         // Known before the round: what it shows must not decide how long it is.
-        let size = ROUNDS.iter().find(|(until, _)| self.sequence.len() < *until);
+        let size = ROUNDS.iter().find(|(until, _)| self.judge.rounds() < *until);
         let left = self.plan.pairs.map_or(usize::MAX, |most| most - begin);
         for _ in 0..size.map_or(1, |(_, size)| *size).min(left) {
             if !self.pair(stop)? {
@@ -122,13 +165,9 @@ impl Trial {
                 break;
             }
         }
-        let counted = self.pairs[begin..].iter().filter(|pair| self.counts(pair));
-        let least = counted.fold([f64::INFINITY; 2], |[a, b], pair| {
-            [a.min(pair[0].compared()), b.min(pair[1].compared())]
-        });
-        if least[0].is_finite() {
-            self.sequence.push((least[1] / least[0]).ln());
-        }
+        let counted = self.pairs[begin..].iter().filter(|pair| counts(pair, &self.plan));
+        self.judge.round(counted.clone());
+        counted.for_each(|pair| self.judge.pair(pair));
         Ok(true)
     }
 
@@ -151,11 +190,7 @@ impl Trial {
     }
 
     fn counts(&self, pair: &[Sample; 2]) -> bool {
-        pair.iter().all(|sample| match sample.end {
-            End::Success => true,
-            End::Slept => false,
-            End::Status(_) | End::Signal(_) => self.plan.ignore_failure,
-        })
+        counts(pair, &self.plan)
     }
 
     fn look_for_failures(&mut self) -> Result<()> {
@@ -190,36 +225,35 @@ impl Trial {
         }
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict::of(self.sequence.estimate(), self.sequence.interval(), self.plan.detect)
-    }
-
-    fn interval(&self) -> Option<[f64; 2]> {
-        let interval = self.sequence.interval();
-        interval[1].is_finite().then(|| interval.map(f64::exp))
+    /// The finding that answers.
+    fn answer(&self) -> Option<Finding> {
+        judge::answer(&self.judge.findings(), self.waits(), self.plan.against.is_some())
     }
 
     fn progress(&self) -> Progress {
+        let answer = self.answer();
         Progress {
             pairs: self.pairs.len(),
             of: self.plan.pairs,
             seconds: [self.start.elapsed().as_secs_f64(), self.plan.span.as_secs_f64()],
-            ratio: self.sequence.estimate().exp(),
-            interval: self.interval(),
+            by: answer.map_or(Measure::Wall, |finding| finding.by),
+            ratio: answer.map_or(f64::NAN, |finding| finding.ratio),
+            interval: answer.and_then(|finding| finding.interval),
         }
     }
 
-    fn outcome(self, interrupted: bool) -> Outcome {
-        let (verdict, interval) = (self.verdict(), self.interval());
+    fn outcome(mut self, interrupted: bool) -> Outcome {
+        self.judge.look(self.pairs.len());
         let seconds = self.start.elapsed().as_secs_f64();
-        let estimate = self.sequence.estimate();
+        let (answer, waits) = (self.answer(), self.waits());
         let detect = self.plan.detect;
-        let clear = (verdict == Verdict::CannotSay).then(|| {
-            let interval = self.sequence.interval();
-            Clear::up(estimate, interval, detect, self.pairs.len(), seconds)
-        });
-        let counted: Vec<&[Sample; 2]> =
-            self.pairs.iter().filter(|pair| self.counts(pair)).collect();
+        let said =
+            answer.map_or(Verdict::CannotSay, |answer| answer.said(self.plan.against.is_some()));
+        let by = answer.map_or(Measure::Wall, |answer| answer.by);
+        let clear = (said == Verdict::CannotSay)
+            .then(|| self.judge.clear(by, self.pairs.len(), seconds))
+            .flatten();
+        let counted = self.counted();
         let figures = (!counted.is_empty()).then(|| {
             [0, 1].map(|at| {
                 let side: Vec<&Sample> = counted.iter().map(|pair| &pair[at]).collect();
@@ -229,16 +263,21 @@ impl Trial {
         Outcome {
             schema: SCHEMA,
             detect,
-            verdict,
-            ratio: (!self.sequence.is_empty()).then(|| estimate.exp()),
-            interval,
+            by,
+            verdict: answer.map_or(Verdict::CannotSay, |answer| answer.verdict),
+            ratio: answer.map(|answer| answer.ratio),
+            interval: answer.and_then(|answer| answer.interval),
+            findings: self.judge.findings(),
+            waits,
+            causes: causes(&counted),
+            leaves: Leaves::of(&counted),
             clear,
             figures,
             notes: notes(&self.pairs, self.runner.left(), detect),
             pairs_counted: counted.len(),
-            rounds: self.sequence.len(),
+            rounds: self.judge.rounds(),
             interrupted,
-            against: None,
+            against: answer.and_then(|answer| answer.against),
             seconds,
             started: String::new(),
             machine: Machine::default(),
@@ -247,6 +286,15 @@ impl Trial {
             pairs: self.pairs,
         }
     }
+}
+
+/// True if a pair counts.
+fn counts(pair: &[Sample; 2], plan: &Plan) -> bool {
+    pair.iter().all(|sample| match sample.end {
+        End::Success => true,
+        End::Slept => false,
+        End::Status(_) | End::Signal(_) => plan.ignore_failure,
+    })
 }
 
 fn name(at: usize) -> char {

@@ -2,37 +2,137 @@
 
 use std::fmt::Write as _;
 
-use kumiki_ab::{Against, Clear, Figures, Outcome, Verdict};
+use kumiki_ab::{Against, Clear, Figures, Finding, Measure, Outcome, Verdict};
 
 use crate::format::{bytes, count, interval, number, time, wait};
+use crate::why::{self, percent};
 use kumiki_measure::schema::Unit;
 
-/// The verdict in a sentence.
+/// The verdict in a sentence, by the measure that answers.
 pub fn sentence(outcome: &Outcome) -> String {
     let pairs = outcome.pairs_counted as u64;
-    let after = format!(
+    let of = format!(
         "{} {} in {}",
         count(pairs),
         if pairs == 1 { "pair" } else { "pairs" },
         wait(outcome.seconds)
     );
+    let stood = outcome.finding(outcome.by).and_then(|finding| finding.stood_after);
+    let after = match stood.filter(|stood| outcome.by != Measure::Wall && (*stood as u64) < pairs) {
+        Some(stood) => format!("beyond doubt after {stood} of {of}"),
+        None => of,
+    };
     let matters = percent(outcome.detect);
     let Some(ratio) = outcome.ratio else {
         return format!("It cannot be said whether B is slower: no pair counts, {after}.");
     };
-    let figure = match outcome.interval {
-        Some([low, high]) => format!("{ratio:.3} × A [{low:.3}, {high:.3}]"),
-        None => format!("{ratio:.3} × A, with no interval yet"),
-    };
-    match outcome.verdict {
-        Verdict::Slower => format!("B is slower: {figure}, {after}."),
-        Verdict::Faster => format!("B is faster: {figure}, {after}."),
-        Verdict::Same => format!("B is the same within {matters}: {figure}, {after}."),
-        Verdict::NotSlower => format!("B is not slower by {matters}: {figure}, {after}."),
-        Verdict::CannotSay => {
-            format!("It cannot be said whether B is slower by {matters}: {figure}, {after}.")
+    let figure = figure(ratio, outcome.interval);
+    let verdict = outcome.verdict;
+    match outcome.by {
+        Measure::Wall | Measure::Own => match verdict {
+            Verdict::Slower => format!("B is slower: {figure}, {after}."),
+            Verdict::Faster => format!("B is faster: {figure}, {after}."),
+            Verdict::Same => format!("B is the same within {matters}: {figure}, {after}."),
+            Verdict::NotSlower => format!("B is not slower by {matters}: {figure}, {after}."),
+            Verdict::CannotSay => {
+                format!("It cannot be said whether B is slower by {matters}: {figure}, {after}.")
+            }
+        },
+        by => {
+            format!("B {}, {after}.", costs(by, verdict, ratio, outcome.interval, outcome.detect))
         }
     }
+}
+
+fn figure(ratio: f64, interval: Option<[f64; 2]>) -> String {
+    match interval {
+        Some([low, high]) => format!("{ratio:.3} × A [{low:.3}, {high:.3}]"),
+        None => format!("{ratio:.3} × A, with no interval yet"),
+    }
+}
+
+/// Extra work of the processor for B: "costs 17 % more processor time [16.5, 17.4]".
+fn costs(
+    by: Measure,
+    verdict: Verdict,
+    ratio: f64,
+    interval: Option<[f64; 2]>,
+    detect: f64,
+) -> String {
+    let (does, of) = match by {
+        Measure::Instructions => ("executes", "instructions"),
+        _ => ("costs", "processor time"),
+    };
+    let (figure, matters) = (figure(ratio, interval), percent(detect));
+    match (verdict, interval) {
+        (Verdict::Slower | Verdict::Faster, Some(ends)) if (0.5..2.0).contains(&ratio) => {
+            let more = ratio > 1.0;
+            let share = |ratio: f64| 100.0 * if more { ratio - 1.0 } else { 1.0 - ratio };
+            let [low, high] = ends.map(share);
+            let (low, high) = if more { (low, high) } else { (high, low) };
+            let word = if more { "more" } else { "less" };
+            format!("{does} {:.1} % {word} {of} [{low:.1}, {high:.1}]", share(ratio))
+        }
+        (Verdict::Slower, _) => format!("{does} more {of}: {figure}"),
+        (Verdict::Faster, _) => format!("{does} less {of}: {figure}"),
+        (Verdict::Same, _) => format!("{does} the same {of} within {matters}: {figure}"),
+        (Verdict::NotSlower, _) => format!("{does} at most {matters} more {of}: {figure}"),
+        (Verdict::CannotSay, _) => {
+            format!("{does} {of} of which it cannot be said whether it is {matters} more: {figure}")
+        }
+    }
+}
+
+/// Sentences of the measures that do not answer.
+pub fn others(outcome: &Outcome) -> Vec<String> {
+    let mut all = Vec::new();
+    let answered = outcome.verdict != Verdict::CannotSay;
+    for finding in outcome.findings.iter().filter(|finding| finding.by != outcome.by) {
+        let undecided = finding.verdict == Verdict::CannotSay;
+        let figure = figure(finding.ratio, finding.interval);
+        match finding.by {
+            Measure::Wall if undecided && outcome.waits => {
+                all.push(format!("How long it takes cannot be said on this machine yet: {figure}."))
+            }
+            Measure::Wall if undecided => all.push(format!(
+                "By the clock that cannot be said on this machine yet ({figure}); but neither \
+                 command waits by itself, so on a cpu of its own B takes as long as it costs."
+            )),
+            Measure::Wall => {
+                let word =
+                    if outcome.verdict == Verdict::Slower { "All the same it" } else { "It" };
+                all.push(match finding.verdict {
+                    Verdict::Slower => format!("{word} takes longer: {figure}."),
+                    Verdict::Faster => format!("{word} takes less time: {figure}."),
+                    _ => format!("{word} takes as long: {figure}."),
+                });
+            }
+            // Beside an answer what is not known is not missed.
+            _ if undecided && answered => {}
+            Measure::Cpu if undecided => all
+                .push(format!("How much processor time it costs cannot be said either: {figure}.")),
+            _ if undecided => {}
+            by => {
+                let said =
+                    costs(by, finding.verdict, finding.ratio, finding.interval, outcome.detect);
+                let apart = matches!(
+                    (outcome.verdict, finding.verdict),
+                    (Verdict::Slower, Verdict::Faster | Verdict::Same | Verdict::NotSlower)
+                        | (Verdict::Faster, Verdict::Slower | Verdict::Same)
+                );
+                let (word, why) = match (apart, by) {
+                    (true, Measure::Cpu) => {
+                        ("All the same it", ": what differs is waiting, or work on several cpus")
+                    }
+                    _ => ("It", ""),
+                };
+                all.push(format!("{word} {said}{why}."));
+            }
+        }
+    }
+    all.extend(why::sentence(outcome));
+    all.extend(why::leaves(outcome));
+    all
 }
 
 /// Difference between B and the B that was kept, in a sentence.
@@ -54,7 +154,7 @@ pub fn against(against: &Against, detect: f64) -> String {
         }
         Verdict::CannotSay => format!(
             "It cannot be said whether B is slower by {matters} than the one that was kept: {figure}; \
-             --all and more pairs narrow it."
+             more pairs narrow it, here or in what was kept."
         ),
     }
 }
@@ -70,16 +170,6 @@ pub fn remedy(clear: &Clear) -> String {
         let _ = write!(text, "; those until now tell differences from {} on", percent(tells));
     }
     text + "."
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", short(share * 100.0))
-}
-
-/// Two digits at most after the point, none that says nothing.
-fn short(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Columns of a side.
@@ -123,6 +213,10 @@ pub fn markdown(outcome: &Outcome) -> String {
     if let Some(kept) = &outcome.against {
         let _ = writeln!(text, "{}\n", against(kept, outcome.detect));
     }
+    let more = others(outcome);
+    if !more.is_empty() {
+        let _ = writeln!(text, "{}\n", more.join(" "));
+    }
     if let Some(clear) = &outcome.clear {
         let _ = writeln!(text, "{}\n", remedy(clear));
     }
@@ -149,6 +243,15 @@ pub fn markdown(outcome: &Outcome) -> String {
     text
 }
 
+fn word(by: Measure) -> &'static str {
+    match by {
+        Measure::Wall => "wall",
+        Measure::Cpu => "cpu",
+        Measure::Instructions => "instructions",
+        Measure::Own => "own",
+    }
+}
+
 /// Prometheus's text format (version 0.0.4).
 pub fn prometheus(outcome: &Outcome) -> String {
     let mut text = String::new();
@@ -168,11 +271,16 @@ pub fn prometheus(outcome: &Outcome) -> String {
     });
     gauge("verdict", "1 for the verdict that was given.", &told);
     if let Some(ratio) = outcome.ratio {
-        gauge("ratio", "Wall time of B over that of A.", &[(String::new(), ratio)]);
+        gauge("ratio", "B over A, by the measure that answers.", &[(String::new(), ratio)]);
     }
     if let Some([low, high]) = outcome.interval {
         let ends = [("{end=\"low\"}".to_owned(), low), ("{end=\"high\"}".to_owned(), high)];
         gauge("ratio_interval", "Interval of the ratio, 95 percent at any time.", &ends);
+    }
+    let by = |finding: &Finding| format!("{{by=\"{}\"}}", word(finding.by));
+    let each: Vec<_> = outcome.findings.iter().map(|one| (by(one), one.ratio)).collect();
+    if !each.is_empty() {
+        gauge("measure_ratio", "B over A, by each measure.", &each);
     }
     let pairs = outcome.pairs_counted as f64;
     gauge("pairs", "Pairs that count.", &[(String::new(), pairs)]);

@@ -60,6 +60,7 @@ mod tables;
 mod trend;
 #[cfg(test)]
 mod truth;
+mod why;
 
 pub use bench::Bench;
 pub use nodes::{Owner, Owners, nodes_html};

@@ -159,6 +159,47 @@ fn what_outlives_a_command_is_told() {
     says(&said.replace("\n ", ""), &["3 processes that the commands left behind"]);
 }
 
+/// A shell's loop of so many turns.
+fn turns(n: u32) -> String {
+    format!("i=0; while [ $i -lt {n} ]; do i=$((i+1)); done")
+}
+
+/// Its processor time is the command's, though the command ended before it.
+#[test]
+fn what_outlives_a_command_costs_what_it_costs() {
+    let home = Home::new();
+    let work = turns(30_000);
+    // It has as long as the command had.
+    let script = format!("({work}) >/dev/null 2>&1 & sleep 0.4");
+    let args = ["--by", "cpu", "--pairs", "14", "--all", "--json", "--", "sleep", "0.01", "---"];
+    let args = [&["ab"], &args[..], &["sh", "-c", &script]].concat();
+    let output = home.start(&args).output().unwrap();
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{outcome}");
+    assert_eq!((&outcome["by"], &outcome["verdict"]), (&"cpu".into(), &"slower".into()));
+    let sample = &outcome["pairs"][0][1];
+    let used = sample["user_ns"].as_f64().unwrap() + sample["system_ns"].as_f64().unwrap();
+    assert!(used > 5e6, "{sample}");
+}
+
+#[test]
+fn more_processor_time_is_said_with_its_cause() {
+    let home = Home::new();
+    let (one, three) = (turns(5_000), turns(15_000));
+    let args = ["--by", "cpu", "--pairs", "24", "--all"];
+    let args = [&args[..], &["--", "sh", "-c", &one, "---", "sh", "-c", &three]].concat();
+    let (code, said) = ab(&home, &args);
+    let said = said.replace('\n', " ");
+    assert_eq!(code, Some(1), "{said}");
+    says(&said, &["B costs more processor time: ", "beyond doubt after ", "more in user mode"]);
+    // Each count that is named is one that moved.
+    assert!(!said.contains(" blocks ") && !said.contains("with a disk"), "{said}");
+    let (_, said) =
+        ab(&home, &["--by", "instructions", "--pairs", "1", "--", "true", "---", "true"]);
+    assert!(said.contains("perf_event_paranoid") || said.contains("instructions"), "{said}");
+    home.refuses(&["ab", "--by", "time", "--", "true", "---", "true"], &["time", "wall", "cpu"]);
+}
+
 #[test]
 fn an_interrupted_comparison_tells_what_there_is() {
     let home = Home::new();
@@ -219,11 +260,32 @@ fn b_is_compared_with_the_b_that_was_kept() {
     home.refuses(&["ab", "--against", "kept.json", "--", "true", "---", "true"], &["B alone"]);
 }
 
+/// B differs from A at once; what was asked is how it stands to what it was.
+#[test]
+fn it_goes_on_until_b_against_the_kept_one_is_decided() {
+    let home = Home::new();
+    let keep = ["--pairs", "14", "--all", "--by", "wall", "--save", "kept.json"];
+    ab(&home, &[&keep[..], &["--", "sleep", "0.01", "---", "sleep", "0.1"]].concat());
+    let mut kept: Value =
+        serde_json::from_slice(&fs::read(home.path("kept.json")).unwrap()).unwrap();
+    // Known so badly that nothing can be decided.
+    kept["findings"][0]["interval"] = serde_json::json!([0.5, 200.0]);
+    home.write("wide.json", kept.to_string());
+    let now = ["--pairs", "30", "--json", "--by", "wall", "--against", "wide.json"];
+    let output = home.start(&[&["ab"], &now[..]].concat()).output().unwrap();
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(outcome["verdict"], "slower", "{outcome}");
+    assert_eq!(outcome["pairs"].as_array().unwrap().len(), 30, "it went on to the last pair");
+    assert_eq!(output.status.code(), Some(3), "{outcome}");
+    let talk = text(output.stderr);
+    says(&talk.replace('\n', " "), &["cannot be", "keep one with more pairs"]);
+}
+
 #[test]
 fn each_line_of_a_file_is_a_comparison() {
     let home = Home::new();
     home.write("pairs", "# slower\nsleep 0.02 --- sleep 0.1\n\ntrue --- true\n");
-    let (code, said) = ab(&home, &["--pairs", "12", "--file", "pairs"]);
+    let (code, said) = ab(&home, &["--pairs", "30", "--file", "pairs"]);
     assert_eq!(code, Some(1), "{said}");
     says(&said, &["sleep 0.02 --- sleep 0.1\n", "B is slower", "true --- true\n"]);
     home.write("odd", "true\n");

@@ -1,32 +1,10 @@
-//! A comparison beside one that was kept.
-//!
-//! Times of another day cannot be paired with those of today: the machine is not the same
-//! any more. Ratios can: both comparisons ran the same A, in turns with their B, and
-//! whatever the machine is like now, A feels it, too. So what is compared is B over A now
-//! with B over A then.
+//! Whether a comparison may stand beside one that was kept.
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
+use crate::against::Against;
 use crate::error::{Error, Result};
 use crate::outcome::Outcome;
-use crate::verdict::Verdict;
-
-/// Difference from a kept outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Against {
-    /// B over A then.
-    pub then: f64,
-    /// Its interval.
-    pub then_interval: [f64; 2],
-    /// B now over B then, as far as A stayed what it was.
-    pub ratio: f64,
-    /// Its interval: as wide as both together, which misses in fewer than 10 of 100.
-    pub interval: [f64; 2],
-    /// Judgement of the difference.
-    pub verdict: Verdict,
-}
 
 impl Against {
     /// Checks that `now` may be compared with the outcome kept in `path`.
@@ -57,22 +35,12 @@ impl Against {
         }
         Ok(())
     }
-
-    /// Nothing where one of them has no interval.
-    pub fn of(kept: &Outcome, now: &Outcome) -> Option<Self> {
-        let (then, ratio) = (kept.ratio?, now.ratio?);
-        let (then_interval, interval) = (kept.interval?, now.interval?);
-        let apart = (ratio / then).ln();
-        let ends = [interval[0] / then_interval[1], interval[1] / then_interval[0]];
-        let verdict = Verdict::of(apart, ends.map(f64::ln), now.detect);
-        Some(Against { then, then_interval, ratio: apart.exp(), interval: ends, verdict })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Side;
+    use crate::side::Side;
 
     fn outcome(ratio: f64, interval: Option<[f64; 2]>) -> Outcome {
         Outcome {
@@ -82,16 +50,6 @@ mod tests {
             detect: 0.02,
             ..Outcome::none()
         }
-    }
-
-    #[test]
-    fn what_a_feels_too_is_no_change() {
-        let kept = outcome(1.10, Some([1.09, 1.11]));
-        let same = Against::of(&kept, &outcome(1.10, Some([1.095, 1.105]))).unwrap();
-        assert!((same.ratio - 1.0).abs() < 1e-9 && same.verdict == Verdict::Same, "{same:?}");
-        let slower = Against::of(&kept, &outcome(1.3, Some([1.28, 1.32]))).unwrap();
-        assert_eq!(slower.verdict, Verdict::Slower);
-        assert!(Against::of(&kept, &outcome(1.1, None)).is_none());
     }
 
     #[test]
