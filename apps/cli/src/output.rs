@@ -267,7 +267,7 @@ fn slopes(results: &Results) -> Result<()> {
             format::growth(slope),
             format::interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
             format!("{:.3}", slope.r2),
-            slope.knee_bytes.map_or_else(String::new, format::bytes),
+            format::breaks(slope),
         ];
         table.add(&cells[..shown.len()]);
     }

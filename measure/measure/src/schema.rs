@@ -304,6 +304,18 @@ pub struct Slope {
     pub knee_bytes: Option<u64>,
     /// Nanoseconds a page beyond the knee.
     pub ns_per_page_beyond: Option<f64>,
+    /// Jump at the break, if the two lines do not meet there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jump: Option<Jump>,
+}
+
+/// Jump of a cost at a threshold, which begins beyond the size at which the line breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Jump {
+    /// The next size that was measured, bytes: the threshold is before it.
+    pub until_bytes: u64,
+    /// Cost beyond less cost before, nanoseconds.
+    pub ns: f64,
 }
 
 impl Slope {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-use crate::format::{self, bytes, count, fixed, interval, number, params, quantity, time, times};
+use crate::format::{self, count, fixed, interval, number, params, quantity, time, times};
 use crate::headline::headline;
 use crate::{machine, rows};
 
@@ -286,7 +286,7 @@ fn markdown_slopes(results: &Results, out: &mut String) -> std::fmt::Result {
             interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
             time(slope.base_ns),
             number(slope.r2),
-            slope.knee_bytes.map(bytes).unwrap_or_default(),
+            crate::format::breaks(slope),
             slope.ns_per_page_beyond.map(time).unwrap_or_default(),
         )?;
     }

@@ -84,6 +84,15 @@ pub fn time(ns: f64) -> String {
     quantity(ns, Unit::Nanoseconds)
 }
 
+/// Size at which a line breaks, and the jump there; nothing of a line that does not.
+pub fn breaks(slope: &Slope) -> String {
+    let Some(knee) = slope.knee_bytes else { return String::new() };
+    match slope.jump {
+        Some(jump) => format!("{}, jump by {}", bytes(knee), time(jump.ns)),
+        None => bytes(knee),
+    }
+}
+
 /// A slope's figure, or the word for what may be said instead.
 pub fn growth(slope: &Slope) -> String {
     match slope.trend {

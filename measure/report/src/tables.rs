@@ -5,9 +5,7 @@ use kumiki_measure::compare::{Comparison, Family, Verdict as Found};
 use kumiki_measure::schema::{Results, Row, Skipped, Slope, Unit};
 use maud::{Markup, html};
 
-use crate::format::{
-    bytes, count, fixed, growth, interval, number, params, quantity, time, times, words,
-};
+use crate::format::{count, fixed, growth, interval, number, params, quantity, time, times, words};
 use crate::rows::{self, Part, Verdict};
 
 /// One part's rows.
@@ -141,7 +139,7 @@ pub(crate) fn slopes(slopes: &[&Slope]) -> Markup {
                             td.n { (interval(slope.ci, Unit::Nanoseconds)) }
                             td.n { (time(slope.base_ns)) }
                             td.n { (number(slope.r2)) }
-                            td.n { (slope.knee_bytes.map(bytes).unwrap_or_default()) }
+                            td.n { (crate::format::breaks(slope)) }
                             td.n { (slope.ns_per_page_beyond.map(time).unwrap_or_default()) }
                         }
                     }

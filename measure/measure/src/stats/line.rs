@@ -1,4 +1,5 @@
-//! How a cost grows with a size: a line, or two lines that meet at a knee.
+//! How a cost grows with a size: a line, two lines that meet at a knee, or two that do not, with a
+//! jump between them (a threshold beyond which another way is taken).
 //!
 //! Errors of timings are proportional to the timing: a row of 16 ms wanders by
 //! more nanoseconds than a whole row of 60 µs. Unweighted, the largest size
@@ -25,6 +26,9 @@ const KNEE_P: f64 = 0.01;
 
 /// The two slopes must differ by more than this share of the steeper one.
 const KNEE_CHANGE: f64 = 0.25;
+
+/// A jump must be more than this share of the cost beside it.
+const JUMP_CHANGE: f64 = 0.2;
 
 /// Places that are tried for a knee within each gap between two sizes.
 const KNEE_STEPS: u32 = 16;
@@ -58,10 +62,21 @@ pub struct Line {
 /// Break of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knee {
-    /// Size at which the lines meet, pages.
+    /// Size at which the lines meet, or the last one before the jump, pages.
     pub pages: f64,
     /// Slope beyond, nanoseconds a page.
     pub ns_per_page: f64,
+    /// Jump between this size and the next, if the lines do not meet.
+    pub jump: Option<Jump>,
+}
+
+/// Jump of a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Jump {
+    /// The next size, pages.
+    pub until: f64,
+    /// Second line less the first in the middle between both sizes, nanoseconds.
+    pub ns: f64,
 }
 
 impl Point {
@@ -84,13 +99,20 @@ pub fn line(points: &[Point]) -> Option<Line> {
     let scale = points.last()?.pages;
     let straight = fit(&points, |x| [1.0, x / scale])?;
     let knee = knee(&points, scale, straight.residual);
-    let (coefficients, variance, residual, freedom) = match &knee {
-        // The knee's place was fitted too.
-        Some((_, bent)) => {
+    let before = knee.as_ref().map_or(straight.residual, |(_, bent)| bent.residual);
+    let parameters = if knee.is_some() { 4 } else { 2 };
+    let jump = jump(&points, scale, before, parameters);
+    let (coefficients, variance, residual, freedom) = match (&jump, &knee) {
+        // The place of a break was fitted too.
+        (Some((_, broken)), _) => {
+            let [base, slope, ..] = broken.coefficients;
+            ([base, slope], broken.covariance[1][1], broken.residual, points.len() - 5)
+        }
+        (None, Some((_, bent))) => {
             let [base, slope, _] = bent.coefficients;
             ([base, slope], bent.covariance[1][1], bent.residual, points.len() - 4)
         }
-        None => {
+        (None, None) => {
             let fit = &straight;
             (fit.coefficients, fit.covariance[1][1], fit.residual, points.len() - 2)
         }
@@ -101,15 +123,21 @@ pub fn line(points: &[Point]) -> Option<Line> {
     let t = StudentsT::new(0.0, 1.0, freedom as f64).ok()?.inverse_cdf(0.975);
     let half = t * (variance * scatter).sqrt() / scale;
     let slope = coefficients[1] / scale;
+    let jumped = jump.map(|([last, until], broken)| Knee {
+        pages: last,
+        ns_per_page: (broken.coefficients[1] + broken.coefficients[3]) / scale,
+        jump: Some(Jump { until, ns: step([last, until], &broken, scale) }),
+    });
     Some(Line {
         base_ns: coefficients[0],
         ns_per_page: slope,
         ci: [slope - half, slope + half],
         r2: r2(&points, residual),
-        knee: knee.map(|(pages, bent)| Knee {
+        knee: jumped.or(knee.map(|(pages, bent)| Knee {
             pages,
             ns_per_page: (bent.coefficients[1] + bent.coefficients[2]) / scale,
-        }),
+            jump: None,
+        })),
     })
 }
 
@@ -145,6 +173,47 @@ fn knee(points: &[Point], scale: f64, straight: f64) -> Option<(f64, wls::Fit<3>
     let f = (straight - bent.residual) / 2.0 / (bent.residual / freedom).max(f64::MIN_POSITIVE);
     let p = 1.0 - FisherSnedecor::new(2.0, freedom).ok()?.cdf(f);
     (differ && p < KNEE_P).then_some((pages, bent))
+}
+
+/// Second line less the first in the middle of the gap between two sizes, nanoseconds.
+fn step([last, next]: [f64; 2], broken: &wls::Fit<4>, scale: f64) -> f64 {
+    let [_, _, step, change] = broken.coefficients;
+    step + change * (last + next) / 2.0 / scale
+}
+
+/// The two lines that fit best and need not meet, and the sizes between which one ends and the
+/// other begins, if that is clearly better than what explains the points otherwise, with the
+/// residual `before` by so many parameters.
+fn jump(
+    points: &[Point],
+    scale: f64,
+    before: f64,
+    parameters: usize,
+) -> Option<([f64; 2], wls::Fit<4>)> {
+    let freedom = points.len().checked_sub(5).filter(|&freedom| freedom > 0)? as f64;
+    let further = (5 - parameters.min(4)) as f64;
+    if before <= freedom + further {
+        return None;
+    }
+    // Two sizes on each side, or a line is through one point.
+    let gaps =
+        (1..points.len().saturating_sub(2)).map(|at| [points[at].pages, points[at + 1].pages]);
+    let broken = gaps.filter(|[last, next]| last < next).filter_map(|gap| {
+        let beyond = move |x: f64| if x > gap[0] { 1.0 } else { 0.0 };
+        let broken = fit(points, |x| [1.0, x / scale, beyond(x), beyond(x) * x / scale])?;
+        Some((gap, broken))
+    });
+    let (gap, broken) = broken.min_by(|a, b| a.1.residual.total_cmp(&b.1.residual))?;
+    let f =
+        (before - broken.residual) / further / (broken.residual / freedom).max(f64::MIN_POSITIVE);
+    // The best of all gaps is taken: each of them is a test.
+    let gaps = (points.len() - 3) as f64;
+    let p = 1.0 - FisherSnedecor::new(further, freedom).ok()?.cdf(f);
+    let [base, slope, ..] = broken.coefficients;
+    let beside = base + slope * (gap[0] + gap[1]) / 2.0 / scale;
+    let by = step(gap, &broken, scale);
+    let matters = by.abs() > JUMP_CHANGE * beside.abs().max((beside + by).abs());
+    (matters && p < KNEE_P / gaps).then_some((gap, broken))
 }
 
 fn r2(points: &[Point], residual: f64) -> f64 {
@@ -202,6 +271,49 @@ mod tests {
         assert!((4096.0..=9000.0).contains(&knee.pages), "{line:?}");
         assert!((line.ns_per_page - 20.0).abs() < 2.0, "{line:?}");
         assert!((knee.ns_per_page - 80.0).abs() < 4.0, "{line:?}");
+    }
+
+    /// SunOS 3.2 loaded programs below some size whole, larger ones page by page.
+    #[test]
+    fn a_threshold_is_a_jump_and_no_knee() {
+        let sizes = [0.0, 16.0, 32.0, 64.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0];
+        let mut rng = fastrand::Rng::with_seed(6);
+        let mut of = |cost: &dyn Fn(f64) -> f64| {
+            let point = |pages| {
+                let ns = cost(pages) * (1.0 + 0.01 * normal(&mut rng));
+                Point { pages, ns, ci: [ns * 0.98, ns * 1.02] }
+            };
+            line(&sizes.map(point)).unwrap()
+        };
+        let falls = of(&|pages| if pages > 128.0 { 62e3 } else { 60e3 + 700.0 * pages });
+        let knee = falls.knee.expect("a break");
+        let jump = knee.jump.expect("a jump");
+        assert_eq!((knee.pages, jump.until), (128.0, 192.0), "{falls:?}");
+        assert!((falls.ns_per_page - 700.0).abs() < 70.0, "{falls:?}");
+        // 60 + 0.7 × 160 µs and 62 µs beyond.
+        assert!((jump.ns + 110e3).abs() < 15e3 && knee.ns_per_page.abs() < 20.0, "{falls:?}");
+        let rises = of(&|pages| if pages > 64.0 { 200e3 } else { 100e3 });
+        let jump = rises.knee.and_then(|knee| knee.jump).expect("a jump");
+        assert!((jump.ns - 100e3).abs() < 1e4, "{rises:?}");
+        let bends = of(&|pages| 100e3 + 50.0 * pages + 400.0 * (pages - 150.0).max(0.0));
+        assert_eq!(bends.knee.map(|knee| knee.jump), Some(None), "{bends:?}");
+    }
+
+    #[test]
+    fn lines_and_knees_rarely_jump() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let costs: [&dyn Fn(f64) -> f64; 3] =
+            [&|pages| 60_000.0 + 45.0 * pages, &|_| 60_000.0, &|pages| {
+                30_000.0 + 20.0 * pages + 60.0 * (pages - 6000.0).max(0.0)
+            }];
+        for (at, cost) in costs.iter().enumerate() {
+            let jumps = (0..100).filter(|_| {
+                let line = line(&points(0.05, &mut rng, cost)).unwrap();
+                line.knee.is_some_and(|knee| knee.jump.is_some())
+            });
+            let jumps = jumps.count();
+            assert!(jumps <= 3, "{at}: {jumps}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::line::{self, Point};
 use crate::moves;
-use crate::schema::{FLAT, Params, Row, Slope, Trend, Unit, Value};
+use crate::schema::{FLAT, Jump, Params, Row, Slope, Trend, Unit, Value};
 
 /// Bytes of the page that slopes are stated for, whatever the machine's own.
 pub const PAGE_BYTES: f64 = 4096.0;
@@ -144,11 +144,15 @@ impl<'a> LineParams<'a> {
             params: self.fixed,
             ns_per_page: line.ns_per_page,
             ci,
-            trend: trend(ci, span, [smallest, largest], clear, line.knee.is_some()),
+            trend: trend(ci, span, [smallest, largest], clear, line.knee),
             base_ns: line.base_ns,
             r2: line.r2,
             knee_bytes: line.knee.map(|knee| (knee.pages * PAGE_BYTES).round() as u64),
             ns_per_page_beyond: line.knee.map(|knee| knee.ns_per_page),
+            jump: line.knee.and_then(|knee| knee.jump).map(|jump| Jump {
+                until_bytes: (jump.until * PAGE_BYTES).round() as u64,
+                ns: jump.ns,
+            }),
         })
     }
 }
@@ -163,15 +167,23 @@ fn widened(line: &line::Line, wander: f64) -> [f64; 2] {
 
 /// Judges how a cost changes: by the interval of its slope, over a span of so many pages, and
 /// by the costs at both ends of the span, whose intervals are apart by the factor `clear`. Of a
-/// line that breaks, the part below the knee is not the whole: it is never called flat.
-fn trend([low, high]: [f64; 2], span: f64, ends: [&Point; 2], clear: f64, breaks: bool) -> Trend {
+/// line that breaks, the part below the knee is not the whole: it is never called flat, and beyond
+/// a jump it may be anything.
+fn trend(
+    [low, high]: [f64; 2],
+    span: f64,
+    ends: [&Point; 2],
+    clear: f64,
+    knee: Option<line::Knee>,
+) -> Trend {
     let [smallest, largest] = ends;
     let within = |slope: f64| (slope * span).abs() <= FLAT * smallest.ns;
     let apart = |below: f64, above: f64| above > below * clear;
+    let whole = knee.is_none_or(|knee| knee.jump.is_none());
     match () {
-        () if low > 0.0 => Trend::Grows,
-        () if high < 0.0 => Trend::Falls,
-        () if within(low) && within(high) && !breaks => Trend::Flat,
+        () if low > 0.0 && whole => Trend::Grows,
+        () if high < 0.0 && whole => Trend::Falls,
+        () if within(low) && within(high) && knee.is_none() => Trend::Flat,
         () if apart(smallest.ci[1], largest.ci[0]) => Trend::Grows,
         () if apart(largest.ci[1], smallest.ci[0]) => Trend::Falls,
         () => Trend::Unclear,

@@ -38,38 +38,60 @@ pub(super) struct Finding {
     pub here: fn(&Slope) -> &'static str,
 }
 
+/// Words for a jump, which only SunOS 3.2 had.
+fn jumps(slope: &Slope) -> Option<&'static str> {
+    slope.jump.map(|jump| match jump.ns < 0.0 {
+        true => "Here it falls at a threshold, as with SunOS 3.2.",
+        false => "Here it jumps up at a threshold.",
+    })
+}
+
+const COPIED_DATA: Finding = Finding {
+    there: "There it grew where fork copied pages, in SunOS 3.2 up to a threshold at some hundred KB \
+            at which it fell steeply (smaller programs were swapped in, larger ones paged in), and \
+            was flat with copy-on-write (SunOS 4.0.3).",
+    ..COPIES
+};
+
 const COPIES: Finding = Finding {
     there: "There it grew where fork copied pages (SunOS 3.2, System V) and was flat with \
             copy-on-write (SunOS 4.0.3).",
-    here: |slope| match slope.trend {
-        Trend::Flat | Trend::Falls => "Here as with copy-on-write.",
-        Trend::Grows => "Here it grows.",
-        Trend::Unclear => "Here it is unclear.",
+    here: |slope| {
+        jumps(slope).unwrap_or(match slope.trend {
+            Trend::Flat | Trend::Falls => "Here as with copy-on-write.",
+            Trend::Grows => "Here it grows.",
+            Trend::Unclear => "Here it is unclear.",
+        })
     },
 };
 
 const FLAT_BSS: Finding = Finding {
     there: "There the slopes were small, and zero on SunOS 4.0.3.",
-    here: |slope| match slope.trend {
-        Trend::Flat | Trend::Falls => "Here, too.",
-        Trend::Grows => "Here it grows.",
-        Trend::Unclear => "Here it is unclear.",
+    here: |slope| {
+        jumps(slope).unwrap_or(match slope.trend {
+            Trend::Flat | Trend::Falls => "Here, too.",
+            Trend::Grows => "Here it grows.",
+            Trend::Unclear => "Here it is unclear.",
+        })
     },
 };
 
-const KNEE: Finding = Finding {
-    there: "There SunOS had a knee at some hundred KiB, and HP-UX loaded all data at exec.",
-    here: |slope| match (slope.knee_bytes, slope.trend) {
-        (Some(_), _) => "Here there is a knee, too.",
-        (None, Trend::Grows) => "Here there is no knee, and it grows.",
-        (None, Trend::Flat | Trend::Falls) => "Here there is neither.",
-        (None, Trend::Unclear) => "Here there is no knee; the slope is unclear.",
+const THRESHOLD: Finding = Finding {
+    there: "There SunOS had a threshold at some hundred KB, and HP-UX loaded all data at exec.",
+    here: |slope| match (slope.jump, slope.knee_bytes, slope.trend) {
+        (Some(jump), ..) if jump.ns < 0.0 => "Here there is a threshold, too, and it falls there.",
+        (Some(_), ..) => "Here there is a threshold, too, and it jumps up there.",
+        (None, Some(_), _) => "Here there is a knee and no threshold.",
+        (None, None, Trend::Grows) => "Here there is no threshold, and it grows.",
+        (None, None, Trend::Flat | Trend::Falls) => "Here there is neither.",
+        (None, None, Trend::Unclear) => "Here there is no threshold; the slope is unclear.",
     },
 };
 
 const LINEAR: Finding = Finding {
     there: "There it was linear on every system.",
     here: |slope| match slope.trend {
+        _ if slope.jump.is_some() => "Here there is a threshold, and no one line.",
         Trend::Grows if slope.knee_bytes.is_none() && slope.r2 >= 0.95 => "Here, too.",
         Trend::Grows => "Here it grows, not along one line.",
         Trend::Flat | Trend::Falls => "Here it does not grow.",
@@ -117,7 +139,7 @@ pub(super) const KNOWN: [Known; 19] = [
         axis: "initialised data",
         caption: "Figure 3-2 of the paper. The parent forks, the child exits at once, the parent \
                   waits: one time for all three, as in the paper.",
-        found: Some(COPIES),
+        found: Some(COPIED_DATA),
         ..COMMON
     },
     Known {
@@ -147,7 +169,7 @@ pub(super) const KNOWN: [Known; 19] = [
         axis: "initialised data",
         caption: "Figure 4-2 of the paper. Two programs exec each other; each touches its data as \
                   the line says, so its page faults are part of the cost.",
-        found: Some(KNEE),
+        found: Some(THRESHOLD),
         ..COMMON
     },
     Known {
@@ -176,8 +198,9 @@ pub(super) const KNOWN: [Known; 19] = [
         cases: |case| ["process.fork_text", "process.exec_text"].contains(&case),
         param: "text_bytes",
         axis: "text",
-        caption: "The paper left the text out, as processes share it. Here the programs have so \
-                  much of it, and read none or all of it.",
+        caption: "The paper left the text out, as programs with some MB of it are very hard to make, \
+                  and expected it to be much as initialised data. Here the programs have so much of \
+                  it, and read none or all of it.",
         log: [true, true],
         ..COMMON
     },

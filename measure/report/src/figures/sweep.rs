@@ -360,3 +360,120 @@ fn shared(cases: &[Vec<&str>]) -> [usize; 2] {
     }
     [front, back]
 }
+
+#[cfg(test)]
+mod tests {
+    use kumiki_measure::schema::{Machine, Run, Visit};
+
+    use super::*;
+
+    /// Sizes of the paper's graphs, pages of 4 KiB.
+    const PAGES: [u64; 10] = [0, 16, 32, 64, 96, 128, 192, 256, 512, 1024];
+
+    /// A result in which a case costs so much against one size, by visits that differ by a percent.
+    fn result(case: &str, param: &str, cost: fn(f64) -> f64) -> Results {
+        let row = |pages: u64| {
+            let params = [(param.to_owned(), (pages * 4096).into())];
+            let visit = |at: u64| {
+                let wobble = 1.0 + 0.01 * ((at * 7 + pages) % 5) as f64 / 4.0;
+                Visit { samples: vec![cost(pages as f64) * wobble; 9], ..Visit::default() }
+            };
+            let visits = (0..6).map(visit).collect();
+            Row::summarise(case, params.into(), Unit::Nanoseconds, vec![0], visits)
+        };
+        Results::new(Run::default(), Machine::default(), PAGES.map(row).into(), Vec::new())
+    }
+
+    /// Programs up to 512 KB are copied whole, larger ones are not.
+    fn threshold(pages: f64) -> f64 {
+        if pages > 128.0 { 62e3 } else { 60e3 + 700.0 * pages }
+    }
+
+    fn grows(pages: f64) -> f64 {
+        60e3 + 700.0 * pages
+    }
+
+    fn flat(_: f64) -> f64 {
+        90e3
+    }
+
+    /// Data shaped as in the paper's six figures give what the paper says of them.
+    #[test]
+    fn the_papers_figures_give_the_papers_sentences() {
+        for (id, case, param, there, systems) in [
+            (
+                "fork-data",
+                "process.fork",
+                "data_bytes",
+                "a threshold at some hundred KB at which it fell steeply",
+                &[
+                    (
+                        "SunOS 3.2",
+                        threshold as fn(f64) -> f64,
+                        "it falls at a threshold, as with SunOS 3.2.",
+                    ),
+                    ("System V R4", grows, "Here it grows."),
+                    ("SunOS 4.0.3", flat, "Here as with copy-on-write."),
+                ][..],
+            ),
+            (
+                "fork-bss",
+                "process.fork",
+                "bss_bytes",
+                "zero on SunOS 4.0.3",
+                &[("SunOS 4.0.3", flat, "Here, too."), ("copied", grows, "Here it grows.")],
+            ),
+            (
+                "fork-stack",
+                "process.fork",
+                "stack_bytes",
+                "grew where fork copied pages",
+                &[
+                    ("System V R4", grows, "Here it grows."),
+                    ("SunOS 4.0.3", flat, "Here as with copy-on-write."),
+                ],
+            ),
+            (
+                "exec-data",
+                "process.exec",
+                "data_bytes",
+                "SunOS had a threshold",
+                &[
+                    ("SunOS 3.2", threshold, "Here there is a threshold, too, and it falls there."),
+                    ("HP-UX", grows, "Here there is no threshold, and it grows."),
+                    ("System V R4", flat, "Here there is neither."),
+                ],
+            ),
+            (
+                "exec-bss",
+                "process.exec",
+                "bss_bytes",
+                "slopes were small",
+                &[("SunOS 4.0.3", flat, "Here, too."), ("cleared", grows, "Here it grows.")],
+            ),
+            (
+                "exec-args",
+                "process.exec",
+                "args_bytes",
+                "linear on every system",
+                &[
+                    ("all", grows, "Here, too."),
+                    ("broken", threshold, "Here there is a threshold, and no one line."),
+                ],
+            ),
+        ] {
+            for (system, cost, here) in systems {
+                let results = [result(case, param, *cost)];
+                let figures = figures(&results, &[(*system).to_owned()]);
+                let figure = figures.iter().find(|figure| figure.id == id).expect(id);
+                let caption = &figure.caption;
+                assert!(caption.contains(there), "{id}: {caption}");
+                assert!(
+                    caption.ends_with(here),
+                    "{id}, {system}: {caption} {:?}",
+                    results[0].slopes
+                );
+            }
+        }
+    }
+}

@@ -133,7 +133,8 @@ fn fork_gib(r: &Results) -> Option<Found> {
     // Beyond a knee each page costs what the second line says.
     let growth_ns = match (slope.knee_bytes, slope.ns_per_page_beyond) {
         (Some(knee), Some(beyond)) if (knee as f64) < GIB => {
-            slope.ns_per_page * pages(knee as f64) + beyond * pages(GIB - knee as f64)
+            let jump = slope.jump.map_or(0.0, |jump| jump.ns);
+            slope.ns_per_page * pages(knee as f64) + jump + beyond * pages(GIB - knee as f64)
         }
         _ => slope.ns_per_page * pages(GIB),
     };

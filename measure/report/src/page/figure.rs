@@ -57,7 +57,11 @@ fn legend(at: usize, line: &Line, dots: bool) -> Markup {
 fn slope(slope: &Slope) -> Markup {
     let ci = interval(slope.ci, Unit::Nanoseconds);
     html! {
-        @if !slope.is_graded() || matches!(slope.trend, Trend::Flat | Trend::Unclear) {
+        @if let (Some(knee), Some(jump)) = (slope.knee_bytes, slope.jump) {
+            " " b { (time(slope.ns_per_page)) } " a page until " (bytes(knee))
+            ", then a jump by " (time(jump.ns)) " before " (bytes(jump.until_bytes))
+            @if let Some(beyond) = slope.ns_per_page_beyond { ", beyond " (time(beyond)) " a page" }
+        } @else if !slope.is_graded() || matches!(slope.trend, Trend::Flat | Trend::Unclear) {
             " " b title={ (ci) " a page" } { (slope.trend.word()) }
             @if matches!(slope.trend, Trend::Grows | Trend::Falls) { "; how fast is unclear" }
         } @else {

@@ -89,6 +89,7 @@ fn sweep(r: &mut Results, case: &str, size: &str, max: u64, line: [f64; 2], rest
         r2: 0.997,
         knee_bytes: None,
         ns_per_page_beyond: None,
+        jump: None,
     });
 }
 
