@@ -82,7 +82,12 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     let file = folder.path().join("libkumiki.so");
     link_shared(built.join("libkumiki_c.a").as_std_path(), version.major, &file)?;
     shared(&file, "libkumiki.so", version, &lib)?;
-    put(pc.as_bytes(), &lib.join("pkgconfig/kumiki.pc"))
+    put(pc.as_bytes(), &lib.join("pkgconfig/kumiki.pc"))?;
+    for name in ["kumiki-config.cmake", "kumiki-config-version.cmake"] {
+        let text = cmake(place, version, &format!("lib/capi/{name}.in"))?;
+        put(text.as_bytes(), &lib.join("cmake/kumiki").join(name))?;
+    }
+    Ok(())
 }
 
 /// Builds the library of places, which others do without, and installs it.
@@ -177,6 +182,30 @@ fn pkg_config(place: &Place, version: &str, template: &str) -> Result<String> {
     Ok(filled)
 }
 
+/// A file of CMake's for this place, of a template.
+fn cmake(place: &Place, version: &Version, template: &str) -> Result<String> {
+    let text = fs::read_to_string(root().join(template));
+    let text = text.with_context(|| format!("reading {template}"))?;
+    // From the file's own folder, which is two below the libraries', to the prefix.
+    let include = match place.libdir().strip_prefix(&place.prefix) {
+        Ok(below) => {
+            let up = "/..".repeat(below.components().count() + 2);
+            format!("${{CMAKE_CURRENT_LIST_DIR}}{up}/include")
+        }
+        Err(_) => format!("{}/include", writable("prefix", &place.prefix)?),
+    };
+    // As names: CMake finds what is linked by `-l`.
+    let libs = LIBS_PRIVATE.replace("-l", "").replace(' ', ";");
+    let fields = [
+        ("@INCLUDE@", include),
+        ("@LIBS@", libs),
+        ("@VERSION@", version.to_string()),
+        ("@MAJOR@", version.major.to_string()),
+        ("@MINOR@", version.minor.to_string()),
+    ];
+    Ok(fields.iter().fold(text, |text, (field, value)| text.replace(field, value)))
+}
+
 /// A path as a pkg-config file can have it.
 fn writable<'a>(what: &str, path: &'a Path) -> Result<&'a str> {
     let text = path.to_str();
@@ -249,6 +278,19 @@ mod tests {
         for bad in ["/opt/two words", "/opt/$HOME", "/opt/a#b", "/opt/it's"] {
             assert!(pkg_config(&at(bad, None), "1", TEMPLATE).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn cmake_finds_headers_from_where_its_file_lies() {
+        let text = |libdir| {
+            let place = at("/opt/kumiki", libdir);
+            cmake(&place, &Version::new(1, 2, 3), "lib/capi/kumiki-config.cmake.in").unwrap()
+        };
+        assert!(text(None).contains("\"${CMAKE_CURRENT_LIST_DIR}/../../../include\""));
+        let multiarch = text(Some("/opt/kumiki/lib/x86_64-linux-gnu"));
+        assert!(multiarch.contains("\"${CMAKE_CURRENT_LIST_DIR}/../../../../include\""));
+        assert!(text(Some("/lib64")).contains("\"/opt/kumiki/include\""));
+        assert!(text(None).contains("libkumiki.so.1\"") && !text(None).contains('@'));
     }
 
     #[test]

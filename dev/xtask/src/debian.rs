@@ -59,6 +59,7 @@ pub(crate) const PAGE: &[Package] = &[
 
 /// What the tests of the interface for C need.
 pub(crate) const CAPI: &[Package] = &[
+    Package { name: "cmake", reason: "a program finds libkumiki by it" },
     Package { name: "g++", reason: "the headers are for C++, too" },
     Package { name: "gcc", reason: "the interface for C is tested by programs in C" },
     Package { name: "git", reason: "it tells what an installation leaves in a clone" },

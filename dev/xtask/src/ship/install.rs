@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
+use super::pages3;
 use crate::capi::{self, Place, files_in, put};
 use crate::debian;
 use crate::run::{cargo, metadata, program, read, root, run};
@@ -95,6 +96,7 @@ pub(super) fn everything(place: &Place, verb: &str) -> Result<()> {
     capi::install(place, PROFILE)?;
     capi::install_places(place, PROFILE)?;
     pages(&at("bin/kumiki"), &at("bin/kumiki-du"), &at("share/man/man1"))?;
+    pages3::write(&at("share/man/man3"), &version)?;
     for (shell, file) in COMPLETIONS {
         let script = read(&mut program_at(&at("bin/kumiki"), &["completions", shell]))?;
         put(script.as_bytes(), &at(&format!("share/{file}")))?;

@@ -5,6 +5,7 @@ pub(crate) mod deb;
 pub(crate) mod deb_test;
 pub(crate) mod dist;
 pub(crate) mod install;
+mod pages3;
 mod size;
 mod source;
 pub(crate) mod source_test;

@@ -164,6 +164,52 @@ fn cpp_reads_the_header_and_runs() {
     with_shared_library("cpp", &["g++", "-x", "c++", "-std=c++11"]);
 }
 
+/// `<kumiki/kumiki.hpp>`, by both compilers where both are, and once where a leak ends it.
+#[test]
+fn what_owns_something_in_cpp_gives_it_back() {
+    let source = root().join("tests/capi/cpp.cpp");
+    let try_one = |kind: &str, compiler: &[&str], kumiki: &[String]| {
+        let program = scratch().join(format!("cpp-{kind}"));
+        let mut command = Command::new(compiler[0]);
+        command.args(&compiler[1..]).args(["-std=c++17", "-pthread"]).args(STRICT).arg(&source);
+        well(command.arg("-o").arg(&program).args(kumiki));
+        well(Command::new(program).env("LD_LIBRARY_PATH", prefix().join("lib")));
+    };
+    try_one("shared", &["g++"], &dynamic());
+    try_one("static-asan", &["g++", ASAN], &r#static());
+    let clang = Command::new("clang++").arg("--version").output();
+    match clang.is_ok_and(|output| output.status.success()) {
+        true => try_one("clang", &["clang++"], &dynamic()),
+        false => println!("passed over: no clang++ here"),
+    }
+}
+
+/// The tree is moved, as an unpacked tarball is.
+#[test]
+fn cmake_finds_the_library_where_it_is() {
+    const LISTS: &str = "cmake_minimum_required(VERSION 3.18)\nproject(user C CXX)\n\
+        find_package(kumiki 0.1 REQUIRED)\nset(CMAKE_CXX_STANDARD 17)\n\
+        add_executable(shared user.cpp)\ntarget_link_libraries(shared PRIVATE kumiki::kumiki)\n\
+        add_executable(archive user.cpp)\ntarget_link_libraries(archive PRIVATE kumiki::static)\n\
+        find_package(kumiki 7 QUIET)\nif(kumiki_FOUND)\nmessage(FATAL_ERROR \"7?\")\nendif()\n";
+    const USER: &str = "#include <kumiki/kumiki.hpp>\n\
+        int main() { return kumiki::command(\"true\").spawn().wait().code; }\n";
+    let folder = tempfile::tempdir_in(scratch()).unwrap();
+    let moved = folder.path().join("elsewhere");
+    well(Command::new("cp").arg("-a").arg(prefix()).arg(&moved));
+    std::fs::write(folder.path().join("CMakeLists.txt"), LISTS).unwrap();
+    std::fs::write(folder.path().join("user.cpp"), USER).unwrap();
+    let cmake = |words: &[&str]| {
+        let mut command = Command::new("cmake");
+        well(command.args(words).env("CMAKE_PREFIX_PATH", &moved).current_dir(&folder));
+    };
+    cmake(&["-B", "build", "."]);
+    cmake(&["--build", "build"]);
+    for program in ["shared", "archive"] {
+        well(&mut Command::new(folder.path().join("build").join(program)));
+    }
+}
+
 #[test]
 fn a_program_asks_for_the_name_with_the_major_version() {
     let program = compile("shadow", "named", &["gcc", "-std=c99"], &dynamic());
