@@ -16,8 +16,12 @@ const CRATES: [(&str, &str, &str); 2] = [
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=embedded");
+    println!("cargo::rustc-check-cfg=cfg(std_has_pipes)");
+    if minor_version().is_some_and(|minor| minor >= 87) {
+        println!("cargo::rustc-cfg=std_has_pipes");
+    }
     let out = PathBuf::from(variable("OUT_DIR"));
-    if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" {
+    if !["x86_64", "aarch64"].contains(&&*variable("CARGO_CFG_TARGET_ARCH")) {
         // The library says so itself.
         std::fs::write(out.join("server"), b"").expect("OUT_DIR is writable");
         return;
@@ -31,10 +35,22 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
 }
 
+/// The compiler's version 1.N.
+fn minor_version() -> Option<u32> {
+    let output = Command::new(variable("RUSTC")).arg("--version").output().ok()?;
+    String::from_utf8(output.stdout).ok()?.split('.').nth(1)?.parse().ok()
+}
+
+/// It has no C library: the compiler's own target, whose `core` is there, also where the library's is made
+/// anew (-Zbuild-std).
+fn target() -> String {
+    variable("TARGET").replace("-musl", "-gnu")
+}
+
 fn build(out: &Path, name: &str, kind: &str, file: &str) {
     let mut compiler = Command::new(variable("RUSTC"));
     compiler.args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
-    compiler.args(["--target", &variable("TARGET"), "-Copt-level=s", "-Cpanic=abort"]);
+    compiler.args(["--target", &target(), "-Copt-level=s", "-Cpanic=abort"]);
     compiler.args(["-Ccodegen-units=1", "-Crelocation-model=static", "--cfg=freestanding"]);
     // Its own crates, before others of the same names that cargo may have put elsewhere.
     compiler.arg("-L").arg(format!("dependency={}", out.display()));
@@ -46,7 +62,7 @@ fn build(out: &Path, name: &str, kind: &str, file: &str) {
         compiler.args(["-Clink-args=-nostartfiles -nostdlib -static -no-pie"]);
         compiler.args(["-Clink-args=-Wl,--build-id=none -Wl,-z,noseparate-code"]);
         compiler.arg("-o").arg(out.join(name));
-        if let Ok(linker) = env::var("RUSTC_LINKER") {
+        if let (Ok(linker), true) = (env::var("RUSTC_LINKER"), target() != variable("HOST")) {
             compiler.arg(format!("-Clinker={linker}"));
         }
     } else {

@@ -18,15 +18,21 @@ const SOURCES: &str = "src/program/ordinary";
 fn main() {
     println!("cargo::rerun-if-changed={SOURCES}");
     println!("cargo::rerun-if-changed=build.rs");
-    build("dynamic_c", c());
+    // What is ordinary is what most machines have.
+    let env = variable("CARGO_CFG_TARGET_ENV");
+    let glibc = || match env == "gnu" {
+        true => Ok(()),
+        false => Err(format!("it is of glibc, and this program of {}", env.to_string_lossy())),
+    };
+    build("dynamic_c", glibc().and_then(|()| c()));
     build(
         "static_c",
-        c().map(|mut command| {
+        glibc().and_then(|()| c()).map(|mut command| {
             command.arg("-static");
             command
         }),
     );
-    build("rust", Ok(rust()));
+    build("rust", glibc().map(|()| rust()));
 }
 
 /// Builds the program `name`.

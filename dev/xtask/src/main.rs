@@ -37,6 +37,7 @@ mod lint;
 mod loom;
 mod manifest;
 mod modules;
+mod msrv;
 mod package;
 mod part;
 mod picture;
@@ -255,6 +256,7 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Test { part: Some(Part::Fresh), debian, .. } => fresh::fresh(debian),
         Chore::Test { part: Some(Part::Deb), debian, .. } => ship::deb_test::test(debian),
         Chore::Test { part: Some(Part::Source), debian, .. } => ship::source_test::test(debian),
+        Chore::Test { part: Some(Part::Msrv), debian: None, .. } => msrv::test(),
         Chore::Test { debian: Some(_), .. } => Err(anyhow::anyhow!(
             "--debian is for `cargo xtask test fresh`, `deb` and `source` only"
         )),

@@ -40,6 +40,9 @@ pub(crate) enum Part {
     /// The source package that `cargo xtask deb` has made, built in a Debian 12 and a 13 as new by their
     /// own Rust without network; only when it is named, root only, an hour
     Source,
+    /// The façade and the libraries' tests by the oldest Rust that they promise, in a Debian 13 as new;
+    /// only when it is named, root only, half an hour
+    Msrv,
     /// Not a test but all of them: the README's commands in a Debian as new
     Fresh,
     /// Tests of the crates of `lib/`; like the four that follow it builds no other folder
@@ -55,7 +58,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Those that run when no part is named: not `Peers`, `Cpus`, `Long`, `Deb` and `Source`, which take long.
+    /// Those that run when no part is named: not `Peers`, `Cpus`, `Long`, `Deb`, `Source` and `Msrv`, which take long.
     pub(crate) const ALL: [Part; 7] =
         [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
 

@@ -27,13 +27,6 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!(
-    "kumiki-calls needs x86-64: it knows the system calls of that processor's table. \
-     For aarch64 kumiki-sys and kumiki-wait alone compile. (What else is reported \
-     follows from this.)"
-);
-
 mod allow;
 mod callset;
 mod contends;

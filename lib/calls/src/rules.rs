@@ -75,10 +75,10 @@ impl Rules {
         if usize::from(request.args_num) > MAX_ARGS {
             return Err(Denied::TooManyArguments);
         }
-        if let Some(refusal) = refusal_of(request.sysnum, MAX_ARGS as u16, &request.args)
-            && !(self.wrong_thread_answers && refusal.kind == RefusalKind::AnswersForWrongThread)
-        {
-            return Err(Denied::Refused(refusal));
+        if let Some(refusal) = refusal_of(request.sysnum, MAX_ARGS as u16, &request.args) {
+            if !(self.wrong_thread_answers && refusal.kind == RefusalKind::AnswersForWrongThread) {
+                return Err(Denied::Refused(refusal));
+            }
         }
         match &self.allow {
             Some(list) if !list.contains(request.sysnum) => Err(Denied::NotAllowed),

@@ -162,7 +162,8 @@ thread_local! {
 }
 
 fn keep(text: &str) {
-    let end = text.floor_char_boundary(TEXT - 1);
+    let end = (0..=text.len().min(TEXT - 1)).rev().find(|at| text.is_char_boundary(*at));
+    let end = end.unwrap_or_default();
     let bytes = text.bytes().take(end).filter(|byte| *byte != 0);
     LAST.with(|last| {
         last.iter().zip(bytes.chain([0])).for_each(|(place, byte)| place.set(byte));

@@ -1,6 +1,6 @@
 //! What decides between the ways to copy, measured on this machine.
 
-use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
+pub(crate) use kumiki_sys::ticks;
 
 /// Bytes copied first, whose time tells whether the destination has pages: short beside
 /// what is worth a fork, and so long that one slow line does not count. Row `copy_fresh`.
@@ -77,20 +77,41 @@ impl Costs {
 /// Ticks until `work` is done and its loads have arrived.
 #[inline(always)]
 pub(crate) fn ticks_of(work: impl FnOnce()) -> u64 {
-    // SAFETY: SSE2 is part of x86-64. Loads would wait for stores of the piece before.
-    unsafe { _mm_mfence() };
+    // Loads would wait for stores of the piece before.
+    stores_are_made();
     let start = ticks();
     work();
-    // SAFETY: SSE2 is part of x86-64. The counter would not wait for the loads.
-    unsafe { _mm_lfence() };
+    // The counter would not wait for the loads.
+    loads_have_arrived();
     ticks().saturating_sub(start)
 }
 
-/// The time stamp counter.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn ticks() -> u64 {
-    // SAFETY: every x86-64 processor has it.
-    unsafe { _rdtsc() }
+fn stores_are_made() {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { std::arch::x86_64::_mm_mfence() };
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn loads_have_arrived() {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { std::arch::x86_64::_mm_lfence() };
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn stores_are_made() {
+    // SAFETY: orders; it changes nothing.
+    unsafe { std::arch::asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn loads_have_arrived() {
+    // SAFETY: orders; it changes nothing.
+    unsafe { std::arch::asm!("dsb ishld", "isb", options(nostack, preserves_flags)) };
 }
 
 #[cfg(test)]

@@ -25,12 +25,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!(
-    "kumiki-copy needs x86-64: it is written in that processor's instructions. For aarch64 \
-     kumiki-sys and kumiki-wait alone compile. (What else is reported follows from this.)"
-);
-
 mod auto;
 mod cold;
 mod costs;

@@ -7,10 +7,13 @@
 //! side by side: each is a stream of its own for the hardware prefetchers,
 //! which follow one stream only so far ahead.
 
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::ptr;
 
-/// Bytes of a cache line on every x86-64 processor.
+use kumiki_sys::cache::prefetch_to_read;
+
+/// Bytes of a cache line on every x86-64 processor, and on most of aarch64.
 const LINE: usize = 64;
 /// Stripes copied side by side. Four are up to a tenth faster than one, eight
 /// gain no more. Row `copy_cold`.
@@ -33,13 +36,7 @@ pub(crate) unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
     // SAFETY: the first `head` ≤ len bytes of both.
     unsafe { ptr::copy_nonoverlapping(from, to, head) };
     let (line_to, line_from) = (to.wrapping_add(head), from.wrapping_add(head));
-    let lines_of = if is_x86_feature_detected!("avx512f") {
-        avx512
-    } else if is_x86_feature_detected!("avx2") {
-        avx2
-    } else {
-        sse2
-    };
+    let lines_of = best();
     // SAFETY: `lines` whole lines lie between head and tail on both sides,
     // `head` brought the destination to a line's start, and the processor has
     // what the chosen function needs.
@@ -47,10 +44,43 @@ pub(crate) unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
     let (tail_to, tail_from) = (to.wrapping_add(tail), from.wrapping_add(tail));
     // SAFETY: the bytes from `tail` to `len` of both.
     unsafe { ptr::copy_nonoverlapping(tail_from, tail_to, len - tail) };
-    // SAFETY: SSE is part of x86-64. Non-temporal stores are not ordered by
-    // the release store that later tells another thread; this orders them.
+    stores_are_ordered();
+}
+
+/// What copies lines on one processor.
+type CopyLines = unsafe fn(*mut u8, *const u8, usize);
+
+/// The widest that this processor has.
+#[cfg(target_arch = "x86_64")]
+fn best() -> CopyLines {
+    if is_x86_feature_detected!("avx512f") {
+        avx512
+    } else if is_x86_feature_detected!("avx2") {
+        avx2
+    } else {
+        sse2
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn best() -> CopyLines {
+    stnp
+}
+
+/// Non-temporal stores are not ordered by the release store that later tells another thread;
+/// this orders them.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn stores_are_ordered() {
+    // SAFETY: SSE is part of x86-64.
     unsafe { _mm_sfence() };
 }
+
+/// Non-temporal stores are ordered as others are, by the release store that later tells another
+/// thread: only of non-temporal loads, LDNP, an order by their address does not hold (Arm ARM, B2.9).
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn stores_are_ordered() {}
 
 /// One way to copy a line.
 trait Line {
@@ -62,8 +92,46 @@ trait Line {
     unsafe fn copy(to: *mut u8, from: *const u8);
 }
 
+/// By pairs of registers that are stored past the caches, as far as the processor heeds that.
+#[cfg(target_arch = "aarch64")]
+struct Stnp;
+
+#[cfg(target_arch = "aarch64")]
+impl Line for Stnp {
+    #[inline(always)]
+    unsafe fn copy(to: *mut u8, from: *const u8) {
+        // SAFETY: reads 64 readable bytes, and writes 64 writable ones.
+        unsafe {
+            std::arch::asm!(
+                "ldp {a:q}, {b:q}, [{from}]",
+                "ldp {c:q}, {d:q}, [{from}, #32]",
+                "stnp {a:q}, {b:q}, [{to}]",
+                "stnp {c:q}, {d:q}, [{to}, #32]",
+                from = in(reg) from,
+                to = in(reg) to,
+                a = out(vreg) _,
+                b = out(vreg) _,
+                c = out(vreg) _,
+                d = out(vreg) _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+/// [`stripes`] for that kind of line.
+///
+/// # Safety
+/// As for [`stripes`].
+#[cfg(target_arch = "aarch64")]
+unsafe fn stnp(to: *mut u8, from: *const u8, lines: usize) {
+    // SAFETY: the caller promises the same.
+    unsafe { stripes::<Stnp>(to, from, lines) }
+}
+
 // No closures here and below: one would be compiled without the processor's
 // features, and each line would go through calls.
+#[cfg(target_arch = "x86_64")]
 macro_rules! line {
     ($name:ident, $function:ident, $feature:literal, $load:ident, $store:ident,
      $($part:ident at $offset:literal),+) => {
@@ -98,9 +166,55 @@ macro_rules! line {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
 line!(Sse2, sse2, "sse2", _mm_loadu_si128, _mm_stream_si128, a at 0, b at 16, c at 32, d at 48);
+#[cfg(target_arch = "x86_64")]
 line!(Avx2, avx2, "avx2", _mm256_loadu_si256, _mm256_stream_si256, a at 0, b at 32);
-line!(Avx512, avx512, "avx512f", _mm512_loadu_si512, _mm512_stream_si512, a at 0);
+
+/// With AVX-512, in instructions: those of the compiler are stable since Rust 1.89 only.
+#[cfg(target_arch = "x86_64")]
+struct Avx512;
+
+#[cfg(target_arch = "x86_64")]
+impl Line for Avx512 {
+    #[inline(always)]
+    unsafe fn copy(to: *mut u8, from: *const u8) {
+        // SAFETY: reads 64 readable bytes and writes 64 writable ones, aligned as they are; the processor
+        // has it.
+        unsafe {
+            std::arch::asm!(
+                "vmovdqu64 zmm0, [{from}]",
+                "vmovntdq [{to}], zmm0",
+                from = in(reg) from,
+                to = in(reg) to,
+                out("xmm0") _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+/// [`stripes`] for that kind of line.
+///
+/// # Safety
+/// As for [`stripes`]; the processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+unsafe fn avx512(to: *mut u8, from: *const u8, lines: usize) {
+    // SAFETY: the caller promises the same.
+    unsafe { stripes::<Avx512>(to, from, lines) };
+    // SAFETY: every processor with AVX-512 has it. The upper halves are zeros from here on, so that code
+    // that knows none of them is not slowed; whatever the compiler keeps there it is told to be lost.
+    unsafe {
+        std::arch::asm!(
+            "vzeroupper",
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+            out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+            out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+}
 
 /// Copies `lines` lines, in stripes as long as they are equal, then the rest.
 ///
@@ -132,9 +246,7 @@ unsafe fn stripes<L: Line>(to: *mut u8, from: *const u8, lines: usize) {
 #[inline(always)]
 unsafe fn copy_line<L: Line>(to: *mut u8, from: *const u8, line: usize) {
     let (to, from) = (to.wrapping_add(line * LINE), from.wrapping_add(line * LINE));
-    // SAFETY: SSE is part of x86-64; a prefetch is a hint that any address may
-    // have, also one past the end.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD).cast()) };
+    prefetch_to_read(from.wrapping_add(AHEAD).addr());
     // SAFETY: the caller promises this line of both sides.
     unsafe { L::copy(to, from) };
 }
@@ -150,8 +262,10 @@ mod tests {
         #[derive(Clone, Copy, PartialEq, Debug)]
         struct Lines([u8; LINE]);
 
-        type Variant = unsafe fn(*mut u8, *const u8, usize);
-        let variants: [(&str, bool, Variant); 3] = [
+        #[cfg(target_arch = "aarch64")]
+        let variants: [(&str, bool, CopyLines); 1] = [("stnp", true, stnp)];
+        #[cfg(target_arch = "x86_64")]
+        let variants: [(&str, bool, CopyLines); 3] = [
             ("sse2", true, sse2),
             ("avx2", is_x86_feature_detected!("avx2"), avx2),
             ("avx512f", is_x86_feature_detected!("avx512f"), avx512),

@@ -1,12 +1,9 @@
 //! Asking for lines before they are needed (the paper's Fig. 9).
 
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-use std::ptr;
-
-use kumiki_sys::cache::prefetch_to_write;
+use kumiki_sys::cache::{prefetch_to_read, prefetch_to_write};
 use kumiki_sys::pages;
 
-/// Bytes of a cache line on every x86-64 processor.
+/// Bytes of a cache line on every x86-64 processor, and on most of aarch64.
 const LINE: usize = 64;
 
 /// The addresses of a copy. A prefetch reads and writes nothing and cannot
@@ -28,10 +25,7 @@ impl Footprint {
     /// ahead, as the paper found: what it fetched is evicted before its turn.
     pub(crate) fn prefetch(self) {
         for at in (0..self.len).step_by(LINE) {
-            let from = ptr::without_provenance::<i8>(self.from.wrapping_add(at));
-            // SAFETY: SSE is part of x86-64, and a prefetch is a hint: any
-            // address is allowed.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(from) };
+            prefetch_to_read(self.from.wrapping_add(at));
             prefetch_to_write(self.to.wrapping_add(at));
         }
     }

@@ -78,13 +78,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!(
-    "kumiki-parasc needs x86-64: it knows the system calls of that processor's table. \
-     For aarch64 kumiki-sys and kumiki-wait alone compile. (What else is reported \
-     follows from this.)"
-);
-
 mod again;
 mod area;
 mod awaited;

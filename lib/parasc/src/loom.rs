@@ -265,10 +265,10 @@ impl Mortal {
 
     /// Reaps as `Core::repair` does: one caller finds it dead.
     fn reap(&self) {
-        if self.died.swap(false, AcqRel)
-            && let Some(At::Offer(0, left)) = self.claim.take()
-        {
-            lock(&self.side.left).push(left);
+        if self.died.swap(false, AcqRel) {
+            if let Some(At::Offer(0, left)) = self.claim.take() {
+                lock(&self.side.left).push(left);
+            }
         }
     }
 

@@ -225,12 +225,12 @@ impl<O: Job + Send + 'static> Future for Pending<O> {
     /// If its end has been given away already.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<O>> {
         let this = self.get_mut();
-        if !this.is_done()
-            && let Some(body) = &this.body
-        {
-            body.base().waker.register(context.waker());
-            if !this.core.process.is_current() {
-                this.forked();
+        if !this.is_done() {
+            if let Some(body) = &this.body {
+                body.base().waker.register(context.waker());
+                if !this.core.process.is_current() {
+                    this.forked();
+                }
             }
         }
         if this.is_done() { Poll::Ready(this.end()) } else { Poll::Pending }

@@ -63,11 +63,10 @@ impl Queue {
     pub(crate) fn forget(&self, task: &Arc<dyn Task>) {
         let mut tasks = lock(&self.tasks);
         let is_it =
-            |other: &mut Arc<dyn Task>| std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(task));
-        let task = tasks.pop_back_if(is_it).or_else(|| {
-            let at = tasks.iter_mut().rposition(is_it)?;
-            tasks.remove(at)
-        });
+            |other: &Arc<dyn Task>| std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(task));
+        // Looks from the end on.
+        let at = tasks.iter().rposition(is_it);
+        let task = at.and_then(|at| tasks.remove(at));
         self.queued.store(tasks.len(), Release);
         drop(tasks);
         drop(task);

@@ -291,7 +291,7 @@ fn range(file: OwnedFd, offset: u64, bytes: usize) -> Result<Backing> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let page_bytes = page_bytes(file.as_fd())?;
     let end = offset.checked_add(bytes as u64).filter(|end| *end <= size);
-    if bytes == 0 || end.is_none() || !offset.is_multiple_of(page_bytes as u64) {
+    if bytes == 0 || end.is_none() || offset % (page_bytes as u64) != 0 {
         return Err(kind(format!(
             "{bytes} bytes from byte {offset} on of a file of {size}: choose at least one byte \
              within the file, from a multiple of {page_bytes} on"

@@ -29,8 +29,8 @@ impl Word {
             room.copy_from_slice(text.as_bytes());
         }
         let mut words = [0; BYTES / 8];
-        for (word, eight) in words.iter_mut().zip(bytes.as_chunks().0) {
-            *word = u64::from_ne_bytes(*eight);
+        for (word, eight) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(eight.try_into().unwrap_or_default());
         }
         Word(words)
     }

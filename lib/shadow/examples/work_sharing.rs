@@ -35,7 +35,8 @@ fn main() {
 
 /// Eight sums side by side, so that the compiler can use vectors.
 fn sum(data: &[f32]) -> f32 {
-    let (chunks, rest) = data.as_chunks::<8>();
+    let chunks = data.chunks_exact(8);
+    let rest = chunks.remainder();
     let mut lanes = [0.0_f32; 8];
     for chunk in chunks {
         for (lane, value) in lanes.iter_mut().zip(chunk) {

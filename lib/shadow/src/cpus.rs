@@ -135,12 +135,12 @@ impl Pair {
         let mut counts = lock(self.counts);
         leave(&mut counts, self.helper);
         let scene = Scene { topology, allowed, counts: &counts, here, own: &[] };
-        if let Some(better) = scene.better(self.helper, share)
-            && place(better)
-        {
-            self.helper = better;
-            self.relation = topology.relation(here, better);
-            self.moved = Some(Instant::now());
+        if let Some(better) = scene.better(self.helper, share) {
+            if place(better) {
+                self.helper = better;
+                self.relation = topology.relation(here, better);
+                self.moved = Some(Instant::now());
+            }
         }
         *counts.entry(self.helper).or_default() += 1;
     }

@@ -36,12 +36,6 @@
 //! # Ok::<(), kumiki_shadow::Error>(())
 //! ```
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!(
-    "kumiki-shadow needs x86-64. For aarch64 kumiki-sys and kumiki-wait alone compile. (What \
-     else is reported follows from this.)"
-);
-
 mod barrier;
 mod builder;
 mod channel;

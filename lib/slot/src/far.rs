@@ -141,11 +141,13 @@ impl<M: AsRef<[AtomicU64]>> FarLine<M> {
     #[inline]
     fn hand(&self, status: u64, head: u64, bytes: &[u8], sleeps: usize) -> bool {
         let words = self.words();
-        let (whole, rest) = bytes.as_chunks::<8>();
+        let whole = bytes.chunks_exact(8);
+        let rest = whole.remainder();
         let mut to = words[BYTES..].iter();
         // In this order: where `whole` ends, no word is taken.
-        for (bytes, word) in whole.iter().zip(to.by_ref()) {
-            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        for (bytes, word) in whole.zip(to.by_ref()) {
+            let bytes = bytes.try_into().unwrap_or_default();
+            word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
         }
         if let (false, Some(word)) = (rest.is_empty(), to.next()) {
             let mut last = [0; 8];

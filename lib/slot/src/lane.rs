@@ -166,7 +166,7 @@ impl<const LINES: usize> Lane<LINES> {
     /// True if request `n` is the first of its line's turns.
     #[inline(always)]
     pub fn is_step(n: u64) -> bool {
-        n.is_multiple_of(Self::TURNS)
+        n % Self::TURNS == 0
     }
 
     /// Line of request `n`.

@@ -1,9 +1,8 @@
 //! What a child does with its descriptors and its working folder, in the order that was said.
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 
 use libc::{SYS_chdir, SYS_fchdir};
 
@@ -87,7 +86,7 @@ impl Action {
 
     /// The action in words.
     pub(crate) fn said(&self) -> String {
-        let shown = |path: &CStr| OsStr::from_bytes(path.to_bytes()).display().to_string();
+        let shown = |path: &CStr| path.to_string_lossy().into_owned();
         match self {
             Action::Open { fd, path, .. } => format!("opening {} as descriptor {fd}", shown(path)),
             Action::Dup2 { from, to } => format!("copying descriptor {from} to {to}"),
@@ -102,7 +101,7 @@ impl Action {
 
 /// The number as the kernel's registers have it.
 fn number(fd: RawFd) -> u64 {
-    u64::from(fd.cast_unsigned())
+    u64::from(fd as u32)
 }
 
 /// The descriptor that a path names by its number, as `/dev/stdin` does.

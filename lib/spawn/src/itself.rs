@@ -86,10 +86,10 @@ impl Room {
                 return;
             }
         }
-        if let Ok(mut spares) = SPARES.try_lock()
-            && spares.len() < SPARE
-        {
-            spares.push(self);
+        if let Ok(mut spares) = SPARES.try_lock() {
+            if spares.len() < SPARE {
+                spares.push(self);
+            }
         }
     }
 }

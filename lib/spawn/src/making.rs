@@ -50,11 +50,10 @@ impl Future for SpawnAsync<'_> {
         if this.begun.is_none() {
             this.begun = this.command.begin(this.server);
         }
-        if let (Some(_), Some(server)) = (&this.begun, this.server.begun())
-            && !server.has_answered()
-            && watch(server.socket(), context.waker()).is_ok()
-        {
-            return Poll::Pending;
+        if let (Some(_), Some(server)) = (&this.begun, this.server.begun()) {
+            if !server.has_answered() && watch(server.socket(), context.waker()).is_ok() {
+                return Poll::Pending;
+            }
         }
         // Else what is left to wait for is short.
         let made = this.begun.take().and_then(|pipes| {

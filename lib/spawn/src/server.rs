@@ -276,11 +276,13 @@ impl Server {
                 if now == MAPS {
                     continue;
                 }
-                if waits_for_maps && let Some(child) = Pid::from_raw(header.pid.load(Relaxed)) {
-                    // On its way to where it would wait for them: nothing of it has run.
-                    let _ = kill_process(child, Signal::KILL);
-                    while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
-                    header.pid.store(0, Relaxed);
+                if waits_for_maps {
+                    if let Some(child) = Pid::from_raw(header.pid.load(Relaxed)) {
+                        // On its way to where it would wait for them: nothing of it has run.
+                        let _ = kill_process(child, Signal::KILL);
+                        while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
+                        header.pid.store(0, Relaxed);
+                    }
                 }
                 return now;
             }

@@ -61,8 +61,6 @@ macro_rules! from_owners {
 from_owners!(
     OwnedFd,
     File,
-    io::PipeReader,
-    io::PipeWriter,
     process::ChildStdin,
     process::ChildStdout,
     process::ChildStderr,
@@ -73,6 +71,14 @@ from_owners!(
     std::os::unix::net::UnixListener,
     std::os::unix::net::UnixStream,
 );
+
+#[cfg(std_has_pipes)]
+#[allow(clippy::incompatible_msrv, reason = "compiled where they are")]
+mod pipes {
+    use super::{Kind, Stdio, io};
+
+    from_owners!(io::PipeReader, io::PipeWriter);
+}
 
 /// The caller's standard output, as whichever of the child's.
 impl From<io::Stdout> for Stdio {

@@ -172,17 +172,18 @@ pub(crate) fn write<'a>(
         draft.step(What::Umask.number(0), SYS_umask as u32, 0, [mask.into()]);
     }
     if let Some(nice) = attributes.nice {
-        let args = [libc::PRIO_PROCESS.into(), 0, nice as u64];
+        #[allow(clippy::unnecessary_cast, reason = "musl's is another type")]
+        let args = [libc::PRIO_PROCESS as u64, 0, nice as u64];
         draft.step(What::Nice.number(0), SYS_setpriority as u32, 0, args);
     }
     match attributes.scheduler {
         Some((Some(policy), priority)) => {
-            let at = draft.words([u64::from(priority.cast_unsigned())])?;
+            let at = draft.words([u64::from(priority as u32)])?;
             let args = [0, policy as u64, at];
             draft.step(What::Scheduler.number(0), SYS_sched_setscheduler as u32, 0, args);
         }
         Some((None, priority)) => {
-            let at = draft.words([u64::from(priority.cast_unsigned())])?;
+            let at = draft.words([u64::from(priority as u32)])?;
             draft.step(What::Scheduler.number(0), SYS_sched_setparam as u32, 0, [0, at]);
         }
         None => {}
@@ -308,7 +309,8 @@ fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes) {
         draft.step(What::Session.number(0), SYS_setsid as u32, 0, []);
         if let Some(terminal) = &attributes.terminal {
             let place = draft.descriptor(terminal.as_fd());
-            let args = [place.into(), libc::TIOCSCTTY, 0];
+            #[allow(clippy::unnecessary_cast, reason = "musl's is another type")]
+            let args = [place.into(), libc::TIOCSCTTY as u64, 0];
             draft.step(What::Terminal.number(0), SYS_ioctl as u32, 1, args);
         }
     }

@@ -131,11 +131,11 @@ mod tests {
             with in prop::option::of(any::<Vec<u8>>()), cut in 0..9_usize,
         ) {
             let mut bytes = parts.concat();
-            if let Some(with) = with && !bytes.is_empty() {
+            if let Some(with) = with { if !bytes.is_empty() {
                 let at = at.index(bytes.len());
                 let end = (at + cut).min(bytes.len());
                 bytes.splice(at..end, with);
-            }
+            } }
             frames(&bytes);
         }
     }

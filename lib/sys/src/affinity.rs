@@ -196,7 +196,9 @@ fn number<T>(thread: &JoinHandle<T>) -> Result<Pid, Errno> {
     let mut clock = 0;
     // SAFETY: the handle is that of a thread that is neither joined nor detached
     // while it is borrowed; `clock` is writable.
-    let refused = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &mut clock) };
+    let refused = unsafe {
+        libc::pthread_getcpuclockid(thread.as_pthread_t() as libc::pthread_t, &mut clock)
+    };
     if refused != 0 {
         return Err(Errno::from_raw_os_error(refused));
     }

@@ -1,5 +1,6 @@
-//! Descriptors that go with bytes over a Unix socket (`SCM_RIGHTS`, unix(7)).
+//! Descriptors that go with bytes over a Unix socket (`SCM_RIGHTS`, unix(7)), and pipes.
 
+use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,6 +13,15 @@ use rustix::net::{
 
 /// Descriptors that one message takes at most: the kernel's own limit (`SCM_MAX_FD`).
 pub const MOST: usize = 253;
+
+/// A pipe, its reader and its writer, closed at exec: std's asks for Rust 1.87.
+///
+/// # Errors
+/// The kernel's.
+pub fn pipe() -> Result<(File, File), Errno> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    Ok((reader.into(), writer.into()))
+}
 
 /// Sends bytes, and duplicates of these descriptors with the first of them; returns how many bytes
 /// went. A signal does not end the wait, and a peer that is gone sends none.

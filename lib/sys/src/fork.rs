@@ -72,10 +72,10 @@ impl<T: Default + Sync + 'static> PerProcess<T> {
         // Acquire: partner is the exchange.
         let old = self.now.load(Acquire);
         // SAFETY: null, or from the exchange below, and never freed since.
-        if let Some((process, value)) = unsafe { old.as_ref() }
-            && process.is_current()
-        {
-            return Ok(value);
+        if let Some((process, value)) = unsafe { old.as_ref() } {
+            if process.is_current() {
+                return Ok(value);
+            }
         }
         let new = Box::into_raw(Box::new((Process::current()?, T::default())));
         // Release: partner is the load. Another thread may have been first; ours

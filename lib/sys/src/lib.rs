@@ -19,8 +19,7 @@
 //! ```
 //!
 //! That is x86-64. On aarch64 there is neither TSC nor CPUID, so the clock is the
-//! kernel's and no feature is known, and what is x86-64's by nature is left out:
-//! `cache`, `cycle` and `doctor`.
+//! kernel's and no feature is known, and what is x86-64's by nature is left out: `cycle`.
 //!
 //! Two threads on neighbouring cores, and the time that a wake takes:
 //!
@@ -65,13 +64,11 @@
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!(
-    "Kumiki runs on Linux on x86-64 or, kumiki-sys and kumiki-wait alone, on aarch64: it uses \
-     that kernel's system calls and those processors' instructions. Build with --target \
-     x86_64-unknown-linux-gnu."
+    "Kumiki runs on Linux on x86-64 or aarch64: it uses that kernel's system calls and those \
+     processors' instructions. Build with --target x86_64-unknown-linux-gnu."
 );
 
 pub mod affinity;
-#[cfg(target_arch = "x86_64")]
 pub mod cache;
 pub mod cancellation;
 pub mod clock;
@@ -100,9 +97,11 @@ pub mod sim;
 #[cfg(feature = "stdio")]
 pub mod stdio;
 pub mod syscall;
+mod ticks;
 pub mod topology;
 pub mod visible;
 
 pub use error::{Error, Result};
 pub use rustix::io::Errno;
 pub use rustix::process::Pid;
+pub use ticks::ticks;

@@ -45,21 +45,33 @@ impl Attributes {
         let errno = unsafe { libc::pthread_attr_init(raw.as_mut_ptr()) };
         check(errno, || "preparing thread attributes".to_owned())?;
         let mut attributes = Attributes { raw, cpu };
-        let set = CpuSet::from_iter([cpu]);
+        attributes.bind()?;
+        Ok(attributes)
+    }
+
+    #[cfg(target_env = "gnu")]
+    fn bind(&mut self) -> Result<()> {
+        let set = CpuSet::from_iter([self.cpu]);
         let (words, bytes) = (set.words().as_ptr().cast(), size_of_val(set.words()));
-        let raw = attributes.raw.as_mut_ptr();
-        // SAFETY: initialised above; the set has that many bytes, of which the C
+        let raw = self.raw.as_mut_ptr();
+        // SAFETY: initialised before; the set has that many bytes, of which the C
         // library makes a copy.
         let errno = unsafe { libc::pthread_attr_setaffinity_np(raw, bytes, words) };
-        check(errno, || format!("binding thread attributes to cpu {cpu}"))?;
-        Ok(attributes)
+        check(errno, || format!("binding thread attributes to cpu {}", self.cpu))
+    }
+
+    /// musl's attributes have no cpus: `create` is bound itself, which its thread inherits.
+    #[cfg(not(target_env = "gnu"))]
+    fn bind(&mut self) -> Result<()> {
+        Ok(())
     }
 
     /// Creates a thread that calls `start` with `argument` and ends.
     ///
     /// # Errors
     /// [`Error::Os`] if the kernel refuses the cpu (`EINVAL`) or one more thread
-    /// (`EAGAIN`); then `start` is not called.
+    /// (`EAGAIN`); then `start` is not called. With musl a refused cpu is told as by
+    /// [`affinity::bind`](crate::affinity::bind).
     #[inline]
     #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "only `start`, a safe function, gets it")]
     pub fn create(
@@ -67,13 +79,17 @@ impl Attributes {
         start: extern "C" fn(*mut c_void) -> *mut c_void,
         argument: *mut c_void,
     ) -> Result<Thread> {
-        let mut thread = 0;
+        #[cfg(not(target_env = "gnu"))]
+        let _bound = crate::affinity::bind(self.cpu)?;
+        let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
         // SAFETY: the attributes are initialised, `thread` is writable, and `start`
         // is safe: it may be called with any argument, by any thread.
-        let errno =
-            unsafe { libc::pthread_create(&raw mut thread, self.raw.as_ptr(), start, argument) };
+        let errno = unsafe {
+            libc::pthread_create(thread.as_mut_ptr(), self.raw.as_ptr(), start, argument)
+        };
         check(errno, || format!("starting a thread on cpu {}", self.cpu))?;
-        Ok(Thread(thread))
+        // SAFETY: a thread was created, so its number was written.
+        Ok(Thread(unsafe { thread.assume_init() }))
     }
 }
 
@@ -88,6 +104,11 @@ impl Drop for Attributes {
 #[derive(Debug)]
 #[must_use = "a thread that nobody joins keeps its stack"]
 pub struct Thread(libc::pthread_t);
+
+// SAFETY: any thread may join another one; musl's number of one is a pointer, glibc's an integer.
+unsafe impl Send for Thread {}
+// SAFETY: nothing is done by a shared reference.
+unsafe impl Sync for Thread {}
 
 impl Thread {
     /// Waits for its end.

@@ -93,7 +93,7 @@ mod tests {
     fn a_pipe_that_nobody_reads_ends_it_unless_that_was_ignored() {
         if env::var_os(PIPE).is_some() {
             restore_pipe_signal();
-            let (reader, mut writer) = std::io::pipe().unwrap();
+            let (reader, mut writer) = crate::descriptors::pipe().unwrap();
             drop(reader);
             let error = std::io::Write::write(&mut writer, b"x").unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);

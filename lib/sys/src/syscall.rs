@@ -98,16 +98,42 @@ pub fn result(returned: i64) -> Result<u64, Errno> {
     }
 }
 
+/// sync_file_range(2), which libc's constants have for some processors only.
+pub const SYNC_FILE_RANGE: libc::c_long = if cfg!(target_arch = "x86_64") { 277 } else { 84 };
+
+/// Calls that the table of names lacks, which is of Linux 6.9: newer ones of it ask for more than Rust
+/// 1.85. From 424 on a number is the same for all processors.
+const NEWER: &[(usize, &str)] = &[
+    // Called fstatat and sync_file_range2 there, as they are called elsewhere.
+    #[cfg(target_arch = "aarch64")]
+    (79, "newfstatat"),
+    #[cfg(target_arch = "aarch64")]
+    (84, "sync_file_range"),
+    #[cfg(target_arch = "x86_64")]
+    (335, "uretprobe"),
+    #[cfg(target_arch = "x86_64")]
+    (336, "uprobe"),
+    (462, "mseal"),
+    (463, "setxattrat"),
+    (464, "getxattrat"),
+    (465, "listxattrat"),
+    (466, "removexattrat"),
+    (467, "open_tree_attr"),
+    (468, "file_getattr"),
+    (469, "file_setattr"),
+];
+
 /// Name of a system call of this processor's table, of x86-64 the kernel's
 /// arch/x86/entry/syscalls/syscall_64.tbl; `None` for an unknown number.
 pub fn name(number: usize) -> Option<&'static str> {
-    Sysno::new(number).map(|call| call.name())
+    let newer = NEWER.iter().find(|(newer, _)| *newer == number).map(|(_, name)| *name);
+    newer.or_else(|| Sysno::new(number).map(|call| call.name()))
 }
 
 /// Number of a system call of this processor's table; `None` for an unknown name.
 pub fn number(name: &str) -> Option<usize> {
-    let call: Sysno = name.parse().ok()?;
-    Some(call.id() as usize)
+    let newer = || NEWER.iter().find(|(_, newer)| *newer == name).map(|(number, _)| *number);
+    name.parse::<Sysno>().ok().map(|call| call.id() as usize).or_else(newer)
 }
 
 #[cfg(test)]
@@ -148,6 +174,7 @@ mod tests {
             (libc::SYS_read, "read"),
             (libc::SYS_io_uring_setup, "io_uring_setup"),
             (libc::SYS_futex, "futex"),
+            (libc::SYS_mseal, "mseal"),
         ] {
             assert_eq!(name(nr as usize), Some(text));
             assert_eq!(number(text), Some(nr as usize));

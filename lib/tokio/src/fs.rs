@@ -224,7 +224,9 @@ fn names(file: &OwnedFd) -> io::Result<u64> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         rustix::fs::statx(file, c"", flags, StatxFlags::NLINK).map(|it| it.stx_nlink.into())
     };
-    Ok(rustix::fs::fstat(file).map(|it| it.st_nlink).or_else(other)?)
+    #[allow(clippy::useless_conversion, reason = "of other processors it is a smaller number")]
+    let links = |it: rustix::fs::Stat| u64::from(it.st_nlink);
+    Ok(rustix::fs::fstat(file).map(links).or_else(other)?)
 }
 
 /// The entries of a directory, without `.` and `..`.

@@ -108,7 +108,7 @@ pub async fn read_ranges_merged(
         if bytes == 0 {
             continue;
         }
-        let is_tried = absent < ABSENT || at.is_multiple_of(STILL_TRIED);
+        let is_tried = absent < ABSENT || at % STILL_TRIED == 0;
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);
         let read = match is_tried {
             true => {

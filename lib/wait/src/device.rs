@@ -15,10 +15,10 @@ static OPENED: AtomicI32 = AtomicI32::new(-1);
 /// Opens the device. Two threads that come first at the same time both do, and one of the
 /// descriptors is used.
 pub(crate) fn open() -> bool {
-    if OPENED.load(Relaxed) < 0
-        && let Ok(device) = File::open(DEVICE)
-    {
-        OPENED.store(device.into_raw_fd(), Relaxed);
+    if OPENED.load(Relaxed) < 0 {
+        if let Ok(device) = File::open(DEVICE) {
+            OPENED.store(device.into_raw_fd(), Relaxed);
+        }
     }
     OPENED.load(Relaxed) >= 0
 }

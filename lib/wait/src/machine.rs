@@ -19,7 +19,7 @@ pub(crate) struct Machine {
     pub(crate) monitorx: bool,
     /// MONITOR and MWAIT by the kernel module.
     pub(crate) mwait: bool,
-    /// True if there is a time stamp counter that can be trusted.
+    /// True if there is a time stamp counter, or aarch64's counter, that can be trusted.
     pub(crate) tsc: bool,
     /// Some cores have several hardware threads.
     pub(crate) smt: bool,
@@ -62,7 +62,8 @@ impl Machine {
             // The module is for x86-64.
             #[cfg(not(target_arch = "x86_64"))]
             mwait: false,
-            tsc: tsc_verdict().is_ok(),
+            // The counter of aarch64 is one for all cores.
+            tsc: cfg!(target_arch = "aarch64") || tsc_verdict().is_ok(),
             smt,
         }
     }

@@ -43,22 +43,13 @@ impl Ticks {
 }
 
 /// The time stamp counter, trusted or not.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn tsc() -> u64 {
     #[cfg(sim)]
     if let Some(machine) = kumiki_sys::sim::machine() {
         return machine.ticks();
     }
-    // SAFETY: every x86-64 has RDTSC, and Linux leaves it to user mode unless
-    // a process has asked to be denied it (PR_SET_TSC).
-    unsafe { std::arch::x86_64::_rdtsc() }
-}
-
-/// Nanoseconds, in place of a time stamp counter where there is none.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn tsc() -> u64 {
-    monotonic_ns()
+    kumiki_sys::ticks()
 }
 
 #[cold]

@@ -190,12 +190,12 @@ impl Waiter {
                 }
             }
             spent = self.ticks.now().wrapping_sub(start);
-            if let Some(deadline) = deadline
-                && spent.wrapping_sub(asked) >= DEADLINE_TICKS
-            {
-                asked = spent;
-                if passed(deadline) {
-                    return Some(ready().ok_or(TimedOut));
+            if let Some(deadline) = deadline {
+                if spent.wrapping_sub(asked) >= DEADLINE_TICKS {
+                    asked = spent;
+                    if passed(deadline) {
+                        return Some(ready().ok_or(TimedOut));
+                    }
                 }
             }
         }

@@ -135,7 +135,7 @@ impl Mapping {
 
     /// True if the page at `offset` is in memory (`mincore(2)`).
     pub(super) fn resident(&self, offset: usize) -> Result<bool> {
-        assert!(offset < self.bytes && offset.is_multiple_of(PAGE_BYTES));
+        assert!(offset < self.bytes && offset % PAGE_BYTES == 0);
         let mut state = 0_u8;
         // SAFETY: `offset` lies inside the mapping.
         let at = unsafe { self.start.add(offset) };
@@ -207,7 +207,7 @@ mod tests {
             Err(skip @ Error::Unsupported { .. }) => return eprintln!("skipped: {skip}"),
             outcome => outcome.unwrap(),
         };
-        assert!(mapping.start.addr().is_multiple_of(HUGE_PAGE_BYTES));
+        assert!(mapping.start.addr() % HUGE_PAGE_BYTES == 0);
         assert_eq!(mapping.bytes, 2 * HUGE_PAGE_BYTES);
         mapping.touch(Touch::Write, PAGE_BYTES);
         assert!(mapping.resident(2 * HUGE_PAGE_BYTES - PAGE_BYTES).unwrap());

@@ -53,7 +53,7 @@ const INSTALLED: [&str; 4] = ["gcc", "libc6-dev", "git", "ca-certificates"];
 /// Where this machine's Rust is seen in it.
 const RUST: &str = "/opt/rust";
 /// Where the clone is.
-const CLONE: &str = "/root/kumiki";
+pub(crate) const CLONE: &str = "/root/kumiki";
 
 /// In a mount and process namespace of its own: whatever happens, with the last process
 /// the kernel takes down every mount. `$1` is the new root, `$2` the Rust. By pivot_root(2): within
@@ -307,12 +307,23 @@ pub(crate) struct Clean(Machine);
 impl Clean {
     /// Makes it for this purpose, which is a part of its folder's name.
     pub(crate) fn make(purpose: &str, release: Release) -> Result<Self> {
+        Self::with(purpose, release, &["ca-certificates"])
+    }
+
+    /// The same with these packages, and with the committed tree in `CLONE`.
+    pub(crate) fn with_project(purpose: &str, release: Release, packages: &[&str]) -> Result<Self> {
+        let clean = Self::with(purpose, release, packages)?;
+        clean.0.clone_project()?;
+        Ok(clean)
+    }
+
+    fn with(purpose: &str, release: Release, packages: &[&str]) -> Result<Self> {
         ensure!(
             engine()?.is_none(),
             "packages are tried in a Debian that is made with mounts, which are refused here"
         );
         let name = format!("{purpose}-{}", release.suite());
-        let machine = Machine::base(&name, release, None, &["ca-certificates"])?;
+        let machine = Machine::base(&name, release, None, packages)?;
         machine.ready()?;
         Ok(Clean(machine))
     }

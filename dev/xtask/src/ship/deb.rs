@@ -108,7 +108,7 @@ mod tests {
             .filter(|name| !given.contains(&***name) && !others.contains(&&***name))
             .collect();
         assert_eq!(lacking, [] as [&String; 0]);
-        let rust = root().join("Cargo.toml");
+        let rust = root().join("apps/cli/Cargo.toml");
         let rust = fs::read_to_string(rust).unwrap();
         let rust = rust.split("rust-version = \"").nth(1).unwrap().split('"').next().unwrap();
         for name in ["cargo", "rustc"] {

@@ -42,7 +42,9 @@ impl Aligned {
     /// As [`try_with_capacity`](Self::try_with_capacity).
     pub fn copy_of(bytes: &[u8]) -> Result<Aligned, TryReserveError> {
         let mut copy = Aligned::try_with_capacity(bytes.len())?;
-        copy.memory[copy.skip..][..bytes.len()].write_copy_of_slice(bytes);
+        for (to, byte) in copy.memory[copy.skip..][..bytes.len()].iter_mut().zip(bytes) {
+            to.write(*byte);
+        }
         copy.filled = bytes.len();
         Ok(copy)
     }
@@ -83,7 +85,7 @@ mod tests {
             let mut buffer = Aligned::try_with_capacity(room).unwrap();
             for byte in [7, 9] {
                 let (at, spare) = buffer.spare();
-                assert!((at as usize).is_multiple_of(ALIGNMENT) && spare == room);
+                assert!((at as usize) % ALIGNMENT == 0 && spare == room);
                 // SAFETY: so many bytes to write to.
                 unsafe { at.write_bytes(byte, room) };
                 // SAFETY: written just now.
@@ -92,7 +94,7 @@ mod tests {
             }
         }
         let copy = Aligned::copy_of(b"some bytes").unwrap();
-        assert!((copy.as_ref().as_ptr() as usize).is_multiple_of(ALIGNMENT));
+        assert!((copy.as_ref().as_ptr() as usize) % ALIGNMENT == 0);
         assert_eq!(copy.as_ref(), b"some bytes");
         assert!(Aligned::try_with_capacity(usize::MAX).is_err());
         assert!(Aligned::try_with_capacity(1 << 60).is_err());

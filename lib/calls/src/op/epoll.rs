@@ -109,7 +109,16 @@ unsafe impl<F: AsFd> Operation for EpollWait<F> {
         self.told = 0;
         let (events, room) = (self.events.as_mut_ptr() as u64, self.events.len() as u64);
         let timeout = self.timeout_ms as u64;
-        Request::new(libc::SYS_epoll_wait, [descriptor(&self.epoll), events, room, timeout])
+        let args = [descriptor(&self.epoll), events, room, timeout];
+        #[cfg(target_arch = "x86_64")]
+        let request = Request::new(libc::SYS_epoll_wait, args);
+        // Without a mask the same, where there is no epoll_wait.
+        #[cfg(not(target_arch = "x86_64"))]
+        let request = {
+            let [epoll, events, room, timeout] = args;
+            Request::new(libc::SYS_epoll_pwait, [epoll, events, room, timeout, 0])
+        };
+        request
     }
 
     #[inline]

@@ -17,6 +17,10 @@ pub struct Poll<F> {
     files: Vec<F>,
     list: Vec<libc::pollfd>,
     timeout_ms: i32,
+    /// Processors that came later have ppoll(2) alone, which takes a time by its address, and writes there
+    /// what is left of it.
+    #[cfg(not(target_arch = "x86_64"))]
+    limit: Box<libc::timespec>,
 }
 
 impl<F: AsFd> Poll<F> {
@@ -29,7 +33,13 @@ impl<F: AsFd> Poll<F> {
                 (file, libc::pollfd { fd: -1, events: events.bits() as i16, revents: 0 })
             })
             .unzip();
-        Poll { files, list, timeout_ms }
+        Poll {
+            files,
+            list,
+            timeout_ms,
+            #[cfg(not(target_arch = "x86_64"))]
+            limit: Box::new(libc::timespec { tv_sec: 0, tv_nsec: 0 }),
+        }
     }
 
     /// Each file with its events when the last call returned.
@@ -50,13 +60,34 @@ unsafe impl<F: AsFd> Operation for Poll<F> {
             poll.fd = file.as_fd().as_raw_fd();
         }
         let (list, length) = (self.list.as_mut_ptr() as u64, self.list.len() as u64);
-        Request::new(libc::SYS_poll, [list, length, self.timeout_ms as u64])
+        self.call(list, length)
     }
 
     #[inline]
     unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // SAFETY: any number is a count.
         unsafe { typed(ret_val) }
+    }
+}
+
+impl<F> Poll<F> {
+    #[cfg(target_arch = "x86_64")]
+    fn call(&mut self, list: u64, length: u64) -> Request {
+        Request::new(libc::SYS_poll, [list, length, self.timeout_ms as u64])
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn call(&mut self, list: u64, length: u64) -> Request {
+        let limit = match u64::try_from(self.timeout_ms) {
+            Err(_) => 0,
+            Ok(ms) => {
+                let (seconds, rest) = (ms / 1000, ms % 1000);
+                *self.limit =
+                    libc::timespec { tv_sec: seconds as i64, tv_nsec: rest as i64 * 1_000_000 };
+                &raw mut *self.limit as u64
+            }
+        };
+        Request::new(libc::SYS_ppoll, [list, length, limit, 0])
     }
 }
 

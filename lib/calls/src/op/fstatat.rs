@@ -51,7 +51,7 @@ impl<F: AsFd, P: AsRef<CStr>> Fstatat<F, P> {
     }
 }
 
-const _: () = assert!(size_of::<Stat>() == 144);
+const _: () = assert!(size_of::<Stat>() == if cfg!(target_arch = "x86_64") { 144 } else { 128 });
 
 // SAFETY: the kernel writes one struct stat, to the field of that size; the path
 // is owned or borrowed, for reading.

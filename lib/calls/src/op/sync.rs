@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd;
 
+use kumiki_sys::syscall;
+
 use super::output::descriptor;
 use crate::request::Request;
 
@@ -25,7 +27,7 @@ operation! {
     /// manual page.
     pub struct SyncFileRange<F: AsFd> { file: F, offset: u64, length: u64, flags: u32 }
     |op| Request::new(
-        libc::SYS_sync_file_range,
+        syscall::SYNC_FILE_RANGE,
         [descriptor(&op.file), op.offset, op.length, op.flags as u64],
     ) => ()
 }

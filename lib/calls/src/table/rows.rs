@@ -5,6 +5,7 @@
 //! thread it does what it does for the thread that asks, it contends on nothing that is
 //! known, and it does not commonly sleep.
 
+use kumiki_sys::syscall;
 use syscalls::Sysno;
 
 use super::{PID_0, Row, call, int, numbered};
@@ -42,16 +43,21 @@ const MPOL_F_ADDR: u64 = 1 << 1;
 const PERF_FLAG_PID_CGROUP: u64 = 1 << 2;
 const F_SETDELEG: i32 = 1024 + 16;
 
-/// One row a system call. Of a call's refusals the worst stands first: the first that
+/// One row a system call; those without their line are in the table of processors that came later, too,
+/// under other numbers. Of a call's refusals the worst stands first: the first that
 /// applies is the answer.
-pub(crate) static ROWS: [Row; 384] = [
+pub(crate) static ROWS: &[Row] = &[
     call(Sysno::read).file(0),
     call(Sysno::write).file(0),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::open),
     call(Sysno::close),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::stat),
     call(Sysno::fstat).file(0),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::lstat),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::poll)
         // Milliseconds, an int; 0 only looks.
         .sleeps_if(|args| int(args[2]) != 0),
@@ -84,8 +90,11 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::pwrite64).file(0),
     call(Sysno::readv).file(0),
     call(Sysno::writev).file(0),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::access),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::pipe),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::select).sleeps(),
     call(Sysno::sched_yield).refused(
         ActsOnCallingThread,
@@ -100,7 +109,9 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::shmat).address_space(),
     call(Sysno::shmctl),
     call(Sysno::dup),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::dup2),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::pause).refused(
         WaitsForSignalsOfThread,
         "waits for a signal to the calling thread; the processing thread gets \
@@ -108,6 +119,7 @@ pub(crate) static ROWS: [Row; 384] = [
     ),
     call(Sysno::nanosleep).sleeps(),
     call(Sysno::getitimer),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::alarm),
     call(Sysno::setitimer),
     call(Sysno::getpid),
@@ -131,10 +143,12 @@ pub(crate) static ROWS: [Row; 384] = [
         CopiesThread,
         "leaves a child that goes on in the processing thread's place, not in the caller's",
     ),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::fork).refused(
         CopiesThread,
         "leaves a child that goes on in the processing thread's place, not in the caller's",
     ),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::vfork).refused(
         CopiesThread,
         "leaves a child that runs on the processing thread's stack, in its loop",
@@ -182,23 +196,35 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::fdatasync).sleeps(),
     call(Sysno::truncate),
     call(Sysno::ftruncate).file(0),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::getdents).file(0),
     call(Sysno::getcwd),
     call(Sysno::chdir),
     call(Sysno::fchdir),
     // Locks both directories; one stands for them.
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::rename).directory(None),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::mkdir).directory(None),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::rmdir).directory(None),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::creat).directory(None),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::link).directory(None),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::unlink).directory(None),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::symlink).directory(None),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::readlink),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::chmod),
     call(Sysno::fchmod).file(0),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::chown),
     call(Sysno::fchown).file(0),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::lchown),
     call(Sysno::umask),
     call(Sysno::gettimeofday),
@@ -226,6 +252,7 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::getegid),
     call(Sysno::setpgid),
     call(Sysno::getppid),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::getpgrp),
     call(Sysno::setsid),
     call(Sysno::setreuid).refused(ChangesCredentialsOfThread, CREDENTIALS),
@@ -273,15 +300,20 @@ pub(crate) static ROWS: [Row; 384] = [
             |args| args[0] == 0,
             "gives the stack on which the calling thread handles signals",
         ),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::utime),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::mknod).directory(None),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::uselib),
     // kernel/exec_domain.c; the manual page says process.
     call(Sysno::personality)
         .refused(ActsOnCallingThread, "sets or gives the execution domain of the calling thread"),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::ustat),
     call(Sysno::statfs),
     call(Sysno::fstatfs).file(0),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::sysfs),
     call(Sysno::getpriority).refused_if(
         AnswersForWrongThread,
@@ -312,14 +344,17 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::mlockall).address_space(),
     call(Sysno::munlockall).address_space(),
     call(Sysno::vhangup),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::modify_ldt).address_space(),
     call(Sysno::pivot_root),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::_sysctl),
     call(Sysno::prctl).refused(
         ActsOnCallingThread,
         "sets or asks for attributes that are the calling thread's, with most \
              of its options",
     ),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::arch_prctl).refused(
         ActsOnCallingThread,
         "changes the calling thread's segment bases, under which its \
@@ -338,21 +373,31 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::reboot),
     call(Sysno::sethostname),
     call(Sysno::setdomainname),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::iopl)
         .refused(ActsOnCallingThread, "gives the right to ports to the calling thread"),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::ioperm)
         .refused(ActsOnCallingThread, "gives the right to ports to the calling thread"),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::create_module),
     call(Sysno::init_module),
     call(Sysno::delete_module),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::get_kernel_syms),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::query_module),
     call(Sysno::quotactl),
     call(Sysno::nfsservctl),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::getpmsg),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::putpmsg),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::afs_syscall),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::tuxcall),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::security),
     call(Sysno::gettid).refused(AnswersForWrongThread, "gives the id of the calling thread"),
     call(Sysno::readahead).file(0),
@@ -369,6 +414,7 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::lremovexattr),
     call(Sysno::fremovexattr).file(0),
     call(Sysno::tkill),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::time),
     call(Sysno::futex)
         .sleeps_if(|args| {
@@ -399,6 +445,7 @@ pub(crate) static ROWS: [Row; 384] = [
         .refused_for_pid_0(ActsOnCallingThread, "moves the calling thread to other cpus"),
     call(Sysno::sched_getaffinity)
         .refused_for_pid_0(AnswersForWrongThread, "gives the cpus of the calling thread"),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::set_thread_area)
         .refused(ActsOnCallingThread, "sets the calling thread's thread-local storage"),
     call(Sysno::io_setup).address_space(),
@@ -408,11 +455,15 @@ pub(crate) static ROWS: [Row; 384] = [
         .sleeps_if(|args| args[1] as i64 > 0),
     call(Sysno::io_submit),
     call(Sysno::io_cancel),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::get_thread_area)
         .refused(AnswersForWrongThread, "gives the calling thread's thread-local storage"),
     call(Sysno::lookup_dcookie),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::epoll_create),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::epoll_ctl_old),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::epoll_wait_old),
     call(Sysno::remap_file_pages).address_space(),
     call(Sysno::getdents64).file(0),
@@ -447,10 +498,13 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::clock_nanosleep).sleeps(),
     call(Sysno::exit_group)
         .refused(EndsOrReplacesThread, "ends the process with requests under way; end it yourself"),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::epoll_wait).file(0).sleeps_if(|args| int(args[3]) != 0),
     call(Sysno::epoll_ctl).file(0),
     call(Sysno::tgkill),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::utimes),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::vserver),
     call(Sysno::mbind).address_space(),
     call(Sysno::set_mempolicy)
@@ -491,6 +545,7 @@ pub(crate) static ROWS: [Row; 384] = [
         |args| int(args[0]) == IOPRIO_WHO_PROCESS && int(args[1]) == 0,
         "gives the I/O priority of the calling thread",
     ),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::inotify_init),
     call(Sysno::inotify_add_watch).file(0),
     call(Sysno::inotify_rm_watch).file(0),
@@ -499,8 +554,9 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::mkdirat).directory(Some(0)),
     call(Sysno::mknodat).directory(Some(0)),
     call(Sysno::fchownat),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::futimesat),
-    call(Sysno::newfstatat),
+    numbered(libc::SYS_newfstatat as u16, "newfstatat"),
     call(Sysno::unlinkat).directory(Some(0)),
     call(Sysno::renameat).directory(Some(0)),
     call(Sysno::linkat).directory(Some(2)),
@@ -533,7 +589,7 @@ pub(crate) static ROWS: [Row; 384] = [
         .refused_for_pid_0(AnswersForWrongThread, "gives the list of the calling thread"),
     call(Sysno::splice).file(2),
     call(Sysno::tee).file(1),
-    call(Sysno::sync_file_range).sleeps(),
+    numbered(syscall::SYNC_FILE_RANGE as u16, "sync_file_range").sleeps(),
     call(Sysno::vmsplice).file(0),
     call(Sysno::move_pages).address_space(),
     call(Sysno::utimensat),
@@ -543,8 +599,10 @@ pub(crate) static ROWS: [Row; 384] = [
         |args| args[4] != 0,
         MASK,
     ),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::signalfd),
     call(Sysno::timerfd_create),
+    #[cfg(target_arch = "x86_64")]
     call(Sysno::eventfd),
     call(Sysno::fallocate).file(0),
     call(Sysno::timerfd_settime).file(0),
@@ -621,11 +679,13 @@ pub(crate) static ROWS: [Row; 384] = [
         MASK,
     ),
     call(Sysno::rseq).refused(ActsOnCallingThread, "registers memory of the calling thread"),
-    call(Sysno::uretprobe).refused(
+    #[cfg(target_arch = "x86_64")]
+    numbered(335, "uretprobe").refused(
         NeedsRegistersOrStack,
         "is the kernel's own trampoline; from elsewhere it kills the process",
     ),
-    call(Sysno::uprobe).refused(
+    #[cfg(target_arch = "x86_64")]
+    numbered(336, "uprobe").refused(
         NeedsRegistersOrStack,
         "is the kernel's own trampoline; from elsewhere it kills the process",
     ),
@@ -736,14 +796,14 @@ pub(crate) static ROWS: [Row; 384] = [
         "changes the security attributes of the calling thread",
     ),
     call(Sysno::lsm_list_modules),
-    call(Sysno::mseal).address_space(),
-    call(Sysno::setxattrat),
-    call(Sysno::getxattrat),
-    call(Sysno::listxattrat),
-    call(Sysno::removexattrat),
-    call(Sysno::open_tree_attr),
-    call(Sysno::file_getattr),
-    call(Sysno::file_setattr),
+    numbered(462, "mseal").address_space(),
+    numbered(463, "setxattrat"),
+    numbered(464, "getxattrat"),
+    numbered(465, "listxattrat"),
+    numbered(466, "removexattrat"),
+    numbered(467, "open_tree_attr"),
+    numbered(468, "file_getattr"),
+    numbered(469, "file_setattr"),
     numbered(471, "rseq_slice_yield")
         .refused(ActsOnCallingThread, "ends the longer time slice of the calling thread"),
 ];

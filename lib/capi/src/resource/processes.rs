@@ -127,7 +127,7 @@ pub unsafe extern "C" fn kumiki_resource_process_id(
         let this = unsafe { open(interface) }?;
         // SAFETY: the caller's promise.
         let handle = unsafe { Resource::borrow(resource) }?.of::<Process>()?;
-        Ok(this.with(handle, |process, _| process.child().id())?.cast_signed())
+        Ok(this.with(handle, |process, _| process.child().id())? as i32)
     })
 }
 

@@ -117,7 +117,7 @@ unsafe fn start<'a>(
         let child = unsafe { begun(programs, actions, attributes, argv, envp) }?;
         if !pid.is_null() {
             // SAFETY: as above.
-            unsafe { pid.write(child.cast_signed()) };
+            unsafe { pid.write(child as i32) };
         }
         Ok(())
     })
@@ -266,7 +266,7 @@ unsafe fn start_with_pidfd<'a>(
         // SAFETY: the caller's promise.
         let child = unsafe { begun(programs, actions, attributes, argv, envp) }?;
         drop(spare);
-        let child = Pid::from_raw(child.cast_signed()).expect("a process has a number");
+        let child = Pid::from_raw(child as i32).expect("a process has a number");
         match pidfd_open(child, PidfdFlags::empty()) {
             Ok(opened) if !pidfd.is_null() => {
                 // SAFETY: the caller's promise.
@@ -289,7 +289,7 @@ unsafe fn start_with_pidfd<'a>(
 
 /// The failure of a start, with the step that was refused.
 fn why(command: &Command, error: io::Error) -> Failure {
-    let shown = command.get_program().display();
+    let shown = command.get_program().to_string_lossy();
     let Some(refusal) = Refusal::of(&error) else {
         return Failure::from(error).about(&format!("starting {shown}"));
     };

@@ -53,7 +53,7 @@ fn pages() -> (Vec<Page>, *mut u8) {
 /// Copies parts of the pages.
 fn copy_pages(part: Region<'_>) {
     let lies = part.footprint();
-    assert!(lies.len > 0 && lies.len.is_multiple_of(PAGE), "{} bytes are no pages", lies.len);
+    assert!(lies.len > 0 && lies.len % PAGE == 0, "{} bytes are no pages", lies.len);
     for at in (0..lies.len).step_by(PAGE) {
         let from = ptr::with_exposed_provenance::<Page>(lies.from + at);
         // SAFETY: a page from `pages`, which a scene keeps until it ends.

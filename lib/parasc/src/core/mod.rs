@@ -236,10 +236,10 @@ impl Core {
             let seats = &self.seats;
             let mut near: Vec<usize> =
                 (0..seats.len()).filter(|at| seats[*at].cpu != cpu).collect();
-            if near.len() > 1
-                && let Some(topology) = self.topology()
-            {
-                near.sort_by_key(|at| topology.relation(cpu, seats[*at].cpu));
+            if near.len() > 1 {
+                if let Some(topology) = self.topology() {
+                    near.sort_by_key(|at| topology.relation(cpu, seats[*at].cpu));
+                }
             }
             near.into()
         })

@@ -187,7 +187,7 @@ impl World {
             Way::Shared if self.is_hot() => {
                 helped = calls / 2;
                 match self.busy {
-                    Some((every, late)) if self.batches.is_multiple_of(every) => waited = late,
+                    Some((every, late)) if self.batches % every == 0 => waited = late,
                     _ => (),
                 }
                 plain * load.shared + waited as f32
@@ -296,7 +296,7 @@ fn a_settled_key_is_rarely_probed() {
 fn batches_that_differ_a_hundredfold_are_no_reason_to_change() {
     for shared in [0.6, 1.5] {
         let load = |batch: u32| {
-            let plain = if batch.is_multiple_of(3) { 30_000.0 } else { 300.0 };
+            let plain = if batch % 3 == 0 { 30_000.0 } else { 300.0 };
             (64, Load { plain, shared, ..CHEAP })
         };
         let mut world = World::new();

@@ -79,9 +79,9 @@ impl Known {
     fn is_by_entry(self) -> bool {
         let Known { batches, ticks: [plain, entry], .. } = self;
         if batches < 2 * FIRST {
-            return batches.is_multiple_of(2);
+            return batches % 2 == 0;
         }
-        (entry < plain) != batches.is_multiple_of(TRIED)
+        (entry < plain) != (batches % TRIED == 0)
     }
 
     fn learn(&mut self, by_entry: bool, ticks: f32) {

@@ -133,11 +133,11 @@ impl Requester {
     /// a call of [`op::raw`](crate::op::raw()) that no other thread may make; then nothing
     /// has been executed. What the kernel answers is in the outputs.
     pub fn run<O: Operation>(&mut self, operations: &mut [O]) -> Result<Vec<O::Output>> {
-        if self.help
-            && let [operation] = operations
-        {
-            // What a batch needs besides takes half as long as a short call.
-            return Ok(vec![self.call(operation)?]);
+        if self.help {
+            if let [operation] = operations {
+                // What a batch needs besides takes half as long as a short call.
+                return Ok(vec![self.call(operation)?]);
+            }
         }
         self.execute_operations(operations, Meanwhile::default())
     }
@@ -267,14 +267,14 @@ impl Requester {
     /// both in place.
     #[inline(always)]
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
-        if let ([request], [result]) = (requests, &mut *results)
-            && (self.is_known(request) || request.head() != self.handed && self.gets_known(request))
-        {
-            // All that one call of nearly any kind goes through: it is made
-            // where it is asked for.
-            // SAFETY: the caller vouches for the call.
-            *result = unsafe { call(request) };
-            return Ok(());
+        if let ([request], [result]) = (requests, &mut *results) {
+            if self.is_known(request) || request.head() != self.handed && self.gets_known(request) {
+                // All that one call of nearly any kind goes through: it is made
+                // where it is asked for.
+                // SAFETY: the caller vouches for the call.
+                *result = unsafe { call(request) };
+                return Ok(());
+            }
         }
         aside();
         // SAFETY: as above, for all of them.
@@ -292,12 +292,12 @@ impl Requester {
         requests: &[Request],
         results: &mut [i64],
     ) -> Result<()> {
-        if let ([request], [result]) = (requests, &mut *results)
-            && request.head() == self.handed
-        {
-            // SAFETY: the caller vouches for the call.
-            *result = unsafe { self.hand_over(request) };
-            return Ok(());
+        if let ([request], [result]) = (requests, &mut *results) {
+            if request.head() == self.handed {
+                // SAFETY: the caller vouches for the call.
+                *result = unsafe { self.hand_over(request) };
+                return Ok(());
+            }
         }
         // SAFETY: the caller's promise.
         unsafe { self.check_and_execute(requests, results, &mut Meanwhile::default()) }
@@ -401,7 +401,9 @@ fn is_alone() -> bool {
     /// Links of a directory without others in it.
     const LINKS: u64 = 2;
     // A link for each thread (proc_task_getattr, fs/proc/base.c).
-    rustix::fs::stat("/proc/self/task").map_or(true, |tasks| tasks.st_nlink <= LINKS + 1)
+    #[allow(clippy::useless_conversion, reason = "of other processors it is a smaller number")]
+    let alone = |tasks: rustix::fs::Stat| u64::from(tasks.st_nlink) <= LINKS + 1;
+    rustix::fs::stat("/proc/self/task").map_or(true, alone)
 }
 
 impl Drop for Requester {

@@ -172,7 +172,7 @@ impl Requester {
             return Ok(());
         }
         self.batches = self.batches.wrapping_add(1);
-        if self.batches.is_multiple_of(SETTLE) {
+        if self.batches % SETTLE == 0 {
             self.settle();
         }
         if !self.help {

@@ -120,7 +120,7 @@ fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
         // The only thread there is sleeps in a call of another lane, and looks awake.
         let lane = 10;
         core.area.open_lane(lane);
-        let (reader, writer) = std::io::pipe().unwrap();
+        let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         let mut byte = 0_u8;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&reader) as u64;
         let read = Request::new(libc::SYS_read, [fd, (&raw mut byte).addr() as u64, 1]);

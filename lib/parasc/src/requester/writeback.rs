@@ -85,7 +85,7 @@ impl Requester {
 fn write(sync: &Request) -> Request {
     // From the start to the end of the file.
     let args = [sync.args[0], 0, 0, u64::from(libc::SYNC_FILE_RANGE_WRITE)];
-    Request::new(libc::SYS_sync_file_range, args)
+    Request::new(kumiki_sys::syscall::SYNC_FILE_RANGE, args)
 }
 
 /// True if this is an error with which data are lost, as fsync(2) has them. Others say that such a
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_left_to_the_call() {
         let mut requester = requester(&Config::default());
-        let (pipe, _end) = std::io::pipe().unwrap();
+        let (pipe, _end) = kumiki_sys::descriptors::pipe().unwrap();
         let none = Request::new(libc::SYS_fsync, [u64::MAX]);
         let requests = [fsync(&pipe), none, fsync(&dirty())];
         requester.begin_writeback(FSYNC, &requests);

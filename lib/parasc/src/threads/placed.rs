@@ -29,7 +29,7 @@ pub(super) fn make_placed(core: &Arc<Core>, hand: &Hand<'_>) {
         let calls = line.calls();
         // SAFETY: claimed just now, and stays until its result has been collected.
         let sysnum = unsafe { calls.request(chunk.start) }.sysnum;
-        let measure = (chunk.start as u32).is_multiple_of(PART);
+        let measure = (chunk.start as u32) % PART == 0;
         let start = if measure { hand.ticks.now() } else { 0 };
         // SAFETY: as above; whoever has placed it vouches for the call.
         mortally(hand.signals, || unsafe { calls.make(chunk.clone(), |_| ()) });
@@ -46,13 +46,13 @@ pub(super) fn make_placed(core: &Arc<Core>, hand: &Hand<'_>) {
 /// Makes calls that were placed by hand, as one who waits for them, unless another one does.
 pub(crate) fn help(core: &Arc<Core>) {
     let helper = &core.helper;
-    if core.area.line(PLACED).look().has_work()
-        && let Some(died) = helper.life.try_begin()
-    {
-        if died {
-            core.answer(&helper.claim);
+    if core.area.line(PLACED).look().has_work() {
+        if let Some(died) = helper.life.try_begin() {
+            if died {
+                core.answer(&helper.claim);
+            }
+            make_placed(core, &Hand::new(&helper.claim, None));
+            helper.life.end();
         }
-        make_placed(core, &Hand::new(&helper.claim, None));
-        helper.life.end();
     }
 }

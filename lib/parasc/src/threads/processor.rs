@@ -256,7 +256,7 @@ mod tests {
         let core = Arc::new(Core::new(&Config::default()).unwrap());
         let lane = 0;
         core.area.open_lane(lane);
-        let (reader, writer) = std::io::pipe().unwrap();
+        let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         let mut byte = 0_u8;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&reader) as u64;
         let request = Request::new(libc::SYS_read, [fd, (&raw mut byte).addr() as u64, 1]);

@@ -292,10 +292,10 @@ impl<O: Job + Send + 'static> Future for Attempt<O> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<O>> {
         let this = self.get_mut();
         if let Stage::HandedOver(pending, doubt) = &mut this.stage {
-            if let Some(doubt) = *doubt
-                && pending.is_done()
-            {
-                settle(pending, doubt);
+            if let Some(doubt) = *doubt {
+                if pending.is_done() {
+                    settle(pending, doubt);
+                }
             }
             return Pin::new(pending).poll(context);
         }

@@ -33,7 +33,7 @@ pub struct Key(usize);
 ///
 /// let engine = Engine::new(&Config::default())?;
 /// let mut under_way = Completions::new()?;
-/// let (reader, mut writer) = std::io::pipe()?;
+/// let (reader, mut writer) = kumiki_sys::descriptors::pipe()?;
 /// let read = engine.attempt(Read::new(reader, vec![0; 8].into_boxed_slice()));
 /// let key = under_way.add(read);
 /// std::io::Write::write_all(&mut writer, b"go")?;

@@ -77,14 +77,13 @@ fn is_known_local(fd: u64, device: u64) -> bool {
     if local {
         LAST.store(device, Relaxed);
     }
-    if let Ok(mut list) = KNOWN.try_lock()
-        && known.is_none()
-        && find(&list).is_none()
-    {
-        if list.len() == MOST {
-            list.remove(0);
+    if let Ok(mut list) = KNOWN.try_lock() {
+        if known.is_none() && find(&list).is_none() {
+            if list.len() == MOST {
+                list.remove(0);
+            }
+            list.push((device, local));
         }
-        list.push((device, local));
     }
     local
 }
@@ -99,13 +98,15 @@ fn asks(fd: u64) -> bool {
     }
     let mut statfs = std::mem::MaybeUninit::<libc::statfs>::uninit();
     let request = Request::new(libc::SYS_fstatfs, [fd, statfs.as_mut_ptr() as u64]);
-    // SAFETY: the kernel writes one `struct statfs`, of x86-64.
+    // SAFETY: the kernel writes one `struct statfs`.
     let ret_val = unsafe { kumiki_calls::call(&request) };
     if ret_val != 0 {
         return false;
     }
     // SAFETY: it has written it where it says so.
-    let magic = unsafe { statfs.assume_init() }.f_type;
+    let statfs = unsafe { statfs.assume_init() };
+    #[allow(clippy::unnecessary_cast, reason = "musl's is unsigned")]
+    let magic = statfs.f_type as i64;
     LOCAL.iter().any(|(_, local)| *local == magic)
 }
 

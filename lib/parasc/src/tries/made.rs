@@ -73,10 +73,10 @@ pub(super) unsafe fn try_call(request: &Request, rules: Option<&Rules>) -> Tried
         DIRECT.store(true, Relaxed);
     }
     let made = judge(form, &tried, ret_val);
-    if let Some(place) = probe
-        && !matches!(made, Tried::NotHere(..))
-    {
-        REFUSED.forget(place);
+    if let Some(place) = probe {
+        if !matches!(made, Tried::NotHere(..)) {
+            REFUSED.forget(place);
+        }
     }
     made
 }
@@ -118,11 +118,11 @@ fn refuse(form: Form, tried: &Request, ret_val: i64) -> Tried {
         },
         libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EINVAL => {
             let place = Group::of(form).map(|group| (group, device(tried.args[0])));
-            if let Some(place) = place
-                && matches!(-ret_val as i32, libc::EOPNOTSUPP | libc::ENOSYS)
-            {
-                // The plain call does not answer so.
-                REFUSED.note(place);
+            if let Some(place) = place {
+                if matches!(-ret_val as i32, libc::EOPNOTSUPP | libc::ENOSYS) {
+                    // The plain call does not answer so.
+                    REFUSED.note(place);
+                }
             }
             Tried::NotHere(ret_val, place)
         }

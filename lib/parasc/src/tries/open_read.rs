@@ -329,10 +329,10 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
     type Output = Result<Opened, OpenReadError>;
 
     fn request(&mut self) -> Request {
-        if matches!(self.state, State::New(..))
-            && let State::New(dir, path) = std::mem::replace(&mut self.state, State::Between)
-        {
-            self.state = self.open(dir, path, self.looks);
+        if matches!(self.state, State::New(..)) {
+            if let State::New(dir, path) = std::mem::replace(&mut self.state, State::Between) {
+                self.state = self.open(dir, path, self.looks);
+            }
         }
         match &mut self.state {
             State::Open(open) => open.request(),
@@ -351,22 +351,23 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
             State::Open(open) => {
                 // SAFETY: in each case the result of its request, the caller vouches.
                 let opened = unsafe { open.complete(ret_val) };
-                if std::mem::take(&mut self.looks)
-                    && let State::Open(open) = std::mem::replace(&mut self.state, State::Between)
-                {
-                    let (dir, path, ..) = open.into_parts();
-                    self.looked_at = Some((dir, path));
+                if std::mem::take(&mut self.looks) {
+                    if let State::Open(open) = std::mem::replace(&mut self.state, State::Between) {
+                        let (dir, path, ..) = open.into_parts();
+                        self.looked_at = Some((dir, path));
+                    }
                 }
                 self.opened(opened);
             }
             State::Restricted(open) => {
                 // SAFETY: as above.
                 let opened = unsafe { open.complete(ret_val) };
-                if std::mem::take(&mut self.looks)
-                    && let State::Restricted(open) =
+                if std::mem::take(&mut self.looks) {
+                    if let State::Restricted(open) =
                         std::mem::replace(&mut self.state, State::Between)
-                {
-                    self.looked_at = Some(open.into_parts());
+                    {
+                        self.looked_at = Some(open.into_parts());
+                    }
                 }
                 self.opened(opened);
             }

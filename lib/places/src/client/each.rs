@@ -86,10 +86,10 @@ impl Client {
         calls: Vec<(u64, P::In)>,
     ) -> Vec<Result<P::Out>> {
         let words = |(id, input): &(u64, P::In)| Some((*id, Scalar::of(input)?));
-        if calls.len() > 1
-            && let Some(words) = calls.iter().map(words).collect::<Option<Vec<_>>>()
-        {
-            return self.by_words::<P>(place, life, &words).await;
+        if calls.len() > 1 {
+            if let Some(words) = calls.iter().map(words).collect::<Option<Vec<_>>>() {
+                return self.by_words::<P>(place, life, &words).await;
+            }
         }
         let mut operations = Vec::with_capacity(calls.len());
         let mut results = Vec::with_capacity(calls.len());

@@ -111,13 +111,13 @@ impl Inner {
     /// Tells a place that the client lives.
     pub(crate) async fn renew(&self, session: &Session, lease: Held) {
         let Ok(bytes) = self.message(session, Some(lease), lease.granted.life, &[]) else { return };
-        if let Ok(Tried::Answered(reply)) =
-            self.send(session, lease.granted.life, bytes, Instant::now() + PATIENCE).await
-            && reply
-                .answers
-                .iter()
-                .any(|outcome| is(outcome, Why::NoLease) || is(outcome, Why::OtherLife))
-        {
+        let limit = Instant::now() + PATIENCE;
+        let Ok(Tried::Answered(reply)) = self.send(session, lease.granted.life, bytes, limit).await
+        else {
+            return;
+        };
+        let lost = |outcome| is(outcome, Why::NoLease) || is(outcome, Why::OtherLife);
+        if reply.answers.iter().any(lost) {
             session.forget(lease);
         }
     }

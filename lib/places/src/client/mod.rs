@@ -350,7 +350,7 @@ impl Inner {
     /// Bytes of a message, at most.
     pub(crate) fn limit(&self) -> usize {
         match &self.way {
-            Way::Nats { nats, .. } => nats.max_payload(),
+            Way::Nats { nats, .. } => nats.server_info().max_payload,
             Way::Here => LIMIT,
         }
     }

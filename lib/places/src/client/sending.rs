@@ -137,6 +137,9 @@ impl Inner {
         };
         let request = async_nats::Request::new().payload(bytes).timeout(None);
         let subject = session.subject(life);
+        if !is_subject(&subject) {
+            return Err(Failure::NotSent("its name cannot be a subject".to_owned()));
+        }
         let answer = nats.send_request(subject.clone(), request);
         let denied = [(Doing::Publish, &*subject)];
         tokio::select! {
@@ -148,9 +151,6 @@ impl Inner {
                 },
                 Err(error) => match error.kind() {
                     RequestErrorKind::NoResponders => Ok(Tried::Nobody),
-                    RequestErrorKind::InvalidSubject => {
-                        Err(Failure::NotSent("its name cannot be a subject".to_owned()))
-                    }
                     _ => Ok(Tried::Silent),
                 },
             },
@@ -240,4 +240,23 @@ pub(crate) fn is(outcome: &Outcome, why: Why) -> bool {
 /// The failure of something that was sent, and of which no more is known.
 pub(crate) fn unknown(why: &str) -> Failure {
     Failure::Unknown(why.to_owned())
+}
+
+/// Whether NATS takes this as the subject of a message: words with dots between them.
+fn is_subject(subject: &str) -> bool {
+    let is_word = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace);
+    subject.split('.').all(is_word)
+}
+
+#[cfg(test)]
+mod subjects {
+    use super::is_subject;
+
+    #[test]
+    fn words_with_dots_between_them() {
+        assert!(is_subject("kumiki.place.web.7") && is_subject("a"));
+        for bad in ["", ".a", "a.", "a..b", "a b.c", "a.\tb", "a\r\n"] {
+            assert!(!is_subject(bad), "{bad:?}");
+        }
+    }
 }

@@ -78,11 +78,12 @@ impl<P: Part> Binding<P> {
 
     #[cold]
     fn failed(&mut self, error: Error, input: P::In) -> Result<P::Out> {
-        if let Road::Lines(lines) = &*self.road
-            && let Some(net) = &lines.beside
-            && goes_beside(&error)
-        {
-            return net.call::<P>(&self.on, input, self.control.limit);
+        if let Road::Lines(lines) = &*self.road {
+            if let Some(net) = &lines.beside {
+                if goes_beside(&error) {
+                    return net.call::<P>(&self.on, input, self.control.limit);
+                }
+            }
         }
         self.heard(&error);
         Err(error)

@@ -190,10 +190,10 @@ impl Control {
     /// [`Why::AnswerTooLarge`](crate::wire::Why::AnswerTooLarge).
     #[inline]
     pub fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In) -> Result<P::Out> {
-        if on.life == self.inner.home_life
-            && let Some(Road::Home(home)) = self.inner.home.as_deref()
-        {
-            return home.call::<P>(on, input, self.limit);
+        if on.life == self.inner.home_life {
+            if let Some(Road::Home(home)) = self.inner.home.as_deref() {
+                return home.call::<P>(on, input, self.limit);
+            }
         }
         self.call_there::<P>(on, input)
     }
@@ -240,16 +240,17 @@ impl Control {
     /// The way to a place: the one that it was found by, while that holds.
     fn road(&self, place: &str) -> Result<Arc<Road>> {
         let inner = &self.inner;
-        if let Some(road) = &inner.home
-            && let Road::Home(home) = &**road
-            && home.has(place)
-        {
-            return Ok(Arc::clone(road));
+        if let Some(road) = &inner.home {
+            if let Road::Home(home) = &**road {
+                if home.has(place) {
+                    return Ok(Arc::clone(road));
+                }
+            }
         }
-        if let Some(road) = inner.roads().get(place)
-            && !road.has_ended()
-        {
-            return Ok(Arc::clone(road));
+        if let Some(road) = inner.roads().get(place) {
+            if !road.has_ended() {
+                return Ok(Arc::clone(road));
+            }
         }
         let road = Arc::new(self.find(place)?);
         inner.roads().insert(place.into(), Arc::clone(&road));

@@ -246,11 +246,12 @@ impl Shared {
             let mut state = self.state();
             if place == RELAY && self.far == Far::Relay {
                 self.relayed(&mut state, &message);
-            } else if number == LANES
-                && let Ok(word) = wire::parse::<Word>(&message)
-                && let Some(lane) = self.lane_of(&word)
-            {
-                state.heard(place, lane, word);
+            } else if number == LANES {
+                let word = wire::parse::<Word>(&message).ok();
+                if let Some((lane, word)) = word.and_then(|word| Some((self.lane_of(&word)?, word)))
+                {
+                    state.heard(place, lane, word);
+                }
             }
             drop(state);
             self.changed.notify_all();

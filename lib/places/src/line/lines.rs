@@ -50,7 +50,7 @@ impl Lines {
     pub fn open(host: &str, stream: UnixStream, window: Window, base: u64) -> Result<Lines> {
         crate::wire::host::check_host(host)?;
         let failed = |source| Error::Io { what: format!("opening lines to {host}"), source };
-        if window.len() < LANE_BYTES || !base.is_multiple_of(LANE_BYTES as u64) {
+        if window.len() < LANE_BYTES || base % (LANE_BYTES as u64) != 0 {
             let why = format!("{} bytes at {base:#x} are no whole lane", window.len());
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
         }

@@ -303,11 +303,11 @@ impl Line {
     #[inline(always)]
     fn given<T: DeserializeOwned>(&mut self, answer: &Message) -> Result<T> {
         let form = if answer.head >> 8 == 0 { Form::of(answer.head as u8) } else { None };
-        if let Some(form) = form
-            && answer.is_word()
-        {
-            let scalar = Scalar { form, word: answer.word };
-            return scalar.read().map_err(|error| self.unread(&error));
+        if let Some(form) = form {
+            if answer.is_word() {
+                let scalar = Scalar { form, word: answer.word };
+                return scalar.read().map_err(|error| self.unread(&error));
+            }
         }
         self.by_bytes(answer)
     }

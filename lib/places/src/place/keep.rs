@@ -121,7 +121,7 @@ fn end_all(variable: &str) -> io::Result<usize> {
         }
         // Held by a descriptor before it is looked at again, so that no other process of the number is killed; and
         // before any is killed, as long as what came of one still has its parent.
-        let process = Pid::from_raw(pid.cast_signed())
+        let process = Pid::from_raw(pid as i32)
             .and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         let is_below = || parent(pid).is_some_and(|parent| parent != own && seen.contains(&parent));
         if let Some(process) = process.filter(|_| has(pid, variable) || is_below()) {

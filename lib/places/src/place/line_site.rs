@@ -42,7 +42,9 @@ impl Bytes {
     #[cold]
     pub(crate) fn refuse(&mut self, mut refusal: Refusal) {
         let reply = &mut self.longer.reply;
-        refusal.text.truncate(refusal.text.floor_char_boundary(MOST_TEXT));
+        let text = &mut refusal.text;
+        let end = (0..=MOST_TEXT.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
         reply.clear();
         // A number and a text can be written.
         let _ = wire::named_into(&refusal, reply);

@@ -198,7 +198,7 @@ impl Post {
 
     /// Answers a request, or keeps it until what it waits for has ended.
     async fn answer(&mut self, request: service::Request, coming: Coming) {
-        let limit = self.client.max_payload();
+        let limit = self.client.server_info().max_payload;
         let answered = self.site.answer(&request.message.payload, limit, coming);
         match answered {
             // Who does not hear it asks again.
@@ -213,7 +213,7 @@ impl Post {
     /// Tells those who watch what has changed.
     async fn tell(&self) {
         let subject = format!("{CHANGES}{}", self.site.name);
-        while let Some(changes) = self.site.changes(self.client.max_payload()) {
+        while let Some(changes) = self.site.changes(self.client.server_info().max_payload) {
             // Without a connection it would wait for one, and with it whoever asks this place. What is
             // not told is missed by its number.
             if self.client.connection_state() == State::Connected {

@@ -40,7 +40,7 @@ pub const MOST_TAKEN: usize = 256 << 10;
 /// Cost of the data that may be under way in one direction of a process' stream.
 pub const WINDOW: usize = 256 << 10;
 /// Longest wait of one call: it is to end before its caller's patience does.
-const MOST_WAIT: Duration = Duration::from_mins(1);
+const MOST_WAIT: Duration = Duration::from_secs(60);
 
 /// A program to be started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,7 +197,7 @@ impl ProcessState {
     /// Has a thread attend a child; its pidfd, and the other end of its stream, with frames of so many bytes.
     fn attended(child: &mut Child, room: usize) -> io::Result<(OwnedFd, Paired)> {
         let pidfd = child.pidfd()?.try_clone_to_owned()?;
-        let group = Pid::from_raw(child.id().cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
+        let group = Pid::from_raw(child.id() as i32).ok_or(io::ErrorKind::InvalidInput)?;
         let started = Started {
             group,
             pidfd: pidfd.try_clone()?,

@@ -46,17 +46,16 @@ impl Calls {
 
 /// The number of a batch's calls, if these are any.
 pub(crate) fn count(calls: &[u8]) -> Option<usize> {
-    calls.len().is_multiple_of(CALL).then_some(calls.len() / CALL)
+    (calls.len() % CALL == 0).then_some(calls.len() / CALL)
 }
 
 /// Each call's id and input, or none of one that is of no form.
 pub(crate) fn calls(calls: &[u8]) -> impl Iterator<Item = Option<(u64, Scalar)>> {
-    let (calls, _) = calls.as_chunks::<CALL>();
-    calls.iter().map(|call| {
-        let [form, id_and_word @ ..] = call;
-        let (words, _) = id_and_word.as_chunks::<8>();
-        let form = Form::of(*form)?;
-        Some((u64::from_le_bytes(words[0]), Scalar { form, word: u64::from_le_bytes(words[1]) }))
+    calls.chunks_exact(CALL).map(|call| {
+        let (form, id_and_word) = call.split_first()?;
+        let (id, word) = id_and_word.split_first_chunk::<8>()?;
+        let (form, word) = (Form::of(*form)?, u64::from_le_bytes(*word.first_chunk()?));
+        Some((u64::from_le_bytes(*id), Scalar { form, word }))
     })
 }
 
@@ -81,9 +80,9 @@ impl Words {
 
 /// Each call's answer, or none of one that is no word.
 pub(crate) fn words(words: &[u8]) -> impl Iterator<Item = Option<Scalar>> {
-    let (words, _) = words.as_chunks::<GIVEN>();
-    words.iter().map(|[form, word @ ..]| {
-        Some(Scalar { form: Form::of(*form)?, word: u64::from_le_bytes(*word) })
+    words.chunks_exact(GIVEN).map(|given| {
+        let (form, word) = given.split_first()?;
+        Some(Scalar { form: Form::of(*form)?, word: u64::from_le_bytes(*word.first_chunk()?) })
     })
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Lane(Words);
 impl Lane {
     /// The lane there; none if it does not lie within the memory, or lies across two.
     pub(crate) fn at(window: &Arc<Window>, at: u64) -> Option<Lane> {
-        let at = usize::try_from(at).ok().filter(|at| at.is_multiple_of(LANE_BYTES))?;
+        let at = usize::try_from(at).ok().filter(|at| at % LANE_BYTES == 0)?;
         let is_within = at.checked_add(LANE_BYTES).is_some_and(|end| end <= window.len());
         is_within.then(|| Lane(Words::of(window, at, LANE_BYTES / 8)))
     }

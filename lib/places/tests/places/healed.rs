@@ -79,7 +79,7 @@ fn healed(times: usize) {
     let name: Name = format!("m.core{cpu}/ledger/effects").parse().unwrap();
     let (elder_ledger, mut tally) = (path("elder"), [0; 4]);
     let elder = machine_with(&hub.url(), &elder_ledger);
-    let pid = Pid::from_raw(elder.pid().cast_signed()).unwrap();
+    let pid = Pid::from_raw(elder.pid() as i32).unwrap();
     for heal in 0..times {
         line.down();
         let younger_ledger = path(&format!("younger{heal}"));

@@ -1,6 +1,6 @@
 //! Processes at a place: their streams, signals and ends, from afar.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ async fn whole(
     let (near, far) = pair(run::WINDOW).unwrap();
     let near = near.with_chunk(client.room() - HEADER_BYTES);
     let attending = thread::spawn(move || {
-        let (reader, mut writer) = io::pipe().unwrap();
+        let (reader, mut writer) = kumiki_sys::descriptors::pipe().unwrap();
         thread::spawn(move || drop(writer.write_all(&input)));
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let input = Some(reader.as_fd());

@@ -298,19 +298,19 @@ impl Caller {
     ) -> Option<WaitEnd> {
         let Caller { seat, waiter, .. } = self;
         let fate = &seat.desk.fate;
-        if seat.desk.is_elsewhere()
-            && let Some(end) = seat.settle(n)
-        {
-            return Some(end);
+        if seat.desk.is_elsewhere() {
+            if let Some(end) = seat.settle(n) {
+                return Some(end);
+            }
         }
         let may_sleep = self.home.is_none_or(|home| home == thread::current().id());
         // Also of one that serves others without a rest.
         let mut look = Instant::now() + STEP;
         loop {
-            if fate.is_gone()
-                && let Some(end) = seat.settle(n)
-            {
-                return Some(end);
+            if fate.is_gone() {
+                if let Some(end) = seat.settle(n) {
+                    return Some(end);
+                }
             }
             let now = Instant::now();
             if deadline.is_some_and(|deadline| deadline <= now) {
@@ -318,10 +318,10 @@ impl Caller {
             }
             if now >= look {
                 look = now + STEP;
-                if seat.desk.is_gone()
-                    && let Some(end) = seat.settle(n)
-                {
-                    return Some(end);
+                if seat.desk.is_gone() {
+                    if let Some(end) = seat.settle(n) {
+                        return Some(end);
+                    }
                 }
             }
             let until = deadline.map_or(look, |deadline| deadline.min(look));

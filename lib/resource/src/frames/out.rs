@@ -22,10 +22,10 @@ impl Out {
     pub(super) fn send(&mut self) {
         let batch = std::mem::replace(&mut self.batch, ptr::null_mut());
         // SAFETY: null, or a home, which is never freed.
-        if let Some(home) = unsafe { self.home.as_ref() }
-            && !batch.is_null()
-        {
-            home.put(batch);
+        if let Some(home) = unsafe { self.home.as_ref() } {
+            if !batch.is_null() {
+                home.put(batch);
+            }
         }
     }
 }

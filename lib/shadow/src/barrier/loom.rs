@@ -113,10 +113,10 @@ fn three_meet_though_one_gives_up() {
                 // SAFETY: live data; see above.
                 scene.written[member].with_mut(|place| unsafe { *place = 1 });
                 let round = scene.meeting.arrive();
-                if let Some(round) = round.filter(|_| gives_up)
-                    && scene.meeting.withdraw(round)
-                {
-                    scene.meeting.arrive();
+                if let Some(round) = round.filter(|_| gives_up) {
+                    if scene.meeting.withdraw(round) {
+                        scene.meeting.arrive();
+                    }
                 }
             })
         };

@@ -6,10 +6,20 @@ use core::arch::asm;
 /// As memcpy(3).
 #[cfg_attr(freestanding, unsafe(no_mangle))]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's promise.
     unsafe {
         asm!("rep movsb", inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _,
             options(nostack, preserves_flags));
+    }
+    // In instructions here and below: of a loop the compiler would make a call of this very function.
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("cbz {len}, 3f", "2:", "ldrb {byte:w}, [{from}], #1", "strb {byte:w}, [{at}], #1",
+            "subs {len}, {len}, #1", "b.ne 2b", "3:",
+            len = inout(reg) len => _, from = inout(reg) from => _, at = inout(reg) to => _,
+            byte = out(reg) _, options(nostack));
     }
     to
 }
@@ -18,10 +28,19 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8
 /// As memset(3).
 #[cfg_attr(freestanding, unsafe(no_mangle))]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, len: usize) -> *mut u8 {
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's promise.
     unsafe {
         asm!("rep stosb", inout("rcx") len => _, inout("rdi") to => _, in("al") byte as u8,
             options(nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("cbz {len}, 3f", "2:", "strb {byte:w}, [{at}], #1", "subs {len}, {len}, #1",
+            "b.ne 2b", "3:",
+            len = inout(reg) len => _, at = inout(reg) to => _, byte = in(reg) byte,
+            options(nostack));
     }
     to
 }

@@ -17,9 +17,13 @@ mod alone {
     }
 
     // `core` names it, and nothing unwinds here.
+    #[cfg(target_arch = "x86_64")]
     global_asm!(".globl rust_eh_personality", "rust_eh_personality:", "ud2");
+    #[cfg(target_arch = "aarch64")]
+    global_asm!(".globl rust_eh_personality", "rust_eh_personality:", "brk #1");
 
     // The stack is aligned by the kernel; a call would see it eight off.
+    #[cfg(target_arch = "x86_64")]
     global_asm!(
         ".globl _start",
         "_start:",
@@ -29,6 +33,25 @@ mod alone {
         "ud2",
         main = sym main
     );
+
+    #[cfg(target_arch = "aarch64")]
+    global_asm!(
+        ".globl _start",
+        "_start:",
+        "mov x29, xzr",
+        "mov x30, xzr",
+        "bl {main}",
+        "brk #1",
+        main = sym main
+    );
+
+    // Atomics that choose by what the processor has ask the C library: it is told of nothing, and takes those
+    // that each has.
+    #[cfg(target_arch = "aarch64")]
+    #[unsafe(no_mangle)]
+    extern "C" fn getauxval(_: u64) -> u64 {
+        0
+    }
 
     extern "C" fn main() -> ! {
         // SAFETY: the program's beginning, and all that it does.

@@ -428,7 +428,7 @@ fn the_parent_s_death_ends_it() {
         // Who has lost its parent is this process's then.
         // SAFETY: changes this process, which is for this test alone.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }, 0);
-        let (mut reader, writer) = std::io::pipe().unwrap();
+        let (mut reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         // SAFETY: the child does what a program may, as no other thread held a lock.
         let parent = unsafe { libc::fork() };
         if parent == 0 {

@@ -45,7 +45,7 @@ fn its(server: &mut Option<SpawnServer>) -> Standard {
     // Its own are those of the outer shell.
     const LOOK: &str = "(for n in 0 1 2; do if test -e /proc/$$/fd/$n
         then readlink /proc/$$/fd/$n; cat /proc/$$/fdinfo/$n; fi; echo =; done) >&9; :";
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     // Not at a number of those that are closed.
     let [mut reader, writer] =
         [OwnedFd::from(reader), writer.into()].map(|end| File::from(end.try_clone().unwrap()));
@@ -165,7 +165,7 @@ fn where_the_kernel_does_not_compare_they_are_sent() {
 #[test]
 fn a_pipe_ends_though_the_server_has_had_it() {
     in_a_child("descriptors::a_pipe_ends_though_the_server_has_had_it", || {
-        let (mut reader, writer) = std::io::pipe().unwrap();
+        let (mut reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         // SAFETY: as `put`.
         let kept = File::from(unsafe { BorrowedFd::borrow_raw(1) }.try_clone_to_owned().unwrap());
         let mut server = SpawnServer::new();

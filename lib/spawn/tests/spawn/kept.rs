@@ -256,7 +256,7 @@ fn who_has_the_server_s_number_by_now() {
 #[test]
 fn the_ends_of_its_pipes() {
     in_a_child("kept::the_ends_of_its_pipes", || {
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         let writer = OwnedFd::from(writer);
         rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).unwrap();
         start_server().unwrap();

@@ -140,7 +140,7 @@ fn a_parent_that_is_killed() {
     alone!("a_parent_that_is_killed", || {
         // SAFETY: changes this process, which is for this test alone.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }, 0);
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         // SAFETY: the child does what a program may, as no other thread held a lock.
         let parent = unsafe { libc::fork() };
         if parent == 0 {

@@ -129,7 +129,7 @@ fn making_is_awaited() {
         assert_eq!(missing.refused_at(), Some("executing the program /no/such/program"));
     }
     // One that nobody awaits any more is made all the same, and the server is free again.
-    let (mut reader, writer) = std::io::pipe().unwrap();
+    let (mut reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let mut command = Command::new("echo");
     command.arg("made").stdout(writer);
     let mut context = Context::from_waker(Waker::noop());

@@ -263,7 +263,7 @@ fn leaks(file: &File, who: Who) -> bool {
 fn nothing_leaks_where_close_range_is_refused() {
     const ERRORS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
     each("refused::nothing_leaks_where_close_range_is_refused", 4, || {
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         let writer = File::from(std::os::fd::OwnedFd::from(writer));
         for number in [10, 11, 300] {
             // SAFETY: changes this process, which is for this test alone.

@@ -73,6 +73,7 @@ pub struct CloneArgs {
 /// stays as it is until the child has another memory. The flags have CLONE_VFORK.
 pub unsafe fn clone(number: usize, first: [usize; 2], args: &CloneArgs, job: *mut Job) -> isize {
     let result: isize;
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's promise: the child begins on a stack of its own, calls `child`, which
     // does not return, and this thread sleeps until it has another memory or has ended.
     unsafe {
@@ -81,6 +82,15 @@ pub unsafe fn clone(number: usize, first: [usize; 2], args: &CloneArgs, job: *mu
             inlateout("rax") number as isize => result, in("rdi") first[0], in("rsi") first[1],
             in("rdx") args.parent_tid, in("r10") args.child_tid, in("r8") 0,
             in("r12") job, in("r13") child, lateout("rcx") _, lateout("r11") _);
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the same. Here clone(2) has the thread's own memory before the child's word.
+    unsafe {
+        asm!("svc 0", "cbnz x0, 2f", "mov x29, xzr", "mov x30, xzr", "mov x0, x20", "blr x21",
+            "brk #1", "2:",
+            in("x8") number, inlateout("x0") first[0] => result, in("x1") first[1],
+            in("x2") args.parent_tid, in("x3") 0, in("x4") args.child_tid,
+            in("x20") job, in("x21") child);
     }
     result
 }

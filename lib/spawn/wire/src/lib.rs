@@ -20,8 +20,10 @@
 #![warn(missing_debug_implementations)]
 #![no_std]
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-compile_error!("kumiki-spawn needs Linux on x86-64: its server makes system calls itself.");
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!(
+    "kumiki-spawn needs Linux on x86-64 or aarch64: its server makes system calls itself."
+);
 
 pub mod bell;
 pub mod child;

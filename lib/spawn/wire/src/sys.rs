@@ -20,71 +20,86 @@ macro_rules! numbers {
     };
 }
 
+/// What it is on x86-64, and on aarch64, which has the numbers of all later processors.
+const fn on(x86_64: usize, aarch64: usize) -> usize {
+    if cfg!(target_arch = "x86_64") { x86_64 } else { aarch64 }
+}
+
 numbers! {
     /// write(2).
-    WRITE: usize = 1, libc::SYS_write;
+    WRITE: usize = on(1, 64), libc::SYS_write;
     /// close(2).
-    CLOSE: usize = 3, libc::SYS_close;
-    /// poll(2).
-    POLL: usize = 7, libc::SYS_poll;
+    CLOSE: usize = on(3, 57), libc::SYS_close;
+    /// poll(2), ppoll(2).
+    POLL: usize = on(7, 73), {
+        #[cfg(target_arch = "x86_64")]
+        { libc::SYS_poll }
+        #[cfg(not(target_arch = "x86_64"))]
+        { libc::SYS_ppoll }
+    };
     /// mmap(2).
-    pub MMAP: usize = 9, libc::SYS_mmap;
+    pub MMAP: usize = on(9, 222), libc::SYS_mmap;
     /// sigaction(2).
-    SIGACTION: usize = 13, libc::SYS_rt_sigaction;
+    SIGACTION: usize = on(13, 134), libc::SYS_rt_sigaction;
     /// sigprocmask(2).
-    SIGPROCMASK: usize = 14, libc::SYS_rt_sigprocmask;
+    SIGPROCMASK: usize = on(14, 135), libc::SYS_rt_sigprocmask;
     /// ioctl(2).
-    IOCTL: usize = 16, libc::SYS_ioctl;
+    IOCTL: usize = on(16, 29), libc::SYS_ioctl;
     /// pread(2).
-    PREAD: usize = 17, libc::SYS_pread64;
-    /// dup2(2).
-    DUP2: usize = 33, libc::SYS_dup2;
+    PREAD: usize = on(17, 67), libc::SYS_pread64;
+    /// dup2(2), dup3(2).
+    DUP: usize = on(33, 24), {
+        #[cfg(target_arch = "x86_64")]
+        { libc::SYS_dup2 }
+        #[cfg(not(target_arch = "x86_64"))]
+        { libc::SYS_dup3 }
+    };
     /// getpid(2).
-    GETPID: usize = 39, libc::SYS_getpid;
+    GETPID: usize = on(39, 172), libc::SYS_getpid;
     /// recvmsg(2).
-    pub RECVMSG: usize = 47, libc::SYS_recvmsg;
+    pub RECVMSG: usize = on(47, 212), libc::SYS_recvmsg;
     /// clone(2).
-    pub CLONE: usize = 56, libc::SYS_clone;
+    pub CLONE: usize = on(56, 220), libc::SYS_clone;
     /// execve(2).
-    pub EXECVE: usize = 59, libc::SYS_execve;
+    pub EXECVE: usize = on(59, 221), libc::SYS_execve;
     /// exit(2).
-    EXIT: usize = 60, libc::SYS_exit;
+    EXIT: usize = on(60, 93), libc::SYS_exit;
     /// fcntl(2).
-    FCNTL: usize = 72, libc::SYS_fcntl;
+    FCNTL: usize = on(72, 25), libc::SYS_fcntl;
     /// setpgid(2).
-    SETPGID: usize = 109, libc::SYS_setpgid;
+    SETPGID: usize = on(109, 154), libc::SYS_setpgid;
     /// getppid(2).
-    GETPPID: usize = 110, libc::SYS_getppid;
+    GETPPID: usize = on(110, 173), libc::SYS_getppid;
     /// getpgid(2).
-    GETPGID: usize = 121, libc::SYS_getpgid;
+    GETPGID: usize = on(121, 155), libc::SYS_getpgid;
     /// getsid(2).
-    GETSID: usize = 124, libc::SYS_getsid;
+    GETSID: usize = on(124, 156), libc::SYS_getsid;
     /// prctl(2).
-    PRCTL: usize = 157, libc::SYS_prctl;
+    PRCTL: usize = on(157, 167), libc::SYS_prctl;
     /// futex(2).
-    FUTEX: usize = 202, libc::SYS_futex;
+    FUTEX: usize = on(202, 98), libc::SYS_futex;
     /// sched_setaffinity(2).
-    SCHED_SETAFFINITY: usize = 203, libc::SYS_sched_setaffinity;
+    SCHED_SETAFFINITY: usize = on(203, 122), libc::SYS_sched_setaffinity;
     /// sched_getaffinity(2).
-    SCHED_GETAFFINITY: usize = 204, libc::SYS_sched_getaffinity;
+    SCHED_GETAFFINITY: usize = on(204, 123), libc::SYS_sched_getaffinity;
     /// getdents(2).
-    GETDENTS: usize = 217, libc::SYS_getdents64;
+    GETDENTS: usize = on(217, 61), libc::SYS_getdents64;
     /// exit_group(2).
-    EXIT_GROUP: usize = 231, libc::SYS_exit_group;
+    EXIT_GROUP: usize = on(231, 94), libc::SYS_exit_group;
     /// openat(2).
-    pub OPENAT: usize = 257, libc::SYS_openat;
+    pub OPENAT: usize = on(257, 56), libc::SYS_openat;
     /// readlinkat(2).
-    READLINKAT: usize = 267, libc::SYS_readlinkat;
+    READLINKAT: usize = on(267, 78), libc::SYS_readlinkat;
     /// prlimit(2).
-    PRLIMIT: usize = 302, libc::SYS_prlimit64;
+    PRLIMIT: usize = on(302, 261), libc::SYS_prlimit64;
     /// kcmp(2).
-    KCMP: usize = 312, libc::SYS_kcmp;
+    KCMP: usize = on(312, 272), libc::SYS_kcmp;
     /// sched_getattr(2).
-    SCHED_GETATTR: usize = 315, libc::SYS_sched_getattr;
+    SCHED_GETATTR: usize = on(315, 275), libc::SYS_sched_getattr;
     /// execveat(2).
-    pub EXECVEAT: usize = 322, libc::SYS_execveat;
+    pub EXECVEAT: usize = on(322, 281), libc::SYS_execveat;
     /// statx(2).
-    STATX: usize = 332, libc::SYS_statx;
+    STATX: usize = on(332, 291), libc::SYS_statx;
     /// clone(2)'s newer form.
     pub CLONE3: usize = 435, libc::SYS_clone3;
     /// close_range(2).
@@ -114,11 +129,11 @@ numbers! {
     /// open(2)'s flag.
     pub O_CLOEXEC: usize = 0x8_0000, libc::O_CLOEXEC;
     /// open(2)'s flag.
-    pub O_DIRECTORY: usize = 0x1_0000, libc::O_DIRECTORY;
+    pub O_DIRECTORY: usize = on(0x1_0000, 0x4000), libc::O_DIRECTORY;
     /// open(2)'s flag.
     pub O_PATH: usize = 0x20_0000, libc::O_PATH;
     /// open(2)'s flag.
-    pub O_NOFOLLOW: usize = 0x2_0000, libc::O_NOFOLLOW;
+    pub O_NOFOLLOW: usize = on(0x2_0000, 0x8000), libc::O_NOFOLLOW;
     /// close_range(2): exec closes them.
     pub CLOSE_RANGE_CLOEXEC: usize = 4, libc::CLOSE_RANGE_CLOEXEC;
     /// recvmsg(2): exec closes what is received.
@@ -180,11 +195,19 @@ const SET: usize = 8;
 /// As the call that is made.
 pub unsafe fn system_call(number: usize, args: [usize; 6]) -> isize {
     let result;
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's promise; the kernel changes these registers.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => result,
             in("rdi") args[0], in("rsi") args[1], in("rdx") args[2], in("r10") args[3],
             in("r8") args[4], in("r9") args[5], lateout("rcx") _, lateout("r11") _,
+            options(nostack));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the caller's promise; the kernel changes no other register.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") args[0] => result, in("x1") args[1],
+            in("x2") args[2], in("x3") args[3], in("x4") args[4], in("x5") args[5],
             options(nostack));
     }
     result
@@ -217,8 +240,8 @@ of_numbers! {
     close(fd: i32) = CLOSE, fd;
     /// close_range(2).
     close_range(first: u32, last: u32, flags: usize) = CLOSE_RANGE, first, last, flags;
-    /// dup2(2).
-    dup2(fd: i32, number: i32) = DUP2, fd, number;
+    /// dup2(2), of two numbers that differ: else dup3(2), its form without flags, refuses it.
+    dup2(fd: i32, number: i32) = DUP, fd, number, 0;
     /// Asks if exec closes it: 1 or 0 (F_GETFD).
     is_closed_at_exec(fd: i32) = FCNTL, fd, F_GETFD;
     /// Says whether exec closes it (F_SETFD).
@@ -262,8 +285,11 @@ pub fn is_readable(fd: i32) -> bool {
         seen: i16,
     }
     let mut poll = Poll { fd, events: POLLIN, seen: 0 };
+    // Of ppoll(2) the place of a time, in which it writes what is left of it.
+    let mut limit = [0u64; 2];
+    let limit = if cfg!(target_arch = "x86_64") { null_mut() } else { limit.as_mut_ptr() };
     // SAFETY: the kernel reads and writes one of them, and does not wait.
-    let ready = unsafe { sys!(POLL, &raw mut poll, 1, 0) };
+    let ready = unsafe { sys!(POLL, &raw mut poll, 1, limit, 0, SET) };
     ready > 0 && poll.seen & POLLIN != 0
 }
 
@@ -375,6 +401,14 @@ pub fn exit(code: i32) -> ! {
     unsafe { sys!(EXIT, code) };
     // SAFETY: nothing of this process is used afterwards.
     unsafe { sys!(EXIT_GROUP, code) };
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: it does not go on.
-    unsafe { asm!("ud2", options(noreturn)) }
+    unsafe {
+        asm!("ud2", options(noreturn))
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the same.
+    unsafe {
+        asm!("brk #1", options(noreturn))
+    }
 }

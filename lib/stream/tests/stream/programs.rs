@@ -44,8 +44,8 @@ fn exited(status: u8) -> Outcome {
 }
 
 /// A pipe with these bytes, written by a thread, and then its end.
-fn typed(bytes: Vec<u8>) -> io::PipeReader {
-    let (reader, mut writer) = io::pipe().unwrap();
+fn typed(bytes: Vec<u8>) -> std::fs::File {
+    let (reader, mut writer) = kumiki_sys::descriptors::pipe().unwrap();
     thread::spawn(move || drop(writer.write_all(&bytes)));
     reader
 }
@@ -122,7 +122,7 @@ fn a_signal_and_a_size_pass_input_that_nobody_reads() {
             Ok(())
         }
     }
-    struct Later(io::PipeReader, Vec<Order>);
+    struct Later(std::fs::File, Vec<Order>);
     impl Orders for Later {
         fn ready(&self) -> BorrowedFd<'_> {
             self.0.as_fd()
@@ -132,7 +132,7 @@ fn a_signal_and_a_size_pass_input_that_nobody_reads() {
             Ok(if waits { self.1.pop() } else { None })
         }
     }
-    let (ready, tell) = io::pipe().unwrap();
+    let (ready, tell) = kumiki_sys::descriptors::pipe().unwrap();
     let orders = vec![Order::Signal(10), Order::Resize(Size { rows: 20, columns: 70 })];
     let mut out = Vec::new();
     let mut seen = Seen(&mut out, File::from(std::os::fd::OwnedFd::from(tell)));
@@ -224,7 +224,7 @@ fn a_time_limit_kills_and_a_key_leaves() {
         (b"ab\x1dcd", Some(0x1d), (Outcome::Left, "ab")),
         (b"\x1d", Some(0x1d), (Outcome::Left, "")),
     ] {
-        let (seen, mut writer) = io::pipe().unwrap();
+        let (seen, mut writer) = kumiki_sys::descriptors::pipe().unwrap();
         let (mut stream, server) = served("cat >&2", None);
         let input = typed(typed_bytes.to_vec());
         let mut client = Client {

@@ -118,7 +118,7 @@ impl Mapping {
     fn at<T>(&self, offset: usize) -> *mut T {
         self.check(offset, size_of::<T>());
         assert!(
-            offset.is_multiple_of(align_of::<T>()),
+            offset % (align_of::<T>()) == 0,
             "offset {offset} is not a multiple of {}",
             align_of::<T>()
         );

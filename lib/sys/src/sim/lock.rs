@@ -111,10 +111,10 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
         if self.real.is_some() {
             return;
         }
-        if self.mutex.word.swap(FREE, Ordering::Release) == WANTED
-            && let Some(machine) = machine()
-        {
-            machine.wake(self.mutex.word.as_ptr().addr(), 1);
+        if self.mutex.word.swap(FREE, Ordering::Release) == WANTED {
+            if let Some(machine) = machine() {
+                machine.wake(self.mutex.word.as_ptr().addr(), 1);
+            }
         }
     }
 }

@@ -183,9 +183,10 @@ fn mapped_sum(file: impl AsFd, bytes: usize) -> Result<u64> {
 
 /// Adds eight bytes at a time, so that memory and not arithmetic is what counts.
 fn sum(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let rest = rest.iter().map(|&byte| u64::from(byte)).sum();
-    words.iter().fold(rest, |sum: u64, word| sum.wrapping_add(u64::from_le_bytes(*word)))
+    let words = bytes.chunks_exact(8);
+    let rest = words.remainder().iter().map(|&byte| u64::from(byte)).sum();
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    words.fold(rest, |sum: u64, bytes| sum.wrapping_add(word(bytes)))
 }
 
 #[cfg(test)]

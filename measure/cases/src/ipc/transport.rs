@@ -159,7 +159,7 @@ impl Progress {
         loop {
             receive()?;
             count = count.wrapping_add(1);
-            let full = matches!(window, Window::Messages(n) if count.is_multiple_of(n));
+            let full = matches!(window, Window::Messages(n) if count % n == 0);
             // Acquire: partner of the sender's Release in `sample`, which comes
             // before the message that was just received.
             if full || count == self.goal.0.load(Ordering::Acquire) {

@@ -13,7 +13,8 @@ pub(super) const BYTES: usize = 24 + 2 * STAMP;
 /// `sizeof(struct rusage)`, fixed by the kernel's ABI.
 const RUSAGE: usize = 144;
 
-const _: () = assert!(size_of::<libc::rusage>() == RUSAGE);
+// musl's has room for more, which the kernel does not fill.
+const _: () = assert!(size_of::<libc::rusage>() >= RUSAGE);
 
 /// A program's answer to a command.
 #[derive(Clone, Debug)]
@@ -104,8 +105,11 @@ impl Stamp {
 
 fn usage(bytes: &[u8]) -> libc::rusage {
     assert_eq!(bytes.len(), RUSAGE);
-    // SAFETY: so many bytes are there, and any are a valid `rusage`, a struct of integers.
-    unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) }
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: so many bytes are there, and it is no smaller.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), usage.as_mut_ptr().cast(), RUSAGE) };
+    // SAFETY: any bytes are a valid `rusage`, a struct of integers.
+    unsafe { usage.assume_init() }
 }
 
 fn word(bytes: &[u8], at: usize) -> i64 {

@@ -184,7 +184,7 @@ mod tests {
     fn it_ends_with_its_commands() {
         let folder = tempfile::tempdir().unwrap();
         let mut program = program(folder.path(), 0).unwrap();
-        let (_, nobody) = io::pipe().unwrap();
+        let (_, nobody) = kumiki_sys::descriptors::pipe().unwrap();
         program.commands = ChildStdin::from(std::os::fd::OwnedFd::from(nobody));
         assert!(program.child.wait().unwrap().success());
     }

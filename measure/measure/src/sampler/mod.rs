@@ -239,7 +239,7 @@ impl State {
         self.blocks.push(samples);
         // Resampling takes milliseconds: not after every visit.
         let looks = self.blocks.len() - settings.passes_at_least.min(self.blocks.len());
-        if self.blocks.len() >= settings.passes_at_least && looks.is_multiple_of(2) {
+        if self.blocks.len() >= settings.passes_at_least && looks % 2 == 0 {
             let median = describe::median_of(self.blocks.concat());
             let [low, high] = bootstrap::median_ci(self.blocks.iter().map(Vec::as_slice));
             self.finished = (high - low) / 2.0 <= settings.target * median;

@@ -60,7 +60,7 @@ pub fn qn(values: &[f64]) -> f64 {
     let distances = (0..n).flat_map(|i| (0..i).map(move |j| (values[i] - values[j]).abs()));
     let half = n / 2 + 1;
     let quarter = sorted(distances)[half * (half - 1) / 2 - 1];
-    let many = n as f64 / (n as f64 + if n.is_multiple_of(2) { 3.8 } else { 1.4 });
+    let many = n as f64 / (n as f64 + if n % 2 == 0 { 3.8 } else { 1.4 });
     SCALE * FEW.get(n - 2).copied().unwrap_or(many) * quarter
 }
 

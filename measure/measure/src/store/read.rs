@@ -148,13 +148,14 @@ impl Store {
     }
 
     fn visit_of(&self, id: RunId, name: &str, record: &Record) -> Result<Visit> {
-        let (samples, rest) = record.samples.as_chunks::<8>();
-        if !rest.is_empty() {
+        let samples = record.samples.chunks_exact(8);
+        if !samples.remainder().is_empty() {
             let what = format!("{} bytes of samples are no f64s", record.samples.len());
             return Err(self.damaged(id, name, &what));
         }
         let mut visit: Visit = self.parse(id, name, &record.facts)?;
-        visit.samples = samples.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+        let sample = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        visit.samples = samples.map(sample).collect();
         check::visit(&visit).map_err(|wrong| self.damaged(id, name, &wrong))?;
         Ok(visit)
     }

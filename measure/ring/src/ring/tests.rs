@@ -69,7 +69,7 @@ impl Ground {
         fs::write(dir.path().join("empty"), []).unwrap();
         fs::create_dir(dir.path().join("folder")).unwrap();
         std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
-        let (reader, writer) = std::io::pipe().unwrap();
+        let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         let pipe = (OwnedFd::from(reader), OwnedFd::from(writer));
         rustix::io::write(&pipe.1, b"in the pipe").unwrap();
         let sockets = UnixDatagram::pair().unwrap();

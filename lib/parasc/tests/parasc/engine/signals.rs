@@ -116,7 +116,7 @@ fn signal_processing_threads() -> usize {
     let numbers = processing.map(|task| task.file_name().unwrap().to_str().unwrap().parse());
     let sent = numbers.filter(|number| {
         let thread: i32 = *number.as_ref().unwrap();
-        let process = std::process::id().cast_signed();
+        let process = std::process::id() as i32;
         // SAFETY: takes no pointer; a thread of this process, or one that is no more.
         unsafe { libc::syscall(libc::SYS_tgkill, process, thread, SIGNAL) == 0 }
     });

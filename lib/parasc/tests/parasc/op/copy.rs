@@ -32,14 +32,14 @@ fn ranges_are_copied_between_files() {
     let (_, from_offset, _, to_offset, _) = copy.into_parts();
     assert_eq!((from_offset, to_offset), (Some(8), Some(7)));
 
-    let (pipe, _writer) = io::pipe().unwrap();
+    let (pipe, _writer) = kumiki_sys::descriptors::pipe().unwrap();
     assert_eq!(execute(&mut CopyFileRange::new(&pipe, None, &to, None, 1)), Err(Errno::INVAL));
 }
 
 #[test]
 fn files_are_sent_to_pipes() {
     let from = file("0123456789");
-    let (mut reader, writer) = io::pipe().unwrap();
+    let (mut reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let mut send = Sendfile::new(&writer, &from, Some(6), 100);
     assert_eq!(execute(&mut send), Ok(4));
     assert_eq!(execute(&mut send), Ok(0));
@@ -55,7 +55,7 @@ fn files_are_sent_to_pipes() {
 #[test]
 fn pipes_are_spliced() {
     let (from, to) = (file("0123456789"), file("----------"));
-    let (reader, writer) = io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let none = SpliceFlags::empty();
     assert_eq!(execute(&mut Splice::new(&from, Some(5), &writer, None, 4, none)), Ok(4));
     assert_eq!(execute(&mut Splice::new(&reader, None, &to, Some(1), 9, none)), Ok(4));

@@ -21,7 +21,7 @@ fn list() -> Arc<OwnedFd> {
 fn a_list_tells_which_files_have_something() {
     let list = list();
     assert_eq!(fcntl_getfd(&list), Ok(FdFlags::CLOEXEC));
-    let (quiet, _writer) = io::pipe().unwrap();
+    let (quiet, _writer) = kumiki_sys::descriptors::pipe().unwrap();
     let (reader, mut writer) = UnixStream::pair().unwrap();
     let add =
         |file: OwnedFd, data| completed(EpollCtl::add(list.clone(), Arc::new(file), IN, data));
@@ -56,7 +56,7 @@ fn a_list_tells_which_files_have_something() {
 #[test]
 fn a_list_tells_of_no_more_than_there_is_room_for() {
     let list = list();
-    let (_reader, writer) = io::pipe().unwrap();
+    let (_reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let others = [writer.try_clone().unwrap(), writer.try_clone().unwrap()];
     for (file, data) in others.iter().zip(0..) {
         assert_eq!(execute(&mut EpollCtl::add(&list, file, EventFlags::OUT, data)), Ok(()));
@@ -72,7 +72,7 @@ fn errors_pass_through() {
     let unknown = CreateFlags::from_bits_retain(1);
     assert_eq!(execute(&mut EpollCreate1::new(unknown)).unwrap_err(), Errno::INVAL);
     let list = list();
-    let (reader, _writer) = io::pipe().unwrap();
+    let (reader, _writer) = kumiki_sys::descriptors::pipe().unwrap();
     assert_eq!(execute(&mut EpollCtl::delete(&list, &reader)), Err(Errno::NOENT));
     assert_eq!(execute(&mut EpollCtl::modify(&list, &reader, IN, 1)), Err(Errno::NOENT));
     assert_eq!(execute(&mut EpollCtl::add(&list, &reader, IN, 1)), Ok(()));

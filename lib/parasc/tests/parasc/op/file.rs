@@ -80,7 +80,7 @@ fn a_file_open_for_reading_takes_no_bytes() {
     let file = File::open("/dev/null").unwrap();
     assert_eq!(execute(&mut Write::new(&file, "x")), Err(Errno::BADF));
     assert_eq!(execute(&mut Pwrite::new(&file, "x", 0)), Err(Errno::BADF));
-    let (reader, _writer) = io::pipe().unwrap();
+    let (reader, _writer) = kumiki_sys::descriptors::pipe().unwrap();
     assert_eq!(execute(&mut Pread::new(&reader, 0, [0; 1])), Err(Errno::SPIPE));
     let folder = TempDir::new().unwrap();
     let directory = File::open(folder.path()).unwrap();
@@ -91,7 +91,7 @@ fn a_file_open_for_reading_takes_no_bytes() {
 /// other tests open at the same time.
 #[test]
 fn close_closes_once() {
-    let (reader, writer) = io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let mut close = Close::new(reader);
     assert_eq!(execute(&mut close), Ok(()));
     assert_eq!(execute(&mut Write::new(&writer, "x")), Err(Errno::PIPE));
@@ -101,7 +101,7 @@ fn close_closes_once() {
 
 #[test]
 fn close_not_requested_closes_when_dropped() {
-    let (reader, writer) = io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let close = Close::new(OwnedFd::from(reader));
     assert_eq!(execute(&mut Write::new(&writer, "x")), Ok(1));
     drop(close);
@@ -110,7 +110,7 @@ fn close_not_requested_closes_when_dropped() {
 
 #[test]
 fn close_requested_in_vain_closes_when_dropped() {
-    let (reader, writer) = io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let mut close = Close::new(reader);
     close.request();
     drop(close);
@@ -119,7 +119,7 @@ fn close_requested_in_vain_closes_when_dropped() {
 
 #[test]
 fn close_requested_in_vain_can_be_requested_again() {
-    let (reader, writer) = io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let mut close = Close::new(reader);
     assert_eq!(close.request(), close.request());
     assert_eq!(execute(&mut Write::new(&writer, "x")), Ok(1));
@@ -170,7 +170,7 @@ fn position_and_length() {
     assert_eq!(execute(&mut Fallocate::new(&file, none, 0, 0)), Err(Errno::INVAL));
 
     assert_eq!(execute(&mut Fadvise::new(&file, 0, 0, Advice::Sequential)), Ok(()));
-    let (pipe, _writer) = io::pipe().unwrap();
+    let (pipe, _writer) = kumiki_sys::descriptors::pipe().unwrap();
     assert_eq!(execute(&mut Lseek::new(&pipe, SeekFrom::Start(0))), Err(Errno::SPIPE));
     assert_eq!(execute(&mut Fadvise::new(&pipe, 0, 0, Advice::Normal)), Err(Errno::SPIPE));
 }

@@ -1,4 +1,5 @@
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::fs::File;
+use std::io::{self, Write};
 use std::mem::offset_of;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -61,7 +62,7 @@ fn a_connection_has_no_sender_and_an_end() {
 }
 
 /// Whether somebody has a pipe's reader still.
-fn is_read(mut writer: &PipeWriter) -> bool {
+fn is_read(mut writer: &File) -> bool {
     match writer.write_all(b"x") {
         Ok(()) => true,
         Err(error) => {
@@ -72,9 +73,10 @@ fn is_read(mut writer: &PipeWriter) -> bool {
 }
 
 /// A socket in which descriptors wait, and what writes to those.
-fn sent<const N: usize>() -> (UnixStream, [PipeWriter; N]) {
+fn sent<const N: usize>() -> (UnixStream, [File; N]) {
     let (one, other) = UnixStream::pair().unwrap();
-    let pipes: [(PipeReader, PipeWriter); N] = std::array::from_fn(|_| io::pipe().unwrap());
+    let pipes: [(File, File); N] =
+        std::array::from_fn(|_| kumiki_sys::descriptors::pipe().unwrap());
     let (readers, writers): (Vec<_>, Vec<_>) = pipes.into_iter().unzip();
     let mut send = Sendmsg::new(one, vec!["x"], NONE).with_descriptors(readers);
     assert_eq!(execute(&mut send), Ok(1));
@@ -156,7 +158,7 @@ fn control_messages_of_the_callers_travel_with_descriptors() {
     let me = [getpid().as_raw_pid() as u32, getuid().as_raw(), getgid().as_raw()];
     let me: Vec<u8> = me.iter().flat_map(|number| number.to_ne_bytes()).collect();
     let credentials = message(libc::SOL_SOCKET, libc::SCM_CREDENTIALS, &me);
-    let (reader, writer) = io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let reader = Arc::new(OwnedFd::from(reader));
 
     let send = Sendmsg::new(&one, vec!["x"], NONE).with_descriptors(vec![reader.clone()]);
@@ -180,7 +182,7 @@ fn control_messages_of_the_callers_travel_with_descriptors() {
 #[test]
 fn an_operation_may_move_after_a_request() {
     let (one, other) = UnixDatagram::pair().unwrap();
-    let (reader, writer) = io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let mut send =
         Sendmsg::new(one, vec![[b'a'; 2], [b'b'; 2]], NONE).with_descriptors(vec![reader.as_fd()]);
     let before = send.request();

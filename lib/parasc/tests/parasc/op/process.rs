@@ -57,7 +57,7 @@ fn memory_of_a_process_is_read_and_written() {
 
 #[test]
 fn ioctl_asks_a_pipe_how_much_it_holds() {
-    let (reader, mut writer) = io::pipe().unwrap();
+    let (reader, mut writer) = kumiki_sys::descriptors::pipe().unwrap();
     writer.write_all(b"12345").unwrap();
     let mut count = 0i32;
     // SAFETY: FIONREAD writes an int, and `count` outlives the call.

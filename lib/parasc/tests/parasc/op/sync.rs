@@ -7,7 +7,7 @@ use super::execute;
 #[test]
 fn files_go_to_the_disk_and_pipes_do_not() {
     let file = tempfile::tempfile().unwrap();
-    let (pipe, _writer) = io::pipe().unwrap();
+    let (pipe, _writer) = kumiki_sys::descriptors::pipe().unwrap();
     assert_eq!(execute(&mut Pwrite::new(&file, [1; 10_000], 0)), Ok(10_000));
     assert_eq!(execute(&mut Fsync::new(&file)), Ok(()));
     assert_eq!(execute(&mut Fsync::new(&pipe)), Err(Errno::INVAL));

@@ -133,7 +133,7 @@ fn errors_pass_through() {
     assert!(read.filled().eq([b""]));
     let mut write = Pwritev2::new(&file, vec!["x"], 0, unknown);
     assert_eq!(execute(&mut write), Err(Errno::OPNOTSUPP));
-    let (reader, writer) = io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     assert_eq!(execute(&mut Readv::new(&writer, vec![[0; 8]])), Err(Errno::BADF));
     assert_eq!(execute(&mut Writev::new(&reader, vec!["x"])), Err(Errno::BADF));
     assert_eq!(execute(&mut Preadv2::new(&reader, 0, NONE, vec![[0; 8]])), Err(Errno::SPIPE));

@@ -258,7 +258,7 @@ fn each_thread_collects_its_own() {
 fn one_that_blocks_holds_up_no_other() {
     let engine = engine();
     let zero = std::fs::File::open("/dev/zero").unwrap();
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let mut bytes = [1_u8; 64];
     let mut read = |file: &dyn AsRawFd, at: usize| {
         let to = (&raw mut bytes[at]).addr() as u64;

@@ -11,7 +11,8 @@ mod mortal;
 mod panics;
 mod submit;
 
-use std::io::{PipeWriter, Write};
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
@@ -26,17 +27,17 @@ fn engine() -> Engine {
 /// Blocks until the writer writes.
 type ReadOfPipe = Read<OwnedFd, Box<[u8]>>;
 
-fn read_of_pipe() -> (ReadOfPipe, PipeWriter) {
-    let (reader, writer) = std::io::pipe().unwrap();
+fn read_of_pipe() -> (ReadOfPipe, File) {
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     (Read::new(reader.into(), vec![0; 8].into_boxed_slice()), writer)
 }
 
-fn release(mut writer: PipeWriter) {
+fn release(mut writer: File) {
     writer.write_all(b"go").unwrap();
 }
 
 /// A read of an empty pipe that a thread is at.
-fn read_under_way(engine: &Engine) -> (Pending<ReadOfPipe>, PipeWriter) {
+fn read_under_way(engine: &Engine) -> (Pending<ReadOfPipe>, File) {
     let (mut read, writer) = read_of_pipe();
     let request = read.request();
     let pending = engine.submit(read);

@@ -78,14 +78,14 @@ fn a_close_that_is_not_made_leaves_nothing_open() {
     let over = engine();
     over.shut_down_timeout(Duration::from_secs(60));
     for engine in [&strict, &over] {
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, mut writer) = kumiki_sys::descriptors::pipe().unwrap();
         drop(engine.submit(Close::new(reader)));
         assert_eq!(writer.write(b"x").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
     }
     // Taken back, or made: which of the two is a matter of time.
     let engine = engine();
     for _ in 0..200 {
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, mut writer) = kumiki_sys::descriptors::pipe().unwrap();
         drop(engine.submit(Close::new(reader)));
         // Fewer than the pipe holds.
         let closes = (0..60_000).any(|_| {
@@ -176,7 +176,7 @@ fn calls_that_block_unexpectedly_do_not_hold_up_others() {
     let mut blocked = Vec::new();
     let mut cheap = Vec::new();
     for _ in 0..20 {
-        let (reader, writer) = std::io::pipe().unwrap();
+        let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         let args = [reader.as_raw_fd() as u64, 0, out.as_raw_fd() as u64, 0, 2, 0];
         let splice = kumiki_parasc::Request::new(libc::SYS_splice, args);
         assert!(!kumiki_parasc::may_sleep(&splice), "choose another call");
@@ -299,7 +299,7 @@ fn an_opened_file_that_nobody_wants_is_closed() {
 #[test]
 fn close_is_made_once() {
     let engine = engine();
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let closed = engine.submit(Close::new(writer)).wait().unwrap();
     assert_eq!(closed.output, Ok(()));
     assert_eq!(rustix::io::read(&reader, &mut [0; 1][..]), Ok(0));

@@ -25,7 +25,7 @@ fn the_descriptor_is_readable_while_something_has_ended_and_not_else() {
     assert!(!is_readable(&completions, Duration::ZERO) && completions.is_empty());
     let mut pipes = Vec::new();
     for _ in 0..20 {
-        let (reader, writer) = std::io::pipe().unwrap();
+        let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
         let read = engine.attempt(Read::new(reader, vec![0; 8].into_boxed_slice()));
         pipes.push((completions.add(read), writer));
     }
@@ -80,7 +80,7 @@ fn the_descriptor_alone_tells_of_all_that_end_meanwhile() {
 fn what_was_made_at_once_is_told_too_and_what_is_given_up_is_not() {
     let engine = engine();
     let mut completions = Completions::new().unwrap();
-    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (reader, mut writer) = kumiki_sys::descriptors::pipe().unwrap();
     writer.write_all(b"x").unwrap();
     let key = completions.add(engine.attempt(Read::new(reader, [0; 1])));
     assert!(is_readable(&completions, LONG));
@@ -90,7 +90,7 @@ fn what_was_made_at_once_is_told_too_and_what_is_given_up_is_not() {
         ended.extend(completions.take());
     }
     assert_eq!(ended[0].0, key);
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let key = completions.add(engine.attempt(Read::new(reader, [0; 1])));
     assert_eq!(completions.len(), 1);
     assert!(completions.give_up(key) && !completions.give_up(key));
@@ -102,7 +102,7 @@ fn what_was_made_at_once_is_told_too_and_what_is_given_up_is_not() {
 fn an_engine_that_ends_tells_of_all_that_was_left() {
     let engine = Engine::new(&Config { threads: 1, ..Config::default() }).unwrap();
     let mut completions = Completions::new().unwrap();
-    let pipes: Vec<_> = (0..8).map(|_| std::io::pipe().unwrap()).collect();
+    let pipes: Vec<_> = (0..8).map(|_| kumiki_sys::descriptors::pipe().unwrap()).collect();
     for (reader, _) in &pipes {
         let read = Read::new(reader.try_clone().unwrap(), vec![0; 1].into_boxed_slice());
         completions.add(engine.attempt(read));

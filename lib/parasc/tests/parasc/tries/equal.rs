@@ -185,7 +185,7 @@ fn a_statx_of_a_path_is_not_tried_and_one_of_a_descriptor_is() {
 #[test]
 fn calls_without_such_a_form_are_submitted_and_say_why() {
     let engine = engine();
-    let (reader, writer) = std::io::pipe().unwrap();
+    let (reader, writer) = kumiki_sys::descriptors::pipe().unwrap();
     let mut write = WriteOp::new(&writer, b"by a thread");
     let Err(NotMade::Cannot(cannot)) = attempt(&mut write) else { panic!("tried") };
     assert!(cannot.to_string().contains("position"), "{cannot}");
@@ -233,7 +233,7 @@ fn a_listening_socket_is_tried_only_if_it_does_not_wait() {
 
 #[test]
 fn a_pipe_that_does_not_wait_answers_itself() {
-    let (reader, _writer) = std::io::pipe().unwrap();
+    let (reader, _writer) = kumiki_sys::descriptors::pipe().unwrap();
     rustix::io::ioctl_fionbio(&reader, true).unwrap();
     match attempt(&mut Read::new(&reader, [0; 8])) {
         Ok(answer) => assert_eq!(answer, Err(Errno::AGAIN)),

@@ -154,7 +154,7 @@ impl Answer {
             self.start.take_usage();
             self.start.take_clock();
             notebook.write_at(self.start.bytes(), 0).unwrap_or_else(|_| _exit(3));
-            left = number(str::from_utf8(&digits).unwrap_or_default());
+            left = number(std::str::from_utf8(&digits).unwrap_or_default());
         }
         let error = Command::new(own).arg("exec").arg(format!("{:010}", left - 1)).exec();
         self.fail_with_errno(EXECVE, &error)
