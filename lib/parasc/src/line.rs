@@ -182,6 +182,36 @@ impl OfferWord {
 pub(crate) const REQUESTS: usize = 0;
 pub(crate) const RESULTS: usize = 1;
 pub(crate) const AT_ONCE: usize = 2;
+/// Bits of seats that are to leave it to others, two words: a seat's number modulo [`SEATS`]. None
+/// are set of an offer for all.
+const LEFT_OUT: usize = 3;
+/// Threads that it is for, the requesting one among them; 0 for all.
+const THREADS: usize = 5;
+/// Seats that are told apart.
+const SEATS: usize = 128;
+
+/// Threads that an offer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Takers {
+    left_out: [u64; 2],
+    threads: usize,
+}
+
+impl Takers {
+    /// All that there are.
+    pub(crate) const ALL: Takers = Takers { left_out: [0; 2], threads: 0 };
+
+    /// The threads of these seats, and the requesting one. Of more seats than [`SEATS`] others may
+    /// come that share a bit with one of these.
+    pub(crate) fn of(seats: impl Iterator<Item = usize>) -> Self {
+        let none = Takers { left_out: [u64::MAX; 2], threads: 1 };
+        seats.fold(none, |mut takers, seat| {
+            takers.left_out[seat % SEATS / 64] &= !(1 << (seat % 64));
+            takers.threads += 1;
+            takers
+        })
+    }
+}
 
 /// One requesting thread's line (`struct parasc_line`, node/kernel/uapi/parasc.h).
 #[derive(Debug, Default)]
@@ -209,9 +239,29 @@ impl Line {
         OfferWord::of(self.state.load(Relaxed))
     }
 
-    /// Offers so many calls. By the requesting thread, whose last offer is over.
+    /// True if there is something to claim, and not by others than the thread of this seat. A look
+    /// that comes too late or too early does no harm: it looks again, and who claims claims what
+    /// is there.
+    #[inline(always)]
+    pub(crate) fn is_for(&self, seat: usize) -> bool {
+        // Acquire: partner is `open`. Of a later offer its words may be there already.
+        let state = OfferWord::of(self.state.load(Acquire));
+        let left_out = || self.words[LEFT_OUT + seat % SEATS / 64].load(Relaxed) >> (seat % 64) & 1;
+        state.has_work() && (state.is_single() || left_out() == 0)
+    }
+
+    /// Offers so many calls to all. By the requesting thread, whose last offer is over.
     #[inline]
     pub(crate) fn open(&self, calls: Calls, count: usize, most: usize) {
+        self.open_for(Takers::ALL, calls, count, most);
+    }
+
+    /// Offers so many calls to some. By the requesting thread, whose last offer is over.
+    #[inline]
+    pub(crate) fn open_for(&self, takers: Takers, calls: Calls, count: usize, most: usize) {
+        self.words[LEFT_OUT].store(takers.left_out[0], Relaxed);
+        self.words[LEFT_OUT + 1].store(takers.left_out[1], Relaxed);
+        self.words[THREADS].store(takers.threads as u64, Relaxed);
         self.words[REQUESTS].store(calls.requests.expose_provenance() as u64, Relaxed);
         self.words[RESULTS].store(calls.results.expose_provenance() as u64, Relaxed);
         self.words[AT_ONCE].store(most as u64, Relaxed);
@@ -293,8 +343,8 @@ impl Line {
     }
 
     /// Says that the last `made` calls of a batch that the caller has claimed have been made,
-    /// and claims the next ones, half of one part in `share` of what is left. By a
-    /// processing thread; `None` if there is nothing left, or a single call.
+    /// and claims the next ones, half of one part in `share` of what is left, or in as many as the
+    /// offer is for. By a processing thread; `None` if there is nothing left, or a single call.
     #[inline]
     pub(crate) fn next(&self, made: usize, share: usize) -> Option<Range<usize>> {
         let mut word = self.state.load(Relaxed);
@@ -302,6 +352,10 @@ impl Line {
             let state = OfferWord::of(word);
             // While calls that were claimed are not said to be made, it is their batch's.
             let most = self.words[AT_ONCE].load(Relaxed) as usize;
+            let share = match self.words[THREADS].load(Relaxed) as usize {
+                0 => share,
+                threads => threads,
+            };
             let chunk = if state.is_single() { 0 } else { state.chunk(share, most) };
             let first = state.first + chunk;
             if made + chunk == 0 {
@@ -471,6 +525,23 @@ pub(crate) mod tests {
         // Nothing is left, and one is not made yet.
         assert!(!line.look().has_work() && line.over().is_none());
         assert_eq!((line.next(1, 2), line.over()), (None, Some(1)));
+    }
+
+    #[test]
+    fn an_offer_is_for_those_that_it_names() {
+        let line = Line::default();
+        let takers = |line: &Line| [0, 1, 2, 127, 130].map(|seat| line.is_for(seat));
+        assert_eq!(takers(&line), [false; 5]);
+        line.open_for(Takers::of([0, 130].into_iter()), NOWHERE, 24, 32);
+        // 2 has the same bit as 130.
+        assert_eq!(takers(&line), [true, false, true, false, true]);
+        // Half of a third, whatever number of threads there are.
+        assert_eq!((line.next(0, 64), line.last(3)), (Some(0..4), Some(21..24)));
+        while line.last(1).is_some() {}
+        assert_eq!(line.next(4, 64), None);
+        line.open(NOWHERE, 24, 32);
+        assert_eq!(takers(&line), [true; 5]);
+        assert_eq!(line.next(0, 2), Some(0..6));
     }
 
     #[test]

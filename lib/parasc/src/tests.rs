@@ -109,7 +109,7 @@ fn the_engine_can_be_read() {
             .sum()
     }
     fn code(path: &Path) -> usize {
-        if ["model.rs", "loom.rs", "tests.rs"].iter().any(|name| path.ends_with(name)) {
+        if ["model.rs", "many.rs", "loom.rs", "tests.rs"].iter().any(|name| path.ends_with(name)) {
             return 0;
         }
         let text = std::fs::read_to_string(path).unwrap();
@@ -123,5 +123,5 @@ fn the_engine_can_be_read() {
     }
     let lines = lines(&root().join("lib/parasc/src"));
     eprintln!("parasc's engine has {lines} lines of code");
-    assert!((3_000..=5_300).contains(&lines), "{lines}");
+    assert!((3_000..=5_550).contains(&lines), "{lines}");
 }

@@ -88,6 +88,7 @@ pub mod life;
 pub mod pages;
 pub mod pause;
 pub mod pthread;
+pub mod quota;
 pub mod seccomp;
 pub mod sentence;
 pub mod shm;

@@ -31,7 +31,8 @@
  * not count 0, and its result is in ret_val. A batch: words[PARASC_REQUESTS] is the
  * address of its requests (struct parasc_call of <kumiki/parasc.h>: __u16 sysnum,
  * __u16 args_num, __u64 args[6]), words[PARASC_RESULTS] that of an __s64 for each,
- * words[PARASC_AT_ONCE] how many calls to claim at once, at most.
+ * words[PARASC_AT_ONCE] how many calls to claim at once, at most. The others say which
+ * threads outside of the kernel it is for.
  *
  *   change                          by                             order
  *   the other words, then the word  the requesting thread, whose   release

@@ -76,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) cpus: CpuSet,
     /// Number of cpus on which its threads and those of the program may run.
     pub(crate) parallel: usize,
+    /// Threads that may run at the same time by the quota of a control group.
+    pub(crate) quota: usize,
     /// A processing thread for each cpu, in rising order of cpus.
     pub(crate) seats: Vec<CpuSeat>,
     /// Processing threads for calls that sleep.
@@ -118,7 +120,7 @@ impl Core {
         let (area, placed) = (Area::default(), Placed::new(config.slots, generation));
         // They stay where they are, and are claimed one by one: each may block.
         area.line(PLACED).open(placed.calls(), 0, 1);
-        let seats = cpus.iter().map(CpuSeat::new).collect();
+        let seats = cpus.iter().enumerate().map(CpuSeat::new).collect();
         // Their starter may be bound to one cpu, and is busy there.
         let cpus = if cpus.is_empty() { config::allowed()? } else { cpus };
         Ok(Core {
@@ -128,6 +130,7 @@ impl Core {
             seats,
             cpus,
             parallel,
+            quota: kumiki_sys::quota::threads().unwrap_or(usize::MAX),
             pool: Pool::new(config.threads),
             callers: Callers::default(),
             watch: Watch::default(),

@@ -14,16 +14,19 @@ pub(crate) struct CpuSeat {
     /// Bell at which its thread sleeps.
     pub(crate) bell: Doorbell,
     pub(crate) cpu: usize,
+    /// Its place among the seats.
+    pub(crate) number: usize,
     pub(crate) post: Post,
     /// State of its thread, with a line of its own, which is written with every request.
     pub(crate) thread: ThreadInfo,
 }
 
 impl CpuSeat {
-    pub(crate) fn new(cpu: usize) -> Self {
+    pub(crate) fn new((number, cpu): (usize, usize)) -> Self {
         CpuSeat {
             bell: Doorbell::default(),
             cpu,
+            number,
             post: Post::default(),
             thread: ThreadInfo::default(),
         }
@@ -43,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_hot_once_it_looks() {
-        let seat = CpuSeat::new(0);
+        let seat = CpuSeat::new((0, 0));
         assert!(!seat.is_hot());
         // As if a thread had been started, and had not run yet.
         assert_eq!(seat.post.enter(), PostState::Vacant);

@@ -7,6 +7,9 @@ use super::{
     WEIGHT, Way,
 };
 
+/// Steps from one thread to two, to four, and on to all there are: 256 at most.
+const STEPS: usize = 8;
+
 /// Mean time of a call, ticks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
@@ -54,14 +57,73 @@ impl WayCosts {
     }
 }
 
-/// A comparison of plain calls with their rival.
+/// Number of threads, as a step ends there: 1, 2, 4, … In place of two it may be the pool.
+#[derive(Clone, Copy, Debug, Default)]
+struct Level {
+    mean: Mean,
+    /// Shared calls, those before a probe a little less, and how long the requesting thread
+    /// waited for others at the end of their batches: some wait long, and a probe sees few.
+    waits: WayCosts,
+    /// The part of a shared batch that the requesting thread keeps, once others have helped.
+    own: Option<f32>,
+}
+
+/// Level of so many threads.
+fn level(threads: usize) -> usize {
+    (threads.next_power_of_two().ilog2() as usize).min(STEPS)
+}
+
+/// Step from a level to the next, its rival.
+#[derive(Clone, Copy, Debug)]
+struct LevelStep {
+    /// Verdicts of probes for the rival, the last ones most: logarithms.
+    favour: f32,
+    /// Verdict of the last one.
+    gain: f32,
+    /// True if there was one.
+    is_judged: bool,
+    /// Sum of the ticks spent at which the next probe is due.
+    due: f64,
+    /// Probes in a row that changed nothing.
+    doublings: u32,
+}
+
+impl LevelStep {
+    /// A step of which nothing is known, to be probed at `due`.
+    fn expected(due: f64) -> Self {
+        let favour = -EXPECTED.ln();
+        LevelStep { favour, gain: favour, is_judged: false, due, doublings: 0 }
+    }
+
+    fn takes(&self) -> bool {
+        self.favour > 0.0
+    }
+
+    /// Takes a verdict. What is expected counts beside it on the first step only.
+    fn judge(&mut self, gain: f32, is_first: bool) {
+        let kept = if self.is_judged || is_first { KEPT * self.favour } else { 0.0 };
+        *self = LevelStep { favour: kept + gain, gain, is_judged: true, ..*self };
+    }
+
+    /// Sets when the next probe is due, after `spent` and one that `agrees` with what was believed
+    /// and has lost so much.
+    fn settle(&mut self, agrees: bool, lost: f32, spent: f64, means: Means) {
+        self.doublings = if agrees { (self.doublings + 1).min(PART.ilog2()) } else { 0 };
+        let pause = (lost * PART as f32).max(means.wake());
+        self.due = spent + f64::from(pause * (1 << self.doublings) as f32);
+    }
+}
+
+/// A comparison of a level with its rival.
 #[derive(Clone, Copy, Debug, Default)]
 struct Probe {
+    step: usize,
+    /// The lower level: plain calls, if it is the first.
     plain: WayCosts,
     rival: WayCosts,
     /// Calls made for it, of both ways, also those that do not count.
     made: [f32; 2],
-    /// True if it is the turn of plain calls.
+    /// True if it is the lower level's turn.
     turn: bool,
     /// A turn is half a batch.
     halves: bool,
@@ -74,34 +136,23 @@ struct Probe {
 /// One key's costs.
 #[derive(Clone, Debug)]
 pub(super) struct KeyCosts {
-    /// Means of plain calls, and of their rival.
-    means: [Mean; 2],
+    levels: [Level; STEPS + 1],
+    steps: [LevelStep; STEPS],
     /// Ticks of a call of the last measured batch.
     last: f32,
     /// Plain calls that were timed, until there are enough.
     known: usize,
-    /// The rival: shared, or the pool.
+    /// The rival of plain calls: shared, or the pool.
     rival: Way,
-    /// Verdicts of probes for the rival, the last ones most: logarithms.
-    favour: f32,
-    /// Verdict of the last one.
-    gain: f32,
     probe: Option<Probe>,
-    /// Shared calls, those before a probe a little less, and how long the requesting thread
-    /// waited for others at the end of their batches: some wait long, and a probe sees few.
-    waits: WayCosts,
-    /// Time that it waited in the last one.
+    /// Time that the requesting thread waited for others in the last shared batch.
     waited: f32,
-    /// Ticks that batches of this key took …
+    /// Ticks that batches of this key took.
     spent: f64,
-    /// Sum of these at which the next probe is due.
-    due: f64,
-    /// Probes in a row that changed nothing.
-    doublings: u32,
-    /// The part of a shared batch that the requesting thread keeps, once others have helped.
-    own: Option<f32>,
-    /// Number of batches that are shared as the last one, and not measured.
+    /// Number of batches that are shared as the last one, and not measured …
     pub(super) repeats: u32,
+    /// … by so many threads.
+    threads: usize,
 }
 
 impl KeyCosts {
@@ -112,20 +163,16 @@ impl KeyCosts {
             _ => (Way::Shared, 0),
         };
         let mut entry = KeyCosts {
-            means: [Mean::default(); 2],
+            levels: [Level::default(); STEPS + 1],
+            steps: [LevelStep::expected(0.0); STEPS],
             last: 0.0,
             known,
             rival,
-            favour: 0.0,
-            gain: 0.0,
             probe: None,
-            waits: WayCosts::default(),
             waited: 0.0,
             spent: 0.0,
-            due: 0.0,
-            doublings: 0,
-            own: None,
             repeats: 0,
+            threads: 2,
         };
         entry.expect(rival);
         entry
@@ -133,23 +180,41 @@ impl KeyCosts {
 
     /// Makes it from that of batches of another size, or beside other work or not.
     pub(super) fn anew(&self) -> Self {
-        KeyCosts {
-            probe: None,
-            waits: WayCosts::default(),
-            spent: 0.0,
-            due: 0.0,
-            doublings: 0,
-            repeats: 0,
-            ..self.clone()
-        }
+        let mut entry = KeyCosts { probe: None, spent: 0.0, repeats: 0, ..self.clone() };
+        entry.levels.iter_mut().for_each(|level| level.waits = WayCosts::default());
+        entry.steps.iter_mut().for_each(|step| (step.due, step.doublings) = (0.0, 0));
+        entry
     }
 
     /// Another rival, of which nothing is known.
     fn expect(&mut self, rival: Way) {
-        (self.rival, self.means[1], self.probe) = (rival, Mean::default(), None);
-        (self.favour, self.gain) = (-EXPECTED.ln(), -EXPECTED.ln());
-        (self.due, self.doublings) = (self.spent, 0);
-        (self.waits, self.waited) = (WayCosts::default(), 0.0);
+        (self.rival, self.probe, self.waited) = (rival, None, 0.0);
+        self.levels[1..].iter_mut().for_each(|level| {
+            (level.mean, level.waits) = (Mean::default(), WayCosts::default());
+        });
+        self.steps = [LevelStep::expected(self.spent); STEPS];
+    }
+
+    /// The level that probes have led to, of `most`.
+    fn reached(&self, most: usize) -> usize {
+        let steps = self.steps[..most].iter();
+        steps.take_while(|step| step.is_judged && step.takes()).count()
+    }
+
+    /// The step to be taken, or looked at: up from the level that is reached, as long as nothing is
+    /// known of that; else the one whose probe is due.
+    fn step(&self, means: Means) -> usize {
+        let most = if self.rival == Way::Pool { 1 } else { level(means.most).max(1) };
+        if let Some(probe) = self.probe.filter(|probe| probe.step < most) {
+            return probe.step;
+        }
+        let up = self.reached(most);
+        let is_due =
+            |step: usize| !self.steps[step].is_judged || self.spent >= self.steps[step].due;
+        match up.checked_sub(1) {
+            Some(down) if up == most || !is_due(up) && is_due(down) => down,
+            _ => up,
+        }
     }
 
     #[inline]
@@ -160,18 +225,21 @@ impl KeyCosts {
         helpers: &mut Helpers,
         now: impl Fn() -> u64,
     ) -> Choice {
-        if self.repeats > 0 && helpers.come(means) {
+        if self.repeats > 0 && helpers.come(means, self.threads) {
             self.repeats -= 1;
-            self.spent += f64::from(self.means[1].ticks * calls as f32);
-            return Choice { measure: false, ..Choice::of(Way::Shared, calls) };
+            let each = self.levels[level(self.threads)].mean.ticks;
+            self.spent += f64::from(each * calls as f32);
+            return Choice { measure: false, ..self.shared_by(self.threads, calls) };
         }
         self.repeats = 0;
         if self.known < PART as usize {
             let first = calls.min(PART as usize - self.known);
             return Choice { pass: 0, ..self.plain(first, means) };
         }
+        // Where each batch needs a wake of its own, one is woken.
+        let at = if helpers.in_vain && means.hot == 0 { 0 } else { self.step(means) };
         if self.probe.is_some_and(|probe| probe.turn) {
-            return self.probe(calls, means);
+            return self.probe(at, calls, means, helpers);
         }
         let is_open = match self.rival {
             Way::Pool => means.pool,
@@ -181,58 +249,105 @@ impl KeyCosts {
             self.probe = None;
             return self.plain(calls, means);
         }
+        let [low, high] = [1_usize << at, (2 << at).min(means.most.max(2))];
         let shares = self.rival == Way::Shared;
-        let is_due = self.probe.is_some() || self.spent >= self.due;
-        let can = if shares { helpers.come(means) && helpers.helped } else { calls > 1 };
+        let is_due = self.probe.is_some() || self.spent >= self.steps[at].due;
+        let can = if shares { helpers.come(means, high) && helpers.helped } else { calls > 1 };
         if is_due && can {
-            return self.probe(calls, means);
+            return self.probe(at, calls, means, helpers);
         }
         self.probe = None;
-        let takes = self.favour > 0.0;
-        if shares && !helpers.come(means) {
-            // Where the plain way is the better one as far as is known, a wake is for a
+        let takes = self.steps[at].takes();
+        if shares && !helpers.come(means, high) {
+            let awake = self.awake(at, means, helpers);
+            // Where the lower level is the better one as far as is known, a wake is for a
             // probe: once so much has been spent that it is a small part.
-            let probes = self.spent >= self.due + f64::from(means.wake()) * f64::from(PART);
-            helpers.missed(match takes {
-                true => self.saves(calls),
+            let asleep = (high - 1).saturating_sub(means.hot).max(1) as f32;
+            let probes = f64::from(means.wake() * asleep) * f64::from(PART);
+            let probes = self.spent >= self.steps[at].due + probes;
+            let wanted = if takes || probes || at == 0 { high } else { low };
+            // One at a time: those that spin already would sleep while this thread wakes many.
+            let threads = wanted.min(2 + means.hot);
+            helpers.missed(match takes || awake < at {
+                true => self.saves(at, awake, calls),
                 false if probes => means.wake(),
                 false => 0.0,
             });
-            if !helpers.wakes(means) {
-                return self.plain(calls, means);
+            if wanted == 1 << awake || !helpers.wakes(means) {
+                // Those that were woken stay awake until all are.
+                let spin = wanted.min(1 + means.hot);
+                return match spin > 1 << awake && helpers.come(means, spin) {
+                    true => Choice { measure: false, ..self.shared_by(spin, calls) },
+                    false => self.lower(at, calls, means, helpers),
+                };
             }
-            let mut choice = Choice::of(Way::Shared, calls);
-            if is_due && helpers.in_vain {
+            let mut choice = self.shared_by(threads, calls);
+            if is_due && helpers.in_vain && at == 0 {
                 self.probe = Some(Probe { wakes: true, counts: true, ..Probe::default() });
-                choice = self.probe(calls, means);
+                choice = self.probe(at, calls, means, helpers);
             }
-            self.due = if takes { self.due } else { self.spent };
+            let due = &mut self.steps[at].due;
+            *due = if takes { *due } else { self.spent };
             return Choice { wake: true, ..choice };
         }
         // Shared to see whether somebody comes, if a probe is to follow.
         if !(takes || shares && is_due) {
-            return self.plain(calls, means);
+            return self.lower(at, calls, means, helpers);
         }
-        if shares && takes {
-            self.repeats = self.repeated(self.means[1].ticks * calls as f32);
+        match self.rival {
+            Way::Pool => Choice::of(Way::Pool, calls),
+            _ if takes => self.repeated_by(high, calls),
+            _ => self.shared_by(high, calls),
         }
-        Choice::of(self.rival, calls)
+    }
+
+    fn shared_by(&self, threads: usize, calls: usize) -> Choice {
+        Choice { threads, ..Choice::of(Way::Shared, calls) }
+    }
+
+    /// Shared, and the next ones as well, without a question.
+    fn repeated_by(&mut self, threads: usize, calls: usize) -> Choice {
+        self.repeats = self.repeated(self.levels[level(threads)].mean.ticks * calls as f32);
+        self.threads = threads;
+        self.shared_by(threads, calls)
+    }
+
+    /// The highest level up to the one below a step whose threads are awake.
+    fn awake(&self, at: usize, means: Means, helpers: &Helpers) -> usize {
+        let awake = ((means.hot + 1).ilog2() as usize).min(at);
+        if helpers.come(means, 1 << awake) { awake } else { 0 }
+    }
+
+    /// The way below a step, by as many as are awake.
+    fn lower(&mut self, at: usize, calls: usize, means: Means, helpers: &Helpers) -> Choice {
+        match self.awake(at, means, helpers) {
+            0 => self.plain(calls, means),
+            awake => self.repeated_by(1 << awake, calls),
+        }
     }
 
     /// The next part of a probe.
-    fn probe(&mut self, calls: usize, means: Means) -> Choice {
-        let probe = self.probe.get_or_insert_default();
+    fn probe(&mut self, at: usize, calls: usize, means: Means, helpers: &Helpers) -> Choice {
+        let plain = self.levels[at].mean.ticks;
+        let probe = self.probe.get_or_insert(Probe { step: at, ..Probe::default() });
         if !probe.turn {
-            probe.halves = calls >= PART as usize;
+            // Below, what an offer to so many costs is too much of a half.
+            probe.halves = calls >= (PART as usize) << at;
             // Who spins would sleep before the next batch.
-            probe.counts |= self.means[0].ticks * calls as f32 / 2.0 > means.sleep;
+            probe.counts |= plain * calls as f32 / 2.0 > means.sleep;
         }
-        match (probe.turn, self.rival) {
-            (true, Way::Pool) => self.plain(1, means),
-            (true, _) => self.plain(calls, means),
+        let high = (2 << at).min(means.most.max(2));
+        match (probe.turn, self.rival, probe.halves) {
+            (true, Way::Pool, _) => self.plain(1, means),
+            (true, ..) => {
+                let choice = self.lower(at, calls, means, helpers);
+                self.repeats = 0;
+                choice
+            }
             // The plain one comes after it.
-            (false, Way::Pool) => Choice::of(Way::Pool, calls - 1),
-            (false, way) => Choice::of(way, if probe.halves { calls.div_ceil(2) } else { calls }),
+            (false, Way::Pool, _) => Choice::of(Way::Pool, calls - 1),
+            (false, _, true) => self.shared_by(high, calls.div_ceil(2)),
+            (false, ..) => self.shared_by(high, calls),
         }
     }
 
@@ -249,16 +364,19 @@ impl KeyCosts {
         if ticks > 0.0 { (REPEATED_TICKS / ticks) as u32 } else { 0 }
     }
 
-    /// Ticks that sharing a batch would save, as the last probe says.
-    fn saves(&self, calls: usize) -> f32 {
-        let gain = self.gain.max(self.favour / 4.0);
-        self.means[0].ticks * calls as f32 * (1.0 - (-gain).exp())
+    /// Ticks that a step would save beside a level that is awake, as the last probe says; or the level
+    /// below it, where the step is not worth it.
+    fn saves(&self, at: usize, awake: usize, calls: usize) -> f32 {
+        let (step, ticks) = (&self.steps[at], |at: usize| self.levels[at].mean.ticks);
+        let gain = step.gain.max(step.favour / 4.0);
+        let part = if step.takes() || at == 0 { (-gain).exp() } else { 1.0 };
+        (ticks(awake) - ticks(at) * part) * calls as f32
     }
 
     pub(super) fn pass(&mut self, batches: u32, calls: usize, helpers: &mut Helpers) {
-        self.spent += f64::from(self.means[0].ticks * calls as f32 * batches as f32);
-        if self.rival == Way::Shared && self.favour > 0.0 {
-            helpers.missed(self.saves(calls) * batches as f32);
+        self.spent += f64::from(self.levels[0].mean.ticks * calls as f32 * batches as f32);
+        if self.rival == Way::Shared && self.steps[0].takes() {
+            helpers.missed(self.saves(0, 0, calls) * batches as f32);
         }
     }
 
@@ -281,12 +399,20 @@ impl KeyCosts {
         if way == Way::Shared && sample.helped > 0 {
             self.keep(sample);
         }
-        let moved = self.means[usize::from(!plain)].add(each);
+        let at = match way {
+            Way::Plain => 0,
+            Way::Shared => level(sample.threads),
+            Way::Pool => 1,
+        };
+        let moved = self.levels[at].mean.add(each);
         match self.probe.take() {
-            Some(probe) => self.compare(probe, plain, sample, means),
+            Some(probe) => self.compare(probe, at, sample, means),
             None if moved => {
-                self.doublings /= 2;
-                self.due = self.due.min(self.spent + f64::from(means.wake()));
+                let soon = self.spent + f64::from(means.wake());
+                for step in &mut self.steps[at.saturating_sub(1)..STEPS.min(at + 1)] {
+                    step.doublings /= 2;
+                    step.due = step.due.min(soon);
+                }
             }
             None => (),
         }
@@ -295,21 +421,23 @@ impl KeyCosts {
             _ => Way::Shared,
         };
         // What was not slept in may have been a probe's one call beside many that sleep.
-        let better = self.favour <= 0.0 || rival == Way::Pool;
+        let better = !self.steps[0].takes() || rival == Way::Pool;
         if plain && self.probe.is_none() && self.rival != rival && better {
             self.expect(rival);
         }
     }
 
-    fn compare(&mut self, mut probe: Probe, plain: bool, sample: Sample, means: Means) {
-        if plain != probe.turn {
+    fn compare(&mut self, mut probe: Probe, at: usize, sample: Sample, means: Means) {
+        let (step, is_low) = (probe.step, at == probe.step);
+        if is_low != probe.turn {
             return;
         }
         let ticks = sample.ticks.max(1) as f32;
         let sleeps = self.rival == Way::Pool;
-        probe.made[usize::from(!plain)] += sample.calls as f32;
-        let (part, waited) = match plain {
-            true => (&mut probe.plain, 0.0),
+        probe.made[usize::from(!is_low)] += sample.calls as f32;
+        let (part, waited) = match is_low {
+            true if at == 0 => (&mut probe.plain, 0.0),
+            true => (&mut probe.plain, self.waited),
             // A whole batch has one wake, whose price is half of what it costs both threads.
             false if probe.wakes && probe.halves => (&mut probe.rival, self.waited + means.wake()),
             false => (&mut probe.rival, self.waited),
@@ -319,50 +447,45 @@ impl KeyCosts {
         }
         let enough = sleeps || part.ticks >= means.wake() / 2.0;
         if probe.halves || enough {
-            probe.turn = !plain;
+            probe.turn = !is_low;
         }
-        probe.counts = if probe.halves { probe.counts || plain } else { !enough };
-        if !(plain && enough) {
+        probe.counts = if probe.halves { probe.counts || is_low } else { !enough };
+        if !(is_low && enough) {
             self.probe = Some(probe);
             return;
         }
-        let (plain, rival) = (probe.plain.each(), probe.rival.each() + self.waits.each());
-        self.waits = self.waits.kept(1.0 - 1.0 / PART as f32);
-        let taken = self.favour > 0.0;
+        let levels = &mut self.levels[step..step + 2];
+        let plain = probe.plain.each() + levels[0].waits.each();
+        let rival = probe.rival.each() + levels[1].waits.each();
+        for level in levels {
+            level.waits = level.waits.kept(1.0 - 1.0 / PART as f32);
+            level.mean.seen = level.mean.ticks;
+        }
+        let is_first = step == 0;
+        let step = &mut self.steps[step];
+        let taken = step.takes();
         // Of the way that is not taken.
         let lost = match taken {
             true => (plain - rival) * probe.made[0],
             false => (rival - plain) * probe.made[1],
         };
-        // Who spun meanwhile sleeps by now, and has to be woken.
-        let asleep = !sleeps && !probe.wakes && ticks > means.sleep;
-        let lost = lost.max(0.0) + if asleep { means.sleep } else { 0.0 };
-        let agrees = taken == (plain > rival);
-        self.judge((plain / rival).ln().clamp(-1.0, 1.0));
-        self.settle(agrees, lost, means);
-        self.means.iter_mut().for_each(|mean| mean.seen = mean.ticks);
-    }
-
-    fn judge(&mut self, gain: f32) {
-        self.gain = gain;
-        self.favour = KEPT * self.favour + gain;
+        // Those that spun meanwhile sleep by now, and have to be woken.
+        let lower = if is_first { ticks } else { probe.plain.ticks };
+        let asleep = !sleeps && !probe.wakes && lower > means.sleep;
+        let lost = lost.max(0.0) + if asleep { means.sleep * (1 << at) as f32 } else { 0.0 };
+        step.judge((plain / rival).ln().clamp(-1.0, 1.0), is_first);
+        step.settle(taken == (plain > rival), lost, self.spent, means);
     }
 
     /// Notes that sharing has lost so much that it pauses: as good as a probe.
-    pub(super) fn lost(&mut self, ticks: f32, means: Means) {
-        let before = self.favour > 0.0;
-        self.judge(-1.0);
-        let taken = self.favour > 0.0;
+    pub(super) fn lost(&mut self, ticks: f32, threads: usize, means: Means) {
+        let at = level(threads).max(1) - 1;
+        let step = &mut self.steps[at];
+        let before = step.takes();
+        step.judge(-1.0, at == 0);
         // Twice, as who finds out anew pays for probes and wakes beside the next such loss.
-        self.settle(!before, if taken { 0.0 } else { 2.0 * ticks }, means);
-    }
-
-    /// Sets when the next probe is due, after one that `agrees` with what was believed and
-    /// has lost so much.
-    fn settle(&mut self, agrees: bool, lost: f32, means: Means) {
-        self.doublings = if agrees { (self.doublings + 1).min(PART.ilog2()) } else { 0 };
-        let pause = (lost * PART as f32).max(means.wake());
-        self.due = self.spent + f64::from(pause * (1 << self.doublings) as f32);
+        let lost = if step.takes() { 0.0 } else { 2.0 * ticks };
+        step.settle(!before, lost, self.spent, means);
     }
 
     /// Returns ticks of a plain call, and how many the batch has saved at most, as far as is known;
@@ -373,29 +496,31 @@ impl KeyCosts {
             self.repeats = 0;
         }
         self.waited = end.waited as f32;
+        let (plain, at) = (self.levels[0].mean.ticks, level(end.threads));
         // A longer one is for the account.
-        self.waits.add(end.calls, self.waited.min(self.means[0].ticks * end.calls as f32));
-        let [plain, shared] = self.means.map(|mean| mean.ticks);
+        let most = plain * end.calls as f32;
+        self.levels[at].waits.add(end.calls, self.waited.min(most));
         // Of batches that began with a wake probes alone tell.
         let most = match end.woke {
-            true => self.saves(end.calls),
-            false => (plain - shared) * end.calls as f32,
+            true => self.saves(at.saturating_sub(1), 0, end.calls),
+            false => most - self.levels[at].mean.ticks * end.calls as f32,
         };
         (plain, most.max(0.0))
     }
 
-    /// Number of `calls` that the requesting thread keeps, such that it and `others` are ready at
-    /// the same time.
-    pub(super) fn kept(&self, calls: usize, others: usize) -> usize {
-        (self.own.unwrap_or(1.0 / (1 + others) as f32) * calls as f32) as usize
+    /// Number of `calls` that the requesting thread keeps, such that it and the others of `threads` are
+    /// ready at the same time.
+    pub(super) fn kept(&self, calls: usize, threads: usize) -> usize {
+        let own = self.levels[level(threads)].own;
+        (own.unwrap_or(1.0 / threads as f32) * calls as f32) as usize
     }
 
     /// Learns that from a batch that others have helped with. A call that it could have kept
     /// has to be claimed, at the price of a line's way or two; for one too many the others
     /// wait.
-    fn keep(&mut self, Sample { calls, helped, kept, .. }: Sample) {
+    fn keep(&mut self, Sample { calls, threads, helped, kept, .. }: Sample) {
         let part = |count: usize| count as f32 / calls as f32;
-        let own = self.own.get_or_insert(part(kept));
+        let own = self.levels[level(threads)].own.get_or_insert(part(kept));
         let change = if helped == calls - kept { -1.0 } else { part(calls - helped) - *own };
         let step = WEIGHT / 2.0;
         *own = (*own + change.clamp(-step, step) * WEIGHT).clamp(0.0, 1.0 - part(1));
@@ -403,6 +528,6 @@ impl KeyCosts {
 
     /// Number of calls that are claimed at once, at most: as many as take as long as a wake.
     pub(super) fn claimed(&self, means: Means) -> usize {
-        ((means.wake() / self.means[0].ticks.max(1.0)) as usize).clamp(1, PART as usize)
+        ((means.wake() / self.levels[0].mean.ticks.max(1.0)) as usize).clamp(1, PART as usize)
     }
 }

@@ -41,10 +41,10 @@ impl Helpers {
         left
     }
 
-    /// True if one that spins is expected to come.
+    /// True if all but one of so many threads, which spin, are expected to come.
     #[inline]
-    pub(super) fn come(&self, means: Means) -> bool {
-        means.hot && self.alone < means.wake()
+    pub(super) fn come(&self, means: Means, threads: usize) -> bool {
+        means.hot + 1 >= threads && self.alone < means.wake()
     }
 
     /// Notes what plain calls could have saved, shared.

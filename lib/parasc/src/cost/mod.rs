@@ -4,10 +4,10 @@
 //! |---|---|
 //! | 1 | A batch is made *plainly* by its requesting thread, *shared* with the threads that spin on other cpus, or made by the *pool*. One call is plain, and so is what changes the address space. |
 //! | 2 | What is learnt is kept by a [`CostKey`]: the call and the size of the batch, beside other work or not, and whether threads of the program serve, too. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
-//! | 3 | A key has one rival of the plain way: shared, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. |
-//! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. Where each batch needs a wake of its own, the rival's half begins with one, half of which counts. |
+//! | 3 | A key has one rival of the plain way: shared by two threads, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. Where two threads are taken, four are their rival, and so on to all there are, the nearest first: each *step* has a favour of its own, which begins with its first probe, and the step up from where these have led is probed at once. Once it is known, it and the step below are probed when they are due. |
+//! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls, 64 on the second step and so on, whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. Where each batch needs a wake of its own, the rival's half begins with one, half of which counts. |
 //! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. Half of that patience is gone when the mean of the taken way moves by half. |
-//! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. |
+//! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. One is woken for a batch; until there are enough for a step, all that spin share. |
 //! | 7 | An account holds what sharing saved as far as is known, not more than the calls that others made, less wakes and waits for others at the end of a batch. Below minus four sleeps nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss, if less than that was saved in between. |
 //! | 8 | Plain calls that are likely to take longer than four sleeps are watched: off the cpu for half of the time, by a switch of their own will, they sleep and the rival is the pool; else it is shared. A probe of the pool puts one plain call beside it. |
 //! | 9 | Batches shorter than 50,000 ticks repeat the last decision for so long, without a look at the clock. A shared one that nobody helped with asks at once. |
@@ -20,6 +20,8 @@ mod duration;
 mod entry;
 mod helpers;
 mod key;
+#[cfg(test)]
+mod many;
 #[cfg(test)]
 mod model;
 mod sleep;
@@ -75,8 +77,10 @@ pub(crate) enum Way {
 pub(crate) struct Means {
     /// True if there are other cpus for processing threads.
     pub(crate) others: bool,
-    /// A processing thread spins already.
-    pub(crate) hot: bool,
+    /// Threads that may share a batch, the requesting one among them.
+    pub(crate) most: usize,
+    /// Processing threads that spin already: of the nearest those before the first that does not.
+    pub(crate) hot: usize,
     /// The process had one thread only when the requesting thread began.
     pub(crate) alone: bool,
     /// The pool may have threads.
@@ -88,7 +92,7 @@ pub(crate) struct Means {
 impl Means {
     /// Nobody is there.
     pub(crate) const NONE: Means =
-        Means { others: false, hot: false, alone: false, pool: false, sleep: 0.0 };
+        Means { others: false, most: 1, hot: 0, alone: false, pool: false, sleep: 0.0 };
 
     /// Part of a wake that the requesting thread pays; the rest of a sleep's cost passes while it
     /// goes on.
@@ -102,6 +106,8 @@ impl Means {
 pub(crate) struct Choice {
     pub(crate) way: Way,
     pub(crate) calls: usize,
+    /// Threads that share it, the requesting one among them.
+    pub(crate) threads: usize,
     /// Wake processing threads that sleep.
     pub(crate) wake: bool,
     /// Take the time and [`Costs::record`] it.
@@ -114,7 +120,7 @@ pub(crate) struct Choice {
 
 impl Choice {
     fn of(way: Way, calls: usize) -> Choice {
-        Choice { way, calls, wake: false, measure: true, watch: false, pass: 0 }
+        Choice { way, calls, threads: 1, wake: false, measure: true, watch: false, pass: 0 }
     }
 }
 
@@ -122,6 +128,8 @@ impl Choice {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) calls: usize,
+    /// Threads that a shared one was for.
+    pub(crate) threads: usize,
     /// Ticks without work that the requesting thread did beside it.
     pub(crate) ticks: u64,
     /// Calls of a shared one that other threads have made, …
@@ -138,6 +146,8 @@ pub(crate) struct Sample {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchEnd {
     pub(crate) calls: usize,
+    /// Threads that it was for.
+    pub(crate) threads: usize,
     /// Calls that other threads have made.
     pub(crate) helped: usize,
     /// Ticks for which the requesting thread waited for them.
@@ -189,21 +199,21 @@ impl Costs {
     ) {
         let each = self.known(key).shared(end);
         if let Some(lost) = self.helpers.shared(end, each, means, now) {
-            self.known(key).lost(lost, means);
+            self.known(key).lost(lost, end.threads, means);
         }
     }
 
-    /// Number of `calls` that the requesting thread keeps for itself beside `others`, and number to
+    /// Number of `calls` that the requesting thread keeps for itself where `threads` share them, and number to
     /// claim at once at most: a thread at the last ones keeps the others waiting.
     pub(crate) fn terms(
         &mut self,
         key: CostKey,
         calls: usize,
-        others: usize,
+        threads: usize,
         means: Means,
     ) -> (usize, usize) {
         let entry = self.known(key);
-        (entry.kept(calls, others), entry.claimed(means))
+        (entry.kept(calls, threads), entry.claimed(means))
     }
 
     /// Notes that so many batches of `calls` will not ask.

@@ -85,7 +85,7 @@ impl Spent {
 
 impl World {
     fn new() -> Self {
-        let means = Means { others: true, hot: false, alone: false, pool: true, sleep: SLEEP };
+        let means = Means { others: true, most: 2, hot: 0, alone: false, pool: true, sleep: SLEEP };
         World {
             costs: Costs::default(),
             means,
@@ -174,7 +174,7 @@ impl World {
         left: usize,
         load: Load,
     ) -> Choice {
-        let means = Means { hot: self.is_hot(), ..self.means };
+        let means = Means { hot: usize::from(self.is_hot()), ..self.means };
         let now = self.now;
         let choice = self.costs.choose((key, prior), left, means, || now);
         assert!((1..=left).contains(&choice.calls), "{choice:?}");
@@ -213,13 +213,14 @@ impl World {
         }
         let now = self.now;
         if choice.way == Way::Shared {
-            let end = BatchEnd { calls, helped, waited, woke: choice.wake };
+            let end =
+                BatchEnd { calls, threads: choice.threads, helped, waited, woke: choice.wake };
             self.costs.shared(key, end, means, || now);
         }
         if choice.measure {
             let slept = choice.watch.then_some(load.sleeps && choice.way == Way::Plain);
-            let (woke, kept) = (choice.wake, calls / 4);
-            let sample = Sample { calls, ticks: ticks as u64, helped, kept, woke, slept };
+            let (woke, kept, threads) = (choice.wake, calls / 4, choice.threads);
+            let sample = Sample { calls, threads, ticks: ticks as u64, helped, kept, woke, slept };
             self.costs.record(key, choice.way, sample, means);
         }
         choice

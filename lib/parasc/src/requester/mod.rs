@@ -354,9 +354,18 @@ impl Requester {
     #[inline(always)]
     fn look_for_others(&mut self) {
         let own = !self.own.is_empty();
-        let hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
-        self.means.hot = hot || self.own.iter().any(|caller| caller.bell.looks_soon());
-        self.means.others = !self.near.is_empty() || own && self.core.spare_cpus() > 0;
+        let is_hot = |at: &&usize| self.core.seats[**at].is_hot();
+        if own {
+            // Nobody knows where they are: they are one helper.
+            let hot = self.near.first().is_some_and(|at| is_hot(&at));
+            let hot = hot || self.own.iter().any(|caller| caller.bell.looks_soon());
+            (self.means.hot, self.means.most) = (usize::from(hot), 2);
+        } else {
+            self.means.hot = self.near.iter().take_while(is_hot).count();
+            self.means.most = (self.near.len() + 1).min(self.core.quota);
+        }
+        let others = !self.near.is_empty() || own && self.core.spare_cpus() > 0;
+        self.means.others = others && self.core.quota > 1;
         self.means.pool = self.core.pool.threads() > 0 || own;
     }
 

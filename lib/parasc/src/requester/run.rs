@@ -15,7 +15,7 @@ use crate::cost::{Around, BatchEnd, CostKey, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{self, call};
-use crate::line::{Calls, MOST};
+use crate::line::{Calls, MOST, Takers};
 use crate::primitive::lock;
 use crate::threads::{summon_pool, wake_seat};
 use kumiki_calls::Request;
@@ -29,8 +29,9 @@ pub(super) const LOOKS: usize = 64;
 /// Threads that take part in a batch, beside its requesting thread.
 #[derive(Clone, Copy, Debug)]
 enum By {
-    /// Processing threads that spin; those that sleep are woken, too.
-    Seats { wake: bool },
+    /// Number of threads, this one among them, the others processing threads of the nearest seats that
+    /// spin; those that sleep are woken, too.
+    Seats { wake: bool, threads: usize },
     /// A number of threads, this one among them, the others of the pool.
     Pool(usize),
     /// A processing thread alone, whoever is there.
@@ -238,21 +239,26 @@ impl Requester {
             return Ok(ran);
         }
         let watched = choice.watch.then(Watched::begin);
-        let (mut helped, mut kept) = (0, 0);
+        let (mut helped, mut kept, threads) = (0, 0, choice.threads);
         let start = if choice.measure { now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
             Way::Plain => unsafe { self.call_in_turn(requests, results) },
             Way::Shared => {
-                let (part, most) = self.costs.terms(key, requests.len(), self.others(), means);
+                let (part, most) = self.costs.terms(key, requests.len(), choice.threads, means);
                 // While this thread is away the others may come to the end.
                 kept = if key.is_beside() { 0 } else { part };
-                let terms = Terms { by: By::Seats { wake: choice.wake }, kept, most };
+                let terms = Terms { by: By::Seats { wake: choice.wake, threads }, kept, most };
                 // SAFETY: as above.
                 let help = unsafe { self.offer(requests, results, terms, meanwhile) }?;
                 helped = help.calls;
                 let (calls, waited, woke) = (requests.len(), help.waited, choice.wake);
-                self.costs.shared(key, BatchEnd { calls, helped, waited, woke }, means, now);
+                self.costs.shared(
+                    key,
+                    BatchEnd { calls, threads, helped, waited, woke },
+                    means,
+                    now,
+                );
             }
             Way::Pool => {
                 let threads = 1 + self.core.pool.threads() + self.own.len();
@@ -266,7 +272,7 @@ impl Requester {
             let ticks = now().wrapping_sub(start).saturating_sub(meanwhile.take_away());
             let (calls, woke) = (requests.len(), choice.wake);
             let slept = watched.map(Watched::slept);
-            let sample = Sample { calls, ticks, helped, kept, woke, slept };
+            let sample = Sample { calls, threads, ticks, helped, kept, woke, slept };
             self.costs.record(key, choice.way, sample, means);
         }
         Ok(ran)
@@ -336,13 +342,22 @@ impl Requester {
         let calls = Calls { requests: offered.as_ptr(), results: answers.as_mut_ptr() };
         let (core, lane) = (&self.core, self.lane);
         let line = core.area.line(lane);
-        line.open(calls, offered.len(), most);
+        let (takers, share) = match by {
+            By::Seats { threads, .. } if self.own.is_empty() => {
+                (Takers::of(self.near.iter().copied().take(threads - 1)), threads)
+            }
+            _ => (Takers::ALL, self.others() + 1),
+        };
+        line.open_for(takers, calls, offered.len(), most);
         let mut left = None;
         match by {
-            By::Seats { wake: false } => (),
+            By::Seats { wake: false, .. } => (),
             // None to be had: then this thread makes all calls.
-            By::Seats { wake: true } => {
-                for seat in self.near.iter().take(offered.len()) {
+            By::Seats { wake: true, threads } => {
+                // At least the last one: that it looks awake does not mean that it comes.
+                let called = offered.len().min(threads - 1);
+                let awake = self.means.hot.min(called.saturating_sub(1));
+                for seat in &self.near[..called.min(self.near.len())][awake..] {
                     let _ = wake_seat(core, *seat);
                 }
                 if !self.own.is_empty() {
@@ -365,7 +380,6 @@ impl Requester {
         let forked = |forked| Forked { handed: line.claimed(), ..forked };
         meanwhile.run(offered.len(), self.ticks, core.process).map_err(forked)?;
         if left.is_none() {
-            let share = self.others() + 1;
             match &core.inside {
                 // Calls that sleep are claimed one by one: none waits for an entry of another.
                 Some(inside) if !matches!(by, By::Pool(_)) => {

@@ -43,7 +43,7 @@ fn a_seat_that_no_thread_can_take_leaves_the_calls_to_the_caller() {
     ends(|| {
         let mut core = Core::new(&Config { help: false, ..Config::default() }).unwrap();
         // Linux has no cpu of that number (CONFIG_NR_CPUS is at most 8192).
-        core.seats = vec![CpuSeat::new(100_000)];
+        core.seats = vec![CpuSeat::new((0, 100_000))];
         let mut requester = Requester::new(Arc::new(core)).unwrap();
         let parent = i64::from(std::os::unix::process::parent_id());
         for count in [1, 2, 100, 600] {
@@ -72,7 +72,7 @@ fn a_request_that_somebody_is_at_for_long_is_not_given_up() {
 fn seats_that_are_closed_are_not_near() {
     ends(|| {
         let mut core = Core::new(&Config::default()).unwrap();
-        core.seats = vec![CpuSeat::new(100_000), CpuSeat::new(100_001)];
+        core.seats = vec![CpuSeat::new((0, 100_000)), CpuSeat::new((1, 100_001))];
         let mut requester = Requester::new(Arc::new(core)).unwrap();
         assert_eq!(requester.near.len(), 2);
         for _ in 0..20_000 {
@@ -114,7 +114,7 @@ fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
         let [own, other] = cpus[..] else { return };
         let _bound = affinity::bind(own).unwrap();
         let mut core = Core::new(&Config::default()).unwrap();
-        core.seats = vec![CpuSeat::new(other)];
+        core.seats = vec![CpuSeat::new((0, other))];
         let core = Arc::new(core);
         let mut requester = Requester::new(Arc::clone(&core)).unwrap();
         // The only thread there is sleeps in a call of another lane, and looks awake.

@@ -51,12 +51,12 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &CpuSeat, waiter: &mut Waiter, hand:
             if area.is_terminated() {
                 return Some(Event::Terminated);
             }
-            let event = work(core);
+            let event = work(core, seat);
             // At once, and then what there is to do at the end of a wait: unless others
             // take this thread for one that sleeps, and comes when it is called.
             match event {
                 Some(Event::Offer(lane)) if !seat.bell.is_asleep() => {
-                    serve_soon(core, lane, hand);
+                    serve_soon(core, seat, lane, hand);
                     return Some(Event::Served(lane));
                 }
                 _ => (),
@@ -81,31 +81,31 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &CpuSeat, waiter: &mut Waiter, hand:
             }
         };
         // After each lane the others: its requesting thread may always have more.
-        serve_lanes_after(core, served, hand);
+        serve_lanes_after(core, seat, served, hand);
         queue::serve(core, QUICK, hand);
         worked = true;
     }
 }
 
 /// True if a request waits that [`serve`] would look at.
-pub(crate) fn has_work(core: &Core) -> bool {
-    work(core).is_some()
+pub(crate) fn has_work(core: &Core, seat: &CpuSeat) -> bool {
+    work(core, seat).is_some()
 }
 
 /// The first request for a call that is soon over. A loop as plain as this is short
 /// enough for the compiler to put it where it is waited.
 #[inline(always)]
-fn work(core: &Core) -> Option<Event> {
-    work_in(core, quick_lanes(core))
+fn work(core: &Core, seat: &CpuSeat) -> Option<Event> {
+    work_in(core, seat, quick_lanes(core))
 }
 
 /// The first such request in these lanes, and the queue.
 #[inline(always)]
-fn work_in(core: &Core, mut lanes: u64) -> Option<Event> {
+fn work_in(core: &Core, seat: &CpuSeat, mut lanes: u64) -> Option<Event> {
     while lanes != 0 {
         let lane = lanes.trailing_zeros() as usize;
         lanes &= lanes - 1;
-        if core.area.line(lane).look().has_work() {
+        if core.area.line(lane).is_for(seat.number) {
             return Some(Event::Offer(lane));
         }
     }
@@ -137,7 +137,7 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
 /// the processor's return stack, and after a return of the program's a system call took 25
 /// to 50 ns longer there, a fifth.
 #[inline(never)]
-fn serve_soon(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
+fn serve_soon(core: &Arc<Core>, seat: &CpuSeat, lane: usize, hand: &Hand<'_>) {
     let line = core.area.line(lane);
     loop {
         make_offered(core, lane, hand);
@@ -148,10 +148,10 @@ fn serve_soon(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
             let others = lanes & !(1 << lane);
             // It may be the pool's by now.
             let is_own = others != lanes;
-            if !is_own || work_in(core, others).is_some() || core.area.is_terminated() {
+            if !is_own || work_in(core, seat, others).is_some() || core.area.is_terminated() {
                 return;
             }
-            if line.look().has_work() {
+            if line.is_for(seat.number) {
                 break;
             }
             if looks == LOOKS {
@@ -165,9 +165,11 @@ fn serve_soon(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
 /// Serves the lanes after `lane` that have anything, each once: those before it come
 /// first when the next look is taken.
 #[inline(always)]
-fn serve_lanes_after(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
+fn serve_lanes_after(core: &Arc<Core>, seat: &CpuSeat, lane: usize, hand: &Hand<'_>) {
     for lane in bits(quick_lanes(core) & (!0 << lane) << 1) {
-        serve_lane(core, lane, hand);
+        if core.area.line(lane).is_for(seat.number) {
+            serve_lane(core, lane, hand);
+        }
     }
 }
 
@@ -310,11 +312,11 @@ mod tests {
         core.area.line(offered).open(calls, 1, 1);
         let claim = Claim::default();
         let hand = Hand::new(&claim, None);
-        serve_lanes_after(&core, 0, &hand);
+        serve_lanes_after(&core, &core.seats[0], 0, &hand);
         assert_eq!(lanes.map(waits), [true, false, false]);
         assert_eq!(core.area.line(offered).over(), Some(1));
         // There is none after the last one there can be.
-        serve_lanes_after(&core, 63, &hand);
+        serve_lanes_after(&core, &core.seats[0], 63, &hand);
         assert!(waits(0) && !claim.is_set());
     }
 

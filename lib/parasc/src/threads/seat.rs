@@ -75,7 +75,7 @@ fn serve(core: &Arc<Core>, seat: &CpuSeat) {
     loop {
         processor::serve(core, seat, &mut waiter, &mut hand);
         let ends = || core.area.is_terminated();
-        if !seat.post.retire(ends, || processor::has_work(core)) {
+        if !seat.post.retire(ends, || processor::has_work(core, seat)) {
             return;
         }
     }

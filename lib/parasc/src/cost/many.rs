@@ -1,0 +1,275 @@
+//! How many threads share a batch, on machines of 2 to 256 cpus that are simulated: what a batch
+//! takes by each number is known here, and who is awake, and on which cpus others run.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::differences::Differences;
+use kumiki_calls::Request;
+
+/// Cost of a sleep, ticks; half of it is a wake.
+const SLEEP: f32 = 100_000.0;
+/// A helper spins for so long before it sleeps.
+const SPIN: u64 = 2 * SLEEP as u64;
+/// Ticks that an offer costs, and each helper's part of it: its line's way there and back.
+const OFFER: f32 = 500.0;
+const HELPER: f32 = 100.0;
+
+/// Speed of so many threads at one kind of call, in that of one: points, and straight between.
+#[derive(Clone, Debug)]
+struct Curve(Vec<(f32, f32)>);
+
+impl Curve {
+    fn speed(&self, threads: usize) -> f32 {
+        let threads = threads as f32;
+        let next = self.0.iter().position(|(at, _)| *at >= threads);
+        let Some(next) = next else { return self.0.last().map_or(1.0, |(_, speed)| *speed) };
+        if next == 0 {
+            return self.0[0].1;
+        }
+        let ((a, low), (b, high)) = (self.0[next - 1], self.0[next]);
+        low + (high - low) * (threads - a) / (b - a)
+    }
+
+    /// Universal Scalability Law: contention and coherence.
+    fn of(contention: f32, coherence: f32) -> Curve {
+        let speed = |n: f32| n / (1.0 + contention * (n - 1.0) + coherence * n * (n - 1.0));
+        Curve((0..=8).map(|at| (1 << at) as f32).map(|n| (n, speed(n))).collect())
+    }
+}
+
+/// Speeds of plain kernels at 48 cpus, as published (will-it-scale, one task = 1).
+fn published() -> [(&'static str, Curve); 9] {
+    let curve = |points: &[(f32, f32)]| {
+        let first = [(1.0, 1.0)];
+        Curve(first.iter().chain(points).copied().collect())
+    };
+    [
+        ("getppid", curve(&[(48.0, 35.0), (256.0, 180.0)])),
+        ("mmap", curve(&[(48.0, 26.0), (256.0, 120.0)])),
+        ("page faults", curve(&[(48.0, 15.0), (256.0, 40.0)])),
+        ("connects", curve(&[(48.0, 12.0), (256.0, 20.0)])),
+        ("opening own files", curve(&[(8.0, 4.2)])),
+        ("stat of one file", curve(&[(48.0, 2.8)])),
+        ("open of one file", curve(&[(48.0, 2.3)])),
+        ("rename", curve(&[(24.0, 0.93), (48.0, 0.8)])),
+        ("unlink in one directory", curve(&[(48.0, 0.40)])),
+    ]
+}
+
+/// Machine and load.
+#[derive(Clone, Debug)]
+struct Scene {
+    curve: Curve,
+    /// Calls of a batch, and ticks of a plain one.
+    calls: usize,
+    plain: f32,
+    cpus: usize,
+    /// Helpers, from the nearest on, before the first whose cpu a busy process wants, and how much
+    /// later that one ends one batch of so many.
+    busy: Option<(usize, u32, u64)>,
+}
+
+impl Scene {
+    /// Ticks that a batch, or a part of it, takes by so many awake threads.
+    fn ticks(&self, threads: usize, calls: usize) -> f32 {
+        let plain = self.plain * calls as f32;
+        match threads {
+            1 => plain,
+            _ => {
+                let speed = self.curve.speed(threads.min(calls));
+                OFFER + HELPER * (threads - 1) as f32 + plain / speed
+            }
+        }
+    }
+
+    /// Mean of a batch by so many, with what busy cpus cost.
+    fn mean(&self, threads: usize) -> f32 {
+        let late = match self.busy {
+            Some((idle, every, late)) if threads > idle + 1 => late as f32 / every as f32,
+            _ => 0.0,
+        };
+        self.ticks(threads, self.calls) + late
+    }
+
+    /// The best number of threads, and what a batch takes by it.
+    fn best(&self) -> (usize, f32) {
+        let levels = (0..=8).map(|at| (1 << at).min(self.cpus));
+        let timed = levels.map(|threads| (threads, self.mean(threads)));
+        timed.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are levels")
+    }
+}
+
+struct World {
+    scene: Scene,
+    costs: Costs,
+    now: u64,
+    /// Times until when each helper spins, and from when one that was called is there.
+    spins: Vec<u64>,
+    comes: Vec<Option<u64>>,
+    batches: u32,
+    key: (CostKey, Prior),
+}
+
+impl World {
+    fn new(scene: Scene) -> Self {
+        let requests = vec![Request::new(libc::SYS_read, []); scene.calls];
+        let helpers = scene.cpus - 1;
+        World {
+            costs: Costs::default(),
+            now: 1,
+            spins: vec![0; helpers],
+            comes: vec![None; helpers],
+            batches: 0,
+            key: survey(&requests, Differences::of(&requests), Around::default()),
+            scene,
+        }
+    }
+
+    fn means(&mut self) -> Means {
+        let now = self.now;
+        for (spins, comes) in self.spins.iter_mut().zip(&mut self.comes) {
+            if let Some(at) = comes.filter(|at| *at <= now) {
+                (*spins, *comes) = ((*spins).max(at + SPIN), None);
+            }
+        }
+        Means {
+            others: true,
+            most: self.scene.cpus,
+            hot: self.spins.iter().take_while(|until| **until > now).count(),
+            alone: false,
+            pool: false,
+            sleep: SLEEP,
+        }
+    }
+
+    /// Runs so many batches, and returns the mean ticks of one.
+    fn run(&mut self, batches: u32) -> f64 {
+        let (begin, mut pass) = (self.now, 0);
+        for _ in 0..batches {
+            self.batches += 1;
+            if pass > 0 {
+                pass -= 1;
+                self.now += self.scene.ticks(1, self.scene.calls) as u64;
+                continue;
+            }
+            let mut left = self.scene.calls;
+            while left > 0 {
+                let choice = self.part(left);
+                (left, pass) = (left - choice.calls, choice.pass);
+            }
+            self.costs.pass(self.key.0, pass, self.scene.calls);
+        }
+        (self.now - begin) as f64 / f64::from(batches)
+    }
+
+    fn part(&mut self, left: usize) -> Choice {
+        let (means, now) = (self.means(), self.now);
+        let choice = self.costs.choose(self.key, left, means, || now);
+        let Choice { calls, threads, .. } = choice;
+        assert!(
+            (1..=left).contains(&calls) && (1..=self.scene.cpus).contains(&threads),
+            "{choice:?}"
+        );
+        let wanted = threads - 1;
+        if choice.wake {
+            for at in 0..wanted {
+                if self.spins[at] <= now && self.comes[at].is_none() {
+                    self.now += (SLEEP / 2.0) as u64;
+                    self.comes[at] = Some(self.now + (SLEEP / 2.0) as u64);
+                }
+            }
+        }
+        // Who was called comes before it is over, if it is long.
+        let now = self.now;
+        let mut awake = self.spins[..wanted].iter().filter(|until| **until > now).count();
+        let mut ticks = self.scene.ticks(awake + 1, calls);
+        let called = self.comes[..wanted].iter().flatten();
+        if let Some(alone) = called.map(|at| at.saturating_sub(now) as f32).reduce(f32::max)
+            && alone < ticks
+        {
+            let rest = self.scene.ticks(wanted + 1, calls) * (1.0 - alone / ticks);
+            (ticks, awake) = (alone + rest, wanted);
+        }
+        let mut waited = 0;
+        if let Some((idle, every, late)) = self.scene.busy
+            && awake > idle
+            && self.batches.is_multiple_of(every)
+        {
+            (ticks, waited) = (ticks + late as f32, late);
+        }
+        self.now += ticks as u64;
+        for (spins, comes) in self.spins[..wanted].iter_mut().zip(&mut self.comes) {
+            if *spins > now || awake == wanted {
+                (*spins, *comes) = (self.now + SPIN, None);
+            }
+        }
+        let (helped, now) = (calls * awake / (awake + 1), self.now);
+        if choice.way == Way::Shared {
+            let end = BatchEnd { calls, threads, helped, waited, woke: choice.wake };
+            self.costs.shared(self.key.0, end, means, || now);
+        }
+        if choice.measure {
+            let (ticks, kept, woke) = (ticks as u64, calls / 4, choice.wake);
+            let slept = choice.watch.then_some(false);
+            let sample = Sample { calls, threads, ticks, helped, kept, woke, slept };
+            self.costs.record(self.key.0, choice.way, sample, means);
+        }
+        choice
+    }
+}
+
+fn scene(curve: &Curve, calls: usize, plain: f32, cpus: usize) -> Scene {
+    Scene { curve: curve.clone(), calls, plain, cpus, busy: None }
+}
+
+/// Number of batches of a run: of 20,000 on, what it took to find the best number is a twentieth.
+const BATCHES: u32 = 50_000;
+
+#[test]
+fn the_best_number_is_found_for_each_published_curve() {
+    for cpus in [2, 16, 64, 256] {
+        for (name, curve) in published() {
+            let scene = scene(&curve, 300, 1500.0, cpus);
+            let (threads, best) = scene.best();
+            let mut world = World::new(scene);
+            let mean = world.run(BATCHES);
+            let slower = mean / f64::from(best);
+            assert!(slower < 1.05, "{name} at {cpus} cpus, best {threads}: {slower:.3}");
+        }
+    }
+}
+
+#[test]
+fn a_cpu_that_others_use_is_left_to_them() {
+    for cpus in [16] {
+        for (name, curve) in published() {
+            let mut scene = scene(&curve, 300, 1500.0, cpus);
+            // From the sixth helper on: 4 ms at 2.5 GHz, each twentieth batch.
+            scene.busy = Some((5, 20, 10_000_000));
+            let (threads, best) = scene.best();
+            let mut world = World::new(scene);
+            let slower = world.run(5 * BATCHES) / f64::from(best);
+            assert!(slower < 1.05, "{name} at {cpus} cpus, best {threads}: {slower:.3}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_best_number_is_found_for_any_curve(
+        contention in 0.0_f32..1.5,
+        coherence in prop_oneof![Just(0.0_f32), 0.0_f32..0.05],
+        calls in 2_usize..400,
+        plain in 300_f32..20_000.0,
+        size in 0_usize..4,
+    ) {
+        let scene = scene(&Curve::of(contention, coherence), calls, plain, [2, 16, 64, 256][size]);
+        let (threads, best) = scene.best();
+        let mut world = World::new(scene.clone());
+        let slower = world.run(BATCHES) / f64::from(best);
+        prop_assert!(slower < 1.05, "best {threads}: {slower:.3} {scene:?}");
+    }
+}
