@@ -22,13 +22,26 @@ const LEAST: f64 = 0.05;
 /// A word that names no protocol.
 pub fn table(words: impl Iterator<Item = String>) -> Result<ExitCode> {
     let (mut check, mut keep, mut wanted) = (false, false, Vec::new());
-    for word in words {
+    let mut own = Own::default();
+    let mut words = words;
+    while let Some(word) = words.next() {
+        let mut number = || {
+            let value = words.next().with_context(|| format!("{word} takes a number"))?;
+            value.parse::<f64>().with_context(|| format!("{word} {value}: no number"))
+        };
         match word.as_str() {
             "--check" => check = true,
             "--keep" => keep = true,
+            "--cpus" => own.cpus = Some(number()? as usize),
+            "--near" => own.near = Some(number()?),
+            "--far" => own.far = Some(number()?),
             _ => wanted.push(word),
         }
     }
+    ensure!(
+        !own.is_any() || !(check || keep),
+        "what is kept is of the machines that are always counted"
+    );
     let names: Vec<_> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
     for word in &wanted {
         ensure!(
@@ -46,8 +59,8 @@ pub fn table(words: impl Iterator<Item = String>) -> Result<ExitCode> {
     for protocol in
         PROTOCOLS.iter().filter(|p| wanted.is_empty() || wanted.iter().any(|w| w == p.name))
     {
-        for &cpus in protocol.sizes {
-            let report = counted(protocol, cpus);
+        for cpus in own.sizes(protocol.sizes) {
+            let report = (protocol.run)(&own.machine(cpus));
             let Report { data, upgrades, worst, ref place, ns, .. } = report;
             println!(
                 "{:<12} {cpus:>5} {data:>10.2} {upgrades:>10.2} {worst:>10.2}  {place:<18} {ns:>12.0}",
@@ -68,10 +81,35 @@ pub fn table(words: impl Iterator<Item = String>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Counts a protocol on a machine of that size.
-fn counted(protocol: &Protocol, cpus: usize) -> Report {
-    let machine = if cpus == 2 { Machine::flat(2, 100.0) } else { Machine::of(cpus) };
-    (protocol.run)(&machine)
+/// Machine that is asked for in place of those that are always counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    cpus: Option<usize>,
+    near: Option<f64>,
+    far: Option<f64>,
+}
+
+impl Own {
+    fn is_any(self) -> bool {
+        self.cpus.is_some() || self.near.is_some() || self.far.is_some()
+    }
+
+    fn sizes(self, all: &[usize]) -> Vec<usize> {
+        match self.cpus {
+            // What needs two cpus has no more use for others.
+            Some(cpus) if all.len() > 1 => vec![cpus],
+            _ => all.to_vec(),
+        }
+    }
+
+    fn machine(self, cpus: usize) -> Machine {
+        let mut machine = if cpus == 2 { Machine::flat(2, 100.0) } else { Machine::of(cpus) };
+        if let (Some(near), Some(group)) = (self.near, machine.groups.first_mut()) {
+            group.1 = near;
+        }
+        machine.far = self.far.unwrap_or(machine.far);
+        machine
+    }
 }
 
 /// A row of counts.
@@ -124,10 +162,9 @@ mod tests {
     fn counts_are_as_they_are_kept() {
         let kept = kept(KEPT).unwrap();
         let all = PROTOCOLS.iter().flat_map(|protocol| {
-            protocol
-                .sizes
-                .iter()
-                .map(move |cpus| Counted::of(protocol, *cpus, &counted(protocol, *cpus)))
+            protocol.sizes.iter().map(move |cpus| {
+                Counted::of(protocol, *cpus, &(protocol.run)(&Own::default().machine(*cpus)))
+            })
         });
         let faults: Vec<_> = all.flat_map(|found| compared(&kept, &found)).collect();
         assert_eq!(faults, [""; 0]);

@@ -17,6 +17,15 @@ pub(crate) struct Sim {
     /// Only these protocols; all if none is given
     #[arg(value_name = "PROTOCOL")]
     protocols: Vec<String>,
+    /// On a machine of so many cpus, 1 to 256, those protocols that take as many as there are
+    #[arg(long, value_name = "N")]
+    cpus: Option<usize>,
+    /// Nanoseconds of a transfer between cpus of one group of eight
+    #[arg(long, value_name = "NS")]
+    near: Option<f64>,
+    /// Nanoseconds of one between two groups
+    #[arg(long, value_name = "NS")]
+    far: Option<f64>,
     /// Fails where a count is not as dev/sim/counts.txt has it
     #[arg(long)]
     check: bool,
@@ -29,6 +38,13 @@ pub(crate) struct Sim {
 pub(crate) fn sim(asked: &Sim) -> Result<ExitCode> {
     let mut command = built(&format!("run --quiet --profile sim --locked --package {PACKAGE} --"))?;
     command.args(&asked.protocols);
+    let numbers =
+        [("--cpus", asked.cpus.map(|n| n as f64)), ("--near", asked.near), ("--far", asked.far)];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            command.args([name, &number.to_string()]);
+        }
+    }
     command.args(asked.check.then_some("--check")).args(asked.keep.then_some("--keep"));
     run(&mut command)?;
     Ok(ExitCode::SUCCESS)

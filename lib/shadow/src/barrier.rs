@@ -19,6 +19,14 @@
 //!
 //! A member is never a whole turn of the counter (2^32 rounds) behind, because
 //! no round ends without it.
+//!
+//! # Many members
+//!
+//! Whoever waits looks at the word, and each arrival takes it away from all who look: for 64
+//! members that is a transfer for every pair of them, nearly. From [`MANY`] on the last one who comes
+//! writes the number of the rounds that are over to a line of its own as well, and there they look.
+//! It may be behind the word for a moment, never ahead of it: the last one of a round writes it
+//! before it comes to the next, which does not end without it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,21 +117,40 @@ impl Barrier {
 struct Meeting {
     word: AtomicU64,
     size: u64,
+    /// Place where many members wait.
+    over: Option<Box<Over>>,
 }
+
+/// Members from which on they wait at a line of its own: with fewer it costs more than it saves
+/// (rows `barrier` of dev/sim/counts.txt).
+const MANY: u64 = 16;
+
+/// Rounds that are over, on a line of their own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Over(AtomicU64);
 
 const ROUND: u32 = 32;
 const CAME: u64 = (1 << ROUND) - 1;
 
 impl Meeting {
     fn of(size: usize) -> Self {
+        Meeting::waiting(size, size as u64 >= MANY)
+    }
+
+    /// One whose members wait at a line `apart`, or at the word.
+    fn waiting(size: usize, apart: bool) -> Self {
         let size = size as u64;
         assert!(size <= CAME, "more members than any machine has cpus");
-        Meeting { word: AtomicU64::new(0), size }
+        let over = apart.then(|| Box::new(Over(AtomicU64::new(0))));
+        Meeting { word: AtomicU64::new(0), size, over }
     }
 
     /// Comes; the round to wait for, or `None` if all have come now.
     fn arrive(&self) -> Option<u64> {
-        let mut now = self.word.load(Ordering::Relaxed);
+        // Mostly wrong: the swap that fails brings the line as this thread's own, where a load would
+        // bring a copy first.
+        let mut now = 0;
         loop {
             let (round, last) = (now >> ROUND, (now & CAME) + 1 == self.size);
             let next = if last { round.wrapping_add(1) << ROUND } else { now + 1 };
@@ -134,14 +161,27 @@ impl Meeting {
             let swap =
                 self.word.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed);
             match swap {
-                Ok(_) => return (!last).then_some(round),
+                Ok(_) if last => {
+                    if let Some(over) = &self.over {
+                        // Release: partner is `is_over`.
+                        over.0.store(next >> ROUND, Ordering::Release);
+                    }
+                    return None;
+                }
+                Ok(_) => return Some(round),
                 Err(other) => now = other,
             }
         }
     }
 
     fn is_over(&self, round: u64) -> bool {
-        self.word.load(Ordering::Acquire) >> ROUND != round
+        match &self.over {
+            None => self.word.load(Ordering::Acquire) >> ROUND != round,
+            // A round or more behind it is not over: numbers of 32 bits, which begin again.
+            Some(over) => {
+                (over.0.load(Ordering::Acquire) as u32).wrapping_sub(round as u32) as i32 > 0
+            }
+        }
     }
 
     /// Takes an arrival back; `false` if the round has ended, with it.

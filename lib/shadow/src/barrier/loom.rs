@@ -59,11 +59,15 @@ impl Scene {
 }
 
 fn check(rounds: u64, patience: &'static [Option<u32>]) {
+    [false, true].map(|apart| check_waiting(apart, rounds, patience));
+}
+
+fn check_waiting(apart: bool, rounds: u64, patience: &'static [Option<u32>]) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(3);
     model.check(move || {
         let written = patience.iter().map(|_| UnsafeCell::new(0)).collect();
-        let scene = Arc::new(Scene { meeting: Meeting::of(patience.len()), written });
+        let scene = Arc::new(Scene { meeting: Meeting::waiting(patience.len(), apart), written });
         let run = move |scene: &Scene, member: usize| {
             for round in 1..=rounds {
                 scene.meet(member, round, patience[member]);

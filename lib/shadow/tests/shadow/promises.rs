@@ -196,12 +196,12 @@ fn an_unscoped_job_is_cancelled_and_another_one_is_forked() {
     assert!(matches!(shadow.cancel(), Err(Error::NotForked)));
     let count = Arc::new(AtomicUsize::new(0));
     let theirs = Arc::clone(&count);
-    shadow.fork(move || drop(theirs.fetch_add(1, Ordering::Relaxed))).unwrap();
+    shadow.fork(move || _ = theirs.fetch_add(1, Ordering::Relaxed)).unwrap();
     assert!(shadow.cancel().unwrap());
     assert!(!shadow.is_busy() && matches!(shadow.join(), Err(Error::NotForked)));
     assert_eq!((count.load(Ordering::Relaxed), Arc::strong_count(&count)), (0, 1));
     let theirs = Arc::clone(&count);
-    shadow.fork(move || drop(theirs.fetch_add(1, Ordering::Relaxed))).unwrap();
+    shadow.fork(move || _ = theirs.fetch_add(1, Ordering::Relaxed)).unwrap();
     // Without a helper it runs here now.
     assert!(shadow.join_timeout(Duration::ZERO).unwrap().unwrap().is_ok());
     assert_eq!(count.load(Ordering::Relaxed), 1);
