@@ -68,6 +68,14 @@ enum PlaceCommand {
         /// shares]
         #[arg(long, value_parser = size, value_name = "SIZE")]
         memory: Option<u64>,
+        /// Keep the places in this folder, so that they outlive this command
+        ///
+        /// What a call has done is on the disk before its answer leaves. Whoever serves the same
+        /// HOST and cpus by the same folder again has their resources, with ids, names and values,
+        /// and calls that were under way are answered then, once. The allow-list may name only
+        /// kinds that can be kept: counter.
+        #[arg(long, value_name = "FOLDER")]
+        durable: Option<PathBuf>,
     },
     /// Have the places of an OS node here, until Ctrl-C or until the node ends
     ///
@@ -257,8 +265,8 @@ impl Credentials {
 
 pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     match args.command {
-        PlaceCommand::Serve { server, allow, host, cpus, memory } => {
-            serve(server, allow, host, cpus, memory)
+        PlaceCommand::Serve { server, allow, host, cpus, memory, durable } => {
+            serve(server, allow, host, cpus, memory, durable)
         }
         PlaceCommand::Attach { name, stdio: true, .. } => attach::attach_stdio(&name),
         PlaceCommand::Attach { name, command, .. } => attach::attach(&name, &command),
@@ -279,6 +287,7 @@ fn serve(
     host: Option<String>,
     cpus: Option<Vec<usize>>,
     memory: Option<u64>,
+    durable: Option<PathBuf>,
 ) -> Result<Verdict> {
     let parts = standard::parts();
     let nats = server.nats()?;
@@ -312,7 +321,22 @@ fn serve(
         Some(nats) => Server::new(nats, host),
         None => with_lines(Server::here(host))?,
     };
+    let server = match durable {
+        Some(folder) => server.durable(folder),
+        None => server,
+    };
     let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
+    for restored in served.restored() {
+        if let Some(cut) = &restored.cut {
+            output::talk(format_args!("{cut}"));
+        }
+        let (place, resources, answers) = (&restored.place, restored.resources, restored.answers);
+        if resources + answers > 0 {
+            output::talk(format_args!(
+                "{place} has {resources} resources again, and {answers} answers"
+            ));
+        }
+    }
     let share = memory.unwrap_or_else(|| machine_memory() / interface.places().len() as u64);
     for place in interface.places() {
         interface.limit::<Memory>(place, share)?;

@@ -128,6 +128,40 @@ pub enum Error {
         /// The mistake.
         why: String,
     },
+    /// A file of a durable place is not what was written.
+    #[error(
+        "{file} is not what was written, at byte {at}: {why}; restore the folder from a copy, or move it \
+         away and begin with an empty one"
+    )]
+    Rotten {
+        /// The file.
+        file: String,
+        /// Offset of the fault.
+        at: u64,
+        /// The fault.
+        why: String,
+    },
+    /// Something of a durable place was written in another form than this version reads.
+    #[error(
+        "{what} is of form {form}, and {known} is known here: serve it by the version of Kumiki, or of \
+         the program, that has written it"
+    )]
+    OtherForm {
+        /// A file, or a kind's states.
+        what: String,
+        /// Form in which it is written.
+        form: u32,
+        /// The one that is known.
+        known: u32,
+    },
+    /// A durable place cannot be served like this.
+    #[error("place {place} cannot be durable: {why}")]
+    NotDurable {
+        /// Name of the place.
+        place: String,
+        /// Reason.
+        why: String,
+    },
     /// The system's refusal.
     #[error("{what}: {source}")]
     Io {

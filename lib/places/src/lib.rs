@@ -42,6 +42,7 @@
 
 mod client;
 mod control;
+pub mod durable;
 mod error;
 mod line;
 mod part;
@@ -63,11 +64,12 @@ pub use control::{Builder, Control};
 pub use error::{Error, Result};
 pub use line::Line;
 pub use line::lines::Lines;
-pub use part::{Block, Part, Portable, Run, Work};
+pub use part::{Block, Durable, Part, Portable, Run, Work};
 pub use place::allow::Allow;
 pub use place::blocked::MOST_BLOCKED;
 #[cfg(feature = "run")]
 pub use place::keep::{Keeper, keep};
+pub use place::keeping::Restored;
 pub use place::lease::{
     Lease, LeasePool, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS, MOST_UNUSED,
 };

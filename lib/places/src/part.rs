@@ -38,6 +38,8 @@ pub trait Part: 'static {
     const NAME: &'static str;
     /// A number that changes when what it takes, gives or means does.
     const VERSION: u32 = 1;
+    /// False of a part that changes nothing, so that a [durable](crate::Server::durable) place need not write that it ran.
+    const CHANGES: bool = true;
     /// Input's type.
     type In: Serialize + DeserializeOwned + Send + 'static;
     /// Output's type.
@@ -98,4 +100,67 @@ pub trait Block: Part {
 pub trait Portable: Kind<Spec: Serialize + DeserializeOwned> {
     /// A number that changes when its wishes do.
     const VERSION: u32 = 1;
+}
+
+/// A kind whose resources a [durable](crate::Server::durable) place keeps: their states are written, all of one's state
+/// after each call that may change it. So it is for what is small.
+///
+/// ```
+/// use kumiki_places::Durable;
+/// use kumiki_resource::kind::{About, Kind};
+/// use kumiki_resource::{Place, Result};
+///
+/// /// A number of tickets that are left.
+/// struct Tickets {
+///     left: u32,
+/// }
+///
+/// impl Durable for Tickets {
+///     type State = u32;
+///
+///     fn state(&self) -> u32 {
+///         self.left
+///     }
+///
+///     fn restored(left: u32, (): &mut ()) -> Result<Tickets> {
+///         Ok(Tickets { left })
+///     }
+/// }
+/// #
+/// # impl Kind for Tickets {
+/// #     const NAME: &'static str = "tickets";
+/// #     type Spec = u32;
+/// #     type Pool = ();
+/// #     fn pool(_: Place) -> Result<()> {
+/// #         Ok(())
+/// #     }
+/// #     fn create(left: u32, (): &mut ()) -> Result<Tickets> {
+/// #         Ok(Tickets { left })
+/// #     }
+/// #     fn destroy(self, (): &mut ()) {}
+/// #     fn about(&self) -> About {
+/// #         About::default()
+/// #     }
+/// # }
+/// ```
+pub trait Durable: Kind {
+    /// A number that changes when the type of its state does.
+    const FORM: u32 = 1;
+    /// All of a resource that is kept, written as MessagePack.
+    type State: Serialize + DeserializeOwned;
+
+    /// A resource's state.
+    fn state(&self) -> Self::State;
+
+    /// A resource of this state.
+    ///
+    /// # Errors
+    /// The place is not served then.
+    fn restored(state: Self::State, pool: &mut Self::Pool) -> kumiki_resource::Result<Self>;
+
+    /// Reads a state of an earlier form. None of one that is not known: the place is not served then, and says so.
+    fn earlier(form: u32, state: &[u8]) -> Option<Self::State> {
+        let _ = (form, state);
+        None
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use crate::error::{Error, Outcome, Result};
 use crate::id::{Id, KindId, Place, Serial};
 use crate::item::Item;
-use crate::kind::{Kind, TableEntry};
+use crate::kind::{Former, Kind, TableEntry};
 use crate::kinds::{KindTable, Kinds, ManagementTable};
 use crate::list::{Change, Listed, Pattern};
 use crate::name::{self, Name};
@@ -55,6 +55,56 @@ impl Core {
             names.insert(hash, unique, id);
             Ok(id)
         })?
+    }
+
+    /// Fills the table of a kind that has had no resource yet.
+    pub(crate) fn restore<K: Kind>(
+        &self,
+        mut next: impl FnMut(&mut K::Pool) -> Result<Option<Former<K>>>,
+    ) -> Outcome<()> {
+        let kind = self.kinds.of::<K>()?;
+        let refused = |text: String| Box::new(Error::Kind { kind: K::NAME, text });
+        let is_new = self.table::<K, _>(kind, "restore", |table| table.entries.is_new())?;
+        if !is_new {
+            return Err(refused("its table has been used: restore it before all else".to_owned()));
+        }
+        loop {
+            let restored = self.table::<K, _>(kind, "restore", |table| -> Outcome<_> {
+                let Some(Former { uses, resource }) = next(&mut table.pool)? else {
+                    return Ok(None);
+                };
+                let (name, entry) = match resource {
+                    Some((name, value)) => {
+                        let named = name.as_deref().map(word::hash);
+                        (name, Some(TableEntry { value, named, calls: 0 }))
+                    }
+                    None => (None, None),
+                };
+                match table.entries.restore(uses, entry) {
+                    Ok(serial) => Ok(Some((name, Id::new(self.place, kind, serial)))),
+                    Err(entry) => {
+                        if let Some(entry) = entry {
+                            entry.value.destroy(&mut table.pool);
+                        }
+                        Err(refused(format!(
+                            "no slot of a table has had {uses} uses, or it is full"
+                        )))
+                    }
+                }
+            })??;
+            let Some((name, id)) = restored else { return Ok(()) };
+            let Some(name) = name else { continue };
+            name::check_unique(&name)?;
+            self.names(kind, |names| -> Outcome<()> {
+                let hash = word::hash(&name);
+                if let Some(id) = names.find(hash, &name) {
+                    return Err(Error::Taken { name: self.full(kind, &name), id }.into());
+                }
+                self.tell(kind, &name, id, true);
+                names.insert(hash, &name, id);
+                Ok(())
+            })??;
+        }
     }
 
     pub(crate) fn limit<K: Kind>(&self, bytes: u64) -> Outcome<()> {

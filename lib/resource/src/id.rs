@@ -44,6 +44,16 @@ pub struct Serial {
 impl Serial {
     /// Resources of one kind that a place has at the same time, at most.
     pub const MOST: u32 = 1 << INDEX_BITS;
+    /// The place in the table.
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Number of that place's use, from 1 on.
+    pub fn uses(self) -> u32 {
+        self.usage
+    }
+
     /// The serial of something that is in no table.
     pub(crate) fn of_number(number: u64) -> Serial {
         let mask = (1 << INDEX_BITS) - 1;

@@ -21,7 +21,7 @@ use crate::error::{Error, Outcome, Result};
 use crate::handle::Handle;
 use crate::here::{self, ManagerGuard};
 use crate::id::{Id, KindId, Place};
-use crate::kind::Kind;
+use crate::kind::{Former, Kind};
 use crate::kinds::Kinds;
 use crate::list::{Change, Listed, Pattern};
 use crate::name::Name;
@@ -217,6 +217,20 @@ impl Interface {
         let run = move |core: &Core| core.create::<K>(unique, spec);
         let id = send::run_at(&self.inner.per_core, place, run)?;
         Ok(Handle::new(self.inner.number, id, Rights::all()))
+    }
+
+    /// Gives a place the resources of kind `K` that it had in a former life, with their ids and names: `next` gives one
+    /// slot of the table after the other, in their order, until there is none. The table must be new.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`], [`Error::NoKind`], [`Error::Name`], [`Error::Taken`]; [`Error::Kind`] for a table that was
+    /// used, or a slot that cannot be; those of `next`. What was restored before stays.
+    pub fn restore<K: Kind>(
+        &self,
+        place: Place,
+        next: impl FnMut(&mut K::Pool) -> Result<Option<Former<K>>> + Send,
+    ) -> Result<()> {
+        Ok(send::run_at(&self.inner.per_core, place, move |core| core.restore::<K>(next))?)
     }
 
     /// Limits the memory that the place's resources of this kind have together: a place's share of the

@@ -60,6 +60,15 @@ pub struct About {
     pub bytes: u64,
 }
 
+/// One slot of a table as it was in a former life of its place ([`Interface::restore`](crate::Interface::restore)).
+#[derive(Debug)]
+pub struct Former<K> {
+    /// Number of its uses so far.
+    pub uses: u32,
+    /// Its name, if it had one, and the resource that it had; none of a slot that was empty.
+    pub resource: Option<(Option<String>, K)>,
+}
+
 /// A resource in its table.
 pub(crate) struct TableEntry<K> {
     pub(crate) value: K,

@@ -50,6 +50,26 @@ impl<T> Table<T> {
         Ok(Serial { index, usage: slot.usage })
     }
 
+    /// True if it has had no value yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Adds the next slot as it was in a former life of the place: so many uses, of which the last one may have this
+    /// value. Gives the value back if there is no place left, or if it has no use.
+    pub(crate) fn restore(&mut self, uses: u32, value: Option<T>) -> Result<Serial, Option<T>> {
+        let is_one = uses <= Serial::USES && (uses > 0 || value.is_none());
+        if self.slots.len() >= Serial::MOST as usize || !is_one {
+            return Err(value);
+        }
+        let index = self.slots.len() as u32;
+        if value.is_none() && uses < Serial::USES {
+            self.free.push(index);
+        }
+        self.slots.push(Slot { usage: uses, value });
+        Ok(Serial { index, usage: uses })
+    }
+
     /// The value of a serial.
     #[inline]
     pub(crate) fn get_mut(&mut self, serial: Serial) -> Result<&mut T, Missing> {
@@ -115,6 +135,21 @@ mod tests {
         table.slots[0].usage = Serial::USES;
         table.remove(Serial { usage: Serial::USES, ..first }).unwrap();
         assert_eq!(table.insert(()).unwrap().index, 1);
+    }
+
+    #[test]
+    fn what_is_restored_has_its_serials_and_they_are_not_given_out_again() {
+        let mut table = Table::default();
+        let (kept, gone) = (table.restore(3, Some('a')).unwrap(), table.restore(2, None).unwrap());
+        table.restore(Serial::USES, None).unwrap();
+        table.restore(0, None).unwrap();
+        assert_eq!(table.restore(0, Some('b')), Err(Some('b')), "a value is of some use");
+        assert_eq!(table.restore(Serial::USES + 1, None), Err(None));
+        assert_eq!(table.get_mut(kept), Ok(&mut 'a'));
+        assert_eq!(table.get_mut(gone), Err(Missing::Stale));
+        let new: Vec<_> = (0..3).map(|_| table.insert('c').unwrap()).collect();
+        let of = |serial: &Serial| (serial.index, serial.usage);
+        assert_eq!(new.iter().map(of).collect::<Vec<_>>(), [(3, 1), (1, 3), (4, 1)]);
     }
 
     proptest! {

@@ -42,6 +42,39 @@ impl Drop for Serving {
 }
 
 #[test]
+fn a_durable_place_that_is_killed_has_its_values_when_it_is_served_again() {
+    let home = Home::new();
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap().to_string();
+    let allow = "list = true\n[kind.counter]\ncreate = true\nparts = [\"add\"]\n";
+    let allow = home.write("allow", allow);
+    let folder = home.path("kept");
+    let more = ["--cpu-list", &cpu, "--durable", folder.to_str().unwrap()];
+    let serve =
+        || Serving::start(&home, &[&more[..], &["--allow", allow.to_str().unwrap()]].concat());
+    let hits = format!("hostb.core{cpu}/counter/hits");
+    let text = |args: &[&str]| {
+        let mut command = home.kumiki(&[&["resource"], args].concat());
+        String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
+    };
+    let serving = serve();
+    let id = text(&["create", &hits, "41"]);
+    assert_eq!(text(&["call", &hits, "add", "1"]), "42\n");
+    // Killed, and not ended.
+    drop(serving);
+    let mut serving = serve();
+    assert_eq!(text(&["call", &hits, "add", "1"]), "43\n");
+    assert!(text(&["ls", "*/counter/*", "--json"]).contains(id.trim()));
+    assert_eq!(serving.end(), Some(0));
+    // Kinds that cannot be kept are told before anything is served.
+    let process = home.write("process", "[kind.process]\ncreate = true\n");
+    let args = [&["place", "serve", "--host", "hostb"], &more[..]].concat();
+    let mut refused = home.kumiki(&[&args[..], &["--allow", process.to_str().unwrap()]].concat());
+    let said = refused.assert().code(2).get_output().clone();
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("kind process, whose resources cannot be kept"), "{said}");
+}
+
+#[test]
 fn a_place_behind_a_server_is_listed_and_answers_a_call() {
     let (home, nats) = (Home::new(), NatsServer::start());
     let url = nats.url();

@@ -39,8 +39,8 @@ pub(crate) enum Name {
         operations: u64,
     },
     /// Calls of places on other machines while the line is cut ten times and their place killed ten times:
-    /// is one lost, or does one have its effect twice? 10^5 of them; and while two places of one name find each other
-    /// fifty times
+    /// is one lost, or does one have its effect twice? 10^5 of them; while two places of one name find each other
+    /// fifty times; and while a durable place is killed a hundred times
     Places,
     /// A thousand places with a hundred thousand names, behind one server and behind a cluster: traffic,
     /// memory, and how soon a death is noticed
@@ -97,7 +97,7 @@ pub(crate) fn stress(name: Name) -> Result<ExitCode> {
             "test --package kumiki-resource --test stress -- --nocapture".to_owned()
         }
         Name::Places => "test --package kumiki-places --test places -- --ignored --nocapture \
-                         a_hundred_thousand_calls healed_fifty_times"
+                         a_hundred_thousand_calls healed_fifty_times killed_a_hundred_times"
             .to_owned(),
         Name::Scale => "test --package kumiki-places --test places -- --ignored --nocapture \
                         a_thousand_places"

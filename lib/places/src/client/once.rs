@@ -17,6 +17,7 @@
 //!            │  at the name ─────────────────────────────────────▶ Unknown
 //!            ╰─ deadline ────────────────────────────────────────▶ Unknown
 //! ```
+//! A durable place that is served again has the same life, leases and answers: what is sent again finds them.
 //!
 //! Why it never runs twice: a place runs an operation only under a lease that it has, and keeps
 //! its answer there ([`Lease`](crate::Lease)) until the client says by `first` that it has seen
@@ -196,8 +197,10 @@ impl Inner {
                     bound = None;
                 }
                 Tried::Nobody => {
-                    // Where it was at a socket, nobody comes back who knows of it.
-                    if self.is_here() || Instant::now() + RETURN > deadline {
+                    // Where it was at a socket, nobody comes back who knows of it, if it is not durable.
+                    let comes_back =
+                        !self.is_here() || lease.is_some_and(|its| its.granted.durable);
+                    if !comes_back || Instant::now() + RETURN > deadline {
                         return Err(unknown("it has gone before it answered"));
                     }
                     self.unless_another(session, to).await?;

@@ -31,6 +31,18 @@ impl Site {
             Before::Ran(words) => words,
             Before::Refused(refusal) => Err(refusal),
             // One that runs has calls that block: with them it is done when each has an answer.
+            Before::New if self.keeping.is_some() => match self.has_room(batch) {
+                Err(refusal) => Err(refusal),
+                Ok(()) => match self.words(lease, serial, batch, limit) {
+                    Ok(words) => {
+                        let kept = self.keep(lease, serial, words.clone());
+                        self.note(lease, serial, batch, &words);
+                        kept.and(words)
+                    }
+                    // A durable place has no parts that block.
+                    Err(of) => return Err(of),
+                },
+            },
             Before::New | Before::Runs => match self.words(lease, serial, batch, limit) {
                 Ok(words) => self.keep(lease, serial, words.clone()).and(words),
                 Err(of) => {

@@ -28,6 +28,8 @@ use crate::wire::lane::{LANES, Word};
 const MOST_CLIENTS: usize = 1024;
 /// Replies that wait for a client to take them, at most; then its requests wait.
 const REPLIES: usize = 16;
+/// Replies of a durable place that wait for its log, or for a client to take them, at most: as many go with one flush.
+const KEPT_REPLIES: usize = 256;
 
 /// A reply's way to its client.
 #[derive(Clone)]
@@ -67,12 +69,18 @@ impl Desk {
         sweep(&folder);
         let door = Door::open(&folder, &site.name)?;
         let (news, _) = broadcast::channel(MOST_NEWS);
+        let lanes = match site.keeping.is_some() {
+            true => Lanes::none(
+                "a durable place has no lines: an answer on one would not wait for the disk",
+            ),
+            false => Lanes::new(window),
+        };
         let here = Here {
             site,
             waiting: Mutex::default(),
             news,
             asked: Notify::new(),
-            lanes: Mutex::new(Lanes::new(window)),
+            lanes: Mutex::new(lanes),
             clients: AtomicU64::new(0),
         };
         Ok(Desk { here: Arc::new(here), blocked, door })
@@ -86,6 +94,7 @@ impl Desk {
     ) -> Result<()> {
         let mut leases = every(self.here.site.lease_check());
         let mut look = every(LOOK);
+        let mut failed = std::pin::pin!(self.here.site.log_failed());
         let clients = Arc::new(Semaphore::new(MOST_CLIENTS));
         loop {
             let has_room = clients.available_permits() > 0;
@@ -94,6 +103,7 @@ impl Desk {
             tokio::select! {
                 biased;
                 _ = &mut stopped => break,
+                error = &mut failed => return Err(error),
                 _ = look.tick(), if manager.is_some() || !has_room || tells => {
                     self.tell().await;
                 }
@@ -195,7 +205,8 @@ impl Here {
     /// Answers one client's requests until it goes, or sends what is no frame.
     async fn attend(&self, stream: UnixStream) {
         let (from, to) = stream.into_split();
-        let (back, replies) = channel::<(u64, Bytes)>(REPLIES);
+        let most = if self.site.keeping.is_some() { KEPT_REPLIES } else { REPLIES };
+        let (back, replies) = channel::<(u64, Bytes)>(most);
         let (want, wanted) = oneshot::channel();
         let (give, given) = oneshot::channel();
         let write = sockets::deliver(to, replies, wanted, given);
@@ -235,8 +246,19 @@ impl Here {
                 // A client that takes no replies waits for itself.
                 let Ok(room) = back.reserve().await else { return };
                 let to = Back { number, to: back.clone() };
-                if let Some(reply) = self.reply(payload, to, Coming::ByLife) {
-                    room.send((number, reply));
+                match self.reply(payload, to, Coming::ByLife) {
+                    Some((reply, None)) => room.send((number, reply)),
+                    Some((reply, Some(after))) => {
+                        drop(room);
+                        let Ok(room) = back.clone().reserve_owned().await else { return };
+                        let flushed = self.site.is_flushed(after);
+                        tokio::spawn(async move {
+                            if flushed.await {
+                                room.send((number, reply));
+                            }
+                        });
+                    }
+                    None => {}
                 }
             }
         };
@@ -246,10 +268,11 @@ impl Here {
         }
     }
 
-    /// A reply, if there is one now.
-    fn reply(&self, payload: Bytes, to: Back, coming: Coming) -> Option<Bytes> {
+    /// A reply, if there is one now, and the record of the place's log that is to be flushed before it leaves.
+    fn reply(&self, payload: Bytes, to: Back, coming: Coming) -> Option<(Bytes, Option<u64>)> {
         match self.site.answer(&payload, LIMIT, coming) {
-            Answered::Reply(reply) => Some(reply),
+            Answered::Reply(reply) => Some((reply, None)),
+            Answered::Flushes { reply, after } => Some((reply, Some(after))),
             Answered::Waits { of, first } => {
                 self.waiting().add(of, Waits { payload, to, first });
                 None
@@ -259,7 +282,8 @@ impl Here {
 
     /// Answers a request that has waited. A client that takes none asks again.
     fn answer(&self, payload: Bytes, to: Back) {
-        if let Some(reply) = self.reply(payload, to.clone(), Coming::Again) {
+        // A durable place has nothing that blocks, and no reply that waits for its log.
+        if let Some((reply, None)) = self.reply(payload, to.clone(), Coming::Again) {
             let _ = to.to.try_send((to.number, reply));
         }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Lanes {
     /// Time that it looks after that: callers say what waking it takes.
     spin: Duration,
     sleeps: bool,
+    /// Reason for which nobody has any.
+    none: Option<&'static str>,
 }
 
 /// A lane that is served.
@@ -86,7 +88,13 @@ impl Lanes {
             last,
             spin,
             sleeps: false,
+            none: None,
         }
+    }
+
+    /// Lanes of a place that has none.
+    pub(crate) fn none(why: &'static str) -> Lanes {
+        Lanes { none: Some(why), ..Lanes::new(None) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -149,6 +157,9 @@ impl Lanes {
 
     /// Makes memory for the lanes of a client of this kernel: once each connection.
     fn give(&mut self, client: u64) -> Result<(u64, OwnedFd), String> {
+        if let Some(why) = self.none {
+            return Err(why.to_owned());
+        }
         if self.given.contains_key(&client) {
             return Err("this connection has memory already".to_owned());
         }

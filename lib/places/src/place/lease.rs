@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Error, Id, Place, Result};
 
+use crate::part::Durable;
 use crate::wire::{MOST_OPEN, Outcome, Refusal, Why};
 
 /// Answers that are kept for one client, at most.
@@ -46,6 +47,23 @@ pub struct Lease {
     used: bool,
     /// True if it was seen since the last search for one to evict.
     fresh: bool,
+    /// True if a durable place's log has it.
+    noted: bool,
+    /// Its client's name, for that log.
+    client: Option<Box<str>>,
+}
+
+/// A lease is kept by its secret; what is kept for it stands beside it.
+impl Durable for Lease {
+    type State = u64;
+
+    fn state(&self) -> u64 {
+        self.key
+    }
+
+    fn restored(key: u64, pool: &mut LeasePool) -> Result<Lease> {
+        Lease::create(key, pool).map(|lease| Lease { noted: true, ..lease })
+    }
 }
 
 /// All leases of a place.
@@ -93,7 +111,8 @@ impl Kind for Lease {
         let (records, running) = (BTreeMap::new(), BTreeSet::new());
         let seen = Instant::now();
         let (first, open) = (1, Vec::new());
-        Ok(Lease { key, first, open, records, running, bytes: 0, seen, used: false, fresh: true })
+        let (used, fresh, noted, client) = (false, true, false, None);
+        Ok(Lease { key, first, open, records, running, bytes: 0, seen, used, fresh, noted, client })
     }
 
     fn destroy(self, pool: &mut LeasePool) {
@@ -227,6 +246,40 @@ impl Lease {
     /// Notes that it is used; whether it is for the first time.
     pub(crate) fn begins_to_be_used(&mut self) -> bool {
         !std::mem::replace(&mut self.used, true)
+    }
+
+    /// Names its client.
+    pub(crate) fn of_client(&mut self, client: &str) {
+        self.client = Some(client.into());
+    }
+
+    /// Notes that it is in the log; its secret and its client's name if that is new.
+    pub(crate) fn begins_to_be_noted(&mut self) -> Option<(u64, Option<String>)> {
+        let new = !std::mem::replace(&mut self.noted, true);
+        new.then(|| (self.key, self.client.as_deref().map(str::to_owned)))
+    }
+
+    pub(crate) fn is_noted(&self) -> bool {
+        self.noted
+    }
+
+    /// Serials that its client has seen: all before the first, but those of the ranges.
+    pub(crate) fn seen(&self) -> (u64, Vec<(u64, u64)>) {
+        (self.first, self.open.clone())
+    }
+
+    /// Has what was kept for its client in the place's former life.
+    pub(crate) fn recall(
+        &mut self,
+        first: u64,
+        open: Vec<(u64, u64)>,
+        answers: BTreeMap<u64, Outcome>,
+        pool: &mut LeasePool,
+    ) {
+        (self.first, self.open) = (first.max(self.first), open);
+        for (serial, answer) in answers {
+            self.keep(serial, answer, pool);
+        }
     }
 
     /// True if it may be evicted for another client's: one that was never used, or that nothing is

@@ -29,9 +29,13 @@ impl Site {
             .create::<Lease>(self.place, unique, key)
             .or_else(|_| interface.create::<Lease>(self.place, None, key))
             .map_err(|error| refused(&error))?;
+        if let Some(client) = unique.filter(|_| self.keeping.is_some()) {
+            interface.with(&made, |lease, _| lease.of_client(client)).map_err(|e| refused(&e))?;
+        }
         self.queue(&made, true, MOST_UNUSED);
         let holds_ms = u64::try_from(self.holds.as_millis()).unwrap_or(u64::MAX);
-        answer(&Granted { life: self.life, lease: made.id().to_u64(), holds_ms })
+        let durable = self.keeping.is_some();
+        answer(&Granted { life: self.life, lease: made.id().to_u64(), holds_ms, durable })
     }
 
     /// Finds the client's lease, and notes that it lives.
@@ -74,7 +78,7 @@ impl Site {
                 continue;
             };
             match interface.with(&its, |its, _| its.may_go(unused)) {
-                Ok(true) => _ = interface.destroy(its),
+                Ok(true) => _ = self.end_lease(its),
                 Ok(false) if !unused => _ = interface.with(lease, push(oldest)),
                 // It was used since; or it has ended.
                 Ok(false) | Err(_) => {}
@@ -95,7 +99,7 @@ impl Site {
                 let lease =
                     self.interface.grant::<Lease>(listed.id, Rights::USE | Rights::DESTROY)?;
                 if self.interface.with(&lease, |lease, _| lease.is_over(self.holds))? {
-                    self.interface.destroy(lease)?;
+                    self.end_lease(lease)?;
                 }
             }
             Ok(())

@@ -8,6 +8,8 @@ pub(crate) mod busy;
 pub(crate) mod here;
 #[cfg(feature = "run")]
 pub(crate) mod keep;
+pub(crate) mod keeping;
+pub(crate) mod keeping_site;
 pub(crate) mod lanes;
 pub(crate) mod lease;
 pub(crate) mod lease_site;

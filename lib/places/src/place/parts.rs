@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kumiki_resource::kind::Kind;
-use kumiki_resource::{Error, Handle, Id, Interface, Place, Rights};
+use bytes::Bytes;
+use kumiki_resource::kind::{Former, Kind};
+use kumiki_resource::{Error, Handle, Id, Interface, KindId, Place, Rights};
 
-use crate::part::{Block, Part, Portable, Run, Work};
+use crate::durable::image::{ResourceImage, SlotImage};
+use crate::part::{Block, Durable, Part, Portable, Run, Work};
 use crate::place::allow::Allow;
 use crate::place::blocked::{MOST_BLOCKED, Rest};
 use crate::wire::lane::Binding;
@@ -20,6 +22,71 @@ use crate::wire::{self, Offer, Operation, Outcome, Refusal, Why};
 pub struct Parts {
     kinds: BTreeMap<&'static str, KindFunctions>,
     parts: BTreeMap<(&'static str, &'static str), Called>,
+    /// Kinds whose resources a durable place keeps.
+    kept: BTreeMap<&'static str, DurableFunctions>,
+}
+
+/// A resource's state and its form.
+pub(crate) type FormedState = (u32, Bytes);
+
+/// A kind that is kept, without its type.
+#[derive(Clone, Copy)]
+pub(crate) struct DurableFunctions {
+    pub(crate) number: fn(&Interface) -> kumiki_resource::Result<KindId>,
+    /// Reads what of a resource is written.
+    pub(crate) state: fn(&Interface, Id) -> Result<FormedState, Refusal>,
+    /// Gives a place the table that it had.
+    pub(crate) restore: fn(&Interface, Place, Vec<SlotImage>) -> crate::error::Result<()>,
+}
+
+impl DurableFunctions {
+    pub(crate) fn of<K: Durable>() -> DurableFunctions {
+        DurableFunctions {
+            number: |interface| interface.kind::<K>(),
+            state: |interface, id| {
+                let handle = interface.of_id::<K>(id).map_err(|error| refused(&error))?;
+                let state = interface.with(&handle, |resource, _| wire::named(&resource.state()));
+                let state = state.map_err(|error| refused(&error))?;
+                Ok((K::FORM, state.map_err(|error| unwritten(&error))?))
+            },
+            restore: restore::<K>,
+        }
+    }
+}
+
+/// Gives a place the resources of a kind that it had.
+fn restore<K: Durable>(
+    interface: &Interface,
+    place: Place,
+    slots: Vec<SlotImage>,
+) -> crate::error::Result<()> {
+    let mut slots = slots.into_iter();
+    let mut other = None;
+    let next = |pool: &mut K::Pool| {
+        let Some(SlotImage { uses, resource }) = slots.next() else { return Ok(None) };
+        let Some(ResourceImage { name, form, state }) = resource else {
+            return Ok(Some(Former { uses, resource: None }));
+        };
+        let refused = |text: String| Error::Kind { kind: K::NAME, text };
+        let state = match form == K::FORM {
+            true => wire::read::<K::State>(&state)
+                .map_err(|error| refused(format!("a state of it cannot be read: {error}")))?,
+            false => K::earlier(form, &state).ok_or_else(|| {
+                other = Some(form);
+                refused(format!("a state of it is of form {form}"))
+            })?,
+        };
+        let resource = Some((name, K::restored(state, pool)?));
+        Ok(Some(Former { uses, resource }))
+    };
+    let restored = interface.restore::<K>(place, next);
+    match other {
+        Some(form) => {
+            let what = format!("the state of a {}", K::NAME);
+            Err(crate::error::Error::OtherForm { what, form, known: K::FORM })
+        }
+        None => Ok(restored?),
+    }
 }
 
 /// A kind without its type.
@@ -94,6 +161,8 @@ impl Longer {
 #[derive(Clone, Copy)]
 struct Called {
     version: u32,
+    /// False of one that changes nothing.
+    changes: bool,
     call: fn(&Interface, Id, &[u8]) -> Result<Handled, Refusal>,
     /// None of one that may block.
     quick: Option<Quick>,
@@ -153,6 +222,68 @@ impl Parts {
         self
     }
 
+    /// Adds a kind as [`kind`](Self::kind) does, whose resources a [durable](crate::Server::durable) place keeps.
+    #[must_use]
+    pub fn durable<K: Durable + Portable>(self) -> Parts {
+        let mut parts = self.kind::<K>();
+        parts.kept.insert(K::NAME, DurableFunctions::of::<K>());
+        parts
+    }
+
+    /// Kinds that are kept.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (&'static str, &DurableFunctions)> {
+        self.kept.iter().map(|(name, functions)| (*name, functions))
+    }
+
+    pub(crate) fn kept_kind(&self, kind: &str) -> Option<&DurableFunctions> {
+        self.kept.get(kind)
+    }
+
+    /// True if an operation that has run may have changed something.
+    pub(crate) fn changes(&self, operation: &Operation) -> bool {
+        let (Operation::Call { kind, part, .. } | Operation::Each { kind, part, .. }) = operation
+        else {
+            return true;
+        };
+        self.parts.get(&(&**kind, &**part)).is_none_or(|called| called.changes)
+    }
+
+    /// Checks that all that is allowed can be kept.
+    ///
+    /// # Errors
+    /// A sentence that names what cannot.
+    pub(crate) fn can_be_kept(&self, allow: &Allow) -> Result<(), String> {
+        let not = |kind: &str| {
+            let kept: Vec<_> = self.kept.keys().copied().collect();
+            let kept = if kept.is_empty() { "none".to_owned() } else { kept.join(", ") };
+            format!(
+                "it allows kind {kind}, whose resources cannot be kept; kinds that can: {kept}. Leave \
+                 it out of the allow-list"
+            )
+        };
+        let is_kept = |kind: &str| self.kept.contains_key(kind);
+        for kind in self.kinds.keys().filter(|kind| !is_kept(kind)) {
+            if allow.creates(kind) || allow.destroys(kind) {
+                return Err(not(kind));
+            }
+        }
+        for ((kind, part), called) in &self.parts {
+            if !allow.calls(kind, part) {
+                continue;
+            }
+            if !is_kept(kind) {
+                return Err(not(kind));
+            }
+            if called.quick.is_none() {
+                return Err(format!(
+                    "it allows {kind}.{part}, which may block, and whoever is killed in it has done \
+                     nobody knows what. Leave it out of the allow-list"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a program part.
     #[must_use]
     pub fn part<P: Run>(self) -> Parts {
@@ -189,7 +320,8 @@ impl Parts {
         typed: &'static Typed<P>,
     ) -> Parts {
         let of = (<P::Kind as Kind>::NAME, P::NAME);
-        self.parts.insert(of, Called { version: P::VERSION, call, quick, typed });
+        self.parts
+            .insert(of, Called { version: P::VERSION, changes: P::CHANGES, call, quick, typed });
         self
     }
 

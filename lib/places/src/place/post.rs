@@ -139,11 +139,13 @@ impl Post {
         let mut beat = every(BEAT);
         let mut leases = every(self.site.lease_check());
         let mut look = every(LOOK);
+        let mut failed = std::pin::pin!(self.site.log_failed());
         loop {
             tokio::select! {
                 // Requests that never rest are to hold up none of the others.
                 biased;
                 _ = &mut stopped => break,
+                error = &mut failed => return Err(error),
                 other = self.beats.next() => {
                     let Some(other) = other else { return Err(closed("hearing a place's beats")) };
                     self.heard(&other.payload);
@@ -203,6 +205,14 @@ impl Post {
         match answered {
             // Who does not hear it asks again.
             Answered::Reply(reply) => _ = request.respond(Ok(reply)).await,
+            Answered::Flushes { reply, after } => {
+                let flushed = self.site.is_flushed(after);
+                tokio::spawn(async move {
+                    if flushed.await {
+                        let _ = request.respond(Ok(reply)).await;
+                    }
+                });
+            }
             Answered::Waits { of, first } => {
                 let payload = request.message.payload.clone();
                 self.waiting.add(of, Waits { payload, to: request, first });

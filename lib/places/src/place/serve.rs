@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -19,11 +20,13 @@ use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
+use crate::durable::disk::{Disk, Folder};
 use crate::error::{Error, Result};
 use crate::place::allow::Allow;
 use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
 use crate::place::busy::Busy;
 use crate::place::here::Desk;
+use crate::place::keeping::{Disks, Keeping, Restored};
 use crate::place::lease::Lease;
 use crate::place::parts::Parts;
 use crate::place::post::Post;
@@ -45,11 +48,23 @@ pub struct Server {
     holds: Duration,
     manages: bool,
     window: Option<Arc<Window>>,
+    /// Disks on which places are kept.
+    disks: Option<DiskOf>,
+}
+
+/// Disks of durable places.
+struct DiskOf(Disks);
+
+impl fmt::Debug for DiskOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("disks")
+    }
 }
 
 /// Places that answer; they do until the value is dropped.
 pub struct Served {
     places: Vec<Serving>,
+    restored: Vec<Restored>,
     ended: watch::Receiver<Endings>,
 }
 
@@ -67,8 +82,7 @@ impl Server {
     /// [told](Self::allow).
     pub fn new(nats: Nats, host: impl Into<String>) -> Server {
         let (parts, allow) = (Parts::new(), Allow::nothing());
-        let (nats, host) = (Some(nats), host.into());
-        Server { nats, host, parts, allow, holds: HOLDS, manages: false, window: None }
+        Server::of(Some(nats), host.into(), parts, allow)
     }
 
     /// Places called `name.core0`, `name.core1`, … for other processes of this user on this machine, at
@@ -76,15 +90,12 @@ impl Server {
     /// [told](Self::allow).
     pub fn here(name: impl Into<String>) -> Server {
         let (parts, allow) = (Parts::new(), Allow::listing());
-        Server {
-            nats: None,
-            host: name.into(),
-            parts,
-            allow,
-            holds: HOLDS,
-            manages: false,
-            window: None,
-        }
+        Server::of(None, name.into(), parts, allow)
+    }
+
+    fn of(nats: Option<Nats>, host: String, parts: Parts, allow: Allow) -> Server {
+        let (holds, manages) = (HOLDS, false);
+        Server { nats, host, parts, allow, holds, manages, window: None, disks: None }
     }
 
     /// Kinds and parts that exist.
@@ -119,6 +130,31 @@ impl Server {
         self
     }
 
+    /// Keeps the places in this folder, each in one of its own, so that they outlive their process: an operation is in the
+    /// place's log on the disk before its answer leaves, and who serves the same places by the same folder again has their
+    /// resources with ids and names, their clients' leases and the answers that are kept. What was under way is answered
+    /// then, or runs, once.
+    ///
+    /// All kinds that are allowed must be [durable](Parts::durable), and no part that is allowed may block. Only what
+    /// comes from afar is kept: what threads of the process do by the interface is not. Such a place has no lines.
+    #[must_use]
+    pub fn durable(self, folder: impl Into<PathBuf>) -> Server {
+        let folder = folder.into();
+        self.durable_on(
+            move |core| Ok(Arc::new(Folder::open(&folder.join(core))?) as Arc<dyn Disk>),
+        )
+    }
+
+    /// Keeps the places as [`durable`](Self::durable) does, each on the disk that this gives for its core's name.
+    #[must_use]
+    pub fn durable_on(
+        mut self,
+        disk: impl Fn(&str) -> Result<Arc<dyn Disk>> + Send + Sync + 'static,
+    ) -> Server {
+        self.disks = Some(DiskOf(Arc::new(disk)));
+        self
+    }
+
     /// Has callers ask by lines in this memory, too, which they see: those of another kernel, by
     /// [`Lines`](crate::Lines). It has room for a line in each 4 KiB. Places behind a NATS server have none.
     ///
@@ -136,16 +172,30 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::Host`]; [`Error::Connect`], or of a socket; [`Error::PlaceTaken`]; an interface without the kind
-    /// [`Lease`]; no thread to be had.
+    /// [`Lease`]; no thread to be had. Of a durable place [`Error::NotDurable`], [`Error::Rotten`], [`Error::OtherForm`],
+    /// and the disk's.
     pub fn serve(self, interface: &Interface) -> Result<Served> {
         check_host(&self.host)?;
         // Told now, not to each client.
         interface.kind::<Lease>()?;
         let (tell_end, ended) = watch::channel(Endings::new());
-        let mut served = Served { places: Vec::new(), ended };
+        let mut served = Served { places: Vec::new(), restored: Vec::new(), ended };
         for place in interface.places() {
             let core = interface.place_name(place)?;
             let name = format!("{}.{core}", self.host);
+            let keeping = match &self.disks {
+                Some(DiskOf(disks)) => {
+                    let names = (place, &*core, &*name);
+                    Some(Keeping::open(disks, interface, names, &self.parts, &self.allow)?)
+                }
+                None => None,
+            };
+            served.restored.extend(keeping.as_ref().map(|keeping| keeping.restored.clone()));
+            let life = match &keeping {
+                Some(keeping) => keeping.life,
+                None => secret::number("a place's life")?,
+            };
+            // Where a runtime must not be dropped, within another one, there is none until all else is well.
             let runtime = runtime(place.0)?;
             let (tell, blocked) = unbounded_channel();
             let site = Site {
@@ -153,7 +203,7 @@ impl Server {
                 place,
                 core,
                 name: name.clone(),
-                life: secret::number("a place's life")?,
+                life,
                 holds: self.holds,
                 parts: self.parts.clone(),
                 allow: self.allow.clone(),
@@ -162,6 +212,7 @@ impl Server {
                 told: AtomicU64::new(0),
                 busy: Busy::new(Instant::now()),
                 since: Instant::now(),
+                keeping,
             };
             let serving = start(site, runtime, blocked, &self, tell_end.clone())?;
             served.places.push(serving);
@@ -174,6 +225,11 @@ impl Served {
     /// The places' names.
     pub fn names(&self) -> Vec<&str> {
         self.places.iter().map(|place| place.name.as_str()).collect()
+    }
+
+    /// Counts of what durable places had when they were served: resources and kept answers of a former process.
+    pub fn restored(&self) -> &[Restored] {
+        &self.restored
     }
 
     /// Reason for which a place has ended by itself, if one has: another process took its name,
@@ -243,6 +299,7 @@ fn start(
         runtime.block_on(async move {
             let opened = async {
                 let manager = manages.then(|| manager(&site)).transpose()?;
+                site.restore()?;
                 let begun = match &nats {
                     Some(nats) => {
                         Transport::Nats(Box::new(Post::open(site, blocked, nats, &host).await?))

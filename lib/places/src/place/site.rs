@@ -13,6 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::place::allow::Allow;
 use crate::place::blocked::{Awaited, Finished, Threads};
 use crate::place::busy::Busy;
+use crate::place::keeping::Keeping;
 use crate::place::lease::{Before, Lease, LeasePool, is_use};
 use crate::place::parts::{Handled, Parts, answer, refused};
 use crate::wire::changes::{Changes, HOLDS, Heard, Watching};
@@ -59,11 +60,18 @@ pub(crate) struct Site {
     /// Time that it answers requests.
     pub(crate) busy: Busy,
     pub(crate) since: Instant,
+    /// The log of a durable place.
+    pub(crate) keeping: Option<Keeping>,
 }
 
 /// Reply to a message, or the operation that it waits for.
 pub(crate) enum Answered {
     Reply(Bytes),
+    /// The reply is to leave when this record of the place's log is flushed.
+    Flushes {
+        reply: Bytes,
+        after: u64,
+    },
     Waits {
         of: Awaited,
         /// The request's first serial.
@@ -151,7 +159,14 @@ impl Site {
     }
 
     fn answered(&self, message: &[u8], limit: usize, coming: Coming) -> Answered {
-        let reply = |answers| Answered::Reply(self.written(answers));
+        let reply = |answers| {
+            let reply = self.written(answers);
+            // Also what only looks may have seen what is not flushed.
+            match self.keeping.as_ref().and_then(|keeping| keeping.log().unflushed()) {
+                Some(after) => Answered::Flushes { reply, after },
+                None => Answered::Reply(reply),
+            }
+        };
         let request = match wire::parse::<Request>(message) {
             Ok(request) => request,
             Err(text) => return reply(vec![Err(Refusal::new(Why::Unreadable, text))]),
@@ -299,20 +314,27 @@ impl Site {
             Before::Ran(outcome) => Ok(outcome),
             Before::Runs => Err(of),
             Before::Refused(refusal) => Ok(Err(refusal)),
-            Before::New => match self.begun(operation) {
-                Handled::Ran(run) => {
-                    let outcome = run.and_then(|answer| too_large(answer, limit));
-                    Ok(self.keep(lease, serial, outcome.clone()).and(outcome))
+            Before::New => {
+                if let Err(refusal) = self.has_room(operation) {
+                    return Ok(Err(refusal));
                 }
-                Handled::Blocks(rest) => {
-                    // It was found a moment ago, by the same thread.
-                    let _ = self.interface.with(lease, |lease, _| lease.runs(serial));
-                    self.used(lease);
-                    let rest = move || rest().and_then(|answer| too_large(answer, limit));
-                    self.threads.start(of, Box::new(rest));
-                    Err(of)
+                match self.begun(operation) {
+                    Handled::Ran(run) => {
+                        let outcome = run.and_then(|answer| too_large(answer, limit));
+                        let kept = self.keep(lease, serial, outcome.clone());
+                        self.note(lease, serial, operation, &outcome);
+                        Ok(kept.and(outcome))
+                    }
+                    Handled::Blocks(rest) => {
+                        // It was found a moment ago, by the same thread.
+                        let _ = self.interface.with(lease, |lease, _| lease.runs(serial));
+                        self.used(lease);
+                        let rest = move || rest().and_then(|answer| too_large(answer, limit));
+                        self.threads.start(of, Box::new(rest));
+                        Err(of)
+                    }
                 }
-            },
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Memory, MemoryPool, Place, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::part::{Part, Portable, Run};
+use crate::part::{Durable, Part, Portable, Run};
 use crate::place::parts::Parts;
 
 /// A number that somebody counts with.
@@ -37,6 +37,18 @@ impl Kind for Counter {
 
 impl Portable for Counter {}
 
+impl Durable for Counter {
+    type State = i64;
+
+    fn state(&self) -> i64 {
+        self.0
+    }
+
+    fn restored(value: i64, (): &mut ()) -> Result<Counter> {
+        Ok(Counter(value))
+    }
+}
+
 /// Adds to a counter; gives the sum, which wraps around.
 #[derive(Debug)]
 pub struct Add;
@@ -62,6 +74,7 @@ pub struct Get;
 impl Part for Get {
     type Kind = Counter;
     const NAME: &'static str = "get";
+    const CHANGES: bool = false;
     type In = ();
     type Out = i64;
 }
@@ -112,6 +125,7 @@ pub struct Read;
 impl Part for Read {
     type Kind = Memory;
     const NAME: &'static str = "read";
+    const CHANGES: bool = false;
     type In = Stretch;
     type Out = Result<Bytes, String>;
 }
@@ -150,7 +164,7 @@ impl Run for Write {
 /// All of these, and with the feature `run` processes.
 pub fn parts() -> Parts {
     let parts = Parts::new()
-        .kind::<Counter>()
+        .durable::<Counter>()
         .part::<Add>()
         .part::<Get>()
         .kind::<Memory>()

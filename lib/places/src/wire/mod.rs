@@ -186,6 +186,8 @@ pub struct Granted {
     pub lease: u64,
     /// Time that it holds after the last request, ms.
     pub holds_ms: u64,
+    /// True if the place keeps it, with its answers, when its process ends and another one serves it again.
+    pub durable: bool,
 }
 
 /// Resources of a place, as many as one reply has room for.

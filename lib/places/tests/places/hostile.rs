@@ -135,7 +135,8 @@ fn answer(random: &mut Rng, life: u64) -> Vec<u8> {
             1 => Ok(bytes(random)),
             2 => Ok(rmp_serde::to_vec(&number(random)).unwrap().into()),
             3 => {
-                let granted = Granted { life, lease: number(random), holds_ms: number(random) };
+                let (holds_ms, durable) = (number(random), random.bool());
+                let granted = Granted { life, lease: number(random), holds_ms, durable };
                 Ok(rmp_serde::to_vec_named(&granted).unwrap().into())
             }
             _ => Ok(rmp_serde::to_vec(&(bytes(random), vec![(random.u32(..9), bytes(random))]))

@@ -6,12 +6,15 @@ mod blocking;
 mod bounds;
 mod calls;
 mod control;
+mod disks;
+mod durable;
 mod faults;
 #[path = "../../examples/five_places.rs"]
 mod five_places;
 mod healed;
 mod here;
 mod hostile;
+mod killed;
 mod lines;
 mod names;
 #[path = "../nats/mod.rs"]

@@ -1,0 +1,223 @@
+//! Files of a durable place: a folder of this machine, or what a program puts in its stead.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+
+use crate::error::{Error, Result};
+
+/// The file whose lock is held as long as the folder is used.
+const LOCK: &str = "lock";
+/// Tries to lock a folder, and the pause between two.
+const TRIES: u32 = 50;
+const MOMENT: Duration = Duration::from_millis(10);
+/// Bytes of a log's file, if nothing is said.
+const FILE: u64 = 32 << 20;
+
+/// Files by their names. Nothing of what is written, and no name, is believed to outlive this machine before it is
+/// flushed, or synced.
+pub trait Disk: Send + Sync {
+    /// Names of all files.
+    ///
+    /// # Errors
+    /// The system's.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// All bytes of a file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read(&self, name: &str) -> io::Result<Vec<u8>>;
+
+    /// Makes a file anew, of so many bytes that are 0, and with room for all of them.
+    ///
+    /// # Errors
+    /// The system's: no room, say.
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Gives a file another name, whose file goes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Returns when names are as they are now after whatever may come.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Its name for a person: the folder.
+    fn name(&self) -> String;
+
+    /// Bytes of a log's file, made ahead: twice as many are taken at least.
+    fn file_bytes(&self) -> u64 {
+        FILE
+    }
+}
+
+/// A file of a [`Disk`] that is written to.
+pub trait DiskFile: Send {
+    /// Writes all of the bytes from byte `at` on.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Returns when what was written is there after whatever may come.
+    ///
+    /// # Errors
+    /// The system's: what was written may be there or not.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Sets the file's end.
+    ///
+    /// # Errors
+    /// The system's.
+    fn end(&mut self, bytes: u64) -> io::Result<()>;
+}
+
+/// A folder of this machine, which one process uses at a time.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Locked as long as it is used.
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens a folder, which is made if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; also where another process uses it.
+    pub fn open(path: &Path) -> Result<Folder> {
+        let failed = |what: &str| {
+            let what = format!("{what} {}", path.display());
+            move |source| Error::Io { what, source }
+        };
+        std::fs::create_dir_all(path).map_err(failed("making the folder"))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        let lock = options.open(path.join(LOCK)).map_err(failed("locking the folder"))?;
+        locked(&lock).map_err(|errno| match errno {
+            rustix::io::Errno::WOULDBLOCK => {
+                let text = "another process serves from it: end that one, or name another folder";
+                failed("using the folder")(io::Error::new(io::ErrorKind::WouldBlock, text))
+            }
+            errno => failed("locking the folder")(errno.into()),
+        })?;
+        let folder = Folder { path: path.to_owned(), _lock: lock };
+        // Its own name is to be there, too.
+        if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+            File::open(above)
+                .and_then(|above| above.sync_all())
+                .map_err(failed("keeping the name of the folder"))?;
+        }
+        Ok(folder)
+    }
+}
+
+/// Locks the folder's file. That of a process which was killed is free when the kernel has taken the process apart.
+fn locked(lock: &File) -> std::result::Result<(), rustix::io::Errno> {
+    let mut tried = 0;
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if tried < TRIES => {
+                tried += 1;
+                std::thread::sleep(MOMENT);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Gives a new file room for so many bytes.
+fn make_room(file: &File, bytes: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        // A file system that cannot: by what stands there.
+        Err(rustix::io::Errno::OPNOTSUPP) => {
+            let zeros = [0; 1 << 16];
+            let mut at = 0;
+            while at < bytes {
+                let count = zeros.len().min(usize::try_from(bytes - at).unwrap_or(zeros.len()));
+                file.write_all_at(&zeros[..count], at)?;
+                at += count as u64;
+            }
+            file.sync_all()
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+impl Disk for Folder {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            names.extend(name.to_str().filter(|name| *name != LOCK).map(str::to_owned));
+        }
+        Ok(names)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(self.path.join(name))?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        let path = self.path.join(name);
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).open(&path)?;
+        let made = if bytes == 0 { Ok(()) } else { make_room(&file, bytes) };
+        if let Err(error) = made {
+            // What there is of it would take the room that somebody else may need.
+            let _ = std::fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Box::new(FolderFile(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path.join(name))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// A file of a [`Folder`].
+struct FolderFile(File);
+
+impl DiskFile for FolderFile {
+    fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, at)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn end(&mut self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+}

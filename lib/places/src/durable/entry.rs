@@ -1,0 +1,49 @@
+//! What a durable place's files say: heads, and what has come of each operation.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::wire::Outcome;
+
+/// The form of these files.
+pub(crate) const FORM: u32 = 1;
+
+/// The bits of an id that are not its place's.
+pub(crate) const OWN: u64 = (1 << 48) - 1;
+
+/// Head of a file, which each of them has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FileHead {
+    /// Form of the file; whatever it is, it comes first.
+    pub(crate) form: u32,
+    /// Name of the place for all, `hostb.core3`.
+    pub(crate) place: String,
+    /// Number of its life, which a restart does not change.
+    pub(crate) life: u64,
+    /// Number of this start of it.
+    pub(crate) epoch: u64,
+    /// Kinds that are kept, by their numbers.
+    pub(crate) kinds: Vec<KeptKind>,
+}
+
+/// A kind that is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptKind {
+    pub(crate) number: u8,
+    pub(crate) name: String,
+}
+
+/// Something that is so from now on. All that one operation has done is one record, a list of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Entry {
+    /// A resource of this name, and of this state in this form.
+    Made { id: u64, name: Option<String>, form: u32, state: Bytes },
+    /// A resource has this state.
+    Changed { id: u64, form: u32, state: Bytes },
+    /// A resource has gone.
+    Gone { id: u64 },
+    /// Answers that are kept for a client, which has seen all before `first` but those of `open`.
+    Answers { lease: u64, first: u64, open: Vec<(u64, u64)>, answers: Vec<(u64, Outcome)> },
+    /// A slot of a kind's table has had so many uses, and is empty.
+    Used { id: u64 },
+}

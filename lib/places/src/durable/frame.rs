@@ -1,0 +1,152 @@
+//! Frames of a durable place's files: what was flushed at once, with its number and a checksum of all of it.
+//!
+//! ```text
+//!   0     4     8        16      20         24
+//!   KmkL  what  number   bytes   CRC-32 of  payload, and zeros up to a multiple of 8
+//!                                8..20, 4..8 and payload
+//! ```
+//!
+//! A frame is written only when the one before it was flushed. So what is no frame, and has none of a higher number
+//! behind it, is one that was being written: nobody was answered by it. If there is one of a higher number, what stands
+//! before it was flushed and is not what it was.
+
+/// First bytes of each frame.
+const MARK: [u8; 4] = *b"KmkL";
+/// Bytes of a frame before its payload.
+pub(crate) const HEAD: usize = 24;
+/// A frame begins at a multiple of this.
+const STEP: usize = 8;
+
+/// Contents of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A file's head.
+    Head = 1,
+    /// Records.
+    Records = 2,
+    /// The place has ended by itself, or a snapshot is whole: nothing follows.
+    End = 3,
+    /// The next file begins with this number.
+    Next = 4,
+}
+
+/// A whole frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct WholeFrame<'a> {
+    pub(crate) what: What,
+    pub(crate) number: u64,
+    pub(crate) payload: &'a [u8],
+    /// Offset of the one behind it.
+    pub(crate) next: usize,
+}
+
+impl What {
+    fn of(number: u32) -> Option<What> {
+        [What::Head, What::Records, What::End, What::Next]
+            .into_iter()
+            .find(|what| *what as u32 == number)
+    }
+}
+
+/// Bytes of a frame with so many of payload.
+pub(crate) fn size(payload: usize) -> usize {
+    (HEAD + payload).next_multiple_of(STEP)
+}
+
+fn sum(what: u32, number: u64, payload: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&number.to_le_bytes());
+    sum.update(&(payload.len() as u32).to_le_bytes());
+    sum.update(&what.to_le_bytes());
+    sum.update(payload);
+    sum.finalize()
+}
+
+/// Begins a frame in `to`, whose payload is appended to it.
+pub(crate) fn begin(to: &mut Vec<u8>) {
+    to.clear();
+    to.resize(HEAD, 0);
+}
+
+/// Ends a frame, of which `bytes` has the head's room and the payload.
+pub(crate) fn end(bytes: &mut Vec<u8>, what: What, number: u64) {
+    let payload = bytes.get(HEAD..).unwrap_or_default();
+    let (length, sum) = (payload.len() as u32, sum(what as u32, number, payload));
+    let head = [
+        &MARK[..],
+        &(what as u32).to_le_bytes(),
+        &number.to_le_bytes(),
+        &length.to_le_bytes(),
+        &sum.to_le_bytes(),
+    ]
+    .concat();
+    bytes.splice(..HEAD.min(bytes.len()), head);
+    bytes.resize(bytes.len().next_multiple_of(STEP), 0);
+}
+
+/// The frame at this offset, if there is a whole one.
+pub(crate) fn at(bytes: &[u8], offset: usize) -> Option<WholeFrame<'_>> {
+    let (head, rest) = bytes.get(offset..)?.split_first_chunk::<HEAD>()?;
+    let (mark, head) = head.split_first_chunk::<4>()?;
+    let (what, head) = head.split_first_chunk::<4>()?;
+    let (number, head) = head.split_first_chunk::<8>()?;
+    let (length, head) = head.split_first_chunk::<4>()?;
+    let (own, _) = head.split_first_chunk::<4>()?;
+    let (what, number) = (u32::from_le_bytes(*what), u64::from_le_bytes(*number));
+    let payload = rest.get(..u32::from_le_bytes(*length) as usize)?;
+    if *mark != MARK || sum(what, number, payload) != u32::from_le_bytes(*own) {
+        return None;
+    }
+    let next = offset.checked_add(size(payload.len()))?;
+    Some(WholeFrame { what: What::of(what)?, number, payload, next })
+}
+
+/// Offset of the first whole frame from `offset` on that has a number above this one.
+pub(crate) fn later(bytes: &[u8], offset: usize, above: u64) -> Option<usize> {
+    let first = offset.checked_next_multiple_of(STEP)?;
+    (first..bytes.len())
+        .step_by(STEP)
+        .find(|offset| at(bytes, *offset).is_some_and(|frame| frame.number > above))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framed(what: What, number: u64, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        begin(&mut bytes);
+        bytes.extend_from_slice(payload);
+        end(&mut bytes, what, number);
+        bytes
+    }
+
+    #[test]
+    fn a_frame_comes_back_and_none_of_its_bytes_may_be_another() {
+        let payload = b"what was flushed";
+        let bytes = framed(What::Records, 7, payload);
+        assert_eq!(bytes.len(), size(payload.len()));
+        let whole = WholeFrame { what: What::Records, number: 7, payload, next: bytes.len() };
+        assert_eq!(at(&bytes, 0), Some(whole));
+        for byte in 0..HEAD + payload.len() {
+            for bit in 0..8 {
+                let mut other = bytes.clone();
+                other[byte] ^= 1 << bit;
+                assert_eq!(at(&other, 0), None, "byte {byte}, bit {bit}");
+            }
+        }
+        for bytes_left in 0..HEAD + payload.len() {
+            assert_eq!(at(&bytes[..bytes_left], 0), None, "{bytes_left}");
+        }
+    }
+
+    #[test]
+    fn a_later_one_is_found_behind_what_is_none() {
+        let (one, two) = (framed(What::Records, 7, b"a"), framed(What::End, 8, b""));
+        let noise = [0x5a; 24];
+        let bytes = [&one[..], &noise, &two].concat();
+        assert_eq!(later(&bytes, 0, 6), Some(0));
+        assert_eq!(later(&bytes, one.len(), 7), Some(one.len() + noise.len()));
+        assert_eq!(later(&bytes, one.len(), 8), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! The log of a durable place: records that its thread appends, and a thread that flushes all of them that have come,
+//! while the next ones come.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::durable::disk::Disk;
+use crate::durable::entry::{Entry, FileHead};
+use crate::durable::load::Loaded;
+use crate::durable::segments::Segments;
+use crate::durable::{frame, snapshot};
+use crate::error::{Error, Result};
+
+/// Bytes of records that are flushed at once, at most.
+const MOST: usize = 4 << 20;
+/// Interval between two tries to make room on a disk that had none.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Closed files before a snapshot takes their place, at least.
+const CLOSED: u64 = 2;
+
+/// Records of a log that are flushed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flushed {
+    /// Number of the last record that is flushed, from 1 on.
+    pub(crate) upto: u64,
+    /// Reason for which nothing more is.
+    pub(crate) failed: Option<Arc<Error>>,
+}
+
+/// A log that is written to.
+pub(crate) struct Log {
+    /// Its thread's; none at the end.
+    records: Option<Sender<Vec<u8>>>,
+    account: Arc<Mutex<Account>>,
+    tell: watch::Sender<Flushed>,
+    /// Bytes for which there is room before an operation begins: more than it and what goes before it may take.
+    ahead: u64,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// An account of records that have come, and of room for them.
+struct Account {
+    /// Number of the last record.
+    appended: u64,
+    /// Bytes of those that are not written yet.
+    waits: u64,
+    /// Bytes that can be written.
+    room: u64,
+    /// Reason for which there is no more room.
+    full: Option<String>,
+}
+
+fn held(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
+    account.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says that nothing more is flushed.
+fn fail(tell: &watch::Sender<Flushed>, error: Error) {
+    tell.send_modify(|flushed| _ = flushed.failed.get_or_insert(Arc::new(error)));
+}
+
+/// Bytes that a record takes, at most.
+fn size(record: &[u8]) -> u64 {
+    frame::size(record.len()) as u64
+}
+
+impl Log {
+    /// Begins a log's next file behind what was loaded.
+    pub(crate) fn begin(
+        disk: Arc<dyn Disk>,
+        head: FileHead,
+        loaded: &Loaded,
+        number: u16,
+    ) -> Result<Log> {
+        let ahead = disk.file_bytes() / 2;
+        let mut segments = Segments::begin(&disk, head, loaded.next)?;
+        let full = segments.prepare().err().map(|error| error.to_string());
+        let account = Account { appended: 0, waits: 0, room: segments.room(), full };
+        let account = Arc::new(Mutex::new(account));
+        let (records, come) = channel();
+        let tell = watch::Sender::new(Flushed::default());
+        let writer = Writer {
+            closed: loaded.logs.iter().map(|(_, bytes)| bytes).sum(),
+            snapshot_bytes: loaded.snapshot_bytes,
+            come,
+            account: Arc::clone(&account),
+            tell: tell.clone(),
+            disk,
+            segments,
+            snapshot: None,
+        };
+        let work = move || writer.run();
+        let thread = kumiki_crew::with_signals_blocked(|| {
+            Builder::new().name(format!("kumiki-log-{number}")).spawn(work)
+        });
+        let what = "starting the thread of a place's log".to_owned();
+        let thread = Some(thread.map_err(|source| Error::Io { what, source })?);
+        Ok(Log { records: Some(records), account, tell, ahead, thread })
+    }
+
+    /// Checks that there is room for what an operation may write.
+    ///
+    /// # Errors
+    /// A sentence that says why not.
+    pub(crate) fn has_room(&self) -> std::result::Result<(), String> {
+        let account = held(&self.account);
+        if account.room.saturating_sub(account.waits) >= self.ahead {
+            return Ok(());
+        }
+        Err(account.full.clone().unwrap_or_else(|| "its disk is slower than that".to_owned()))
+    }
+
+    /// Appends a record: what one operation has done. It may be flushed from now on.
+    pub(crate) fn append(&self, record: &[Entry]) {
+        let bytes = match rmp_serde::to_vec(record) {
+            Ok(bytes) => bytes,
+            // Numbers and bytes can be written. What could not has run: no answer is to leave.
+            Err(error) => return fail(&self.tell, Error::of_given("a place's log", &error)),
+        };
+        let mut account = held(&self.account);
+        account.appended += 1;
+        account.waits += size(&bytes);
+        // A thread that has failed has said so.
+        let _ = self.records.as_ref().map(|records| records.send(bytes));
+    }
+
+    /// Number of the last record that was appended, if it is not flushed yet.
+    pub(crate) fn unflushed(&self) -> Option<u64> {
+        let appended = held(&self.account).appended;
+        let flushed = self.tell.borrow();
+        (flushed.upto < appended || flushed.failed.is_some()).then_some(appended)
+    }
+
+    /// Records that are flushed, from now on.
+    pub(crate) fn flushed(&self) -> watch::Receiver<Flushed> {
+        self.tell.subscribe()
+    }
+}
+
+impl Drop for Log {
+    /// Returns when all is flushed, and the log says that it has ended.
+    fn drop(&mut self) {
+        drop(self.records.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Returns when this record is flushed; false if it never is.
+pub(crate) async fn is_flushed(mut flushed: watch::Receiver<Flushed>, number: u64) -> bool {
+    let known = flushed.wait_for(|flushed| flushed.upto >= number || flushed.failed.is_some());
+    known.await.is_ok_and(|flushed| flushed.upto >= number)
+}
+
+/// The reason for which nothing more is flushed; it waits for ever where all is well.
+pub(crate) async fn failed(mut flushed: watch::Receiver<Flushed>) -> Arc<Error> {
+    let known = flushed.wait_for(|flushed| flushed.failed.is_some()).await;
+    match known.ok().and_then(|flushed| flushed.failed.clone()) {
+        Some(error) => error,
+        None => std::future::pending().await,
+    }
+}
+
+/// The log's own thread.
+struct Writer {
+    come: Receiver<Vec<u8>>,
+    account: Arc<Mutex<Account>>,
+    tell: watch::Sender<Flushed>,
+    disk: Arc<dyn Disk>,
+    segments: Segments,
+    /// Bytes of closed files that no snapshot has taken the place of, and those of the snapshot.
+    closed: u64,
+    snapshot_bytes: u64,
+    /// A snapshot that is being written, and the closed bytes that it takes the place of.
+    snapshot: Option<(JoinHandle<Result<u64>>, u64)>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let (place, text) = (self.disk.name(), "in its log's thread".to_owned());
+            fail(&self.tell, Error::Panicked { place, text });
+        }
+    }
+}
+
+impl Writer {
+    fn run(mut self) {
+        let mut upto = 0;
+        let outcome = loop {
+            let Some(records) = self.next() else { break self.segments.end() };
+            upto += records.len() as u64;
+            match self.segments.write(&records) {
+                Ok(None) => {}
+                Ok(Some(closed)) => {
+                    self.closed += closed;
+                    self.snapshot();
+                }
+                Err(error) => break Err(error),
+            }
+            self.tell.send_modify(|flushed| flushed.upto = upto);
+            self.make_room(records.iter().map(|record| size(record)).sum());
+        };
+        if let Err(error) = outcome {
+            // What was flushed before a flush failed is, and of what was not nobody knows: it is not tried again.
+            fail(&self.tell, error);
+        }
+        if let Some((thread, _)) = self.snapshot.take() {
+            let _ = thread.join();
+        }
+    }
+
+    /// Waits for records: all that have come, as far as they are to be flushed at once. None at the end.
+    fn next(&mut self) -> Option<Vec<Vec<u8>>> {
+        let first = loop {
+            if self.segments.has_spare() {
+                break self.come.recv().ok()?;
+            }
+            match self.come.recv_timeout(AGAIN) {
+                Ok(record) => break record,
+                Err(RecvTimeoutError::Timeout) => self.make_room(0),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        };
+        let (mut bytes, mut records) = (first.len(), vec![first]);
+        while bytes < MOST
+            && let Ok(record) = self.come.try_recv()
+        {
+            bytes += record.len();
+            records.push(record);
+        }
+        Some(records)
+    }
+
+    /// Makes the next file ahead, and says how much room there is after so many bytes were written.
+    fn make_room(&mut self, written: u64) {
+        let full = match self.segments.prepare() {
+            Ok(()) => None,
+            Err(error) => Some(format!("{}: {error}", self.disk.name())),
+        };
+        let mut account = held(&self.account);
+        account.waits = account.waits.saturating_sub(written);
+        account.room = self.segments.room();
+        account.full = full;
+    }
+
+    /// Begins a snapshot, if it is time for one.
+    fn snapshot(&mut self) {
+        if let Some((thread, _)) = &self.snapshot {
+            if !thread.is_finished() {
+                return;
+            }
+            let Some((thread, covered)) = self.snapshot.take() else { return };
+            // One that has failed is tried again with the next file: the logs have all that it would.
+            if let Ok(Ok(bytes)) = thread.join() {
+                self.snapshot_bytes = bytes;
+                self.closed = self.closed.saturating_sub(covered);
+            }
+        }
+        if self.closed < (CLOSED * self.segments.bytes()).max(self.snapshot_bytes) {
+            return;
+        }
+        let (disk, below) = (Arc::clone(&self.disk), self.segments.first());
+        let work = move || snapshot::write(&*disk, below);
+        let thread = Builder::new().name("kumiki-snapshot".to_owned());
+        if let Ok(thread) = kumiki_crew::with_signals_blocked(|| thread.spawn(work)) {
+            self.snapshot = Some((thread, self.closed));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A durable place's files: opened, checked against what it serves, and written to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kumiki_resource::kind::Kind;
+use kumiki_resource::{Interface, Place};
+
+use crate::durable::disk::Disk;
+use crate::durable::entry::{FORM, FileHead, KeptKind};
+use crate::durable::image::Image;
+use crate::durable::load::load;
+use crate::durable::log::Log;
+use crate::durable::{segments, snapshot};
+use crate::error::{Error, Result};
+use crate::place::allow::Allow;
+use crate::place::lease::Lease;
+use crate::place::parts::Parts;
+use crate::wire::secret;
+
+/// Gives the disk of a place by the name of its core.
+pub(crate) type Disks = Arc<dyn Fn(&str) -> Result<Arc<dyn Disk>> + Send + Sync>;
+
+/// Counts of what a durable place had when it was served again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Restored {
+    /// The place's name.
+    pub place: String,
+    /// Resources, with their ids and names.
+    pub resources: usize,
+    /// Answers that are kept for clients.
+    pub answers: usize,
+    /// A sentence of what was cut off its log's end: it was being written when the place was killed.
+    pub cut: Option<String>,
+}
+
+/// The log of a place, and what is restored from it.
+pub(crate) struct Keeping {
+    log: Log,
+    pub(crate) life: u64,
+    /// Taken when it is restored.
+    image: Mutex<Option<Image>>,
+    pub(crate) restored: Restored,
+}
+
+impl Keeping {
+    /// Opens a place's files.
+    pub(crate) fn open(
+        disks: &Disks,
+        interface: &Interface,
+        (place, core, name): (Place, &str, &str),
+        parts: &Parts,
+        allow: &Allow,
+    ) -> Result<Keeping> {
+        let refused = |why| Error::NotDurable { place: name.to_owned(), why };
+        parts.can_be_kept(allow).map_err(refused)?;
+        let kinds = kinds(interface, parts)?;
+        let disk = disks(core)?;
+        let loaded = load(&*disk, None)?;
+        fits(&loaded.image, &kinds).map_err(refused)?;
+        let former = loaded.head.as_ref();
+        if let Some(former) = former.filter(|former| former.place != name) {
+            let why = format!(
+                "{} is of place {}: serve it under that name, or in another folder",
+                disk.name(),
+                former.place
+            );
+            return Err(refused(why));
+        }
+        let life = match former {
+            Some(former) => former.life,
+            None => secret::number("a place's life")?,
+        };
+        let epoch = former.map_or(0, |former| former.epoch).saturating_add(1);
+        let head = FileHead { form: FORM, place: name.to_owned(), life, epoch, kinds };
+        let names = disk.list();
+        let names =
+            names.map_err(crate::durable::load::failed("reading the folder", &*disk, ""))?;
+        segments::sweep(&*disk, &names)?;
+        snapshot::remove_superseded(&*disk)?;
+        let (resources, answers) = loaded.image.counts(Lease::NAME);
+        let restored =
+            Restored { place: name.to_owned(), resources, answers, cut: loaded.cut.clone() };
+        let log = Log::begin(disk, head, &loaded, place.0)?;
+        let image = Mutex::new(Some(loaded.image));
+        Ok(Keeping { log, life, image, restored })
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Takes what is to be restored, once.
+    pub(crate) fn image(&self) -> Option<Image> {
+        self.image.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Kinds that are kept, and leases, by their numbers.
+fn kinds(interface: &Interface, parts: &Parts) -> Result<Vec<KeptKind>> {
+    let mut kinds = Vec::new();
+    for (name, functions) in parts.kept() {
+        kinds.push(KeptKind { number: (functions.number)(interface)?.0, name: name.to_owned() });
+    }
+    let lease = interface.kind::<Lease>()?;
+    kinds.push(KeptKind { number: lease.0, name: Lease::NAME.to_owned() });
+    Ok(kinds)
+}
+
+/// Checks that the kinds which have resources are here, and have their numbers, which are parts of ids.
+fn fits(image: &Image, kinds: &[KeptKind]) -> std::result::Result<(), String> {
+    for (number, table) in &image.tables {
+        let its = kinds.iter().find(|kind| kind.name == table.kind);
+        let its = its.ok_or_else(|| {
+            format!("it has resources of kind {}, which is not kept here", table.kind)
+        })?;
+        if its.number != *number {
+            return Err(format!(
+                "kind {} has number {number} in its ids, and {} here: add the kinds of the \
+                 interface in the order in which they were",
+                table.kind, its.number
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! A durable place: what it had is restored before it answers, and what an operation has done is in its log before its
+//! answer leaves.
+
+use kumiki_resource::{Handle, Id};
+
+use crate::durable::entry::{Entry, OWN};
+use crate::durable::image::ClientImage;
+use crate::durable::log;
+use crate::error::{Error, Result};
+use crate::part::Durable;
+use crate::place::lease::{Lease, LeasePool, is_use};
+use crate::place::parts::{DurableFunctions, FormedState};
+use crate::place::site::Site;
+use crate::wire::{self, Operation, Outcome, Refusal, Why, batch};
+
+impl Site {
+    /// Gives the place what it had.
+    pub(crate) fn restore(&self) -> Result<()> {
+        let Some(keeping) = &self.keeping else { return Ok(()) };
+        let Some(mut image) = keeping.image() else { return Ok(()) };
+        for (name, functions) in self.parts.kept() {
+            let number = (functions.number)(&self.interface)?.0;
+            let Some(table) = image.tables.remove(&number) else { continue };
+            (functions.restore)(&self.interface, self.place, table.slots)
+                .map_err(|error| of_kind(name, error))?;
+        }
+        let leases = self.interface.kind::<Lease>()?.0;
+        if let Some(table) = image.tables.remove(&leases) {
+            let functions = DurableFunctions::of::<Lease>();
+            (functions.restore)(&self.interface, self.place, table.slots)?;
+        }
+        let clients = image.clients;
+        self.interface.run(self.place, || -> Result<()> {
+            for (lease, client) in clients {
+                let ClientImage { first, open, answers } = client;
+                let id = Id::from_u64(lease | u64::from(self.place.0) << 48);
+                // One that was evicted while it had an answer to come has none.
+                let Ok(lease) = self.interface.of_id::<Lease>(id) else { continue };
+                let recall = |lease: &mut Lease, pool: &mut LeasePool| {
+                    lease.recall(first, open, answers, pool);
+                };
+                if self.interface.with(&lease, recall).is_ok() {
+                    self.used(&lease);
+                }
+            }
+            Ok(())
+        })?
+    }
+
+    /// Checks that what an operation will have done can be written, before it runs.
+    pub(crate) fn has_room(&self, operation: &Operation) -> std::result::Result<(), Refusal> {
+        let keeping = self.keeping.as_ref().filter(|_| self.parts.changes(operation));
+        let Some(keeping) = keeping else { return Ok(()) };
+        keeping.log().has_room().map_err(|why| {
+            let text = format!(
+                "{} is durable, and its log has no room for more: {why}; nothing was done",
+                self.name
+            );
+            Refusal::new(Why::Full, text)
+        })
+    }
+
+    /// Writes what an operation has done, and the answers that it has given, into the log of a durable place.
+    pub(crate) fn note(
+        &self,
+        lease: &Handle<Lease>,
+        serial: u64,
+        operation: &Operation,
+        outcome: &Outcome,
+    ) {
+        let Some(keeping) = &self.keeping else { return };
+        if !is_use(outcome) || !self.parts.changes(operation) {
+            return;
+        }
+        let mut record = Vec::with_capacity(3);
+        let take = |lease: &mut Lease, _: &mut LeasePool| {
+            let new = lease.begins_to_be_noted();
+            let answers = std::iter::once((serial, outcome.clone()));
+            let others = (serial + 1..).take(operation.calls());
+            let others = others.filter_map(|serial| Some((serial, lease.kept(serial)?)));
+            (new, lease.seen(), answers.chain(others).collect())
+        };
+        // It was found a moment ago, by the same thread.
+        let Ok((new, (first, open), answers)) = self.interface.with(lease, take) else { return };
+        let own = |id: Id| id.to_u64() & OWN;
+        if let Some((key, name)) = new {
+            let Ok(state) = wire::named(&key) else { return };
+            record.push(Entry::Made { id: own(lease.id()), name, form: Lease::FORM, state });
+        }
+        match operation {
+            Operation::Create { kind, unique, .. } => {
+                let made = outcome.as_ref().ok().and_then(|bytes| wire::read::<u64>(bytes).ok());
+                if let Some(id) = made
+                    && let Some((form, state)) = self.state(kind, id)
+                {
+                    record.push(Entry::Made { id: id & OWN, name: unique.clone(), form, state });
+                }
+            }
+            Operation::Destroy { id, .. } if outcome.is_ok() => {
+                record.push(Entry::Gone { id: id & OWN });
+            }
+            Operation::Call { id, kind, .. } => {
+                record.extend(self.changed(kind, *id));
+            }
+            Operation::Each { kind, calls, .. } => {
+                let mut ids: Vec<u64> = batch::calls(calls).flatten().map(|(id, _)| id).collect();
+                ids.sort_unstable();
+                ids.dedup();
+                record.extend(ids.into_iter().filter_map(|id| self.changed(kind, id)));
+            }
+            _ => {}
+        }
+        record.push(Entry::Answers { lease: own(lease.id()), first, open, answers });
+        keeping.log().append(&record);
+    }
+
+    fn changed(&self, kind: &str, id: u64) -> Option<Entry> {
+        let (form, state) = self.state(kind, id)?;
+        Some(Entry::Changed { id: id & OWN, form, state })
+    }
+
+    /// A resource's state, if there is one of this id.
+    fn state(&self, kind: &str, id: u64) -> Option<FormedState> {
+        let id = Id::from_u64(id);
+        if id.place() != self.place {
+            return None;
+        }
+        self.parts.kept_kind(kind).and_then(|functions| (functions.state)(&self.interface, id).ok())
+    }
+
+    /// Returns when this record is flushed; false if it never is.
+    pub(crate) fn is_flushed(&self, after: u64) -> impl Future<Output = bool> + Send + use<> {
+        let flushed = self.keeping.as_ref().map(|keeping| keeping.log().flushed());
+        async move {
+            match flushed {
+                Some(flushed) => log::is_flushed(flushed, after).await,
+                None => true,
+            }
+        }
+    }
+
+    /// Returns when nothing more can be written to the log of a durable place: what it has done is not known to last.
+    pub(crate) fn log_failed(&self) -> impl Future<Output = Error> + Send + use<> {
+        let flushed = self.keeping.as_ref().map(|keeping| keeping.log().flushed());
+        let place = self.name.clone();
+        async move {
+            match flushed {
+                Some(flushed) => {
+                    let why = format!("its log has failed: {}", log::failed(flushed).await);
+                    Error::NotDurable { place, why }
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Destroys a lease, also in the log.
+    pub(crate) fn end_lease(&self, lease: Handle<Lease>) -> kumiki_resource::Result<()> {
+        let id = lease.id();
+        let is_noted = self.interface.with(&lease, |lease, _| lease.is_noted())?;
+        self.interface.destroy(lease)?;
+        if let Some(keeping) = self.keeping.as_ref().filter(|_| is_noted) {
+            keeping.log().append(&[Entry::Gone { id: id.to_u64() & OWN }]);
+        }
+        Ok(())
+    }
+}
+
+fn of_kind(name: &str, error: Error) -> Error {
+    match error {
+        Error::OtherForm { form, known, .. } => {
+            Error::OtherForm { what: format!("the state of a {name}"), form, known }
+        }
+        other => other,
+    }
+}

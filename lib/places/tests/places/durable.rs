@@ -1,0 +1,312 @@
+//! Durable places: what they keep, what they refuse, and files that are torn, rotten, full or of another version.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use kumiki_places::durable::{Disk, Folder};
+use kumiki_places::standard::{Add, Counter, Get};
+use kumiki_places::wire::Why;
+use kumiki_places::{Allow, Client, Error, Lease, Result, Served, Server, standard};
+use kumiki_resource::{Interface, Name};
+
+use crate::disks::{Held, SMALL};
+use crate::here::{Never, unique};
+use crate::killed::{durable, parts};
+use crate::scene::{PATIENCE, block_on, managing};
+
+/// Serves a place on this disk.
+fn serve(name: &str, disk: &Held) -> Result<(Interface, Served, String)> {
+    let disk = disk.clone();
+    durable(Server::here(name), move |_| Ok(Arc::new(disk.clone()) as Arc<dyn Disk>))
+}
+
+fn client() -> Client {
+    Client::here().with_timeout(PATIENCE)
+}
+
+#[test]
+fn a_folder_has_ids_names_values_and_leases_for_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let (name, path) = (unique("folder"), folder.path().to_owned());
+    let serve = |path: &Path| {
+        let path = path.to_owned();
+        let disk = move |core: &str| Ok(Arc::new(Folder::open(&path.join(core))?) as Arc<dyn Disk>);
+        durable(Server::here(&name), disk)
+    };
+    block_on(async {
+        let (_interface, served, place) = serve(&path).unwrap();
+        assert_eq!(served.restored()[0].resources, 0);
+        let client = client();
+        let hits = client.create::<Counter>(&place, Some("hits"), 40).await.unwrap();
+        let gone = client.create::<Counter>(&place, Some("gone"), 0).await.unwrap();
+        assert_eq!(client.call::<Add>(&hits, 1).await.unwrap(), 41);
+        client.destroy(gone.clone()).await.unwrap();
+        let error = serve(&path).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("another process serves from it"), "{error}");
+        drop(served);
+        let (_interface, served, _) = serve(&path).unwrap();
+        let restored = &served.restored()[0];
+        assert_eq!((restored.resources, &restored.cut), (1, &None));
+        // The same reference and the same lease, of a client that has not heard of all this.
+        assert_eq!(client.call::<Add>(&hits, 1).await.unwrap(), 42);
+        let opened: Name = format!("{place}/counter/hits").parse().unwrap();
+        assert_eq!(client.open::<Counter>(&opened).await.unwrap().id(), hits.id());
+        let error = client.call::<Get>(&gone, ()).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::Stale, .. }), "{error}");
+        let new = client.create::<Counter>(&place, Some("gone"), 0).await.unwrap();
+        assert_ne!(new.id(), gone.id(), "an id is never used again");
+    });
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused_by_its_name() {
+    let disk = Held::default();
+    let refused = |parts, allow| {
+        let disk = disk.clone();
+        let server = Server::here(unique("unkept")).parts(parts).allow(allow);
+        let server = server.durable_on(move |_| Ok(Arc::new(disk.clone()) as Arc<dyn Disk>));
+        managing(server).map(|_| ()).unwrap_err()
+    };
+    let error = refused(standard::parts(), Allow::everything());
+    assert!(matches!(&error, Error::NotDurable { .. }), "{error}");
+    assert!(error.to_string().contains("kind memory"), "{error}");
+    let error = refused(parts().blocking::<Never>(), Allow::everything());
+    assert!(error.to_string().contains("counter.never"), "{error}");
+    assert!(disk.names().is_empty());
+    // What is there, and is not allowed, is in nobody's way.
+    let server = Server::here(unique("unkept")).parts(standard::parts()).allow(Allow::listing());
+    managing(server.durable_on(move |_| Ok(Arc::new(disk.clone()) as Arc<dyn Disk>))).unwrap();
+}
+
+/// A disk with a log of so many sums, and each length of that log up to which so many sums are whole.
+fn counted(name: &str, sums: i64) -> (Held, Vec<usize>) {
+    let disk = Held::default();
+    let (_interface, served, place) = serve(name, &disk).unwrap();
+    let mut lengths = Vec::new();
+    block_on(async {
+        let client = client();
+        let hits = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        lengths.push(disk.last_log().1);
+        for sum in 1..=sums {
+            assert_eq!(client.call::<Add>(&hits, 1).await.unwrap(), sum);
+            lengths.push(disk.last_log().1);
+        }
+    });
+    // As it is when the place is killed: it has not said that it ends.
+    let killed = disk.copy();
+    drop(served);
+    (killed, lengths)
+}
+
+/// The value that a place on this disk has, and what was cut off.
+fn value(name: &str, disk: &Held) -> Result<(i64, Option<String>)> {
+    let (_interface, served, place) = serve(name, disk)?;
+    let cut = served.restored()[0].cut.clone();
+    let hits: Name = format!("{place}/counter/hits").parse().unwrap();
+    let value = block_on(async {
+        let client = client();
+        let hits = client.open::<Counter>(&hits).await?;
+        client.call::<Get>(&hits, ()).await
+    })?;
+    Ok((value, cut))
+}
+
+#[test]
+fn a_log_that_is_torn_at_any_byte_is_cut_at_its_last_whole_frame() {
+    let name = unique("torn");
+    let (disk, lengths) = counted(&name, 3);
+    let (log, length) = disk.last_log();
+    assert_eq!(Some(&length), lengths.last());
+    let whole_log = disk.read(&log).unwrap();
+    for torn in lengths[0]..=length {
+        let disk = disk.copy();
+        // What was not written is 0: the file was made with room.
+        disk.change(&log, |bytes| bytes[torn..].fill(0));
+        let whole = lengths.iter().rposition(|length| *length <= torn).unwrap();
+        let (sum, cut) = value(&name, &disk).unwrap();
+        assert_eq!(sum, whole as i64, "cut at {torn}");
+        let rest = whole_log[lengths[whole]..torn].iter().any(|byte| *byte != 0);
+        assert_eq!(cut.is_some_and(|cut| cut.contains("was cut at byte")), rest, "{torn}");
+        // What comes next stands behind what was whole.
+        if torn % 16 == 0 {
+            assert_eq!(value(&name, &disk).unwrap(), (sum, None));
+        }
+    }
+    // A file that is shorter than it was made.
+    disk.change(&log, |bytes| bytes.truncate(lengths[1] + 5));
+    assert_eq!(value(&name, &disk).unwrap().0, 1);
+}
+
+#[test]
+fn a_rotten_byte_before_the_last_frame_is_told_with_its_place() {
+    let name = unique("rotten");
+    let (disk, lengths) = counted(&name, 3);
+    let (log, _) = disk.last_log();
+    for byte in (0..lengths[2]).step_by(3) {
+        let disk = disk.copy();
+        disk.change(&log, |bytes| bytes[byte] ^= 0x10);
+        match value(&name, &disk) {
+            Err(error @ Error::Rotten { .. }) => {
+                let text = error.to_string();
+                assert!(text.contains(&log) && text.contains("restore the folder"), "{text}");
+            }
+            // Between two frames there are bytes that say nothing.
+            Ok((3, None)) => {}
+            other => panic!("byte {byte}: {other:?}"),
+        }
+    }
+    // A file that is missing between two, and one that is missing at the end.
+    let long = Held::default();
+    let (_interface, served, place) = serve(&name, &long).unwrap();
+    block_on(async {
+        let client = client();
+        let hits = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        while long.names().iter().filter(|name| name.starts_with("log-")).count() < 3 {
+            let _ = client.each::<Add>((0..300).map(|_| (&hits, 1))).await;
+        }
+    });
+    let killed = long.copy();
+    drop(served);
+    let logs: Vec<_> = killed.names().into_iter().filter(|name| name.starts_with("log-")).collect();
+    for gone in &logs[1..] {
+        let disk = killed.copy();
+        disk.remove(gone).unwrap();
+        let error = value(&name, &disk).unwrap_err();
+        assert!(
+            matches!(error, Error::Rotten { .. }) && error.to_string().contains("missing"),
+            "{error}"
+        );
+    }
+    value(&name, &killed).unwrap();
+}
+
+#[test]
+fn another_form_another_name_and_other_kinds_are_refused() {
+    let name = unique("form");
+    let (disk, _) = counted(&name, 1);
+    let other = value(&unique("form-other"), &disk.copy()).unwrap_err().to_string();
+    assert!(other.contains(&format!("is of place {name}.core")), "{other}");
+    // Kinds in another order have other numbers, which are in ids.
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    let builder = Interface::builder().kind::<Lease>().kind::<Counter>();
+    let interface = builder.cores([]).adopted([cpu]).per_core().unwrap();
+    let server = Server::here(&name).parts(parts()).allow(Allow::everything()).managing();
+    let its = disk.copy();
+    let server = server.durable_on(move |_| Ok(Arc::new(its.clone()) as Arc<dyn Disk>));
+    let error = server.serve(&interface).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("kind counter has number 0 in its ids, and 1 here"), "{error}");
+    // A file of a form that is not known here, whole as it is.
+    let (log, _) = disk.last_log();
+    disk.change(&log, |bytes| {
+        let length = u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize;
+        bytes[25] = 9;
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&bytes[8..20]);
+        sum.update(&bytes[4..8]);
+        sum.update(&bytes[24..24 + length]);
+        let sum = sum.finalize();
+        bytes[20..24].copy_from_slice(&sum.to_le_bytes());
+    });
+    let error = value(&name, &disk).unwrap_err();
+    assert!(matches!(error, Error::OtherForm { form: 9, known: 1, .. }), "{error}");
+}
+
+#[test]
+fn a_full_disk_refuses_before_anything_has_run_and_serves_on_when_there_is_room() {
+    let (name, disk) = (unique("full"), Held::default());
+    let (_interface, served, place) = serve(&name, &disk).unwrap();
+    let sum = block_on(async {
+        let client = client();
+        let hits = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        disk.is_full.store(true, SeqCst);
+        let mut sum = 0;
+        let error = loop {
+            match client.call::<Add>(&hits, 1).await {
+                Ok(now) => {
+                    sum += 1;
+                    assert_eq!(now, sum);
+                }
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Refused { why: Why::Full, .. }), "{error}");
+        assert!(
+            error.to_string().contains("no storage space")
+                && error.to_string().contains("nothing was done"),
+            "{error}"
+        );
+        assert_eq!(client.call::<Get>(&hits, ()).await.unwrap(), sum, "it has not run");
+        let error = client.create::<Counter>(&place, None, 0).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::Full, .. }), "{error}");
+        disk.is_full.store(false, SeqCst);
+        while client.call::<Add>(&hits, 1).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        sum + 1
+    });
+    drop(served);
+    assert_eq!(value(&name, &disk).unwrap(), (sum, None));
+}
+
+#[test]
+fn after_a_flush_that_has_failed_nobody_is_answered_and_the_place_ends() {
+    let (name, disk) = (unique("broken"), Held::default());
+    let (_interface, served, place) = serve(&name, &disk).unwrap();
+    block_on(async {
+        let client = client();
+        let hits = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        disk.is_broken.store(true, SeqCst);
+        let client = client.with_timeout(Duration::from_secs(2));
+        let error = client.call::<Add>(&hits, 1).await.unwrap_err();
+        assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    });
+    let error = served.ended().unwrap().to_string();
+    assert!(error.contains("it is broken"), "{error}");
+}
+
+#[test]
+fn snapshots_take_the_place_of_logs_and_have_what_they_had() {
+    let (name, disk) = (unique("snapshot"), Held::default());
+    let (_interface, served, place) = serve(&name, &disk).unwrap();
+    let total = block_on(async {
+        let client = client();
+        let hits = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        for number in 0..100 {
+            let its = format!("n{number}");
+            let made = client.create::<Counter>(&place, Some(&its), number).await.unwrap();
+            if number % 3 == 0 {
+                client.destroy(made).await.unwrap();
+            }
+        }
+        let mut total = 0;
+        while !disk.names().iter().any(|name| name.starts_with("snapshot-")) {
+            assert!(total < 10_000_000, "no snapshot is taken");
+            let all = client.each::<Add>((0..100).map(|_| (&hits, 1))).await;
+            total += all.into_iter().map(|one| one.map(|_| 1).unwrap()).sum::<i64>();
+        }
+        total
+    });
+    drop(served);
+    let names = disk.names();
+    let bytes: usize = names.iter().map(|name| disk.read(name).unwrap().len()).sum();
+    assert!(bytes < 6 * SMALL as usize, "{bytes} bytes: {names:?}");
+    let (_interface, served, place) = serve(&name, &disk).unwrap();
+    assert_eq!(served.restored()[0].resources, 1 + 66);
+    block_on(async {
+        let client = client();
+        let listed = client.ls(&place, "**/counter/*").await.unwrap();
+        let states: Vec<_> = listed.iter().filter(|one| one.name.ends_with("/n50")).collect();
+        assert_eq!(states[0].about.state, "50");
+        let hits: Name = format!("{place}/counter/hits").parse().unwrap();
+        let hits = client.open::<Counter>(&hits).await.unwrap();
+        assert_eq!(client.call::<Get>(&hits, ()).await.unwrap(), total);
+    });
+    drop(served);
+    // A snapshot has no tail that may be torn: one that is not whole is told.
+    let snapshot = disk.names().into_iter().find(|name| name.starts_with("snapshot-")).unwrap();
+    disk.change(&snapshot, |bytes| bytes.truncate(bytes.len() - 1));
+    let error = value(&name, &disk).unwrap_err();
+    assert!(matches!(error, Error::Rotten { .. }), "{error}");
+}
