@@ -8,6 +8,7 @@
 
 #![cfg(sim)]
 
+mod against;
 mod directory;
 mod engine;
 mod machine;

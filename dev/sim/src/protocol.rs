@@ -1,5 +1,6 @@
 //! The protocols that are counted: real code of Kumiki's crates, an operation each.
 
+mod parasc;
 mod shadow;
 mod slot;
 
@@ -62,5 +63,17 @@ pub const PROTOCOLS: &[Protocol] = &[
         about: "Team: a barrier within a broadcast",
         sizes: MANY,
         run: shadow::barrier,
+    },
+    Protocol {
+        name: "claims",
+        about: "parasc: 300 calls of 200 ns, shared by all",
+        sizes: MANY,
+        run: parasc::by_all,
+    },
+    Protocol {
+        name: "claims-two",
+        about: "the same by two, beside others that spin",
+        sizes: MANY,
+        run: parasc::by_two,
     },
 ];

@@ -30,6 +30,11 @@ pub fn table(words: impl Iterator<Item = String>) -> Result<ExitCode> {
             value.parse::<f64>().with_context(|| format!("{word} {value}: no number"))
         };
         match word.as_str() {
+            "--against" => {
+                let file = words.next().context("--against takes a file")?;
+                crate::against::compare(std::path::Path::new(&file))?;
+                return Ok(ExitCode::SUCCESS);
+            }
             "--check" => check = true,
             "--keep" => keep = true,
             "--cpus" => own.cpus = Some(number()? as usize),

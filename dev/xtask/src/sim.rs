@@ -1,6 +1,7 @@
 //! `cargo xtask sim`: the protocols between threads on a machine of lines.
 
 use std::env;
+use std::path::{PathBuf, absolute};
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
@@ -26,6 +27,9 @@ pub(crate) struct Sim {
     /// Nanoseconds of one between two groups
     #[arg(long, value_name = "NS")]
     far: Option<f64>,
+    /// Fails where fork and join are not as a bench has measured them (`cargo xtask bench shadow --json FILE`)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["protocols", "cpus", "near", "far"])]
+    against: Option<PathBuf>,
     /// Fails where a count is not as dev/sim/counts.txt has it
     #[arg(long)]
     check: bool,
@@ -44,6 +48,9 @@ pub(crate) fn sim(asked: &Sim) -> Result<ExitCode> {
         if let Some(number) = number {
             command.args([name, &number.to_string()]);
         }
+    }
+    if let Some(file) = &asked.against {
+        command.arg("--against").arg(absolute(file)?);
     }
     command.args(asked.check.then_some("--check")).args(asked.keep.then_some("--keep"));
     run(&mut command)?;

@@ -102,6 +102,9 @@ mod queue;
 mod requester;
 mod sequence;
 mod side;
+#[cfg(sim)]
+#[doc(hidden)]
+pub mod simulated;
 mod task;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -1,13 +1,20 @@
 //! What the protocol is built from. Under `cfg(loom)` loom's doubles take the
-//! place of the real things, and the model checker runs the very same protocol.
+//! place of the real things, and the model checker runs the very same protocol; under `cfg(sim)`
+//! those of a machine of lines do.
 
 use std::time::{Duration, Instant};
 
-#[cfg(not(loom))]
+#[cfg(sim)]
+pub(crate) use kumiki_sys::sim::{
+    atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize},
+    fence,
+    lock::{Mutex, MutexGuard},
+};
+#[cfg(not(any(loom, sim)))]
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, fence,
 };
-#[cfg(not(loom))]
+#[cfg(not(any(loom, sim)))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(loom)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kumiki_sys::affinity::{self, Bound};
 use kumiki_sys::here::Here;
+use kumiki_sys::quota;
 use kumiki_wait::{Policy, Threshold};
 
 use crate::choice::Wish;
@@ -18,9 +19,9 @@ use kumiki_wait::Deadline;
 /// A cpu is free if this thread may use it and no shadow of this *process* runs there.
 /// Shadows of other processes and other load are not seen: helpers of two processes may
 /// share a cpu unless each process has cpus of its own (taskset, a cgroup's cpuset). A
-/// cgroup's `cpu.max` is not read either: with less than two cpus' worth of time, a
-/// spinning helper uses up the quota and the kernel stops both threads for the rest of
-/// the period. Use [`Shadow::inline`] or a short [`Threshold`](crate::Threshold) there.
+/// cgroup's `cpu.max` bounds [`create_team_up_to`](Builder::create_team_up_to) alone: with less than two
+/// cpus' worth of time, a spinning helper uses up the quota and the kernel stops both threads for the
+/// rest of the period. Use [`Shadow::inline`] or a short [`Threshold`](crate::Threshold) there.
 ///
 /// ```
 /// use kumiki_shadow::Builder;
@@ -172,14 +173,14 @@ impl Builder {
     }
 
     /// A team of `size` threads, or of as many as this thread may use cpus if that is
-    /// fewer.
+    /// fewer, or as its cgroup's quota lets run at the same time ([`quota`](kumiki_sys::quota::threads)).
     ///
     /// # Errors
     /// As [`Builder::create_team`]; above all where other shadows of this process have
     /// some of the cpus.
     pub fn create_team_up_to(self, size: usize) -> Result<Team> {
-        let cpus = Machine::read()?.cpus();
-        self.create_team(size.min(cpus))
+        let threads = Machine::read()?.cpus().min(quota::threads().unwrap_or(usize::MAX));
+        self.create_team(size.min(threads))
     }
 
     /// Moves the calling thread to its cpu, once or for as long as the value lives.

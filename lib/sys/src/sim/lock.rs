@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{LockResult, PoisonError};
+use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 use super::atomic::{AtomicU32, Ordering};
 use super::machine;
@@ -77,6 +77,30 @@ impl<T: ?Sized> Mutex<T> {
             }
         }
         Ok(MutexGuard { mutex: self, real: None })
+    }
+
+    /// Locks it, if it is free.
+    ///
+    /// # Errors
+    /// It is held; outside of a run also if a holder has panicked.
+    #[track_caller]
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        let mutex = self;
+        if machine().is_none() {
+            return match self.real.try_lock() {
+                Ok(real) => Ok(MutexGuard { mutex, real: Some(real) }),
+                Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    let real = Some(poisoned.into_inner());
+                    Err(TryLockError::Poisoned(PoisonError::new(MutexGuard { mutex, real })))
+                }
+            };
+        }
+        let failed = Ordering::Relaxed;
+        match self.word.compare_exchange(FREE, HELD, Ordering::Acquire, failed) {
+            Ok(_) => Ok(MutexGuard { mutex, real: None }),
+            Err(_) => Err(TryLockError::WouldBlock),
+        }
     }
 
     /// The value, by who has the lock alone.
