@@ -254,7 +254,8 @@ pub(crate) enum ResultsCommand {
     /// `quiet` is the cost where others leave it alone, `interval` holds also what changes from run
     /// to run.
     ///
-    /// Exit status: 0 no row costs more than before its last change, 1 one does, 2 an error.
+    /// Exit status: 0 no row costs more than before its last change, 1 one does (or, with
+    /// `--fail-on change`, one changed), 2 an error.
     Trend {
         /// Part of a case's name, and `parameter=value` to narrow it down
         #[arg(required = true, value_name = "CASE")]
@@ -264,6 +265,9 @@ pub(crate) enum ResultsCommand {
         /// Write a page with a chart of each row to this file; `-` is standard output
         #[arg(long, short, value_name = "FILE", conflicts_with = "json")]
         output: Option<PathBuf>,
+        /// Exit 1 where a row's last change was a rise, or where any changed
+        #[arg(long, value_enum, default_value_t = FailOnTrend::Rise, value_name = "WHAT")]
+        fail_on: FailOnTrend,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -297,6 +301,15 @@ pub(crate) enum Format {
     Prometheus,
 }
 
+/// Finding for which `kumiki results trend` exits with 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOnTrend {
+    /// A cost whose last change was a rise
+    Rise,
+    /// A cost that changed
+    Change,
+}
+
 /// The least verdict that is a negative result.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub(crate) enum FailOn {
@@ -308,10 +321,13 @@ pub(crate) enum FailOn {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// The old one: number, label, `latest~1`, `@NAME` of a reference, or a JSON file
-    pub(crate) a: String,
-    /// The new one
-    pub(crate) b: String,
+    /// The old one and the new one; or several of each side, three or more, `---` between the
+    /// sides: number, label, `latest~1`, `@NAME` of a reference, or a JSON file
+    #[arg(required = true, num_args = 1.., value_name = "RESULT")]
+    pub(crate) results: Vec<String>,
+    /// Compare times as users feel them, not cycles of the core's clock, with several of each side
+    #[arg(long)]
+    pub(crate) time: bool,
     /// Worse by more than this is a regression, in percent, e.g. 5 or 0.1
     #[arg(long, default_value_t = 5.0, value_name = "PERCENT", value_parser = percent)]
     pub(crate) threshold: f64,

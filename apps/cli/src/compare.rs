@@ -1,6 +1,10 @@
-//! `kumiki compare A B`.
+//! `kumiki compare A B`, and several results of each side.
 
-use anyhow::Result;
+mod runs;
+
+use std::ffi::OsString;
+
+use anyhow::{Result, bail};
 use kumiki_measure::compare::{
     Cause, Compared, Comparison, Doubt, Family, MOST_TOLD, Side, Verdict as Found, compare,
 };
@@ -20,9 +24,32 @@ const MANY: f64 = 100.0;
 /// A threshold above this share finds nothing any more, and is not proposed.
 const LARGEST_THRESHOLD: f64 = 0.5;
 
+/// Word between the results of both sides as a person types it, which would be an option to clap.
+const BETWEEN: &str = "---";
+
+/// Form of that word that no option has.
+const PARTED: &str = " --- ";
+
+/// The command line with the word between the sides of `compare` as it can be parsed.
+pub(crate) fn parted(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "compare") {
+        words.iter_mut().filter(|word| *word == BETWEEN).for_each(|word| *word = PARTED.into());
+    }
+    words
+}
+
 pub(crate) fn run(args: Compare) -> Result<Verdict> {
     let db = args.db.db.as_deref();
-    let (a, b) = (results::load(&args.a, db)?, results::load(&args.b, db)?);
+    let mut sides = args.results.split(|word| word == PARTED || word == BETWEEN);
+    let (a, b) = match (sides.next(), sides.next(), sides.next()) {
+        (Some([a, b]), None, _) | (Some([a]), Some([b]), None) if !args.time => (a, b),
+        (Some(a @ [_, ..]), Some(b @ [_, ..]), None) => return runs::run(&args, a, b),
+        _ => bail!(
+            "two results, or several of each side with `---` between the sides: kumiki compare A B, \
+             kumiki compare A… --- B…; --time is for several of each side"
+        ),
+    };
+    let (a, b) = (results::load(a, db)?, results::load(b, db)?);
     let comparison = compare(&a.results, &b.results, args.threshold / 100.0);
     if args.json {
         output::json(&comparison)?;
@@ -190,7 +217,10 @@ fn interval([low, high]: [f64; 2]) -> String {
 /// Certainty of the comparison, and the unit in which costs are compared.
 fn certainty(comparison: &Comparison) -> String {
     let mut text = format!(
-        "Where nothing has changed, something is called worse in at most {} % of comparisons.",
+        "Where nothing has changed, something is called worse in at most {} % of comparisons: so far \
+         as runs move from one to the next as on the guests (KVM, AMD EPYC) by which that table was \
+         made. Elsewhere that share is not known, and three runs of each side know it by themselves \
+         (kumiki compare A… --- B…).",
         percent(comparison.level)
     );
     let kinds = ["on one cpu", "between cpus"];

@@ -67,6 +67,7 @@ fn main() -> ExitCode {
     }
     let (words, former) = renamed::by_todays_names(std::env::args_os().collect());
     former.iter().for_each(output::talk);
+    let words = compare::parted(words);
     let outcome = match groups::parse(words) {
         Ok(cli) => dispatch(cli.command),
         // Help and version are data; clap would print them and not look whether they arrived.

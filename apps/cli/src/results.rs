@@ -47,8 +47,8 @@ pub(crate) fn run(command: Option<ResultsCommand>) -> Result<Verdict> {
             }
             Ok(Verdict::Fine)
         }
-        ResultsCommand::Trend { words, db, output, json } => {
-            trend::run(&words, db.db.as_deref(), output.as_deref(), json)
+        ResultsCommand::Trend { words, db, output, json, fail_on } => {
+            trend::run(&words, db.db.as_deref(), output.as_deref(), json, fail_on)
         }
         ResultsCommand::Import { files, label, db } => {
             let read: Vec<_> = files.iter().map(|f| read_results(f)).collect::<Result<_, _>>()?;

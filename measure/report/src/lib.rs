@@ -67,7 +67,7 @@ pub use nodes::{Owner, Owners, nodes_html};
 pub use page::html;
 pub use places::places_html;
 pub use servers::servers_html;
-pub use trend::{Point, Trend, trend_html};
+pub use trend::{Point, Trend, mark_changes, trend_html};
 
 /// Version of the tool and the commit it was built from, where that is known:
 /// `0.1.0 (e3db26c2f1)`.

@@ -1,7 +1,8 @@
 //! What a row costs in one result after the other, as a page.
 
 use kumiki_measure::schema::{Machine, Params, Unit};
-use kumiki_measure::stats::{change, describe};
+use kumiki_measure::stats::change::Cuts;
+use kumiki_measure::stats::describe;
 use maud::html;
 use serde::Serialize;
 
@@ -21,6 +22,10 @@ pub struct Trend {
     pub unit: Unit,
     /// One for each result.
     pub points: Vec<Point>,
+    /// Least change in the middle of these results that would be marked, as a share; nothing of
+    /// fewer than six results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<f64>,
 }
 
 /// A row in one result.
@@ -36,6 +41,9 @@ pub struct Point {
     pub kernel: String,
     /// Cost where others leave it alone, in the row's unit.
     pub quiet: f64,
+    /// Cost in cycles of the core's clock, where that was measured and the cost is of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<f64>,
     /// Interval of that; `None` of so few visits that there is none.
     pub interval: Option<[f64; 2]>,
     /// True if other work disturbed it.
@@ -44,14 +52,37 @@ pub struct Point {
     pub changed: bool,
 }
 
-impl Trend {
-    /// Marks the points from which on the cost is another one.
-    pub fn mark_changes(&mut self) {
-        let logs: Vec<f64> =
-            self.points.iter().map(|point| point.quiet.max(f64::MIN_POSITIVE).ln()).collect();
-        for at in change::points(&logs) {
-            self.points[at].changed = true;
+/// Marks the points from which on each row's cost is another one. All rows together share what
+/// chance may mark.
+pub fn mark_changes(trends: &mut [Trend]) {
+    let mut cuts = Cuts::of_series(trends.len());
+    for trend in trends {
+        let logs = trend.logs();
+        trend.least = cuts.least(&logs).map(f64::exp_m1);
+        for at in cuts.points(&logs) {
+            trend.points[at].changed = true;
         }
+    }
+}
+
+/// Clocks that differ by more are a part of the cost.
+const ALIKE: f64 = 1.1;
+
+impl Trend {
+    /// True if costs are compared in cycles: the core's clock was about the same in all results.
+    pub fn is_in_cycles(&self) -> bool {
+        let clocks = self.points.iter().map(|point| Some(point.quiet / point.cycles?));
+        let Some(clocks) = clocks.collect::<Option<Vec<f64>>>() else { return false };
+        let [low, high] =
+            clocks.iter().fold([f64::INFINITY, 0.0], |[low, high], ns| [ns.min(low), ns.max(high)]);
+        low > 0.0 && high <= ALIKE * low
+    }
+
+    /// ln of the costs that are compared.
+    fn logs(&self) -> Vec<f64> {
+        let cycles = self.is_in_cycles();
+        let cost = |point: &Point| point.cycles.filter(|_| cycles).unwrap_or(point.quiet);
+        self.points.iter().map(|point| cost(point).max(f64::MIN_POSITIVE).ln()).collect()
     }
 
     /// Each change in words.
@@ -64,6 +95,11 @@ impl Trend {
             )
         };
         self.ratios().map(said).collect()
+    }
+
+    /// True if a cost changed and stayed.
+    pub fn has_changed(&self) -> bool {
+        self.ratios().next().is_some()
     }
 
     /// True if the last change that stayed made it cost more.
@@ -121,8 +157,9 @@ pub fn trend_html(trends: &[Trend], machine: &Machine) -> String {
                  leave it alone, with an interval that holds what changes from run to run (of \
                  fewer than three visits there is none). A hollow point is one that others \
                  disturbed. A \
-                 change is marked where a cost became another one and stayed (E-divisive, p < \
-                 0.01; it takes three results on each side).";
+                 change is marked where a cost became another one and stayed, further than drifts from \
+                 night to night get in at most 5 of 100 such pages; it takes three results on each \
+                 side.";
     frame(&title, &head, [("trend", "Over time", body)].into_iter(), Some(notes))
 }
 
@@ -173,6 +210,7 @@ mod tests {
             started: format!("2026-11-{:02}T01:02:03Z", at + 1),
             kernel: "6.18".to_owned(),
             quiet: *quiet,
+            cycles: None,
             interval: Some([quiet * 0.9, quiet * 1.1]),
             disturbed: at == 1,
             changed: false,
@@ -182,6 +220,7 @@ mod tests {
             params: Params::new(),
             unit: Unit::Nanoseconds,
             points: costs.iter().enumerate().map(point).collect(),
+            least: None,
         }
     }
 
@@ -190,7 +229,7 @@ mod tests {
         let wobble = [0.0, 1.0, -1.0, 0.5, 2.0, -0.5, 1.5, -1.5];
         let levels = [100.0, 130.0].map(|level: f64| wobble.map(|more| level + more));
         let mut changed = trend(levels.as_flattened());
-        changed.mark_changes();
+        mark_changes(std::slice::from_mut(&mut changed));
         assert_eq!(changed.points.iter().position(|point| point.changed), Some(8));
         let said = "from 2026-11-09 01:02 on it costs 1.30 × of what it was until 2026-11-08 01:02";
         assert_eq!(changed.changes(), [said]);
@@ -201,13 +240,35 @@ mod tests {
         assert!(page.contains("changed, and stayed") && page.contains("Linux 6.18"));
         assert!(page.contains("oldest at the left, 2026-11-01 to 2026-11-16"));
         let mut steady = trend(&[100.0; 10]);
-        steady.mark_changes();
-        assert!(!steady.has_risen());
+        mark_changes(std::slice::from_mut(&mut steady));
+        assert!(!steady.has_risen() && !steady.has_changed());
         let levels = [100.0, 130.0, 90.0].map(|level: f64| wobble.map(|more| level + more));
         let mut mended = trend(levels.as_flattened());
-        mended.mark_changes();
+        mark_changes(std::slice::from_mut(&mut mended));
+        assert!(mended.has_changed());
         assert_eq!((mended.changes().len(), mended.has_risen()), (2, false));
         let page = trend_html(&[steady], &Machine::default());
         assert!(page.contains("No cost changed") && !page.contains("changed, and stayed"));
+    }
+
+    /// A governor that slowed the core a little is no change of the cost.
+    #[test]
+    fn costs_are_compared_in_cycles_where_the_clock_is_about_the_same() {
+        let clock = |at: usize| if at < 8 { 0.25 } else { 0.27 };
+        let mut one = trend(&[100.0; 16]);
+        for (at, point) in one.points.iter_mut().enumerate() {
+            let cycles = 400.0 + [0.0, 1.0, -1.0][at % 3];
+            (point.cycles, point.quiet) = (Some(cycles), cycles * clock(at));
+        }
+        let mut timed = one.clone();
+        timed.points.iter_mut().for_each(|point| point.cycles = None);
+        mark_changes(std::slice::from_mut(&mut one));
+        mark_changes(std::slice::from_mut(&mut timed));
+        assert_eq!((one.has_changed(), timed.has_changed()), (false, true));
+        assert!(
+            one.is_in_cycles() && one.least.is_some_and(|least| least < 0.1),
+            "{:?}",
+            one.least
+        );
     }
 }

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use indexmap::IndexMap;
+use kumiki_measure::compare::quiet_cycles;
 use kumiki_measure::schema::{Machine, Params, Unit};
 use kumiki_report::format::{self, minute};
-use kumiki_report::{Point, Trend, trend_html};
+use kumiki_report::{Point, Trend, mark_changes, trend_html};
 
 use super::{NOTHING, existing};
+use crate::args::FailOnTrend;
 use crate::destination::Destination;
 use crate::{Verdict, output};
 
@@ -24,6 +26,7 @@ pub(super) fn run(
     db: Option<&Path>,
     page: Option<&Path>,
     json: bool,
+    fail_on: FailOnTrend,
 ) -> Result<Verdict> {
     let page = page.map(Destination::new).transpose()?;
     let Some(store) = existing(db)? else { bail!(NOTHING) };
@@ -47,6 +50,7 @@ pub(super) fn run(
                 started: entry.run.started.clone(),
                 kernel: entry.machine.kernel.clone(),
                 quiet: row.quiet,
+                cycles: quiet_cycles(row),
                 interval: row.quiet_ci,
                 disturbed: row.disturbed,
                 changed: false,
@@ -55,7 +59,7 @@ pub(super) fn run(
             trends.entry(key).or_default().push(point);
         }
     }
-    let trend = |((case, params, unit), points)| Trend { case, params, unit, points };
+    let trend = |((case, params, unit), points)| Trend { case, params, unit, points, least: None };
     let mut trends: Vec<Trend> = trends.into_iter().map(trend).collect();
     if trends.is_empty() {
         bail!(
@@ -64,9 +68,12 @@ pub(super) fn run(
             words.join(" ")
         );
     }
-    trends.iter_mut().for_each(Trend::mark_changes);
-    let risen = trends.iter().any(Trend::has_risen);
-    let verdict = if risen { Verdict::Negative } else { Verdict::Fine };
+    mark_changes(&mut trends);
+    let fails = trends.iter().any(match fail_on {
+        FailOnTrend::Rise => Trend::has_risen,
+        FailOnTrend::Change => Trend::has_changed,
+    });
+    let verdict = if fails { Verdict::Negative } else { Verdict::Fine };
     if let Some(page) = page {
         let html = trend_html(&trends, &machine);
         page.write(|out| Ok(out.write_all(html.as_bytes())?))?;
@@ -111,20 +118,37 @@ fn print(trends: &[Trend], machine: &Machine, others: usize) -> Result<()> {
         for change in trend.changes() {
             output::text(output::wrapped(&format!("▶ {change}"), "  "))?;
         }
+        output::text(output::wrapped(&tells(trend), "  "))?;
         output::line("")?;
     }
     let mut text = format!(
         "On {}, {} cpus. quiet is the cost where others leave it alone. A bar is as long as the \
          cost beside the row's largest, ! says that others disturbed it, and – that fewer than \
-         three visits have no interval. ▶ marks where a cost changed and stayed (p < 0.01; it \
-         takes three results on each side, and six or more tell). The exit status is 1 where a \
-         row's last change was a rise.",
+         three visits have no interval. ▶ marks where a cost changed and stayed; where \
+         nothing changed, whatever drifts from night to night, one stands in at most 5 of 100 such \
+         tables. The exit status is 1 where a row's last change was a rise (--fail-on change: \
+         where any changed).",
         machine.cpu_model, machine.cpus
     );
     if others > 0 {
         text += &format!(" {others} results of other machines are left out.");
     }
     output::text(output::wrapped(&text, ""))
+}
+
+/// Size of a change that these results would show, in words.
+fn tells(trend: &Trend) -> String {
+    let results = trend.points.len();
+    let cycles = if trend.is_in_cycles() { ", in cycles of the core's clock" } else { "" };
+    match trend.least {
+        Some(least) => {
+            format!(
+                "{results} results tell a change in their middle from {:.0} % on{cycles}.",
+                (100.0 * least).ceil()
+            )
+        }
+        None => format!("{results} results tell no change: it takes three on each side."),
+    }
 }
 
 /// Stands where there is no interval.

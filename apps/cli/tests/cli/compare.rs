@@ -166,3 +166,40 @@ fn odd_thresholds_are_refused() {
         home.refuses(&args, &[odd, "--threshold", "percentage"]);
     }
 }
+
+#[test]
+fn several_results_a_side_are_compared_by_runs() {
+    let home = Home::measured("a");
+    let result = steady(&home.json(&["results", "show", "--json"]));
+    let mut names: [Vec<String>; 2] = Default::default();
+    for run in 0..6 {
+        let side = run % 2;
+        let wobble = 1.0 + 0.002 * ((run * 3) % 5) as f64;
+        let mut copy: Value =
+            serde_json::from_str(&times(&result, wobble * [1.0, 1.3][side])).unwrap();
+        copy["run"]["started"] = format!("2026-11-29T10:0{run}:00Z").into();
+        let file = format!("run{run}.json");
+        home.write(&file, copy.to_string());
+        names[side].push(file);
+    }
+    let [a, b] = names.each_ref().map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+    let words = [&["compare"][..], &a, &["---"], &b, &["--all"]].concat();
+    home.kumiki(&words).assert().code(1).stdout(
+        predicate::str::contains("worse").and(predicate::str::contains("Everything: 1.30")),
+    );
+    let words = [&["compare", "--json", "--time"][..], &b, &["---"], &a].concat();
+    let json = home.json(&words);
+    assert_eq!((&json["few"], &json["apart"]), (&false.into(), &false.into()), "{json}");
+    assert!(json["families"].as_array().unwrap().iter().all(|one| one["verdict"] == "improvement"));
+    // Two and two can be named in six ways only.
+    let few = [&["compare"][..], &a[..2], &["---"], &b[..2]].concat();
+    let said = home.prints(&few).replace('\n', " ");
+    assert!(said.contains("So few runs"), "{said}");
+    for odd in [
+        &["compare", "x.json"][..],
+        &["compare", "x.json", "---"],
+        &["compare", "a", "b", "--time"],
+    ] {
+        home.refuses(odd, &["---", "several"]);
+    }
+}

@@ -331,6 +331,10 @@ fn a_cost_that_changed_and_stayed_is_marked() {
     let changed: Vec<usize> =
         (0..points.len()).filter(|at| points[*at]["changed"] == true).collect();
     assert_eq!((points.len(), changed), (12, vec![6]), "{json}");
+    // What became cheaper is no rise, and a change all the same.
+    let words = ["results", "trend", "entry.getppid", "--fail-on", "change"];
+    home.kumiki(&words).assert().code(1);
+    assert!(said.replace('\n', " ").contains("12 results tell a change"), "{said}");
     risen(&["-o", "trend.html"]);
     let page = std::fs::read_to_string(home.path("trend.html")).unwrap();
     assert!(page.contains("from 2025-03-07 01:00 on it costs 1.5") && page.contains("<svg"));

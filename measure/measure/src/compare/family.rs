@@ -45,7 +45,7 @@ pub(super) struct Pooled<'a> {
 }
 
 /// The parameters by which families are distinguished.
-fn common(params: &Params) -> Params {
+pub(super) fn common(params: &Params) -> Params {
     let words = params.iter().filter(|(_, value)| !matches!(value, Value::Number(_)));
     words.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

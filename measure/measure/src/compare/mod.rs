@@ -27,6 +27,7 @@ mod between;
 mod clock;
 mod doubt;
 mod family;
+mod runs;
 mod shift;
 
 use std::collections::HashMap;
@@ -40,6 +41,7 @@ use doubt::Unclear;
 pub use doubt::{Cause, Doubt};
 pub use family::Family;
 use family::Pooled;
+pub use runs::{FamilyOfRuns, RunsCompared, compare_runs, quiet_cycles};
 use shift::{Shift, Way};
 
 use crate::check::identity;

@@ -92,6 +92,11 @@ pub(super) fn cycle(visit: &Visit) -> Option<f64> {
     positive.reduce(f64::min)
 }
 
+/// True if a row's cost may be told in cycles.
+pub(super) fn cycles_of(row: &Row) -> bool {
+    timed(row) && clocked(row, Way { cycles: true, undisturbed: false })
+}
+
 fn clocked(row: &Row, way: Way) -> bool {
     counted(row, way).all(|visit| cycle(visit).is_some())
 }
