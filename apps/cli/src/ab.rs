@@ -2,6 +2,7 @@
 
 mod certificate;
 mod lines;
+mod read;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -80,6 +81,11 @@ pub(crate) struct Ab {
     /// which hours it cannot; CMD is then what is compared with itself [default: a shell's loop]
     #[arg(long, conflicts_with_all = ["save", "env", "vs", "pairs", "all", "cpu", "prepare"])]
     certify: bool,
+    /// The words are files with runs that hyperfine, pyperf, criterion, Google Benchmark,
+    /// pytest-benchmark or Go timed: -- A.json… --- B.json…
+    #[arg(long, conflicts_with_all = ["case", "against", "file", "certify", "save", "env", "vs",
+        "pairs", "all", "cpu", "prepare", "shell", "by", "ignore_failure"])]
+    read: bool,
     /// Keep the whole outcome, every run in it, in a JSON file
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -123,10 +129,15 @@ enum Form {
     Markdown,
     /// Metrics file
     Prometheus,
+    /// JSON as hyperfine exports it
+    Hyperfine,
 }
 
 pub(crate) fn run(args: Ab) -> Result<Verdict> {
     output::check()?;
+    if args.read {
+        return read::run(&args);
+    }
     let save = args.save.as_deref().map(Destination::new).transpose()?;
     let scratch = tempfile::Builder::new().prefix("kumiki-").tempdir()?;
     let interrupt = Interrupt::watch(scratch.path())?;
@@ -291,6 +302,7 @@ fn print(outcome: &Outcome, form: Form) -> Result<()> {
         Form::Json => return output::json(outcome),
         Form::Markdown => return output::text(shown::markdown(outcome)),
         Form::Prometheus => return output::data(shown::prometheus(outcome).as_bytes()),
+        Form::Hyperfine => return output::json(&shown::hyperfine(outcome)),
         Form::Text => {}
     }
     let mut text = String::new();

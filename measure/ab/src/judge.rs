@@ -173,8 +173,11 @@ pub(crate) fn is_settled(findings: &[Finding], waits: bool, against: bool) -> bo
 pub(crate) fn waits(pairs: &[&[Sample; 2]], detect: f64) -> bool {
     // Time off its cpu, as a share of its time, without that for which others had the cpu.
     let off = |sample: &Sample| {
-        let alone = sample.wall_ns - sample.waited_ns?;
-        Some((alone - sample.cpu_ns()) / alone.max(1.0))
+        let [its, own] = sample.waited_ns?;
+        let alone = (sample.wall_ns - its).max(1.0);
+        let off = alone - sample.cpu_ns();
+        // Who waited for it may have been late to see its end, or have waited as it ran.
+        Some(if off > 0.0 { (off - own).max(0.0) } else { off } / alone)
     };
     let middle = |values: Vec<f64>| describe::median_of(values);
     let sides: Vec<[f64; 2]> = pairs.iter().filter_map(|[a, b]| Some([off(a)?, off(b)?])).collect();
@@ -244,13 +247,19 @@ mod tests {
         let sample = |wall: f64, cpu: f64, waited: f64| Sample {
             wall_ns: wall,
             user_ns: cpu,
-            waited_ns: Some(waited),
+            waited_ns: Some([waited, 0.0]),
             ..Sample::none()
         };
         let of = |pair: [Sample; 2]| waits(&[&pair, &pair], 0.02);
         assert!(!of([sample(100.0, 97.0, 0.0), sample(104.0, 101.0, 0.0)]));
         // Beside others: most of its time it was ready and had no cpu.
         assert!(!of([sample(400.0, 97.0, 300.0), sample(900.0, 101.0, 796.0)]));
+        // The one that waits for it was late, or was ready as the command ran.
+        for own in [150.0, 90.0] {
+            let late = |sample: Sample| Sample { waited_ns: Some([300.0, own]), ..sample };
+            let pair = [sample(400.0, 97.0, 0.0), sample(549.0, 97.0, 0.0)].map(late);
+            assert_eq!(of(pair), own < 150.0, "{own}");
+        }
         assert!(of([sample(100.0, 2.0, 0.0), sample(100.0, 2.0, 0.0)]), "sleeps");
         assert!(of([sample(100.0, 190.0, 0.0), sample(100.0, 97.0, 0.0)]), "two threads");
         assert!(of([sample(100.0, 99.0, 0.0), sample(100.0, 93.0, 0.0)]), "B waits for a file");
@@ -268,7 +277,7 @@ mod tests {
             Sample {
                 wall_ns: cpu * 1.03 + queue,
                 user_ns: cpu,
-                waited_ns: Some(queue),
+                waited_ns: Some([queue, 0.0]),
                 ..Sample::none()
             }
         };

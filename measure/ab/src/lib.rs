@@ -40,6 +40,7 @@ mod outcome;
 mod outlived;
 mod plan;
 mod process;
+pub mod read;
 pub mod sequence;
 mod side;
 pub mod trial;

@@ -84,9 +84,10 @@ pub struct Sample {
     /// Counts of the processor.
     #[serde(default, skip_serializing_if = "Counts::is_none")]
     pub counts: Counts,
-    /// Time that its first thread, and who waited for it, were ready but others ran, nanoseconds.
+    /// Time that its first thread was ready but others ran, and that who waited for it was,
+    /// nanoseconds. The second may be a part of the first, or after its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waited_ns: Option<f64>,
+    pub waited_ns: Option<[f64; 2]>,
     /// Share of its wall time that others took from it: time its first thread waited for a cpu that
     /// others had, or, where the kernel counts it, time all of its cpus worked for others or were
     /// taken by a hypervisor, whichever is more.
@@ -221,7 +222,7 @@ impl Runner {
             switches: usage.switches,
             blocks: usage.blocks,
             counts,
-            waited_ns: waited.zip(own).map(|(its, own)| its + own),
+            waited_ns: waited.zip(own).map(|(its, own)| [its, own]),
             others,
             end,
             output,

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use kumiki_ab::{Against, Clear, Figures, Finding, Measure, Outcome, Verdict};
+use kumiki_ab::{Against, Clear, End, Figures, Finding, Measure, Outcome, Sample, Verdict};
+use kumiki_measure::stats::describe;
 
 use crate::format::{bytes, count, interval, number, time, wait};
 use crate::why::{self, percent};
@@ -241,6 +242,39 @@ pub fn markdown(outcome: &Outcome) -> String {
         );
     }
     text
+}
+
+/// JSON of both sides as hyperfine exports it: its fields, seconds.
+pub fn hyperfine(outcome: &Outcome) -> serde_json::Value {
+    let side = |at: usize| {
+        let command = [&outcome.a, &outcome.b][at].command();
+        let own = || outcome.pairs.iter().map(|pair| &pair[at]);
+        let times: Vec<f64> = own().map(|sample| sample.wall_ns * 1e-9).collect();
+        let n = times.len() as f64;
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / n;
+        let average = mean(&times);
+        let squares = times.iter().map(|time| (time - average).powi(2)).sum::<f64>();
+        let sorted = describe::sorted(times.iter().copied());
+        let cpu = |of: fn(&Sample) -> f64| mean(&own().map(|s| of(s) * 1e-9).collect::<Vec<_>>());
+        let codes = own().map(|sample| match sample.end {
+            End::Success => Some(0),
+            End::Status(code) => Some(code),
+            End::Signal(_) | End::Slept => None,
+        });
+        serde_json::json!({
+            "command": command,
+            "mean": average,
+            "stddev": (n > 1.0).then(|| (squares / (n - 1.0)).sqrt()),
+            "median": describe::median(&sorted),
+            "user": cpu(|sample| sample.user_ns),
+            "system": cpu(|sample| sample.system_ns),
+            "min": sorted.first(),
+            "max": sorted.last(),
+            "times": times,
+            "exit_codes": codes.collect::<Vec<_>>(),
+        })
+    };
+    serde_json::json!({ "results": [side(0), side(1)] })
 }
 
 fn word(by: Measure) -> &'static str {

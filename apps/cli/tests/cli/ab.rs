@@ -320,3 +320,48 @@ fn a_machine_is_certified_by_cpu_and_hour() {
     assert_eq!(output.status.code(), Some(if sees { 0 } else { 3 }), "{found}");
     home.refuses(&["ab", "--certify", "--", "true", "---", "true"], &["one command", "---"]);
 }
+
+/// What is exported for hyperfine's readers is read as hyperfine's.
+#[test]
+fn runs_of_other_tools_are_judged_by_processes() {
+    let home = Home::new();
+    let args = [
+        "ab",
+        "--pairs",
+        "3",
+        "--all",
+        "--format",
+        "hyperfine",
+        "--",
+        "true",
+        "---",
+        "sleep",
+        "0.1",
+    ];
+    let output = home.start(&args).output().unwrap();
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(all["results"].as_array().unwrap().len(), 2, "{all}");
+    let mut sides = Vec::new();
+    for (at, name) in ["a.json", "b.json"].into_iter().enumerate() {
+        let result = &all["results"][at];
+        assert_eq!(result["times"].as_array().unwrap().len(), 3, "{result}");
+        assert!(result["mean"].as_f64() >= result["min"].as_f64(), "{result}");
+        let once = serde_json::json!({ "results": [result] });
+        home.write(name, once.to_string());
+        sides.push(name);
+    }
+    let three = ["--read", "--", "a.json", "---", "b.json"];
+    let (code, said) = ab(&home, &three);
+    assert_eq!(code, Some(3), "three processes of each side tell nothing: {said}");
+    says(&said.replace('\n', " "), &["no independent runs", "in turns"]);
+    let six = ["--read", "--json", "--", "a.json", "a.json", "---", "b.json", "b.json"];
+    let (code, said) = ab(&home, &six);
+    assert_eq!(code, Some(1), "{said}");
+    home.write("go.txt", "BenchmarkFib-8 300 4000 ns/op\n");
+    let (code, said) = ab(&home, &["--read", "--", "go.txt", "---", "go.txt"]);
+    assert_eq!(code, Some(3), "{said}");
+    home.write("odd.json", "{}");
+    home.refuses(&["ab", "--read", "--", "odd.json", "---", "a.json"], &["odd.json", "hyperfine"]);
+    home.refuses(&["ab", "--read", "--", "go.txt", "---", "a.json"], &["in common"]);
+    home.refuses(&["ab", "--read", "--", "a.json"], &["---"]);
+}
