@@ -14,11 +14,11 @@ use super::ledger::{Calls, Known, Ledger, Note};
 use crate::soak::Soak;
 
 /// Calls to one counter, at most; then there is another one.
-const CALLS: u32 = 300;
+pub(super) const CALLS: u32 = 300;
 /// A place that is away is back within this, as it is started anew at once.
 const AWAY: Duration = Duration::from_secs(4);
 /// Before it tries again where nobody was.
-const REST: Duration = Duration::from_millis(20);
+pub(super) const REST: Duration = Duration::from_millis(20);
 
 pub(super) struct Caller {
     pub(super) soak: &'static Soak,
@@ -41,6 +41,14 @@ fn known(error: &Error) -> Result<Known> {
     }
 }
 
+/// Counts a call that has not run, or of which nobody knows.
+pub(super) fn failed(soak: &Soak, way: &str, error: &Error) -> Result<Known> {
+    let known = known(error)?;
+    let what = if known == Known::NotDone { "not done" } else { "unknown" };
+    soak.count(&format!("{what}, {way}"));
+    Ok(known)
+}
+
 impl Caller {
     pub(super) async fn run(mut self) {
         let mut counter = 0;
@@ -54,12 +62,8 @@ impl Caller {
         }
     }
 
-    /// Counts a call that has not run, or of which nobody knows.
     fn failed(&self, error: &Error) -> Result<Known> {
-        let known = known(error)?;
-        let what = if known == Known::NotDone { "not done" } else { "unknown" };
-        self.soak.count(&format!("{what}, {}", self.way));
-        Ok(known)
+        failed(self.soak, self.way, error)
     }
 
     /// Makes a counter and counts with it until its place has gone.

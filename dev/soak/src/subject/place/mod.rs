@@ -1,9 +1,10 @@
-//! Places of other processes, called by name, by sockets and through a NATS server: each call is known
+//! Places of other processes, called by name, by sockets, by memory that the two processes share, and through a NATS server: each call is known
 //! to have run once, not at all, or once at most; places are stopped, killed and started anew, and so
 //! is the server, whose lines are cut.
 
 mod caller;
 mod ledger;
+mod line_caller;
 mod lines;
 
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kumiki_places::standard::{Counter, parts};
-use kumiki_places::{Allow, Client, Nats, Server as PlaceServer};
+use kumiki_places::{Allow, Client, Control, Nats, Server as PlaceServer};
 use kumiki_resource::Interface;
 use nix::sys::signal::Signal;
 
@@ -23,10 +24,12 @@ use crate::ground::Ground;
 use crate::soak::Soak;
 use caller::Caller;
 use ledger::{Calls, Ledger, Note};
+use line_caller::LineCaller;
 use lines::Lines;
 
-/// Clients of each way.
+/// Clients of each way, but by lines: these are threads that wait.
 const CLIENTS: u64 = 6;
+const THREADS: u64 = 3;
 /// For so long a place that does not start is started again.
 const AGAIN: Duration = Duration::from_secs(120);
 /// For so long a call is tried.
@@ -120,6 +123,7 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
         };
         Ok::<_, anyhow::Error>((Client::here(), connected))
     })?;
+    let control = Control::builder().build()?.with_timeout(PATIENCE);
     std::thread::scope(|threads| {
         let mut tasks = Vec::new();
         let mut call = |place: &Place, client: &Client, way, first| {
@@ -138,6 +142,10 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
         };
         call(&by_sockets, &clients, "by sockets", 0);
         let place = &by_sockets;
+        for number in 0..THREADS {
+            let (control, place) = (control.clone(), place.name.clone());
+            threads.spawn(move || LineCaller { soak, control, place, number }.run());
+        }
         threads.spawn(move || {
             let all = vec![stopped(place), killed(soak, place)];
             faults::draw(soak, all, Duration::from_secs(1));
@@ -158,6 +166,8 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
             Ok::<_, anyhow::Error>(())
         })
     })?;
+    let by_lines = soak.counted(&format!("called, {}", line_caller::WAY));
+    ensure!(by_lines > 0, "nothing was called {}", line_caller::WAY);
     by_sockets.finish(soak, "by sockets")?;
     by_nats.iter().try_for_each(|place| place.finish(soak, "by NATS"))
 }
