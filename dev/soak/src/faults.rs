@@ -9,6 +9,12 @@ use nix::sys::signal::Signal;
 
 use crate::child::Server;
 use crate::soak::Soak;
+use crate::watch::LOST;
+
+/// A spell without faults, now and then: longer than an answer may take.
+const QUIET: Duration = LOST.saturating_add(Duration::from_secs(3));
+/// Such a spell comes before one fault of so many.
+const QUIET_EACH: u8 = 12;
 
 type Make<'a> = Box<dyn FnMut(&mut Rng) -> Result<()> + Send + 'a>;
 
@@ -33,7 +39,9 @@ pub(crate) fn draw(soak: &Soak, mut faults: Vec<Fault<'_>>, pause: Duration) {
     let names = faults.iter().flat_map(|fault| fault.name.bytes());
     let mut rng = soak.rng(names.fold(1 << 32, |sum, byte| sum + u64::from(byte)));
     while !soak.is_over() {
-        soak.sleep(pause.mul_f64(2.0 * rng.f64()));
+        // Else the next death ends each request whose answer has been lost, and nobody sees that it was.
+        let spell = if rng.u8(..QUIET_EACH) == 0 { QUIET } else { Duration::ZERO };
+        soak.sleep(spell + pause.mul_f64(2.0 * rng.f64()));
         let fault = rng.usize(..faults.len());
         let Fault { name, make } = &mut faults[fault];
         match make(&mut rng).with_context(|| format!("the fault {name:?} could not be made")) {

@@ -19,8 +19,8 @@ use scene::Client;
 
 const MEMORY: usize = 32 << 20;
 /// What the server has beside keys and what clients have sent: `docs/design/kv.md`, "Bounds", whose
-/// 2 KiB a client are for 512.
-const BASE: usize = (16 << 20) + (2 << 10) * 512;
+/// 2 KiB a client are for 512. Of its 16 MiB the text of a build for use has up to 4.
+const BASE: usize = (12 << 20) + (2 << 10) * 512;
 /// The longest that the client beside them waits for an answer, on however busy a machine. Not
 /// speed: one that is forgotten waits for ever.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -32,8 +32,10 @@ const CLIENTS: u64 = 6;
 const THREADS: u64 = 3;
 /// For so long a place that does not start is started again.
 const AGAIN: Duration = Duration::from_secs(120);
-/// For so long a call is tried.
+/// For so long a call by NATS is tried: that its place has died nobody tells it.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// And one here, whose socket ends with the place: an answer that is lost is found before.
+const PATIENCE_HERE: Duration = Duration::from_secs(20);
 
 /// Serves one place of this name until it is killed: by NATS if there is a server's address.
 pub(crate) fn serve(words: &[String]) -> Result<()> {
@@ -123,14 +125,14 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
         };
         Ok::<_, anyhow::Error>((Client::here(), connected))
     })?;
-    let control = Control::builder().build()?.with_timeout(PATIENCE);
+    let control = Control::builder().build()?.with_timeout(PATIENCE_HERE);
     std::thread::scope(|threads| {
         let mut tasks = Vec::new();
-        let mut call = |place: &Place, client: &Client, way, first| {
+        let mut call = |place: &Place, client: &Client, patience, way, first| {
             for number in first..first + CLIENTS {
                 let caller = Caller {
                     soak,
-                    client: client.with_timeout(PATIENCE),
+                    client: client.with_timeout(patience),
                     place: place.name.clone(),
                     calls: Arc::clone(&place.calls),
                     way,
@@ -140,7 +142,7 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
                 tasks.push(runtime.spawn(caller.run()));
             }
         };
-        call(&by_sockets, &clients, "by sockets", 0);
+        call(&by_sockets, &clients, PATIENCE_HERE, "by sockets", 0);
         let place = &by_sockets;
         for number in 0..THREADS {
             let (control, place) = (control.clone(), place.name.clone());
@@ -151,7 +153,7 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
             faults::draw(soak, all, Duration::from_secs(1));
         });
         if let (Some(place), Some(client), Some(lines)) = (&by_nats, &connected, &lines) {
-            call(place, client, "by NATS", CLIENTS);
+            call(place, client, PATIENCE, "by NATS", CLIENTS);
             threads.spawn(move || {
                 let mut all = lines.faults(soak);
                 all.extend([stopped(place), killed(soak, place)]);
