@@ -5,11 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use kumiki_measure::stats::{bootstrap, describe};
 
 use super::Tool;
 use super::rules::Share;
 use super::trials::{Kind, SUBJECTS, Told};
 use crate::bench::Row;
+use crate::bench::judge::KUMIKI;
 use crate::run::read;
 
 /// Results that are kept.
@@ -98,14 +100,28 @@ impl Kept {
         Ok(())
     }
 
-    /// How often each rule called B slower.
+    /// Shares of comparisons in which each rule called B slower, and the time that `ab` took.
     pub(super) fn rows(&self, kind: &Kind) -> Vec<Row> {
         let row = |(at, subject): (usize, &&str)| {
             let mut share = Share::default();
             let own = self.told.iter().filter(|told| told.kind == kind.name);
-            own.for_each(|told| share.add(told.slower[at]));
+            // What an earlier call kept may know fewer rules.
+            own.filter_map(|told| told.slower.get(at)).for_each(|slower| share.add(*slower));
             share.row(kind.name, subject)
         };
-        SUBJECTS.iter().enumerate().map(row).collect()
+        let own = self.told.iter().filter(|told| told.kind == kind.name);
+        let seconds: Vec<f64> = own.map(|told| told.seconds).collect();
+        let sorted = describe::sorted(seconds.iter().copied());
+        let time = Row {
+            case: format!("{}_seconds", kind.name),
+            subject: KUMIKI.to_owned(),
+            n: seconds.len(),
+            unit: "s".to_owned(),
+            median: describe::median(&sorted),
+            p99: describe::quantile(&sorted, 0.99),
+            ci: bootstrap::median_ci([seconds.as_slice()]),
+            ..Row::default()
+        };
+        SUBJECTS.iter().enumerate().map(row).chain([time]).collect()
     }
 }

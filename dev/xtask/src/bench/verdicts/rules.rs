@@ -72,6 +72,17 @@ pub(super) fn t_test(a: &[f64], b: &[f64]) -> bool {
     mean(b) - mean(a) > both.quantile(0.975) * both.error()
 }
 
+/// As criterion decides: the change of the mean is beyond chance at 5 %, and its interval of 95 %
+/// lies beyond the noise threshold of 1 % (`report.rs`, `NoChange`, `WithinNoise`); both by normal
+/// approximations of its bootstrap.
+pub(super) fn criterion(a: &[f64], b: &[f64]) -> bool {
+    const NOISE: f64 = 0.01;
+    let part = |values: &[f64]| variance(values) / mean(values).powi(2) / values.len() as f64;
+    let ratio = mean(b) / mean(a);
+    let low = ratio - 1.96 * ratio * (part(a) + part(b)).sqrt();
+    t_test(a, b) && low > 1.0 + NOISE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,10 +92,13 @@ mod tests {
         let a: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i % 5)).collect();
         let b: Vec<f64> = a.iter().map(|v| v * 1.02).collect();
         let far: Vec<f64> = a.iter().map(|v| v * 2.0).collect();
-        assert!(hyperfine(&a, &far) && t_test(&a, &far));
+        assert!(hyperfine(&a, &far) && t_test(&a, &far) && criterion(&a, &far));
         // 2 % are within the spread and beyond the error of the mean.
         assert!(!hyperfine(&a, &b) && t_test(&a, &b));
         assert!(!hyperfine(&a, &a) && !t_test(&a, &a) && !t_test(&far, &a));
+        // Less than its noise is nothing to criterion.
+        let hardly: Vec<f64> = a.iter().map(|v| v * 1.005).collect();
+        assert!(!criterion(&a, &hardly) && !criterion(&a, &a));
     }
 
     #[test]

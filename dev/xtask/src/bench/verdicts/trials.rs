@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::Tool;
-use super::rules::{hyperfine, t_test};
+use super::rules::{criterion, hyperfine, t_test};
 use crate::bench::judge::KUMIKI;
 
 /// Rule that decides.
-pub(super) const SUBJECTS: [&str; 3] = [KUMIKI, "hyperfine", "t_test"];
+pub(super) const SUBJECTS: [&str; 4] = [KUMIKI, "hyperfine", "t_test", "criterion"];
 
 /// What is compared, and beside whom.
 pub(super) struct Kind {
@@ -23,29 +23,42 @@ pub(super) struct Kind {
     turns: u32,
     /// B has so many times as many.
     factor: f64,
-    busy: bool,
+    /// Busy processes beside it.
+    busy: usize,
     more: [&'static str; 2],
 }
 
 /// Every kind. What is the same has as many pairs as most comparisons take; its runs are
 /// short, so that two hundred comparisons take minutes. What is slower has its time.
-pub(super) const KINDS: [Kind; 3] = [
+pub(super) const KINDS: [Kind; 7] = [
     Kind {
         name: "ab_same_busy",
         quota: 200,
         each: 10,
         turns: 10_000,
         factor: 1.0,
-        busy: true,
+        busy: 1,
         more: ["--pairs", "60"],
     },
+    same("ab_same_busy_2", 2),
+    same("ab_same_busy_4", 4),
+    same("ab_same_busy_8", 8),
     Kind {
         name: "ab_slowed",
         quota: 30,
         each: 2,
         turns: 40_000,
         factor: 1.03,
-        busy: false,
+        busy: 0,
+        more: ["--for", "60"],
+    },
+    Kind {
+        name: "ab_slowed_busy_8",
+        quota: 40,
+        each: 2,
+        turns: 40_000,
+        factor: 1.03,
+        busy: 8,
         more: ["--for", "60"],
     },
     Kind {
@@ -54,25 +67,30 @@ pub(super) const KINDS: [Kind; 3] = [
         each: 1,
         turns: 40_000,
         factor: 1.03,
-        busy: true,
+        busy: 1,
         more: ["--for", "120"],
     },
 ];
+
+/// Equal commands beside so many busy processes.
+const fn same(name: &'static str, busy: usize) -> Kind {
+    Kind { name, quota: 100, each: 5, turns: 10_000, factor: 1.0, busy, more: ["--pairs", "60"] }
+}
 
 /// Verdict on one comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Told {
     pub(super) kind: String,
     /// Whether B was called slower, by each of [`SUBJECTS`].
-    pub(super) slower: [bool; 3],
+    pub(super) slower: Vec<bool>,
     pairs: usize,
-    seconds: f64,
+    pub(super) seconds: f64,
 }
 
 impl Kind {
     /// Some comparisons in a row.
     pub(super) fn trials(&self, tool: &Tool) -> Result<Vec<Told>> {
-        let _busy = self.busy.then(Busy::start).transpose()?;
+        let _busy: Vec<Busy> = (0..self.busy).map(|_| Busy::start()).collect::<Result<_>>()?;
         (0..self.each).map(|_| self.trial(tool)).collect()
     }
 
@@ -88,7 +106,7 @@ impl Kind {
         let (a, b) = (wall(0), wall(1));
         Ok(Told {
             kind: self.name.to_owned(),
-            slower: [code == 1, hyperfine(&a, &b), t_test(&a, &b)],
+            slower: vec![code == 1, hyperfine(&a, &b), t_test(&a, &b), criterion(&a, &b)],
             pairs: a.len(),
             seconds: value["seconds"].as_f64().unwrap_or_default(),
         })
