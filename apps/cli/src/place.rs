@@ -76,6 +76,11 @@ enum PlaceCommand {
         /// kinds that can be kept: counter.
         #[arg(long, value_name = "FOLDER")]
         durable: Option<PathBuf>,
+        /// Take the places over from the command that serves them by that folder, which ends then
+        ///
+        /// Callers go on, by the same names and references.
+        #[arg(long, requires = "durable")]
+        take: bool,
     },
     /// Have the places of an OS node here, until Ctrl-C or until the node ends
     ///
@@ -265,7 +270,8 @@ impl Credentials {
 
 pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     match args.command {
-        PlaceCommand::Serve { server, allow, host, cpus, memory, durable } => {
+        PlaceCommand::Serve { server, allow, host, cpus, memory, durable, take } => {
+            let durable = durable.map(|folder| Durable { folder, take });
             serve(server, allow, host, cpus, memory, durable)
         }
         PlaceCommand::Attach { name, stdio: true, .. } => attach::attach_stdio(&name),
@@ -281,13 +287,19 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     }
 }
 
+/// A folder in which places are kept, and whether they are taken over.
+struct Durable {
+    folder: PathBuf,
+    take: bool,
+}
+
 fn serve(
     server: MaybeNats,
     allow: Option<PathBuf>,
     host: Option<String>,
     cpus: Option<Vec<usize>>,
     memory: Option<u64>,
-    durable: Option<PathBuf>,
+    durable: Option<Durable>,
 ) -> Result<Verdict> {
     let parts = standard::parts();
     let nats = server.nats()?;
@@ -322,7 +334,8 @@ fn serve(
         None => with_lines(Server::here(host))?,
     };
     let server = match durable {
-        Some(folder) => server.durable(folder),
+        Some(Durable { folder, take: true }) => server.taking_over(folder),
+        Some(Durable { folder, take: false }) => server.durable(folder),
         None => server,
     };
     let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
@@ -344,7 +357,7 @@ fn serve(
     // Also for `kumiki resource ls` on this machine; a second server of one user goes without.
     let _published = interface.publish();
     output::line(format!("serving {}", served.names().join(", ")))?;
-    let mut said = 0;
+    let (mut said, mut handed) = (0, 0);
     loop {
         match receiver.recv_timeout(LOOK) {
             // To end is what it was asked for.
@@ -355,15 +368,24 @@ fn serve(
                 for (place, error) in endings.into_iter().skip(said) {
                     // A name that another machine has is that place's matter alone. Whatever else ends a
                     // place should not be: whoever has started this process starts it anew.
-                    if !matches!(*error, Error::PlaceTaken { .. }) || all == 1 {
+                    let is_its = matches!(*error, Error::PlaceTaken { .. }) && all > 1;
+                    if !is_its && !matches!(*error, Error::HandedOver { .. }) {
                         return Err(anyhow!("{error}"))
                             .with_context(|| format!("{place} has ended"));
                     }
-                    output::talk(format_args!(
-                        "{error}; this one has ended, and the others serve on"
-                    ));
+                    if matches!(*error, Error::HandedOver { .. }) {
+                        output::talk(format_args!("{error}"));
+                        handed += 1;
+                    } else {
+                        output::talk(format_args!(
+                            "{error}; this one has ended, and the others serve on"
+                        ));
+                    }
                 }
                 said = count;
+                if handed == all {
+                    return Ok(Verdict::Fine);
+                }
                 if count == all {
                     bail!("all places have ended");
                 }

@@ -154,6 +154,12 @@ pub enum Error {
         /// The one that is known.
         known: u32,
     },
+    /// A durable place has gone to another process, which serves it from now on.
+    #[error("place {place} was handed over: another process serves it from now on")]
+    HandedOver {
+        /// Name of the place.
+        place: String,
+    },
     /// A durable place cannot be served like this.
     #[error("place {place} cannot be durable: {why}")]
     NotDurable {

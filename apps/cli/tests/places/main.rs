@@ -64,7 +64,12 @@ fn a_durable_place_that_is_killed_has_its_values_when_it_is_served_again() {
     let mut serving = serve();
     assert_eq!(text(&["call", &hits, "add", "1"]), "43\n");
     assert!(text(&["ls", "*/counter/*", "--json"]).contains(id.trim()));
-    assert_eq!(serving.end(), Some(0));
+    // Another process takes it over.
+    let allowed = allow.to_str().unwrap();
+    let mut taken = Serving::start(&home, &[&more[..], &["--take", "--allow", allowed]].concat());
+    assert_eq!(serving.0.wait().unwrap().code(), Some(0), "it has handed its place over");
+    assert_eq!(text(&["call", &hits, "add", "1"]), "44\n");
+    assert_eq!(taken.end(), Some(0));
     // Kinds that cannot be kept are told before anything is served.
     let process = home.write("process", "[kind.process]\ncreate = true\n");
     let args = [&["place", "serve", "--host", "hostb"], &more[..]].concat();

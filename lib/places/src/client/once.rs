@@ -31,6 +31,7 @@
 //! connection cannot leave later.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -43,6 +44,11 @@ use crate::client::sending::{
 use crate::client::session::{Held, Session};
 use crate::wire::batch::{self, Known};
 use crate::wire::{self, Operation, Outcome, Reply, Why};
+
+/// Time for which a durable place that nobody answers for is being handed over, perhaps.
+const HANDED_OVER: Duration = Duration::from_secs(1);
+/// Pause before it is asked again.
+const SOON: Duration = Duration::from_millis(10);
 
 impl Inner {
     /// Has a place run these operations, and gives the number of its life and an answer by each of their
@@ -98,6 +104,7 @@ impl Inner {
         let mut sent = false;
         let mut bound: Option<Option<Held>> = None;
         let mut patience = PATIENCE;
+        let mut nobody: Option<Instant> = None;
         // Operations of one message; fewer where none of their answers has found room in a reply.
         let mut most = usize::MAX;
         loop {
@@ -186,6 +193,14 @@ impl Inner {
                     }
                     patience = PATIENCE;
                 }
+                Tried::Nobody
+                    if !again
+                        && lease.is_some_and(|its| its.granted.durable)
+                        && nobody.get_or_insert_with(Instant::now).elapsed() < HANDED_OVER
+                        && Instant::now() + SOON < deadline =>
+                {
+                    tokio::time::sleep(SOON).await;
+                }
                 Tried::Nobody if !again && (to == 0 || self.is_here()) => {
                     return Err(Failure::Gone);
                 }
@@ -204,7 +219,8 @@ impl Inner {
                         return Err(unknown("it has gone before it answered"));
                     }
                     self.unless_another(session, to).await?;
-                    tokio::time::sleep(RETURN).await;
+                    let durable = lease.is_some_and(|its| its.granted.durable);
+                    tokio::time::sleep(if durable { SOON } else { RETURN }).await;
                 }
                 Tried::Silent if Instant::now() >= deadline => {
                     session.heard(false);

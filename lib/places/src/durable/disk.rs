@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
@@ -12,9 +12,15 @@ use crate::error::{Error, Result};
 
 /// The file whose lock is held as long as the folder is used.
 const LOCK: &str = "lock";
-/// Tries to lock a folder, and the pause between two.
-const TRIES: u32 = 50;
-const MOMENT: Duration = Duration::from_millis(10);
+/// The file by which another process asks for the folder.
+const WANTED: &str = "wanted";
+/// Time for which a folder's lock is waited for: that of a process which was killed is free when the kernel has taken
+/// the process apart.
+const FREE: Duration = Duration::from_millis(500);
+/// Time for which one is waited for that another process is to hand over.
+const HANDS_OVER: Duration = Duration::from_secs(10);
+/// Pause between two tries.
+const MOMENT: Duration = Duration::from_millis(2);
 /// Bytes of a log's file, if nothing is said.
 const FILE: u64 = 32 << 20;
 
@@ -60,6 +66,11 @@ pub trait Disk: Send + Sync {
     /// Its name for a person: the folder.
     fn name(&self) -> String;
 
+    /// True if another process waits for the place, which is to end then.
+    fn is_wanted(&self) -> bool {
+        false
+    }
+
     /// Bytes of a log's file, made ahead: twice as many are taken at least.
     fn file_bytes(&self) -> u64 {
         FILE
@@ -101,6 +112,26 @@ impl Folder {
     /// # Errors
     /// [`Error::Io`]; also where another process uses it.
     pub fn open(path: &Path) -> Result<Folder> {
+        Folder::within(path, FREE)
+    }
+
+    /// Opens a folder from which another process may serve: that one is asked to end its place, and does when all that
+    /// it has answered is flushed.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; also where the other process has not ended its place after ten seconds, as it is stopped, say.
+    pub fn take(path: &Path) -> Result<Folder> {
+        let wanted = path.join(WANTED);
+        std::fs::create_dir_all(path).and_then(|()| std::fs::write(&wanted, "")).map_err(
+            |source| Error::Io {
+                what: format!("asking for the folder {}", path.display()),
+                source,
+            },
+        )?;
+        Folder::within(path, HANDS_OVER).inspect_err(|_| _ = std::fs::remove_file(&wanted))
+    }
+
+    fn within(path: &Path, time: Duration) -> Result<Folder> {
         let failed = |what: &str| {
             let what = format!("{what} {}", path.display());
             move |source| Error::Io { what, source }
@@ -109,7 +140,7 @@ impl Folder {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
         let lock = options.open(path.join(LOCK)).map_err(failed("locking the folder"))?;
-        locked(&lock).map_err(|errno| match errno {
+        locked(&lock, time).map_err(|errno| match errno {
             rustix::io::Errno::WOULDBLOCK => {
                 let text = "another process serves from it: end that one, or name another folder";
                 failed("using the folder")(io::Error::new(io::ErrorKind::WouldBlock, text))
@@ -117,6 +148,13 @@ impl Folder {
             errno => failed("locking the folder")(errno.into()),
         })?;
         let folder = Folder { path: path.to_owned(), _lock: lock };
+        // Also of one that has asked and was killed before it had the folder.
+        match std::fs::remove_file(path.join(WANTED)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("having the folder")(error));
+            }
+            _ => {}
+        }
         // Its own name is to be there, too.
         if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
             File::open(above)
@@ -127,13 +165,12 @@ impl Folder {
     }
 }
 
-/// Locks the folder's file. That of a process which was killed is free when the kernel has taken the process apart.
-fn locked(lock: &File) -> std::result::Result<(), rustix::io::Errno> {
-    let mut tried = 0;
+/// Locks the folder's file, within this time.
+fn locked(lock: &File, time: Duration) -> std::result::Result<(), rustix::io::Errno> {
+    let begin = Instant::now();
     loop {
         match flock(lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) if tried < TRIES => {
-                tried += 1;
+            Err(rustix::io::Errno::WOULDBLOCK) if begin.elapsed() < time => {
                 std::thread::sleep(MOMENT);
             }
             outcome => return outcome,
@@ -164,7 +201,9 @@ impl Disk for Folder {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
             let name = entry?.file_name();
-            names.extend(name.to_str().filter(|name| *name != LOCK).map(str::to_owned));
+            names.extend(
+                name.to_str().filter(|name| ![LOCK, WANTED].contains(name)).map(str::to_owned),
+            );
         }
         Ok(names)
     }
@@ -203,6 +242,10 @@ impl Disk for Folder {
     fn name(&self) -> String {
         self.path.display().to_string()
     }
+
+    fn is_wanted(&self) -> bool {
+        self.path.join(WANTED).exists()
+    }
 }
 
 /// A file of a [`Folder`].
@@ -219,5 +262,32 @@ impl DiskFile for FolderFile {
 
     fn end(&mut self, bytes: u64) -> io::Result<()> {
         self.0.set_len(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_one_s_until_it_is_handed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("core0");
+        let first = Folder::open(&path).unwrap();
+        let error = Folder::within(&path, MOMENT).unwrap_err().to_string();
+        assert!(error.contains("another process serves from it"), "{error}");
+        assert!(!first.is_wanted());
+        let taker = std::thread::spawn({
+            let path = path.clone();
+            move || Folder::take(&path).unwrap()
+        });
+        while !first.is_wanted() {
+            std::thread::sleep(MOMENT);
+        }
+        assert!(!taker.is_finished(), "it waits");
+        assert!(first.list().unwrap().is_empty());
+        drop(first);
+        let second = taker.join().unwrap();
+        assert!(!second.is_wanted(), "who has it is not asked for it");
     }
 }

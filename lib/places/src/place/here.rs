@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel};
 use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
 use crate::place::lanes::{Lanes, Said};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
@@ -95,6 +95,7 @@ impl Desk {
         let mut leases = every(self.here.site.lease_check());
         let mut look = every(LOOK);
         let mut failed = std::pin::pin!(self.here.site.log_failed());
+        let (mut wanted, mut is_wanted) = (std::pin::pin!(self.here.site.is_wanted()), false);
         let clients = Arc::new(Semaphore::new(MOST_CLIENTS));
         loop {
             let has_room = clients.available_permits() > 0;
@@ -104,6 +105,10 @@ impl Desk {
                 biased;
                 _ = &mut stopped => break,
                 error = &mut failed => return Err(error),
+                () = &mut wanted => {
+                    is_wanted = true;
+                    break;
+                }
                 _ = look.tick(), if manager.is_some() || !has_room || tells => {
                     self.tell().await;
                 }
@@ -136,6 +141,9 @@ impl Desk {
         }
         // What was answered leaves.
         tokio::task::yield_now().await;
+        if is_wanted {
+            return Err(Error::HandedOver { place: self.here.site.name.clone() });
+        }
         Ok(())
     }
 

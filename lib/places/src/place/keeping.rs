@@ -37,6 +37,7 @@ pub struct Restored {
 /// The log of a place, and what is restored from it.
 pub(crate) struct Keeping {
     log: Log,
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) life: u64,
     /// Taken when it is restored.
     image: Mutex<Option<Image>>,
@@ -81,9 +82,9 @@ impl Keeping {
         let (resources, answers) = loaded.image.counts(Lease::NAME);
         let restored =
             Restored { place: name.to_owned(), resources, answers, cut: loaded.cut.clone() };
-        let log = Log::begin(disk, head, &loaded, place.0)?;
+        let log = Log::begin(Arc::clone(&disk), head, &loaded, place.0)?;
         let image = Mutex::new(Some(loaded.image));
-        Ok(Keeping { log, life, image, restored })
+        Ok(Keeping { log, disk, life, image, restored })
     }
 
     pub(crate) fn log(&self) -> &Log {

@@ -1,6 +1,9 @@
 //! A durable place: what it had is restored before it answers, and what an operation has done is in its log before its
 //! answer leaves.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use kumiki_resource::{Handle, Id};
 
 use crate::durable::entry::{Entry, OWN};
@@ -12,6 +15,9 @@ use crate::place::lease::{Lease, LeasePool, is_use};
 use crate::place::parts::{DurableFunctions, FormedState};
 use crate::place::site::Site;
 use crate::wire::{self, Operation, Outcome, Refusal, Why, batch};
+
+/// Interval between two looks whether another process waits for the place.
+const WANTED: Duration = Duration::from_millis(20);
 
 impl Site {
     /// Gives the place what it had.
@@ -150,6 +156,17 @@ impl Site {
                     Error::NotDurable { place, why }
                 }
                 None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Returns when another process waits for the files of a durable place.
+    pub(crate) fn is_wanted(&self) -> impl Future<Output = ()> + Send + use<> {
+        let disk = self.keeping.as_ref().map(|keeping| Arc::clone(&keeping.disk));
+        async move {
+            let Some(disk) = disk else { return std::future::pending().await };
+            while !disk.is_wanted() {
+                tokio::time::sleep(WANTED).await;
             }
         }
     }

@@ -25,11 +25,19 @@ impl Site {
         // Who asks is for the listing: what is not a name does without.
         let unique = Name::new(&self.core, "lease", client).is_ok().then_some(client);
         let interface = &self.interface;
-        let made = interface
-            .create::<Lease>(self.place, unique, key)
-            .or_else(|_| interface.create::<Lease>(self.place, None, key))
-            .map_err(|error| refused(&error))?;
-        if let Some(client) = unique.filter(|_| self.keeping.is_some()) {
+        let named = unique.and_then(|name| {
+            let made = interface.create::<Lease>(self.place, Some(name), key);
+            made.ok().map(|made| (made, Some(name)))
+        });
+        let (made, name) = match named {
+            Some(named) => named,
+            // A client that has lost a lease asks for another one while its former still has the name.
+            None => {
+                let made = interface.create::<Lease>(self.place, None, key);
+                (made.map_err(|error| refused(&error))?, None)
+            }
+        };
+        if let Some(client) = name.filter(|_| self.keeping.is_some()) {
             interface.with(&made, |lease, _| lease.of_client(client)).map_err(|e| refused(&e))?;
         }
         self.queue(&made, true, MOST_UNUSED);

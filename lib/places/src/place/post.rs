@@ -140,12 +140,17 @@ impl Post {
         let mut leases = every(self.site.lease_check());
         let mut look = every(LOOK);
         let mut failed = std::pin::pin!(self.site.log_failed());
+        let (mut wanted, mut is_wanted) = (std::pin::pin!(self.site.is_wanted()), false);
         loop {
             tokio::select! {
                 // Requests that never rest are to hold up none of the others.
                 biased;
                 _ = &mut stopped => break,
                 error = &mut failed => return Err(error),
+                () = &mut wanted => {
+                    is_wanted = true;
+                    break;
+                }
                 other = self.beats.next() => {
                     let Some(other) = other else { return Err(closed("hearing a place's beats")) };
                     self.heard(&other.payload);
@@ -180,6 +185,7 @@ impl Post {
         for Waits { payload, to, .. } in self.waiting.take_all() {
             let _ = to.respond(Ok(self.site.give_up(&payload))).await;
         }
+        let place = self.site.name.clone();
         let Post { client, requests, service, .. } = self;
         let _ = service.stop().await;
         drop(requests);
@@ -195,7 +201,7 @@ impl Post {
         };
         // A server that is not there keeps nobody.
         let _ = tokio::time::timeout(LAST, end).await;
-        Ok(())
+        if is_wanted { Err(Error::HandedOver { place }) } else { Ok(()) }
     }
 
     /// Answers a request, or keeps it until what it waits for has ended.

@@ -145,6 +145,17 @@ impl Server {
         )
     }
 
+    /// Keeps the places as [`durable`](Self::durable) does, and takes them over from the process that serves them by this
+    /// folder, if there is one: each of its places ends with [`Error::HandedOver`], and callers go on with this one, by
+    /// the same references.
+    #[must_use]
+    pub fn taking_over(self, folder: impl Into<PathBuf>) -> Server {
+        let folder = folder.into();
+        self.durable_on(
+            move |core| Ok(Arc::new(Folder::take(&folder.join(core))?) as Arc<dyn Disk>),
+        )
+    }
+
     /// Keeps the places as [`durable`](Self::durable) does, each on the disk that this gives for its core's name.
     #[must_use]
     pub fn durable_on(
@@ -240,7 +251,7 @@ impl Served {
 
     /// The places that have ended by themselves, in this order, and why each has. The others serve on.
     ///
-    /// [`Error::PlaceTaken`] is that of one place; whatever else it is, such as [`Error::Panicked`], is nothing that
+    /// [`Error::PlaceTaken`] is that of one place, and so is [`Error::HandedOver`]; whatever else it is, such as [`Error::Panicked`], is nothing that
     /// should be, and a process of places alone does well to end with it.
     pub fn endings(&self) -> Vec<(String, Arc<Error>)> {
         self.ended.borrow().clone()

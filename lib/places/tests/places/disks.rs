@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
@@ -25,8 +24,8 @@ pub(crate) struct Forgetful {
 }
 
 impl Forgetful {
-    pub(crate) fn open(path: &Path, file_bytes: u64, flush: Duration) -> Forgetful {
-        let folder = Arc::new(Folder::open(path).unwrap());
+    pub(crate) fn of(folder: Folder, file_bytes: u64, flush: Duration) -> Forgetful {
+        let folder = Arc::new(folder);
         Forgetful { folder, renamed: Mutex::default(), file_bytes, flush }
     }
 }
@@ -83,6 +82,10 @@ impl Disk for Forgetful {
 
     fn file_bytes(&self) -> u64 {
         self.file_bytes
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.folder.is_wanted()
     }
 }
 

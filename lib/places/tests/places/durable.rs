@@ -1,5 +1,7 @@
 //! Durable places: what they keep, what they refuse, and files that are torn, rotten, full or of another version.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use kumiki_places::durable::{Disk, Folder};
 use kumiki_places::standard::{Add, Counter, Get};
-use kumiki_places::wire::Why;
+use kumiki_places::wire::{self, Granted, Operation, Reply, Request, Why};
 use kumiki_places::{Allow, Client, Error, Lease, Result, Served, Server, standard};
 use kumiki_resource::{Interface, Name};
 
@@ -78,6 +80,42 @@ fn what_cannot_be_kept_is_refused_by_its_name() {
     // What is there, and is not allowed, is in nobody's way.
     let server = Server::here(unique("unkept")).parts(standard::parts()).allow(Allow::listing());
     managing(server.durable_on(move |_| Ok(Arc::new(disk.clone()) as Arc<dyn Disk>))).unwrap();
+}
+
+/// Asks the place at a socket without a client of ours.
+fn ask(stream: &mut UnixStream, request: &Request) -> Reply {
+    let message = [&[wire::VERSION][..], &rmp_serde::to_vec(request).unwrap()].concat();
+    let length = (message.len() as u32).to_le_bytes();
+    stream.write_all(&[&7_u64.to_le_bytes()[..], &length, &message].concat()).unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    let mut reply = vec![0; u32::from_le_bytes(head[8..].try_into().unwrap()) as usize];
+    stream.read_exact(&mut reply).unwrap();
+    wire::parse(&reply).unwrap()
+}
+
+#[test]
+fn a_client_that_has_lost_a_lease_and_has_another_one_is_in_nobody_s_way() {
+    let (name, disk) = (unique("leases"), Held::default());
+    let (_interface, served, place) = serve(&name, &disk).unwrap();
+    let folder = kumiki_resource::published::folder().unwrap();
+    let mut stream = UnixStream::connect(folder.join(format!("{place}.place"))).unwrap();
+    for key in 1..=2 {
+        let hello = Operation::Hello { key, client: "c".to_owned() };
+        let (operations, open) = (vec![(0, hello)], Vec::new());
+        let request = Request { life: 0, lease: 0, key: 0, first: 0, open, operations };
+        let reply = ask(&mut stream, &request);
+        let granted: Granted = rmp_serde::from_slice(reply.answers[0].as_ref().unwrap()).unwrap();
+        let (kind, spec) = ("counter".to_owned(), rmp_serde::to_vec(&0).unwrap().into());
+        let create = Operation::Create { kind, version: 1, unique: None, spec };
+        let (life, lease, operations) = (reply.life, granted.lease, vec![(1, create)]);
+        ask(&mut stream, &Request { life, lease, key, first: 1, operations, ..request }).answers[0]
+            .as_ref()
+            .unwrap();
+    }
+    drop(served);
+    let (_interface, served, _) = serve(&name, &disk).unwrap();
+    assert_eq!((served.restored()[0].resources, served.restored()[0].answers), (2, 2));
 }
 
 /// A disk with a log of so many sums, and each length of that log up to which so many sums are whole.

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use kumiki_places::durable::Disk;
+use kumiki_places::durable::{Disk, Folder};
 use kumiki_places::standard::{Add, Counter, Get};
 use kumiki_places::{Allow, Client, Error, Lease, Nats, Parts, Reference, Result, Served, Server};
 use kumiki_resource::{Interface, Name};
@@ -19,6 +19,7 @@ use crate::scene::{Other, PATIENCE, block_on, stay};
 
 const FOLDER: &str = "KUMIKI_TEST_PLACE_FOLDER";
 const HOST: &str = "KUMIKI_TEST_PLACE_HOST";
+const TAKES: &str = "KUMIKI_TEST_PLACE_TAKES";
 const URL: &str = "KUMIKI_TEST_PLACE_URL";
 /// Bytes of a log's file: some are filled, and snapshots taken, in a test.
 const FILE: u64 = 256 << 10;
@@ -55,9 +56,11 @@ fn a_durable_place_of_another_test() {
         Ok(url) => Server::new(Nats::at(&url), host),
         Err(_) => Server::here(host),
     };
+    let takes = std::env::var(TAKES).is_ok();
     let disk = move |core: &str| {
         let path = Path::new(&folder).join(core);
-        Ok(Arc::new(Forgetful::open(&path, FILE, FLUSH)) as Arc<dyn Disk>)
+        let folder = if takes { Folder::take(&path) } else { Folder::open(&path) };
+        Ok(Arc::new(Forgetful::of(folder?, FILE, FLUSH)) as Arc<dyn Disk>)
     };
     let _served = durable(server, disk).unwrap();
     stay();
@@ -174,8 +177,17 @@ async fn make(client: &Client, place: &str, over: &AtomicBool) -> Seen {
     seen
 }
 
-/// Kills a place so many times.
-fn killed(test: &str, times: usize, nats: bool) {
+/// The way in which a place ends under its callers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// It is killed, and started again.
+    Killed,
+    /// Another process takes it over.
+    Taken,
+}
+
+/// Ends a place so many times.
+fn ended(end: End, test: &str, times: usize, nats: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap().to_owned();
     let server = nats.then(NatsServer::start);
@@ -185,6 +197,7 @@ fn killed(test: &str, times: usize, nats: bool) {
     let place = format!("{host}.core{cpu}");
     let start = || {
         let mut variables = vec![(FOLDER, &*path), (HOST, &*host)];
+        variables.extend((end == End::Taken).then_some((TAKES, "1")));
         variables.extend(url.as_deref().map(|url| (URL, url)));
         Other::start("killed::a_durable_place_of_another_test", &variables)
     };
@@ -206,8 +219,9 @@ fn killed(test: &str, times: usize, nats: bool) {
             for kill in 0..times {
                 tokio::time::sleep(Duration::from_millis(50 + 17 * (kill as u64 % 7))).await;
                 // It starts while callers call: they wait for it.
-                drop(other.take());
+                let former = other.take().filter(|_| end == End::Taken);
                 other = Some(tokio::task::block_in_place(start));
+                drop(former);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
             over.store(true, SeqCst);
@@ -223,23 +237,31 @@ fn killed(test: &str, times: usize, nats: bool) {
     });
     let done: u64 = all.iter().map(|seen| seen.done).sum();
     let unknown: u64 = all.iter().map(|seen| seen.unknown).sum();
-    println!("{times} kills: {done} done, {unknown} unknown");
+    println!("{end:?} {times} times: {done} done, {unknown} unknown");
+    assert!(end == End::Killed || unknown == 0, "it has flushed what it had answered, and more");
     assert!(done > 20 * times as u64, "most of them found a place");
 }
 
 #[test]
 fn nothing_that_a_killed_place_has_answered_is_lost_and_nothing_runs_twice() {
-    killed("durable", 10, false);
+    ended(End::Killed, "durable", 10, false);
 }
 
 #[test]
 fn nor_behind_a_nats_server() {
-    killed("durable-nats", 5, true);
+    ended(End::Killed, "durable-nats", 5, true);
+}
+
+#[test]
+fn callers_go_on_where_another_process_takes_a_place_over() {
+    ended(End::Taken, "taken", 5, false);
+    ended(End::Taken, "taken-nats", 5, true);
 }
 
 #[test]
 #[ignore = "a minute: after a change to the log of durable places"]
 fn killed_a_hundred_times_it_loses_nothing_and_runs_nothing_twice() {
-    killed("durable-often", 100, false);
-    killed("durable-often-nats", 100, true);
+    ended(End::Killed, "durable-often", 100, false);
+    ended(End::Killed, "durable-often-nats", 100, true);
+    ended(End::Taken, "taken-often", 100, false);
 }
