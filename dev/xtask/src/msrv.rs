@@ -12,7 +12,7 @@ use cargo_metadata::Metadata;
 use crate::fresh::{CLONE, Clean, Release, verdicts_of};
 use crate::run::{door, metadata};
 
-/// What that Debian has beside its essential packages: no compiler but its own.
+/// Packages of that Debian beside its essential ones: no compiler but its own.
 const INSTALLED: [&str; 6] = ["ca-certificates", "cargo", "gcc", "git", "libc6-dev", "rustc"];
 /// The release whose Rust it is.
 const RELEASE: Release = Release::Debian13;

@@ -47,7 +47,7 @@ pub(crate) unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
     stores_are_ordered();
 }
 
-/// What copies lines on one processor.
+/// Instructions that copy lines on one processor.
 type CopyLines = unsafe fn(*mut u8, *const u8, usize);
 
 /// The widest that this processor has.
@@ -92,7 +92,7 @@ trait Line {
     unsafe fn copy(to: *mut u8, from: *const u8);
 }
 
-/// By pairs of registers that are stored past the caches, as far as the processor heeds that.
+/// Stores pairs of registers past the caches, as far as the processor heeds that.
 #[cfg(target_arch = "aarch64")]
 struct Stnp;
 
@@ -171,7 +171,7 @@ line!(Sse2, sse2, "sse2", _mm_loadu_si128, _mm_stream_si128, a at 0, b at 16, c 
 #[cfg(target_arch = "x86_64")]
 line!(Avx2, avx2, "avx2", _mm256_loadu_si256, _mm256_stream_si256, a at 0, b at 32);
 
-/// With AVX-512, in instructions: those of the compiler are stable since Rust 1.89 only.
+/// Instructions of AVX-512: those of the compiler are stable since Rust 1.89 only.
 #[cfg(target_arch = "x86_64")]
 struct Avx512;
 

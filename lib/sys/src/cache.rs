@@ -1,8 +1,14 @@
 //! The processor's caches.
 
-#[cfg_attr(target_arch = "x86_64", path = "cache/x86_64.rs")]
-#[cfg_attr(not(target_arch = "x86_64"), path = "cache/aarch64.rs")]
-mod lines;
+#[cfg(not(target_arch = "x86_64"))]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(not(target_arch = "x86_64"))]
+use aarch64 as lines;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as lines;
 
 /// Prefetches the line of `address` for a read. A hint, valid for any address.
 #[inline(always)]

@@ -76,9 +76,7 @@ fn pieces(header: &str) -> Vec<Piece> {
             pieces.push(Piece::Comment(
                 text.collect::<Vec<_>>().join("\n").trim_matches('\n').to_owned(),
             ));
-        } else if !["#include", "#ifndef", "#endif"].iter().any(|word| line.starts_with(word))
-            && !(line.starts_with("#define") && line.ends_with("_H"))
-        {
+        } else if !is_guard(line) {
             match pieces.last_mut() {
                 Some(Piece::Code(code)) => *code += &format!("\n{line}"),
                 _ => pieces.push(Piece::Code(line.to_owned())),
@@ -92,6 +90,13 @@ fn pieces(header: &str) -> Vec<Piece> {
     }
     pieces.retain(|piece| !matches!(piece, Piece::Code(code) if code.is_empty()));
     pieces
+}
+
+/// Returns true for a line that the preprocessor alone needs.
+fn is_guard(line: &str) -> bool {
+    let begins = |word: &&str| line.starts_with(word);
+    ["#include", "#ifndef", "#endif"].iter().any(begins)
+        || line.starts_with("#define") && line.ends_with("_H")
 }
 
 /// Names of the functions that a header declares.
@@ -163,7 +168,7 @@ fn shown(code: &str) -> String {
     format!(".PP\n.nf\n\\fB{}\\fP\n.fi\n", lines.collect::<String>().trim_end())
 }
 
-/// As roff reads it: a backslash, a hyphen that is one in C, a line that would be a command.
+/// Escapes text for roff: a backslash, a hyphen that is one in C, a line that would be a command.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\t', "        ");
     if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }

@@ -19,7 +19,7 @@ const REST: Duration = Duration::from_secs(1);
 /// Guess for a cargo that builds and runs some.
 const CARGO_SECONDS: u32 = 40;
 
-/// What is run, and how.
+/// Command, and how it is run.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) name: String,

@@ -66,7 +66,7 @@ setregid setresgid setresuid setreuid setuid sigaltstack timer_create unshare up
 uretprobe vfork wait4 waitid
 ";
 
-/// Those of them that this processor has.
+/// Calls among them that this processor has.
 fn named(names: &str) -> BTreeSet<&str> {
     let here = |name: &&str| ROWS.iter().any(|row| row.name == *name);
     names.split_whitespace().filter(|name| cfg!(target_arch = "x86_64") || here(name)).collect()

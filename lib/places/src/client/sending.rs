@@ -242,7 +242,7 @@ pub(crate) fn unknown(why: &str) -> Failure {
     Failure::Unknown(why.to_owned())
 }
 
-/// Whether NATS takes this as the subject of a message: words with dots between them.
+/// Returns true if NATS takes this as the subject of a message: words with dots between them.
 fn is_subject(subject: &str) -> bool {
     let is_word = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace);
     subject.split('.').all(is_word)

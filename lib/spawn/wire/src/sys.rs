@@ -20,7 +20,7 @@ macro_rules! numbers {
     };
 }
 
-/// What it is on x86-64, and on aarch64, which has the numbers of all later processors.
+/// Number on x86-64, and on aarch64, which has the numbers of all later processors.
 const fn on(x86_64: usize, aarch64: usize) -> usize {
     if cfg!(target_arch = "x86_64") { x86_64 } else { aarch64 }
 }

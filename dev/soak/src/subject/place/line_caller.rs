@@ -8,7 +8,7 @@ use super::caller::{CALLS, REST, failed};
 use super::ledger::Known;
 use crate::soak::Soak;
 
-/// Its way, in what it counts.
+/// Way of these callers, in what the soak counts.
 pub(super) const WAY: &str = "by lines";
 pub(super) struct LineCaller {
     pub(super) soak: &'static Soak,
