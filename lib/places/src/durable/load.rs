@@ -163,9 +163,8 @@ impl Loaded {
             }
             (at, number) = (frame.next, number + 1);
         };
-        if ending.is_none()
-            && let Some(later) = frame::later(bytes, at, number)
-        {
+        let later = ending.is_none().then(|| frame::later(bytes, at, number)).flatten();
+        if let Some(later) = later {
             let why = format!(
                 "what stands there was flushed and is not what was written: a later frame is \
                  whole at byte {later}"

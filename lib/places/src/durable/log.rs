@@ -226,9 +226,8 @@ impl Writer {
             }
         };
         let (mut bytes, mut records) = (first.len(), vec![first]);
-        while bytes < MOST
-            && let Ok(record) = self.come.try_recv()
-        {
+        while bytes < MOST {
+            let Ok(record) = self.come.try_recv() else { break };
             bytes += record.len();
             records.push(record);
         }

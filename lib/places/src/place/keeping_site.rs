@@ -96,9 +96,8 @@ impl Site {
         match operation {
             Operation::Create { kind, unique, .. } => {
                 let made = outcome.as_ref().ok().and_then(|bytes| wire::read::<u64>(bytes).ok());
-                if let Some(id) = made
-                    && let Some((form, state)) = self.state(kind, id)
-                {
+                let made = made.and_then(|id| Some((id, self.state(kind, id)?)));
+                if let Some((id, (form, state))) = made {
                     record.push(Entry::Made { id: id & OWN, name: unique.clone(), form, state });
                 }
             }

@@ -51,12 +51,10 @@ impl NatsServer {
         let ports = folder.path().join(format!("nats-server_{}.ports", child.id()));
         let end = Instant::now() + PATIENCE;
         let port = loop {
-            if let Ok(text) = std::fs::read_to_string(&ports) {
-                if let Ok(ports) = serde_json::from_str::<serde_json::Value>(&text) {
-                    if let Some(url) = ports["nats"][0].as_str() {
-                        break url.rsplit(':').next().unwrap().parse().unwrap();
-                    }
-                }
+            let said = std::fs::read_to_string(&ports).ok();
+            let said = said.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+            if let Some(url) = said.as_ref().and_then(|ports| ports["nats"][0].as_str()) {
+                break url.rsplit(':').next().unwrap().parse().unwrap();
             }
             let ended = child.try_wait().unwrap();
             assert!(ended.is_none(), "nats-server has ended, {ended:?}: is it installed?");
