@@ -32,9 +32,9 @@ const CLIENTS: u64 = 6;
 const THREADS: u64 = 3;
 /// For so long a place that does not start is started again.
 const AGAIN: Duration = Duration::from_secs(120);
-/// For so long a call by NATS is tried: that its place has died nobody tells it.
+/// Time limit of a call by NATS: that its place has died nobody tells it.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// And one here, whose socket ends with the place: an answer that is lost is found before.
+/// Time limit of a call here, whose socket ends with the place: an answer that is lost is found before.
 const PATIENCE_HERE: Duration = Duration::from_secs(20);
 
 /// Serves one place of this name until it is killed: by NATS if there is a server's address.
