@@ -110,6 +110,13 @@ pub(crate) const DIST: &[Package] = &[
     Package { name: "python3-wheel", reason: "the same as setuptools" },
 ];
 
+/// Packages that make programs of musl, beside what is downloaded and unpacked.
+pub(crate) const MUSL: &[Package] = &[
+    Package { name: "binutils", reason: "its readelf says whether a program is alone" },
+    Package { name: "gcc", reason: "links what runs while the programs are built" },
+    Package { name: "python3-pip", reason: "fetches zig's wheel" },
+];
+
 /// More of them, for Debian's packages.
 pub(crate) const DEB: &[Package] = &[
     Package { name: "debhelper", reason: "debian/rules is made of it" },

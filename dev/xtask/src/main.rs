@@ -42,6 +42,7 @@ mod package;
 mod part;
 mod picture;
 mod readme;
+mod release;
 mod run;
 mod secrets;
 mod ship;
@@ -175,9 +176,20 @@ enum Chore {
     },
     /// Makes a tarball of that for any x86-64 Linux with this glibc or a newer one, a wheel for
     /// Python, and their checksums
-    Dist,
+    Dist {
+        /// Makes a tarball of static programs for any x86-64 Linux instead, tried in a root with nothing else
+        #[arg(long)]
+        musl: bool,
+    },
     /// Builds Debian's packages without network, and their source package, and has lintian judge both
     Deb,
+    /// Tries a release: notes, crates in order against the registry, what the other chores have made and its
+    /// sums; says what is left for a person with the key
+    Release {
+        /// Only writes the names and addresses of release.toml to where they are read
+        #[arg(long)]
+        fill: bool,
+    },
     /// Makes the documents into a site with search, and checks every link in it
     Docs,
 }
@@ -277,11 +289,13 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         }
         Chore::Lab { tests, .. } => test::test(Some(Part::Lab), &tests),
         Chore::Capi { prefix, profile, places } => capi::capi(&prefix, &profile, places),
+        Chore::Release { fill } => release::release(fill),
         Chore::Package { tests, release } => package::package(&tests, release),
         Chore::Install { prefix, libdir, staging } => {
             ship::install::install(&capi::Place { staging, prefix, libdir })
         }
-        Chore::Dist => ship::dist::dist(),
+        Chore::Dist { musl: true } => ship::musl::dist(),
+        Chore::Dist { .. } => ship::dist::dist(),
         Chore::Deb => ship::deb::deb(),
         Chore::Docs => docs::docs(),
     }

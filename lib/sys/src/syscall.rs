@@ -123,17 +123,25 @@ const NEWER: &[(usize, &str)] = &[
     (469, "file_setattr"),
 ];
 
+/// Numbers of the table of names that no kernel for 64-bit processors has: forms of calls with times of 64
+/// bits, for those of 32 (include/uapi/asm-generic/unistd.h).
+fn is_of_32_bits(number: usize) -> bool {
+    cfg!(target_arch = "aarch64") && (403..=423).contains(&number)
+}
+
 /// Name of a system call of this processor's table, of x86-64 the kernel's
 /// arch/x86/entry/syscalls/syscall_64.tbl; `None` for an unknown number.
 pub fn name(number: usize) -> Option<&'static str> {
     let newer = NEWER.iter().find(|(newer, _)| *newer == number).map(|(_, name)| *name);
-    newer.or_else(|| Sysno::new(number).map(|call| call.name()))
+    let known = || Sysno::new(number).filter(|_| !is_of_32_bits(number));
+    newer.or_else(|| known().map(|call| call.name()))
 }
 
 /// Number of a system call of this processor's table; `None` for an unknown name.
 pub fn number(name: &str) -> Option<usize> {
     let newer = || NEWER.iter().find(|(_, newer)| *newer == name).map(|(number, _)| *number);
-    name.parse::<Sysno>().ok().map(|call| call.id() as usize).or_else(newer)
+    let known = name.parse::<Sysno>().ok().map(|call| call.id() as usize);
+    known.filter(|number| !is_of_32_bits(*number)).or_else(newer)
 }
 
 #[cfg(test)]

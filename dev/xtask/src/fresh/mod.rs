@@ -310,7 +310,7 @@ impl Clean {
         Self::with(purpose, release, &["ca-certificates"])
     }
 
-    /// The same with these packages, and with the committed tree in `CLONE`.
+    /// Makes it with these packages, and with the committed tree in `CLONE`.
     pub(crate) fn with_project(purpose: &str, release: Release, packages: &[&str]) -> Result<Self> {
         let clean = Self::with(purpose, release, packages)?;
         clean.0.clone_project()?;

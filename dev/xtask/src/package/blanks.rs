@@ -14,7 +14,7 @@ const BLANKS: [(&str, &str, &str); 3] = [
 ];
 
 /// Lists what is not filled in, a line each.
-pub(super) fn blanks() -> Result<Vec<String>> {
+pub(crate) fn blanks() -> Result<Vec<String>> {
     let mut left = Vec::new();
     if metadata()?.packages.iter().any(|package| package.repository.is_none()) {
         left.push("Cargo.toml: `repository`, the address that sources are cloned from".to_owned());

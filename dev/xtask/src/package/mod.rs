@@ -18,6 +18,7 @@ mod blanks;
 mod leaving;
 mod published;
 
+pub(crate) use blanks::blanks;
 pub(crate) use published::check;
 pub(crate) use published::{PRIVATE, is_published};
 
@@ -25,7 +26,7 @@ pub(crate) use published::{PRIVATE, is_published};
 /// nothing may be left for a maintainer to fill in.
 pub(crate) fn package(tests: &[String], release: bool) -> Result<ExitCode> {
     check()?;
-    let blanks = blanks::blanks()?;
+    let blanks = blanks()?;
     for blank in &blanks {
         eprintln!("a maintainer fills in before a release: {blank}");
     }

@@ -5,6 +5,7 @@ pub(crate) mod deb;
 pub(crate) mod deb_test;
 pub(crate) mod dist;
 pub(crate) mod install;
+pub(crate) mod musl;
 mod pages3;
 mod size;
 mod source;

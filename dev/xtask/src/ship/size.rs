@@ -9,6 +9,8 @@ use crate::run::{program, read};
 
 const MB: u64 = 1_000_000;
 pub(super) const KUMIKI: u64 = 16 * MB;
+/// One file for any Linux, without what glibc has beside it.
+pub(super) const KUMIKI_STATIC: u64 = 12 * MB;
 pub(super) const AGENT: u64 = 2 * MB;
 pub(super) const LIBRARY: u64 = 5 * MB / 2;
 pub(super) const WHEEL: u64 = 6 * MB;

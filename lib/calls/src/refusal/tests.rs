@@ -53,7 +53,13 @@ fn the_calls_that_break_a_processing_thread_are_refused_always() {
                  setns unshare rseq set_tid_address set_robust_list iopl ioperm set_mempolicy \
                  landlock_restrict_self keyctl add_key request_key gettid getcpu personality \
                  rseq_slice_yield";
-    for name in names.split_whitespace() {
+    // Later processors lack the oldest ones.
+    let is_here = |name: &&str| {
+        cfg!(target_arch = "x86_64")
+            || syscall::number(name).is_some()
+            || UNNAMED.iter().any(|(_, unnamed)| unnamed == name)
+    };
+    for name in names.split_whitespace().filter(is_here) {
         assert_eq!(refusal(number(name)).map(|refusal| refusal.name), Some(name));
     }
     let harmless: BTreeSet<&str> = refusals()

@@ -12,6 +12,7 @@ mod null;
 mod over;
 mod pair;
 mod threshold;
+#[cfg_attr(not(target_env = "gnu"), path = "user_thread/none.rs")]
 mod user_thread;
 
 use std::time::{Duration, Instant};
