@@ -37,7 +37,7 @@ pub(crate) struct Ab {
     detect: f64,
     /// Measure that decides; else wall time where it can, and processor time where that is sure first
     #[arg(long, value_enum, value_name = "MEASURE", conflicts_with_all = ["case", "certify"])]
-    by: Option<By>,
+    by: Option<Gauge>,
     /// Largest number of pairs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pairs: Option<u32>,
@@ -99,7 +99,7 @@ pub(crate) struct Ab {
 
 /// Measure that decides.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum By {
+enum Gauge {
     /// Time from start to end
     Wall,
     /// Time that processors worked for it
@@ -108,12 +108,12 @@ enum By {
     Instructions,
 }
 
-impl From<By> for Measure {
-    fn from(by: By) -> Self {
+impl From<Gauge> for Measure {
+    fn from(by: Gauge) -> Self {
         match by {
-            By::Wall => Measure::Wall,
-            By::Cpu => Measure::Cpu,
-            By::Instructions => Measure::Instructions,
+            Gauge::Wall => Measure::Wall,
+            Gauge::Cpu => Measure::Cpu,
+            Gauge::Instructions => Measure::Instructions,
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct Finding {
 
 impl Finding {
     /// Verdict on B against A, or on B now `against` the B that was kept.
-    pub fn said(&self, against: bool) -> Verdict {
+    pub(crate) fn said(&self, against: bool) -> Verdict {
         match against {
             true => self.against.map_or(Verdict::CannotSay, |against| against.verdict),
             false => self.verdict,

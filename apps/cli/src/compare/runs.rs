@@ -1,7 +1,7 @@
 //! `kumiki compare A… --- B…`.
 
 use anyhow::Result;
-use kumiki_measure::compare::{FamilyOfRuns, RunsCompared, Verdict as Found, compare_runs};
+use kumiki_measure::compare::{Basis, FamilyOfRuns, RunsCompared, Verdict as Found, compare_runs};
 use kumiki_measure::schema::Results;
 
 use super::{interval, percent, word};
@@ -13,7 +13,8 @@ pub(super) fn run(args: &Compare, a: &[String], b: &[String]) -> Result<Verdict>
     let side = |names: &[String]| -> Result<Vec<Results>> {
         names.iter().map(|name| Ok(results::load(name, db)?.results)).collect()
     };
-    let compared = compare_runs(&side(a)?, &side(b)?, args.threshold / 100.0, args.time);
+    let basis = if args.time { Basis::Time } else { Basis::Cycles };
+    let compared = compare_runs(&side(a)?, &side(b)?, args.threshold / 100.0, basis);
     if args.json {
         output::json(&compared)?;
     } else {

@@ -41,7 +41,7 @@ use doubt::Unclear;
 pub use doubt::{Cause, Doubt};
 pub use family::Family;
 use family::Pooled;
-pub use runs::{FamilyOfRuns, RunsCompared, compare_runs, quiet_cycles};
+pub use runs::{Basis, FamilyOfRuns, RunsCompared, compare_runs, quiet_cycles};
 use shift::{Shift, Way};
 
 use crate::check::identity;

@@ -104,16 +104,25 @@ impl RunsCompared {
     }
 }
 
+/// Measure by which costs are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// Cycles of the core's clock, where that is known and alike.
+    Cycles,
+    /// Time, as users feel it.
+    Time,
+}
+
 /// Compares several results a side. By cycles of the core's clock where all sides' clocks are
-/// about alike, unless `time` is asked for.
-pub fn compare_runs(a: &[Results], b: &[Results], threshold: f64, time: bool) -> RunsCompared {
+/// about alike, unless time is asked for.
+pub fn compare_runs(a: &[Results], b: &[Results], threshold: f64, basis: Basis) -> RunsCompared {
     let runs: Vec<&Results> = a.iter().chain(b).collect();
     let clocks: Option<Vec<f64>> = runs.iter().map(|run| clock(run)).collect();
     let alike = |clocks: &Vec<f64>| {
         let sorted = describe::sorted(clocks.iter().map(|ns| ns.ln()));
         sorted[sorted.len() - 1] - sorted[0] <= ALIKE
     };
-    let cycles = !time && !runs.is_empty() && clocks.as_ref().is_some_and(alike);
+    let cycles = basis == Basis::Cycles && !runs.is_empty() && clocks.as_ref().is_some_and(alike);
     let families = families(&runs, cycles);
     let mut values: Vec<Vec<f64>> = families.iter().map(|family| family.values.clone()).collect();
     let everything = middle(&values, runs.len());
@@ -127,7 +136,7 @@ pub fn compare_runs(a: &[Results], b: &[Results], threshold: f64, time: bool) ->
     known.resize(values.len(), usual);
     let judged = judge(&values, &known, a.len(), threshold);
     let mut judged = judged.into_iter();
-    let named = |case: &str, params: Params, rows: usize, (ratio, ci, p, verdict): Judged| {
+    let named = |case: &str, params: Params, rows: usize, (ratio, ci, p, verdict): FamilyJudged| {
         FamilyOfRuns { case: case.to_owned(), params, rows, ratio, ci, p, verdict }
     };
     let each = families.iter().zip(judged.by_ref());
@@ -190,7 +199,7 @@ pub fn quiet_cycles(row: &Row) -> Option<f64> {
 }
 
 /// Case, unit and common parameters of a family.
-type Key = (String, Unit, Params);
+type RowKey = (String, Unit, Params);
 
 /// A family's figure in each run.
 struct Values {
@@ -207,7 +216,7 @@ fn families(runs: &[&Results], cycles: bool) -> Vec<Values> {
     let key = |row: &Row| identity(&row.case, &row.params, row.unit);
     let rows: Vec<HashMap<String, &Row>> =
         runs.iter().map(|run| run.rows.iter().map(|row| (key(row), row)).collect()).collect();
-    let mut all: IndexMap<Key, (Vec<Vec<f64>>, usize)> = IndexMap::new();
+    let mut all: IndexMap<RowKey, (Vec<Vec<f64>>, usize)> = IndexMap::new();
     for row in runs.first().into_iter().flat_map(|run| &run.rows) {
         let every: Option<Vec<&Row>> = rows.iter().map(|of| of.get(&key(row)).copied()).collect();
         let Some(every) = every else { continue };
@@ -240,11 +249,11 @@ fn ways(a: usize, b: usize) -> f64 {
     (1..=a.min(b)).map(|i| (a + b + 1 - i) as f64 / i as f64).product()
 }
 
-type Judged = (f64, [f64; 2], f64, Verdict);
+type FamilyJudged = (f64, [f64; 2], f64, Verdict);
 
 /// Judges figures of runs, of which the first `a` are A. `known` says how far each is thought to
 /// move beside the others.
-fn judge(values: &[Vec<f64>], known: &[f64], a: usize, threshold: f64) -> Vec<Judged> {
+fn judge(values: &[Vec<f64>], known: &[f64], a: usize, threshold: f64) -> Vec<FamilyJudged> {
     let n = values.first().map_or(0, Vec::len);
     let named: Vec<bool> = (0..n).map(|run| run < a).collect();
     let observed = Errors::of(values, known, &named);
@@ -408,7 +417,7 @@ mod tests {
         values.iter().map(|values| [side(values, 0), side(values, 1)].concat()).collect()
     }
 
-    fn worse(judged: &[Judged]) -> bool {
+    fn worse(judged: &[FamilyJudged]) -> bool {
         judged.iter().any(|(_, _, _, verdict)| *verdict == Verdict::Regression)
     }
 
@@ -472,7 +481,7 @@ mod tests {
                 result(&format!("2026-11-29T10:0{}:00Z", run + at), factor * wobble, cycle * wobble)
             })
         };
-        let found = compare_runs(&side(0, 1.0, 1.0), &side(1, 1.2, 1.06), 0.05, false);
+        let found = compare_runs(&side(0, 1.0, 1.0), &side(1, 1.2, 1.06), 0.05, Basis::Cycles);
         assert!(found.cycles && !found.apart && !found.few, "{found:?}");
         let told: Vec<Verdict> = found.families.iter().map(|family| family.verdict).collect();
         assert_eq!(told[1], Verdict::Regression, "{:?}", found.families);
@@ -481,12 +490,14 @@ mod tests {
         // Users feel the clock, too.
         let clock = found.clock.unwrap();
         assert!((clock.ratio - 1.06).abs() < 0.01 && clock.verdict == Verdict::Regression);
-        let timed = compare_runs(&side(0, 1.0, 1.0), &side(1, 1.2, 1.06), 0.05, true);
+        let timed = compare_runs(&side(0, 1.0, 1.0), &side(1, 1.2, 1.06), 0.05, Basis::Time);
         assert!(!timed.cycles && timed.clock.is_none());
         assert!((timed.families[1].ratio - 1.2 * 1.06).abs() < 0.03, "{:?}", timed.families);
-        let two = compare_runs(&side(0, 1.0, 1.0)[..2], &side(1, 2.0, 1.0)[..2], 0.05, false);
+        let two =
+            compare_runs(&side(0, 1.0, 1.0)[..2], &side(1, 2.0, 1.0)[..2], 0.05, Basis::Cycles);
         assert!(two.few && !two.any(Verdict::Regression), "six ways are too few");
-        let apart = compare_runs(&side(0, 1.0, 1.0)[..1], &side(1, 1.0, 1.0)[1..], 0.05, false);
+        let apart =
+            compare_runs(&side(0, 1.0, 1.0)[..1], &side(1, 1.0, 1.0)[1..], 0.05, Basis::Cycles);
         assert!(apart.apart);
     }
 }

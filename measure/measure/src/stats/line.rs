@@ -67,12 +67,12 @@ pub struct Knee {
     /// Slope beyond, nanoseconds a page.
     pub ns_per_page: f64,
     /// Jump between this size and the next, if the lines do not meet.
-    pub jump: Option<Jump>,
+    pub jump: Option<LineJump>,
 }
 
 /// Jump of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Jump {
+pub struct LineJump {
     /// The next size, pages.
     pub until: f64,
     /// Second line less the first in the middle between both sizes, nanoseconds.
@@ -126,7 +126,7 @@ pub fn line(points: &[Point]) -> Option<Line> {
     let jumped = jump.map(|([last, until], broken)| Knee {
         pages: last,
         ns_per_page: (broken.coefficients[1] + broken.coefficients[3]) / scale,
-        jump: Some(Jump { until, ns: step([last, until], &broken, scale) }),
+        jump: Some(LineJump { until, ns: step([last, until], &broken, scale) }),
     });
     Some(Line {
         base_ns: coefficients[0],
