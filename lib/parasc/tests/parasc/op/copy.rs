@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 
 use kumiki_parasc::op::{CopyFileRange, Errno, Sendfile, Splice};
 use rustix::pipe::SpliceFlags;

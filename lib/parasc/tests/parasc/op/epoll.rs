@@ -1,4 +1,4 @@
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,4 @@
 use std::fs::{self, File};
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-use std::io::{self, Write};
+use std::io::Write;
 use std::mem::MaybeUninit;
 
 use kumiki_parasc::op::{self, Errno, Getppid, Getrandom, Ioctl, ProcessVmReadv, ProcessVmWritev};

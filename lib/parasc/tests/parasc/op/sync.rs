@@ -1,5 +1,3 @@
-use std::io;
-
 use kumiki_parasc::op::{Errno, Fdatasync, Fsync, Pwrite, SyncFileRange, Syncfs};
 
 use super::execute;
