@@ -15,7 +15,7 @@ use crate::run::metadata;
 const GENERATORS: [&str; 4] = ["fastrand", "RandomState", "DefaultHasher", "oorandom"];
 
 /// Sources that may use one, and why.
-const PERMITTED: [(&str, &str); 19] = [
+const PERMITTED: [(&str, &str); 20] = [
     ("apps/httpd/src/conditions.rs", "an entity tag, of what whoever asks for the file is told"),
     (
         "apps/kv/src/shared.rs",
@@ -47,6 +47,7 @@ const PERMITTED: [(&str, &str); 19] = [
         "node/lab/src/place.rs",
         "a folder's name in a folder of one's own; one that is there is refused",
     ),
+    ("measure/measure/src/compare/runs.rs", "which exchanges of runs are looked at"),
     ("measure/measure/src/sampler/mod.rs", "the order of cases, by a fixed seed"),
     ("measure/measure/src/stats/bootstrap.rs", "resamples"),
     ("measure/measure/src/stats/change.rs", "resamples"),
