@@ -259,7 +259,7 @@ fn callers_go_on_where_another_process_takes_a_place_over() {
 }
 
 #[test]
-#[ignore = "a minute: after a change to the log of durable places"]
+#[ignore = "a quarter of an hour: `cargo xtask stress places`, after a change to the log of durable places"]
 fn killed_a_hundred_times_it_loses_nothing_and_runs_nothing_twice() {
     ended(End::Killed, "durable-often", 100, false);
     ended(End::Killed, "durable-often-nats", 100, true);

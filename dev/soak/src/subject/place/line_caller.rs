@@ -1,10 +1,10 @@
 //! A caller of a place by lines: memory that this process and the place's share.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use kumiki_places::standard::{Add, Counter, Get};
 use kumiki_places::{Binding, Control, Error};
 
-use super::caller::{CALLS, REST, failed};
+use super::caller::{CALLS, REST, counted, failed};
 use super::ledger::Known;
 use crate::soak::Soak;
 
@@ -60,17 +60,7 @@ impl LineCaller {
             };
             drop(waits);
             match asked {
-                Ok(value) => {
-                    let fits = (done..=done + unknown).contains(&value);
-                    ensure!(
-                        fits,
-                        "{unique} is {value}: {done} have run, and of {unknown} nobody knows"
-                    );
-                    soak.count(&format!("called, {WAY}"));
-                    if unknown == 0 {
-                        soak.count(&format!("counted exactly, {WAY}"));
-                    }
-                }
+                Ok(value) => counted(soak, WAY, &unique, value, done..=done + unknown)?,
                 Err(error) => match failed(soak, WAY, &error)? {
                     // The place has gone, and what it counted; or it was not reached.
                     Known::NotDone => return Ok(()),
