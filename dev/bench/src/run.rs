@@ -137,7 +137,12 @@ pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Ve
         let size = phase.case.size().map_or(String::new(), |n| format!(" {n}"));
         eprintln!("{:4} s  {}{size}", begin.elapsed().as_secs(), phase.case.name());
         rng.shuffle(&mut subjects);
-        rows.extend(measure(plan, phase, &mut raw, &mut subjects, &start, pair, &mut rng)?);
+        let measured = measure(plan, phase, &mut raw, &mut subjects, &start, pair, &mut rng)?;
+        // What stands is seen, should the rest not be waited for.
+        for Row { subject, median, unit, .. } in &measured {
+            eprintln!("        {subject} {median:.4} {unit}");
+        }
+        rows.extend(measured);
     }
     eprintln!("{:4} s  done", begin.elapsed().as_secs());
     Ok(rows)

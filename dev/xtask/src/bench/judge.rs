@@ -112,7 +112,18 @@ pub(super) enum Bound {
     AtLeast(f64),
 }
 
+/// Part of a floor's figure by which another one may be worse and still be at it.
+const AT_FLOOR: f64 = 1.05;
+
 impl Bound {
+    /// True if a figure is as good as the floor's, or all but.
+    pub(super) fn is_at(self, floor: f64, figure: f64) -> bool {
+        match self {
+            Bound::AtMost(_) | Bound::Below(_) => figure <= floor * AT_FLOOR,
+            Bound::AtLeast(_) => figure * AT_FLOOR >= floor,
+        }
+    }
+
     pub(super) fn holds(self, figure: f64) -> bool {
         match self {
             Bound::AtMost(limit) => figure <= limit,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use kumiki_lab::{Cache, KernelName, Talk};
 
@@ -37,7 +37,12 @@ const TESTS: &str = "apps/cli/tests/lab/parasc";
 const BESIDE: u64 = 900;
 
 /// In a shell of the machine: the module can be unloaded after it, so nothing is left inside.
-const INSIDE: &str = "./drawn $FIRST $SECONDS && rmmod parasc";
+const INSIDE: &str = "echo begun; ./drawn $FIRST $SECONDS && rmmod parasc";
+/// The shell's first word: a machine without it has tried nothing.
+const BEGUN: &str = "begun";
+/// So many machines in a row that do not start say that none will: a host that is busy may take
+/// longer than the lab waits.
+const NOT_STARTED: usize = 3;
 
 /// Runs them until the time is over, or one machine has not been well.
 pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
@@ -55,6 +60,7 @@ pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
     eprintln!("numbers are kept in {}", kept.display());
     let end = Instant::now() + Duration::from_secs_f64(asked.hours * 3600.0);
     let mut first = asked.seed.unwrap_or_else(seconds_now);
+    let mut not_started = 0;
     for kernel in kernels.iter().cycle() {
         let left = end.saturating_duration_since(Instant::now()).as_secs();
         if left == 0 {
@@ -62,12 +68,21 @@ pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
         }
         let turn = Turn { kernel, first, seconds: left.min(asked.turn) };
         writeln!(log, "{kernel}: from {first} on for {} s", turn.seconds)?;
-        let said = turn.run(&program);
-        let well = said.as_ref().map(|said| said.trim().to_owned()).map_err(ToString::to_string);
-        let line = well.unwrap_or_else(|why| why);
+        let outcome = turn.run(&program)?;
+        let line = outcome.line(&turn);
         writeln!(log, "{line}")?;
         println!("{kernel}: {line}");
-        first = 1 + last(&said?).context("a machine has said nothing of its programs")?;
+        match outcome {
+            Outcome::Well(said) => {
+                first = 1 + last(&said).context("a machine has said nothing of its programs")?;
+                not_started = 0;
+            }
+            Outcome::NotStarted(_) => {
+                not_started += 1;
+                ensure!(not_started < NOT_STARTED, "{NOT_STARTED} machines have not started");
+            }
+            Outcome::Wrong(_) => bail!("a machine has not been well: {}", kept.display()),
+        }
     }
     println!("numbers are kept in {}", kept.display());
     Ok(ExitCode::SUCCESS)
@@ -80,9 +95,44 @@ struct Turn<'a> {
     seconds: u64,
 }
 
+/// What became of a machine.
+enum Outcome {
+    /// It said this, and is well.
+    Well(String),
+    /// It never came to the programs, and said this of it: nothing is known of the module.
+    NotStarted(String),
+    /// This is not as it should be.
+    Wrong(String),
+}
+
+impl Outcome {
+    /// Of how the lab ended, and what it and the machine have said.
+    fn of(is_well: bool, said: String, wrong: &str) -> Self {
+        match said.lines().any(|line| line == BEGUN) {
+            true if is_well => Outcome::Well(said),
+            true => Outcome::Wrong(said + wrong),
+            false => Outcome::NotStarted(said + wrong),
+        }
+    }
+
+    /// What is kept of it.
+    fn line(&self, turn: &Turn<'_>) -> String {
+        let Turn { kernel, first, .. } = turn;
+        match self {
+            Outcome::Well(said) => said.trim_start_matches(BEGUN).trim().to_owned(),
+            Outcome::NotStarted(why) => format!("has not started, goes on with the next: {why}"),
+            Outcome::Wrong(why) => format!(
+                "from {first} on, not as it should:\n{why}\nagain: cargo xtask stress \
+                 parasc-kernel --seed {first} --kernel {kernel}; the kernel's log names the last \
+                 program"
+            ),
+        }
+    }
+}
+
 impl Turn<'_> {
-    /// What the machine has said.
-    fn run(&self, drawn: &Path) -> Result<String> {
+    /// Makes a machine, and runs the programs in it.
+    fn run(&self, drawn: &Path) -> Result<Outcome> {
         let kumiki = target_folder()?.join("debug/kumiki");
         let mut lab = program(&kumiki.to_string_lossy(), ["lab", "run", "--module", "parasc"]);
         lab.args(["--cpus", "4", "--memory", "1G", "--kernel", &self.kernel.to_string()]);
@@ -91,18 +141,8 @@ impl Turn<'_> {
         lab.args(["--env", &format!("SECONDS={}", self.seconds), "--in"]).arg(drawn);
         lab.args(["--", "sh", "-c", INSIDE]).stderr(Stdio::piped());
         let output = lab.output().context("running the lab")?;
-        let (said, wrong) = (text(&output.stdout), text(&output.stderr));
-        if !output.status.success() {
-            bail!(
-                "from {} on, not as it should: {}\n{said}{wrong}\nagain: cargo xtask stress \
-                 parasc-kernel --seed {} --kernel {}; the kernel's log names the last program",
-                self.first,
-                output.status,
-                self.first,
-                self.kernel
-            );
-        }
-        Ok(said)
+        let wrong = format!("{}\n{}", text(&output.stderr), output.status);
+        Ok(Outcome::of(output.status.success(), text(&output.stdout), &wrong))
     }
 }
 
@@ -136,8 +176,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_machine_that_does_not_start_says_nothing_of_the_module() {
+        let of = |is_well, said: &str| Outcome::of(is_well, said.to_owned(), "exit status: 125");
+        assert!(matches!(of(true, "begun\nprograms 1 to 2: x\n"), Outcome::Well(_)));
+        assert!(matches!(of(false, "begun\n"), Outcome::Wrong(why) if why.contains("125")));
+        assert!(matches!(of(false, ""), Outcome::NotStarted(_)));
+    }
+
+    #[test]
     fn the_next_machine_goes_on_where_the_last_one_ended() {
-        let said = "x\nprograms 1795 to 1830: as it should, 77 calls made inside\n";
+        let said = "begun\nprograms 1795 to 1830: as it should, 77 calls made inside\n";
         assert_eq!(last(said), Some(1830));
         assert_eq!(last("1830 to 1840: x\n"), None);
     }

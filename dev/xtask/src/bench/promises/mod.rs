@@ -21,7 +21,8 @@ struct Promise {
     name: String,
     term: Term,
     or: Option<Term>,
-    /// Subject that shows how far one can get.
+    /// Subject that shows how far one can get here and today: a figure within a twentieth of its
+    /// own holds, whatever the bound.
     floor: Option<String>,
 }
 
@@ -258,19 +259,27 @@ impl Promise {
             let subjects = [term.subject.as_str(), other];
             let ratios = figures.ratios(&term.case, subjects, |n| sizes.has(n));
             let (mut must, at) = worst_at(&name, ratios, term.bound);
-            must.figure += &at.and_then(|n| self.beside(figures, Some(n))).unwrap_or_default();
+            let floor = at.and_then(|n| self.beside(figures, Some(n)));
+            must.figure += &floor.map_or(String::new(), |(_, words)| words);
             return must;
         }
         let figure = term.figure(figures, &term.subject);
         let unit = term.unit.as_deref().unwrap_or("×");
         let mut must = of(&name, || Some((figure.as_ref()?.0, term.bound, unit)));
         must.figure += figure.as_ref().map_or("", |(_, turns)| turns);
-        must.figure += &self.beside(figures, term.at()).unwrap_or_default();
+        if let Some((floor, words)) = self.beside(figures, term.at()) {
+            must.figure += &words;
+            let own = figure.map(|(figure, _)| figure);
+            if !must.holds && own.is_some_and(|own| term.bound.is_at(floor, own)) {
+                must.holds = true;
+                must.figure += ", which is no further than a twentieth";
+            }
+        }
         must
     }
 
-    /// Words for the same figure of the floor, at one size of several.
-    fn beside(&self, figures: &Figures, n: Option<usize>) -> Option<String> {
+    /// The same figure of the floor, at one size of several, and words for it.
+    fn beside(&self, figures: &Figures, n: Option<usize>) -> Option<(f64, String)> {
         let floor = self.floor.as_ref()?;
         // A subject has no turn of the plain way beside it: by that way's row.
         let figure = match self.term.figure {
@@ -279,7 +288,7 @@ impl Promise {
         };
         let term = Term { n: n.map(Sizes::At), figure, ..self.term.clone() };
         let (figure, _) = term.figure(figures, floor)?;
-        Some(format!(", {} {}", floor.replace('_', " "), digits(figure)))
+        Some((figure, format!(", {} {}", floor.replace('_', " "), digits(figure))))
     }
 }
 

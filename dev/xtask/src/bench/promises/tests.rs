@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::super::Row;
+use super::super::judge::Figures;
 use super::file::{FILE, read};
 
 /// Every bench that has promises.
@@ -45,6 +47,22 @@ fn a_floor_is_a_subject_that_the_bench_names() {
         let last = floor.rsplit('/').next().unwrap();
         assert!(sources.contains(&format!("{last}\"")), "{}: {floor}", promise.name);
     }
+}
+
+#[test]
+fn a_figure_at_its_floor_holds() {
+    let text = "[[machine]]\nname = \"m\"\nis = \"a machine\"\n[[promise]]\nbench = \"b\"\nname = \"p\"\ncase \
+                = \"c\"\nover = \"loop\"\nat_most = 0.5\nfloor = \"bare\"\nmachine = \"m\"\nmade = \
+                \"2026-11-25, x\"";
+    let (_, all) = read(text).unwrap();
+    let row =
+        |subject: &str, ns: f64| Row::with_tail(("c", subject), "ns", (&[vec![ns]], 0.99), None);
+    let judged = |ours: f64| {
+        let rows = [row("kumiki", ours), row("loop", 100.0), row("bare", 50.0)];
+        all[0].judge(&Figures(&rows))
+    };
+    assert!(judged(50.0).holds && judged(52.0).holds && !judged(53.0).holds);
+    assert!(judged(52.0).figure.contains("bare 0.5"), "{}", judged(52.0).figure);
 }
 
 #[test]
