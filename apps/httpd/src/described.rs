@@ -1,4 +1,4 @@
-//! A file as the head of its answer describes it.
+//! A file as the head of its answer describes it: media type, encoding, length, tag, date.
 
 use kumiki_parasc::op::Attributes;
 

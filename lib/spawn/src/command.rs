@@ -1,4 +1,5 @@
-//! What to start, and how.
+//! What to start, and how: program, arguments, streams, environment. What the kernel lets a process
+//! be is in `command/attributes.rs`.
 
 use std::cell::OnceCell;
 use std::ffi::{CStr, OsStr, OsString};

@@ -1,4 +1,5 @@
-//! How to wait: for how long to spin, how to spin, how to sleep.
+//! How a user wants to wait: for how long to spin, how to spin, how to sleep. How the time to spin
+//! adapts is `adapt.rs`.
 
 use std::fmt;
 use std::str::FromStr;

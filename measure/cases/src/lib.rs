@@ -12,7 +12,7 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
     "kumiki-cases needs x86-64: it starts programs of its own in that processor's \
-     code. For aarch64 kumiki-sys and kumiki-wait alone compile. (What else is \
+     code. For aarch64 the libraries compile. (What else is \
      reported follows from this.)"
 );
 

@@ -17,7 +17,7 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
     "kumiki-measure needs x86-64: it counts the cycles of that processor's cores. For \
-     aarch64 kumiki-sys and kumiki-wait alone compile. (What else is reported follows \
+     aarch64 the libraries compile. (What else is reported follows \
      from this.)"
 );
 

@@ -1,4 +1,5 @@
-//! The dozen figures, and where a result has each of them.
+//! The dozen figures of the first screen, and where a result has each of them. Drawings are in
+//! `figures/`.
 
 use kumiki_measure::schema::{Results, Row, Slope, Trend, Unit, Value};
 
