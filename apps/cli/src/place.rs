@@ -1,18 +1,21 @@
 //! `kumiki place`: this machine's cores as places that others call, and those of OS nodes as places here.
 
 mod attach;
+mod moving;
 
 pub(crate) use attach::relay_of;
 
 use std::env::VarError;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::Lanes;
+use kumiki_places::durable::Disk;
 use kumiki_places::run::Process;
 use kumiki_places::{
     Allow, Choice, Client, Error, Keeper, Lease, Nats, Server, host_name, standard,
@@ -81,6 +84,33 @@ enum PlaceCommand {
         /// Callers go on, by the same names and references.
         #[arg(long, requires = "durable")]
         take: bool,
+    },
+    /// Have a durable place move here, and serve it from then on, until Ctrl-C
+    ///
+    /// PLACE is HOST.coreN, which a `kumiki place serve --durable` or another `kumiki place move` serves
+    /// now, on this machine or behind the NATS server. Its allow-list has to say `move = true`. While it is
+    /// copied into FOLDER it serves on; then it stands still for a moment, ends there for good, and is
+    /// served by this command, on the cpu that is named, with its resources, ids, names and values.
+    /// Callers go on, by the same name and references. Its former folder is refused from then on.
+    ///
+    /// If FOLDER has the place already, as this command has ended since, it is served again.
+    Move {
+        /// The place, HOST.coreN
+        place: String,
+        #[command(flatten)]
+        server: MaybeNats,
+        /// Folder in which it is kept from now on
+        #[arg(long, value_name = "FOLDER")]
+        durable: PathBuf,
+        /// The cpu that it is served on [default: the first that this command may use]
+        #[arg(long)]
+        cpu: Option<usize>,
+        /// The allow-list: what clients may do [default: nothing; without --nats, list names]
+        #[arg(long, value_name = "FILE")]
+        allow: Option<PathBuf>,
+        /// Most memory for its resources, e.g. 64MiB [default: the machine's]
+        #[arg(long, value_parser = size, value_name = "SIZE")]
+        memory: Option<u64>,
     },
     /// Have the places of an OS node here, until Ctrl-C or until the node ends
     ///
@@ -271,8 +301,15 @@ impl Credentials {
 pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     match args.command {
         PlaceCommand::Serve { server, allow, host, cpus, memory, durable, take } => {
-            let durable = durable.map(|folder| Durable { folder, take });
-            serve(server, allow, host, cpus, memory, durable)
+            let kept = match (durable, take) {
+                (None, _) => Kept::Not,
+                (Some(folder), false) => Kept::In(folder),
+                (Some(folder), true) => Kept::Taken(folder),
+            };
+            serve(&server, allow, host, cpus, memory, kept)
+        }
+        PlaceCommand::Move { place, server, durable, cpu, allow, memory } => {
+            moving::here(&place, &server, &durable, cpu, allow, memory)
         }
         PlaceCommand::Attach { name, stdio: true, .. } => attach::attach_stdio(&name),
         PlaceCommand::Attach { name, command, .. } => attach::attach(&name, &command),
@@ -287,19 +324,24 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     }
 }
 
-/// A folder in which places are kept, and whether they are taken over.
-struct Durable {
-    folder: PathBuf,
-    take: bool,
+/// Ways in which places are kept.
+enum Kept {
+    Not,
+    /// Kept in this folder.
+    In(PathBuf),
+    /// Kept in this folder, from whose process they are taken over.
+    Taken(PathBuf),
+    /// Moved to this disk, the one of this name.
+    Moved(String, Arc<dyn Disk>),
 }
 
 fn serve(
-    server: MaybeNats,
+    server: &MaybeNats,
     allow: Option<PathBuf>,
     host: Option<String>,
     cpus: Option<Vec<usize>>,
     memory: Option<u64>,
-    durable: Option<Durable>,
+    kept: Kept,
 ) -> Result<Verdict> {
     let parts = standard::parts();
     let nats = server.nats()?;
@@ -333,10 +375,11 @@ fn serve(
         Some(nats) => Server::new(nats, host),
         None => with_lines(Server::here(host))?,
     };
-    let server = match durable {
-        Some(Durable { folder, take: true }) => server.taking_over(folder),
-        Some(Durable { folder, take: false }) => server.durable(folder),
-        None => server,
+    let server = match kept {
+        Kept::Not => server,
+        Kept::In(folder) => server.durable(folder),
+        Kept::Taken(folder) => server.taking_over(folder),
+        Kept::Moved(place, disk) => server.called(place).durable_on(move |_| Ok(Arc::clone(&disk))),
     };
     let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
     for restored in served.restored() {

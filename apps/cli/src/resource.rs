@@ -117,6 +117,9 @@ enum ResourceCommand {
         #[arg(long, requires = "line", default_value_t = 1, value_name = "N",
               value_parser = clap::value_parser!(u64).range(1..))]
         times: u64,
+        /// Time for which it is tried: after that the error says that it has not run, or that nobody knows
+        #[arg(long, default_value = "10s", value_parser = positive, value_name = "TIME")]
+        timeout: Duration,
         #[command(flatten)]
         server: MaybeNats,
     },
@@ -211,10 +214,11 @@ pub(crate) fn run(args: Resource) -> Result<Verdict> {
             let line = if choose.is_some() { format!("{place} {id}") } else { id };
             output::line(line).map(|()| Verdict::Fine)
         }
-        ResourceCommand::Call { name, part, input, line, times, server } => {
+        ResourceCommand::Call { name, part, input, line, times, timeout, server } => {
+            let called = remote::Called { name: &name, part: &part, input: &input, timeout };
             let given = match line {
-                true => remote::call_by_line(&name, &part, &input, times)?,
-                false => remote::call(server.nats()?.as_ref(), &name, &part, &input)?,
+                true => remote::call_by_line(&called, times)?,
+                false => remote::call(server.nats()?.as_ref(), &called)?,
             };
             output::json(&given).map(|()| Verdict::Fine)
         }

@@ -154,6 +154,18 @@ pub enum Error {
         /// The one that is known.
         known: u32,
     },
+    /// A durable place has left this folder: it is served from another one.
+    #[error(
+        "place {place} has left {folder} for {to}: serve it there. What stands in this folder is what it          was when it left; to have the place here, move it here"
+    )]
+    Moved {
+        /// Name of the place.
+        place: String,
+        /// The folder that it has left.
+        folder: String,
+        /// Place's present folder, in the words of who has it.
+        to: String,
+    },
     /// A durable place has gone to another process, which serves it from now on.
     #[error("place {place} was handed over: another process serves it from now on")]
     HandedOver {
@@ -199,6 +211,16 @@ impl Error {
             Error::Gone { .. } | Error::NotSent { .. } => true,
             Error::Refused { why, .. } => passed.contains(why),
             _ => false,
+        }
+    }
+}
+
+impl From<kumiki_journal::Error> for Error {
+    fn from(error: kumiki_journal::Error) -> Error {
+        match error {
+            kumiki_journal::Error::Rotten { file, at, why } => Error::Rotten { file, at, why },
+            kumiki_journal::Error::Io { what, source } => Error::Io { what, source },
+            other => Error::Io { what: "a journal".to_owned(), source: io::Error::other(other) },
         }
     }
 }

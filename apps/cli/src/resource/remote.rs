@@ -1,5 +1,7 @@
 //! Resources of places of other processes, nodes and machines: listed, made, called, destroyed.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, anyhow};
 use kumiki_node::{Lanes, Node, NodeState};
 use kumiki_places::{Client, Lines, Nats, Seen};
@@ -158,19 +160,35 @@ async fn made(client: &Client, name: &Name, wishes: &Value) -> Result<(String, S
     Ok((name.place().to_owned(), id.to_string()))
 }
 
+/// A call of a program part of a resource.
+pub(super) struct Called<'a> {
+    pub(super) name: &'a Name,
+    pub(super) part: &'a str,
+    /// Argument, in JSON.
+    pub(super) input: &'a str,
+    /// Time for which it is tried.
+    pub(super) timeout: Duration,
+}
+
 /// Calls a program part of a resource, and gives what it gives.
-pub(super) fn call(server: Option<&Nats>, name: &Name, part: &str, input: &str) -> Result<Value> {
-    let input = json(input)?;
-    asking(server, async |client| Ok(client.call_named(name, part, &input).await?))
+pub(super) fn call(server: Option<&Nats>, called: &Called<'_>) -> Result<Value> {
+    let Called { name, part, timeout, .. } = *called;
+    let input = json(called.input)?;
+    let call = async |client: Client| {
+        Ok(client.with_timeout(timeout).call_named(name, part, &input).await?)
+    };
+    asking(server, call)
 }
 
 /// Calls it so many times by a line in memory that this machine and an OS node, which has the place, both see.
-pub(super) fn call_by_line(name: &Name, part: &str, input: &str, times: u64) -> Result<Value> {
-    let input = json(input)?;
+pub(super) fn call_by_line(called: &Called<'_>, times: u64) -> Result<Value> {
+    let Called { name, part, timeout, .. } = *called;
+    let input = json(called.input)?;
     let node = name.place().split('.').next().unwrap_or_default();
     let Lanes { stream, window, base, ending } = Lanes::open(node, crate::place::relay_of(node))?;
     let lines = Lines::open(node, stream, window, base)?;
     let given = lines.line(name.place()).and_then(|mut line| {
+        line.set_timeout(timeout);
         for _ in 1..times {
             line.call_named(name, part, &input)?;
         }

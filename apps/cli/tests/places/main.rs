@@ -18,7 +18,11 @@ struct Serving(Child);
 
 impl Serving {
     fn start(home: &Home, args: &[&str]) -> Serving {
-        let mut command = home.start(&[&["place", "serve", "--host", "hostb"], args].concat());
+        Serving::of(home, &[&["place", "serve", "--host", "hostb"], args].concat())
+    }
+
+    fn of(home: &Home, args: &[&str]) -> Serving {
+        let mut command = home.start(args);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -69,7 +73,30 @@ fn a_durable_place_that_is_killed_has_its_values_when_it_is_served_again() {
     let mut taken = Serving::start(&home, &[&more[..], &["--take", "--allow", allowed]].concat());
     assert_eq!(serving.0.wait().unwrap().code(), Some(0), "it has handed its place over");
     assert_eq!(text(&["call", &hits, "add", "1"]), "44\n");
+    // It moves to another folder, and to another core if there is one, if it may.
+    let away = home.path("away");
+    let last = kumiki_sys::affinity::current().unwrap().iter().last().unwrap().to_string();
+    let place = format!("hostb.core{cpu}");
+    let moves = ["place", "move", &place, "--durable", away.to_str().unwrap(), "--cpu", &last];
+    let moves = [&moves[..], &["--allow", allowed]].concat();
+    let said = home.kumiki(&moves).assert().code(2).get_output().stderr.clone();
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("`move = true` in its allow-list"), "{said}");
     assert_eq!(taken.end(), Some(0));
+    let list = std::fs::read_to_string(&allow).unwrap();
+    std::fs::write(&allow, format!("move = true\n{list}")).unwrap();
+    let mut left = serve();
+    let mut moved = Serving::of(&home, &moves);
+    assert_eq!(left.0.wait().unwrap().code(), Some(0), "it has handed its place over");
+    let again = ["--timeout", "30s"];
+    assert_eq!(text(&[&["call", &hits, "add", "1"][..], &again].concat()), "45\n");
+    assert_eq!(moved.end(), Some(0));
+    let args = [&["place", "serve", "--host", "hostb"], &more[..]].concat();
+    let said = home.kumiki(&args).assert().code(2).get_output().stderr.clone();
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("has left") && said.contains("away"), "{said}");
+    let _again = Serving::of(&home, &moves);
+    assert_eq!(text(&["call", &hits, "add", "1"]), "46\n");
     // Kinds that cannot be kept are told before anything is served.
     let process = home.write("process", "[kind.process]\ncreate = true\n");
     let args = [&["place", "serve", "--host", "hostb"], &more[..]].concat();

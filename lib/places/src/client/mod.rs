@@ -13,6 +13,7 @@ pub(crate) mod once;
 pub mod program;
 pub(crate) mod sending;
 pub(crate) mod session;
+pub(crate) mod taking;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,6 +28,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::client::loads::Loads;
+use crate::client::named::Names;
 use crate::client::session::Session;
 use crate::error::{Error, Result};
 use crate::part::{Part, Portable};
@@ -53,6 +55,8 @@ pub(crate) struct Inner {
     /// Name for a person who looks at a place's leases.
     pub(crate) name: String,
     pub(crate) loads: Arc<Loads>,
+    /// Ids and versions of names that were called by JSON.
+    pub(crate) names: Names,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
 }
 
@@ -92,7 +96,8 @@ impl Client {
     }
 
     fn by(way: Way, name: String) -> Client {
-        let inner = Inner { way, name, loads: Arc::default(), sessions: Mutex::default() };
+        let (loads, names, sessions) = (Arc::default(), Names::default(), Mutex::default());
+        let inner = Inner { way, name, loads, names, sessions };
         let inner = Arc::new(inner);
         tokio::spawn(renew(Arc::downgrade(&inner)));
         Client { inner, patience: PATIENCE }
@@ -259,7 +264,7 @@ impl Client {
         Ok(self.ask_with_life(place, 0, Operation::Offers).await?.0)
     }
 
-    async fn ask_with_life(
+    pub(crate) async fn ask_with_life(
         &self,
         place: &str,
         life: u64,

@@ -1,13 +1,68 @@
 //! Kinds and program parts by their names alone, with JSON: for people, and for languages without the types.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use kumiki_resource::{Id, Name};
 use serde_json::Value;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::line::Line;
+use crate::refused::Why;
 use crate::wire::json::{from_json, to_json};
 use crate::wire::{Offer, Operation};
+
+/// Names of which something is known, at most: with one more all are forgotten.
+const MOST_NAMES: usize = 1024;
+
+/// Id and version of a name and a program part: a call needs no question before it.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Life of the place; an id is one life's, and is never used again.
+    life: u64,
+    id: u64,
+    version: u32,
+}
+
+/// Names that were called.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Mutex<HashMap<(String, String), Known>>);
+
+impl Names {
+    fn held(&self) -> MutexGuard<'_, HashMap<(String, String), Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, name: &Name, part: &str) -> Option<Known> {
+        self.held().get(&(name.to_string(), part.to_owned())).copied()
+    }
+
+    fn add(&self, name: &Name, part: &str, known: Known) {
+        let mut names = self.held();
+        if names.len() >= MOST_NAMES {
+            names.clear();
+        }
+        names.insert((name.to_string(), part.to_owned()), known);
+    }
+
+    fn forget(&self, name: &Name, part: &str) {
+        self.held().remove(&(name.to_string(), part.to_owned()));
+    }
+}
+
+/// True if a refusal says that a resource or a part is not what it was, and nothing has run.
+fn is_over(why: Why) -> bool {
+    let over = [
+        Why::OtherLife,
+        Why::Stale,
+        Why::NoResource,
+        Why::NotFound,
+        Why::NoPart,
+        Why::OtherVersion,
+    ];
+    over.contains(&why)
+}
 
 impl Client {
     /// Makes a resource of this name with these wishes, and gives its id.
@@ -22,16 +77,34 @@ impl Client {
         id(name, &self.ask(name.place(), operation).await?).map(Id::from_u64)
     }
 
-    /// Calls a program part of the resource of this name, and gives what it gives.
+    /// Calls a program part of the resource of this name, and gives what it gives. The first call asks for the id and
+    /// the part's version, and later ones do only where these have changed.
     ///
     /// # Errors
     /// As [`call`](Client::call); [`Error::Value`] where the place has no such part.
     pub async fn call_named(&self, name: &Name, part: &str, input: &Value) -> Result<Value> {
         let input = from_json(input)?;
-        let (id, version) = tokio::try_join!(self.id_named(name), self.version(name, Some(part)))?;
-        let (kind, part) = (name.kind().to_owned(), part.to_owned());
-        let operation = Operation::Call { id, kind, part, version, input };
-        to_json(&self.ask(name.place(), operation).await?)
+        let call = async |Known { life, id, version }| {
+            let (kind, part, input) = (name.kind().to_owned(), part.to_owned(), input.clone());
+            let operation = Operation::Call { id, kind, part, version, input };
+            self.ask_with_life(name.place(), life, operation).await
+        };
+        if let Some(known) = self.inner.names.get(name, part) {
+            match call(known).await {
+                // It has not run, and what is known of the name is over: another resource has it, perhaps.
+                Err(Error::Refused { why, .. }) if is_over(why) => {
+                    self.inner.names.forget(name, part);
+                }
+                outcome => return to_json(&outcome?.1),
+            }
+        }
+        let (opened, version) =
+            tokio::try_join!(self.opened(name), self.version(name, Some(part)))?;
+        let (life, id) = opened;
+        let known = Known { life, id, version };
+        let given = call(known).await?.1;
+        self.inner.names.add(name, part, known);
+        to_json(&given)
     }
 
     /// Destroys the resource of this name.
@@ -39,14 +112,17 @@ impl Client {
     /// # Errors
     /// As [`destroy`](Client::destroy).
     pub async fn destroy_named(&self, name: &Name) -> Result<()> {
-        let (id, kind) = (self.id_named(name).await?, name.kind().to_owned());
+        let ((_, id), kind) = (self.opened(name).await?, name.kind().to_owned());
         self.ask(name.place(), Operation::Destroy { id, kind }).await?;
         Ok(())
     }
 
-    async fn id_named(&self, name: &Name) -> Result<u64> {
+    /// The life of a name's place, and its resource's id.
+    async fn opened(&self, name: &Name) -> Result<(u64, u64)> {
         let (kind, unique) = (name.kind().to_owned(), name.unique().to_owned());
-        id(name, &self.ask(name.place(), Operation::Open { kind, unique }).await?)
+        let operation = Operation::Open { kind, unique };
+        let (life, answer) = self.ask_with_life(name.place(), 0, operation).await?;
+        Ok((life, id(name, &answer)?))
     }
 
     /// The version that the place has of a kind or program part: whoever has names alone knows no other.

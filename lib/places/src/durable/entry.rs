@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::wire::Outcome;
 
 /// The form of these files.
@@ -24,6 +25,13 @@ pub(crate) struct FileHead {
     pub(crate) epoch: u64,
     /// Kinds that are kept, by their numbers.
     pub(crate) kinds: Vec<KeptKind>,
+}
+
+impl FileHead {
+    /// Its bytes.
+    pub(crate) fn written(&self) -> Result<Vec<u8>> {
+        rmp_serde::to_vec(self).map_err(|error| Error::of_given("a place's log", &error))
+    }
 }
 
 /// A kind that is kept.

@@ -4,15 +4,14 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use kumiki_journal::{Disk, Segments, log_name, snapshot_name};
 use tokio::sync::watch;
 
-use crate::durable::disk::Disk;
 use crate::durable::entry::{Entry, FileHead};
 use crate::durable::load::Loaded;
-use crate::durable::segments::Segments;
-use crate::durable::{frame, snapshot};
+use crate::durable::snapshot;
 use crate::error::{Error, Result};
 
 /// Bytes of records that are flushed at once, at most.
@@ -21,6 +20,8 @@ const MOST: usize = 4 << 20;
 const AGAIN: Duration = Duration::from_secs(1);
 /// Closed files before a snapshot takes their place, at least.
 const CLOSED: u64 = 2;
+/// Time for which no snapshot is begun after somebody has asked for the files.
+const PINNED: Duration = Duration::from_secs(10);
 
 /// Records of a log that are flushed.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +35,7 @@ pub(crate) struct Flushed {
 /// A log that is written to.
 pub(crate) struct Log {
     /// Its thread's; none at the end.
-    records: Option<Sender<Vec<u8>>>,
+    records: Option<Sender<Given>>,
     account: Arc<Mutex<Account>>,
     tell: watch::Sender<Flushed>,
     /// Bytes for which there is room before an operation begins: more than it and what goes before it may take.
@@ -42,7 +43,14 @@ pub(crate) struct Log {
     thread: Option<JoinHandle<()>>,
 }
 
-/// An account of records that have come, and of room for them.
+/// Something that a log's thread is given.
+enum Given {
+    Record(Vec<u8>),
+    /// The last word: all leaves for another folder.
+    Leave(Vec<u8>),
+}
+
+/// An account of records that have come, of room for them, and of the files.
 struct Account {
     /// Number of the last record.
     appended: u64,
@@ -52,6 +60,14 @@ struct Account {
     room: u64,
     /// Reason for which there is no more room.
     full: Option<String>,
+    /// Name and bytes of the snapshot.
+    snapshot: Option<(String, u64)>,
+    /// Closed logs behind it, by their first frames, and their bytes.
+    closed: Vec<(u64, u64)>,
+    /// The log that is written, and its flushed bytes.
+    now: (u64, u64),
+    /// No snapshot is begun before this.
+    pinned: Option<Instant>,
 }
 
 fn held(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
@@ -65,7 +81,7 @@ fn fail(tell: &watch::Sender<Flushed>, error: Error) {
 
 /// Bytes that a record takes, at most.
 fn size(record: &[u8]) -> u64 {
-    frame::size(record.len()) as u64
+    kumiki_journal::size(record.len()) as u64
 }
 
 impl Log {
@@ -77,21 +93,29 @@ impl Log {
         number: u16,
     ) -> Result<Log> {
         let ahead = disk.file_bytes() / 2;
-        let mut segments = Segments::begin(&disk, head, loaded.next)?;
+        let mut segments = Segments::begin(&disk, head.written()?, loaded.found.next)?;
         let full = segments.prepare().err().map(|error| error.to_string());
-        let account = Account { appended: 0, waits: 0, room: segments.room(), full };
+        let account = Account {
+            appended: 0,
+            waits: 0,
+            room: segments.room(),
+            full,
+            snapshot: loaded.found.snapshot.clone(),
+            closed: loaded.found.logs.clone(),
+            now: (segments.first(), segments.written()),
+            pinned: None,
+        };
         let account = Arc::new(Mutex::new(account));
         let (records, come) = channel();
         let tell = watch::Sender::new(Flushed::default());
         let writer = Writer {
-            closed: loaded.logs.iter().map(|(_, bytes)| bytes).sum(),
-            snapshot_bytes: loaded.snapshot_bytes,
             come,
             account: Arc::clone(&account),
             tell: tell.clone(),
             disk,
             segments,
             snapshot: None,
+            leaves: None,
         };
         let work = move || writer.run();
         let thread = kumiki_crew::with_signals_blocked(|| {
@@ -125,7 +149,24 @@ impl Log {
         account.appended += 1;
         account.waits += size(&bytes);
         // A thread that has failed has said so.
-        let _ = self.records.as_ref().map(|records| records.send(bytes));
+        let _ = self.records.as_ref().map(|records| records.send(Given::Record(bytes)));
+    }
+
+    /// Appends the last word: all leaves for another folder. Its number.
+    pub(crate) fn leave(&self, word: &str) -> u64 {
+        let mut account = held(&self.account);
+        account.appended += 1;
+        let _ = self.records.as_ref().map(|records| records.send(Given::Leave(word.into())));
+        account.appended
+    }
+
+    /// Files by their names, the oldest first, and their flushed bytes. They stay for a while.
+    pub(crate) fn files(&self) -> Vec<(String, u64)> {
+        let mut account = held(&self.account);
+        account.pinned = Some(Instant::now() + PINNED);
+        let logs = account.closed.iter().chain([&account.now]);
+        let logs = logs.map(|(first, bytes)| (log_name(*first), *bytes));
+        account.snapshot.iter().cloned().chain(logs).collect()
     }
 
     /// Number of the last record that was appended, if it is not flushed yet.
@@ -166,16 +207,15 @@ pub(crate) async fn failed(mut flushed: watch::Receiver<Flushed>) -> Arc<Error> 
 
 /// The log's own thread.
 struct Writer {
-    come: Receiver<Vec<u8>>,
+    come: Receiver<Given>,
     account: Arc<Mutex<Account>>,
     tell: watch::Sender<Flushed>,
     disk: Arc<dyn Disk>,
     segments: Segments,
-    /// Bytes of closed files that no snapshot has taken the place of, and those of the snapshot.
-    closed: u64,
-    snapshot_bytes: u64,
-    /// A snapshot that is being written, and the closed bytes that it takes the place of.
-    snapshot: Option<(JoinHandle<Result<u64>>, u64)>,
+    /// A snapshot that is being written.
+    snapshot: Option<JoinHandle<()>>,
+    /// The last word, when it has come.
+    leaves: Option<Vec<u8>>,
 }
 
 impl Drop for Writer {
@@ -193,29 +233,45 @@ impl Writer {
         let outcome = loop {
             let Some(records) = self.next() else { break self.segments.end() };
             upto += records.len() as u64;
-            match self.segments.write(&records) {
-                Ok(None) => {}
-                Ok(Some(closed)) => {
-                    self.closed += closed;
-                    self.snapshot();
-                }
-                Err(error) => break Err(error),
+            let written = if records.is_empty() { Ok(()) } else { self.write(&records) };
+            if let Err(error) = written {
+                break Err(error);
+            }
+            if let Some(word) = self.leaves.take() {
+                let left = self.segments.leave(&word);
+                upto += u64::from(left.is_ok());
+                self.tell.send_modify(|flushed| flushed.upto = upto);
+                break left;
             }
             self.tell.send_modify(|flushed| flushed.upto = upto);
             self.make_room(records.iter().map(|record| size(record)).sum());
         };
         if let Err(error) = outcome {
             // What was flushed before a flush failed is, and of what was not nobody knows: it is not tried again.
-            fail(&self.tell, error);
+            fail(&self.tell, error.into());
         }
-        if let Some((thread, _)) = self.snapshot.take() {
+        if let Some(thread) = self.snapshot.take() {
             let _ = thread.join();
         }
     }
 
+    /// Writes records, and returns when they are flushed.
+    fn write(&mut self, records: &[Vec<u8>]) -> kumiki_journal::Result<()> {
+        let former = self.segments.first();
+        let closed = self.segments.write(records)?;
+        let mut account = held(&self.account);
+        account.closed.extend(closed.map(|bytes| (former, bytes)));
+        account.now = (self.segments.first(), self.segments.written());
+        drop(account);
+        if closed.is_some() {
+            self.snapshot();
+        }
+        Ok(())
+    }
+
     /// Waits for records: all that have come, as far as they are to be flushed at once. None at the end.
     fn next(&mut self) -> Option<Vec<Vec<u8>>> {
-        let first = loop {
+        let mut given = loop {
             if self.segments.has_spare() {
                 break self.come.recv().ok()?;
             }
@@ -225,11 +281,23 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         };
-        let (mut bytes, mut records) = (first.len(), vec![first]);
-        while bytes < MOST {
-            let Ok(record) = self.come.try_recv() else { break };
-            bytes += record.len();
-            records.push(record);
+        let (mut bytes, mut records) = (0, Vec::new());
+        loop {
+            match given {
+                Given::Record(record) => {
+                    bytes += record.len();
+                    records.push(record);
+                }
+                Given::Leave(word) => {
+                    self.leaves = Some(word);
+                    break;
+                }
+            }
+            if bytes >= MOST {
+                break;
+            }
+            let Ok(next) = self.come.try_recv() else { break };
+            given = next;
         }
         Some(records)
     }
@@ -248,25 +316,28 @@ impl Writer {
 
     /// Begins a snapshot, if it is time for one.
     fn snapshot(&mut self) {
-        if let Some((thread, _)) = &self.snapshot {
-            if !thread.is_finished() {
-                return;
-            }
-            let Some((thread, covered)) = self.snapshot.take() else { return };
-            // One that has failed is tried again with the next file: the logs have all that it would.
-            if let Ok(Ok(bytes)) = thread.join() {
-                self.snapshot_bytes = bytes;
-                self.closed = self.closed.saturating_sub(covered);
-            }
-        }
-        if self.closed < (CLOSED * self.segments.bytes()).max(self.snapshot_bytes) {
+        if self.snapshot.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
         }
-        let (disk, below) = (Arc::clone(&self.disk), self.segments.first());
-        let work = move || snapshot::write(&*disk, below);
-        let thread = Builder::new().name("kumiki-snapshot".to_owned());
-        if let Ok(thread) = kumiki_crew::with_signals_blocked(|| thread.spawn(work)) {
-            self.snapshot = Some((thread, self.closed));
+        let account = held(&self.account);
+        let closed: u64 = account.closed.iter().map(|(_, bytes)| bytes).sum();
+        let least = account.snapshot.as_ref().map_or(0, |(_, bytes)| *bytes);
+        if closed < (CLOSED * self.segments.bytes()).max(least)
+            || account.pinned.is_some_and(|until| Instant::now() < until)
+        {
+            return;
         }
+        drop(account);
+        let (disk, below) = (Arc::clone(&self.disk), self.segments.first());
+        let account = Arc::clone(&self.account);
+        let work = move || {
+            // One that has failed is tried again with a later file: the logs have all that it would.
+            let Ok(bytes) = snapshot::write(&*disk, below) else { return };
+            let mut account = held(&account);
+            account.snapshot = Some((snapshot_name(below), bytes));
+            account.closed.retain(|(first, _)| *first >= below);
+        };
+        let thread = Builder::new().name("kumiki-snapshot".to_owned());
+        self.snapshot = kumiki_crew::with_signals_blocked(|| thread.spawn(work)).ok();
     }
 }

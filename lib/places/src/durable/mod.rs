@@ -10,13 +10,21 @@
 //!
 //! The form of the files is on one page of `docs/design/places.md` (*Kept*).
 
-pub mod disk;
 pub(crate) mod entry;
-pub(crate) mod frame;
 pub(crate) mod image;
 pub(crate) mod load;
 pub(crate) mod log;
-pub(crate) mod segments;
 pub(crate) mod snapshot;
 
-pub use disk::{Disk, DiskFile, Folder};
+pub use kumiki_journal::{Disk, DiskFile, Folder};
+
+use crate::error::Result;
+
+/// True if files are those of a place; not if that has left them for another folder.
+///
+/// # Errors
+/// [`Error::Rotten`](crate::Error::Rotten), [`Error::OtherForm`](crate::Error::OtherForm); the disk's.
+pub fn has_place(disk: &dyn Disk) -> Result<bool> {
+    let loaded = load::load(disk, None)?;
+    Ok(loaded.head.is_some() && loaded.found.left.is_none())
+}

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! list = true                 # names may be listed and opened
+//! move = true                 # a durable place may be moved to another folder: all of it may be read
 //!
 //! [kind.counter]
 //! create = true
@@ -18,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Allow {
     everything: bool,
     list: bool,
+    leave: bool,
     kinds: BTreeMap<String, Rules>,
 }
 
@@ -47,9 +49,14 @@ impl Allow {
         Allow { everything: true, ..Allow::default() }
     }
 
-    /// Names if so, and of each kind what its rules say.
-    pub(crate) fn of(list: bool, kinds: BTreeMap<String, Rules>) -> Allow {
-        Allow { everything: false, list, kinds }
+    /// Names if so, a move if so, and of each kind what its rules say.
+    pub(crate) fn of(list: bool, leave: bool, kinds: BTreeMap<String, Rules>) -> Allow {
+        Allow { everything: false, list, leave, kinds }
+    }
+
+    /// True if the place may be moved to another folder.
+    pub(crate) fn leaves(&self) -> bool {
+        self.everything || self.leave
     }
 
     /// True if names may be listed and opened.

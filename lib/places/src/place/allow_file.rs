@@ -21,6 +21,8 @@ const ALL: &str = "*";
 struct File {
     #[serde(default)]
     list: bool,
+    #[serde(default, rename = "move")]
+    leave: bool,
     #[serde(default)]
     kind: BTreeMap<Spanned<String>, KindTable>,
 }
@@ -79,7 +81,7 @@ impl Allow {
             }
             kinds.insert(kind, rules);
         }
-        Ok(Allow::of(file.list, kinds))
+        Ok(Allow::of(file.list, file.leave, kinds))
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
 use crate::place::lanes::{Lanes, Said};
+use crate::place::leaving::Stage;
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::door::{Door, sweep};
 use crate::transport::passed::Given;
@@ -30,6 +31,9 @@ const MOST_CLIENTS: usize = 1024;
 const REPLIES: usize = 16;
 /// Replies of a durable place that wait for its log, or for a client to take them, at most: as many go with one flush.
 const KEPT_REPLIES: usize = 256;
+
+/// Turns of the other tasks before a place ends.
+const LAST: usize = 8;
 
 /// A reply's way to its client.
 #[derive(Clone)]
@@ -96,6 +100,8 @@ impl Desk {
         let mut look = every(LOOK);
         let mut failed = std::pin::pin!(self.here.site.log_failed());
         let (mut wanted, mut is_wanted) = (std::pin::pin!(self.here.site.is_wanted()), false);
+        let leaving = Arc::clone(&self.here.site.leaving);
+        let mut stages = leaving.stages();
         let clients = Arc::new(Semaphore::new(MOST_CLIENTS));
         loop {
             let has_room = clients.available_permits() > 0;
@@ -109,6 +115,11 @@ impl Desk {
                     is_wanted = true;
                     break;
                 }
+                _ = stages.changed() => if leaving.stage() == Stage::Left {
+                    is_wanted = true;
+                    break;
+                },
+                () = leaving.thaw_when_due() => {}
                 _ = look.tick(), if manager.is_some() || !has_room || tells => {
                     self.tell().await;
                 }
@@ -139,8 +150,10 @@ impl Desk {
         for Waits { payload, to, .. } in waiting {
             let _ = to.to.try_send((to.number, self.here.site.give_up(&payload)));
         }
-        // What was answered leaves.
-        tokio::task::yield_now().await;
+        // What was answered leaves: also what its client's task has not been given yet.
+        for _ in 0..LAST {
+            tokio::task::yield_now().await;
+        }
         if is_wanted {
             return Err(Error::HandedOver { place: self.here.site.name.clone() });
         }
@@ -254,7 +267,17 @@ impl Here {
                 // A client that takes no replies waits for itself.
                 let Ok(room) = back.reserve().await else { return };
                 let to = Back { number, to: back.clone() };
-                match self.reply(payload, to, Coming::ByLife) {
+                let answered = loop {
+                    match self.site.answer(&payload, LIMIT, Coming::ByLife) {
+                        Answered::Held => {}
+                        answered => break answered,
+                    }
+                    // Who has a connection to a place that has left asks on another one.
+                    if self.site.leaving.serves().await.is_err() {
+                        return;
+                    }
+                };
+                match self.replied(answered, payload, to) {
                     Some((reply, None)) => room.send((number, reply)),
                     Some((reply, Some(after))) => {
                         drop(room);
@@ -277,10 +300,28 @@ impl Here {
     }
 
     /// A reply, if there is one now, and the record of the place's log that is to be flushed before it leaves.
-    fn reply(&self, payload: Bytes, to: Back, coming: Coming) -> Option<(Bytes, Option<u64>)> {
-        match self.site.answer(&payload, LIMIT, coming) {
+    fn replied(
+        &self,
+        answered: Answered,
+        payload: Bytes,
+        to: Back,
+    ) -> Option<(Bytes, Option<u64>)> {
+        match answered {
             Answered::Reply(reply) => Some((reply, None)),
             Answered::Flushes { reply, after } => Some((reply, Some(after))),
+            Answered::Leaves { reply, after } => {
+                let (flushed, leaving) =
+                    (self.site.is_flushed(after), Arc::clone(&self.site.leaving));
+                tokio::spawn(async move {
+                    if flushed.await {
+                        let _ = to.to.send((to.number, reply)).await;
+                        leaving.told();
+                    }
+                });
+                None
+            }
+            // A client whose request has waited asks again.
+            Answered::Held => None,
             Answered::Waits { of, first } => {
                 self.waiting().add(of, Waits { payload, to, first });
                 None
@@ -291,7 +332,8 @@ impl Here {
     /// Answers a request that has waited. A client that takes none asks again.
     fn answer(&self, payload: Bytes, to: Back) {
         // A durable place has nothing that blocks, and no reply that waits for its log.
-        if let Some((reply, None)) = self.reply(payload, to.clone(), Coming::Again) {
+        let answered = self.site.answer(&payload, LIMIT, Coming::Again);
+        if let Some((reply, None)) = self.replied(answered, payload, to.clone()) {
             let _ = to.to.try_send((to.number, reply));
         }
     }

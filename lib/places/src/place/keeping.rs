@@ -2,20 +2,31 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kumiki_journal::{Disk, failed, remove_superseded, sweep};
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{Interface, Place};
 
-use crate::durable::disk::Disk;
 use crate::durable::entry::{FORM, FileHead, KeptKind};
 use crate::durable::image::Image;
 use crate::durable::load::load;
 use crate::durable::log::Log;
-use crate::durable::{segments, snapshot};
 use crate::error::{Error, Result};
 use crate::place::allow::Allow;
 use crate::place::lease::Lease;
 use crate::place::parts::Parts;
 use crate::wire::secret;
+
+/// Name of the file beside a copy of which it is not known whether the place has left its former folder.
+pub(crate) const ARRIVING: &str = "arriving";
+
+/// Refuses a folder with such a copy.
+pub(crate) fn arriving(place: &str, disk: &dyn Disk) -> Error {
+    let folder = disk.name();
+    let why = format!(
+        "{folder} has a copy of it whose move was not heard of to its end. Serve it from the folder that it          came from: if that says that the place has left for here, remove {folder}/{ARRIVING}; if it serves,          remove {folder}"
+    );
+    Error::NotDurable { place: place.to_owned(), why }
+}
 
 /// Gives the disk of a place by the name of its core.
 pub(crate) type Disks = Arc<dyn Fn(&str) -> Result<Arc<dyn Disk>> + Send + Sync>;
@@ -57,7 +68,15 @@ impl Keeping {
         parts.can_be_kept(allow).map_err(refused)?;
         let kinds = kinds(interface, parts)?;
         let disk = disks(core)?;
+        let names = disk.list().map_err(failed("reading the folder", &*disk, ""))?;
+        if names.iter().any(|name| name == ARRIVING) {
+            return Err(arriving(name, &*disk));
+        }
         let loaded = load(&*disk, None)?;
+        if let Some(to) = &loaded.found.left {
+            let (place, folder) = (name.to_owned(), disk.name());
+            return Err(Error::Moved { place, folder, to: String::from_utf8_lossy(to).into() });
+        }
         fits(&loaded.image, &kinds).map_err(refused)?;
         let former = loaded.head.as_ref();
         if let Some(former) = former.filter(|former| former.place != name) {
@@ -74,14 +93,11 @@ impl Keeping {
         };
         let epoch = former.map_or(0, |former| former.epoch).saturating_add(1);
         let head = FileHead { form: FORM, place: name.to_owned(), life, epoch, kinds };
-        let names = disk.list();
-        let names =
-            names.map_err(crate::durable::load::failed("reading the folder", &*disk, ""))?;
-        segments::sweep(&*disk, &names)?;
-        snapshot::remove_superseded(&*disk)?;
+        sweep(&*disk)?;
+        remove_superseded(&*disk)?;
         let (resources, answers) = loaded.image.counts(Lease::NAME);
         let restored =
-            Restored { place: name.to_owned(), resources, answers, cut: loaded.cut.clone() };
+            Restored { place: name.to_owned(), resources, answers, cut: loaded.found.cut.clone() };
         let log = Log::begin(Arc::clone(&disk), head, &loaded, place.0)?;
         let image = Mutex::new(Some(loaded.image));
         Ok(Keeping { log, disk, life, image, restored })

@@ -10,6 +10,7 @@ use std::time::Duration;
 use kumiki_resource::{Handle, Id, Name, Pattern, Rights};
 
 use crate::place::lease::{Lease, LeasePool, MOST_LEASES, MOST_UNUSED};
+use crate::place::leaving::Stage;
 use crate::place::parts::{answer, refused};
 use crate::place::site::Site;
 use crate::wire::{Granted, Outcome, Refusal, Request, Why};
@@ -43,7 +44,8 @@ impl Site {
         self.queue(&made, true, MOST_UNUSED);
         let holds_ms = u64::try_from(self.holds.as_millis()).unwrap_or(u64::MAX);
         let durable = self.keeping.is_some();
-        answer(&Granted { life: self.life, lease: made.id().to_u64(), holds_ms, durable })
+        let lease = self.swapped(made.id().to_u64());
+        answer(&Granted { life: self.life, lease, holds_ms, durable })
     }
 
     /// Finds the client's lease, and notes that it lives.
@@ -101,6 +103,10 @@ impl Site {
 
     /// Destroys the leases of clients that nothing was heard of.
     pub(crate) fn end_leases(&self) -> kumiki_resource::Result<()> {
+        // Nothing is added to the log of a place that stands still.
+        if self.leaving.stage() != Stage::Serves {
+            return Ok(());
+        }
         self.interface.run(self.place, || -> kumiki_resource::Result<()> {
             let leases = Pattern::new(&format!("{}/lease/*", self.core))?;
             for listed in self.interface.ls_at(self.place, &leases)? {

@@ -1,6 +1,7 @@
 //! A place at its subject of a NATS server: requests, beats, changes of names, and who else has the name.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_nats::Client;
@@ -14,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
+use crate::place::leaving::Stage;
 use crate::place::rivals::{self, Rival};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::denied::Doing;
@@ -35,6 +37,8 @@ pub(crate) struct Post {
     waiting: Waiting<service::Request>,
     beats: async_nats::Subscriber,
     service: async_nats::service::Service,
+    /// Requests that are held while the place stands still.
+    held: Vec<(service::Request, Coming)>,
     /// Answers of who else has the name, when it is asked.
     asked: Option<JoinSet<Result<Vec<Rival>>>>,
     /// Time at which it may be asked again.
@@ -82,13 +86,15 @@ impl Post {
         );
         let beats = client.subscribe(format!("{BEATS}{}", site.name)).await;
         let beats = beats.map_err(|error| failed("hearing a place's beats")(error.into()))?;
-        let (waiting, asked, ask_again) = (Waiting::default(), None, tokio::time::Instant::now());
+        let (waiting, held) = (Waiting::default(), Vec::new());
+        let (asked, ask_again) = (None, tokio::time::Instant::now());
         let mut post = Post {
             site,
             client,
             requests: requests.boxed(),
             blocked,
             waiting,
+            held,
             beats,
             service,
             asked,
@@ -141,6 +147,7 @@ impl Post {
         let mut look = every(LOOK);
         let mut failed = std::pin::pin!(self.site.log_failed());
         let (mut wanted, mut is_wanted) = (std::pin::pin!(self.site.is_wanted()), false);
+        let mut stages = self.site.leaving.stages();
         loop {
             tokio::select! {
                 // Requests that never rest are to hold up none of the others.
@@ -151,6 +158,19 @@ impl Post {
                     is_wanted = true;
                     break;
                 }
+                _ = stages.changed() => match self.site.leaving.stage() {
+                    Stage::Left => {
+                        is_wanted = true;
+                        break;
+                    }
+                    Stage::Serves => {
+                        for (request, coming) in std::mem::take(&mut self.held) {
+                            self.answer(request, coming).await;
+                        }
+                    }
+                    Stage::Still => {}
+                },
+                () = self.site.leaving.thaw_when_due() => {}
                 other = self.beats.next() => {
                     let Some(other) = other else { return Err(closed("hearing a place's beats")) };
                     self.heard(&other.payload);
@@ -184,6 +204,10 @@ impl Post {
         }
         for Waits { payload, to, .. } in self.waiting.take_all() {
             let _ = to.respond(Ok(self.site.give_up(&payload))).await;
+        }
+        for (request, _) in std::mem::take(&mut self.held) {
+            let reply = self.site.ask_again(&request.message.payload);
+            let _ = request.respond(Ok(reply)).await;
         }
         let place = self.site.name.clone();
         let Post { client, requests, service, .. } = self;
@@ -219,6 +243,17 @@ impl Post {
                     }
                 });
             }
+            Answered::Leaves { reply, after } => {
+                let (flushed, leaving) =
+                    (self.site.is_flushed(after), Arc::clone(&self.site.leaving));
+                tokio::spawn(async move {
+                    if flushed.await {
+                        let _ = request.respond(Ok(reply)).await;
+                        leaving.told();
+                    }
+                });
+            }
+            Answered::Held => self.held.push((request, coming)),
             Answered::Waits { of, first } => {
                 let payload = request.message.payload.clone();
                 self.waiting.add(of, Waits { payload, to: request, first });

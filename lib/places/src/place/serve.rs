@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use kumiki_journal::{Disk, Folder};
 use kumiki_resource::{Interface, Manager};
 use kumiki_sys::affinity;
 use kumiki_sys::shm::Window;
@@ -20,7 +21,6 @@ use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
-use crate::durable::disk::{Disk, Folder};
 use crate::error::{Error, Result};
 use crate::place::allow::Allow;
 use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
@@ -50,6 +50,8 @@ pub struct Server {
     window: Option<Arc<Window>>,
     /// Disks on which places are kept.
     disks: Option<DiskOf>,
+    /// Name of its one place, if that is not its core's.
+    called: Option<String>,
 }
 
 /// Disks of durable places.
@@ -95,7 +97,8 @@ impl Server {
 
     fn of(nats: Option<Nats>, host: String, parts: Parts, allow: Allow) -> Server {
         let (holds, manages) = (HOLDS, false);
-        Server { nats, host, parts, allow, holds, manages, window: None, disks: None }
+        let (window, disks, called) = (None, None, None);
+        Server { nats, host, parts, allow, holds, manages, window, disks, called }
     }
 
     /// Kinds and parts that exist.
@@ -156,6 +159,14 @@ impl Server {
         )
     }
 
+    /// Calls the one place of the interface `HOST.coreN`, whichever core it is on: a durable place that has moved here, by
+    /// [`Client::take_place`](crate::Client::take_place), whose callers go on by its name and their references.
+    #[must_use]
+    pub fn called(mut self, place: impl Into<String>) -> Server {
+        self.called = Some(place.into());
+        self
+    }
+
     /// Keeps the places as [`durable`](Self::durable) does, each on the disk that this gives for its core's name.
     #[must_use]
     pub fn durable_on(
@@ -191,12 +202,16 @@ impl Server {
         interface.kind::<Lease>()?;
         let (tell_end, ended) = watch::channel(Endings::new());
         let mut served = Served { places: Vec::new(), restored: Vec::new(), ended };
+        let called = self.called_place(interface)?;
         for place in interface.places() {
             let core = interface.place_name(place)?;
-            let name = format!("{}.{core}", self.host);
+            let Called { name, number } = match &called {
+                Some(called) => called.clone(),
+                None => Called { name: format!("{}.{core}", self.host), number: place.0 },
+            };
             let keeping = match &self.disks {
                 Some(DiskOf(disks)) => {
-                    let names = (place, &*core, &*name);
+                    let names = (place, &*format!("core{number}"), &*name);
                     Some(Keeping::open(disks, interface, names, &self.parts, &self.allow)?)
                 }
                 None => None,
@@ -224,12 +239,47 @@ impl Server {
                 busy: Busy::new(Instant::now()),
                 since: Instant::now(),
                 keeping,
+                leaving: Arc::default(),
+                number,
             };
             let serving = start(site, runtime, blocked, &self, tell_end.clone())?;
             served.places.push(serving);
         }
         Ok(served)
     }
+}
+
+/// A place's name for others, and its number in their ids.
+#[derive(Clone)]
+struct Called {
+    name: String,
+    number: u16,
+}
+
+impl Server {
+    /// The name that was given for its one place.
+    fn called_place(&self, interface: &Interface) -> Result<Option<Called>> {
+        let Some(name) = &self.called else { return Ok(None) };
+        let refused = |why: &str| Error::NotDurable { place: name.clone(), why: why.to_owned() };
+        let number = called_number(name, &self.host).ok_or_else(|| {
+            refused("a place that moves is called HOST.coreN, and HOST is the server's")
+        })?;
+        if self.disks.is_none() {
+            return Err(refused("it is not to be: only a durable place moves to another core"));
+        }
+        match interface.places().len() {
+            1 => Ok(Some(Called { name: name.clone(), number })),
+            _ => {
+                Err(refused("its process has other places, too: a place that moves has one alone"))
+            }
+        }
+    }
+}
+
+/// The number in a place's name, of this host.
+fn called_number(name: &str, host: &str) -> Option<u16> {
+    let number = name.strip_prefix(host)?.strip_prefix(".core")?;
+    number.parse().ok().filter(|parsed: &u16| parsed.to_string() == number)
 }
 
 impl Served {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use crate::place::blocked::{Awaited, Finished, Threads};
 use crate::place::busy::Busy;
 use crate::place::keeping::Keeping;
 use crate::place::lease::{Before, Lease, LeasePool, is_use};
+use crate::place::leaving::Leaving;
 use crate::place::parts::{Handled, Parts, answer, refused};
 use crate::wire::changes::{Changes, HOLDS, Heard, Watching};
 use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Page, Refusal, Reply, Request, Why};
@@ -62,6 +63,10 @@ pub(crate) struct Site {
     pub(crate) since: Instant,
     /// The log of a durable place.
     pub(crate) keeping: Option<Keeping>,
+    /// Progress of its move to another folder.
+    pub(crate) leaving: Arc<Leaving>,
+    /// Number of the place in ids as others have them: one that has moved to another core has still that of its first.
+    pub(crate) number: u16,
 }
 
 /// Reply to a message, or the operation that it waits for.
@@ -72,6 +77,13 @@ pub(crate) enum Answered {
         reply: Bytes,
         after: u64,
     },
+    /// Reply that leaves likewise, and ends the place here: it has moved.
+    Leaves {
+        reply: Bytes,
+        after: u64,
+    },
+    /// The place stands still: the message is to be answered when it does no more.
+    Held,
     Waits {
         of: Awaited,
         /// The request's first serial.
@@ -116,7 +128,8 @@ impl Site {
     /// The next message with changes, in `limit` bytes at most, if anything has changed.
     pub(crate) fn changes(&self, limit: usize) -> Option<Bytes> {
         let mut heard = self.heard();
-        let changes = heard.as_ref()?.take(limit, |name| self.renamed(name));
+        let mut changes = heard.as_ref()?.take(limit, |name| self.renamed(name));
+        changes.iter_mut().for_each(|change| change.id = self.swapped(change.id));
         if heard.as_ref().is_some_and(Heard::is_over) {
             *heard = None;
         }
@@ -168,7 +181,8 @@ impl Site {
             }
         };
         let request = match wire::parse::<Request>(message) {
-            Ok(request) => request,
+            Ok(request) if self.leaving.holds(&request) => return Answered::Held,
+            Ok(request) => self.own_ids(request),
             Err(text) => return reply(vec![Err(Refusal::new(Why::Unreadable, text))]),
         };
         let count = request.operations.len();
@@ -187,12 +201,21 @@ impl Site {
         }
         let run = self.interface.run(self.place, || self.run(&request, limit, coming));
         match run.unwrap_or_else(|error| Ok(vec![Err(refused(&error)); count.max(1)])) {
-            Ok(answers) => reply(answers),
+            Ok(answers) => match self.leaving.left_by(&request) {
+                Some(after) => Answered::Leaves { reply: self.written(answers), after },
+                None => reply(answers),
+            },
             Err(of) => {
                 let first = request.operations.first().map_or(0, |(serial, _)| *serial);
                 Answered::Waits { of, first }
             }
         }
+    }
+
+    /// Has whoever has sent this message, which was held, send it again: the place has moved.
+    pub(crate) fn ask_again(&self, message: &[u8]) -> Bytes {
+        let count = wire::parse::<Request>(message).map_or(1, |request| request.operations.len());
+        self.written(vec![Err(Refusal::new(Why::AskAgain, "")); count])
     }
 
     /// Refuses all of a message of which operations have begun, as the place ends.
@@ -340,7 +363,13 @@ impl Site {
 
     fn begun(&self, operation: &Operation) -> Handled {
         let may_block = self.threads.have_room();
-        self.parts.run(&self.allow, &self.interface, self.place, operation, may_block)
+        let run = self.parts.run(&self.allow, &self.interface, self.place, operation, may_block);
+        match (run, operation) {
+            (Handled::Ran(Ok(id)), Operation::Create { .. }) if self.has_moved() => {
+                Handled::Ran(self.others_id(&id))
+            }
+            (run, _) => run,
+        }
     }
 
     /// Answers an operation that changes nothing that others see.
@@ -356,8 +385,9 @@ impl Site {
                 }
                 let name = Name::new(&self.core, kind, unique).map_err(|error| refused(&error))?;
                 let id = self.interface.lookup(&name).map_err(|error| refused(&error))?;
-                answer(&id.to_u64())
+                answer(&self.swapped(id.to_u64()))
             }
+            Operation::Leave { ticket, step } => self.leave(*ticket, step, room),
             Operation::Watch => {
                 self.lists()?;
                 answer(&self.watch()?)
@@ -393,6 +423,7 @@ impl Site {
         let listed = self.interface.ls_at(self.place, &own).map_err(|error| refused(&error))?;
         let renamed = listed.into_iter().filter_map(|mut one| {
             one.name = self.renamed(&one.name)?;
+            one.id = Id::from_u64(self.swapped(one.id.to_u64()));
             one.owner.clone_from(&self.name);
             let at = (one.name.as_str(), one.id.to_u64());
             let is_behind = after.is_none_or(|(name, id)| at > (name.as_str(), *id));

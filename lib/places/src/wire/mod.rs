@@ -149,6 +149,39 @@ pub enum Operation {
     Load,
     /// Asks for how long the place has served in this life, ms.
     Age,
+    /// A step of a move to another folder.
+    Leave {
+        /// Number of the move, which its taker has drawn.
+        ticket: u64,
+        /// The step.
+        step: LeaveStep,
+    },
+}
+
+/// A step of a place that moves to another folder, asked for by who takes it. Each may be repeated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeaveStep {
+    /// Gives the files with their flushed bytes; the place serves on.
+    Files,
+    /// Gives so many bytes of a file from byte `at` on.
+    Read {
+        /// The file.
+        file: String,
+        /// Offset.
+        at: u64,
+        /// Bytes, at most.
+        bytes: u64,
+    },
+    /// Has the place answer nobody for a while, and gives the files, to which nothing more is added.
+    Freeze,
+    /// Ends the place here for good, with a word for a person about where it has gone to; refused where it has not
+    /// stood still since.
+    Commit {
+        /// Folder to which it goes, for a person.
+        to: String,
+    },
+    /// Has the place go on.
+    GiveUp,
 }
 
 impl Operation {
@@ -188,6 +221,13 @@ pub struct Granted {
     pub holds_ms: u64,
     /// True if the place keeps it, with its answers, when its process ends and another one serves it again.
     pub durable: bool,
+}
+
+/// Files of a place that moves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaveFiles {
+    /// Names, the oldest first, and their flushed bytes.
+    pub files: Vec<(String, u64)>,
 }
 
 /// Resources of a place, as many as one reply has room for.

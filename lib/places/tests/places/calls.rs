@@ -279,3 +279,37 @@ fn a_place_that_has_no_memory_of_its_share_left_is_passed_over() {
         client.create::<Memory>(&full, None, 2).await.unwrap();
     });
 }
+
+#[test]
+fn a_name_that_was_called_is_called_by_one_request_until_it_is_another_resource() {
+    let nats = NatsServer::start();
+    let (_interface, served, place) = managed(&nats.url(), "named");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        let name: Name = format!("{place}/counter/hits").parse().unwrap();
+        client.create_named(&name, &41.into()).await.unwrap();
+        assert_eq!(client.call_named(&name, "add", &1.into()).await.unwrap(), 42);
+        let requests = async || {
+            let places = client.places().await.unwrap();
+            places.iter().find(|seen| seen.place == place).unwrap().requests
+        };
+        let before = requests().await;
+        for sum in 43..=52 {
+            assert_eq!(client.call_named(&name, "add", &1.into()).await.unwrap(), sum);
+        }
+        let asked = requests().await - before;
+        assert!((10..20).contains(&asked), "{asked} requests for ten calls");
+        // The same name, and another resource.
+        client.destroy_named(&name).await.unwrap();
+        let error = client.call_named(&name, "add", &1.into()).await.unwrap_err();
+        assert_eq!(refused(&error), Why::NotFound, "{error}");
+        client.create_named(&name, &0.into()).await.unwrap();
+        assert_eq!(client.call_named(&name, "add", &1.into()).await.unwrap(), 1);
+        assert_eq!(client.call_named(&name, "get", &().into()).await.unwrap(), 1);
+        // Another life of the place.
+        drop((served, _interface));
+        let (_interface, _served, _) = managed(&nats.url(), "named");
+        client.create_named(&name, &7.into()).await.unwrap();
+        assert_eq!(client.call_named(&name, "add", &1.into()).await.unwrap(), 8);
+    });
+}

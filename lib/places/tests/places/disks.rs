@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use kumiki_places::durable::{Disk, DiskFile, Folder};
@@ -70,6 +70,8 @@ impl Disk for Forgetful {
     }
 
     fn sync(&self) -> io::Result<()> {
+        // It takes its time, in which a place that moves and does not stand still would answer more.
+        std::thread::sleep(10 * self.flush);
         for (from, to) in self.renamed.lock().unwrap().drain(..) {
             self.folder.rename(&from, &to)?;
         }
@@ -123,11 +125,15 @@ pub(crate) struct Held {
     pub(crate) is_full: Arc<AtomicBool>,
     /// True while nothing can be flushed.
     pub(crate) is_broken: Arc<AtomicBool>,
+    /// Number of flushes of logs.
+    pub(crate) flushes: Arc<AtomicU64>,
+    /// True while nothing is flushed.
+    gate: Arc<(Mutex<bool>, Condvar)>,
 }
 
 struct HeldFile {
     inode: Inode,
-    is_broken: Arc<AtomicBool>,
+    disk: Held,
 }
 
 impl Held {
@@ -139,6 +145,12 @@ impl Held {
             (name.clone(), Arc::new(Mutex::new(bytes)))
         });
         Held { files: Arc::new(Mutex::new(copied.collect())), ..Held::default() }
+    }
+
+    /// Has flushes wait, or go on.
+    pub(crate) fn close(&self, is_closed: bool) {
+        *self.gate.0.lock().unwrap() = is_closed;
+        self.gate.1.notify_all();
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -174,7 +186,7 @@ impl Disk for Held {
         }
         let inode = Arc::new(Mutex::new(vec![0; bytes as usize]));
         self.files.lock().unwrap().insert(name.to_owned(), Arc::clone(&inode));
-        Ok(Box::new(HeldFile { inode, is_broken: Arc::clone(&self.is_broken) }))
+        Ok(Box::new(HeldFile { inode, disk: self.clone() }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -213,7 +225,13 @@ impl DiskFile for HeldFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self.is_broken.load(SeqCst) {
+        let (is_closed, opened) = &*self.disk.gate;
+        let mut is_closed = is_closed.lock().unwrap();
+        while *is_closed {
+            is_closed = opened.wait(is_closed).unwrap();
+        }
+        self.disk.flushes.fetch_add(1, SeqCst);
+        match self.disk.is_broken.load(SeqCst) {
             true => Err(io::Error::other("it is broken")),
             false => Ok(()),
         }

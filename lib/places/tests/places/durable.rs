@@ -289,6 +289,55 @@ fn a_full_disk_refuses_before_anything_has_run_and_serves_on_when_there_is_room(
 }
 
 #[test]
+fn one_flush_is_for_all_that_are_under_way() {
+    let (name, disk) = (unique("together"), Held::default());
+    let (interface, _served, place) = serve(&name, &disk).unwrap();
+    block_on(async {
+        let client = client();
+        let hits = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        disk.close(true);
+        let before = disk.flushes.load(SeqCst);
+        let add = |_| client.call::<Add>(&hits, 1);
+        let one = tokio::spawn({
+            let (client, hits) = (client.clone(), hits.clone());
+            async move { client.call::<Add>(&hits, 1).await }
+        });
+        let core = place.split('.').next_back().unwrap();
+        let own: Name = format!("{core}/counter/hits").parse().unwrap();
+        let own = interface.open::<Counter>(&own).unwrap();
+        // How many have run says the place's own process; nobody else is told before they are flushed.
+        let has_run = |count: i64| {
+            while interface.with(&own, |counter, ()| counter.0).unwrap() < count {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        tokio::task::block_in_place(|| has_run(1));
+        let opens = async {
+            tokio::task::yield_now().await;
+            tokio::task::spawn_blocking({
+                let (interface, disk) = (interface.clone(), disk.clone());
+                let own = own.share(kumiki_resource::Rights::USE).unwrap();
+                move || {
+                    while interface.with(&own, |counter, ()| counter.0).unwrap() < 65 {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    disk.close(false);
+                }
+            })
+            .await
+            .unwrap();
+        };
+        let (all, ()) = tokio::join!(futures_util::future::join_all((0..64).map(add)), opens);
+        let mut sums: Vec<i64> = all.into_iter().map(|one| one.unwrap()).collect();
+        sums.push(one.await.unwrap().unwrap());
+        sums.sort_unstable();
+        assert_eq!(sums, (1..=65).collect::<Vec<_>>());
+        // That of the first, which was at it, and one for the others.
+        assert_eq!(disk.flushes.load(SeqCst) - before, 2);
+    });
+}
+
+#[test]
 fn after_a_flush_that_has_failed_nobody_is_answered_and_the_place_ends() {
     let (name, disk) = (unique("broken"), Held::default());
     let (_interface, served, place) = serve(&name, &disk).unwrap();

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
 
 use kumiki_places::durable::{Disk, Folder};
 use kumiki_places::standard::{Add, Counter, Get};
@@ -21,6 +21,9 @@ const FOLDER: &str = "KUMIKI_TEST_PLACE_FOLDER";
 const HOST: &str = "KUMIKI_TEST_PLACE_HOST";
 const TAKES: &str = "KUMIKI_TEST_PLACE_TAKES";
 const URL: &str = "KUMIKI_TEST_PLACE_URL";
+/// The place that is to be taken into the folder first.
+const MOVES: &str = "KUMIKI_TEST_PLACE_MOVES";
+const CPU: &str = "KUMIKI_TEST_PLACE_CPU";
 /// Bytes of a log's file: some are filled, and snapshots taken, in a test.
 const FILE: u64 = 256 << 10;
 /// Time of a flush.
@@ -40,6 +43,15 @@ pub(crate) fn durable(
     disk: impl Fn(&str) -> Result<Arc<dyn Disk>> + Send + Sync + 'static,
 ) -> Result<(Interface, Served, String)> {
     let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    durable_at(cpu, server, disk)
+}
+
+/// The same on this cpu.
+pub(crate) fn durable_at(
+    cpu: usize,
+    server: Server,
+    disk: impl Fn(&str) -> Result<Arc<dyn Disk>> + Send + Sync + 'static,
+) -> Result<(Interface, Served, String)> {
     let builder = Interface::builder().kind::<Counter>().kind::<Lease>();
     let interface = builder.cores([]).adopted([cpu]).per_core().unwrap();
     let server = server.parts(parts()).allow(Allow::everything()).managing();
@@ -56,6 +68,9 @@ fn a_durable_place_of_another_test() {
         Ok(url) => Server::new(Nats::at(&url), host),
         Err(_) => Server::here(host),
     };
+    if let Ok(place) = std::env::var(MOVES) {
+        return serve_moved(server, &place, Path::new(&folder));
+    }
     let takes = std::env::var(TAKES).is_ok();
     let disk = move |core: &str| {
         let path = Path::new(&folder).join(core);
@@ -63,6 +78,23 @@ fn a_durable_place_of_another_test() {
         Ok(Arc::new(Forgetful::of(folder?, FILE, FLUSH)) as Arc<dyn Disk>)
     };
     let _served = durable(server, disk).unwrap();
+    stay();
+}
+
+/// Takes a place into this folder, and serves it on another cpu.
+fn serve_moved(server: Server, place: &str, folder: &Path) {
+    let cpu: usize = std::env::var(CPU).unwrap().parse().unwrap();
+    let disk = Folder::open(folder).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(Forgetful::of(disk, FILE, FLUSH));
+    block_on(async {
+        let client = match std::env::var(URL) {
+            Ok(url) => Client::connect(&Nats::at(&url)).await.unwrap(),
+            Err(_) => Client::here(),
+        };
+        client.take_place(place, &*disk, &format!("cpu {cpu}")).await.unwrap();
+    });
+    let disk = move |_: &str| Ok(Arc::clone(&disk));
+    let _served = durable_at(cpu, server.called(place), disk).unwrap();
     stay();
 }
 
@@ -80,6 +112,26 @@ async fn done<T>(again: impl AsyncFn() -> Result<T>) -> Option<T> {
     }
 }
 
+/// The longest time without an answer.
+struct Gap {
+    begin: Instant,
+    last_us: AtomicU64,
+    longest_us: AtomicU64,
+}
+
+impl Gap {
+    fn new() -> Gap {
+        Gap { begin: Instant::now(), last_us: AtomicU64::new(0), longest_us: AtomicU64::new(0) }
+    }
+
+    /// Notes an answer.
+    fn end(&self) {
+        let now = self.begin.elapsed().as_micros() as u64;
+        let last = self.last_us.fetch_max(now, SeqCst);
+        self.longest_us.fetch_max(now.saturating_sub(last), SeqCst);
+    }
+}
+
 /// What one caller has seen.
 #[derive(Debug, Default)]
 struct Seen {
@@ -88,7 +140,12 @@ struct Seen {
 }
 
 /// Counts by calls: each sum must be the one before and one more, and more by what nobody knows at most.
-async fn count(client: &Client, counter: &Reference<Counter>, over: &AtomicBool) -> Seen {
+async fn count(
+    client: &Client,
+    counter: &Reference<Counter>,
+    over: &AtomicBool,
+    gap: &Gap,
+) -> Seen {
     let (mut seen, mut sum, mut maybe) = (Seen::default(), 0, 0);
     while !over.load(SeqCst) {
         match done(async || client.call::<Add>(counter, 1).await).await {
@@ -96,6 +153,7 @@ async fn count(client: &Client, counter: &Reference<Counter>, over: &AtomicBool)
                 assert!(now > sum && now <= sum + 1 + maybe, "{now} after {sum}, {maybe} unknown");
                 (sum, maybe) = (now, 0);
                 seen.done += 1;
+                gap.end();
             }
             None => {
                 maybe += 1;
@@ -179,29 +237,39 @@ async fn make(client: &Client, place: &str, over: &AtomicBool) -> Seen {
 
 /// The way in which a place ends under its callers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
+pub(crate) enum End {
     /// It is killed, and started again.
     Killed,
     /// Another process takes it over.
     Taken,
+    /// Another process, on another cpu and with another folder, takes it.
+    Moved,
 }
 
 /// Ends a place so many times.
-fn ended(end: End, test: &str, times: usize, nats: bool) {
+pub(crate) fn ended(end: End, test: &str, times: usize, nats: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().to_str().unwrap().to_owned();
     let server = nats.then(NatsServer::start);
     let url = server.as_ref().map(NatsServer::url);
     let host = unique(test);
-    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
-    let place = format!("{host}.core{cpu}");
-    let start = || {
-        let mut variables = vec![(FOLDER, &*path), (HOST, &*host)];
-        variables.extend((end == End::Taken).then_some((TAKES, "1")));
-        variables.extend(url.as_deref().map(|url| (URL, url)));
-        Other::start("killed::a_durable_place_of_another_test", &variables)
+    let cpus: Vec<usize> = kumiki_sys::affinity::current().unwrap().iter().collect();
+    let place = format!("{host}.core{}", cpus[0]);
+    let start = {
+        let (place, url, folder) = (place.clone(), url.clone(), folder.path().to_owned());
+        Arc::new(move |number: usize| {
+            let path = match end {
+                End::Moved => folder.join(number.to_string()),
+                _ => folder.clone(),
+            };
+            let (path, cpu) = (path.to_str().unwrap(), cpus[number % cpus.len()].to_string());
+            let mut variables = vec![(FOLDER, path), (HOST, &*host), (CPU, &*cpu)];
+            variables.extend((end == End::Taken).then_some((TAKES, "1")));
+            variables.extend((end == End::Moved && number > 0).then_some((MOVES, &*place)));
+            variables.extend(url.as_deref().map(|url| (URL, url)));
+            Other::start("killed::a_durable_place_of_another_test", &variables)
+        })
     };
-    let mut other = Some(start());
+    let (mut other, gap) = (Some(start(0)), Gap::new());
     let all = block_on(async {
         let client = match &url {
             Some(url) => Client::connect(&Nats::at(url)).await.unwrap(),
@@ -214,13 +282,15 @@ fn ended(end: End, test: &str, times: usize, nats: bool) {
         }
         let over = AtomicBool::new(false);
         let (client, place, over, counters) = (&client, &*place, &over, &*counters);
-        let callers = counters[..CALLERS].iter().map(|counter| count(client, counter, over));
+        let callers = counters[..CALLERS].iter().map(|counter| count(client, counter, over, &gap));
         let kills = async {
             for kill in 0..times {
                 tokio::time::sleep(Duration::from_millis(50 + 17 * (kill as u64 % 7))).await;
-                // It starts while callers call: they wait for it.
-                let former = other.take().filter(|_| end == End::Taken);
-                other = Some(tokio::task::block_in_place(start));
+                // It starts while callers call, by a thread of its own: this one is theirs.
+                let former = other.take().filter(|_| end != End::Killed);
+                let start = Arc::clone(&start);
+                let started = tokio::task::spawn_blocking(move || start(kill + 1));
+                other = Some(started.await.unwrap());
                 drop(former);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -237,7 +307,10 @@ fn ended(end: End, test: &str, times: usize, nats: bool) {
     });
     let done: u64 = all.iter().map(|seen| seen.done).sum();
     let unknown: u64 = all.iter().map(|seen| seen.unknown).sum();
-    println!("{end:?} {times} times: {done} done, {unknown} unknown");
+    let gap = gap.longest_us.load(SeqCst) / 1000;
+    println!(
+        "{end:?} {times} times: {done} done, {unknown} unknown, {gap} ms without an answer at most"
+    );
     assert!(end == End::Killed || unknown == 0, "it has flushed what it had answered, and more");
     assert!(done > 20 * times as u64, "most of them found a place");
 }
@@ -264,4 +337,6 @@ fn killed_a_hundred_times_it_loses_nothing_and_runs_nothing_twice() {
     ended(End::Killed, "durable-often", 100, false);
     ended(End::Killed, "durable-often-nats", 100, true);
     ended(End::Taken, "taken-often", 100, false);
+    ended(End::Moved, "moved-often", 100, false);
+    ended(End::Moved, "moved-often-nats", 100, true);
 }

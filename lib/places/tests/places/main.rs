@@ -16,6 +16,7 @@ mod here;
 mod hostile;
 mod killed;
 mod lines;
+mod moved;
 mod names;
 #[path = "../nats/mod.rs"]
 mod nats;

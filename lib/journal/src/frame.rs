@@ -1,4 +1,4 @@
-//! Frames of a durable place's files: what was flushed at once, with its number and a checksum of all of it.
+//! Frames: what was flushed at once, with its number and a checksum of all of it.
 //!
 //! ```text
 //!   0     4     8        16      20         24
@@ -24,10 +24,12 @@ pub(crate) enum What {
     Head = 1,
     /// Records.
     Records = 2,
-    /// The place has ended by itself, or a snapshot is whole: nothing follows.
+    /// The process has ended by itself, or a snapshot is whole: nothing follows.
     End = 3,
     /// The next file begins with this number.
     Next = 4,
+    /// All has left for another folder, which alone goes on.
+    Left = 5,
 }
 
 /// A whole frame.
@@ -42,14 +44,14 @@ pub(crate) struct WholeFrame<'a> {
 
 impl What {
     fn of(number: u32) -> Option<What> {
-        [What::Head, What::Records, What::End, What::Next]
+        [What::Head, What::Records, What::End, What::Next, What::Left]
             .into_iter()
             .find(|what| *what as u32 == number)
     }
 }
 
 /// Bytes of a frame with so many of payload.
-pub(crate) fn size(payload: usize) -> usize {
+pub fn size(payload: usize) -> usize {
     (HEAD + payload).next_multiple_of(STEP)
 }
 
@@ -84,6 +86,21 @@ pub(crate) fn end(bytes: &mut Vec<u8>, what: What, number: u64) {
     bytes.resize(bytes.len().next_multiple_of(STEP), 0);
 }
 
+/// A whole frame of this payload.
+pub(crate) fn framed(what: What, number: u64, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    begin(&mut bytes);
+    bytes.extend_from_slice(payload);
+    end(&mut bytes, what, number);
+    bytes
+}
+
+/// Bytes that a frame at the beginning of these says to have, if one begins there.
+pub(crate) fn said_size(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.get(16..20)?.first_chunk::<4>()?;
+    (bytes.get(..4)? == MARK).then(|| size(u32::from_le_bytes(*length) as usize))
+}
+
 /// The frame at this offset, if there is a whole one.
 pub(crate) fn at(bytes: &[u8], offset: usize) -> Option<WholeFrame<'_>> {
     let (head, rest) = bytes.get(offset..)?.split_first_chunk::<HEAD>()?;
@@ -112,14 +129,6 @@ pub(crate) fn later(bytes: &[u8], offset: usize, above: u64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn framed(what: What, number: u64, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        begin(&mut bytes);
-        bytes.extend_from_slice(payload);
-        end(&mut bytes, what, number);
-        bytes
-    }
 
     #[test]
     fn a_frame_comes_back_and_none_of_its_bytes_may_be_another() {

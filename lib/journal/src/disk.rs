@@ -1,4 +1,4 @@
-//! Files of a durable place: a folder of this machine, or what a program puts in its stead.
+//! Where files are kept: a folder of this machine, or what a program puts in its stead.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -39,6 +39,17 @@ pub trait Disk: Send + Sync {
     /// The system's.
     fn read(&self, name: &str) -> io::Result<Vec<u8>>;
 
+    /// Reads so many bytes of a file from byte `at` on; less only at its end.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read_at(&self, name: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let all = self.read(name)?;
+        let at = usize::try_from(at).unwrap_or(usize::MAX).min(all.len());
+        let end = at.saturating_add(bytes).min(all.len());
+        Ok(all.get(at..end).unwrap_or_default().to_vec())
+    }
+
     /// Makes a file anew, of so many bytes that are 0, and with room for all of them.
     ///
     /// # Errors
@@ -66,7 +77,7 @@ pub trait Disk: Send + Sync {
     /// Its name for a person: the folder.
     fn name(&self) -> String;
 
-    /// True if another process waits for the place, which is to end then.
+    /// True if another process waits for the folder, whose user is to end then.
     fn is_wanted(&self) -> bool {
         false
     }
@@ -98,6 +109,12 @@ pub trait DiskFile: Send {
     fn end(&mut self, bytes: u64) -> io::Result<()>;
 }
 
+/// Names what has failed with a file.
+pub fn failed(what: &str, disk: &dyn Disk, name: &str) -> impl FnOnce(io::Error) -> Error {
+    let what = format!("{what} {}/{name}", disk.name());
+    move |source| Error::Io { what, source }
+}
+
 /// A folder of this machine, which one process uses at a time.
 #[derive(Debug)]
 pub struct Folder {
@@ -115,11 +132,11 @@ impl Folder {
         Folder::within(path, FREE)
     }
 
-    /// Opens a folder from which another process may serve: that one is asked to end its place, and does when all that
-    /// it has answered is flushed.
+    /// Opens a folder that another process may use: that one is asked for it, and lets it go when all that it has
+    /// answered for is flushed.
     ///
     /// # Errors
-    /// [`Error::Io`]; also where the other process has not ended its place after ten seconds, as it is stopped, say.
+    /// [`Error::Io`]; also where the other process has not let it go after ten seconds, as it is stopped, say.
     pub fn take(path: &Path) -> Result<Folder> {
         let wanted = path.join(WANTED);
         std::fs::create_dir_all(path).and_then(|()| std::fs::write(&wanted, "")).map_err(
@@ -212,6 +229,21 @@ impl Disk for Folder {
         let mut bytes = Vec::new();
         File::open(self.path.join(name))?.read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn read_at(&self, name: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let file = File::open(self.path.join(name))?;
+        let (mut piece, mut length) = (vec![0; bytes], 0);
+        while length < bytes {
+            match file.read_at(&mut piece[length..], at + length as u64) {
+                Ok(0) => break,
+                Ok(count) => length += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        piece.truncate(length);
+        Ok(piece)
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {

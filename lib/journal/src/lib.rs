@@ -1,0 +1,27 @@
+//! Files that outlive their process: a log of frames, each flushed at once before the next one is written, and
+//! snapshots that take the place of what was closed.
+//!
+//! ```text
+//!  records ──▶ frame ── write, flush ──▶ log-0000000000000007   (the next file is made ahead)
+//!                                        log-000000000000002c
+//!       closed logs, or what they come to ──▶ snapshot-000000000000002c
+//! ```
+//!
+//! What heads and records say is their user's. Whoever answers for something only when [`Segments::write`] has returned
+//! has not answered for anything that is lost. The form is on one page of `docs/design/places.md` (*Kept*).
+#![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
+
+mod disk;
+mod error;
+mod files;
+mod frame;
+mod segments;
+mod snapshot;
+
+pub use disk::{Disk, DiskFile, Folder, failed};
+pub use error::{Error, Result};
+pub use files::{Found, Reader, log_name, read, snapshot_name};
+pub use frame::size;
+pub use segments::{Segments, sweep};
+pub use snapshot::{Snapshot, remove_superseded};

@@ -1,0 +1,229 @@
+//! The files of a log: the one that is written, and one made ahead, so that there is room before anything runs.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::disk::{Disk, DiskFile, failed};
+use crate::error::Result;
+use crate::files::log_name;
+use crate::frame::{self, What};
+
+/// Name of the file that is made ahead.
+const SPARE: &str = "spare";
+
+/// Bytes of a frame beside its payload, and of the one that says which file follows, at most.
+const BESIDE: u64 = 64;
+
+/// Files of a log.
+pub struct Segments {
+    disk: Arc<dyn Disk>,
+    head: Vec<u8>,
+    /// Bytes of a file.
+    bytes: u64,
+    now: Segment,
+    /// The file that is made ahead, and its bytes.
+    spare: Option<(Box<dyn DiskFile>, u64)>,
+    /// Number of the next frame.
+    next: u64,
+    frame: Vec<u8>,
+}
+
+impl std::fmt::Debug for Segments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Segments").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+/// The file that is written.
+struct Segment {
+    name: String,
+    first: u64,
+    file: Box<dyn DiskFile>,
+    at: u64,
+    bytes: u64,
+}
+
+impl Segments {
+    /// Begins a file whose first frame has number `next`; each file has this head.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn begin(disk: &Arc<dyn Disk>, head: Vec<u8>, next: u64) -> Result<Segments> {
+        let bytes = disk.file_bytes();
+        let framed = frame::framed(What::Head, next, &head);
+        let now = Segment::begin(&**disk, &framed, next, None, bytes)?;
+        let disk = Arc::clone(disk);
+        Ok(Segments { disk, head, bytes, now, spare: None, next, frame: Vec::new() })
+    }
+
+    /// Number of the first frame of the file that is written: what comes before it is closed.
+    pub fn first(&self) -> u64 {
+        self.now.first
+    }
+
+    /// Bytes of the file that is written, up to its last flushed frame.
+    pub fn written(&self) -> u64 {
+        self.now.at
+    }
+
+    /// Bytes that can be written without any more room on the disk.
+    pub fn room(&self) -> u64 {
+        let spare = self.spare.as_ref().map_or(0, |(_, bytes)| *bytes);
+        self.now.bytes.saturating_sub(self.now.at) + spare
+    }
+
+    /// Bytes of a file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// True if there is a file ahead.
+    pub fn has_spare(&self) -> bool {
+        self.spare.is_some()
+    }
+
+    /// Makes the file ahead, if there is none.
+    ///
+    /// # Errors
+    /// The system's: no room, say.
+    pub fn prepare(&mut self) -> io::Result<()> {
+        match self.spare {
+            Some(_) => Ok(()),
+            None => self.make_spare(self.bytes),
+        }
+    }
+
+    /// Sees to it that a frame of so many bytes of payload has room, whatever comes.
+    ///
+    /// # Errors
+    /// The system's: no room, say. What is there stays.
+    pub fn prepare_for(&mut self, payload: u64) -> io::Result<()> {
+        if payload <= self.fits() {
+            return Ok(());
+        }
+        let whole = payload + BESIDE + frame::size(self.head.len()) as u64;
+        self.make_spare(self.bytes.max(whole))
+    }
+
+    /// Bytes of payload for which a frame has room, whatever comes.
+    pub fn fits(&self) -> u64 {
+        let now = self.now.bytes.saturating_sub(self.now.at);
+        let spare = self.spare.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let spare = spare.saturating_sub(frame::size(self.head.len()) as u64);
+        now.max(spare).saturating_sub(BESIDE)
+    }
+
+    fn make_spare(&mut self, bytes: u64) -> io::Result<()> {
+        // One of this name that is too small goes by it.
+        self.spare = None;
+        self.spare = Some((self.disk.create(SPARE, bytes)?, bytes));
+        Ok(())
+    }
+
+    /// Writes a frame of these records, and returns when they are flushed; the bytes that were closed if a new file was
+    /// begun for it. After an error nobody knows what there is: nothing more is written.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn write(&mut self, records: &[impl AsRef<[u8]>]) -> Result<Option<u64>> {
+        frame::begin(&mut self.frame);
+        records.iter().for_each(|record| self.frame.extend_from_slice(record.as_ref()));
+        frame::end(&mut self.frame, What::Records, self.next);
+        let bytes = self.frame.len() as u64;
+        // Behind the last one there is room for the frame that says which file follows.
+        let least = bytes + frame::size(0) as u64;
+        let closed = match self.now.at + least > self.now.bytes {
+            true => Some(self.another(least)?),
+            false => None,
+        };
+        let (disk, now) = (&*self.disk, &mut self.now);
+        now.file.write(now.at, &self.frame).map_err(failed("writing", disk, &now.name))?;
+        now.file.flush().map_err(failed("flushing", disk, &now.name))?;
+        now.at += bytes;
+        self.next += 1;
+        Ok(closed)
+    }
+
+    /// Begins another file, with room for so many bytes; the bytes of the one that is closed.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn another(&mut self, least: u64) -> Result<u64> {
+        let head = frame::framed(What::Head, self.next, &self.head);
+        let room = self.bytes.max(least + head.len() as u64);
+        let spare = self.spare.take().filter(|(_, bytes)| *bytes >= room);
+        let next = Segment::begin(&*self.disk, &head, self.next, spare, room)?;
+        let mut last = std::mem::replace(&mut self.now, next);
+        last.end(&*self.disk, What::Next, self.next, &[])?;
+        Ok(last.at)
+    }
+
+    /// Says that the process has ended by itself.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn end(&mut self) -> Result<()> {
+        self.ended(What::End, &[])
+    }
+
+    /// Says that all has left for another folder, with a word about that: who reads the files finds it, and goes on
+    /// there alone. It returns when that is flushed.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn leave(&mut self, word: &[u8]) -> Result<()> {
+        self.ended(What::Left, word)
+    }
+
+    fn ended(&mut self, what: What, word: &[u8]) -> Result<()> {
+        self.now.end(&*self.disk, what, self.next, word)?;
+        if self.spare.take().is_some() {
+            self.disk.remove(SPARE).map_err(failed("removing", &*self.disk, SPARE))?;
+        }
+        Ok(())
+    }
+}
+
+impl Segment {
+    fn begin(
+        disk: &dyn Disk,
+        head: &[u8],
+        first: u64,
+        spare: Option<(Box<dyn DiskFile>, u64)>,
+        bytes: u64,
+    ) -> Result<Segment> {
+        let name = log_name(first);
+        let (mut file, bytes) = match spare {
+            Some(spare) => spare,
+            None => (disk.create(SPARE, bytes).map_err(failed("making", disk, &name))?, bytes),
+        };
+        let at = head.len() as u64;
+        file.write(0, head).map_err(failed("writing", disk, &name))?;
+        file.flush().map_err(failed("flushing", disk, &name))?;
+        // It has its name when its head is whole.
+        let renamed = disk.rename(SPARE, &name).and_then(|()| disk.sync());
+        renamed.map_err(failed("naming", disk, &name))?;
+        Ok(Segment { name, first, file, at, bytes })
+    }
+
+    /// Says what follows the last frame, and gives back what was not used.
+    fn end(&mut self, disk: &dyn Disk, what: What, number: u64, word: &[u8]) -> Result<()> {
+        let framed = frame::framed(what, number, word);
+        self.file.write(self.at, &framed).map_err(failed("writing", disk, &self.name))?;
+        let end = self.at + framed.len() as u64;
+        self.file.end(end).map_err(failed("ending", disk, &self.name))?;
+        self.file.flush().map_err(failed("flushing", disk, &self.name))
+    }
+}
+
+/// Removes what a process that was killed had made ahead.
+///
+/// # Errors
+/// The disk's.
+pub fn sweep(disk: &dyn Disk) -> Result<()> {
+    let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
+    match names.iter().any(|name| name == SPARE) {
+        true => disk.remove(SPARE).map_err(failed("removing", disk, SPARE)),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,227 @@
+//! A durable place is taken into another folder, while its callers go on.
+
+use kumiki_journal::{Disk, DiskFile, failed};
+use tokio::time::{Instant, sleep};
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::client::{Client, given};
+use crate::durable::has_place;
+use crate::durable::load::load;
+use crate::error::{Error, Result};
+use crate::place::keeping::{ARRIVING, arriving};
+use crate::refused::Why;
+use crate::wire::{LeaveFiles, LeaveStep, Operation, secret};
+
+/// Bytes that may be missing when the place is to stand still.
+const FEW: u64 = 256 << 10;
+/// Rounds of copying while it serves, at most.
+const ROUNDS: usize = 16;
+/// Pause between two looks whether its process has let the name go.
+const SOON: Duration = Duration::from_millis(2);
+/// Time for which that is waited for.
+const GOES: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// Takes a durable place from the process that serves it into this folder, for good: from then on its former folder
+    /// is refused ([`Error::Moved`]), and [`Server::called`](crate::Server::called) serves it from here, under the same
+    /// life, with the next number of its starts. The place must allow it. Its callers go on by its name and their
+    /// references. They have no answers from the last of the copy until it is served. `to` is for a person who finds the
+    /// former folder.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`]: it serves on where it is. [`Error::Unknown`]: whether it
+    /// has left says its former folder. [`Error::NotDurable`] if the folder has a place; the disk's.
+    pub async fn take_place(&self, place: &str, disk: &dyn Disk, to: &str) -> Result<()> {
+        let life = self.life(place).await?;
+        empty(place, disk)?;
+        let ticket = secret::number("a move's number")?;
+        let mut taking = Taking { client: self, place, life, ticket, disk, files: BTreeMap::new() };
+        match taking.copied(to).await {
+            Ok(()) => {
+                let done = disk.remove(ARRIVING).and_then(|()| disk.sync());
+                done.map_err(failed("keeping", disk, ARRIVING))?;
+                taking.gone().await
+            }
+            Err(error @ Error::Unknown { .. }) => Err(error),
+            Err(error) => {
+                // It goes on where it is, at once if it hears this.
+                let _ = taking.step(LeaveStep::GiveUp).await;
+                let _ = clear(disk);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Sees to it that a folder has no place, but for one that has left it.
+fn empty(place: &str, disk: &dyn Disk) -> Result<()> {
+    let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
+    if names.iter().any(|name| name == ARRIVING) {
+        return Err(arriving(place, disk));
+    }
+    if has_place(disk)? {
+        let why =
+            format!("{} has a place already: serve that, or name another folder", disk.name());
+        return Err(Error::NotDurable { place: place.to_owned(), why });
+    }
+    clear(disk)
+}
+
+/// Removes all files of a place.
+fn clear(disk: &dyn Disk) -> Result<()> {
+    let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
+    // What says that they are nothing goes last.
+    let (last, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name == ARRIVING);
+    for name in others.iter().chain(&last) {
+        disk.remove(name).map_err(failed("removing", disk, name))?;
+    }
+    Ok(disk.sync().map_err(failed("clearing", disk, ""))?)
+}
+
+/// A place that is being taken.
+struct Taking<'a> {
+    client: &'a Client,
+    place: &'a str,
+    life: u64,
+    ticket: u64,
+    disk: &'a dyn Disk,
+    files: BTreeMap<String, Copied>,
+}
+
+/// A file's copy, and its bytes.
+struct Copied {
+    file: Box<dyn DiskFile>,
+    bytes: u64,
+}
+
+impl Taking<'_> {
+    async fn step(&self, step: LeaveStep) -> Result<bytes::Bytes> {
+        let operation = Operation::Leave { ticket: self.ticket, step };
+        let mut answers = self.client.ask_all(self.place, self.life, vec![operation]).await;
+        let answer = answers.pop().expect("one answer an operation");
+        answer.map(|(_, bytes)| bytes)
+    }
+
+    /// Has a copy of all, for which the place stands still in the end, and ends it there.
+    async fn copied(&mut self, to: &str) -> Result<()> {
+        let mark = self.disk.create(ARRIVING, 0).and_then(|mut file| file.flush());
+        let mark = mark.and_then(|()| self.disk.sync());
+        mark.map_err(failed("making", self.disk, ARRIVING))?;
+        for _ in 0..ROUNDS {
+            if self.round().await?.is_some_and(|bytes| bytes <= FEW) {
+                break;
+            }
+        }
+        // What cannot be read must not be all that there is.
+        load(self.disk, None)?;
+        self.step(LeaveStep::Freeze).await?;
+        for _ in 0..ROUNDS {
+            if self.round().await?.is_some() {
+                return self.committed(to).await;
+            }
+        }
+        Err(Error::of_given("a list of files", &"it has files that are not there, again and again"))
+    }
+
+    /// Copies what has come since the last round; the bytes of that, or none if a snapshot took the place of a file.
+    async fn round(&mut self) -> Result<Option<u64>> {
+        let LeaveFiles { files } = given("a list of files", &self.step(LeaveStep::Files).await?)?;
+        let gone: Vec<String> = self
+            .files
+            .keys()
+            .filter(|name| !files.iter().any(|(file, _)| file == *name))
+            .cloned()
+            .collect();
+        // A snapshot has taken their place.
+        for name in gone {
+            self.files.remove(&name);
+            self.disk.remove(&name).map_err(failed("removing", self.disk, &name))?;
+        }
+        let mut bytes = 0;
+        for (name, length) in files {
+            match self.file(&name, length).await {
+                Ok(copied) => bytes += copied,
+                // The next round has the snapshot.
+                Err(Error::Refused { why: Why::NotFound, .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        self.disk.sync().map_err(failed("keeping", self.disk, ""))?;
+        Ok(Some(bytes))
+    }
+
+    /// Copies what a file has more; the bytes of that.
+    async fn file(&mut self, name: &str, length: u64) -> Result<u64> {
+        if !is_file(name) {
+            let why = format!("{name:?} is no name of a place's file");
+            return Err(Error::of_given("a list of files", &why));
+        }
+        if !self.files.contains_key(name) {
+            let file = self.disk.create(name, 0).map_err(failed("making", self.disk, name))?;
+            self.files.insert(name.to_owned(), Copied { file, bytes: 0 });
+        }
+        let mut copied = 0;
+        loop {
+            let at = self.files.get(name).map_or(length, |file| file.bytes);
+            let missing = length.saturating_sub(at);
+            if missing == 0 {
+                break;
+            }
+            let bytes = missing.min(self.client.room() as u64);
+            let piece = self.step(LeaveStep::Read { file: name.to_owned(), at, bytes }).await?;
+            let piece: bytes::Bytes = given("a piece of a file", &piece)?;
+            if piece.is_empty() || piece.len() as u64 > missing {
+                return Err(Error::of_given(
+                    "a piece of a file",
+                    &"it has another length than was asked for",
+                ));
+            }
+            let Some(own) = self.files.get_mut(name) else { break };
+            own.file.write(at, &piece).map_err(failed("writing", self.disk, name))?;
+            own.bytes += piece.len() as u64;
+            copied += piece.len() as u64;
+        }
+        if let Some(own) = self.files.get_mut(name).filter(|_| copied > 0) {
+            own.file.flush().map_err(failed("flushing", self.disk, name))?;
+        }
+        Ok(copied)
+    }
+
+    /// Ends the place where it was.
+    async fn committed(&self, to: &str) -> Result<()> {
+        match self.step(LeaveStep::Commit { to: to.to_owned() }).await {
+            Ok(_) => Ok(()),
+            Err(error @ Error::Refused { .. }) => Err(error),
+            Err(error) => {
+                let why = format!(
+                    "whether it has left for {} was not heard ({error}): its former folder says so",
+                    self.disk.name()
+                );
+                Err(Error::Unknown { place: self.place.to_owned(), why })
+            }
+        }
+    }
+
+    /// Returns when nobody has the place's name any more.
+    async fn gone(&self) -> Result<()> {
+        let until = Instant::now() + GOES;
+        loop {
+            match self.client.life(self.place).await {
+                Err(Error::Gone { .. }) => return Ok(()),
+                Err(_) | Ok(_) if Instant::now() < until => sleep(SOON).await,
+                Err(error) => return Err(error),
+                Ok(_) => return Err(Error::PlaceTaken { place: self.place.to_owned() }),
+            }
+        }
+    }
+}
+
+/// True if this is the name of a log or a snapshot: what a place says is no path of this machine.
+fn is_file(name: &str) -> bool {
+    let digits = name.strip_prefix("log-").or_else(|| name.strip_prefix("snapshot-"));
+    digits.is_some_and(|digits| {
+        digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}

@@ -1,0 +1,155 @@
+//! Durable places that move to another folder, core and process, while their callers go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kumiki_places::durable::Disk;
+use kumiki_places::standard::{Add, Counter, Get};
+use kumiki_places::wire::{LeaveStep, Operation, Why};
+use kumiki_places::{Allow, Client, Error, Result, Served, Server};
+use kumiki_resource::{Interface, Name};
+
+use crate::disks::Held;
+use crate::here::unique;
+use crate::killed::{End, durable_at, ended, parts};
+use crate::scene::{PATIENCE, block_on, managing};
+
+fn cpus() -> Vec<usize> {
+    kumiki_sys::affinity::current().unwrap().iter().collect()
+}
+
+/// Serves a place on this cpu and disk.
+fn serve(cpu: usize, server: Server, disk: &Held) -> Result<(Interface, Served, String)> {
+    let disk = disk.clone();
+    durable_at(cpu, server, move |_| Ok(Arc::new(disk.clone()) as Arc<dyn Disk>))
+}
+
+#[test]
+fn a_place_moves_and_its_callers_go_on_by_the_same_references() {
+    ended(End::Moved, "moved", 20, false);
+}
+
+#[test]
+fn nor_does_a_nats_server_between_them_lose_anything() {
+    ended(End::Moved, "moved-nats", 5, true);
+}
+
+#[test]
+fn what_has_left_is_refused_in_its_former_folder_and_may_come_back() {
+    let (name, cpus) = (unique("left"), cpus());
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    let (home, away) = (Held::default(), Held::default());
+    let (_interface, served, place) = serve(first, Server::here(&name), &home).unwrap();
+    block_on(async {
+        let client = Client::here().with_timeout(PATIENCE);
+        let hits = client.create::<Counter>(&place, Some("hits"), 40).await.unwrap();
+        assert_eq!(client.call::<Add>(&hits, 1).await.unwrap(), 41);
+        client.take_place(&place, &away, "away").await.unwrap();
+        let error = served.ended().unwrap();
+        assert!(matches!(*error, Error::HandedOver { .. }), "{error}");
+        drop(served);
+        let error = serve(first, Server::here(&name), &home).map(|_| ()).unwrap_err();
+        assert!(matches!(&error, Error::Moved { to, .. } if to == "away"), "{error}");
+        // Its own core's former place would have its name.
+        let error = serve(last, Server::here(&name).called("x.core0"), &away).map(|_| ());
+        assert!(matches!(error.unwrap_err(), Error::NotDurable { .. }));
+
+        let server = Server::here(&name).called(&*place);
+        let (_interface, served, now) = serve(last, server, &away).unwrap();
+        assert_eq!((&*now, served.restored()[0].resources), (&*place, 1));
+        // The same reference; what is made here; each way in which an id goes.
+        assert_eq!(client.call::<Add>(&hits, 1).await.unwrap(), 42);
+        let new = client.create::<Counter>(&place, Some("new"), 7).await.unwrap();
+        assert_eq!(new.id().place(), hits.id().place());
+        let opened: Name = format!("{place}/counter/new").parse().unwrap();
+        assert_eq!(client.open::<Counter>(&opened).await.unwrap().id(), new.id());
+        let all = client.each::<Add>([(&hits, 1), (&new, 1)]).await;
+        let all: Vec<i64> = all.into_iter().map(|one| one.unwrap()).collect();
+        assert_eq!(all, [43, 8]);
+        let listed = client.ls(&place, &format!("{place}/*/*")).await.unwrap();
+        let listed: Vec<_> = listed.into_iter().map(|one| (one.name, one.id)).collect();
+        let name_of = |unique| format!("{place}/counter/{unique}");
+        assert_eq!(listed, [(name_of("hits"), hits.id()), (name_of("new"), new.id())]);
+
+        client.take_place(&place, &home, "home").await.unwrap();
+        drop(served);
+        let (_interface, served, _) = serve(first, Server::here(&name), &home).unwrap();
+        assert_eq!(served.restored()[0].resources, 2);
+        assert_eq!(client.call::<Get>(&hits, ()).await.unwrap(), 43);
+        client.destroy(new).await.unwrap();
+        drop(served);
+        let server = Server::here(&name).called(&*place);
+        let error = serve(last, server, &away).map(|_| ()).unwrap_err();
+        assert!(matches!(&error, Error::Moved { to, .. } if to == "home"), "{error}");
+    });
+}
+
+#[test]
+fn a_place_whose_taker_vanishes_goes_on_and_is_not_taken_later() {
+    let (name, disk) = (unique("vanishes"), Held::default());
+    let (_interface, _served, place) = serve(cpus()[0], Server::here(&name), &disk).unwrap();
+    block_on(async {
+        let client = Client::here().with_timeout(PATIENCE);
+        let hits = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        let step = |step| Operation::Leave { ticket: 7, step };
+        let commit = || step(LeaveStep::Commit { to: "nowhere".to_owned() });
+        let error = client.ask(&place, commit()).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::Full, .. }), "{error}");
+        client.ask(&place, step(LeaveStep::Freeze)).await.unwrap();
+        let other = Operation::Leave { ticket: 8, step: LeaveStep::Freeze };
+        let error = client.ask(&place, other).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::Taken, .. }), "{error}");
+        // It stands still, and goes on by itself.
+        let call = client.call::<Add>(&hits, 1);
+        let early = tokio::time::timeout(Duration::from_millis(200), call).await;
+        assert!(early.is_err(), "it answers while it stands still");
+        let sum = client.call::<Add>(&hits, 1).await.unwrap();
+        assert!(sum <= 2, "{sum}");
+        let error = client.ask(&place, commit()).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::Full, .. }), "{error}");
+        // Given up, it goes on at once; and who asks for other files than its own gets none.
+        client.ask(&place, step(LeaveStep::Freeze)).await.unwrap();
+        client.ask(&place, step(LeaveStep::GiveUp)).await.unwrap();
+        client.call::<Add>(&hits, 1).await.unwrap();
+        let file = "../../../etc/passwd".to_owned();
+        let read = step(LeaveStep::Read { file, at: 0, bytes: 100 });
+        let error = client.ask(&place, read).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { why: Why::NotFound, .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_place_moves_only_where_it_is_allowed_and_into_a_folder_that_has_none() {
+    let (name, disk) = (unique("may-not"), Held::default());
+    block_on(async {
+        let client = Client::here().with_timeout(PATIENCE);
+        let taken = Held::default();
+        let refused = async |place: &str, why: Why| {
+            let error = client.take_place(place, &taken, "here").await.unwrap_err();
+            assert!(matches!(&error, Error::Refused { why: its, .. } if *its == why), "{error}");
+            assert!(taken.names().is_empty(), "{:?}", taken.names());
+        };
+        let (interface, served, place) =
+            managing(Server::here(&name).allow(Allow::everything())).unwrap();
+        refused(&place, Why::NotAllowed).await;
+        drop((interface, served));
+        let kept = disk.clone();
+        let server = Server::here(&name).parts(parts()).allow(Allow::listing());
+        let server = server.durable_on(move |_| Ok(Arc::new(kept.clone()) as Arc<dyn Disk>));
+        let (interface, served, place) = managing(server).unwrap();
+        refused(&place, Why::NotAllowed).await;
+        drop((interface, served));
+
+        let (_interface, served, place) =
+            serve(cpus()[0], Server::here(&name), &Held::default()).unwrap();
+        let error = client.take_place(&place, &disk, "here").await.unwrap_err();
+        assert!(error.to_string().contains("has a place already"), "{error}");
+        // A copy of which nobody knows whether it is the place.
+        disk.create("arriving", 0).unwrap();
+        let error = client.take_place(&place, &disk, "here").await.unwrap_err();
+        assert!(error.to_string().contains("was not heard of to its end"), "{error}");
+        drop(served);
+        let error = serve(cpus()[0], Server::here(&name), &disk).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("was not heard of to its end"), "{error}");
+    });
+}
