@@ -10,7 +10,7 @@ use clap::Parser;
 #[command(name = "kumiki-kv", version, max_term_width = 100)]
 #[command(
     after_help = "SIGTERM and SIGINT end the server: it takes no new client and sends what it \
-has answered. SIGHUP has it read the password anew. Nothing is kept on a disk."
+has answered. SIGHUP has it read the password anew. Without --durable nothing is kept on a disk."
 )]
 pub struct Args {
     /// The port; 0: any that is free
@@ -51,6 +51,10 @@ pub struct Args {
     /// Seconds after which an idle client is closed; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub timeout: u64,
+    /// Keep the keys in FOLDER, so that they outlive the server: what a command has done is on the disk
+    /// before its answer leaves
+    #[arg(long, value_name = "FOLDER")]
+    pub durable: Option<PathBuf>,
     /// Answer `GET /metrics` in the OpenMetrics format, at ADDRESS:PORT or unix:PATH
     #[arg(long, value_name = "WHERE")]
     pub metrics: Option<String>,

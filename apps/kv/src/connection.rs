@@ -37,6 +37,8 @@ pub struct Connection {
     batch: Option<Box<Batch>>,
     /// Messages to it, behind the answers of those.
     held_messages: Vec<u8>,
+    /// True if it has answers that wait until the log is flushed.
+    holds: bool,
 }
 
 /// Next step of a connection.
@@ -65,6 +67,7 @@ impl Connection {
             sent: 0,
             batch: None,
             held_messages: Vec::new(),
+            holds: false,
         }
     }
 
@@ -82,6 +85,11 @@ impl Connection {
     /// True if there is something that its client has not taken.
     pub fn is_full(&self) -> bool {
         !self.unsent.is_empty()
+    }
+
+    /// True if it has answers that wait until the log is flushed; from now on they do no more.
+    pub fn take_holds(&mut self) -> bool {
+        mem::take(&mut self.holds)
     }
 
     /// True if it has answers that its client has not taken.
@@ -158,9 +166,13 @@ impl Connection {
             if self.session.is_cut || !self.send(desk) {
                 return Wants::Close;
             }
-            if is_long || is_last && !self.has_more && self.batch.is_none() {
+            if self.holds || is_long || is_last && !self.has_more && self.batch.is_none() {
                 break;
             }
+        }
+        if self.holds && !self.session.ends {
+            // They are sent before it is looked at again.
+            return if self.has_more || self.batch.is_some() { Wants::Turn } else { Wants::Read };
         }
         match self.unsent.is_empty() {
             true if self.session.ends => Wants::Close,
@@ -210,7 +222,10 @@ impl Connection {
         let mut sent = 0;
         let bytes = &desk.out.bytes;
         let mut is_there = true;
-        while sent < bytes.len() {
+        // What has only been read may be of what is not flushed.
+        let kept = desk.terms.shared.kept.as_ref();
+        self.holds = !bytes.is_empty() && kept.is_some_and(|kept| kept.is_behind());
+        while sent < bytes.len() && !self.holds {
             match send(&self.socket, &bytes[sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => sent += count,
                 Err(Errno::AGAIN) => break,

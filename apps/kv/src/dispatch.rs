@@ -1,6 +1,6 @@
 //! What is to be done with a command: checks that all commands have, and transactions.
 
-use crate::commands::flag::{NO_AUTH, NO_MULTI, NOW, READ};
+use crate::commands::flag::{NO_AUTH, NO_MULTI, NOW, READ, WRITE};
 use crate::commands::{Call, Done, Here, Row, Run, Unknown, find, wrong_count};
 use crate::resp::{Command, Out, Words};
 use crate::session::{Asker, Session};
@@ -193,6 +193,33 @@ fn queue(
     out.simple("QUEUED");
 }
 
+/// Refusal of what cannot be kept.
+pub const NO_ROOM: &str = "MISCONF The disk has no room for the log (--durable): nothing was done";
+
+/// Bytes that a command may write into the log, at most.
+pub fn written(words: Words<'_>, longest: usize) -> u64 {
+    let own: usize = words.iter().map(|word| word.len() + 64).sum();
+    // A value that it changes is written whole, and one that it gives to another key, too.
+    (own + 2 * longest) as u64
+}
+
+/// Checks that what a command writes finds room in the log. To take all keys away is never refused.
+fn has_room(row: &Row, words: Words<'_>, shard: &Shard) -> bool {
+    matches!(row.run, Run::All(..)) || shard.keys.has_room(|| written(words, shard.longest))
+}
+
+/// Checks the same of a transaction.
+pub fn has_room_for_all<'a>(
+    commands: impl Iterator<Item = (&'a Row, Words<'a>)>,
+    shard: &Shard,
+) -> bool {
+    let sum = || {
+        let writes = commands.filter(|(row, _)| row.is(WRITE));
+        writes.map(|(_, words)| written(words, shard.longest)).sum()
+    };
+    shard.keys.has_room(sum)
+}
+
 /// Runs a command in a shard; its answer has so many bytes at most.
 #[inline]
 pub fn in_shard(
@@ -210,8 +237,11 @@ pub fn in_shard(
     };
     let start = out.begin(most);
     shard.keys.done_by(asker.id);
+    let has_room = !row.is(WRITE) || has_room(row, words, shard);
     let mut call = Call { words, shard, now, asker, out };
-    if let Err(text) = run(&mut call) {
+    let done = if has_room { run(&mut call) } else { Err(NO_ROOM) };
+    shard.keys.hand_over();
+    if let Err(text) = done {
         out.bytes.truncate(start);
         if text.starts_with("OOM") {
             shard.refused += 1;

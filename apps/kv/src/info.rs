@@ -114,8 +114,29 @@ fn human(bytes: u64) -> String {
     if unit == "B" { format!("{bytes}B") } else { format!("{value:.2}{unit}") }
 }
 
-fn persistence(_: &Shared, _: &Sums, text: &mut String) {
-    lines!(text, "loading": 0, "rdb_bgsave_in_progress": 0, "aof_enabled": 0);
+fn persistence(shared: &Shared, _: &Sums, text: &mut String) {
+    let Some(kept) = &shared.kept else {
+        lines!(text, "loading": 0, "rdb_bgsave_in_progress": 0, "aof_enabled": 0);
+        return;
+    };
+    let counts = &kept.counts;
+    let (log, snapshot) = (counts.log_bytes.load(Relaxed), counts.snapshot_bytes.load(Relaxed));
+    let state = |is_fine| if is_fine { "ok" } else { "err" };
+    lines!(text,
+        "loading": 0,
+        "rdb_changes_since_last_save": counts.changes.load(Relaxed),
+        "rdb_bgsave_in_progress": u8::from(kept.is_saving()),
+        "rdb_last_save_time": counts.saved.load(Relaxed),
+        "rdb_last_bgsave_status": state(counts.failed.load(Relaxed) == 0),
+        "aof_enabled": 1,
+        "aof_rewrite_in_progress": u8::from(kept.is_saving()),
+        "aof_last_write_status": state(!kept.is_full()),
+        "aof_current_size": log + snapshot,
+        "aof_base_size": snapshot,
+        "aof_flushes": counts.flushes.load(Relaxed),
+        "commands_refused_for_disk": counts.refused.load(Relaxed),
+        "durable_folder": kept.folder(),
+    );
 }
 
 fn stats(_: &Shared, sums: &Sums, text: &mut String) {

@@ -1,7 +1,7 @@
 //! Jobs of a shard that others ask for.
 
 use crate::commands::Row;
-use crate::dispatch::{in_shard, watched_are_same};
+use crate::dispatch::{has_room_for_all, in_shard, watched_are_same};
 use crate::resp::{Command, Out};
 use crate::session::Asker;
 use crate::shard::Shard;
@@ -62,12 +62,14 @@ pub struct Answers {
     pub seen: Vec<Seen>,
     /// True if watched keys were as they had been.
     pub is_same: bool,
+    /// True if the log has room for what a transaction writes.
+    pub has_room: bool,
 }
 
 /// Does what a shard is asked, until there is much to send.
 pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: ShardTerms) -> Answers {
     let mut out = Out::of(asked.is_three);
-    let mut answers = Answers { is_same: true, ..Answers::default() };
+    let mut answers = Answers { is_same: true, has_room: true, ..Answers::default() };
     let mut jobs = jobs.into_iter();
     let run = |row, command: &Command, asker, shard: &mut Shard, out: &mut Out, most| {
         in_shard(row, command.words(), shard, asker, asked.now, out, most);
@@ -81,12 +83,17 @@ pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: ShardTerms) -> Answers {
             }
             Job::Exec(commands, watched, asker) => {
                 answers.is_same = watched_are_same(&watched, shard, asked.now);
-                let commands = if answers.is_same { &commands[..] } else { &[] };
+                let all = commands.iter().map(|(row, command)| (*row, command.words()));
+                answers.has_room = !answers.is_same || has_room_for_all(all, shard);
+                let runs = answers.is_same && answers.has_room;
+                let commands = if runs { &commands[..] } else { &[] };
+                shard.keys.begin_whole();
                 for (row, command) in commands {
                     let left = transaction::left(0, asked.most, &out);
                     run(row, command, asker, shard, &mut out, left);
                     answers.ends.push(out.bytes.len());
                 }
+                shard.keys.end_whole();
                 continue;
             }
             Job::Watch(command) => {

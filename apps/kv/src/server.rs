@@ -19,7 +19,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::Args;
-use crate::say::say;
+use crate::kept::Kept;
+use crate::say::{DIED, say};
 use crate::shard::Shard;
 use crate::shared::{Shared, StartSettings, client_memory};
 use crate::store::Hash;
@@ -28,8 +29,6 @@ use crate::{listen, metrics};
 
 /// Bytes of a word, at most, whatever is said: places in a command are of 32 bits.
 const LONGEST: usize = 512 << 20;
-/// Exit status of a server one of whose threads has died; its unit starts it anew.
-pub(crate) const DIED: i32 = 70;
 /// Time for which answers are sent after the signal to end.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -79,6 +78,18 @@ impl Server {
     /// A cpu that is not there, an address that is taken, no descriptor left, settings that
     /// contradict each other.
     pub fn start(args: &Args) -> Result<Server> {
+        let open = |workers| match &args.durable {
+            Some(folder) => Kept::open(folder, workers).map(|kept| Some(Arc::new(kept))),
+            None => Ok(None),
+        };
+        Server::start_on(args, open)
+    }
+
+    /// Starts it with the log that is opened for so many workers.
+    pub(crate) fn start_on(
+        args: &Args,
+        open: impl FnOnce(usize) -> Result<Option<Arc<Kept>>>,
+    ) -> Result<Server> {
         let is_pinned = args.cpu_list.is_some();
         let cpus = match &args.cpu_list {
             Some(cpus) => cpus.clone(),
@@ -109,6 +120,7 @@ impl Server {
             bind: args.bind.iter().map(ToString::to_string).collect(),
             unix: args.unix.clone(),
             password_file: args.password_file.clone(),
+            kept: open(workers)?,
         })?);
         let mut listeners: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::new()).collect();
         let (mut addresses, mut port) = (Vec::new(), args.port);
@@ -188,6 +200,9 @@ impl Server {
             if self.drained.recv_timeout(GRACE).is_err() {
                 break;
             }
+        }
+        if let Some(kept) = &self.shared.kept {
+            kept.end();
         }
         if let Some(path) = &self.unix {
             let _ = std::fs::remove_file(path);

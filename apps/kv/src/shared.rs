@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, RwLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
+pub use crate::clock::now;
 use crate::counters::{Counters, Sums};
+use crate::kept::Kept;
 
 /// The version of Redis whose commands these are. Clients ask for it: redis-py and jedis keep no
 /// copies of what a server below 7.4 tells them.
@@ -49,6 +51,8 @@ pub struct Shared {
     pub ends: AtomicBool,
     /// A number of this process, of 40 digits.
     pub run_id: String,
+    /// The log that outlives the process.
+    pub(crate) kept: Option<Arc<Kept>>,
     start: Instant,
     password_file: Option<PathBuf>,
     password: RwLock<Option<Box<[u8]>>>,
@@ -79,6 +83,8 @@ pub struct StartSettings {
     pub unix: Option<PathBuf>,
     /// The file of the password.
     pub password_file: Option<PathBuf>,
+    /// The log in which keys are kept.
+    pub(crate) kept: Option<Arc<Kept>>,
 }
 
 impl Shared {
@@ -101,6 +107,7 @@ impl Shared {
             unix: given.unix,
             ends: AtomicBool::new(false),
             run_id: run_id(),
+            kept: given.kept,
             start: Instant::now(),
             password_file: given.password_file,
             password: RwLock::new(None),
@@ -203,6 +210,11 @@ impl Shared {
         *self.zero.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = now;
     }
 
+    /// Time at which it was started, seconds since 1970.
+    pub fn started(&self) -> u64 {
+        (now() / 1000).saturating_sub(self.uptime())
+    }
+
     /// Time for which it has run, seconds.
     pub fn uptime(&self) -> u64 {
         self.start.elapsed().as_secs()
@@ -223,13 +235,6 @@ impl Shared {
 /// The share of a worker's clients of its memory: an eighth, but so much that a command of each kind can be had.
 pub fn client_memory(memory: usize, longest: usize) -> usize {
     (memory / 8).max(4 * longest)
-}
-
-/// Milliseconds since 1970; a clock that stands before is at their beginning.
-pub fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // From one on: nought is never.
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX / 4).clamp(1, u64::MAX / 4)
 }
 
 fn run_id() -> String {

@@ -2,7 +2,7 @@
 
 use crate::commands::flag::LONG;
 use crate::commands::{Row, Run, command, find};
-use crate::dispatch::{here, in_shard, watched_are_same};
+use crate::dispatch::{NO_ROOM, has_room_for_all, here, in_shard, watched_are_same};
 use crate::follow;
 use crate::resp::{Command, Out, Words};
 use crate::session::{Multi, Session};
@@ -88,9 +88,15 @@ pub fn exec(
         }
     };
     let mut is_long = false;
+    let commands: Vec<_> = rows(multi.commands).collect();
+    if !has_room_for_all(commands.iter().map(|(row, command)| (*row, command.words())), shard) {
+        out.error(NO_ROOM);
+        return false;
+    }
+    shard.keys.begin_whole();
     let start = out.bytes.len();
-    out.array(multi.commands.len());
-    for (row, command) in rows(multi.commands) {
+    out.array(commands.len());
+    for (row, command) in commands {
         let left = left(start, most, out);
         is_long |= row.is(LONG);
         if is_of_shard(row) {
@@ -104,6 +110,7 @@ pub fn exec(
             apart(row, command.words(), session, shared, now, out, left);
         }
     }
+    shard.keys.end_whole();
     is_long
 }
 

@@ -87,6 +87,9 @@ pub(super) fn exec(session: &mut Session, desk: &mut Desk<'_, impl Shards>, out:
     if !answers.is_same {
         return transaction::nothing(Nothing::Changed, out);
     }
+    if !answers.has_room {
+        return out.error(dispatch::NO_ROOM);
+    }
     let start = out.bytes.len();
     let (mut from, mut ends) = (0, answers.ends.iter());
     out.array(order.len());

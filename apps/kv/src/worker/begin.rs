@@ -12,11 +12,12 @@ use kumiki_sys::affinity;
 use kumiki_wait::PollBell;
 use rustix::event::epoll;
 
-use super::ours::Ours;
+use super::ours::{Ours, shard_of};
 use super::{BELL, LISTENER, Worker};
+use crate::kept::{Part, load};
 use crate::resp::Limits;
 use crate::shard::{Shard, Spec};
-use crate::shared::Shared;
+use crate::shared::{Shared, now};
 use crate::store::Hash;
 
 /// Parts of a worker.
@@ -46,6 +47,17 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
         let (of, longest) = (bells.len(), shared.longest);
         let spec = Spec { number: own, of, limit, longest, hash: hash.clone() };
         let mine = interface.create::<Shard>(place, Some("keys"), spec)?;
+        if let Some(kept) = &shared.kept {
+            // Before anybody serves: nothing is written yet.
+            let kept = Arc::clone(kept);
+            let is_own = |key: &[u8]| shard_of(&hash, key, of) == own;
+            interface.with(&mine, move |shard, ()| {
+                let generation = load(&kept, &mut shard.keys, is_own)?;
+                shard.keys.clean(now());
+                shard.keys.keep(kept, own, generation);
+                Ok::<_, Error>(())
+            })??;
+        }
         Ok::<_, Error>((manager, mine))
     })();
     // Whether it has failed or not: the others wait.
@@ -98,6 +110,9 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
         woken: Instant::now(),
         ends: None,
         drained: start.drained,
+        held: Vec::new(),
+        part: Part::default(),
+        saves: 0,
         shared,
     };
     worker.set_limits();

@@ -31,6 +31,9 @@ impl Worker {
         let mut desk = Desk { shards: &self.ours, terms, buffer, out };
         let wants = client.connection.turn(&mut desk, at);
         client.turned = self.woken;
+        if client.connection.take_holds() {
+            self.held.push(at);
+        }
         self.wants(at, wants);
         self.weigh(at);
     }

@@ -109,7 +109,7 @@ impl Worker {
     }
 
     /// Sends a client its messages, as far as it takes them now.
-    fn send(&mut self, at: usize) {
+    pub(super) fn send(&mut self, at: usize) {
         let Some(client) = self.clients.get_mut(at).and_then(Option::as_mut) else { return };
         if !client.connection.flush() {
             return self.close(at);

@@ -18,12 +18,14 @@ use std::time::{Duration, Instant};
 use anyhow::Error;
 use kumiki_resource::Manager;
 use kumiki_sys::heap;
+use kumiki_wait::PollBell;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::counters::Counters;
 use crate::desk::Shards;
+use crate::kept::Part;
 use crate::resp::{Limits, Out};
 use crate::shared::{Shared, now};
 
@@ -87,6 +89,11 @@ pub(crate) struct Worker {
     ends: Option<Instant>,
     drained: Sender<()>,
     shared: Arc<Shared>,
+    /// Places of clients whose answers wait until the log is flushed.
+    held: Vec<usize>,
+    /// Progress with a snapshot, and the number of the last one that the others were woken for.
+    part: Part,
+    saves: u64,
 }
 
 impl Worker {
@@ -131,6 +138,7 @@ impl Worker {
         if !is_same {
             self.set_limits();
         }
+        self.keep();
         let (now, own) = (now(), self.ours.own);
         let shared = Arc::clone(&self.shared);
         self.ours.with(move |shard| shard.publish(&shared.counters[own]));
@@ -144,6 +152,29 @@ impl Worker {
         self.give_back();
         if self.shared.ends.load(Relaxed) {
             self.drain();
+        }
+    }
+
+    /// Flushes the log, sends what waits for that, and writes some of a snapshot.
+    fn keep(&mut self) {
+        let Some(kept) = self.shared.kept.clone() else { return };
+        kept.flush();
+        for at in std::mem::take(&mut self.held) {
+            self.send(at);
+        }
+        let saves = kept.save_number();
+        if saves != self.saves {
+            self.saves = saves;
+            // Each has its part of it.
+            self.ours.bells.iter().for_each(PollBell::ring);
+        }
+        if kept.wants(&self.part) {
+            let part = &mut self.part;
+            self.ours.with(move |shard| {
+                let keys = &shard.keys;
+                let table = |at, noted: &mut _| keys.note_table(at, noted);
+                kept.save_some(part, keys.generation(), table);
+            });
         }
     }
 
@@ -204,7 +235,8 @@ impl Worker {
             let goes_at = shard.keys.clean(now);
             (goes_at, shard.has_duties())
         });
-        let is_asked = is_asked || has_duties;
+        let is_saving = self.shared.kept.as_ref().is_some_and(|kept| kept.wants(&self.part));
+        let is_asked = is_asked || has_duties || is_saving;
         let goes = goes_at.map(|at| Duration::from_millis(at.saturating_sub(now)).min(SECOND));
         let looks = (self.shared.timeout.load(Relaxed) > 0).then_some(SECOND);
         let ends = self.ends.map(|_| Duration::from_millis(20));

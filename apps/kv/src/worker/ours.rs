@@ -30,9 +30,14 @@ fn tag(key: &[u8]) -> &[u8] {
     }
 }
 
+/// Number of the shard that has a key, of so many.
+pub(super) fn shard_of(hash: &Hash, key: &[u8], shards: usize) -> usize {
+    (hash.of(tag(key)) >> 32) as u32 as usize % shards
+}
+
 impl Shards for Ours {
     fn of(&self, key: &[u8]) -> usize {
-        (self.hash.of(tag(key)) >> 32) as u32 as usize % self.shards.len()
+        shard_of(&self.hash, key, self.shards.len())
     }
 
     fn count(&self) -> usize {

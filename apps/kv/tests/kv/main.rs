@@ -3,6 +3,7 @@
 mod bounds;
 mod clients;
 mod differ;
+mod durable;
 mod hostile;
 mod listening;
 mod page;

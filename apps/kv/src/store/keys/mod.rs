@@ -1,6 +1,7 @@
 //! A shard's keys: tables over the log, and when keys go.
 
 mod hash;
+mod noted;
 mod observed;
 mod room;
 mod times;
@@ -15,6 +16,8 @@ use super::followed::Followed;
 use super::log::{Full, Loc, Log, size};
 use super::slots::Slots;
 use super::watch::Watches;
+use crate::kept::Noted;
+use noted::Own;
 
 /// Tables of a shard: each grows by itself, so that no growth is long and none takes much memory,
 /// and a walk over all keys ([`scan`](Keys::scan)) goes table by table.
@@ -49,6 +52,8 @@ pub struct Keys {
     /// No key goes before this.
     earliest: u64,
     expired: u64,
+    /// The log that outlives the process.
+    kept: Option<Own>,
 }
 
 /// A key that is there.
@@ -83,6 +88,7 @@ impl Keys {
             going: 0,
             earliest: u64::MAX,
             expired: 0,
+            kept: None,
         }
     }
 
@@ -143,6 +149,7 @@ impl Keys {
             if self.log.replace(loc, value, goes_at) {
                 self.noted(hash, before, goes_at);
                 self.changed(key);
+                self.note(|noted| noted.set(key, &[value], goes_at));
                 return Ok(());
             }
         }
@@ -183,6 +190,7 @@ impl Keys {
         };
         self.noted(hash, before, goes_at);
         self.changed(key);
+        self.note(|noted| noted.set(key, value, goes_at));
         Ok(())
     }
 
@@ -200,6 +208,7 @@ impl Keys {
         self.count -= 1;
         self.going -= usize::from(goes_at != 0);
         let was_there = goes_at == 0 || goes_at > now;
+        self.note(|noted| noted.gone(key));
         match was_there {
             true => self.changed(key),
             // Its invalidation is not sent yet.
@@ -215,7 +224,10 @@ impl Keys {
         let mut followed = std::mem::take(&mut self.followed);
         followed.all_changed(also);
         let (expired, by) = (self.expired, self.by);
+        let kept = self.kept.take();
         *self = Keys::new(Arc::clone(&self.limit), self.hash.clone());
+        self.kept = kept;
+        self.note(Noted::cleared);
         (self.watches, self.followed) = (watches, followed);
         (self.expired, self.by) = (expired, by);
     }

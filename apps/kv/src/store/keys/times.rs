@@ -29,6 +29,7 @@ impl Keys {
         self.log.goes(loc, at);
         self.noted(self.hash.of(key), before, at);
         self.changed(key);
+        self.note(|noted| noted.goes(key, at));
     }
 
     /// Takes keys away whose time has come; when it is to be asked again, if ever.

@@ -1,0 +1,334 @@
+//! A server on a disk that flushes when it is let, and forgets what it has not flushed.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use clap::Parser;
+use kumiki_journal::{Disk, DiskFile};
+
+use super::Kept;
+use crate::args::Args;
+use crate::server::Server;
+
+/// Bytes of a file as they were written, and as they are flushed.
+#[derive(Clone, Default)]
+struct Inode {
+    written: Vec<u8>,
+    flushed: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Held {
+    files: Mutex<BTreeMap<String, Arc<Mutex<Inode>>>>,
+    is_full: AtomicBool,
+    flushes: Arc<AtomicU64>,
+    /// True while nothing is flushed.
+    gate: Arc<(Mutex<bool>, Condvar)>,
+}
+
+struct HeldFile {
+    inode: Arc<Mutex<Inode>>,
+    flushes: Arc<AtomicU64>,
+    gate: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Held {
+    /// The disk of a machine that has ended now.
+    fn after_its_end(&self) -> Held {
+        let files = self.files.lock().unwrap();
+        let files = files.iter().map(|(name, inode)| {
+            let flushed = inode.lock().unwrap().flushed.clone();
+            let inode = Inode { written: flushed.clone(), flushed };
+            (name.clone(), Arc::new(Mutex::new(inode)))
+        });
+        Held { files: Mutex::new(files.collect()), ..Held::default() }
+    }
+
+    fn close(&self, is_closed: bool) {
+        *self.gate.0.lock().unwrap() = is_closed;
+        self.gate.1.notify_all();
+    }
+
+    fn change(&self, beginning: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let files = self.files.lock().unwrap();
+        let (_, inode) = files.iter().rfind(|(name, _)| name.starts_with(beginning)).unwrap();
+        change(&mut inode.lock().unwrap().written);
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.files.lock().unwrap().keys().cloned().collect()
+    }
+}
+
+impl Disk for Held {
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.names())
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let files = self.files.lock().unwrap();
+        let inode = files.get(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(inode.lock().unwrap().written.clone())
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        if self.is_full.load(SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let zeros = vec![0; bytes as usize];
+        let inode = Arc::new(Mutex::new(Inode { written: zeros.clone(), flushed: zeros }));
+        self.files.lock().unwrap().insert(name.to_owned(), Arc::clone(&inode));
+        let (flushes, gate) = (Arc::clone(&self.flushes), Arc::clone(&self.gate));
+        Ok(Box::new(HeldFile { inode, flushes, gate }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut files = self.files.lock().unwrap();
+        let inode = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        files.insert(to.to_owned(), inode);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let removed = self.files.lock().unwrap().remove(name);
+        removed.map(drop).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        "held".to_owned()
+    }
+
+    fn file_bytes(&self) -> u64 {
+        256 << 10
+    }
+}
+
+impl DiskFile for HeldFile {
+    fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let written = &mut self.inode.lock().unwrap().written;
+        let end = at as usize + bytes.len();
+        if written.len() < end {
+            written.resize(end, 0);
+        }
+        written[at as usize..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut is_closed = self.gate.0.lock().unwrap();
+        while *is_closed {
+            is_closed = self.gate.1.wait(is_closed).unwrap();
+        }
+        self.flushes.fetch_add(1, SeqCst);
+        let mut inode = self.inode.lock().unwrap();
+        inode.flushed = inode.written.clone();
+        Ok(())
+    }
+
+    fn end(&mut self, bytes: u64) -> io::Result<()> {
+        self.inode.lock().unwrap().written.truncate(bytes as usize);
+        Ok(())
+    }
+}
+
+/// A server of so many shards on this disk; its threads live as long as this process.
+fn serve(disk: &Arc<Held>, shards: usize) -> anyhow::Result<Server> {
+    let cpus: Vec<String> =
+        kumiki_sys::affinity::current()?.iter().take(shards).map(|cpu| cpu.to_string()).collect();
+    let cpus = cpus.join(",");
+    let args =
+        ["kumiki-kv", "--port", "0", "--cpu-list", &cpus, "--longest", "4K", "--memory", "16M"];
+    let args = Args::try_parse_from(args)?;
+    let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
+    Server::start_on(&args, |workers| Ok(Some(Arc::new(Kept::on(disk, workers)?))))
+}
+
+fn client(server: &Server) -> TcpStream {
+    let client = TcpStream::connect(server.addresses()[0]).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    client
+}
+
+/// The answers to these commands, in one read each of as many bytes as they have.
+fn ask(client: &mut TcpStream, commands: &str, answers: &str) {
+    client.write_all(commands.as_bytes()).unwrap();
+    let mut seen = vec![0; answers.len()];
+    client.read_exact(&mut seen).unwrap();
+    assert_eq!(String::from_utf8_lossy(&seen), answers, "{commands}");
+}
+
+#[test]
+fn no_answer_leaves_before_it_is_flushed_and_one_flush_is_for_all_that_wait() {
+    let disk = Arc::new(Held::default());
+    let server = serve(&disk, 1).unwrap();
+    let mut clients: Vec<_> = (0..64).map(|_| client(&server)).collect();
+    for client in &mut clients {
+        ask(client, "PING\r\n", "+PONG\r\n");
+    }
+    let before = disk.flushes.load(SeqCst);
+    disk.close(true);
+    for (number, client) in clients.iter_mut().enumerate() {
+        write!(client, "SET k{number} {number}\r\n").unwrap();
+    }
+    // Nobody has an answer, and nobody who reads sees what is not flushed.
+    clients[0].set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(clients[0].read(&mut [0]).is_err(), "an answer has left before the flush");
+    assert!(
+        !disk
+            .after_its_end()
+            .files
+            .lock()
+            .unwrap()
+            .values()
+            .any(|inode| { inode.lock().unwrap().flushed.windows(2).any(|two| two == b"k0") })
+    );
+    disk.close(false);
+    clients[0].set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    for client in &mut clients {
+        ask(client, "", "+OK\r\n");
+    }
+    // The first is for what had come when it began.
+    let flushes = disk.flushes.load(SeqCst) - before;
+    assert!(flushes <= 2, "{flushes} flushes for 64 under way");
+    // A machine that ends now has all of it.
+    let again = serve(&Arc::new(disk.after_its_end()), 1).unwrap();
+    for number in 0..64 {
+        let text = number.to_string();
+        let answer = format!("${}\r\n{text}\r\n", text.len());
+        ask(&mut client(&again), &format!("GET k{number}\r\n"), &answer);
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_before_anything_has_run_and_goes_on_when_there_is_room() {
+    let disk = Arc::new(Held::default());
+    let server = serve(&disk, 1).unwrap();
+    let mut client = client(&server);
+    ask(&mut client, "SET a 1\r\n", "+OK\r\n");
+    disk.is_full.store(true, SeqCst);
+    let value = "v".repeat(4000);
+    let refused = "-MISCONF The disk has no room for the log (--durable): nothing was done\r\n";
+    let mut written = 0;
+    loop {
+        client.write_all(format!("SET k{written} {value}\r\n").as_bytes()).unwrap();
+        let mut first = [0];
+        client.read_exact(&mut first).unwrap();
+        if first == *b"-" {
+            ask(&mut client, "", &refused[1..]);
+            break;
+        }
+        ask(&mut client, "", "OK\r\n");
+        written += 1;
+        assert!(written < 1000, "it is never full");
+    }
+    assert!(written > 10, "{written}");
+    // What is smaller finds room for longer.
+    for count in 1.. {
+        client.write_all(b"INCR b\r\n").unwrap();
+        let mut first = [0];
+        client.read_exact(&mut first).unwrap();
+        if first == *b"-" {
+            ask(&mut client, "", &refused[1..]);
+            break;
+        }
+        ask(&mut client, "", &format!("{count}\r\n"));
+        assert!(count < 10_000, "it is never full");
+    }
+    ask(&mut client, &format!("EXISTS k{written}\r\n"), ":0\r\n");
+    ask(&mut client, "INCR a\r\nGET a\r\n", &format!("{refused}$1\r\n1\r\n"));
+    ask(&mut client, "MULTI\r\nINCR a\r\nEXEC\r\n", &format!("+OK\r\n+QUEUED\r\n{refused}"));
+    let after = Arc::new(disk.after_its_end());
+    disk.is_full.store(false, SeqCst);
+    ask(&mut client, "INCR a\r\nGET a\r\n", ":2\r\n$1\r\n2\r\n");
+    let again = serve(&after, 1).unwrap();
+    ask(
+        &mut self::client(&again),
+        "GET a\r\nDBSIZE\r\n",
+        &format!("$1\r\n1\r\n:{}\r\n", written + 2),
+    );
+}
+
+#[test]
+fn snapshots_take_the_place_of_logs_while_keys_change_and_any_number_of_shards_reads_them() {
+    let disk = Arc::new(Held::default());
+    let server = serve(&disk, 2).unwrap();
+    let mut client = client(&server);
+    let value = "v".repeat(2000);
+    for number in 0..150 {
+        ask(&mut client, &format!("SET k{number} {value}\r\n"), "+OK\r\n");
+        if number % 3 == 0 {
+            ask(&mut client, &format!("DEL k{number}\r\n"), ":1\r\n");
+        }
+        if number % 3 == 1 {
+            ask(&mut client, &format!("PEXPIREAT k{number} 99999999999999\r\n"), ":1\r\n");
+        }
+    }
+    ask(
+        &mut client,
+        "SET gone 1\r\nFLUSHALL\r\nSET a 1\r\nBGSAVE\r\n",
+        "+OK\r\n+OK\r\n+OK\r\n+Background saving started\r\n",
+    );
+    while !disk.names().iter().any(|name| name.starts_with("snapshot-")) {
+        ask(&mut client, "INCR a\r\n", ":2\r\n");
+        ask(&mut client, "DECR a\r\n", ":1\r\n");
+    }
+    // The next one comes by itself.
+    let first = disk.names();
+    while !disk.names().iter().any(|name| name.starts_with("snapshot-") && !first.contains(name)) {
+        ask(&mut client, &format!("SET a {value}\r\nSET a 1\r\n"), "+OK\r\n+OK\r\n");
+    }
+    ask(&mut client, "SET b 2\r\nPEXPIREAT b 99999999999999\r\n", "+OK\r\n:1\r\n");
+    for shards in [1, 2] {
+        let again = serve(&Arc::new(disk.after_its_end()), shards).unwrap();
+        let mut client = self::client(&again);
+        ask(&mut client, "DBSIZE\r\n", ":2\r\n");
+        ask(&mut client, "GET a\r\nGET b\r\n", "$1\r\n1\r\n$1\r\n2\r\n");
+        ask(&mut client, "PEXPIRETIME a\r\nPEXPIRETIME b\r\n", ":-1\r\n:99999999999999\r\n");
+        ask(&mut client, "FLUSHALL\r\nSET c 3\r\nDBSIZE\r\n", "+OK\r\n+OK\r\n:1\r\n");
+    }
+}
+
+#[test]
+fn what_is_torn_is_cut_and_what_is_rotten_or_another_s_is_told() {
+    let disk = Arc::new(Held::default());
+    let server = serve(&disk, 1).unwrap();
+    let mut client = client(&server);
+    for number in 0..3 {
+        ask(&mut client, &format!("SET k{number} value\r\n"), "+OK\r\n");
+    }
+    let end = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let torn = Arc::new(disk.after_its_end());
+    torn.change("log-", |bytes| {
+        let end = end(bytes);
+        bytes[end - 3..end].fill(0);
+    });
+    let again = serve(&torn, 1).unwrap();
+    ask(&mut self::client(&again), "DBSIZE\r\n", ":2\r\n");
+    let refused = |beginning: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let disk = Arc::new(disk.after_its_end());
+        disk.change(beginning, change);
+        format!("{:#}", serve(&disk, 1).unwrap_err())
+    };
+    let rotten = refused("log-", &|bytes| {
+        let at = bytes.windows(2).position(|two| two == b"k0").unwrap();
+        bytes[at] ^= 1;
+    });
+    assert!(rotten.contains("is not what was written, at byte"), "{rotten}");
+    let other = Held::default();
+    let disk: Arc<dyn Disk> = Arc::new(other);
+    kumiki_journal::Segments::begin(&disk, b"kumiki-kv\x09\0\0\0".to_vec(), 1).unwrap();
+    let error = format!("{:#}", Kept::on(Arc::clone(&disk), 1).unwrap_err());
+    assert!(error.contains("is of form 9, and 1 is known here"), "{error}");
+    let disk: Arc<dyn Disk> = Arc::new(Held::default());
+    kumiki_journal::Segments::begin(&disk, b"something else".to_vec(), 1).unwrap();
+    let error = format!("{:#}", Kept::on(disk, 1).unwrap_err());
+    assert!(error.contains("is no file of kumiki-kv"), "{error}");
+}

@@ -1,0 +1,100 @@
+//! What changes keys is noted for the log that outlives the process, if there is one.
+
+use std::sync::Arc;
+
+use super::Keys;
+use crate::kept::{Kept, Loads, Noted};
+
+/// A shard's part in the log.
+#[derive(Debug)]
+pub(super) struct Own {
+    log: Arc<Kept>,
+    /// The shard's number.
+    number: usize,
+    noted: Noted,
+    /// True while a transaction runs: all of it is one record.
+    is_whole: bool,
+}
+
+impl Keys {
+    /// Notes changes from now on, for a shard of this number.
+    pub(crate) fn keep(&mut self, log: Arc<Kept>, number: usize, generation: u32) {
+        let noted = Noted { bytes: Vec::new(), generation };
+        self.kept = Some(Own { log, number, noted, is_whole: false });
+    }
+
+    /// Notes a change.
+    #[inline]
+    pub(super) fn note(&mut self, note: impl FnOnce(&mut Noted)) {
+        if let Some(own) = &mut self.kept {
+            note(&mut own.noted);
+        }
+    }
+
+    /// Number of times that it was cleared.
+    pub(crate) fn generation(&self) -> u32 {
+        self.kept.as_ref().map_or(0, |own| own.noted.generation)
+    }
+
+    /// Sees to it that the log has room for what the next command, or transaction, may write.
+    pub(crate) fn has_room(&self, bytes: impl FnOnce() -> u64) -> bool {
+        match &self.kept {
+            Some(own) if !own.is_whole => own.log.has_room(own.number, bytes()),
+            _ => true,
+        }
+    }
+
+    /// Begins a transaction: until [`handed_over`](Self::handed_over) all is one.
+    pub(crate) fn begin_whole(&mut self) {
+        if let Some(own) = &mut self.kept {
+            own.is_whole = true;
+        }
+    }
+
+    /// Ends it.
+    pub(crate) fn end_whole(&mut self) {
+        if let Some(own) = &mut self.kept {
+            own.is_whole = false;
+        }
+        self.hand_over();
+    }
+
+    /// Gives the log what a command has done.
+    #[inline]
+    pub(crate) fn hand_over(&mut self) {
+        if let Some(own) = &mut self.kept
+            && !own.is_whole
+            && !own.noted.bytes.is_empty()
+        {
+            own.log.append(own.number, &mut own.noted.bytes);
+        }
+    }
+
+    /// Notes the keys of one table, with their values and when they go; false if there is no such table.
+    pub(crate) fn note_table(&self, at: usize, noted: &mut Noted) -> bool {
+        let Some(table) = self.tables.get(at) else { return false };
+        for loc in table.entries.iter() {
+            let entry = self.log.get(loc);
+            noted.set(entry.key, &[entry.value], entry.goes_at);
+        }
+        true
+    }
+}
+
+impl Loads for Keys {
+    fn clear(&mut self) {
+        Keys::clear(self, 0, Vec::new());
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8], goes_at: u64) -> bool {
+        Keys::set(self, key, value, goes_at).is_ok()
+    }
+
+    fn goes(&mut self, key: &[u8], at: u64) {
+        Keys::goes(self, key, at);
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        Keys::remove(self, key, 0);
+    }
+}
