@@ -89,7 +89,7 @@ pub(crate) const PEERS: &[Package] = &[
     Package { name: "libc6-dev", reason: "the C library's headers, for both" },
     Package {
         name: "libpython3.11-testsuite | libpython3.13-testsuite",
-        reason: "CPython's own tests of subprocess and asyncio",
+        reason: "CPython's own tests of subprocess, asyncio and multiprocessing",
     },
     Package { name: "python3", reason: "they run in it" },
     Package { name: "util-linux", reason: "tests run as another user by its setpriv" },

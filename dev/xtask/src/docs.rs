@@ -63,6 +63,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
             ("Python", "docs/python.md"),
             ("C: shadow.h", "lib/capi/include/kumiki/shadow.h"),
             ("C: parasc.h", "lib/capi/include/kumiki/parasc.h"),
+            ("C: files.h", "lib/capi/include/kumiki/files.h"),
             ("C: resource.h", "lib/capi/include/kumiki/resource.h"),
             ("C: spawn.h", "lib/capi/include/kumiki/spawn.h"),
             ("C: error.h", "lib/capi/include/kumiki/error.h"),

@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kumiki_shadow::Error;
+use kumiki_sys::cancellation::Held;
 
 /// Reason for which a call failed.
 #[derive(Debug)]
@@ -200,6 +201,13 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
         keep(&text);
         -errno
     })
+}
+
+/// Answers as [`answer`], with pthread_cancel(3) held off: its unwinding must not go through Rust
+/// that is half way.
+pub(crate) fn answer_all(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    let _held = Held::new();
+    answer(call)
 }
 
 /// The text of this thread's last failure; see the header.

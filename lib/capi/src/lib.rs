@@ -3,8 +3,8 @@
 //! This crate is what `libkumiki.so` and `libkumiki.a` are made of; Rust
 //! programs use the crate `kumiki`. Each part has a header, which is also its
 //! reference: `include/kumiki/shadow.h` for shadow threads,
-//! `include/kumiki/parasc.h` for parallel system calls, `include/kumiki/resource.h` for
-//! resources owned per core, `include/kumiki/spawn.h` for processes.
+//! `include/kumiki/parasc.h` for parallel system calls, `include/kumiki/files.h` for many files at once,
+//! `include/kumiki/resource.h` for resources owned per core, `include/kumiki/spawn.h` for processes.
 //!
 //! ```text
 //!   C, C++ ── <kumiki/shadow.h> ── thin functions here ── kumiki-shadow
@@ -68,6 +68,7 @@
 
 pub mod abi;
 mod failure;
+mod files;
 mod identity;
 mod parasc;
 pub mod parasc_abi;
@@ -78,6 +79,7 @@ mod spawn;
 pub mod spawn_abi;
 
 pub use failure::kumiki_last_error;
+pub use files::*;
 pub use parasc::{
     Engine, Requester, kumiki_parasc_collect, kumiki_parasc_completion_fd, kumiki_parasc_create,
     kumiki_parasc_destroy, kumiki_parasc_proc, kumiki_parasc_refusal, kumiki_parasc_request,

@@ -10,10 +10,9 @@ use std::time::Duration;
 use kumiki_parasc::op::Raw;
 use kumiki_parasc::tries::{NotMade, attempt};
 use kumiki_parasc::{Refusal, Request, refusal, refusals};
-use kumiki_sys::cancellation::Held;
 use kumiki_sys::syscall::MAX_ARGS;
 
-use crate::failure::{Failure, answer};
+use crate::failure::{Failure, answer, answer_all};
 use crate::identity::Thread;
 use crate::parasc_abi::ParascConfig;
 
@@ -83,13 +82,6 @@ unsafe fn request(sysnum: c_long, args_num: c_uint, args: *const u64) -> Result<
         request.args[..count].copy_from_slice(args);
     }
     Ok(request)
-}
-
-/// Answers as [`answer`], with pthread_cancel(3) held off: its unwinding must not go through Rust
-/// that is half way.
-fn answer_all(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    let _held = Held::new();
-    answer(call)
 }
 
 /// See the header.

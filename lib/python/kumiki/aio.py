@@ -7,9 +7,11 @@
 >>> asyncio.run(main())
 (b'hello\\n', None)
 
-Streams, protocols and processes are asyncio's own. The child is made by kumiki.Popen, whose
+Streams and protocols are asyncio's own. The child is made by kumiki.Popen, whose
 arguments these functions take too, and its end is seen by a pidfd in the loop: no thread, no
 SIGCHLD, no child watcher, and no matter which thread the loop runs in.
+
+The functions of kumiki.files are here, too, to be awaited.
 """
 
 import asyncio
@@ -21,9 +23,21 @@ from asyncio.base_subprocess import (
     ReadSubprocessPipeProto,
     WriteSubprocessPipeProto,
 )
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process, SubprocessStreamProtocol
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, SubprocessStreamProtocol
 from typing import Any, Callable
 
+from ._aio_files import (
+    each,
+    exists_many,
+    read_many,
+    rename_many,
+    rmdir_many,
+    stat_array,
+    stat_many,
+    unlink_many,
+    walk,
+    write_many,
+)
 from ._popen import Popen
 
 __all__ = [
@@ -33,8 +47,18 @@ __all__ = [
     "Process",
     "create_subprocess_exec",
     "create_subprocess_shell",
+    "each",
+    "exists_many",
+    "read_many",
+    "rename_many",
+    "rmdir_many",
+    "stat_array",
+    "stat_many",
     "subprocess_exec",
     "subprocess_shell",
+    "unlink_many",
+    "walk",
+    "write_many",
 ]
 
 # asyncio's, of a stream's buffer.
@@ -50,6 +74,33 @@ _FIXED = {
 }
 
 _logger = logging.getLogger("asyncio")
+
+
+class Process(asyncio.subprocess.Process):
+    """asyncio's. Its communicate() may be cancelled, by a timeout say, and called again, as subprocess's may: what was
+    read is kept, and what was to be written is written on."""
+
+    def __init__(self, transport: Any, protocol: Any, loop: Any) -> None:
+        super().__init__(transport, protocol, loop)
+        self._read: "dict[int, list[bytes]]" = {1: [], 2: []}
+        self._has_begun = False
+
+    async def communicate(self, input: "bytes | bytearray | memoryview | None" = None) -> "tuple[Any, Any]":
+        """All output, of each pipe that there is, after all of `input`; None of others."""
+        if self._has_begun and input:
+            raise ValueError("Cannot send input after starting communication")
+        # Nothing more: what was to be written is written on, and then the pipe is closed.
+        rest = b"" if self._has_begun and self.stdin is not None else input
+        self._has_begun = True
+        return await super().communicate(rest)
+
+    async def _read_stream(self, fd: int) -> bytes:
+        stream, read = (self.stdout, self.stderr)[fd - 1], self._read[fd]
+        while part := await stream.read(_LIMIT):
+            # Before anything else may be awaited.
+            read.append(part)
+        self._transport.get_pipe_transport(fd).close()
+        return b"".join(read)
 
 
 async def create_subprocess_exec(
@@ -246,6 +297,14 @@ class _Transport(BaseSubprocessTransport):
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
+
+    def _process_exited(self, returncode: int) -> None:
+        super()._process_exited(returncode)
+        # Its end is its end, also where somebody else has its pipes; asyncio waits for theirs, too.
+        waiters, self._exit_waiters = self._exit_waiters or [], []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(returncode)
 
     def _has_ended(self) -> None:
         self._loop.remove_reader(self._pidfd)

@@ -3,7 +3,10 @@
 import asyncio
 import gc
 import os
+import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -12,6 +15,10 @@ from unittest import mock
 
 import kumiki
 import kumiki.aio
+
+
+# Starts that are given up at a drawn step.
+STARTS = int(os.environ.get("KUMIKI_AIO_STARTS", "100"))
 
 
 class Aio(unittest.IsolatedAsyncioTestCase):
@@ -118,7 +125,7 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         await asyncio.wait([task])
         if task.cancelled():
             # The loop goes on, also with the numbers of the descriptors that were closed.
-            other = await kumiki.aio.create_subprocess_exec("echo", "fine", **every)
+            other = await kumiki.aio.create_subprocess_exec("echo", "fine", stdout=kumiki.PIPE)
             self.assertEqual((await other.communicate())[0], b"fine\n")
             return 1
         child = task.result()
@@ -140,6 +147,36 @@ class Aio(unittest.IsolatedAsyncioTestCase):
             child.kill()
         await child.communicate()
         return 0
+
+    def test_starts_that_are_cancelled_at_drawn_steps_leave_nothing(self):
+        seed = int(os.environ.get("KUMIKI_AIO_SEED", random.randrange(1 << 32)))
+        draw, ways = random.Random(seed), (self._alone, self._twice, self._all)
+        self.addCleanup(signal.alarm, 0)
+        asyncio.run(asyncio.sleep(0))
+        before, cancelled, left = self._descriptors(), 0, STARTS
+        while left > 0:
+            together = min(left, draw.choice((1, 1, 5, 20)))
+            left -= together
+
+            async def main():
+                return await asyncio.gather(*(self._drawn(draw, draw.choice(ways)) for _ in range(together)))
+
+            with self.subTest(seed=seed, left=left):
+                signal.alarm(60)
+                cancelled += sum(asyncio.run(main()))
+                self._no_child()
+                self.assertEqual(self._descriptors(), before)
+        self.assertGreater(cancelled, STARTS // 8, "few starts were given up half way")
+
+    async def _drawn(self, draw, way):
+        program = draw.choice((["sleep", "1000"], ["true"], ["cat"], ["/nowhere"]))
+        pipes = {name: draw.choice((None, kumiki.PIPE)) for name in ("stdin", "stdout", "stderr")}
+        pipes = {name: pipe or kumiki.DEVNULL for name, pipe in pipes.items()}
+        await asyncio.sleep(draw.choice((0, 0, draw.random() / 100)))
+        try:
+            return await way(program, pipes, draw.randrange(9))
+        except FileNotFoundError:
+            return 0
 
     def _descriptors(self):
         gc.collect()
@@ -210,5 +247,149 @@ class Aio(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(ends, [5])
 
 
+
+async def cancelled_before_its_pipes_are_connected():
+    """103847: nobody ever hears of the start again."""
+    every = dict(stdin=kumiki.PIPE, stdout=kumiki.PIPE, stderr=kumiki.PIPE)
+    for turns in range(6):
+        task = asyncio.ensure_future(kumiki.aio.create_subprocess_exec("sleep", "0.001", **every))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def ended_while_others_start():
+    """125502: the loop's end cancels starts, and waits for ever."""
+
+    async def one():
+        child = await kumiki.aio.create_subprocess_exec("sleep", "0.002", stdout=kumiki.PIPE)
+        await child.communicate()
+
+    pending = set()
+    try:
+        async with asyncio.timeout(0.3):
+            while True:
+                while len(pending) < 20:
+                    pending.add(asyncio.create_task(one()))
+                _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+    except TimeoutError:
+        pass
+
+
+async def beside_a_task_that_fails():
+    """133536: the start is cancelled by its group, and hangs."""
+
+    async def starts():
+        await kumiki.aio.create_subprocess_shell("ls", stdin=kumiki.PIPE, stdout=kumiki.PIPE, stderr=kumiki.PIPE)
+
+    async def fails():
+        raise KeyError("task 2 failed")
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(starts())
+            group.create_task(fails())
+    except* KeyError:
+        pass
+    else:
+        raise AssertionError("no task has failed")
+
+
+async def terminated_and_left():
+    """88050: a child that was ended just before the loop."""
+
+    async def inner():
+        child = await asyncio.create_task(
+            kumiki.aio.create_subprocess_exec("sleep", "10", stdout=kumiki.PIPE, stderr=kumiki.PIPE)
+        )
+        try:
+            await asyncio.wait_for(child.wait(), 0.02)
+        except asyncio.TimeoutError:
+            child.terminate()
+
+    await asyncio.wait_for(inner(), 60)
+
+
+async def ended_while_a_grandchild_has_its_pipe():
+    """119710: the child's end is not seen before the grandchild's."""
+    child = await kumiki.aio.create_subprocess_shell("sleep 1000 & echo $!", stdout=kumiki.PIPE)
+    grandchild = int(await child.stdout.readline())
+    try:
+        assert await asyncio.wait_for(child.wait(), 60) == 0
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+    assert await child.stdout.read() == b""
+
+
+async def cancelled_between_its_outputs():
+    """139373: what communicate() had read is lost."""
+    code = "import signal; print('first', flush=True); signal.sigwait([signal.SIGUSR1]); print('last')"
+    line = [sys.executable, "-c", code]
+    blocked = [signal.SIGUSR1]
+    child = await kumiki.aio.create_subprocess_exec(*line, stdout=kumiki.PIPE, signal_mask=blocked)
+    talk = asyncio.ensure_future(child.communicate())
+    while not child._read[1]:
+        await asyncio.sleep(0.01)
+    talk.cancel()
+    await asyncio.wait([talk])
+    child.send_signal(signal.SIGUSR1)
+    assert (await child.communicate())[0] == b"first\nlast\n"
+    # Input that was not all written, in the middle of it.
+    child = await kumiki.aio.create_subprocess_exec("sh", "-c", "sleep 0.2; cat", stdin=kumiki.PIPE, stdout=kumiki.PIPE)
+    data = random.randbytes(1 << 20)
+    try:
+        await asyncio.wait_for(child.communicate(data), 0.05)
+    except asyncio.TimeoutError:
+        pass
+    try:
+        await child.communicate(b"more")
+    except ValueError:
+        pass
+    else:
+        raise AssertionError("input was taken twice")
+    assert (await child.communicate())[0] == data
+
+
+async def cancelled_with_its_task():
+    """118516: who cancels a start ends the child."""
+    task = asyncio.create_task(kumiki.aio.create_subprocess_exec("sleep", "1000"))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    try:
+        while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            await asyncio.sleep(0.01)
+    except ChildProcessError:
+        pass
+
+
+# Issues of CPython's tracker, by their numbers, as a program each.
+TRACKER = [
+    cancelled_before_its_pipes_are_connected,
+    ended_while_others_start,
+    beside_a_task_that_fails,
+    terminated_and_left,
+    ended_while_a_grandchild_has_its_pipe,
+    cancelled_between_its_outputs,
+    cancelled_with_its_task,
+]
+
+
+class Tracker(unittest.TestCase):
+    def test_what_was_reported_of_asyncio_is_not_so_here(self):
+        for program in TRACKER:
+            with self.subTest(program.__doc__.split(":")[0]):
+                # A process of its own: one that hangs is told of, and what it says at its end is seen.
+                line = [sys.executable, "-X", "dev", __file__, program.__name__]
+                said = subprocess.run(line, capture_output=True, text=True, timeout=120)
+                self.assertEqual(said.returncode, 0, said.stderr)
+                noise = [text for text in said.stderr.splitlines() if "Error" in text or "Traceback" in text]
+                self.assertEqual(noise, [], said.stderr)
+
+
 if __name__ == "__main__":
-    unittest.main()
+    if sys.argv[1:] and sys.argv[1] in (program.__name__ for program in TRACKER):
+        asyncio.run(globals()[sys.argv[1]]())
+    else:
+        unittest.main()

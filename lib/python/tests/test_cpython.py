@@ -1,7 +1,7 @@
 """CPython's own tests of subprocess, with kumiki.Popen in place of subprocess.Popen, or those of
-asyncio's subprocesses, with kumiki.aio in its place.
+asyncio's subprocesses, with kumiki.aio in its place, or those of multiprocessing, with the start method "kumiki".
 
-`test_cpython.py [--asyncio] [--by-server] [NAME …]`: those whose names have one of these words;
+`test_cpython.py [--asyncio | --multiprocessing] [--by-server] [NAME …]`: those whose names have one of these words;
 with a spawn server that makes each child. Tests that cannot hold are named in
 cpython-expected.txt, each with the reason. One of them that holds is a failure, as is any other
 that does not.
@@ -91,6 +91,7 @@ def put_in_place(popen) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--asyncio", action="store_true")
+    parser.add_argument("--multiprocessing", action="store_true")
     parser.add_argument("--by-server", action="store_true")
     parser.add_argument("words", nargs="*", metavar="NAME")
     asked = parser.parse_args()
@@ -100,7 +101,11 @@ def main() -> int:
     few = most if 0 <= most < 1024 else 1024
     resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
     whose = "test_asyncio.test_subprocess" if asked.asyncio else "test_subprocess"
-    theirs = importlib.import_module(f"test.{whose}")
+    if asked.multiprocessing:
+        # Beside this file, as processes import it to unpickle its classes.
+        whose, theirs = "test_multiprocessing", importlib.import_module("cpython_multiprocessing")
+    else:
+        theirs = importlib.import_module(f"test.{whose}")
     from test import support
 
     suite = unittest.defaultTestLoader.loadTestsFromModule(theirs)
@@ -110,7 +115,8 @@ def main() -> int:
     runner = unittest.TextTestRunner(resultclass=Result, verbosity=1)
     with support.swap_attr(support, "verbose", False):
         result = runner.run(unittest.TestSuite(chosen))
-    theirs.tearDownModule() if hasattr(theirs, "tearDownModule") else None
+    if hasattr(theirs, "tearDownModule") and not asked.multiprocessing:
+        theirs.tearDownModule()
     known = {n: why for n, why in expected().items() if n in names}
     skipped = {name(test) for test, _ in result.skipped}
     unexpected = sorted(set(result.broken) - set(known))

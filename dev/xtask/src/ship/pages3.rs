@@ -13,7 +13,8 @@ use crate::capi::put;
 use crate::run::root;
 
 /// Headers with a page, and what `apropos` shows of each.
-const HEADERS: [(&str, &str, &str); 5] = [
+const HEADERS: [(&str, &str, &str); 6] = [
+    ("lib/capi", "files", "attributes, contents, directories and names of many files by one call"),
     ("lib/capi", "parasc", "system calls made by other threads, one by one or in batches"),
     ("lib/capi", "resource", "resources of one core under names, called through their owner"),
     ("lib/capi", "shadow", "fork and join to a helper thread in one cache line's round trip"),

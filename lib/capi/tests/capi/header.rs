@@ -4,11 +4,12 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
 
-use kumiki_c::IdRange;
+use kumiki_c as files;
 use kumiki_c::abi::{self, Info, Options, method, relation, sleep};
 use kumiki_c::parasc_abi::{self, Call, ParascConfig, backend};
 use kumiki_c::resource_abi::{self, ResourceChange, ResourceListed};
 use kumiki_c::spawn_abi;
+use kumiki_c::{Content, Data, FileStat, IdRange, Listed};
 
 /// What C calls a type.
 fn c_type(rust: &str) -> &'static str {
@@ -21,12 +22,18 @@ fn c_type(rust: &str) -> &'static str {
         "u32" => "uint32_t",
         "i64" => "int64_t",
         "Text" => "const char *",
+        "Bytes" => "const uint8_t *",
+        "Inodes" => "const uint64_t *",
+        "f64" => "double",
+        "usize" => "size_t",
         _ => panic!("no field of the header has a type like {rust}"),
     }
 }
 
 type List = *const u16;
 type Text = *const std::ffi::c_char;
+type Bytes = *const u8;
+type Inodes = *const u64;
 /// In C an array; as a value a pointer to its first element.
 type Args = [u64; 6];
 
@@ -64,6 +71,13 @@ fn asserts() -> String {
     layout!(ParascConfig = "struct kumiki_parasc_config": requesters: u32, slots: u32, threads: u32,
         flags: u32, backend: u32, reserved: u32, retire_ns: u64, allowed: List, allowed_num: u64);
     layout!(Call = "struct kumiki_parasc_call": sysnum: u16, args_num: u16, args: Args);
+    layout!(FileStat = "struct kumiki_files_stat": mode: u64, ino: u64, dev: u64, nlink: u64, uid: i64, gid: i64,
+        size: i64, atime: i64, mtime: i64, ctime: i64, atime_float: f64, mtime_float: f64, ctime_float: f64,
+        atime_ns: i64, mtime_ns: i64, ctime_ns: i64, blksize: i64, blocks: i64, rdev: u64);
+    layout!(Content = "struct kumiki_files_content": data: Bytes, size: usize, error: i64);
+    layout!(Data = "struct kumiki_files_data": bytes: Bytes, size: usize);
+    layout!(Listed = "struct kumiki_files_listed": names: Text, names_size: usize, kinds: Bytes,
+        inodes: Inodes, entries: usize, error: i64);
     layout!(IdRange = "struct kumiki_spawn_id_range": inside: u32, outside: u32, count: u32);
     layout!(ResourceListed = "struct kumiki_resource_listed": name: Text, owner: Text, state: Text, id: u64,
         bytes: u64, calls: u64);
@@ -74,6 +88,7 @@ fn asserts() -> String {
         spawn_abi: KUMIKI_SPAWN_RESETIDS, KUMIKI_SPAWN_SETPGROUP, KUMIKI_SPAWN_SETSIGDEF,
             KUMIKI_SPAWN_SETSIGMASK, KUMIKI_SPAWN_USEVFORK, KUMIKI_SPAWN_SETSID,
             KUMIKI_SPAWN_CLOEXEC_DEFAULT;
+        files: KUMIKI_FILES_ASK, KUMIKI_FILES_OPEN, KUMIKI_FILES_SYNC, KUMIKI_FILES_NEW, KUMIKI_FILES_APPEND;
         parasc_abi: KUMIKI_PARASC_NO_THREADS, KUMIKI_PARASC_NO_HELP, KUMIKI_PARASC_WRONG_THREAD_ANSWERS, KUMIKI_PARASC_FOREVER;
         backend: KUMIKI_PARASC_BACKEND_AUTO, KUMIKI_PARASC_BACKEND_USER, KUMIKI_PARASC_BACKEND_KERNEL;
         abi: KUMIKI_SHADOW_SHARE, KUMIKI_SHADOW_INLINE, KUMIKI_SHADOW_BIND_MAIN, KUMIKI_SHADOW_ADAPTIVE, KUMIKI_SHADOW_INFINITE;
@@ -96,8 +111,8 @@ fn compiles(text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("header.c");
     let headers = [
-        "spawn", "shadow", "error", "resource", "parasc", "error", "parasc", "resource", "shadow",
-        "spawn",
+        "spawn", "shadow", "error", "resource", "files", "parasc", "error", "parasc", "resource",
+        "shadow", "files", "spawn",
     ];
     let includes = headers.map(|header| format!("#include <kumiki/{header}.h>\n")).concat();
     let source = includes + text;

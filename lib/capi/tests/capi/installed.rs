@@ -60,8 +60,16 @@ fn r#static() -> Vec<String> {
 }
 
 /// The programs, each of `tests/capi/NAME.c`.
-const PROGRAMS: [&str; 7] =
-    ["shadow", "shadow_refused", "parasc", "parasc_ends", "parasc_refused", "resource", "spawn"];
+const PROGRAMS: [&str; 8] = [
+    "files",
+    "shadow",
+    "shadow_refused",
+    "parasc",
+    "parasc_ends",
+    "parasc_refused",
+    "resource",
+    "spawn",
+];
 
 /// Compiles one of them into a program with `kind` in its name.
 fn compile(source: &str, kind: &str, compiler: &[&str], kumiki: &[String]) -> PathBuf {

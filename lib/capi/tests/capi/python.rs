@@ -57,6 +57,33 @@ fn asyncio_has_it_too() {
     }
 }
 
+/// What every version of Python has otherwise: its records of attributes, its forks, its multiprocessing.
+fn each_python(test: &str) {
+    for mut python in std::iter::once(python()).chain(newer()) {
+        well(python.arg(root().join("lib/python/tests").join(test)));
+    }
+}
+
+#[test]
+fn many_files_are_as_one_by_one() {
+    each_python("test_files.py");
+}
+
+#[test]
+fn a_child_of_a_template_is_as_new() {
+    each_python("test_template.py");
+}
+
+#[test]
+fn multiprocessing_has_it_as_a_start_method() {
+    each_python("test_mp.py");
+}
+
+#[test]
+fn a_program_that_is_not_changed_has_it() {
+    each_python("test_instead.py");
+}
+
 #[test]
 fn its_types_name_what_it_takes() {
     well(python().arg(root().join("lib/python/tests/test_types.py")));

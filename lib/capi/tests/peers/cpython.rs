@@ -1,4 +1,4 @@
-//! CPython's tests of subprocess and of asyncio's subprocesses.
+//! CPython's tests of subprocess, of asyncio's subprocesses and of multiprocessing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,10 +21,14 @@ fn package(within: &Path) -> PathBuf {
 }
 
 fn hold(args: &[&str], script: &str) {
+    hold_by(&Way::all(), args, script);
+}
+
+fn hold_by(ways: &[Way], args: &[&str], script: &str) {
     let folder = folder();
     let copy = package(folder.path());
     let mut faults = String::new();
-    for way in Way::all() {
+    for way in ways {
         // Where it runs it writes.
         let scratch = folder.path().join(format!("{}-{}", way.by_server, way.other));
         fs::create_dir(&scratch).unwrap();
@@ -55,4 +59,10 @@ fn cpython_s_tests_of_subprocess_hold() {
 #[test]
 fn cpython_s_tests_of_asyncio_s_subprocesses_hold() {
     hold(&["--asyncio"], "test_cpython.py");
+}
+
+/// A template makes its processes, whoever makes the template.
+#[test]
+fn cpython_s_tests_of_multiprocessing_hold() {
+    hold_by(&[Way { by_server: false, other: false }], &["--multiprocessing"], "test_cpython.py");
 }

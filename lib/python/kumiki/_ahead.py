@@ -1,0 +1,297 @@
+"""os.walk and os.scandir that read ahead: directories and attributes that will be asked for, many at a time."""
+
+import itertools
+import os
+import stat as _stat
+import sys
+from collections import deque
+from operator import not_
+from typing import Any, Callable, Iterator
+
+from . import _many
+from ._names import Names
+
+_DIRECTORY, _LINK, _UNKNOWN = _stat.S_IFDIR >> 12, _stat.S_IFLNK >> 12, 0
+
+# Directories that are read at the same time, and how many may have been read and not been visited.
+_AHEAD = 64
+_KEPT = 16 * _AHEAD
+# Attributes that are asked for at the same time.
+_ATTRIBUTES = 1024
+
+
+class _Folder:
+    """A directory's entries as os.walk tells them, and which of its directories it goes into."""
+
+    __slots__ = ("dirs", "files", "into")
+
+    def __init__(self, dirs: "list[Any]", files: "list[Any]", into: "list[Any]") -> None:
+        self.dirs, self.files, self.into = dirs, files, into
+
+
+def _split(packed: bytes, as_bytes: bool) -> "list[Any]":
+    if not packed:
+        return []
+    return packed[:-1].split(b"\0") if as_bytes else os.fsdecode(packed[:-1]).split("\0")
+
+
+class _Reader:
+    """Directories that have been read, by their paths."""
+
+    def __init__(self, followlinks: bool) -> None:
+        self._follows = followlinks
+        self.read: "dict[Any, _Folder | OSError]" = {}
+
+    def take(self, path: Any, stack: "list[Any]") -> "_Folder | OSError":
+        """This one, which is read with others that come after it if it has not been yet."""
+        found = self.read.pop(path, None)
+        if found is None:
+            self._read([path, *self._next(stack)])
+            found = self.read.pop(path)
+        return found
+
+    def forget(self, path: Any) -> None:
+        """What was read of a directory that is not visited, and of those below it."""
+        found = self.read.pop(path, None)
+        if isinstance(found, _Folder):
+            for name in found.into:
+                self.forget(os.path.join(path, name))
+
+    def _next(self, stack: "list[Any]") -> "list[Any]":
+        """Those that will be visited next and have not been read, as far as can be seen from here."""
+        found: "list[Any]" = []
+        if len(self.read) >= _KEPT:
+            return found
+        looked = 0
+        below = deque(reversed(stack[-_AHEAD:]))
+        while below and len(found) < _AHEAD - 1 and looked < 4 * _AHEAD:
+            path = below.popleft()
+            looked += 1
+            if isinstance(path, tuple):
+                continue
+            folder = self.read.get(path)
+            if folder is None:
+                found.append(path)
+            elif isinstance(folder, _Folder):
+                below += [os.path.join(path, name) for name in folder.into]
+        return found
+
+    def _read(self, paths: "list[Any]") -> None:
+        names = Names(paths)
+        for why in names.wrong.values():
+            raise why
+        entries = _many.Entries(names, None, False)
+        kinds = entries.kinds
+        # Whether an entry is a directory, and whether it is gone into; where a link leads to, and what the file system
+        # does not tell, is asked for all of them at once.
+        is_dir = goes_into = list(map(_DIRECTORY.__eq__, kinds))
+        packed, as_bytes = entries.names, isinstance(paths[0], bytes)
+        found = _split(packed, as_bytes)
+        if _LINK in kinds or _UNKNOWN in kinds:
+            is_dir, goes_into = self._doubtful(paths, entries, found, is_dir)
+        at = 0
+        for path, (_, count, error) in zip(paths, entries.folders):
+            end = at + count
+            if error:
+                self.read[path] = OSError(error, os.strerror(error), path)
+            elif True in is_dir[at:end]:
+                here = is_dir[at:end]
+                dirs = list(itertools.compress(found[at:end], here))
+                files = list(itertools.compress(found[at:end], map(not_, here)))
+                into = dirs[:] if goes_into is is_dir else list(itertools.compress(found[at:end], goes_into[at:end]))
+                self.read[path] = _Folder(dirs, files, into)
+            else:
+                self.read[path] = _Folder([], found[at:end], [])
+            at = end
+
+    def _doubtful(
+        self, paths: "list[Any]", entries: _many.Entries, found: "list[Any]", known: "list[bool]"
+    ) -> "tuple[list[bool], list[bool]]":
+        is_dir, goes_into = known[:], known[:]
+        asked, places, at = [], [], 0
+        for path, (_, count, _) in zip(paths, entries.folders):
+            for place in range(at, at + count):
+                if entries.kinds[place] in (_LINK, _UNKNOWN):
+                    asked.append(os.path.join(path, found[place]))
+                    places.append(place)
+            at += count
+        for place, there, itself in zip(places, _modes(asked, True), _modes(asked, False)):
+            is_dir[place] = _stat.S_ISDIR(there)
+            goes_into[place] = is_dir[place] and (self._follows or not _stat.S_ISLNK(itself))
+        return is_dir, goes_into
+
+
+def _modes(paths: "list[Any]", follow: bool) -> "list[int]":
+    """Kinds of these; 0 of what cannot be known."""
+    if not paths:
+        return []
+    records, _, _ = _many.stat(Names(paths), None, follow, True)
+    return [record[0] for record in _many.RECORD.iter_unpack(records)]
+
+
+def walk(
+    top: Any,
+    topdown: bool = True,
+    onerror: "Callable[[OSError], Any] | None" = None,
+    followlinks: bool = False,
+) -> "Iterator[tuple[Any, list[Any], list[Any]]]":
+    """os.walk, which reads directories before they are asked for, up to 64 at the same time.
+
+    As there, `dirs` may be changed, topdown, to leave some out or to add some. What the program changes in a
+    directory further down after its first entries have come may be seen or not: it may have been read before.
+    """
+    sys.audit("os.walk", top, topdown, onerror, followlinks)
+    reader = _Reader(followlinks)
+    join, is_link = os.path.join, os.path.islink
+    stack: "list[Any]" = [os.fspath(top)]
+    while stack:
+        path = stack.pop()
+        if isinstance(path, tuple):
+            yield path
+            continue
+        folder = reader.take(path, stack)
+        if isinstance(folder, OSError):
+            if onerror is not None:
+                onerror(folder)
+            continue
+        dirs = folder.dirs
+        if not topdown:
+            stack.append((path, dirs, folder.files))
+            stack += [join(path, name) for name in reversed(folder.into)]
+            continue
+        into = folder.into
+        yield path, dirs, folder.files
+        if not dirs and not into:
+            continue
+        known = set(into)
+        for name in known.difference(dirs):
+            reader.forget(join(path, name))
+        for name in reversed(dirs):
+            below = join(path, name)
+            if name in known or followlinks or not is_link(below):
+                stack.append(below)
+
+
+class DirEntry:
+    """As os.DirEntry, but that attributes come for many entries at once."""
+
+    __slots__ = ("name", "path", "_kind", "_scan", "_at")
+
+    def __init__(self, name: Any, path: Any, kind: int, scan: "Scan", at: int) -> None:
+        self.name = name
+        self.path = path
+        self._kind = kind
+        self._scan = scan
+        self._at = at
+
+    def __fspath__(self) -> Any:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<DirEntry {self.name!r}>"
+
+    def inode(self) -> int:
+        return self._scan._inodes[self._at]
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        # What is no link is at its own end.
+        follow = follow_symlinks and (self._kind == _LINK or self._kind == _UNKNOWN)
+        scan = self._scan
+        found = scan._known[follow][self._at] or scan._ask(self._at, follow)
+        if found.__class__ is os.stat_result:
+            return found
+        raise found
+
+    def is_symlink(self) -> bool:
+        if self._kind == _UNKNOWN:
+            return self._is(_stat.S_IFLNK, False)
+        return self._kind == _LINK
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return self._is(_stat.S_IFDIR, follow_symlinks)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return self._is(_stat.S_IFREG, follow_symlinks)
+
+    if sys.version_info >= (3, 12):
+
+        def is_junction(self) -> bool:
+            return False
+
+    def _is(self, mode: int, follow: bool) -> bool:
+        if self._kind == _UNKNOWN or follow and self._kind == _LINK:
+            try:
+                return _stat.S_IFMT(self.stat(follow_symlinks=follow).st_mode) == mode
+            except FileNotFoundError:
+                return False
+        return self._kind == mode >> 12
+
+
+class Scan:
+    """The entries of a directory: an iterator, and a context manager as that of os.scandir."""
+
+    def __init__(self, path: Any) -> None:
+        self._fd: "int | None" = path if isinstance(path, int) else None
+        folder = "." if self._fd is not None else os.fspath(path)
+        as_bytes = isinstance(folder, bytes)
+        names = Names([folder])
+        for why in names.wrong.values():
+            raise why
+        entries = _many.Entries(names, self._fd, True)
+        ((_, _, error),) = entries.folders
+        if error:
+            raise OSError(error, os.strerror(error), path)
+        self._kinds, self._inodes = entries.kinds, entries.inodes
+        self._names = _split(entries.names, as_bytes)
+        self._paths = self._names if self._fd is not None else [os.path.join(folder, name) for name in self._names]
+        # What is known of each entry, at the end of links and of itself.
+        self._known: "list[list[Any]]" = [[None] * len(self._names), [None] * len(self._names)]
+        # How many the next question asks for: one that asks for one entry's attributes pays for one.
+        self._next = [1, 1]
+        self._entries = map(DirEntry, self._names, self._paths, self._kinds, itertools.repeat(self), itertools.count())
+
+    def __iter__(self) -> "Iterator[DirEntry]":
+        return self._entries
+
+    def __next__(self) -> DirEntry:
+        return next(self._entries)
+
+    def __enter__(self) -> "Scan":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the iteration; entries that were given keep what they know."""
+        self._entries = map(DirEntry, ())
+
+    def _ask(self, at: int, follow: bool) -> Any:
+        """This one's attributes, and those of entries after it: four times as many as the last time."""
+        known, count = self._known[follow], self._next[follow]
+        self._next[follow] = min(4 * count, _ATTRIBUTES)
+        places = []
+        for place in range(at, len(known)):
+            needs = not follow or self._kinds[place] in (_LINK, _UNKNOWN)
+            if needs and known[place] is None:
+                places.append(place)
+                if len(places) == count:
+                    break
+        names = Names([self._paths[place] for place in places])
+        records, errors, _ = _many.stat(names, self._fd, follow, True)
+        results = map(_many.result, _many.RECORD.iter_unpack(records))
+        for place, result, number in zip(places, results, errors):
+            if number == _many.ASK:
+                result = os.stat(self._paths[place], dir_fd=self._fd, follow_symlinks=follow)
+            elif number:
+                known[place] = OSError(number, os.strerror(number), self._paths[place])
+                continue
+            known[place] = result
+        return known[at]
+
+
+def scandir(path: Any = ".") -> Scan:
+    """os.scandir, whose entries' attributes are asked for ahead: the first entry.stat() asks for one, the next for
+    four, up to 1,024 at the same time."""
+    sys.audit("os.scandir", path)
+    return Scan("." if path is None else path)

@@ -1,0 +1,104 @@
+"""What a program and its template say to each other: messages of a few bytes, what is long in memory that both see."""
+
+import os
+import pickle
+import socket
+from array import array
+from typing import Any, Sequence
+
+# To a template.
+SETUP, START = b"s", b"f"
+# Of it, and of the children.
+READY, WRONG, BEGAN, RUNS, DONE, ENDED = b"r", b"w", b"b", b"o", b"d", b"e"
+
+# The kernel's, of descriptors in one message.
+MOST_DESCRIPTORS = 253
+
+
+def pair() -> "tuple[socket.socket, socket.socket]":
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def in_memory(content: bytes) -> int:
+    """A descriptor of memory that holds this."""
+    fd = os.memfd_create("kumiki", os.MFD_CLOEXEC)
+    try:
+        put(fd, content)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def put(fd: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def of_memory(fd: int) -> bytes:
+    """All that was written there, by whichever process."""
+    size, found = os.fstat(fd).st_size, []
+    at = 0
+    while at < size:
+        part = os.pread(fd, size - at, at)
+        if not part:
+            break
+        found.append(part)
+        at += len(part)
+    return b"".join(found)
+
+
+def send(to: socket.socket, kind: bytes, head: bytes = b"", fds: "Sequence[int]" = ()) -> None:
+    socket.send_fds(to, [kind + head], list(fds))
+
+
+def receive(of: socket.socket, flags: int = 0) -> "tuple[bytes, bytes, list[int]]":
+    """Kind, head and descriptors, which no program that is executed gets; an empty kind at the end. socket.recv_fds
+    does not hand its flags on."""
+    fds = array("i")
+    room = socket.CMSG_SPACE(MOST_DESCRIPTORS * fds.itemsize)
+    try:
+        data, messages, _, _ = of.recvmsg(4096, room, flags | socket.MSG_CMSG_CLOEXEC)
+    except ConnectionResetError:
+        # The other end was closed, and had not heard all.
+        return b"", b"", []
+    for level, kind, content in messages:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+    return data[:1], data[1:], list(fds)
+
+
+def outcome(call: Any) -> "tuple[bytes, BaseException | None]":
+    """What a call gives or raises, pickled for another process; what it raised."""
+    try:
+        result, error = call(), None
+        return pickle.dumps((True, result), pickle.HIGHEST_PROTOCOL), None
+    except BaseException as raised:
+        error = raised
+    return failure(error), error
+
+
+def failure(error: BaseException) -> bytes:
+    from concurrent.futures.process import _ExceptionWithTraceback
+
+    try:
+        packed = pickle.dumps((False, _ExceptionWithTraceback(error, error.__traceback__)))
+        # Some can be packed, and not unpacked.
+        pickle.loads(packed)
+    except Exception as why:
+        text = f"{type(error).__name__}: {error} (which cannot be sent to another process: {why})"
+        packed = pickle.dumps((False, _ExceptionWithTraceback(RuntimeError(text), error.__traceback__)))
+    return packed
+
+
+def opened(packed: bytes) -> Any:
+    """The result, or raises the exception."""
+    good, value = pickle.loads(packed)
+    if good:
+        return value
+    try:
+        raise value
+    finally:
+        # A frame that an exception knows, and that knows the exception, is a cycle.
+        del value

@@ -1,0 +1,186 @@
+"""What a child of a template is before its function runs, and after it."""
+
+import atexit
+import ctypes
+import fcntl
+import os
+import pickle
+import resource
+import signal
+import socket
+import sys
+import threading
+from typing import Any
+
+from . import _packets
+from ._packets import DONE, RUNS, WRONG
+
+
+# Descriptors that the child was handed besides, whatever their numbers are.
+handed: "list[int]" = []
+
+
+def run(payload: int, report: socket.socket, given: "list[int]") -> int:
+    """The child's whole life after its fork; its exit status."""
+    try:
+        asked = pickle.loads(_packets.of_memory(payload))
+        os.close(payload)
+        report, result = _place(report, given, asked)
+        _become(asked)
+        _renew(asked)
+    except BaseException as error:
+        fd = _packets.in_memory(_packets.failure(error))
+        _packets.send(report, WRONG, b"", [fd])
+        return 255
+    try:
+        _packets.send(report, RUNS)
+    except OSError:
+        # Who has asked is gone.
+        return 255
+    packed, error = _packets.outcome(lambda: _call(asked["call"]))
+    status = _status(error)
+    problem = _finish()
+    if error is None and problem is not None:
+        packed, status = _packets.failure(problem), 1
+    _packets.put(result, packed)
+    try:
+        _packets.send(report, DONE)
+    except OSError:
+        pass
+    return status
+
+
+def _call(packed: bytes) -> Any:
+    function, arguments, named = pickle.loads(packed)
+    return function(*arguments, **named)
+
+
+def _status(error: "BaseException | None") -> int:
+    """As Python's own when a script ends so."""
+    if error is None:
+        return 0
+    if not isinstance(error, SystemExit):
+        return 1
+    if error.code is None:
+        return 0
+    return error.code & 0xFF if isinstance(error.code, int) else 1
+
+
+def _place(report: socket.socket, given: "list[int]", asked: "dict[str, Any]") -> "tuple[socket.socket, int]":
+    """Moves descriptors to their numbers: the standard ones, and those that were passed."""
+    targets = [number for number in asked["standard"] if number >= 0] + list(asked["pass_fds"])
+    above = max([2, *targets, *given]) + 1
+
+    def up(fd: int) -> int:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above)
+
+    told, result, folder, *passed = map(up, (report.fileno(), *given))
+    handed[:] = passed[len(targets) :]
+    report.close()
+    for fd in given:
+        os.close(fd)
+    for number in set(range(3)) - set(asked["standard"]):
+        # Closed where it is closed in the program that has asked.
+        try:
+            os.close(number)
+        except OSError:
+            pass
+    for fd, number in zip(passed, targets):
+        os.dup2(fd, number, inheritable=True)
+        os.close(fd)
+    os.fchdir(folder)
+    os.close(folder)
+    return socket.socket(fileno=told), result
+
+
+def _become(asked: "dict[str, Any]") -> None:
+    """What kumiki.Popen has a child be, by the same names."""
+    if asked["start_new_session"]:
+        os.setsid()
+    if asked["process_group"] >= 0:
+        os.setpgid(0, asked["process_group"])
+    if asked["cgroup"] is not None:
+        with open(os.path.join(asked["cgroup"], "cgroup.procs"), "wb", buffering=0) as procs:
+            procs.write(b"0")
+    for which, limits in asked["limits"].items():
+        resource.setrlimit(which, limits)
+    if asked["namespaces"]:
+        if ctypes.CDLL(None, use_errno=True).unshare(ctypes.c_int(asked["namespaces"])) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"{os.strerror(number)}: its namespaces {asked['namespaces']:#x}")
+    if asked["nice"] is not None:
+        os.setpriority(os.PRIO_PROCESS, 0, asked["nice"])
+    if asked["affinity"] is not None:
+        os.sched_setaffinity(0, asked["affinity"])
+    if asked["groups"] is not None:
+        os.setgroups(asked["groups"])
+    if asked["gid"] is not None:
+        os.setresgid(*[asked["gid"]] * 3)
+    if asked["uid"] is not None:
+        os.setresuid(*[asked["uid"]] * 3)
+    if asked["umask"] >= 0:
+        os.umask(asked["umask"])
+    if asked["cwd"] is not None:
+        os.chdir(asked["cwd"])
+    for name in os.environb.keys() - asked["env"].keys():
+        del os.environb[name]
+    for name, value in asked["env"].items():
+        if os.environb.get(name) != value:
+            os.environb[name] = value
+
+
+def _renew(asked: "dict[str, Any]") -> None:
+    """Makes this process one that has just begun, as far as Python knows."""
+    signal.set_wakeup_fd(-1)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in asked["signal_default"]:
+        signal.signal(number, signal.SIG_DFL)
+    for number in asked["signal_ignore"]:
+        signal.signal(number, signal.SIG_IGN)
+    if asked["signal_mask"] is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, asked["signal_mask"])
+    # They are the template's, which has not ended.
+    atexit._clear()
+    # Python's own generator knows of forks.
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+    for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(line_buffering=os.isatty(fd) or fd == 2)
+    if "multiprocessing.process" in sys.modules:
+        from multiprocessing import process, util
+
+        process._children = set()
+        util._finalizer_registry.clear()
+        util._run_after_forkers()
+    if "asyncio" in sys.modules:
+        import asyncio
+
+        # A loop of the template's waits by descriptors that are the template's, too.
+        asyncio.set_event_loop(None)
+
+
+def _finish() -> "BaseException | None":
+    """As at the end of a program: threads are waited for, atexit's functions are called, streams are flushed."""
+    problem: "BaseException | None" = None
+    for end in (threading._shutdown, atexit._run_exitfuncs, _end_multiprocessing):
+        try:
+            end()
+        except BaseException as error:
+            problem = problem or error
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except (OSError, ValueError) as error:
+            problem = problem or error
+    return problem
+
+
+def _end_multiprocessing() -> None:
+    if "multiprocessing.util" in sys.modules:
+        from multiprocessing import util
+
+        util._exit_function()

@@ -1,0 +1,183 @@
+"""The process that a template is: it imports, and makes a child of itself for each start."""
+
+import gc
+import importlib
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import threading
+from typing import Any
+
+from . import _packets, _template_child
+from ._packets import BEGAN, READY, SETUP, START, WRONG
+
+
+def main(fd: int) -> None:
+    # A child's terminal sends it to all of the program's processes, and this one is nobody's to end by it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(fileno=fd)
+    control.set_inheritable(False)
+    kind, _, fds = _packets.receive(control)
+    if kind != SETUP:
+        return
+    try:
+        files = _set_up(pickle.loads(_packets.of_memory(fds[0])))
+    except BaseException as error:
+        _answer(control, WRONG, _packets.failure(error))
+        return
+    finally:
+        os.close(fds[0])
+    _answer(control, READY, pickle.dumps(files))
+    _Template(control).serve()
+
+
+def _answer(control: socket.socket, kind: bytes, content: bytes) -> None:
+    fd = _packets.in_memory(content)
+    try:
+        _packets.send(control, kind, b"", [fd])
+    except OSError:
+        # Nobody wants to know, and soon that is heard.
+        pass
+    finally:
+        os.close(fd)
+
+
+def _set_up(asked: "dict[str, Any]") -> "list[str]":
+    """Imports and sets up; the files of all modules."""
+    from multiprocessing import process, spawn
+
+    process.current_process()._inheriting = True
+    try:
+        spawn.prepare(asked["prepare"])
+    finally:
+        del process.current_process()._inheriting
+    for name in asked["modules"]:
+        importlib.import_module(name)
+    setup = pickle.loads(asked["setup"])
+    if setup is not None:
+        setup()
+    _flush()
+    # What is here is not looked at again, which would copy it into each child.
+    gc.collect()
+    gc.freeze()
+    # Libraries that know of forks end their threads at one, and start them when they need them.
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    _refuse_threads()
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    return sorted(file for file in files if isinstance(file, str))
+
+
+def _refuse_threads() -> None:
+    """A child has none of them, and what they hold is held there for ever."""
+    own = threading.get_native_id()
+    names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    found = []
+    for number in map(int, os.listdir("/proc/self/task")):
+        if number != own:
+            try:
+                with open(f"/proc/self/task/{number}/comm") as file:
+                    found.append(names.get(number) or f"{file.read().strip()!r}, which is not Python's")
+            except OSError:
+                # It is ending.
+                continue
+    if found:
+        from ._template import TemplateError
+
+        raise TemplateError(
+            f"the template has threads: {', '.join(sorted(found))}; a child made of it has none of them, and waits for "
+            "ever for what they hold: start them in the function that a child runs"
+        )
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass
+
+
+class _Template:
+    def __init__(self, control: socket.socket) -> None:
+        self._control: "socket.socket | None" = control
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        # By pidfd: process id, and who is told of its end.
+        self._children: "dict[int, tuple[int, socket.socket]]" = {}
+
+    def serve(self) -> None:
+        """Until the program is gone, or does not want it any more, and each child has ended."""
+        while self._control is not None or self._children:
+            for fd, _ in self._poll.poll():
+                if fd in self._children:
+                    self._end(fd)
+                elif self._control is not None and fd == self._control.fileno():
+                    self._hear(self._control)
+
+    def _hear(self, control: socket.socket) -> None:
+        kind, _, fds = _packets.receive(control)
+        if kind != START:
+            self._poll.unregister(control)
+            control.close()
+            self._control = None
+            return
+        payload, report, *given = fds
+        told = socket.socket(fileno=report)
+        try:
+            self._start(payload, told, given)
+        except OSError as error:
+            _told(told, WRONG, _packets.failure(error))
+        finally:
+            for fd in (payload, *given):
+                os.close(fd)
+
+    def _start(self, payload: int, report: socket.socket, given: "list[int]") -> None:
+        _flush()
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                self._forget()
+                status = _template_child.run(payload, report, given)
+            finally:
+                os._exit(status)
+        # Nobody else waits for it, so its number is its own.
+        pidfd = os.pidfd_open(pid)
+        self._children[pidfd] = (pid, report)
+        self._poll.register(pidfd, select.POLLIN)
+        _told(report, BEGAN, b"%d" % pid, [pidfd])
+
+    def _forget(self) -> None:
+        """Closes in a child what is the template's."""
+        if self._control is not None:
+            self._control.close()
+        for pidfd, (_, report) in self._children.items():
+            os.close(pidfd)
+            report.close()
+
+    def _end(self, pidfd: int) -> None:
+        pid, report = self._children.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        _, status = os.waitpid(pid, 0)
+        _told(report, _packets.ENDED, b"%d" % os.waitstatus_to_exitcode(status))
+        report.close()
+
+
+def _told(report: socket.socket, kind: bytes, head: bytes = b"", fds: "list[int] | None" = None) -> None:
+    try:
+        if len(head) > 1024:
+            fds, head = [_packets.in_memory(head)], b""
+            _packets.send(report, kind, head, fds)
+            os.close(fds[0])
+        else:
+            _packets.send(report, kind, head, fds or [])
+    except OSError:
+        # Nobody wants to know.
+        pass

@@ -1,0 +1,110 @@
+"""`python -m kumiki`: a program as it is, whose children are made by kumiki."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = """
+import asyncio, multiprocessing, os, subprocess, sys
+
+def child(queue):
+    queue.put(("spawned", __name__))
+
+class Own(subprocess.Popen):
+    pass
+
+async def awaited():
+    made = await asyncio.create_subprocess_exec("echo", "awaited", stdout=subprocess.PIPE)
+    return (await made.communicate())[0]
+
+if __name__ == "__main__":
+    print(sys.argv[1:], os.path.basename(sys.argv[0]), sys.path[0] == os.path.dirname(os.path.realpath(__file__)))
+    print(subprocess.run(["echo", "plain"], capture_output=True, text=True).stdout, end="")
+    print(subprocess.run(["echo", "hook"], preexec_fn=os.getpid, capture_output=True, text=True).stdout, end="")
+    with Own("echo shell; exit 3", shell=True, stdout=subprocess.PIPE) as own:
+        print(own.communicate()[0], own.returncode, isinstance(own, subprocess.Popen))
+    print(asyncio.run(awaited()))
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    made = context.Process(target=child, args=(queue,))
+    made.start()
+    print(queue.get(), made.join(), made.exitcode)
+    try:
+        subprocess.run(["/nowhere"])
+    except FileNotFoundError as error:
+        print(error)
+    sys.exit(5)
+"""
+SAID = """['one', '--two'] script.py True
+plain
+hook
+b'shell\\n' 3 True
+b'awaited\\n'
+('spawned', '__mp_main__') None 0
+[Errno 2] No such file or directory: '/nowhere'
+"""
+
+
+class Instead(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.script = pathlib.Path(folder.name, "script.py")
+        self.script.write_text(SCRIPT)
+
+    def run_it(self, *words, **variables):
+        return subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True, timeout=120, env=os.environ | variables
+        )
+
+    def test_a_script_does_the_same(self):
+        plain = self.run_it(self.script, "one", "--two")
+        self.assertEqual((plain.stdout, plain.stderr, plain.returncode), (SAID, "", 5))
+        ours = self.run_it("-m", "kumiki", self.script, "one", "--two")
+        self.assertEqual((ours.stdout, ours.stderr, ours.returncode), (SAID, "", 5))
+
+    def test_each_start_is_told(self):
+        ours = self.run_it("-m", "kumiki", "--say", self.script, "one", "--two")
+        self.assertEqual((ours.stdout, ours.returncode), (SAID, 5))
+        lines = ours.stderr.splitlines()
+        self.assertEqual(lines[0], "kumiki: 'echo' by kumiki")
+        self.assertRegex(lines[1], "'echo' by subprocess: a preexec_fn")
+        self.assertEqual(lines[2], "kumiki: '/bin/sh' by kumiki")
+        self.assertEqual(len([line for line in lines if sys.executable in line]), 2, lines)
+
+    def test_no_fork_is_made(self):
+        # A fork of this program would be seen by its hook.
+        code = (
+            "import os, subprocess; os.fork = None; import _posixsubprocess as p\n"
+            "import multiprocessing.util as u, sys\n"
+            "p.fork_exec = subprocess._fork_exec = None; subprocess._USE_POSIX_SPAWN = False\n"
+            "print(subprocess.getoutput('echo fine'))"
+        )
+        self.assertIn("TypeError", self.run_it("-c", code).stderr)
+        # That something was put in its place is respected: put there before, it is what was there.
+        ours = self.run_it("-c", "import subprocess\nsubprocess._fork_exec = None\nimport kumiki\nprint(subprocess.getoutput('echo fine'))", KUMIKI_SUBPROCESS="1")
+        self.assertEqual(ours.stdout, "fine\n", ours.stderr)
+
+    def test_a_variable_does_it_for_who_imports_kumiki(self):
+        code = "import kumiki, subprocess; subprocess.run(['true'])"
+        self.assertEqual(self.run_it("-c", code).stderr, "")
+        self.assertEqual(self.run_it("-c", code, KUMIKI_SUBPROCESS="0").stderr, "")
+        self.assertEqual(self.run_it("-c", code, KUMIKI_SUBPROCESS="1").stderr, "")
+        self.assertEqual(self.run_it("-c", code, KUMIKI_SUBPROCESS="say").stderr, "kumiki: 'true' by kumiki\n")
+
+    def test_modules_and_code_run_too(self):
+        self.assertEqual(self.run_it("-m", "kumiki", "-c", "import sys; print(sys.argv, __name__)", "x").stdout, "['-c', 'x'] __main__\n")
+        said = self.run_it("-m", "kumiki", "-m", "json.tool", "--help")
+        self.assertIn("json", said.stdout)
+        for wrong in ([], ["-x"], ["-c"], ["--say"]):
+            said = self.run_it("-m", "kumiki", *wrong)
+            self.assertEqual(said.returncode, 1)
+            self.assertIn("usage", said.stderr)
+        self.assertIn("usage", self.run_it("-m", "kumiki", "--help").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
