@@ -36,7 +36,7 @@ pub(crate) fn in_time(machine: &Machine, line: &str) -> Output {
     match command.output() {
         Ok(output) => output,
         Err(error @ Error::TimeLimit { .. }) => panic!("{error}\n{}", look(machine)),
-        Err(error) => panic!("{line}: {error}"),
+        Err(error) => panic!("{line}: {error}\n{}", log(machine)),
     }
 }
 
@@ -44,14 +44,18 @@ pub(crate) fn in_time(machine: &Machine, line: &str) -> Output {
 fn look(machine: &Machine) -> String {
     let mut said = Vec::new();
     let looked = machine.command("sh").args(["-c", LOOK]).time_limit(LOOK_LIMIT).spawn();
-    // A machine that no longer answers has its log.
     let looked = looked.and_then(|looking| {
         let mut errors = Vec::new();
         looking.pass(std::io::empty(), &mut said, &mut errors)
     });
     let failed = looked.err().map_or(String::new(), |error| error.to_string());
+    format!("{}{failed}\n{}", String::from_utf8_lossy(&said), log(machine))
+}
+
+/// The end of the kernel's log, which a machine has that no longer answers.
+fn log(machine: &Machine) -> String {
     let log = machine.guest().log_text();
     let from = log.lines().count().saturating_sub(LOG_LINES);
     let log: Vec<_> = log.lines().skip(from).collect();
-    format!("{}{failed}\nkernel log:\n{}", String::from_utf8_lossy(&said), log.join("\n"))
+    format!("kernel log:\n{}", log.join("\n"))
 }

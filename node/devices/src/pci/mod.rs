@@ -203,8 +203,10 @@ impl Function {
     }
 
     /// Takes it from its driver and binds it to the module's, which resets it. One that is not
-    /// confined goes past the IOMMU.
-    pub fn take(self, dma: Dma) -> Result<()> {
+    /// confined goes past the IOMMU. What [`Function::check`] has opened is closed between the two:
+    /// a driver may keep memory that the device reaches for as long as one of its disks is open (NVMe's
+    /// doorbells in memory), and gives it back by the way to memory that the device has then.
+    pub fn take(self, dma: Dma, claimed: Vec<File>) -> Result<()> {
         if self.driver().as_deref() == Some(DRIVER) {
             return Ok(());
         }
@@ -216,7 +218,9 @@ impl Function {
             ));
         }
         self.write("driver_override", DRIVER)?;
-        self.rebind((dma == Dma::Unconfined).then_some(PAST))?;
+        self.unbind()?;
+        drop(claimed);
+        self.bind((dma == Dma::Unconfined).then_some(PAST))?;
         if self.driver().as_deref() == Some(DRIVER) {
             return Ok(());
         }
@@ -230,7 +234,8 @@ impl Function {
     /// Gives it back to the host's own driver.
     pub fn back(self) -> Result<()> {
         self.write("driver_override", "\n")?;
-        self.rebind(Some(CHOSEN))
+        self.unbind()?;
+        self.bind(Some(CHOSEN))
     }
 
     /// Gives it back if it was taken at all.
@@ -238,11 +243,15 @@ impl Function {
         if self.driver().as_deref() == Some(DRIVER) { self.back() } else { Ok(()) }
     }
 
-    /// Leaves it without a driver for a moment, when its way to memory can be changed.
-    fn rebind(self, way: Option<&str>) -> Result<()> {
+    fn unbind(self) -> Result<()> {
         if self.driver().is_some() {
             self.write("driver/unbind", &self.to_string())?;
         }
+        Ok(())
+    }
+
+    /// Has a driver for it found. As long as it has none its way to memory can be changed.
+    fn bind(self, way: Option<&str>) -> Result<()> {
         let group = self.folder().join("iommu_group/type");
         if let Some(way) = way.filter(|_| group.exists()) {
             fs::write(&group, way).map_err(|error| Error::file(group, error))?;

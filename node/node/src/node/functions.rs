@@ -42,10 +42,10 @@ impl Node {
             record.confined.push(function);
         }
         self.set_record(&device, &entry, &record)?;
-        let taken = function.take(dma).and_then(|()| device.pci(function, function.numbers(), dma));
+        let taken = function
+            .take(dma, claimed)
+            .and_then(|()| device.pci(function, function.numbers(), dma));
         taken.or_else(|error| {
-            // First: as long as one is open its driver gives the disk another name, nvme1 after nvme0.
-            drop(claimed);
             // It may never have been taken.
             let _ = function.back_if_taken();
             forget(&mut record, function);
