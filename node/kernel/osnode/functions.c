@@ -10,6 +10,7 @@
 #include <linux/module.h>
 #include <linux/notifier.h>
 #include <linux/pci.h>
+#include <linux/sched/signal.h>
 
 #include "osnode.h"
 #include "symbols.h"
@@ -99,11 +100,27 @@ static int give(struct function *function, struct holding *holding, bool confine
 	return error;
 }
 
-/* Also of one that a running node has: it goes on without. */
+static bool is_in_use(const struct function *function)
+{
+	bool is;
+
+	mutex_lock(&functions_lock);
+	is = function->holding && READ_ONCE(function->holding->state) == RUNNING;
+	mutex_unlock(&functions_lock);
+	return is;
+}
+
+/*
+ * A driver of this kernel would drive it beside the node's: whoever unbinds it by hand waits until
+ * the node has ended. Of one that was pulled out, or by who is killed, it goes at once, and the node
+ * goes on without.
+ */
 static void function_remove(struct pci_dev *device)
 {
 	struct function *function = pci_get_drvdata(device);
 
+	while (!(current->flags & PF_KTHREAD) && is_in_use(function) && !fatal_signal_pending(current))
+		schedule_timeout_killable(HZ / 10);
 	mutex_lock(&functions_lock);
 	list_del(&function->list);
 	reset(function);
