@@ -8,7 +8,6 @@
 #include <linux/jump_label.h>
 #include <linux/moduleparam.h>
 #include <linux/xarray.h>
-#include <asm/smp.h>
 
 #include "ipi.h"
 #include "osnode.h"
@@ -48,11 +47,6 @@ int cpus_init(void)
 void cpus_exit(void)
 {
 	cpuhp_remove_state_nocalls(guard);
-}
-
-u32 cpu_apic_id(unsigned int cpu)
-{
-	return per_cpu(x86_cpu_to_apicid, cpu);
 }
 
 /* The host's kernel has it off line, and it is nobody's. */

@@ -172,7 +172,7 @@ static struct miscdevice device = {
 /* This kernel would wake to cpus and interrupts that are not as it left them. */
 static int sleeps(struct notifier_block *block, unsigned long event, void *data)
 {
-	if ((event == PM_SUSPEND_PREPARE || event == PM_HIBERNATION_PREPARE) && holdings_run())
+	if ((event == PM_SUSPEND_PREPARE || event == PM_HIBERNATION_PREPARE) && READ_ONCE(holdings_running))
 		return notifier_from_errno(-EBUSY);
 	return NOTIFY_DONE;
 }
@@ -195,13 +195,10 @@ static int __init osnode_init(void)
 		pr_err("memory is encrypted here (mem_encrypt=on, SEV or TDX), and a node's kernel would begin in what it cannot read\n");
 		return -EOPNOTSUPP;
 	}
-	error = memory_init();
+	error = memory_init() ?: cpus_init();
 	if (error)
 		return error;
 	pci_init();
-	error = cpus_init();
-	if (error)
-		return error;
 	/* Requests need the tree. */
 	mutex_lock(&osnode_lock);
 	error = misc_register(&device);

@@ -14,7 +14,7 @@
 
 DEFINE_MUTEX(osnode_lock);
 LIST_HEAD(holdings);
-static unsigned int running; /* of all: how many */
+unsigned int holdings_running;
 
 static struct holding *find(const char *name, enum osnode_kind kind)
 {
@@ -265,7 +265,7 @@ int holding_start(struct holding *holding, bool lend)
 	}
 	window->stamp_sipi = rdtsc_ordered();
 	cpu_keep_broadcasts_off(holding);
-	pci_by_memory(++running);
+	pci_by_memory(++holdings_running);
 	/* Also if an interrupt is not seen to arrive: the cpu may run all the same. */
 	holding->state = RUNNING;
 	return lend ? 0 : cpu_start(holding);
@@ -292,7 +292,7 @@ int holding_stop(struct holding *holding)
 	holding->low = false;
 	/* None of them can undo it now, and its memory is still its own. */
 	pci_tell(holding, PCI_RESET, NULL);
-	pci_by_memory(--running);
+	pci_by_memory(--holdings_running);
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
 	if (READ_ONCE(window->state) < OSNODE_HALTED)
 		WRITE_ONCE(window->state, OSNODE_STOPPED);
@@ -357,11 +357,6 @@ void holdings_free(void)
 	list_for_each_entry_safe(holding, next, &holdings, list)
 		give_back(holding);
 	mutex_unlock(&osnode_lock);
-}
-
-bool holdings_run(void)
-{
-	return READ_ONCE(running);
 }
 
 /* The machine ends, or another kernel begins: no node goes on. */

@@ -8,6 +8,7 @@
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
+#include <linux/rwsem.h>
 #include <linux/sched.h>
 
 #include "osnode.h"
@@ -18,6 +19,8 @@ module_param(image_limit_mb, ulong, 0644);
 MODULE_PARM_DESC(image_limit_mb, "kumiki gives all images together at most so many MiB; 0: what is free");
 
 static unsigned long alloc_range;
+/* Before osnode_lock: read while something is being mapped, which takes long and is nobody else's to wait for. */
+static DECLARE_RWSEM(mapping);
 
 int memory_init(void)
 {
@@ -190,8 +193,6 @@ void memory_free(struct holding *holding, unsigned int pieces)
 	WRITE_ONCE(holding->window, NULL);
 	synchronize_rcu();
 	pci_tell(holding, PCI_LET_GO, NULL);
-	if (!pieces)
-		return;
 	memunmap(window);
 	while (pieces)
 		piece_free(&holding->piece[--pieces]);
@@ -228,7 +229,7 @@ static bool has_let_go(struct holding *holding, phys_addr_t address)
 	return false;
 }
 
-/* Under the lock, but while it is cleared. */
+/* Under the lock, but while it is waited for who maps it, and while it is cleared. */
 int memory_back(struct holding *holding, const struct osnode_memory *request)
 {
 	struct handle *handle;
@@ -243,6 +244,9 @@ int memory_back(struct holding *holding, const struct osnode_memory *request)
 		return -ENODEV;
 	if (holding->state == RUNNING && !has_let_go(holding, request->address))
 		return -EBUSY;
+	mutex_unlock(&osnode_lock);
+	down_write(&mapping);
+	mutex_lock(&osnode_lock);
 	piece = holding->piece[n];
 	memmove(&holding->piece[n], &holding->piece[n + 1],
 		(holding->pieces - n - 1) * sizeof(piece));
@@ -250,6 +254,7 @@ int memory_back(struct holding *holding, const struct osnode_memory *request)
 	/* Nobody maps it again; what is mapped, by whomever, goes. */
 	list_for_each_entry(handle, &holding->handles, list)
 		unmap_mapping_range(handle->mapping, piece.address, piece.bytes, 1);
+	up_write(&mapping);
 	mutex_unlock(&osnode_lock);
 	wipe(&piece);
 	piece_free(&piece);
@@ -335,23 +340,29 @@ int memory_mmap(struct file *file, struct vm_area_struct *vma)
 	struct handle *handle = file->private_data;
 	phys_addr_t from = (phys_addr_t)vma->vm_pgoff << PAGE_SHIFT;
 	size_t length = vma->vm_end - vma->vm_start;
+	bool has_pages;
 	int error;
 
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
+	down_read(&mapping);
 	mutex_lock(&osnode_lock);
 	/* A shared mapping of a descriptor open for reading can't be made writable. */
 	error = may_map(handle, from, length, vma->vm_flags & VM_MAYWRITE);
-	/* Memory that was kept from this kernel, or is off line, has no pages that it knows. */
-	if (!error)
-		error = handle->mode == OSNODE_SERVE && !piece_of(handle->holding, from, length)->claim ?
-			map_pages(vma) :
-			remap_pfn_range(vma, vma->vm_start, vma->vm_pgoff, length, vma->vm_page_prot);
 	if (!error) {
+		/* Memory that was kept from this kernel, or is off line, has no pages that it knows. */
+		has_pages = handle->mode == OSNODE_SERVE && !piece_of(handle->holding, from, length)->claim;
 		vma->vm_private_data = handle->holding;
 		vma->vm_ops = &mapping_operations;
-		atomic_inc(&handle->holding->mapped);
+		mapping_opened(vma);
 	}
 	mutex_unlock(&osnode_lock);
+	if (!error) {
+		error = has_pages ? map_pages(vma) :
+			remap_pfn_range(vma, vma->vm_start, vma->vm_pgoff, length, vma->vm_page_prot);
+		if (error)
+			mapping_closed(vma);
+	}
+	up_read(&mapping);
 	return error;
 }

@@ -8,12 +8,16 @@
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 
+#include <asm/smp.h>
+
 #include <osnode.h>
 #include "bell.h"
 #include "vector.h"
 
 /* STOPPING: it is rung no more, by who rings without the lock; whoever has that never sees it. */
 enum holding_state { CREATED, RUNNING, STOPPED, STOPPING };
+
+#define cpu_apic_id(cpu) ((u32)per_cpu(x86_cpu_to_apicid, cpu))
 
 struct piece {
 	phys_addr_t address;
@@ -78,6 +82,7 @@ static inline struct osnode_bus *bus_of(struct osnode_window *window)
 
 extern struct mutex osnode_lock;
 extern struct list_head holdings; /* changed under the lock, read under it or RCU */
+extern unsigned int holdings_running; /* how many of them; changed under the lock */
 
 int holding_create(struct handle *handle, struct osnode_create *create);
 int holding_attach(struct handle *handle, struct osnode_attach *attach);
@@ -89,7 +94,6 @@ int holding_stop(struct holding *holding);
 int holding_release(struct handle *handle, bool memory_alone);
 void holdings_free(void);
 bool holding_may_change(struct holding *holding);
-bool holdings_run(void);
 void holdings_stop(void);
 
 int memory_init(void);
@@ -112,7 +116,6 @@ void cpu_keep_broadcasts_off(struct holding *holding);
 int cpu_start(struct holding *holding);
 int cpu_stop(struct holding *holding);
 int osnode_cpu_bell(struct holding *holding, u32 whom);
-u32 cpu_apic_id(unsigned int cpu);
 
 int holdings_cpu_gone(unsigned int cpu);
 

@@ -54,9 +54,18 @@ fn a_node_that_loops_with_interrupts_off_is_got_back_and_others_live_on() {
     host.leave();
 }
 
-/// Has the module see, at will, that an interrupt is not delivered; and has as many SIPIs
-/// as one says sent to nobody.
-const LOSSY: [(&str, &str); 3] = [
+/// Has the module see, at will, that an interrupt is not delivered; has as many SIPIs as one
+/// says sent to nobody; and has memory be taken, and mapped page by page, for as long as one wants: from 1 on,
+/// which is 2 once it waits.
+const LOSSY: [(&str, &str); 6] = [
+    (
+        "static unsigned long alloc_range;",
+        "#include <linux/delay.h>\nstatic uint slow;\nmodule_param(slow, uint, 0644);\n\
+         static void be_slow(void)\n{\n\tif (slow)\n\t\tslow = 2;\n\twhile (READ_ONCE(slow))\n\
+         \t\tmsleep(10);\n}\nstatic unsigned long alloc_range;",
+    ),
+    ("\tfor (zone = ZONE_NORMAL;", "\tbe_slow();\n\tfor (zone = ZONE_NORMAL;"),
+    ("\tfor (; at < vma->vm_end", "\tbe_slow();\n\tfor (; at < vma->vm_end"),
     (
         "static int ipi(u32",
         "#include <linux/moduleparam.h>\nstatic bool lost;\nmodule_param(lost, bool, 0644);\n\
@@ -102,6 +111,7 @@ fn an_interrupt_that_does_not_arrive_is_told_or_sent_again() {
     host.ok("kumiki node start n1 --timeout 120");
     assert_eq!(host.ok("cat /sys/module/osnode/parameters/forgotten"), "0\n");
     assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
+    beside_memory(&host);
     lost(1);
     let said = host.refused("kumiki node rm n1 --force");
     assert!(said.contains("stopping node n1") && said.contains("was not seen to arrive"));
@@ -110,6 +120,26 @@ fn an_interrupt_that_does_not_arrive_is_told_or_sent_again() {
     host.ok("kumiki node rm n1 --force");
     host.ok("kumiki image rm deb; rmmod osnode; insmod osnode.ko");
     host.leave();
+}
+
+/// While memory is taken for a node, or mapped by who serves it, the others are reached, stopped and
+/// started.
+fn beside_memory(host: &Host) {
+    let slow = "/sys/module/osnode/parameters/slow";
+    for line in ["create n2 --memory 256M --image deb --rng", "start n2 --timeout 240"] {
+        host.ok(&format!(
+            "echo 1 > {slow}; (kumiki node {line}; echo ended $?) > slowly 2>&1 & \
+             until test $(cat {slow}) = 2; do sleep 0.1; done"
+        ));
+        for other in ["exec n1 -- hostname", "ls", "stop n1", "start n1 --timeout 120"] {
+            host.ok(&format!("timeout 240 kumiki node {other}"));
+        }
+        host.ok(&format!(
+            "test $(cat {slow}) = 2; ! grep ended slowly; echo 0 > {slow}; \
+             until grep -q ended slowly; do sleep 0.1; done; grep 'ended 0' slowly"
+        ));
+    }
+    host.ok("kumiki node exec n2 -- sh -c 'head -c 16 /dev/hwrng > /dev/null'; kumiki node rm n2 --force");
 }
 
 #[test]
