@@ -2,5 +2,6 @@
 
 pub(crate) mod cpus;
 pub(crate) mod identity;
+pub(crate) mod process;
 pub(crate) mod reservation;
 pub(crate) mod spec;

@@ -9,6 +9,7 @@ use kumiki_node_devices::runtime;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Step;
+use crate::host::process::Process;
 use crate::{Error, ErrorKind, Result};
 
 const FILE: &str = "rollout.json";
@@ -33,7 +34,8 @@ pub struct Rollout {
     pub state: RolloutState,
     /// Reason for which it failed.
     pub error: Option<String>,
-    process: u32,
+    #[serde(flatten)]
+    process: Process,
 }
 
 /// State of a rollout.
@@ -62,8 +64,7 @@ impl Rollout {
             let text = format!("{}: {error}: remove it and apply again", path.display());
             Error::refused(ErrorKind::Damaged, text)
         })?;
-        let lives = fs::exists(format!("/proc/{}", rollout.process)).unwrap_or(true);
-        if rollout.state == RolloutState::Running && !lives {
+        if rollout.state == RolloutState::Running && !rollout.process.lives() {
             rollout.state = RolloutState::Interrupted;
         }
         Ok(Some(rollout))
@@ -106,7 +107,7 @@ impl Note {
             begun_s: begun.as_secs(),
             state: RolloutState::Running,
             error: None,
-            process: std::process::id(),
+            process: Process::this(),
         });
         note.keep().map(|()| note)
     }
@@ -173,7 +174,7 @@ mod tests {
             begun_s: 0,
             state: RolloutState::Running,
             error: None,
-            process: 1,
+            process: Process::default(),
         };
         let mut tried = |text: &str, state: RolloutState| {
             note.trying = text.into();

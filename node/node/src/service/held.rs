@@ -4,7 +4,8 @@ use std::fs;
 
 use kumiki_node_devices::runtime;
 
-use crate::{Error, Result};
+use crate::host::process::Process;
+use crate::{Error, ErrorKind, Result};
 
 fn name_of(node: &str) -> String {
     format!("{node}.held")
@@ -18,7 +19,8 @@ impl Held {
         let mut held = Held(Vec::new());
         for node in nodes {
             let path = runtime::file(&name_of(&node))?;
-            let process = std::process::id().to_string();
+            let process = serde_json::to_vec(&Process::this())
+                .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
             fs::write(&path, process).map_err(|error| Error::file(path, error))?;
             held.0.push(node);
         }
@@ -38,6 +40,7 @@ impl Drop for Held {
 
 /// True if a process that lives holds a node.
 pub(crate) fn is_held(node: &str) -> bool {
-    let process = runtime::file(&name_of(node)).ok().and_then(|path| fs::read_to_string(path).ok());
-    process.is_some_and(|process| fs::exists(format!("/proc/{process}")).is_ok_and(|is| is))
+    let process = runtime::file(&name_of(node)).ok().and_then(|path| fs::read(path).ok());
+    let process = process.and_then(|text| serde_json::from_slice::<Process>(&text).ok());
+    process.is_some_and(Process::lives)
 }

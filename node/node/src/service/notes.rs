@@ -5,6 +5,7 @@ use std::fs;
 use kumiki_node_devices::runtime;
 use serde::{Deserialize, Serialize};
 
+use crate::host::process::Process;
 use crate::{Error, ErrorKind, Result};
 
 /// State of a node that is kept up, as of now.
@@ -21,7 +22,8 @@ pub struct ServiceState {
     /// Reason for which it is not up, as far as that is known.
     pub why: Option<String>,
     /// The process that keeps it.
-    pub process: u32,
+    #[serde(flatten)]
+    pub(crate) process: Process,
 }
 
 fn name_of(node: &str) -> String {
@@ -32,7 +34,7 @@ fn name_of(node: &str) -> String {
 pub(crate) fn state_of(node: &str) -> Option<ServiceState> {
     let path = runtime::file(&name_of(node)).ok()?;
     let state: ServiceState = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    fs::exists(format!("/proc/{}", state.process)).is_ok_and(|is| is).then_some(state)
+    state.process.lives().then_some(state)
 }
 
 /// Replaces it whole.

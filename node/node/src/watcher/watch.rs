@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::backoff::Backoff;
 use super::metrics;
+use crate::host::process::Process;
 use crate::listing::NodeState;
 use crate::machine::Machine;
 use crate::node::Node;
@@ -106,7 +107,7 @@ struct KeptNode {
 
 impl KeptNode {
     fn new(name: String, from: Option<String>, service: Service, states: States) -> Self {
-        let state = ServiceState { process: std::process::id(), ..ServiceState::default() };
+        let state = ServiceState { process: Process::this(), ..ServiceState::default() };
         let (backoff, begun, asked, failures) = (Backoff::default(), None, None, 0);
         KeptNode { name, from, service, states, state, backoff, begun, asked, failures }
     }
