@@ -76,6 +76,8 @@ pub(super) fn equipped(mut config: Config, cache: &Cache) -> Result<Config> {
     for name in [program::NODED, program::AGENT] {
         config.programs.push(program::find(name)?);
     }
+    // By it a root is made of a container image, where this machine has it.
+    config.programs.extend(kumiki_node::mkfs().ok().map(Path::to_owned));
     config.modules.push(module("osnode.ko")?.as_path().into());
     let of_kernel = Path::new("/lib/modules").join(&kernel.version);
     let guest = of_kernel.join("updates/osnode-guest.ko");

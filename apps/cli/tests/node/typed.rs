@@ -1,6 +1,7 @@
 //! The README's try of nodes, as a person types it.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::pool::Turn;
@@ -39,7 +40,12 @@ fn the_readmes_two_minutes() {
     assert!(typed.iter().any(|line| line.contains("node exec")), "{typed:?}");
     // As the shell shows what it runs, so the README does.
     let echoed = typed.iter().map(|line| format!("echo '# {line}'; {line} || exit\n"));
-    let script = format!("exec 2>&1\n{}", echoed.collect::<String>());
+    // The program that makes a root of a container image is there if this machine has it.
+    let mkfs = match Path::new("/usr/bin/mkfs.erofs").exists() {
+        true => "mkfs.erofs -V > /dev/null || exit 9\n",
+        false => "",
+    };
+    let script = format!("exec 2>&1\n{mkfs}{}", echoed.collect::<String>());
     let output = Command::new(env!("CARGO_BIN_EXE_kumiki"))
         .args(["lab", "run", "--nodes", "--", "sh", "-c", &script])
         .stdin(Stdio::null())
