@@ -484,7 +484,7 @@ pub(crate) fn bring(host: &Host, package: &str, program: &str, at: &str) {
     let folder = borrowed(&cache, ("trixie", package), program, Path::new(at), talk).unwrap();
     host.machine.guest().put(folder.path(), Path::new(at)).unwrap();
     let place = Path::new(program).parent().unwrap().display();
-    host.ok(&format!("mkdir -p {place}; ln -s {at}/run {program}"));
+    host.ok(&format!("mkdir -p {place}; ln -sf {at}/run {program}"));
 }
 
 pub(crate) fn folder(host: &Host) {
