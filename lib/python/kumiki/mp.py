@@ -109,7 +109,7 @@ class Popen(popen_fork.Popen):
 
     def _launch(self, process_obj: Any) -> None:
         tracker = resource_tracker.getfd()
-        data = spawn.get_preparation_data(process_obj._name)
+        data = _preparation_data(process_obj._name)
         packed = io.BytesIO()
         set_spawning_popen(self)
         try:
@@ -192,7 +192,8 @@ _preparation_data = spawn.get_preparation_data
 
 
 def _without_start_method(name: str) -> "dict[str, Any]":
-    """What a process is told before it knows of this module, which it may never do: each sets its own method anyway."""
+    """What a process of "spawn" or "forkserver" is told before it knows of this module, which it may never do. One of a
+    context's sets its own method anyway."""
     data = _preparation_data(name)
     if data.get("start_method") == "kumiki":
         del data["start_method"]

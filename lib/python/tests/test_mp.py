@@ -45,6 +45,13 @@ def nested(connection):
         connection.send((pool.map(square, range(5)), multiprocessing.get_start_method(), os.getppid()))
 
 
+def puts_and_has_it_put(queue):
+    queue.put(2)
+    child = multiprocessing.Process(target=queue.put, args=(multiprocessing.get_start_method(),))
+    child.start()
+    child.join()
+
+
 def writes(name):
     memory = shared_memory.SharedMemory(name)
     memory.buf[0] = 7
@@ -149,6 +156,20 @@ class Multiprocessing(unittest.TestCase):
         squares, method, parent = ours.recv()
         self.assertEqual((squares, method, parent), ([0, 1, 4, 9, 16], "kumiki", kumiki.mp.template().pid))
         child.join(60)
+
+    def test_the_default_is_inherited(self):
+        multiprocessing.set_start_method("kumiki", force=True)
+        self.addCleanup(multiprocessing.set_start_method, None, force=True)
+        queue = multiprocessing.Queue()
+        child = multiprocessing.Process(target=puts_and_has_it_put, args=(queue,))
+        child.start()
+        child.join(60)
+        self.assertEqual({queue.get(timeout=60), queue.get(timeout=60)}, {2, "kumiki"})
+        # Who has not heard of it starts, and is as it is by itself.
+        child = multiprocessing.get_context("spawn").Process(target=square, args=(1,))
+        child.start()
+        child.join(60)
+        self.assertEqual(child.exitcode, 0)
 
     def test_a_process_sees_the_end_of_who_has_started_it(self):
         ours, theirs = self.context.Pipe()
