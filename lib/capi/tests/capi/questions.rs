@@ -60,6 +60,16 @@ fn the_programs_in_python_do_what_the_page_says() {
     }
 }
 
+#[test]
+fn the_program_in_python_of_the_page_on_starting_programs_runs() {
+    let page = fs::read_to_string(root().join("docs/start-programs.md")).unwrap();
+    let blocks: Vec<&str> = page.split("\n```python\n").skip(1).collect();
+    assert_eq!(blocks.len(), 1, "one program in Python");
+    let program = blocks[0].split("\n```").next().unwrap();
+    let (code, _, talk) = run(python(), &["-c", program]);
+    assert_eq!(code, Some(0), "{talk}");
+}
+
 fn memory_limit(program: impl Fn() -> Command) {
     let (code, said, talk) = run(program(), &["64", "sh", "-c", "ulimit -v"]);
     assert_eq!((code, &*said), (Some(0), "65536\n"), "{talk}");

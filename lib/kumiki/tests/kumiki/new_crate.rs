@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+/// Pages on what one part of Kumiki is for, each with a program in Rust.
+pub(crate) const PAGES: [&str; 2] = ["docs/hand-over.md", "docs/start-programs.md"];
+
 /// The repository's root.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -92,8 +95,11 @@ fn write(folder: &Path) {
 
     let bin = folder.join("src/bin");
     fs::create_dir_all(&bin).unwrap();
-    for (i, program) in blocks(&(readme + &libraries), "rust").iter().enumerate() {
-        fs::write(bin.join(format!("readme_{i}.rs")), program).unwrap();
+    let pages = PAGES.map(document).concat();
+    for (of, text) in [("readme", readme + &libraries), ("page", pages)] {
+        for (i, program) in blocks(&text, "rust").iter().enumerate() {
+            fs::write(bin.join(format!("{of}_{i}.rs")), program).unwrap();
+        }
     }
     for name in examples() {
         let from = root().join(format!("lib/kumiki/examples/{name}.rs"));
