@@ -3,26 +3,21 @@
 #![forbid(unsafe_code)]
 
 mod ab;
-mod ahead;
 mod answer;
 mod args;
 mod benched;
 mod compare;
-mod destination;
 mod disturbed;
 mod docs;
 mod doctor;
-mod duration;
 mod groups;
 mod image;
-mod interrupt;
 mod lab;
 mod machine;
 mod measure;
 mod node;
 mod output;
 mod owners;
-mod percent;
 mod place;
 mod renamed;
 mod report;
@@ -41,6 +36,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use kumiki_sys::sentence::with_causes;
+use kumiki_terminal::{destination, duration, interrupt, percent};
 
 use args::Command;
 
@@ -70,7 +66,9 @@ fn main() -> ExitCode {
     former.iter().for_each(output::talk);
     let words = compare::parted(words);
     let outcome = match groups::parse(words) {
-        Ok(cli) => dispatch(cli.command),
+        Ok(cli) => {
+            kumiki_sys::event::to_file().map_err(Into::into).and_then(|()| dispatch(cli.command))
+        }
         // Help and version are data; clap would print them and not look whether they arrived.
         Err(shown) if !shown.use_stderr() => output::help(&shown).map(|()| Verdict::Fine),
         Err(wrong) => wrong.exit(),
@@ -96,8 +94,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Results(args) => results::run(args.command),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
-        Command::Ab(args) => ab::run(*args),
-        Command::Ahead(args) => ahead::run(args),
+        Command::Ab(args) => ab::run(&args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Image(args) => image::run(args),

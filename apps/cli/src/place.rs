@@ -1,6 +1,7 @@
 //! `kumiki place`: this machine's cores as places that others call, and those of OS nodes as places here.
 
 mod attach;
+mod metrics;
 mod moving;
 
 pub(crate) use attach::relay_of;
@@ -84,6 +85,9 @@ enum PlaceCommand {
         /// Callers go on, by the same names and references.
         #[arg(long, requires = "durable")]
         take: bool,
+        /// Answer `GET /metrics` in the OpenMetrics format, at ADDRESS:PORT or unix:PATH
+        #[arg(long, value_name = "ADDRESS")]
+        metrics: Option<String>,
     },
     /// Have a durable place move here, and serve it from then on, until Ctrl-C
     ///
@@ -300,13 +304,13 @@ impl Credentials {
 
 pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     match args.command {
-        PlaceCommand::Serve { server, allow, host, cpus, memory, durable, take } => {
+        PlaceCommand::Serve { server, allow, host, cpus, memory, durable, take, metrics } => {
             let kept = match (durable, take) {
                 (None, _) => Kept::Not,
                 (Some(folder), false) => Kept::In(folder),
                 (Some(folder), true) => Kept::Taken(folder),
             };
-            serve(&server, allow, host, cpus, memory, kept)
+            serve(&server, allow, host, cpus, memory, kept, metrics.as_deref())
         }
         PlaceCommand::Move { place, server, durable, cpu, allow, memory } => {
             moving::here(&place, &server, &durable, cpu, allow, memory)
@@ -342,7 +346,10 @@ fn serve(
     cpus: Option<Vec<usize>>,
     memory: Option<u64>,
     kept: Kept,
+    metrics: Option<&str>,
 ) -> Result<Verdict> {
+    // Before anything that others see.
+    let metrics = metrics.map(metrics::Metrics::bind).transpose()?;
     let parts = standard::parts();
     let nats = server.nats()?;
     let allow = match allow {
@@ -396,6 +403,9 @@ fn serve(
     let share = memory.unwrap_or_else(|| machine_memory() / interface.places().len() as u64);
     for place in interface.places() {
         interface.limit::<Memory>(place, share)?;
+    }
+    if let Some(metrics) = metrics {
+        metrics.tell(served.figures())?;
     }
     // Also for `kumiki resource ls` on this machine; a second server of one user goes without.
     let _published = interface.publish();

@@ -62,7 +62,10 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<Measured> {
         ..Run::default()
     };
     let id = store.begin(&run, &machine)?;
-    let interrupt = Interrupt::watch(scratch.path())?;
+    let interrupt = Interrupt::watch({
+        let folder = scratch.path().to_owned();
+        move || kumiki_sys::directory::remove_with_company(&folder)
+    })?;
     let mut recorder = Recorder { store, id, bar: bar(), reported: HashSet::new() };
     let stop = interrupt.stop();
     let apart = visit::apart(select.sizes.sizes.as_deref());

@@ -44,7 +44,8 @@ use walk::Walk;
 
 fn main() -> ExitCode {
     restore_pipe_signal();
-    let outcome = args::task().and_then(|task| match task.who {
+    let heard = kumiki_sys::event::to_file().map_err(anyhow::Error::from);
+    let outcome = heard.and_then(|()| args::task()).and_then(|task| match task.who {
         Who::Plain => run(task, Plain),
         Who::Parallel => run(task, Batched::new()?),
         Who::Either => run(task, Parallel::<Crowd>::new()),

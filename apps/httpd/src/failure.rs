@@ -39,6 +39,7 @@ impl Failure {
             // The message was said when it happened.
             Err(_) => "it has panicked".to_owned(),
         };
+        kumiki_sys::event!(thread, why, "a thread of the server has ended");
         let mut first = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert_with(|| format!("{thread} has ended, and so does the server: {why}"));
         drop(first);

@@ -11,6 +11,7 @@
 //!
 //! What one connection has sent at once is one batch a shard; answers go back in its order.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
 
 mod alone;

@@ -19,7 +19,8 @@ fn main() -> ExitCode {
         }
         Err(wrong) => wrong.exit(),
     };
-    match kumiki_kv::server::run(&args) {
+    let heard = kumiki_sys::event::to_file().map_err(anyhow::Error::from);
+    match heard.and_then(|()| kumiki_kv::server::run(&args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Who has closed standard error does not want to know.

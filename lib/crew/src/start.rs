@@ -26,6 +26,7 @@ pub fn start(
     if let Some(machine) = kumiki_sys::sim::machine() {
         return Ok(JoinHandle::Simulated(machine.spawn(cpu, Box::new(body))));
     }
+    kumiki_sys::event!(name, cpu, "start a thread");
     // Without a buffer: what is sent has arrived, or the starter has given up.
     let (ready, bound) = sync_channel(0);
     let builder = thread::Builder::new().name(name.to_owned());

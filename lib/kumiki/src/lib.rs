@@ -21,6 +21,8 @@
 //!     ├── measure ───┤      what the operating system costs: sampler, statistics,
 //!     │              │      cases; feature "measure", with "store" a database
 //!     ├── ab ────────┤      whether one command is slower than another; feature "ab"
+//!     ├── tracing ───┤      events of claims, hand-overs, sleeps and wakes, leases, retries:
+//!     │              │      what came last before a hang; feature "tracing"
 //!     └── sys ◄──────┘      cpus: which there are, how near, who runs where; always
 //!                           there
 //! ```

@@ -67,6 +67,7 @@ pub use line::lines::Lines;
 pub use part::{Block, Durable, Part, Portable, Run, Work};
 pub use place::allow::Allow;
 pub use place::blocked::MOST_BLOCKED;
+pub use place::busy::Figures;
 #[cfg(feature = "run")]
 pub use place::keep::{Keeper, keep};
 pub use place::keeping::Restored;

@@ -42,6 +42,7 @@ impl Channel {
     /// Main thread: hands request `n` over. `n` grows with each one.
     #[inline(always)]
     pub(crate) fn submit(&self, n: u64) {
+        kumiki_sys::event!(job = n, "hand over");
         self.lane.submit(n);
         self.helper.ring();
     }

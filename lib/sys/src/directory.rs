@@ -1,6 +1,11 @@
-//! Reading directories many entries at a time.
+//! Directories: reading many entries at a time, removing one that others still write to.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -22,6 +27,18 @@ pub fn getdents64(directory: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize,
     // SAFETY: the kernel writes to no more than `buffer.len()` bytes of `buffer`,
     // which is borrowed mutably until it is done; any bytes are valid there.
     unsafe { syscall::call(libc::SYS_getdents64 as usize, args) }.map(|filled| filled as usize)
+}
+
+/// Removes a folder in which a process that is about to end may still make files: QEMU its
+/// log, a measured command what it writes. A file made between the listing of the folder
+/// and its removal has rmdir(2) refuse; then it is listed again, for up to a second.
+pub fn remove_with_company(folder: &Path) {
+    let begin = Instant::now();
+    while fs::remove_dir_all(folder).is_err_and(|error| error.kind() != ErrorKind::NotFound)
+        && begin.elapsed() < Duration::from_secs(1)
+    {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[cfg(test)]

@@ -80,6 +80,7 @@ pub mod cycle;
 pub mod descriptors;
 pub mod directory;
 pub mod error;
+pub mod event;
 pub mod fork;
 pub mod futex;
 pub mod heap;

@@ -236,6 +236,7 @@ impl Bell {
     fn wake(&self) {
         self.rung_at.store(tsc(), Relaxed);
         if self.owes_wake() {
+            kumiki_sys::event!(bell = ?std::ptr::from_ref(self), "wake");
             self.state.wake(1, self.scope());
         }
     }
@@ -304,6 +305,7 @@ impl Bell {
                 let until = earlier(deadline, look);
                 // S4
                 end = SleepEnd::Asleep;
+                kumiki_sys::event!(bell = ?std::ptr::from_ref(self), "sleep");
                 let timed_out = self.state.wait(ASLEEP, self.scope(), until);
                 if timed_out && until == deadline {
                     return ready().ok_or(TimedOut).map(|value| (value, end));

@@ -25,9 +25,13 @@
 //!
 //! How it was chosen and what others do: `docs/design/measure.md`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod against;
 mod cause;
 pub mod certify;
+#[cfg(feature = "command")]
+pub mod command;
 mod counters;
 mod error;
 mod estimate;
@@ -43,6 +47,7 @@ mod process;
 pub mod read;
 pub mod sequence;
 mod side;
+pub mod told;
 pub mod trial;
 mod usage;
 mod verdict;

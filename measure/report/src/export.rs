@@ -5,10 +5,7 @@ use std::io::{self, Write};
 
 use indexmap::IndexSet;
 use kumiki_measure::schema::{Results, Row};
-use kumiki_sys::visible::{is_shown, visible};
-use serde::Serialize;
-use serde_json::Serializer;
-use serde_json::ser::Formatter;
+use kumiki_sys::visible::visible;
 
 use crate::format::{self, count, fixed, interval, number, params, quantity, time, times};
 use crate::headline::headline;
@@ -108,39 +105,7 @@ fn figures(row: &Row) -> impl Iterator<Item = String> {
 ///
 /// Fails if `out` does.
 pub fn json(results: &Results, out: impl Write) -> io::Result<()> {
-    json_line(results, out)
-}
-
-/// Writes any value as one line of JSON, with `\u` for each character that a terminal
-/// would carry out, not show: readers of JSON see no difference.
-///
-/// # Errors
-///
-/// Fails if `out` does, or if the value cannot be JSON.
-pub fn json_line(value: &(impl Serialize + ?Sized), mut out: impl Write) -> io::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(&mut out, Visible))?;
-    out.write_all(b"\n")?;
-    out.flush()
-}
-
-/// JSON as serde_json writes it, which escapes what JSON asks for: U+0000 to U+001F.
-struct Visible;
-
-impl Formatter for Visible {
-    fn write_string_fragment<W: ?Sized + Write>(
-        &mut self,
-        to: &mut W,
-        mut text: &str,
-    ) -> io::Result<()> {
-        while let Some((at, hidden)) = text.char_indices().find(|(_, c)| !is_shown(*c)) {
-            to.write_all(&text.as_bytes()[..at])?;
-            for unit in hidden.encode_utf16(&mut [0; 2]) {
-                write!(to, "\\u{unit:04x}")?;
-            }
-            text = &text[at + hidden.len_utf8()..];
-        }
-        to.write_all(text.as_bytes())
-    }
+    kumiki_measure::json::line(results, out)
 }
 
 /// The result as a Markdown document: first figures, machine, tables by part, slopes,

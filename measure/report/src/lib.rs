@@ -28,7 +28,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod ab;
 mod answers;
 mod bench;
 mod beside;
@@ -37,7 +36,6 @@ mod figures;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fixtures;
-pub mod format;
 mod frame;
 pub mod headline;
 mod machine;
@@ -60,9 +58,9 @@ mod tables;
 mod trend;
 #[cfg(test)]
 mod truth;
-mod why;
 
 pub use bench::Bench;
+pub use kumiki_measure::format;
 pub use nodes::{Owner, Owners, nodes_html};
 pub use page::html;
 pub use places::places_html;

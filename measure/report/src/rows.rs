@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use indexmap::IndexMap;
+pub(crate) use kumiki_measure::format::is_size;
 use kumiki_measure::schema::{Params, Results, Row, Slope, Unit, Value};
 
 /// Parts in the order of the page: a case's first word, and its heading.
@@ -70,11 +71,6 @@ pub(crate) fn rank(part: &str) -> usize {
 /// Parameters that say what is done with memory, and nothing where there is
 /// none: one row of size zero serves all their values.
 const TREATMENT: [&str; 2] = ["touch", "huge"];
-
-/// True if a parameter is a size.
-pub(crate) fn is_size(name: &str) -> bool {
-    name.ends_with("bytes")
-}
 
 /// Sum of the sizes that a row asks for.
 pub(crate) fn size(row: &Row) -> u64 {

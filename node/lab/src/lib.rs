@@ -64,7 +64,7 @@ pub use guest::Guest;
 pub use kernel::{Kernel, KernelName};
 pub use machine::{Machine, Times};
 pub use modules::Module;
-pub use place::{remove_all, remove_with_company};
+pub use place::remove_all;
 #[doc(hidden)]
 pub use saved::saved_nginx;
 pub use talk::Talk;

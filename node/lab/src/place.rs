@@ -5,13 +5,11 @@
 //! therefore left over, and the next lab removes it.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::thread;
-use std::time::{Duration, Instant};
 
+use kumiki_sys::directory::remove_with_company;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -30,18 +28,6 @@ static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 pub fn remove_all() {
     for folder in MADE.lock().expect("no holder panics").drain(..) {
         remove_with_company(&folder);
-    }
-}
-
-/// Removes a folder in which a process that is about to end may still make files: QEMU its
-/// log, a measured command what it writes. A file made between the listing of the folder
-/// and its removal has rmdir(2) refuse; then it is listed again, for up to a second.
-pub fn remove_with_company(folder: &Path) {
-    let begin = Instant::now();
-    while fs::remove_dir_all(folder).is_err_and(|error| error.kind() != ErrorKind::NotFound)
-        && begin.elapsed() < Duration::from_secs(1)
-    {
-        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -170,6 +156,8 @@ fn lock(path: &Path, how: FlockOperation) -> Result<File> {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+
+    use std::thread;
 
     use super::*;
 

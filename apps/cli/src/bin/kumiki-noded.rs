@@ -24,7 +24,8 @@ use signal_hook::flag;
 const ENDED_BY: i32 = 128;
 
 fn main() -> ExitCode {
-    match run(env::args_os().skip(1).collect()) {
+    let heard = kumiki_sys::event::to_file().map_err(anyhow::Error::from);
+    match heard.and_then(|()| run(env::args_os().skip(1).collect())) {
         Ok(code) => code,
         Err(error) => {
             say(format_args!("{}", with_causes(error.as_ref())));

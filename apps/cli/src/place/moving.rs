@@ -42,5 +42,5 @@ pub(super) fn here(
         output::talk(format_args!("{place} has moved to {}", whole.display()));
     }
     let kept = Kept::Moved(place.to_owned(), Arc::new(disk));
-    serve(server, allow, Some(host.to_owned()), Some(vec![cpu]), memory, kept)
+    serve(server, allow, Some(host.to_owned()), Some(vec![cpu]), memory, kept, None)
 }

@@ -5,7 +5,6 @@
 //! thread, so that none needs a process of its own.
 
 mod ab;
-mod ahead;
 mod common;
 mod compare;
 mod database;

@@ -6,7 +6,7 @@ mod common;
 #[path = "../nats/mod.rs"]
 mod nats;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Stdio};
 
 use common::Home;
@@ -418,6 +418,58 @@ fn a_process_of_this_machine_is_a_place_without_any_server() {
     // The cure is one of here: there is no server.
     let cure = "`kumiki resource ls` shows those of this machine";
     assert!(gone.contains("nobody answers") && gone.contains(cure), "{gone}");
+}
+
+/// What stands in an answer of `GET /metrics` at a socket.
+fn metrics(path: &std::path::Path) -> String {
+    let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn what_places_have_done_is_told_to_collectors_and_what_happens_to_a_trace() {
+    let home = Home::new();
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap().to_string();
+    std::fs::create_dir(home.path("run")).unwrap();
+    let start = |trace: &str| {
+        let at = format!("unix:{}", home.path("metrics").display());
+        let args = ["place", "serve", "--host", "web", "--cpu-list", &cpu, "--metrics", &at];
+        let mut command = home.start(&args);
+        command.env("XDG_RUNTIME_DIR", home.path("run")).env("KUMIKI_TRACE", trace);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let trace = home.path("trace");
+    let trace = if cfg!(feature = "trace") { trace.to_str().unwrap() } else { "" };
+    let mut child = start(trace);
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, format!("serving web.core{cpu}\n"));
+    let mut serving = Serving(child);
+    let messages = format!("kumiki_place_messages_total{{place=\"web.core{cpu}\"}} ");
+    let count = || {
+        let told = metrics(&home.path("metrics"));
+        let found = told.lines().find_map(|line| line.strip_prefix(&messages)?.parse::<u64>().ok());
+        found.unwrap_or_else(|| panic!("{told}"))
+    };
+    let before = count();
+    let mut ls = home.kumiki(&["resource", "ls", "web.*"]);
+    ls.env("XDG_RUNTIME_DIR", home.path("run")).assert().success();
+    assert!(count() > before, "a listing is a message");
+    assert_eq!(serving.end(), Some(0));
+    if cfg!(feature = "trace") {
+        let told = std::fs::read_to_string(trace).unwrap();
+        assert!(told.contains("start a thread") || told.contains("kumiki_"), "{told}");
+    } else {
+        // Silence would say that nothing has happened.
+        let refused = start("somewhere").wait_with_output().unwrap();
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("KUMIKI_TRACE") && said.contains("`trace`"), "{said}");
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub(crate) fn summon(core: &Arc<Core>, threads: usize) -> bool {
 
 /// The thread of post `at` has died: another one may come.
 pub(super) fn clear(core: &Arc<Core>, at: usize) {
+    kumiki_sys::event!(post = at, "a thread of the pool has left: another one may come");
     drop(core.pool.thread_infos[at].claim.take());
     core.pool.reserve.give_place(at);
     serve_what_waits(core);

@@ -205,6 +205,7 @@ fn make_batch(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     claim.hold(lane);
     while let Some(chunk) = line.next(made, share) {
         claim.advance(&chunk, chunk.start);
+        kumiki_sys::event!(lane, first = chunk.start, count = chunk.len(), "claim calls");
         see_to_others(core, hand);
         made = chunk.len();
         let calls = line.calls();
@@ -226,6 +227,7 @@ fn make_one(core: &Arc<Core>, lane: usize, seen: OfferWord, hand: &Hand<'_>) {
     hand.claim.set(lane);
     let taken = line.take(seen);
     if taken {
+        kumiki_sys::event!(lane, "claim a call");
         see_to_others(core, hand);
         // SAFETY: a call is offered only by who vouches for it (`Requester::run_raw`).
         let ret_val = mortally(hand.signals, || unsafe { call(&line.taken(seen)) });

@@ -38,6 +38,7 @@ pub(crate) fn serve(core: &Arc<Core>, index: usize, hand: &mut Hand<'_>) {
             // The note alone has it: what is on the stack of a thread that dies is never
             // dropped.
             hand.claim.set_task(task);
+            kumiki_sys::event!(queue = index, "claim a request");
             execute(core, index, request, its, hand);
         }
     }

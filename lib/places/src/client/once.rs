@@ -135,6 +135,7 @@ impl Inner {
                 tried => tried?,
             };
             let again = sent;
+            kumiki_sys::event!(place = %session.place, first, count, again, "sent");
             sent |= !matches!(tried, Tried::Nobody);
             match tried {
                 Tried::Answered(Reply { life: its, answers: outcomes }) => {

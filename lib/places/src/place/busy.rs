@@ -11,16 +11,30 @@ const WINDOW: Duration = BEAT;
 /// Time spent on requests, since a while.
 pub(crate) struct Busy(Mutex<Window>);
 
+/// Counts of what a place has done since it was served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The place's name, for all.
+    pub place: String,
+    /// Messages of callers that were answered, or begun and left to a thread of their own.
+    pub messages: u64,
+    /// Time that this took its thread.
+    pub busy: Duration,
+}
+
 struct Window {
     since: Instant,
     busy: Duration,
+    /// Number of times that something was added, and their sum, since it began.
+    all: (u64, Duration),
     /// Share of the window before, thousandths; none before the first has ended.
     last: Option<u16>,
 }
 
 impl Busy {
     pub(crate) fn new(now: Instant) -> Busy {
-        Busy(Mutex::new(Window { since: now, busy: Duration::ZERO, last: None }))
+        let all = (0, Duration::ZERO);
+        Busy(Mutex::new(Window { since: now, busy: Duration::ZERO, all, last: None }))
     }
 
     fn window(&self, now: Instant) -> MutexGuard<'_, Window> {
@@ -28,14 +42,23 @@ impl Busy {
         let whole = now.saturating_duration_since(window.since);
         if whole >= WINDOW {
             let last = Some(share(window.busy, whole));
-            *window = Window { since: now, busy: Duration::ZERO, last };
+            *window = Window { since: now, busy: Duration::ZERO, all: window.all, last };
         }
         window
     }
 
     /// A request was answered that was begun at `begin`.
     pub(crate) fn add(&self, begin: Instant, now: Instant) {
-        self.window(begin).busy += now.saturating_duration_since(begin);
+        let span = now.saturating_duration_since(begin);
+        let mut window = self.window(begin);
+        window.busy += span;
+        window.all = (window.all.0 + 1, window.all.1 + span);
+    }
+
+    /// All of it, of the place of this name.
+    pub(crate) fn figures(&self, place: &str) -> Figures {
+        let (messages, busy) = self.0.lock().unwrap_or_else(PoisonError::into_inner).all;
+        Figures { place: place.to_owned(), messages, busy }
     }
 
     /// The share, in thousandths: of the last window, which ends no later than when this is asked and has
@@ -76,6 +99,8 @@ mod tests {
         busy.add(at(2000), at(3000));
         assert_eq!(busy.permille(at(3000)), 250);
         assert_eq!(busy.permille(at(4000)), 500);
+        let all = busy.figures("a");
+        assert_eq!((all.messages, all.busy), (2, Duration::from_millis(1500)), "{all:?}");
         // Nobody has asked for anything since.
         assert_eq!(busy.permille(at(14_000)), 0);
     }

@@ -108,6 +108,7 @@ impl Kind for Lease {
             return Err(Error::Kind { kind: Self::NAME, text });
         }
         pool.leases += 1;
+        kumiki_sys::event!(leases = pool.leases, "a client has a lease");
         let (records, running) = (BTreeMap::new(), BTreeSet::new());
         let seen = Instant::now();
         let (first, open) = (1, Vec::new());
@@ -117,6 +118,7 @@ impl Kind for Lease {
 
     fn destroy(self, pool: &mut LeasePool) {
         pool.leases -= 1;
+        kumiki_sys::event!(leases = pool.leases, "a lease has ended");
         pool.bytes -= self.bytes;
     }
 

@@ -24,7 +24,7 @@ use tokio::sync::{oneshot, watch};
 use crate::error::{Error, Result};
 use crate::place::allow::Allow;
 use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
-use crate::place::busy::Busy;
+use crate::place::busy::{Busy, Figures};
 use crate::place::here::Desk;
 use crate::place::keeping::{Disks, Keeping, Restored};
 use crate::place::lease::Lease;
@@ -77,6 +77,7 @@ struct Serving {
     name: String,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    busy: Arc<Busy>,
 }
 
 impl Server {
@@ -224,6 +225,7 @@ impl Server {
             // Where a runtime must not be dropped, within another one, there is none until all else is well.
             let runtime = runtime(place.0)?;
             let (tell, blocked) = unbounded_channel();
+            let busy = Arc::new(Busy::new(Instant::now()));
             let site = Site {
                 interface: interface.clone(),
                 place,
@@ -236,7 +238,7 @@ impl Server {
                 threads: Threads::new(runtime.handle().clone(), tell),
                 heard: Mutex::new(None),
                 told: AtomicU64::new(0),
-                busy: Busy::new(Instant::now()),
+                busy,
                 since: Instant::now(),
                 keeping,
                 leaving: Arc::default(),
@@ -286,6 +288,13 @@ impl Served {
     /// The places' names.
     pub fn names(&self) -> Vec<&str> {
         self.places.iter().map(|place| place.name.as_str()).collect()
+    }
+
+    /// Function that gives the counts of what each place has done until then; any thread may ask it.
+    pub fn figures(&self) -> impl Fn() -> Vec<Figures> + Send + 'static + use<> {
+        let places = self.places.iter().map(|place| (place.name.clone(), Arc::clone(&place.busy)));
+        let places: Vec<_> = places.collect();
+        move || places.iter().map(|(name, busy)| busy.figures(name)).collect()
     }
 
     /// Counts of what durable places had when they were served: resources and kept answers of a former process.
@@ -347,6 +356,7 @@ fn start(
 ) -> Result<Serving> {
     let io = |what| move |source| Error::Io { what, source };
     let (nats, host, name) = (server.nats.clone(), server.host.clone(), site.name.clone());
+    let busy = Arc::clone(&site.busy);
     let (manages, window) = (server.manages, server.window.clone());
     let (stop, stopped) = oneshot::channel();
     // Not tokio's: who serves may be within a runtime, where that must not be waited for.
@@ -397,7 +407,7 @@ fn start(
         Builder::new().name(format!("kumiki-at-{number}")).spawn(work)
     });
     let thread = thread.map_err(io(format!("starting the thread of place {name}")))?;
-    let serving = Serving { name, stop: Some(stop), thread: Some(thread) };
+    let serving = Serving { name, stop: Some(stop), thread: Some(thread), busy };
     let outcome = told.recv().unwrap_or_else(|_| {
         Err(Error::Panicked { place: serving.name.clone(), text: "as it was started".to_owned() })
     });

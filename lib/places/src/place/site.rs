@@ -59,7 +59,7 @@ pub(crate) struct Site {
     pub(crate) heard: Mutex<Option<Heard>>,
     pub(crate) told: AtomicU64,
     /// Time that it answers requests.
-    pub(crate) busy: Busy,
+    pub(crate) busy: Arc<Busy>,
     pub(crate) since: Instant,
     /// The log of a durable place.
     pub(crate) keeping: Option<Keeping>,

@@ -31,7 +31,7 @@ pub(super) fn runs(text: &str, folder: &str) -> Result<Runs, String> {
     };
     let has = |name: &str| all.iter().any(|one| !one[name].is_null());
     match () {
-        () if has("runs") => Ok(pyperf(all)),
+        () if has("runs") => Ok(pyperf(all, &value["metadata"])),
         () if has("stats") => Ok(pytest(all)),
         () if has("real_time") => Ok(google(all)),
         () => Err("its benchmarks are of no tool that is known".to_owned()),
@@ -56,27 +56,38 @@ fn text(value: &Value) -> String {
 fn hyperfine(results: &[Value]) -> Runs {
     let mut all = Runs::new();
     for result in results {
-        let ended = |at: usize| match &result["exit_codes"][at] {
-            Value::Number(code) => code.as_i64() == Some(0),
-            _ => true,
+        // By version 2 (schema 2) each run has its time and exit code; by version 1 there is a list of each.
+        let runs: Vec<(&Value, Option<&Value>)> = match result["measurements"].as_array() {
+            Some(runs) => runs
+                .iter()
+                .map(|run| (&run["time_wall_clock"]["value"], run.get("exit_code")))
+                .collect(),
+            None => {
+                let times = result["times"].as_array().into_iter().flatten().enumerate();
+                times.map(|(at, time)| (time, result["exit_codes"].get(at))).collect()
+            }
         };
-        let seconds = result["times"].as_array().into_iter().flatten().enumerate();
-        let seconds = seconds.filter(|(at, _)| ended(*at)).filter_map(|(_, time)| time.as_f64());
+        // Of one that a signal has ended the code is null.
+        let ended = |code: Option<&Value>| code.is_none_or(|code| code.as_i64() == Some(0));
+        let ended = runs.iter().filter(|(_, code)| ended(*code));
+        let seconds = ended.filter_map(|(time, _)| time.as_f64());
         let ns = seconds.filter(|time| *time > 0.0).map(|time| time * 1e9).collect::<Vec<_>>();
         if !ns.is_empty() {
             // A side is one command, however it is spelled; of several each is another.
-            let name = if results.len() == 1 { String::new() } else { text(&result["command"]) };
+            let named = if result["name"].is_string() { "name" } else { "command" };
+            let name = if results.len() == 1 { String::new() } else { text(&result[named]) };
             all.entry(name).or_default().extend(ns);
         }
     }
     all
 }
 
-/// Seconds of several loops of each worker process.
-fn pyperf(benchmarks: &[Value]) -> Runs {
+/// Seconds of several loops of each worker process. `common` is what all of them have alike.
+fn pyperf(benchmarks: &[Value], common: &Value) -> Runs {
     let mut all = Runs::new();
     for (at, benchmark) in benchmarks.iter().enumerate() {
-        let name = [&benchmark["metadata"]["name"], &benchmark["common_metadata"]["name"]]
+        // What all benchmarks of a file have alike stands once, above them: of one benchmark its name, too.
+        let name = [&benchmark["metadata"]["name"], &common["name"]]
             .into_iter()
             .find_map(|name| name.as_str())
             .map_or_else(|| format!("benchmark {}", at + 1), str::to_owned);
@@ -171,6 +182,14 @@ mod tests {
     fn processes_of_each_tool_are_read() {
         is(
             r#"{"results":[{"command":"sleep 1","mean":1.0,"times":[1.0,1.5,2.0],"exit_codes":[0,1,0]}]}"#,
+            "",
+            &[1e9, 2e9],
+        );
+        is(
+            r#"{"schema_version":2,"primary_metric":"time_wall_clock","results":[{"command":"sleep 1",
+                "measurements":[{"time_wall_clock":{"value":1.0,"unit":"second"},"exit_code":0},
+                {"time_wall_clock":{"value":1.5,"unit":"second"},"exit_code":null},
+                {"time_wall_clock":{"value":2.0,"unit":"second"},"exit_code":0}],"summary":{}}]}"#,
             "",
             &[1e9, 2e9],
         );

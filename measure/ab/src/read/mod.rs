@@ -6,7 +6,7 @@
 //!
 //! | tool | what is read | a process is |
 //! |---|---|---|
-//! | hyperfine | `--export-json`: `results[].times` | each time |
+//! | hyperfine | `--export-json`: `results[].times`, by version 2 `results[].measurements[].time_wall_clock` | each run |
 //! | pyperf | `-o`: `benchmarks[].runs[].values` | each run |
 //! | criterion | `target/criterion/NAME/new/sample.json` | a file |
 //! | Google Benchmark | `--benchmark_out`: entries of run type `iteration` | a file |

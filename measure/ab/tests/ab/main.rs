@@ -1,5 +1,8 @@
 //! Commands whose difference is known: what each measure and each count says of them.
 
+mod program;
+mod written;
+
 use std::sync::atomic::AtomicBool;
 
 use kumiki_ab::{Cause, Counted, Finding, Measure, Outcome, Plan, Side, Verdict, trial};

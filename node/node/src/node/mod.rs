@@ -597,6 +597,7 @@ impl Stopped {
         let begin = Instant::now();
         self.device.start()?;
         let execute = begin.elapsed();
+        kumiki_sys::event!(node = %self.node.name, ?execute, "its first cpu runs");
         let problems = if self.record.devices.is_empty() {
             Vec::new()
         } else {
@@ -652,6 +653,7 @@ impl Stopped {
             doorbell::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
+        kumiki_sys::event!(node = %name, after = ?begin.elapsed(), "its agent answers");
         Ok(Stages { problems, ..Stages::of(loaded, execute, begin.elapsed(), window) })
     }
 }
