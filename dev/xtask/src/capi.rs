@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf, absolute};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::semver::Version;
@@ -14,10 +14,6 @@ use crate::run::{cargo, metadata, program, root, run};
 /// `rustc --print native-static-libs` says for this target, but for `-lgcc_s`. C
 /// compilers add what unwinds by themselves, and with `-static` it is another library.
 const LIBS_PRIVATE: &str = "-lutil -lrt -lpthread -lm -ldl -lc";
-
-/// Addresses that the dynamic linker puts in place as a map of bits, half a megabyte less: glibc reads it
-/// since 2.36, which is Debian 12's.
-pub(crate) const RELOCATIONS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
 
 /// `kumiki.pc`, before its fields are filled in.
 const TEMPLATE: &str = "lib/capi/kumiki.pc.in";
@@ -84,7 +80,7 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     put(&archive, &lib.join("libkumiki.a"))?;
     let folder = tempfile::tempdir().context("a folder for the shared library")?;
     let file = folder.path().join("libkumiki.so");
-    link_shared(built.join("libkumiki_c.a").as_std_path(), version.major, &file)?;
+    link_shared(program("cc", [""; 0]), built.join("libkumiki_c.a").as_std_path(), &file)?;
     shared(&file, "libkumiki.so", version, &lib)?;
     put(pc.as_bytes(), &lib.join("pkgconfig/kumiki.pc"))?;
     for name in ["kumiki-config.cmake", "kumiki-config-version.cmake"] {
@@ -111,18 +107,6 @@ pub(crate) fn install_places(place: &Place, profile: &str) -> Result<()> {
     put(pc.as_bytes(), &lib.join("pkgconfig/kumiki-places.pc"))
 }
 
-/// Builds the library that `kumiki ahead` puts in front of programs, and installs it under its one name: nobody links it.
-pub(crate) fn install_ahead(place: &Place, profile: &str) -> Result<()> {
-    let metadata = metadata()?;
-    run(&mut cargo(&format!(
-        "rustc --package kumiki-ahead --lib --profile {profile} --locked -- -C {RELOCATIONS}"
-    )))?;
-    let folder = if profile == "dev" { "debug" } else { profile };
-    let built = metadata.target_directory.join(folder).join("libkumiki_ahead.so");
-    let library = stripped(built.as_std_path(), "--strip-unneeded")?;
-    put(&library, &place.now(&place.libdir()).join("libkumiki-ahead.so"))
-}
-
 /// Installs a crate's headers.
 fn headers(place: &Place, of: &str) -> Result<()> {
     let include = place.now(&place.prefix.join("include/kumiki"));
@@ -143,11 +127,14 @@ fn shared(file: &Path, name: &str, version: &Version, lib: &Path) -> Result<()> 
 }
 
 /// Makes the shared library of the archive: rustc gives its own no versions of names.
-fn link_shared(archive: &Path, major: u64, to: &Path) -> Result<()> {
+pub(crate) fn link_shared(mut cc: Command, archive: &Path, to: &Path) -> Result<()> {
+    let metadata = metadata()?;
+    let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi");
+    let major = package.context("the workspace has no kumiki-capi")?.version.major;
     let map = root().join("lib/capi/kumiki.map");
     let names = fs::read_to_string(&map).context("reading kumiki.map")?;
     ensure!(names.contains(&format!("\nKUMIKI_{major} {{")), "kumiki.map is not of {major}");
-    let mut cc = program("cc", ["-shared", "-Wl,--gc-sections,--as-needed,-z,relro,-z,now"]);
+    cc.args(["-shared", "-Wl,--gc-sections,--as-needed,-z,relro,-z,now"]);
     cc.arg(format!("-Wl,-soname,libkumiki.so.{major}"));
     cc.arg(format!("-Wl,--version-script={}", map.display())).arg("-o").arg(to);
     cc.args(old_names()?);

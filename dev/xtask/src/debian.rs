@@ -34,9 +34,7 @@ pub(crate) const WORKSPACE: &[Package] = &[
         reason: "redis-cli and redis-benchmark try kumiki-kv, and redis itself, which is its \
                  redis-check-rdb by another name, says what answers must be",
     },
-    Package { name: "rsync", reason: "it copies the same with calls asked ahead and without" },
     Package { name: "ruby-redis", reason: "a client of kumiki-kv in Ruby" },
-    Package { name: "strace", reason: "a program whose calls are asked ahead runs in it" },
     Package { name: "xz-utils", reason: "packs archives for the tests of images" },
     Package { name: "zstd", reason: "the same" },
 ];
@@ -116,6 +114,8 @@ pub(crate) const DIST: &[Package] = &[
 pub(crate) const MUSL: &[Package] = &[
     Package { name: "binutils", reason: "its readelf says whether a program is alone" },
     Package { name: "gcc", reason: "links what runs while the programs are built" },
+    Package { name: "busybox-static", reason: "the shell of a root that has no glibc" },
+    Package { name: "musl", reason: "its loader runs a program with libkumiki of musl" },
     Package { name: "python3-pip", reason: "fetches zig's wheel" },
 ];
 

@@ -5,6 +5,7 @@
 //! (tests may use anything). A crate that uses `unsafe` says there why
 //! (`unsafe = "reason"`); all others forbid it in every root file.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -18,6 +19,9 @@ use crate::run::{cargo, metadata, read};
 /// part without the rest of the world.
 const ALONE: &[(&str, &[&str])] = &[("kumiki", &["rusqlite", "libsqlite3-sys"])];
 
+/// Most crates, ours too, of a package with one feature: who takes one part builds no more.
+const MOST: &[(&str, &str, usize)] = &[("kumiki", "shadow", 20)];
+
 /// Checks the workspace.
 pub(crate) fn check() -> Result<()> {
     let mut faults = faults(&metadata()?, |path| {
@@ -27,10 +31,29 @@ pub(crate) fn check() -> Result<()> {
         let tree = format!("tree --locked --package {package} --edges normal --prefix none");
         faults.extend(brought(package, &read(&mut cargo(&tree))?, unwanted));
     }
+    for (package, feature, most) in MOST {
+        let tree = format!(
+            "tree --locked --package {package} --no-default-features --features {feature} \
+             --edges normal,build --prefix none"
+        );
+        faults.extend(too_many(package, feature, &read(&mut cargo(&tree))?, *most));
+    }
     if !faults.is_empty() {
         bail!("\n  {}", faults.join("\n  "));
     }
     Ok(())
+}
+
+/// Says whether a tree without indents has more crates than a user is promised.
+fn too_many(package: &str, feature: &str, tree: &str, most: usize) -> Option<String> {
+    let crates: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    (crates.len() > most).then(|| {
+        format!(
+            "{package} with its feature {feature} alone is {} crates, and {most} are promised: {}",
+            crates.len(),
+            crates.into_iter().collect::<Vec<_>>().join(" ")
+        )
+    })
 }
 
 /// What is wrong, a sentence each; `source` reads a file.
@@ -130,6 +153,15 @@ mod tests {
             "targets": [target],
             "dependencies": dependencies.iter().map(dependency).collect::<Vec<_>>(),
         })
+    }
+
+    #[test]
+    fn more_crates_than_a_user_is_promised_are_counted_once_each_and_named() {
+        let tree =
+            "kumiki v0.1.0 (/w)\nkumiki-sys v0.1.0 (/w)\nlibc v0.2.1\nkumiki-sys v0.1.0 (/w) (*)\n";
+        assert_eq!(too_many("kumiki", "shadow", tree, 3), None);
+        let said = too_many("kumiki", "shadow", tree, 2).unwrap();
+        assert!(said.contains("is 3 crates, and 2 are promised: kumiki kumiki-sys libc"), "{said}");
     }
 
     fn layer(n: u32) -> Value {

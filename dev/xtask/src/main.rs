@@ -229,8 +229,6 @@ enum Bench {
     Servers,
     /// `kumiki compare` and `kumiki ab`: how often they are wrong, beside other rules
     Verdicts,
-    /// Programs on a slow disk, with calls asked ahead and without, and the promises; root only
-    Ahead,
 }
 
 #[cfg(feature = "bench")]
@@ -271,6 +269,7 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Test { part: Some(Part::Deb), debian, .. } => ship::deb_test::test(debian),
         Chore::Test { part: Some(Part::Source), debian, .. } => ship::source_test::test(debian),
         Chore::Test { part: Some(Part::Msrv), debian: None, .. } => msrv::test(),
+        Chore::Test { part: Some(Part::Musl), debian: None, .. } => ship::musl::test(),
         Chore::Test { debian: Some(_), .. } => Err(anyhow::anyhow!(
             "--debian is for `cargo xtask test fresh`, `deb` and `source` only"
         )),

@@ -43,6 +43,9 @@ pub(crate) enum Part {
     /// The façade and the libraries' tests by the oldest Rust that they promise, in a Debian 13 as new;
     /// only when it is named, root only, half an hour
     Msrv,
+    /// The libraries' tests as static programs of musl, in a root that has no glibc; only when it is named,
+    /// root only, half an hour
+    Musl,
     /// Not a test but all of them: the README's commands in a Debian as new
     Fresh,
     /// Tests of the crates of `lib/`; like the four that follow it builds no other folder
@@ -58,7 +61,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Those that run when no part is named: not `Peers`, `Cpus`, `Long`, `Deb`, `Source` and `Msrv`, which take long.
+    /// Those that run when no part is named: not `Peers`, `Cpus`, `Long`, `Deb`, `Source`, `Msrv` and
+    /// `Musl`, which take long.
     pub(crate) const ALL: [Part; 7] =
         [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
 

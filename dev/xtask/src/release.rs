@@ -173,7 +173,7 @@ fn files() -> Result<Vec<PathBuf>> {
     }
     let is_one = |file: &PathBuf| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        [".tar.gz", ".whl", ".deb"].iter().any(|end| name.ends_with(end))
+        [".tar.gz", ".whl", ".deb", ".cdx.json"].iter().any(|end| name.ends_with(end))
     };
     files.retain(is_one);
     files.sort();
@@ -185,11 +185,13 @@ fn missing(files: &[PathBuf]) -> Vec<&'static str> {
     let shipped = [
         ("-linux-gnu.tar.gz", "the tarball (cargo xtask dist)"),
         ("-linux-musl.tar.gz", "the static tarball (cargo xtask dist --musl)"),
-        (".whl", "the wheel (cargo xtask dist)"),
+        ("-none-manylinux", "the wheel (cargo xtask dist)"),
+        ("-none-musllinux", "the wheel for musl (cargo xtask dist --musl)"),
+        (".cdx.json", "lists of the programs' crates (cargo xtask dist)"),
         (".deb", "Debian's packages (cargo xtask deb)"),
     ];
-    let is_there = |end: &str| files.iter().any(|file| file.to_string_lossy().ends_with(end));
-    shipped.iter().filter(|(end, _)| !is_there(end)).map(|(_, what)| *what).collect()
+    let is_there = |part: &str| files.iter().any(|file| file.to_string_lossy().contains(part));
+    shipped.iter().filter(|(part, _)| !is_there(part)).map(|(_, what)| *what).collect()
 }
 
 /// `SHA256SUMS` of all that is in the folder.

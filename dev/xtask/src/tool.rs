@@ -15,6 +15,12 @@ pub(crate) fn command(name: &str, install: &str) -> Result<()> {
     installed(succeeds(&mut program(name, ["--version"])), name, install)
 }
 
+/// Has a program of a crate of its name ready that says no version of its own.
+pub(crate) fn in_path(name: &str) -> Result<()> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    installed(std::env::split_paths(&folders).any(|at| at.join(name).is_file()), name, name)
+}
+
 fn installed(there: bool, name: &str, install: &str) -> Result<()> {
     if there {
         return Ok(());

@@ -17,8 +17,9 @@ const OF_CARGO: [&str; 11] = [
 ];
 
 /// Programs that documents show, and the packages that have them.
-const SHOWN: [(&str, &str); 4] = [
+const SHOWN: [(&str, &str); 5] = [
     ("kumiki", "kumiki-cli"),
+    ("kumiki-ab", "kumiki-ab"),
     ("kumiki-du", "kumiki-du"),
     ("kumiki-httpd", "kumiki-httpd"),
     ("kumiki-kv", "kumiki-kv"),
@@ -29,7 +30,7 @@ const AGENT: &str = "kumiki lab-agent";
 
 /// Whether a text is a command to be checked.
 pub(super) fn is_command(text: &str) -> bool {
-    ["cargo ", "kumiki ", "kumiki-du "].iter().any(|program| text.starts_with(program))
+    ["cargo ", "kumiki ", "kumiki-ab ", "kumiki-du "].iter().any(|program| text.starts_with(program))
         // `cargo = "1"`, a line of a manifest.
         && text.split_whitespace().nth(1) != Some("=")
 }

@@ -13,8 +13,7 @@ use super::leaving;
 use crate::run::metadata;
 
 /// The crates of the workspace that are nobody's but ours.
-pub(crate) const PRIVATE: [&str; 7] = [
-    "kumiki-ahead",
+pub(crate) const PRIVATE: [&str; 6] = [
     "kumiki-bench",
     "kumiki-capi-places",
     "kumiki-rocksdb",

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-use super::{install, size, wheel};
+use super::{install, sbom, size, wheel};
 use crate::capi::Place;
 use crate::debian;
 use crate::run::{program, read, root, run, succeeds, target_folder};
@@ -17,10 +17,12 @@ use crate::tool;
 pub(crate) fn dist() -> Result<ExitCode> {
     debian::install(debian::INSTALL)?;
     debian::install(debian::DIST)?;
+    sbom::ready()?;
     let folder = target_folder()?.join("dist-files");
-    let _ = fs::remove_dir_all(&folder);
     let name = format!("kumiki-{}-x86_64-linux-gnu", install::version()?);
     let tree = folder.join(&name);
+    // What `--musl` has made stays.
+    let _ = fs::remove_dir_all(&tree);
     fs::create_dir_all(&tree).with_context(|| format!("making {}", tree.display()))?;
     // Moved to wherever it is unpacked: pkg-config is told by --define-prefix.
     let place = Place { staging: Some(tree.clone()), prefix: "/".into(), libdir: None };
@@ -43,7 +45,10 @@ pub(crate) fn dist() -> Result<ExitCode> {
     size::at_most(&wheel, size::WHEEL)?;
     wheel::tried(&wheel)?;
     unpacked(&tarball, &name)?;
-    sums(&folder, &[&tarball, &wheel])?;
+    let names = install::PROGRAMS.map(|(_, name, _)| name).into_iter();
+    let lists = sbom::write(&tree, names, "x86_64-unknown-linux-gnu", &folder)?;
+    let made: Vec<_> = [tarball, wheel].into_iter().chain(lists).collect();
+    sums(&folder, "SHA256SUMS", &made)?;
     println!("made below {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -56,7 +61,7 @@ fn verb() -> Result<&'static str> {
 }
 
 /// The time of the commit, or now where there is none.
-fn commit_time() -> Result<String> {
+pub(super) fn commit_time() -> Result<String> {
     match read(&mut program("git", ["log", "-1", "--format=%cI"])) {
         Ok(time) if !time.trim().is_empty() => Ok(time.trim().to_owned()),
         _ => Ok("now".to_owned()),
@@ -116,7 +121,7 @@ fn linked(
     run(there(&["./user"]).env("LD_LIBRARY_PATH", at("lib")))
 }
 
-const USER: &str = r#"
+pub(super) const USER: &str = r#"
 #include <kumiki/spawn.h>
 #include <stddef.h>
 #include <sys/wait.h>
@@ -132,9 +137,9 @@ int main(void)
 }
 "#;
 
-/// `SHA256SUMS`, as `sha256sum --check` reads it.
-fn sums(folder: &Path, files: &[&PathBuf]) -> Result<()> {
+/// A file of sums, as `sha256sum --check` reads it.
+pub(super) fn sums(folder: &Path, name: &str, files: &[PathBuf]) -> Result<()> {
     let names = files.iter().filter_map(|file| file.file_name()?.to_str());
     let sums = read(program("sha256sum", names).current_dir(folder))?;
-    fs::write(folder.join("SHA256SUMS"), sums).context("writing SHA256SUMS")
+    fs::write(folder.join(name), sums).with_context(|| format!("writing {name}"))
 }

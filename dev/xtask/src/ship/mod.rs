@@ -7,6 +7,7 @@ pub(crate) mod dist;
 pub(crate) mod install;
 pub(crate) mod musl;
 mod pages3;
+mod sbom;
 mod size;
 mod source;
 pub(crate) mod source_test;

@@ -12,8 +12,16 @@ pub(super) const KUMIKI: u64 = 16 * MB;
 /// One file for any Linux, without what glibc has beside it.
 pub(super) const KUMIKI_STATIC: u64 = 12 * MB;
 pub(super) const AGENT: u64 = 2 * MB;
+pub(super) const AB_STATIC: u64 = 3 * MB;
 pub(super) const LIBRARY: u64 = 5 * MB / 2;
 pub(super) const WHEEL: u64 = 6 * MB;
+
+/// Says how large a file is.
+pub(super) fn said(file: &Path) -> Result<()> {
+    let bytes = fs::metadata(file).with_context(|| format!("reading {}", file.display()))?.len();
+    println!("{}: {bytes} bytes", file.display());
+    Ok(())
+}
 
 /// Says how large a file is; more than `most` bytes are an error.
 pub(super) fn at_most(file: &Path, most: u64) -> Result<()> {

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::capi::files_in;
 use crate::run::{program, read, root, run, succeeds};
 
 /// Versions of Python that it is tried with, where they are.
@@ -29,19 +31,23 @@ const PYTHON: &str = "/usr/bin/python3";
 
 /// Makes the wheel around a library that was built before.
 pub(super) fn wheel(library: &Path, folder: &Path) -> Result<PathBuf> {
-    let platform = platform(&needed_glibc(library)?);
+    packed(library, &platform(&needed_glibc(library)?), folder)
+}
+
+/// Makes one for a platform by its name.
+pub(super) fn packed(library: &Path, platform: &str, folder: &Path) -> Result<PathBuf> {
+    let made = tempfile::tempdir().context("a folder for the wheel")?;
     let mut pip = program(PYTHON, ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]);
-    pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder).arg(root().join("lib/python"));
-    run(pip.env("KUMIKI_LIBRARY", library).env("KUMIKI_WHEEL_PLATFORM", &platform))?;
-    let made = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    let wheel = made
-        .flatten()
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|extension| extension == "whl"));
-    let wheel = wheel.context("pip made no wheel")?;
-    let name = wheel.to_string_lossy();
-    ensure!(name.ends_with(&format!("-py3-none-{platform}.whl")), "{name} is not for {platform}");
-    Ok(wheel)
+    pip.args(["--no-build-isolation", "--wheel-dir"]).arg(made.path());
+    pip.arg(root().join("lib/python"));
+    run(pip.env("KUMIKI_LIBRARY", library).env("KUMIKI_WHEEL_PLATFORM", platform))?;
+    let wheel = files_in(made.path())?.pop().context("pip made no wheel")?;
+    let name = wheel.file_name().context("a file has a name")?;
+    let said = name.to_string_lossy();
+    ensure!(said.ends_with(&format!("-py3-none-{platform}.whl")), "{said} is not for {platform}");
+    let to = folder.join(name);
+    fs::copy(&wheel, &to).with_context(|| format!("copying {said}"))?;
+    Ok(to)
 }
 
 /// The newest version of the C library that one of its symbols asks for.
@@ -93,12 +99,28 @@ fn python(version: &str) -> Option<String> {
     Some(format!("{}/bin/{name}", kept.trim()))
 }
 
+/// Asks pip for an installation on another platform, into a folder.
+fn installed_for(platform: &str, wheel: &Path, folder: &Path) -> Result<Output> {
+    let mut pip = program(PYTHON, ["-m", "pip", "install", "--no-index", "--no-deps"]);
+    pip.args(["--only-binary=:all:", "--platform", platform, "--target"]);
+    pip.arg(folder).arg(wheel).output().context("running pip")
+}
+
+/// Has pip take the wheel for a platform that this machine is not.
+pub(super) fn taken_for(wheel: &Path, platform: &str) -> Result<()> {
+    let folder = tempfile::tempdir().context("a folder to install into")?;
+    let output = installed_for(platform, wheel, folder.path())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "pip refused the wheel for {platform}: {said}");
+    let library = folder.path().join("kumiki/libkumiki.so");
+    ensure!(library.is_file(), "the wheel has no library");
+    Ok(())
+}
+
 /// Asks pip for an installation on another C library, which it refuses by the wheel's name.
 fn refused_on_musl(wheel: &Path) -> Result<()> {
     let folder = tempfile::tempdir().context("a folder that stays empty")?;
-    let mut pip = program(PYTHON, ["-m", "pip", "install", "--no-index", "--no-deps"]);
-    pip.args(["--only-binary=:all:", "--platform", "musllinux_1_2_x86_64", "--target"]);
-    let output = pip.arg(folder.path()).arg(wheel).output().context("running pip")?;
+    let output = installed_for("musllinux_1_2_x86_64", wheel, folder.path())?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(
         !output.status.success() && said.contains("is not a supported wheel on this platform"),

@@ -40,7 +40,7 @@ const BESIDE: u64 = 900;
 const INSIDE: &str = "echo begun; ./drawn $FIRST $SECONDS && rmmod parasc";
 /// The shell's first word: a machine without it has tried nothing.
 const BEGUN: &str = "begun";
-/// So many machines in a row that do not start say that none will: a host that is busy may take
+/// Number of machines in a row that do not start, which say that none will: a host that is busy may take
 /// longer than the lab waits.
 const NOT_STARTED: usize = 3;
 
@@ -95,18 +95,18 @@ struct Turn<'a> {
     seconds: u64,
 }
 
-/// What became of a machine.
+/// End of a machine's turn.
 enum Outcome {
-    /// It said this, and is well.
+    /// Well, and its words.
     Well(String),
-    /// It never came to the programs, and said this of it: nothing is known of the module.
+    /// Ended before the programs, and its words: nothing is known of the module.
     NotStarted(String),
-    /// This is not as it should be.
+    /// Wrong, and the words that say how.
     Wrong(String),
 }
 
 impl Outcome {
-    /// Of how the lab ended, and what it and the machine have said.
+    /// Judges how the lab ended, by what it and the machine have said.
     fn of(is_well: bool, said: String, wrong: &str) -> Self {
         match said.lines().any(|line| line == BEGUN) {
             true if is_well => Outcome::Well(said),
@@ -115,7 +115,7 @@ impl Outcome {
         }
     }
 
-    /// What is kept of it.
+    /// Line that is kept of it.
     fn line(&self, turn: &Turn<'_>) -> String {
         let Turn { kernel, first, .. } = turn;
         match self {

@@ -1,4 +1,4 @@
-//! `cargo xtask dist --musl`: the programs as files that need nothing of the machine but its kernel.
+//! What makes static programs: compiler, sources of Rust's library, linker.
 //!
 //! No target of Rust for musl is installed: its standard library is built from source, by the compiler whose
 //! packages Debian has for that (`rustc-web`, `rust-web-src`), unpacked into the target folder; zig, whose
@@ -7,17 +7,15 @@
 use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::install::{self, PROFILE, PROGRAMS, place_of};
-use super::size;
 use crate::debian;
-use crate::run::{cargo, program, read, root, run, target_folder};
+use crate::run::{cargo, program, read, run, target_folder};
 
-const TARGET: &str = "x86_64-unknown-linux-musl";
+pub(super) const TARGET: &str = "x86_64-unknown-linux-musl";
 /// Packages of the compiler; what they need of its own library and of LLVM is found by their names.
 const COMPILER: [&str; 3] = ["rustc-web", "libstd-rust-web-dev", "rust-web-src"];
 const NEEDED: [&str; 2] = ["libstd-rust-web", "libllvm"];
@@ -38,80 +36,15 @@ done
 exec "@ZIG@" cc -target x86_64-linux-musl "$@"
 "#;
 
-/// Makes the tarball below `target/dist-files`, and tries it in a root that has nothing else.
-pub(crate) fn dist() -> Result<ExitCode> {
-    debian::install(debian::MUSL)?;
-    let tools = Tools::ready()?;
-    for (package, name, features) in PROGRAMS {
-        let mut build = tools
-            .cargo(&format!("build --package {package} --bin {name} --profile {PROFILE} --locked"));
-        if !features.is_empty() {
-            build.args(["--features", features]);
-        }
-        run(&mut build)?;
-    }
-    let name = format!("kumiki-{}-x86_64-linux-musl", install::version()?);
-    let folder = target_folder()?.join("dist-files");
-    let tree = folder.join(&name);
-    let _ = fs::remove_dir_all(&tree);
-    let built = tools.folder.join("built").join(TARGET).join(PROFILE);
-    for (_, name, _) in PROGRAMS {
-        let to = tree.join(place_of(name));
-        fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
-        fs::copy(built.join(name), &to).with_context(|| format!("copying {name}"))?;
-        size::is_alone(&to)?;
-    }
-    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        fs::copy(root().join(licence), tree.join(licence)).context("copying a licence")?;
-    }
-    size::at_most(&tree.join("bin/kumiki"), size::KUMIKI_STATIC)?;
-    size::at_most(&tree.join(place_of(install::AGENT)), size::AGENT)?;
-    tried(&tree)?;
-    let tarball = folder.join(format!("{name}.tar.gz"));
-    let mut tar = program("tar", ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
-    tar.args(["--use-compress-program=gzip -9n", "-cf"]);
-    run(tar.arg(&tarball).arg("-C").arg(&folder).arg(&name))?;
-    println!("made {}", tarball.display());
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Runs the programs in a root with nothing but them, what the kernel shows, and a folder to write to.
-fn tried(tree: &Path) -> Result<()> {
-    const ENTER: &str = r#"
-set -eu
-mount -t tmpfs tmpfs "$1"
-mkdir "$1/proc" "$1/sys" "$1/dev" "$1/tmp" "$1/kumiki"
-mount -t proc proc "$1/proc"
-mount --rbind /sys "$1/sys"
-mount --rbind /dev "$1/dev"
-cp -r "$2/." "$1/kumiki"
-root=$1
-shift 2
-in_root() { chroot "$root" /kumiki/bin/"$@"; }
-in_root kumiki --version
-in_root kumiki doctor >"$root/tmp/doctor"
-[ -s "$root/tmp/doctor" ]
-in_root kumiki ab --for 2s -- /kumiki/bin/kumiki --version --- /kumiki/bin/kumiki --version
-in_root kumiki report --quick --output /tmp/report.html
-[ -s "$root/tmp/report.html" ]
-in_root kumiki-du -s /kumiki
-in_root kumiki-httpd --version
-in_root kumiki-kv --version
-"#;
-    let folder = tempfile::tempdir().context("a folder for a root with nothing in it")?;
-    let words = ["--mount", "--pid", "--fork", "--kill-child", "--propagation=private"];
-    let mut there = program("unshare", words);
-    there.args(["sh", "-c", ENTER, "enter"]).arg(folder.path()).arg(tree);
-    run(there.env("HOME", "/tmp").env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"))
-}
-
 /// Compiler, standard library's source, and linker, unpacked below the target folder.
-pub(crate) struct Tools {
+pub(super) struct Tools {
     folder: PathBuf,
 }
 
 impl Tools {
-    pub(crate) fn ready() -> Result<Self> {
+    /// Has them ready, after fetching what is missing.
+    pub(super) fn ready() -> Result<Self> {
+        debian::install(debian::MUSL)?;
         let folder = target_folder()?.join("musl");
         let tools = Tools { folder };
         fs::create_dir_all(&tools.folder)
@@ -138,11 +71,13 @@ impl Tools {
         self.folder.join("zig/ziglang/zig")
     }
 
-    fn script(&self, name: &str, text: &str) -> Result<()> {
+    /// Writes a program of the shell beside them.
+    pub(super) fn script(&self, name: &str, text: &str) -> Result<PathBuf> {
         let file = self.folder.join(name);
         fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
         let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(&file, mode).with_context(|| format!("{}", file.display()))
+        fs::set_permissions(&file, mode).with_context(|| format!("{}", file.display()))?;
+        Ok(file)
     }
 
     /// Downloads the packages and unpacks them: nothing of the system changes.
@@ -163,9 +98,20 @@ impl Tools {
         fs::remove_dir_all(&debs).context("removing the packages")
     }
 
+    /// Folder of what cargo makes by a profile.
+    pub(super) fn built(&self, profile: &str) -> PathBuf {
+        self.folder.join("built").join(TARGET).join(profile)
+    }
+
+    /// C's compiler for musl.
+    pub(super) fn cc(&self) -> Command {
+        let mut command = Command::new(self.zig());
+        command.args(["cc", "-target", "x86_64-linux-musl"]);
+        command
+    }
+
     /// The cargo that runs us, with that compiler, for that target.
-    pub(crate) fn cargo(&self, words: &str) -> Command {
-        let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
+    pub(super) fn cargo(&self, verb: &str, rest: &str) -> Command {
         let mut command =
             cargo(&format!("{verb} -Zbuild-std=std,panic_unwind --target {TARGET} {rest}"));
         let upper = TARGET.to_uppercase().replace('-', "_");
