@@ -115,7 +115,7 @@ def stat_array(
         raise ImportError(f"kumiki.files.stat_array gives arrays of numpy: {error}; take stat_many") from error
     kinds = [{"Q": "u8", "q": "i8", "d": "f8"}[kind] for count, kind in _pairs() for _ in range(count)]
     offsets = [8 * at for at, name in enumerate(_many.FIELDS) if name[0] != "_"]
-    fields = {
+    fields: Any = {
         "names": [name for name in _many.FIELDS if name[0] != "_"],
         "formats": [kinds[at // 8] for at in offsets],
         "offsets": offsets,
@@ -184,7 +184,7 @@ def _read(path: Any, dir_fd: "int | None") -> bytes:
 
 def _read_open(fd: int) -> bytes:
     """Reads what is no file, and was opened, to its end: a FIFO without a writer has none before there was one."""
-    found = []
+    found: "list[bytes]" = []
     with open(fd, "rb", buffering=0) as file:
         poll = select.poll()
         poll.register(fd, select.POLLIN)

@@ -113,6 +113,8 @@ class Aio(unittest.IsolatedAsyncioTestCase):
 
     async def _begun(self, program, every, turns):
         task = asyncio.ensure_future(kumiki.aio.create_subprocess_exec(*program, **every))
+        # One that was refused may be asked by nobody.
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
         for _ in range(turns):
             await asyncio.sleep(0)
         return task

@@ -1,12 +1,14 @@
 """What mypy says of programs that use kumiki: lines that it takes, and, marked, lines that it refuses."""
 
 import asyncio
+import os
 import resource
 import subprocess
 from typing import assert_type
 
 import kumiki
 import kumiki.aio
+from kumiki import files
 
 assert_type(kumiki.run(["true"]), subprocess.CompletedProcess[bytes])
 assert_type(kumiki.run(["true"], text=True, check=True, timeout=1.5), subprocess.CompletedProcess[str])
@@ -23,7 +25,9 @@ kumiki.Popen(["true"], namespaces=["pid"], uid_map=[(0, 1000, 1)], controlling_t
 
 async def main() -> None:
     started = await kumiki.aio.create_subprocess_exec("true", "x", stdout=kumiki.PIPE, nice=3)
-    assert_type(started, asyncio.subprocess.Process)
+    assert_type(started, kumiki.aio.Process)
+    assert_type(await kumiki.aio.exists_many(["/"]), list[bool])
+    await kumiki.aio.read_many("/", 3)  # type: ignore[call-arg]
     await kumiki.aio.create_subprocess_exec("true", nise=3)  # type: ignore[call-arg]
     await kumiki.aio.create_subprocess_shell("true", text=True)  # type: ignore[call-arg]
 
@@ -33,3 +37,15 @@ kumiki.run(["true"], nice="5")  # type: ignore[call-overload]
 kumiki.Popen(["true"], preexec_fn=print)  # type: ignore[call-overload]
 kumiki.check_output(["true"], limits=[1])  # type: ignore[call-overload]
 kumiki.call(["true"], affinity="0")  # type: ignore[arg-type]
+
+assert_type(files.stat_many(["/", b"/"]), list[os.stat_result | Exception])
+assert_type(files.exists_many(["/"], follow_symlinks=False), list[bool])
+assert_type(files.read_many(["/"]), list[bytes | Exception])
+files.stat_many([1])  # type: ignore[list-item]
+files.exists_many(["/"], follow=True)  # type: ignore[call-arg]
+for path, there in files.each(files.exists_many, ["/"]):
+    assert_type((path, there), tuple[str, bool])
+with kumiki.Template(["json"], reload=True) as template:
+    assert_type(template.start(len, "x", nice=3), kumiki.Child)
+    assert_type(template.memory(), dict[str, int])
+kumiki.Template(setup=3)  # type: ignore[arg-type]
