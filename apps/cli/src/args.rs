@@ -9,13 +9,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::duration::duration;
 use crate::percent::percent;
 use crate::size::size;
-use crate::{image, lab, node, place, resource, run};
+use crate::{ahead, image, lab, node, place, resource, run};
 
 /// Measure what the operating system costs on this machine.
 ///
 /// Exit status: 0 fine, 1 a negative result (a regression, nothing found),
-/// 2 an error, 130 ended by Ctrl-C (143 by SIGTERM), 141 nobody reads what is printed. `run`
-/// and `node exec` give the command's own: 127 if it is not found, 126 if it is none.
+/// 2 an error, 130 ended by Ctrl-C (143 by SIGTERM), 141 nobody reads what is printed. `run`,
+/// `ahead` and `node exec` give the command's own: 127 if it is not found, 126 if it is none.
 #[derive(Debug, Parser)]
 #[command(name = "kumiki", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -68,6 +68,17 @@ pub(crate) enum Command {
     #[command(override_usage = "kumiki ab [OPTIONS] -- <CMD>... --- <CMD>...\n       \
         kumiki ab [OPTIONS] --env <NAME=VALUE> --vs <NAME=VALUE> -- <CMD>...")]
     Ab(Box<kumiki_ab::command::Options>),
+    /// Run a command that nobody changes, and ask a slow disk ahead for it
+    ///
+    /// What the command will look up next is looked up first by other threads, in the kernel's memory: names of
+    /// the folders that it reads, attributes and first bytes of the files that it opens. It makes all its
+    /// calls itself and gets the same answers, only sooner. It helps where a disk answers slowly and many requests at
+    /// once, as disks of a network do; where all is in memory it does nothing.
+    ///
+    /// Its exit status is the command's own. Programs that are linked statically, set-user-ID, or call the kernel
+    /// without the C library are run as they are. A unit of systemd takes
+    /// `Environment=LD_PRELOAD=libkumiki-ahead.so`.
+    Ahead(ahead::AheadArgs),
     /// Say what this machine has and lacks for every part of Kumiki
     Doctor(Doctor),
     /// Run commands in a QEMU machine with a stock kernel

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod ab;
+mod ahead;
 mod answer;
 mod args;
 mod benched;
@@ -95,6 +96,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Ab(args) => ab::run(&args),
+        Command::Ahead(args) => ahead::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Image(args) => image::run(args),

@@ -24,6 +24,8 @@ use crate::raw::RAW;
 use crate::shadow::Shadow;
 
 mod against;
+#[cfg(feature = "peers")]
+mod ahead;
 mod busy;
 mod case;
 mod child;
@@ -92,6 +94,8 @@ fn bench() -> Result<()> {
         [word, folder] if servers::URING.contains(&word) => {
             servers::serve_by_uring(Path::new(folder), word == servers::URING[0])
         }
+        #[cfg(feature = "peers")]
+        ["ahead", ref only @ ..] => print(&run::document(|_| ahead::rows(only))?),
         ["resource", ref only @ ..] => print(&run::document(|pair| resource::rows(pair, only))?),
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {

@@ -15,6 +15,10 @@ use crate::run::{cargo, metadata, program, root, run};
 /// compilers add what unwinds by themselves, and with `-static` it is another library.
 const LIBS_PRIVATE: &str = "-lutil -lrt -lpthread -lm -ldl -lc";
 
+/// Addresses that the dynamic linker puts in place as a map of bits, half a megabyte less: glibc reads it
+/// since 2.36, which is Debian 12's.
+pub(crate) const RELOCATIONS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
+
 /// `kumiki.pc`, before its fields are filled in.
 const TEMPLATE: &str = "lib/capi/kumiki.pc.in";
 
@@ -105,6 +109,18 @@ pub(crate) fn install_places(place: &Place, profile: &str) -> Result<()> {
     let lib = place.now(&place.libdir());
     shared(built.as_std_path(), "libkumiki-places.so", version, &lib)?;
     put(pc.as_bytes(), &lib.join("pkgconfig/kumiki-places.pc"))
+}
+
+/// Builds the library that `kumiki ahead` puts in front of programs, and installs it under its one name: nobody links it.
+pub(crate) fn install_ahead(place: &Place, profile: &str) -> Result<()> {
+    let metadata = metadata()?;
+    run(&mut cargo(&format!(
+        "rustc --package kumiki-ahead --lib --profile {profile} --locked -- -C {RELOCATIONS}"
+    )))?;
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let built = metadata.target_directory.join(folder).join("libkumiki_ahead.so");
+    let library = stripped(built.as_std_path(), "--strip-unneeded")?;
+    put(&library, &place.now(&place.libdir()).join("libkumiki-ahead.so"))
 }
 
 /// Installs a crate's headers.

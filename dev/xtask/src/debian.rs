@@ -34,7 +34,9 @@ pub(crate) const WORKSPACE: &[Package] = &[
         reason: "redis-cli and redis-benchmark try kumiki-kv, and redis itself, which is its \
                  redis-check-rdb by another name, says what answers must be",
     },
+    Package { name: "rsync", reason: "it copies the same with calls asked ahead and without" },
     Package { name: "ruby-redis", reason: "a client of kumiki-kv in Ruby" },
+    Package { name: "strace", reason: "a program whose calls are asked ahead runs in it" },
     Package { name: "xz-utils", reason: "packs archives for the tests of images" },
     Package { name: "zstd", reason: "the same" },
 ];

@@ -229,6 +229,8 @@ enum Bench {
     Servers,
     /// `kumiki compare` and `kumiki ab`: how often they are wrong, beside other rules
     Verdicts,
+    /// Programs on a slow disk, with calls asked ahead and without, and the promises; root only
+    Ahead,
 }
 
 #[cfg(feature = "bench")]

@@ -5,6 +5,7 @@
 //! thread, so that none needs a process of its own.
 
 mod ab;
+mod ahead;
 mod common;
 mod compare;
 mod database;

@@ -51,6 +51,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("resource", "needs who publishes something"),
     ("place", "serves without an end"),
     ("run", "needs a place: tests/places"),
+    ("ahead", "prints nothing of its own to standard output"),
 ];
 
 /// Runs a command with its standard output elsewhere.

@@ -13,6 +13,7 @@ use kumiki_measure::schema::Machine;
 use crate::{Bench, Slice};
 
 mod against;
+mod ahead;
 mod judge;
 mod lab;
 mod measure;
@@ -85,6 +86,7 @@ pub(crate) fn bench(
         (Bench::Parasc, None) => parasc::parasc(check, cases)?,
         (Bench::Node, None) => node::node(check, cases)?,
         (Bench::Servers, None) => servers::servers(check, cases)?,
+        (Bench::Ahead, None) => ahead::ahead(check, cases)?,
         (Bench::Verdicts, None) => verdicts::verdicts(slice, cases)?,
         _ if !cases.is_empty() => {
             bail!("--case is not for `cargo xtask bench measure` and `lab`")

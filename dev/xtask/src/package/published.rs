@@ -13,7 +13,8 @@ use super::leaving;
 use crate::run::metadata;
 
 /// The crates of the workspace that are nobody's but ours.
-pub(crate) const PRIVATE: [&str; 6] = [
+pub(crate) const PRIVATE: [&str; 7] = [
+    "kumiki-ahead",
     "kumiki-bench",
     "kumiki-capi-places",
     "kumiki-rocksdb",

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 
 use super::pages3;
-use crate::capi::{self, Place, files_in, put};
+use crate::capi::{self, Place, RELOCATIONS, files_in, put};
 use crate::debian;
 use crate::run::{cargo, metadata, program, read, root, run};
 
@@ -31,9 +31,6 @@ const NOT_BY_PEOPLE: [&str; 2] = ["kumiki-noded", AGENT];
 const STATIC: &str = "target-feature=+crt-static";
 /// The libraries' crates.
 pub(super) const LIBRARIES: [&str; 2] = ["kumiki-capi", "kumiki-capi-places"];
-/// Addresses that the dynamic linker puts in place as a map of bits, half a megabyte less: glibc reads it
-/// since 2.36, which is Debian 12's.
-const RELOCATIONS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
 /// Shells, and what their completions are called below `share`.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "bash-completion/completions/kumiki"),
@@ -95,6 +92,7 @@ pub(super) fn everything(place: &Place, verb: &str) -> Result<()> {
     }
     capi::install(place, PROFILE)?;
     capi::install_places(place, PROFILE)?;
+    capi::install_ahead(place, PROFILE)?;
     pages(&at("bin/kumiki"), &at("bin/kumiki-du"), &at("share/man/man1"))?;
     pages3::write(&at("share/man/man3"), &version)?;
     for (shell, file) in COMPLETIONS {

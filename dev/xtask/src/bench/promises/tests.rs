@@ -7,7 +7,7 @@ use super::super::judge::Figures;
 use super::file::{FILE, read};
 
 /// Every bench that has promises.
-const BENCHES: [&str; 11] = [
+const BENCHES: [&str; 12] = [
     "shadow",
     "against shadow",
     "parasc",
@@ -19,6 +19,7 @@ const BENCHES: [&str; 11] = [
     "lab",
     "measure",
     "verdicts",
+    "ahead",
 ];
 
 #[test]

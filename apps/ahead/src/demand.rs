@@ -1,0 +1,336 @@
+//! What this program does with names that it lists, and so what is worth asking ahead.
+//!
+//! Nothing is tried to find out: the program's own calls on names of listed folders are counted, asked ahead or
+//! not. A kind is on as soon as some were seen and as long as at least half of the names of the folders that the
+//! program has left behind were used so. How far ahead is asked grows with what was used: a guess that is
+//! in vain costs a bounded number of requests, however large the tree is.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Request for a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Attributes,
+    /// Open it, and read its first bytes.
+    Contents,
+    /// List it.
+    Folders,
+}
+
+/// File or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    File,
+    Folder,
+}
+
+/// ClassUses that must have been seen first.
+const SEEN: u32 = 4;
+const SEEN_OPEN: u32 = 2;
+/// Names of folders left behind from which on their share counts.
+const ENOUGH: u32 = 64;
+const ENOUGH_FOLDERS: u32 = 8;
+/// Counts above this are halved: what a program does now weighs more than what it did.
+const MANY: u32 = 1024;
+const MANY_RECENT: u32 = 256;
+/// Requests ahead without any use, and more of them for each use.
+const FIRST: u32 = 64;
+const FIRST_FOLDERS: u32 = 4;
+const GROWTH: u32 = 2;
+/// Folders listed ahead that the program has not come to.
+const MOST_FOLDERS: u32 = 128;
+
+/// Names of one class.
+#[derive(Debug, Default)]
+struct ClassUses {
+    /// Lately, of any listed folder.
+    touched: AtomicU32,
+    opened: AtomicU32,
+    /// Names of folders left behind, and the uses of these.
+    names: AtomicU32,
+    names_touched: AtomicU32,
+    names_opened: AtomicU32,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    asked: AtomicU32,
+    /// Asked names that the program has come to, and those that it has left behind.
+    used: AtomicU32,
+    vain: AtomicU32,
+    bytes: AtomicU64,
+}
+
+impl Requests {
+    /// Asked and neither used nor left behind.
+    fn outstanding(&self) -> u32 {
+        let settled =
+            self.used.load(Ordering::Relaxed).wrapping_add(self.vain.load(Ordering::Relaxed));
+        // A use is seen before it is counted as asked, or later than it was given up.
+        let outstanding = self.asked.load(Ordering::Relaxed).wrapping_sub(settled);
+        if outstanding > u32::MAX / 2 { 0 } else { outstanding }
+    }
+
+    fn window(&self, first: u32, most: u32) -> u32 {
+        let grown = self.used.load(Ordering::Relaxed).saturating_mul(GROWTH);
+        first.saturating_add(grown).min(most)
+    }
+
+    pub(crate) fn asked(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn used(&self) {
+        self.used.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn left(&self, count: u32) {
+        self.vain.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Requests that as many bytes are, by what one was so far.
+    fn worth(&self, bytes: u64) -> u32 {
+        let asked = u64::from(self.asked.load(Ordering::Relaxed)).max(1);
+        let each = (self.bytes.load(Ordering::Relaxed) / asked).max(4096);
+        u32::try_from(bytes / each).unwrap_or(u32::MAX)
+    }
+}
+
+/// All of it; zeros are a program of which nothing is known.
+#[derive(Debug, Default)]
+pub(crate) struct Demand {
+    files: ClassUses,
+    folders: ClassUses,
+    /// Listed folders' folders that the program went into.
+    visited: AtomicU32,
+    left_folders: AtomicU32,
+    left_visited: AtomicU32,
+    pub(crate) attributes: Requests,
+    pub(crate) contents: Requests,
+    pub(crate) lists: Requests,
+}
+
+/// Names of one class of a folder that is left, and their uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) names: u32,
+    pub(crate) touched: u32,
+    pub(crate) opened: u32,
+}
+
+impl Demand {
+    fn of(&self, class: Class) -> &ClassUses {
+        match class {
+            Class::File => &self.files,
+            Class::Folder => &self.folders,
+        }
+    }
+
+    /// The program has used a listed name for the first time.
+    pub(crate) fn touched(&self, class: Class) {
+        let uses = self.of(class);
+        if uses.touched.fetch_add(1, Ordering::Relaxed) > MANY_RECENT {
+            halve(&[&uses.touched, &uses.opened]);
+        }
+    }
+
+    /// The program has opened one for the first time.
+    pub(crate) fn opened(&self) {
+        if self.files.opened.fetch_add(1, Ordering::Relaxed) > MANY_RECENT {
+            halve(&[&self.files.touched, &self.files.opened]);
+        }
+    }
+
+    pub(crate) fn visited(&self) {
+        self.visited.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A name of a folder that was counted as left is used late.
+    pub(crate) fn late(&self, class: Class, kind: Kind) {
+        let uses = self.of(class);
+        let count = match kind {
+            Kind::Attributes => &uses.names_touched,
+            Kind::Contents => &uses.names_opened,
+            Kind::Folders => &self.left_visited,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The program has left a folder behind.
+    pub(crate) fn leave(&self, files: Left, folders: Left, visited: u32) {
+        for (uses, left) in [(&self.files, files), (&self.folders, folders)] {
+            uses.names_touched.fetch_add(left.touched, Ordering::Relaxed);
+            uses.names_opened.fetch_add(left.opened, Ordering::Relaxed);
+            if uses.names.fetch_add(left.names, Ordering::Relaxed) > MANY {
+                halve(&[&uses.names, &uses.names_touched, &uses.names_opened]);
+            }
+        }
+        self.left_visited.fetch_add(visited, Ordering::Relaxed);
+        if self.left_folders.fetch_add(folders.names, Ordering::Relaxed) > MANY {
+            halve(&[&self.left_folders, &self.left_visited]);
+        }
+    }
+
+    /// True while it is worth asking.
+    pub(crate) fn is_on(&self, kind: Kind, class: Class) -> bool {
+        let uses = self.of(class);
+        let value = |count: &AtomicU32| count.load(Ordering::Relaxed);
+        match kind {
+            Kind::Attributes => {
+                value(&uses.touched) >= SEEN
+                    && is_half(value(&uses.names_touched), value(&uses.names), ENOUGH)
+            }
+            Kind::Contents => {
+                let (opened, touched) = (value(&uses.opened), value(&uses.touched));
+                opened >= SEEN_OPEN
+                    && is_half(opened, touched, 0)
+                    && is_half(value(&uses.names_opened), value(&uses.names), ENOUGH)
+            }
+            Kind::Folders => {
+                value(&self.visited) > 0
+                    && is_half(value(&self.left_visited), value(&self.left_folders), ENOUGH_FOLDERS)
+            }
+        }
+    }
+
+    /// True while there is room for one more request of a kind, within these bounds.
+    pub(crate) fn has_room(&self, kind: Kind, names: u32, bytes: u64) -> bool {
+        let (requests, window) = match kind {
+            Kind::Attributes => (&self.attributes, self.attributes.window(FIRST, names)),
+            Kind::Contents => {
+                let most = names.min(self.contents.worth(bytes));
+                (&self.contents, self.contents.window(FIRST, most))
+            }
+            Kind::Folders => {
+                (&self.lists, self.lists.window(FIRST_FOLDERS, MOST_FOLDERS.min(names)))
+            }
+        };
+        requests.outstanding() < window
+    }
+}
+
+/// True if at least half of all are of it, or too few are known.
+fn is_half(part: u32, all: u32, enough: u32) -> bool {
+    all < enough || part.saturating_mul(2) >= all
+}
+
+/// Another thread's count in between may be lost: it is a weight, no sum.
+fn halve(counts: &[&AtomicU32]) {
+    for count in counts {
+        count.store(count.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: u32 = 4096;
+    const BYTES: u64 = 64 << 20;
+
+    fn left(names: u32, touched: u32, opened: u32) -> Left {
+        Left { names, touched, opened }
+    }
+
+    #[test]
+    fn nothing_is_on_before_the_program_has_shown_it() {
+        let demand = Demand::default();
+        for kind in [Kind::Attributes, Kind::Contents, Kind::Folders] {
+            assert!(!demand.is_on(kind, Class::File) && !demand.is_on(kind, Class::Folder));
+        }
+    }
+
+    #[test]
+    fn a_program_that_looks_and_opens_nothing_has_attributes_alone() {
+        let demand = Demand::default();
+        (0..100).for_each(|_| demand.touched(Class::File));
+        assert!(demand.is_on(Kind::Attributes, Class::File));
+        assert!(!demand.is_on(Kind::Contents, Class::File));
+        assert!(!demand.is_on(Kind::Attributes, Class::Folder));
+    }
+
+    #[test]
+    fn one_that_opens_what_it_looks_at_has_contents_too() {
+        let demand = Demand::default();
+        for _ in 0..10 {
+            demand.touched(Class::File);
+            demand.opened();
+        }
+        assert!(demand.is_on(Kind::Contents, Class::File));
+        demand.leave(left(100, 100, 100), Left::default(), 0);
+        assert!(demand.is_on(Kind::Contents, Class::File));
+    }
+
+    #[test]
+    fn one_of_each_folder_turns_it_off_and_all_of_each_on_again() {
+        let demand = Demand::default();
+        for _ in 0..10 {
+            demand.touched(Class::File);
+            demand.opened();
+            demand.leave(left(100, 1, 1), Left::default(), 0);
+        }
+        assert!(!demand.is_on(Kind::Contents, Class::File));
+        assert!(!demand.is_on(Kind::Attributes, Class::File));
+        (0..20).for_each(|_| demand.leave(left(100, 100, 100), Left::default(), 0));
+        assert!(demand.is_on(Kind::Contents, Class::File));
+    }
+
+    #[test]
+    fn late_uses_count_as_much_as_others() {
+        let demand = Demand::default();
+        (0..8).for_each(|_| demand.touched(Class::File));
+        (0..8).for_each(|_| demand.opened());
+        demand.leave(left(200, 200, 0), Left::default(), 0);
+        assert!(!demand.is_on(Kind::Contents, Class::File));
+        (0..100).for_each(|_| demand.late(Class::File, Kind::Contents));
+        assert!(demand.is_on(Kind::Contents, Class::File));
+    }
+
+    #[test]
+    fn what_is_asked_in_vain_is_bounded_and_grows_by_what_is_used() {
+        let demand = Demand::default();
+        let mut asked = 0;
+        while demand.has_room(Kind::Attributes, NAMES, BYTES) {
+            demand.attributes.asked();
+            asked += 1;
+        }
+        assert_eq!(asked, FIRST);
+        (0..10).for_each(|_| demand.attributes.used());
+        while demand.has_room(Kind::Attributes, NAMES, BYTES) {
+            demand.attributes.asked();
+            asked += 1;
+        }
+        assert_eq!(asked, FIRST + 10 + 10 * GROWTH);
+        demand.attributes.left(20);
+        assert!(demand.has_room(Kind::Attributes, NAMES, BYTES));
+        assert!(!demand.has_room(Kind::Attributes, 1, BYTES));
+    }
+
+    #[test]
+    fn large_files_are_fewer_ahead() {
+        let demand = Demand::default();
+        (0..1000).for_each(|_| demand.contents.used());
+        demand.contents.asked();
+        demand.contents.read(1 << 20);
+        // A thousand were used that nobody asked for: none outstanding.
+        assert!(demand.has_room(Kind::Contents, NAMES, BYTES));
+        assert_eq!(demand.contents.worth(BYTES), 64);
+        assert_eq!(demand.contents.worth(1), 0);
+    }
+
+    #[test]
+    fn folders_that_nobody_goes_into_are_not_listed() {
+        let demand = Demand::default();
+        demand.visited();
+        assert!(demand.is_on(Kind::Folders, Class::Folder));
+        demand.leave(Left::default(), left(20, 20, 0), 2);
+        assert!(!demand.is_on(Kind::Folders, Class::Folder));
+        demand.leave(Left::default(), left(40, 40, 0), 40);
+        assert!(demand.is_on(Kind::Folders, Class::Folder));
+    }
+}

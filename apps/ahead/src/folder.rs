@@ -1,0 +1,287 @@
+//! Folders and files as our threads ask for them: by descriptors of their own table, so that the program's
+//! numbers, limits and closing of descriptors are none of theirs.
+//!
+//! The program's folder is opened anew by its name in /proc, which never holds anything of the program's open.
+//! Folders below are opened by `openat2`, never across a mount.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    Advice, AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Statx, StatxAttributes,
+    StatxFlags, fadvise, fstatfs, fstatvfs, openat, openat2, statx,
+};
+use rustix::io::Errno;
+
+use crate::names::{Name, Names};
+use crate::table::Key;
+
+/// Kinds of file systems that are in memory, made up by the kernel, or mount others when they are asked
+/// (`f_type`, statfs(2) and linux/magic.h).
+const LEFT_ALONE: [i64; 22] = [
+    0x9fa0,      // proc
+    0x6265_6572, // sysfs
+    0x0102_1994, // tmpfs
+    0x8584_58f6, // ramfs
+    0x0187,      // autofs
+    0x0027_e0eb, // cgroup
+    0x6367_7270, // cgroup2
+    0x6462_6720, // debugfs
+    0x7472_6163, // tracefs
+    0x1cd1,      // devpts
+    0xcafe_4a11, // bpf
+    0x7363_6673, // securityfs
+    0x6265_6570, // configfs
+    0x6573_5543, // fusectl
+    0x1980_0202, // mqueue
+    0x6165_676c, // pstore
+    0xde5e_81e4, // efivarfs
+    0x6e73_6673, // nsfs
+    0x4249_4e4d, // binfmt_misc
+    0x9584_58f6, // hugetlbfs
+    0xf97c_ff8c, // selinux
+    0x454d_444d, // devmem
+];
+
+/// Bytes of a file that are read ahead; the kernel reads on by itself.
+const FIRST_BYTES: u64 = 128 << 10;
+/// Bytes of a listing that are read at a time.
+const LISTING_BYTES: usize = 16 << 10;
+/// Names that are tried without sleeping.
+const TRIES: usize = 4;
+
+/// A folder that is open for us.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) open: OwnedFd,
+    pub(crate) key: Key,
+    pub(crate) device: u64,
+}
+
+/// State of a folder's names: in the kernel's memory, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Warmth {
+    Cold,
+    Warm,
+    /// No name could be tried.
+    Unknown,
+}
+
+/// A folder's names.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) names: Names,
+    pub(crate) warmth: Warmth,
+}
+
+const TO_LIST: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK);
+
+/// Opens a folder that the program has open, by its descriptor; `descriptors` is its /proc/self/fd.
+pub(crate) fn of_program(descriptors: BorrowedFd<'_>, descriptor: i32) -> Option<Folder> {
+    let mut text = [0; 12];
+    let name = decimal(descriptor, &mut text)?;
+    // The link itself is followed. Access time: the program reads it, too.
+    let flags = TO_LIST.difference(OFlags::NOFOLLOW);
+    let open = openat(descriptors, name, flags | OFlags::NOATIME, Mode::empty())
+        .or_else(|_| openat(descriptors, name, flags, Mode::empty()))
+        .ok()?;
+    known(open)
+}
+
+/// Opens a folder below another one, if that changes nothing that others see.
+pub(crate) fn below(above: BorrowedFd<'_>, name: &CStr) -> Option<Folder> {
+    let look = look(above, name)?;
+    if is_mount(&look) || FileType::from_raw_mode(look.stx_mode.into()) != FileType::Directory {
+        return None;
+    }
+    match open_below(above, name, TO_LIST | OFlags::NOATIME) {
+        Ok(open) => known(open),
+        Err(Errno::PERM) if fstatvfs(above).is_ok_and(|all| has_no_access_times(&all)) => {
+            known(open_below(above, name, TO_LIST).ok()?)
+        }
+        Err(_) => None,
+    }
+}
+
+fn has_no_access_times(all: &rustix::fs::StatVfs) -> bool {
+    use rustix::fs::StatVfsMountFlags as Flags;
+    all.f_flag.intersects(Flags::RDONLY | Flags::NOATIME | Flags::NODIRATIME)
+}
+
+/// Opens without crossing a mount, also where there is no `openat2`: `below` has looked.
+fn open_below(above: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+    match openat2(above, name, flags, Mode::empty(), resolve) {
+        Err(Errno::NOSYS) => openat(above, name, flags, Mode::empty()),
+        opened => opened,
+    }
+}
+
+fn known(open: OwnedFd) -> Option<Folder> {
+    if is_left_alone(open.as_fd()) {
+        return None;
+    }
+    let (device, inode) = identity(open.as_fd())?;
+    Some(Folder { open, key: Key::of(device, inode), device })
+}
+
+/// True for a file system that does not sleep, or that must not be asked.
+pub(crate) fn is_left_alone(open: BorrowedFd<'_>) -> bool {
+    fstatfs(open).map_or(true, |all| LEFT_ALONE.contains(&all.f_type))
+}
+
+/// The device and inode number of an open file, as far as the kernel knows them without asking.
+pub(crate) fn identity(open: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    statx(open, c"", flags, StatxFlags::INO).ok().map(|look| identity_of(&look))
+}
+
+pub(crate) fn identity_of(look: &Statx) -> (u64, u64) {
+    (rustix::fs::makedev(look.stx_dev_major, look.stx_dev_minor), look.stx_ino)
+}
+
+/// Looks at a name as the program would, mounting nothing.
+fn look(above: BorrowedFd<'_>, name: &CStr) -> Option<Statx> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(above, name, flags, StatxFlags::BASIC_STATS).ok()
+}
+
+fn is_mount(look: &Statx) -> bool {
+    let mounts = StatxAttributes::MOUNT_ROOT | StatxAttributes::AUTOMOUNT;
+    StatxAttributes::from_bits_retain(look.stx_attributes.bits()).intersects(mounts)
+}
+
+/// Asks for a name's attributes.
+pub(crate) fn ask(above: BorrowedFd<'_>, name: &CStr) {
+    let _ = look(above, name);
+}
+
+/// Asks for a name's attributes, and the first bytes of a file; gives how many.
+///
+/// They are read by advice: unlike a read it leaves the access time alone. Opening breaks others' leases as the
+/// program's own opening does, and waits for nobody.
+pub(crate) fn ask_contents(above: BorrowedFd<'_>, name: &CStr) -> u64 {
+    let Some(look) = look(above, name) else { return 0 };
+    let is_file = FileType::from_raw_mode(look.stx_mode.into()) == FileType::RegularFile;
+    if !is_file || is_mount(&look) || look.stx_size == 0 {
+        return 0;
+    }
+    let flags =
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let Ok(open) = open_below(above, name, flags) else { return 0 };
+    let bytes = look.stx_size.min(FIRST_BYTES);
+    let _ = fadvise(&open, 0, std::num::NonZeroU64::new(bytes), Advice::WillNeed);
+    bytes
+}
+
+/// Reads a folder's names, and tries some of them.
+pub(crate) fn list(open: BorrowedFd<'_>) -> Listing {
+    let mut names = Names::new();
+    let mut buffer = [MaybeUninit::uninit(); LISTING_BYTES];
+    let mut entries = RawDir::new(open, &mut buffer);
+    while let Some(Ok(entry)) = entries.next() {
+        if is_own(entry.file_name()) {
+            continue;
+        }
+        let (inode, kind, name) = (entry.ino(), entry.file_type(), entry.file_name());
+        if names.push(Name { inode, kind, name }).is_err() {
+            break;
+        }
+    }
+    let warmth = try_some(open, &names);
+    Listing { names, warmth }
+}
+
+fn is_own(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
+}
+
+/// Tries names from all over a folder.
+fn try_some(open: BorrowedFd<'_>, names: &Names) -> Warmth {
+    let (count, mut warmth) = (names.len(), Warmth::Unknown);
+    for step in 0..TRIES as u32 {
+        // The last ones first: the first ones may be the program's by now.
+        let position = count.wrapping_sub(1 + step * (count / TRIES as u32).max(1));
+        let Some(name) = names.get(position) else { continue };
+        match try_one(open, name.name) {
+            Warmth::Cold => return Warmth::Cold,
+            Warmth::Warm => warmth = Warmth::Warm,
+            Warmth::Unknown => {}
+        }
+    }
+    warmth
+}
+
+/// Tries a name without sleeping.
+pub(crate) fn try_one(open: BorrowedFd<'_>, name: &CStr) -> Warmth {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+    match openat2(open, name, flags, Mode::empty(), resolve) {
+        Ok(_) => Warmth::Warm,
+        // Without such a try (before Linux 5.12, or where it is forbidden) all may be cold.
+        Err(Errno::AGAIN | Errno::NOSYS | Errno::INVAL | Errno::PERM) => Warmth::Cold,
+        Err(_) => Warmth::Unknown,
+    }
+}
+
+/// A number as text.
+fn decimal(number: i32, text: &mut [u8; 12]) -> Option<&CStr> {
+    use std::io::Write;
+    let mut rest = &mut text[..];
+    write!(rest, "{number}\0").ok()?;
+    CStr::from_bytes_until_nul(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_texts() {
+        let mut text = [0; 12];
+        assert_eq!(decimal(0, &mut text), Some(c"0"));
+        let mut text = [0; 12];
+        assert_eq!(decimal(i32::MIN, &mut text), Some(c"-2147483648"));
+    }
+
+    #[test]
+    fn a_folder_is_listed_and_what_is_no_folder_is_not_opened() {
+        // Not in a file system that is left alone.
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        fs::create_dir(folder.path().join("below")).unwrap();
+        fs::write(folder.path().join("file"), "text").unwrap();
+        std::os::unix::fs::symlink("below", folder.path().join("link")).unwrap();
+        let open = fs::File::open(folder.path()).unwrap();
+        let listing = list(open.as_fd());
+        let mut names: Vec<_> = (0..listing.names.len())
+            .map(|position| listing.names.get(position).unwrap().name.to_owned())
+            .collect();
+        names.sort();
+        assert_eq!(names, [c"below".to_owned(), c"file".to_owned(), c"link".to_owned()]);
+        // They were made just now.
+        assert_eq!(listing.warmth, Warmth::Warm);
+        assert!(below(open.as_fd(), c"below").is_some());
+        for name in [c"file", c"link", c"nothing", c".."] {
+            let opened = below(open.as_fd(), name).is_some();
+            assert_eq!(opened, name == c"..", "{name:?}");
+        }
+        assert_eq!(ask_contents(open.as_fd(), c"file"), 4);
+        assert_eq!(ask_contents(open.as_fd(), c"below"), 0);
+        assert_eq!(ask_contents(open.as_fd(), c"link"), 0);
+    }
+
+    #[test]
+    fn what_the_kernel_makes_up_is_left_alone() {
+        let open = fs::File::open("/proc/self").unwrap();
+        assert!(is_left_alone(open.as_fd()));
+        let open = fs::File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
+        assert!(!is_left_alone(open.as_fd()));
+    }
+}

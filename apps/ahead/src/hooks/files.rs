@@ -1,0 +1,124 @@
+//! Files that the program looks at and opens. Each function has the arguments of the C library's; the mode of `open`,
+//! which is passed only where a file is made, is handed on as it came in its register.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use crate::real;
+use crate::watch::{self, Call};
+
+/// A file's device and inode number, where a call has written what it found.
+trait Found {
+    fn identity(&self) -> (u64, u64);
+}
+
+impl Found for libc::stat {
+    fn identity(&self) -> (u64, u64) {
+        (self.st_dev, self.st_ino)
+    }
+}
+
+impl Found for libc::statx {
+    fn identity(&self) -> (u64, u64) {
+        (libc::makedev(self.stx_dev_major, self.stx_dev_minor), self.stx_ino)
+    }
+}
+
+fn looked(call: Option<Call>, answer: c_int, found: *const impl Found) {
+    let Some(call) = call else { return };
+    if answer != 0 {
+        return call.failed();
+    }
+    // SAFETY: the call has succeeded and written it.
+    let (device, inode) = unsafe { &*found }.identity();
+    call.looked(device, inode);
+}
+
+fn opened(call: Option<Call>, descriptor: c_int) {
+    let Some(call) = call else { return };
+    match descriptor {
+        0.. => call.opened(descriptor),
+        _ => call.failed(),
+    }
+}
+
+macro_rules! looks {
+    ($($name:ident($($word:ident: $type:ty),*), $buffer:ident;)*) => { $(
+        /// # Safety
+        /// As the C library's function of this name.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($word: $type),*) -> c_int {
+            let call = watch::begin();
+            // SAFETY: as the caller says.
+            let answer = unsafe { real::$name($($word),*) };
+            looked(call, answer, $buffer);
+            answer
+        }
+    )* };
+}
+
+looks! {
+    stat(path: *const c_char, found: *mut libc::stat), found;
+    stat64(path: *const c_char, found: *mut libc::stat), found;
+    lstat(path: *const c_char, found: *mut libc::stat), found;
+    lstat64(path: *const c_char, found: *mut libc::stat), found;
+    fstatat(at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found;
+    fstatat64(at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found;
+    __xstat(version: c_int, path: *const c_char, found: *mut libc::stat), found;
+    __xstat64(version: c_int, path: *const c_char, found: *mut libc::stat), found;
+    __lxstat(version: c_int, path: *const c_char, found: *mut libc::stat), found;
+    __lxstat64(version: c_int, path: *const c_char, found: *mut libc::stat), found;
+    __fxstatat(version: c_int, at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found;
+    __fxstatat64(version: c_int, at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found;
+    statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, found: *mut libc::statx), found;
+}
+
+macro_rules! opens {
+    ($($name:ident($($word:ident: $type:ty),*);)*) => { $(
+        /// # Safety
+        /// As the C library's function of this name.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($word: $type),*) -> c_int {
+            let call = watch::begin();
+            // SAFETY: as the caller says.
+            let answer = unsafe { real::$name($($word),*) };
+            opened(call, answer);
+            answer
+        }
+    )* };
+}
+
+opens! {
+    open(path: *const c_char, flags: c_int, mode: c_uint);
+    open64(path: *const c_char, flags: c_int, mode: c_uint);
+    openat(at: c_int, path: *const c_char, flags: c_int, mode: c_uint);
+    openat64(at: c_int, path: *const c_char, flags: c_int, mode: c_uint);
+    __open_2(path: *const c_char, flags: c_int);
+    __open64_2(path: *const c_char, flags: c_int);
+    __openat_2(at: c_int, path: *const c_char, flags: c_int);
+    __openat64_2(at: c_int, path: *const c_char, flags: c_int);
+}
+
+macro_rules! streams {
+    ($($name:ident;)*) => { $(
+        /// # Safety
+        /// As the C library's function of this name.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+            let call = watch::begin();
+            // SAFETY: as the caller says.
+            let stream = unsafe { real::$name(path, mode) };
+            if stream.is_null() {
+                opened(call, -1);
+            } else {
+                // SAFETY: a stream that the C library has just opened.
+                opened(call, unsafe { libc::fileno(stream) });
+            }
+            stream
+        }
+    )* };
+}
+
+streams! {
+    fopen;
+    fopen64;
+}

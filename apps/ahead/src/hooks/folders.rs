@@ -1,0 +1,34 @@
+//! Folders that the program begins to read.
+
+use std::ffi::{c_char, c_int};
+
+use crate::{real, watch};
+
+/// Its descriptor, of which the C library's own stays the owner.
+fn descriptor(folder: *mut libc::DIR) -> c_int {
+    if folder.is_null() {
+        return -1;
+    }
+    // SAFETY: a folder that the C library has just opened.
+    unsafe { libc::dirfd(folder) }
+}
+
+/// # Safety
+/// As opendir(3).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn opendir(path: *const c_char) -> *mut libc::DIR {
+    // SAFETY: as the caller says.
+    let folder = unsafe { real::opendir(path) };
+    watch::visit(descriptor(folder));
+    folder
+}
+
+/// # Safety
+/// As fdopendir(3).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fdopendir(open: c_int) -> *mut libc::DIR {
+    // SAFETY: as the caller says.
+    let folder = unsafe { real::fdopendir(open) };
+    watch::visit(descriptor(folder));
+    folder
+}

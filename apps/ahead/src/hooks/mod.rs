@@ -1,0 +1,20 @@
+//! The C library's functions that this library stands in front of. Each makes the call of the next library as it came
+//! and gives its answer, with its `errno`; what `watch` does beside it is not seen by the program.
+
+mod files;
+mod folders;
+mod limits;
+
+use crate::{counts, real, state};
+
+/// Called by the loader before the program begins.
+extern "C" fn load() {
+    real::find_all();
+    counts::open();
+    state::open();
+}
+
+#[used]
+// SAFETY: the loader calls what stands there; its arguments are not used.
+#[unsafe(link_section = ".init_array")]
+static LOAD: extern "C" fn() = load;

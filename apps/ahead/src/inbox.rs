@@ -1,0 +1,80 @@
+//! What the program's threads tell the pool: folders that they begin to read, and kinds that are worth asking.
+//!
+//! They try its lock and never wait for it: what finds it held or full is not told, and a folder is slower.
+
+use crate::demand::Kind;
+use crate::table::Key;
+
+/// Words of each sort that wait.
+const PLACES: usize = 64;
+
+/// A folder that the program has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Visit {
+    pub(crate) descriptor: i32,
+    pub(crate) key: Key,
+}
+
+/// Names of this folder are used in a way that nobody has asked ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Want {
+    pub(crate) folder: u16,
+    pub(crate) turn: u8,
+    pub(crate) kind: Kind,
+}
+
+/// A word that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    Visit(Visit),
+    Want(Want),
+}
+
+/// The words, the oldest first.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    words: [Option<Word>; PLACES],
+    first: usize,
+    count: usize,
+}
+
+impl Inbox {
+    pub(crate) const fn new() -> Self {
+        Inbox { words: [None; PLACES], first: 0, count: 0 }
+    }
+
+    /// Takes a word, unless there is no room.
+    pub(crate) fn push(&mut self, word: Word) {
+        if self.count < PLACES
+            && let Some(place) = self.words.get_mut((self.first + self.count) % PLACES)
+        {
+            *place = Some(word);
+            self.count += 1;
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Word> {
+        self.count = self.count.checked_sub(1)?;
+        let word = self.words.get_mut(self.first)?.take();
+        self.first = (self.first + 1) % PLACES;
+        word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_out_in_order_and_those_beyond_its_room_are_dropped() {
+        let mut inbox = Inbox::new();
+        let word = |descriptor| Word::Visit(Visit { descriptor, key: Key::of(1, 1) });
+        for round in 0..3 {
+            (0..100).for_each(|number| inbox.push(word(round * 1000 + number)));
+            for number in 0..PLACES as i32 {
+                assert_eq!(inbox.pop(), Some(word(round * 1000 + number)));
+            }
+            assert_eq!(inbox.pop(), None);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Threads that ask. They are begun at the first cold folder, by the program's thread that found it, and stay until
+//! the process ends.
+//!
+//! What is theirs alone: all signals blocked, so that the program's are taken by its own threads; a table of
+//! descriptors of their own (`close_range` with CLOSE_RANGE_UNSHARE: from its first instruction on nothing
+//! of the program's is held open); small stacks; the memory of this library's region. What they share with
+//! the program: its user, as setuid of the C library reaches each of its threads, its root and working folder,
+//! its scheduling.
+//!
+//! One thread has the others made, so that they have its table. The program's thread waits for that,
+//! as making threads may call its allocator, which may be one for a single thread.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::fs::{Mode as FileMode, OFlags};
+use rustix::process::{Resource, getrlimit};
+
+use crate::counts::{self, Count};
+use crate::demand::Kind;
+use crate::folder;
+use crate::state::{self, Mode, State};
+use crate::walk::{Task, Walk};
+
+/// Bytes of a thread's stack; the C library may ask for more.
+const STACK_BYTES: [usize; 3] = [128 << 10, 512 << 10, 2 << 20];
+/// Share of the limit of descriptors that the pool has open at most, and the least.
+const SHARE: u64 = 10;
+const LEAST_OPEN: u64 = 4;
+/// Time that a joined thread is waited for.
+const GONE_TRIES: u32 = 10_000;
+const GONE_STEP: Duration = Duration::from_micros(100);
+/// Descriptors of the pool beside its folders': one a thread, and /proc/self/fd.
+const OTHERS_OPEN: u64 = 4;
+
+/// Starts the pool in this thread of the program, or finds that it runs; true if it does.
+///
+/// Only where the program may itself call its allocator: in `opendir`.
+pub(crate) fn start(state: &'static State) -> bool {
+    if state.mode() == Mode::Active {
+        return true;
+    }
+    if !state.is_own() || state.starting.swap(1, Ordering::AcqRel) != 0 {
+        return false;
+    }
+    let is_there = state.threads.are_there() || begin(state);
+    let mode = if is_there { Mode::Active } else { Mode::Off };
+    state.change(Mode::Quiet, mode);
+    state.starting.store(0, Ordering::Release);
+    is_there
+}
+
+/// Makes the threads. A pool that cannot be made is not tried again.
+fn begin(state: &'static State) -> bool {
+    let made = without_signals(|| make(chief));
+    let Some(made) = made else { return false };
+    state.threads.add(made);
+    let is_there = state.threads.wait();
+    if is_there {
+        counts::add(Count::Pools, 1);
+    }
+    is_there
+}
+
+/// Ends the pool and waits for its threads. A thread of the program alone may call it.
+pub(crate) fn end(state: &'static State, then: Mode) {
+    if !state.is_own() {
+        return;
+    }
+    let had = state.mode();
+    if had == Mode::Off {
+        return;
+    }
+    // Nobody starts it from now on.
+    state.set(Mode::Off);
+    while state.starting.load(Ordering::Acquire) != 0 {
+        std::hint::spin_loop();
+    }
+    if state.threads.are_there() {
+        state.threads.end();
+        state.shared.work.notify(u32::MAX);
+        for thread in state.threads.take() {
+            // SAFETY: a thread that was made here, is to be joined, and is joined by the one who has taken the
+            // count away.
+            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+        }
+        state.threads.leave().for_each(gone);
+        state.threads.ended();
+        if let Ok(mut walk) = state.walk.lock() {
+            walk.forget();
+        }
+    }
+    state.set(then);
+}
+
+/// Waits until the kernel has no such thread of this process any more: one that was joined may be about to end, and a call
+/// that takes no threads would find it.
+fn gone(thread: i32) {
+    let process = rustix::process::getpid().as_raw_nonzero().get();
+    for _ in 0..GONE_TRIES {
+        // SAFETY: a call by number, which sends no signal and looks for a thread.
+        if unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) } != 0 {
+            return;
+        }
+        std::thread::sleep(GONE_STEP);
+    }
+}
+
+type Body = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// Makes a thread; none where the machine has no room for it.
+fn make(body: Body) -> Option<libc::pthread_t> {
+    STACK_BYTES.iter().find_map(|bytes| {
+        let mut attributes = MaybeUninit::uninit();
+        // SAFETY: room for attributes.
+        if unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) } != 0 {
+            return None;
+        }
+        let mut thread: libc::pthread_t = 0;
+        // SAFETY: attributes that were begun.
+        let mut error = unsafe { libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), *bytes) };
+        if error == 0 {
+            // SAFETY: attributes that were begun, and a body that takes no argument.
+            error = unsafe {
+                libc::pthread_create(&mut thread, attributes.as_ptr(), body, ptr::null_mut())
+            };
+        }
+        // SAFETY: attributes that were begun and are not used again.
+        unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+        (error == 0).then_some(thread)
+    })
+}
+
+/// Does something while this thread takes no signal; a thread that it makes never takes one.
+fn without_signals<T>(body: impl FnOnce() -> T) -> T {
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: room for a set.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: a full set, and room for the one before.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+    let outcome = body();
+    // SAFETY: the set that was written above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    outcome
+}
+
+/// Gives the calling thread a table of descriptors with nothing in it.
+fn own_descriptors() -> bool {
+    // SAFETY: a call by number: closes what is in the new table of this thread, which nothing of it uses.
+    let closed =
+        unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, libc::CLOSE_RANGE_UNSHARE) };
+    closed == 0
+}
+
+fn name_thread() {
+    let _ = rustix::thread::set_name(c"kumiki-ahead");
+}
+
+/// The thread that makes the others, which have its table of descriptors, and then works as they do.
+extern "C" fn chief(_: *mut c_void) -> *mut c_void {
+    let Some(state) = state::get() else { return ptr::null_mut() };
+    name_thread();
+    state.threads.enter();
+    let is_prepared = prepare(state);
+    state.threads.tell(is_prepared);
+    if is_prepared {
+        work(state);
+    }
+    ptr::null_mut()
+}
+
+fn prepare(state: &'static State) -> bool {
+    if !own_descriptors() {
+        return false;
+    }
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let threads = u64::from(state.shared.settings.threads);
+    // The table is the pool's own; the share is of what all of the machine may have open.
+    let open = (limit / SHARE).max(LEAST_OPEN).min(limit.saturating_sub(threads + OTHERS_OPEN));
+    if open == 0 {
+        return false;
+    }
+    let is_prepared = state
+        .walk
+        .lock()
+        .is_ok_and(|mut walk| walk.prepare(usize::try_from(open).unwrap_or(usize::MAX)));
+    if !is_prepared {
+        return false;
+    }
+    for _ in 1..state.shared.settings.threads {
+        let Some(thread) = make(worker) else { break };
+        state.threads.add(thread);
+    }
+    true
+}
+
+extern "C" fn worker(_: *mut c_void) -> *mut c_void {
+    name_thread();
+    if let Some(state) = state::get() {
+        state.threads.enter();
+        work(state);
+    }
+    ptr::null_mut()
+}
+
+/// The program's descriptors, by name.
+fn descriptors_of_program() -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(c"/proc/self/fd", flags, FileMode::empty()).ok()
+}
+
+/// Makes requests until the pool ends.
+fn work(state: &'static State) {
+    let Some(descriptors) = descriptors_of_program() else { return };
+    while !state.threads.is_over() {
+        let seen = state.shared.work.look();
+        let Ok(task) = state.walk.lock().map(|mut walk| walk.take(&state.shared)) else { return };
+        match task {
+            Some(task) => {
+                // There may be more of it, for one more.
+                state.shared.work.notify(1);
+                make_request(state, descriptors.as_fd(), task);
+            }
+            None => _ = state.shared.work.sleep(seen, None),
+        }
+    }
+}
+
+/// Has the hooks be quiet again, where everything is in memory.
+fn rest(state: &State, walk: &mut Walk) {
+    if walk.is_all_warm() {
+        state.change(Mode::Active, Mode::Quiet);
+    }
+}
+
+fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
+    match task {
+        Task::Begin(visit) => {
+            let Some(folder) = folder::of_program(descriptors, visit.descriptor) else { return };
+            // Its number may be another folder's by now, which has told of itself.
+            if folder.key != visit.key {
+                return;
+            }
+            let listing = folder::list(folder.open.as_fd());
+            if let Ok(mut walk) = state.walk.lock() {
+                walk.listed(&state.shared, folder, listing, false);
+                rest(state, &mut walk);
+            }
+        }
+        Task::Below { above, descriptor, name } => {
+            // SAFETY: the folder above keeps it open while it is busy, which `finished` ends.
+            let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            let found = folder::below(open, name.as_c());
+            let found = found.map(|folder| (folder::list(folder.open.as_fd()), folder));
+            if let Ok(mut walk) = state.walk.lock() {
+                walk.finished(above);
+                match found {
+                    Some((listing, folder)) => {
+                        walk.listed(&state.shared, folder, listing, true);
+                        rest(state, &mut walk);
+                    }
+                    None => state.shared.demand.lists.left(1),
+                }
+            }
+        }
+        Task::Ask { folder, descriptor, name, kind } => {
+            // SAFETY: as above.
+            let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            match kind {
+                Kind::Contents => {
+                    let bytes = folder::ask_contents(open, name.as_c());
+                    state.shared.demand.contents.read(bytes);
+                    counts::add(Count::Bytes, bytes);
+                }
+                _ => folder::ask(open, name.as_c()),
+            }
+            if let Ok(mut walk) = state.walk.lock() {
+                walk.finished(folder);
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What hooks tell, and what they are told by: read and added to without a lock, by threads of the program and of the pool.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU32;
+
+use kumiki_wait::EventCount;
+
+use crate::demand::Demand;
+use crate::inbox::Inbox;
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::uses::AllUses;
+
+/// All of it. What is a count or a table begins as zeros.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Calls that were seen, of which some are timed while quiet.
+    pub(crate) calls: AtomicU32,
+    /// Folders that the program has begun to read.
+    pub(crate) visits: AtomicU32,
+    pub(crate) table: Table,
+    pub(crate) demand: Demand,
+    pub(crate) uses: AllUses,
+    pub(crate) settings: Settings,
+    pub(crate) inbox: Mutex<Inbox>,
+    /// Something came into the inbox, room came free, or the pool is to end.
+    pub(crate) work: EventCount,
+}

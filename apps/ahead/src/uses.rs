@@ -1,0 +1,194 @@
+//! What the program has used of each folder that is listed: counted by its threads without a lock.
+//!
+//! A folder is a number that is given again, with the next turn, when the program has left it behind. A use of
+//! an earlier turn's name is a late one.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use crate::demand::{Class, Demand, Kind, Left};
+use crate::table::{ASKED, ASKED_OPEN, FOLDER, OPENED, Place, TOUCHED, VISITED};
+
+/// Folders at a time.
+pub(crate) const FOLDERS: usize = 256;
+
+/// Nobody has asked for it; somebody has, or it is under way; or it was done.
+const UNWANTED: u8 = 0;
+const WANTED: u8 = 1;
+
+/// Uses of one folder's names.
+#[derive(Debug, Default)]
+pub(crate) struct Uses {
+    turn: AtomicU8,
+    files_touched: AtomicU32,
+    files_opened: AtomicU32,
+    folders_touched: AtomicU32,
+    visited: AtomicU32,
+    /// Uses of names asked ahead.
+    used_attributes: AtomicU32,
+    used_contents: AtomicU32,
+    /// Number of the visit during which one was used last.
+    last: AtomicU32,
+    wants: [AtomicU8; 2],
+}
+
+/// Sums of a folder that is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) files: Left,
+    pub(crate) folders: Left,
+    pub(crate) visited: u32,
+    pub(crate) used_attributes: u32,
+    pub(crate) used_contents: u32,
+}
+
+impl Uses {
+    /// Begins a turn.
+    pub(crate) fn begin(&self, turn: u8, now: u32) {
+        for count in [
+            &self.files_touched,
+            &self.files_opened,
+            &self.folders_touched,
+            &self.visited,
+            &self.used_attributes,
+            &self.used_contents,
+        ] {
+            count.store(0, Ordering::Relaxed);
+        }
+        self.wants.iter().for_each(|want| want.store(UNWANTED, Ordering::Relaxed));
+        self.last.store(now, Ordering::Relaxed);
+        self.turn.store(turn, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sum(&self, files: u32, folders: u32) -> Sum {
+        let value = |count: &AtomicU32| count.load(Ordering::Relaxed);
+        Sum {
+            files: Left {
+                names: files,
+                touched: value(&self.files_touched),
+                opened: value(&self.files_opened),
+            },
+            folders: Left { names: folders, touched: value(&self.folders_touched), opened: 0 },
+            visited: value(&self.visited),
+            used_attributes: value(&self.used_attributes),
+            used_contents: value(&self.used_contents),
+        }
+    }
+
+    pub(crate) fn last(&self) -> u32 {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    fn want(&self, kind: Kind) -> Option<&AtomicU8> {
+        self.wants.get(usize::from(kind == Kind::Contents))
+    }
+
+    /// True for the first who wants this kind asked.
+    fn is_first(&self, kind: Kind) -> bool {
+        self.want(kind).is_some_and(|want| want.swap(WANTED, Ordering::Relaxed) == UNWANTED)
+    }
+
+    /// Nobody has wanted it from now on.
+    pub(crate) fn unwanted(&self, kind: Kind) {
+        self.want(kind).into_iter().for_each(|want| want.store(UNWANTED, Ordering::Relaxed));
+    }
+
+    pub(crate) fn wanted(&self, kind: Kind) {
+        self.want(kind).into_iter().for_each(|want| want.store(WANTED, Ordering::Relaxed));
+    }
+}
+
+/// Uses of all folders.
+#[derive(Debug)]
+pub(crate) struct AllUses([Uses; FOLDERS]);
+
+/// Use of a name by the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Looked,
+    Opened,
+}
+
+/// Finding of a use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Asked ahead.
+    Ahead,
+    /// Nothing of this kind was asked of its folder, and nobody has wanted it yet.
+    Wanted(Kind),
+    Nothing,
+}
+
+impl AllUses {
+    pub(crate) fn of(&self, folder: u16) -> Option<&Uses> {
+        self.0.get(usize::from(folder))
+    }
+
+    /// Counts that the program uses a name of a listed folder; `now` is the number of its visit.
+    pub(crate) fn count(&self, demand: &Demand, place: &Place, what: Use, now: u32) -> Seen {
+        let flags = match what {
+            Use::Looked => TOUCHED,
+            Use::Opened => TOUCHED | OPENED,
+        };
+        let before = place.mark(flags);
+        let listed = place.listed();
+        let Some(uses) = self.of(listed.folder) else { return Seen::Nothing };
+        let is_late = uses.turn.load(Ordering::Relaxed) != listed.turn;
+        let class = if before & FOLDER == 0 { Class::File } else { Class::Folder };
+        if !is_late {
+            uses.last.store(now, Ordering::Relaxed);
+        }
+        if before & TOUCHED == 0 {
+            demand.touched(class);
+            let count = match class {
+                Class::File => &uses.files_touched,
+                Class::Folder => &uses.folders_touched,
+            };
+            match is_late {
+                true => demand.late(class, Kind::Attributes),
+                false => _ = count.fetch_add(1, Ordering::Relaxed),
+            }
+            if before & ASKED != 0 && !is_late {
+                uses.used_attributes.fetch_add(1, Ordering::Relaxed);
+                demand.attributes.used();
+            }
+        }
+        if what == Use::Opened && class == Class::File && before & OPENED == 0 {
+            demand.opened();
+            match is_late {
+                true => demand.late(class, Kind::Contents),
+                false => _ = uses.files_opened.fetch_add(1, Ordering::Relaxed),
+            }
+            if before & ASKED_OPEN != 0 && !is_late {
+                uses.used_contents.fetch_add(1, Ordering::Relaxed);
+                demand.contents.used();
+            }
+        }
+        let (asked, kind) = match what {
+            Use::Opened if class == Class::File => (ASKED_OPEN, Kind::Contents),
+            _ => (ASKED, Kind::Attributes),
+        };
+        if before & asked != 0 {
+            return Seen::Ahead;
+        }
+        match !is_late && uses.is_first(kind) {
+            true => Seen::Wanted(kind),
+            false => Seen::Nothing,
+        }
+    }
+
+    /// Counts that the program begins to read a folder that stands in a listed one.
+    pub(crate) fn visit(&self, demand: &Demand, place: &Place, now: u32) {
+        if place.mark(VISITED) & (VISITED | FOLDER) != FOLDER {
+            return;
+        }
+        let listed = place.listed();
+        demand.visited();
+        match self.of(listed.folder) {
+            Some(uses) if uses.turn.load(Ordering::Relaxed) == listed.turn => {
+                uses.visited.fetch_add(1, Ordering::Relaxed);
+                uses.last.store(now, Ordering::Relaxed);
+            }
+            _ => demand.late(Class::Folder, Kind::Folders),
+        }
+    }
+}

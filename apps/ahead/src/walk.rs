@@ -1,0 +1,545 @@
+//! The walk ahead: folders that are listed, and what is to be asked of each, the newest first.
+//!
+//! ```text
+//!   jobs, a stack          each takes one request at a time, until nothing is left or it is not wanted
+//!   ┌─────────────────────────────┐
+//!   │ ask    sub/deep  attributes │ ◄── a thread takes the first that may be made now:
+//!   │ descend sub/deep            │     its kind is on, and there is room ahead of the program
+//!   │ ask    sub       contents   │
+//!   │ descend sub                 │ ──► below: a folder is listed, its jobs go on top
+//!   └─────────────────────────────┘
+//! ```
+//! The order is that of a program that goes depth first, in the order of the folder. One that does otherwise tells
+//! where it is by the folders that it opens: these go on top.
+//!
+//! All of it is under one lock, which only the pool's threads take; requests are made without it.
+
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+
+use crate::counts::{self, Count};
+use crate::demand::{Class, Kind};
+use crate::folder::{Folder, Listing, Warmth};
+use crate::inbox::{Visit, Want, Word};
+use crate::names::{Name, Names};
+use crate::shared::Shared;
+use crate::table::{self, Key, Listed};
+use crate::uses::FOLDERS;
+
+use rustix::fs::FileType;
+
+/// Jobs that are looked at for one that may be made now.
+const LOOK: usize = 64;
+/// Folders that the program begins after it has used a name of another one, until it has left that behind;
+/// and where that hinders.
+const AGE: u32 = 128;
+const AGE_HINDERING: u32 = 4;
+/// Folders found warm one after the other until nothing is asked any more.
+const WARM: u32 = 32;
+/// Bytes of names at a time.
+const MOST_BYTES: usize = 4 << 20;
+/// Longest name that is asked (NAME_MAX).
+const NAME_BYTES: usize = 256;
+
+/// A folder with its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number {
+    folder: u16,
+    turn: u8,
+}
+
+/// A request that a thread makes without the lock. Its descriptor stays open until it is finished.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// List the folder that the program has open as this.
+    Begin(Visit),
+    /// List a folder below another one.
+    Below {
+        above: Number,
+        descriptor: RawFd,
+        name: Text,
+    },
+    Ask {
+        folder: Number,
+        descriptor: RawFd,
+        name: Text,
+        kind: Kind,
+    },
+}
+
+/// A name that is a task's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text {
+    bytes: [u8; NAME_BYTES],
+}
+
+impl Text {
+    fn of(name: &std::ffi::CStr) -> Option<Self> {
+        let mut bytes = [0; NAME_BYTES];
+        let text = name.to_bytes_with_nul();
+        bytes.get_mut(..text.len())?.copy_from_slice(text);
+        Some(Text { bytes })
+    }
+
+    pub(crate) fn as_c(&self) -> &std::ffi::CStr {
+        std::ffi::CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    Begin(Visit),
+    Ask(Number, Kind),
+    Descend(Number),
+}
+
+/// A listed folder.
+#[derive(Debug)]
+struct Known {
+    turn: u8,
+    folder: Folder,
+    names: Names,
+    files: u32,
+    folders: u32,
+    /// Next position of each kind.
+    attributes: u32,
+    contents: u32,
+    descend: u32,
+    /// Requests made of it.
+    asked_attributes: u32,
+    asked_contents: u32,
+    /// Requests under way that use its descriptor.
+    busy: u32,
+    is_visited: bool,
+    /// Number of the program's visit when it was listed.
+    since: u32,
+}
+
+/// Outcome of a step of a job.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and a box needs memory")]
+enum Step {
+    Task(Task),
+    /// No room ahead of the program.
+    NoRoom,
+    /// Nothing is left of it, or it is not wanted.
+    Done,
+}
+
+/// The walk of one process.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    jobs: Vec<Job>,
+    /// Folders by their numbers; turns go on where one is empty.
+    known: Vec<Option<Known>>,
+    turns: [u8; FOLDERS],
+    /// Folders found warm since the last cold one.
+    warm: u32,
+    /// Most folders that are open.
+    open_most: usize,
+}
+
+impl Walk {
+    pub(crate) const fn new() -> Self {
+        Walk {
+            jobs: Vec::new(),
+            known: Vec::new(),
+            turns: [0; FOLDERS],
+            warm: 0,
+            open_most: FOLDERS,
+        }
+    }
+
+    /// Makes room once, for all that will ever be; without it there is nothing to do.
+    pub(crate) fn prepare(&mut self, open_most: usize) -> bool {
+        let jobs = 3 * FOLDERS;
+        if self.jobs.try_reserve_exact(jobs).is_err()
+            || self.known.try_reserve_exact(FOLDERS).is_err()
+        {
+            return false;
+        }
+        self.known.resize_with(FOLDERS, || None);
+        self.open_most = open_most.min(FOLDERS);
+        true
+    }
+
+    /// Begins anew. What was open was so in the table of threads that have ended, where nothing is left to be
+    /// closed; the numbers are the program's own here.
+    pub(crate) fn forget(&mut self) {
+        for known in self.known.drain(..).flatten() {
+            let _ = known.folder.open.into_raw_fd();
+        }
+        self.jobs.clear();
+    }
+
+    /// The next request, if one may be made now.
+    pub(crate) fn take(&mut self, shared: &Shared) -> Option<Task> {
+        self.read(shared);
+        let (mut at, mut is_hindered) = (self.jobs.len(), false);
+        let end = at.saturating_sub(LOOK);
+        while at > end {
+            at -= 1;
+            let Some(job) = self.jobs.get(at).copied() else { break };
+            match self.step(shared, job) {
+                Step::Task(task) => {
+                    if matches!(job, Job::Begin(_)) {
+                        self.jobs.remove(at);
+                    }
+                    return Some(task);
+                }
+                Step::NoRoom => is_hindered = true,
+                Step::Done => _ = self.jobs.remove(at),
+            }
+        }
+        if is_hindered && self.leave_old(shared, AGE_HINDERING) {
+            return self.take(shared);
+        }
+        None
+    }
+
+    /// Reads what the program's threads have told.
+    fn read(&mut self, shared: &Shared) {
+        loop {
+            // Its lock is held for one word only.
+            let Ok(word) = shared.inbox.lock().map(|mut inbox| inbox.pop()) else { return };
+            match word {
+                Some(Word::Visit(visit)) => self.visited(shared, visit),
+                Some(Word::Want(want)) => self.wanted(shared, want),
+                None => return,
+            }
+        }
+    }
+
+    fn visited(&mut self, shared: &Shared, visit: Visit) {
+        self.leave_old(shared, AGE);
+        let known = self.known.iter_mut().enumerate().find_map(|(at, known)| {
+            known.as_mut().filter(|known| known.folder.key == visit.key).map(|known| (at, known))
+        });
+        if let Some((at, known)) = known {
+            if !known.is_visited {
+                known.is_visited = true;
+                shared.demand.lists.used();
+                counts::add(Count::ListedAheadUsed, 1);
+            }
+            // It may be read again, from the first name on.
+            let _ = at;
+            return;
+        }
+        if let Some(place) = shared.table.find(visit.key) {
+            if place.flags() & table::ASKED_LIST != 0 {
+                // It is being listed.
+                return;
+            }
+            let listed = place.listed();
+            let above = Number { folder: listed.folder, turn: listed.turn };
+            if self.of(above).is_some() {
+                self.push(Job::Descend(above));
+            }
+        }
+        self.push(Job::Begin(visit));
+    }
+
+    fn wanted(&mut self, shared: &Shared, want: Want) {
+        let number = Number { folder: want.folder, turn: want.turn };
+        let is_on = shared.demand.is_on(want.kind, Class::File)
+            || shared.demand.is_on(want.kind, Class::Folder);
+        if !is_on {
+            shared.uses.of(want.folder).into_iter().for_each(|uses| uses.unwanted(want.kind));
+        } else if self.of(number).is_some() {
+            self.push(Job::Ask(number, want.kind));
+        }
+    }
+
+    /// Puts a job on top, unless it is there or there is no room.
+    fn push(&mut self, job: Job) {
+        if self.jobs.len() < self.jobs.capacity() && !self.jobs.contains(&job) {
+            self.jobs.push(job);
+        }
+    }
+
+    fn of(&mut self, number: Number) -> Option<&mut Known> {
+        let known = self.known.get_mut(usize::from(number.folder))?.as_mut()?;
+        (known.turn == number.turn).then_some(known)
+    }
+
+    fn step(&mut self, shared: &Shared, job: Job) -> Step {
+        match job {
+            Job::Begin(visit) => Step::Task(Task::Begin(visit)),
+            Job::Ask(number, kind) => {
+                let step =
+                    self.of(number).map_or(Step::Done, |known| known.ask(shared, number, kind));
+                if matches!(step, Step::Done) && !is_on(shared, kind) {
+                    let uses = shared.uses.of(number.folder);
+                    uses.into_iter().for_each(|uses| uses.unwanted(kind));
+                }
+                step
+            }
+            Job::Descend(number) => {
+                let open = self.known.iter().flatten().count();
+                let has_room = open < self.open_most;
+                match self.of(number) {
+                    Some(_) if !has_room => Step::NoRoom,
+                    Some(known) => known.descend(shared, number),
+                    None => Step::Done,
+                }
+            }
+        }
+    }
+
+    /// Takes in a folder that was listed; `above` is set if it was listed ahead.
+    pub(crate) fn listed(
+        &mut self,
+        shared: &Shared,
+        folder: Folder,
+        listing: Listing,
+        is_ahead: bool,
+    ) {
+        counts::add(Count::Listed, 1);
+        let is_all_cold = shared.settings.is_all_cold;
+        let warmth = if is_all_cold { Warmth::Cold } else { listing.warmth };
+        self.judge(warmth);
+        let bytes: usize = self.known.iter().flatten().map(|known| known.names.bytes()).sum();
+        if bytes + listing.names.bytes() > MOST_BYTES {
+            self.leave_old(shared, AGE_HINDERING);
+        }
+        let Some(at) = self.place(shared) else { return };
+        let (Some(turn), Some(place)) = (self.turns.get_mut(at), self.known.get_mut(at)) else {
+            return;
+        };
+        *turn = turn.wrapping_add(1);
+        let number = Number { folder: at as u16, turn: *turn };
+        let now = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
+        let flags = shared.table.find(folder.key).map_or(0, table::Place::flags);
+        let is_visited = !is_ahead || flags & table::VISITED != 0;
+        let mut known = Known::new(number.turn, folder, listing.names, now, is_visited);
+        known.enter(shared, number);
+        if is_ahead && is_visited {
+            shared.demand.lists.used();
+            counts::add(Count::ListedAheadUsed, 1);
+        }
+        *place = Some(known);
+        let Some(uses) = shared.uses.of(number.folder) else { return };
+        uses.begin(number.turn, now);
+        self.push(Job::Descend(number));
+        if warmth == Warmth::Cold {
+            for kind in [Kind::Attributes, Kind::Contents] {
+                if is_on(shared, kind) {
+                    uses.wanted(kind);
+                    self.push(Job::Ask(number, kind));
+                }
+            }
+        }
+    }
+
+    /// True once if folders were found warm so often that asking is in vain.
+    pub(crate) fn is_all_warm(&mut self) -> bool {
+        let is_all_warm = self.warm >= WARM;
+        if is_all_warm {
+            self.warm = 0;
+        }
+        is_all_warm
+    }
+
+    /// Counts folders found warm one after the other.
+    fn judge(&mut self, warmth: Warmth) {
+        match warmth {
+            Warmth::Cold => self.warm = 0,
+            Warmth::Warm => {
+                counts::add(Count::Warm, 1);
+                self.warm = self.warm.saturating_add(1);
+            }
+            Warmth::Unknown => {}
+        }
+    }
+
+    /// A request was made.
+    pub(crate) fn finished(&mut self, number: Number) {
+        if let Some(known) = self.of(number) {
+            known.busy = known.busy.saturating_sub(1);
+        }
+    }
+
+    /// A number that is free, or is made so.
+    fn place(&mut self, shared: &Shared) -> Option<usize> {
+        let open = self.known.iter().flatten().count();
+        if open >= self.open_most && !self.leave_old(shared, AGE_HINDERING) {
+            self.leave_oldest(shared);
+        }
+        if self.known.iter().flatten().count() >= self.open_most {
+            return None;
+        }
+        self.known.iter().position(Option::is_none)
+    }
+
+    /// Leaves folders that the program has left behind; true if there were some.
+    fn leave_old(&mut self, shared: &Shared, age: u32) -> bool {
+        let now = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
+        let mut some = false;
+        for at in 0..self.known.len() {
+            let Some(Some(known)) = self.known.get(at) else { continue };
+            let last = shared.uses.of(at as u16).map_or(0, |uses| uses.last()).max(known.since);
+            // One that was listed ahead is ahead for longer.
+            let age = if known.is_visited { age } else { age.saturating_mul(4) };
+            if now.wrapping_sub(last) >= age && known.busy == 0 {
+                self.leave(shared, at);
+                some = true;
+            }
+        }
+        some
+    }
+
+    fn leave_oldest(&mut self, shared: &Shared) {
+        let idle = self.known.iter().enumerate().filter_map(|(at, known)| {
+            let known = known.as_ref().filter(|known| known.busy == 0 && known.is_visited)?;
+            let last = shared.uses.of(at as u16).map_or(0, |uses| uses.last());
+            Some((at, last.max(known.since)))
+        });
+        if let Some((at, _)) = idle.min_by_key(|(_, last)| *last) {
+            self.leave(shared, at);
+        }
+    }
+
+    fn leave(&mut self, shared: &Shared, at: usize) {
+        let Some(known) = self.known.get_mut(at).and_then(Option::take) else { return };
+        let Some(uses) = shared.uses.of(at as u16) else { return };
+        let sum = uses.sum(known.files, known.folders);
+        // From now on uses are late ones.
+        let turn = known.turn.wrapping_add(1);
+        if let Some(next) = self.turns.get_mut(at) {
+            *next = turn;
+        }
+        uses.begin(turn, 0);
+        shared.demand.attributes.left(known.asked_attributes.saturating_sub(sum.used_attributes));
+        shared.demand.contents.left(known.asked_contents.saturating_sub(sum.used_contents));
+        if known.is_visited {
+            shared.demand.leave(sum.files, sum.folders, sum.visited);
+        } else {
+            shared.demand.lists.left(1);
+        }
+        let number = Number { folder: at as u16, turn: known.turn };
+        self.jobs.retain(|job| match job {
+            Job::Begin(_) => true,
+            Job::Ask(folder, _) | Job::Descend(folder) => *folder != number,
+        });
+    }
+}
+
+fn is_on(shared: &Shared, kind: Kind) -> bool {
+    shared.demand.is_on(kind, Class::File) || shared.demand.is_on(kind, Class::Folder)
+}
+
+fn class(name: &Name<'_>) -> Class {
+    match name.kind {
+        FileType::Directory => Class::Folder,
+        _ => Class::File,
+    }
+}
+
+impl Known {
+    fn new(turn: u8, folder: Folder, names: Names, since: u32, is_visited: bool) -> Self {
+        let all = (0..names.len()).filter_map(|position| names.get(position));
+        let folders = all.filter(|name| class(name) == Class::Folder).count() as u32;
+        Known {
+            turn,
+            files: names.len() - folders,
+            folders,
+            folder,
+            names,
+            attributes: 0,
+            contents: 0,
+            descend: 0,
+            asked_attributes: 0,
+            asked_contents: 0,
+            busy: 0,
+            is_visited,
+            since,
+        }
+    }
+
+    fn key(&self, name: &Name<'_>) -> Key {
+        Key::of(self.folder.device, name.inode)
+    }
+
+    /// Has its names stand in the table. One that stood there keeps what was asked and used of it.
+    fn enter(&mut self, shared: &Shared, number: Number) {
+        for position in 0..self.names.len() {
+            let Some(name) = self.names.get(position) else { continue };
+            let key = self.key(&name);
+            let kept = shared.table.find(key).map_or(0, table::Place::flags);
+            let flags = match class(&name) {
+                Class::File => kept,
+                Class::Folder => kept | table::FOLDER,
+            };
+            let listed = Listed { folder: number.folder, turn: number.turn, position };
+            shared.table.put(key, listed, flags);
+        }
+    }
+
+    fn ask(&mut self, shared: &Shared, number: Number, kind: Kind) -> Step {
+        let settings = shared.settings;
+        loop {
+            let position = if kind == Kind::Contents { self.contents } else { self.attributes };
+            let Some(name) = self.names.get(position) else { return Step::Done };
+            let class = class(&name);
+            let is_of_kind = kind == Kind::Attributes || class == Class::File;
+            let place = shared.table.find(self.key(&name));
+            let flags = place.map_or(0, |place| place.flags());
+            let had = match kind {
+                Kind::Contents => table::ASKED_OPEN | table::OPENED,
+                _ => table::ASKED | table::TOUCHED,
+            };
+            let text = Text::of(name.name);
+            let is_asked = is_of_kind && shared.demand.is_on(kind, class) && flags & had == 0;
+            if !is_asked && !is_on(shared, kind) {
+                return Step::Done;
+            }
+            if is_asked && !shared.demand.has_room(kind, settings.names, settings.bytes) {
+                return Step::NoRoom;
+            }
+            match kind {
+                Kind::Contents => self.contents += 1,
+                _ => self.attributes += 1,
+            }
+            let (true, Some(name), Some(place)) = (is_asked, text, place) else { continue };
+            if flags & (table::ASKED | table::TOUCHED) == 0 {
+                place.mark(table::ASKED);
+                self.asked_attributes += 1;
+                shared.demand.attributes.asked();
+                counts::add(Count::Asked, 1);
+            }
+            if kind == Kind::Contents {
+                place.mark(table::ASKED_OPEN);
+                self.asked_contents += 1;
+                shared.demand.contents.asked();
+                counts::add(Count::Opened, 1);
+            }
+            self.busy += 1;
+            let descriptor = self.folder.open.as_raw_fd();
+            return Step::Task(Task::Ask { folder: number, descriptor, name, kind });
+        }
+    }
+
+    fn descend(&mut self, shared: &Shared, number: Number) -> Step {
+        let settings = shared.settings;
+        if !shared.demand.is_on(Kind::Folders, Class::Folder) {
+            return Step::Done;
+        }
+        loop {
+            let Some(name) = self.names.get(self.descend) else { return Step::Done };
+            let place = shared.table.find(self.key(&name));
+            let had = table::VISITED | table::ASKED_LIST;
+            let is_listed = place.is_some_and(|place| place.flags() & had != 0);
+            let is_asked = class(&name) == Class::Folder && !is_listed;
+            if is_asked && !shared.demand.has_room(Kind::Folders, settings.names, settings.bytes) {
+                return Step::NoRoom;
+            }
+            let text = Text::of(name.name);
+            self.descend += 1;
+            let (true, Some(name), Some(place)) = (is_asked, text, place) else { continue };
+            place.mark(table::ASKED_LIST);
+            shared.demand.lists.asked();
+            counts::add(Count::ListedAhead, 1);
+            self.busy += 1;
+            let descriptor = self.folder.open.as_raw_fd();
+            return Step::Task(Task::Below { above: number, descriptor, name });
+        }
+    }
+}

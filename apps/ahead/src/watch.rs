@@ -1,0 +1,209 @@
+//! What the program's threads do at their calls, beside making them: as little as shows what is asked next.
+//!
+//! Quiet, one call of sixteen is timed, and one folder of many is tried. Active, each use of a listed name is
+//! counted. No call here changes `errno`, takes memory of the program, or waits: the kernel is called without the C
+//! library in between, and locks are tried only.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::counts::{self, Count};
+use crate::errno;
+use crate::folder::{self, Warmth};
+use crate::inbox::{Visit, Want, Word};
+use crate::pool;
+use crate::probe;
+use crate::state::{self, Mode, State};
+use crate::table::Key;
+use crate::trial;
+use crate::uses::{Seen, Use};
+
+/// Calls of which one is timed while nothing is asked ahead.
+const SAMPLE: u32 = 16;
+/// A call that took longer has slept, or others ran.
+const SLEPT_NS: u64 = 50_000;
+/// Folders of which one is tried; of the first ones those whose number is a power of two.
+const TRIED: u32 = 64;
+/// Uses of which one tells the pool that there is room again.
+const TOLD: u32 = 16;
+
+/// A call that is being made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    state: &'static State,
+    is_active: bool,
+    began: u64,
+}
+
+/// Begins to watch a call, if it is to be watched.
+#[inline]
+pub(crate) fn begin() -> Option<Call> {
+    let state = state::get()?;
+    match state.mode() {
+        Mode::Quiet => {
+            let calls = state.shared.calls.load(Ordering::Relaxed).wrapping_add(1);
+            // Two threads that count one call count it once.
+            state.shared.calls.store(calls, Ordering::Relaxed);
+            (calls % SAMPLE == 1).then(|| Call { state, is_active: false, began: now() })
+        }
+        Mode::Active => Some(Call { state, is_active: true, began: now() }),
+        _ => None,
+    }
+}
+
+impl Call {
+    /// The call has looked at a file, and this is which.
+    pub(crate) fn looked(self, device: u64, inode: u64) {
+        self.used(device, inode, Use::Looked);
+    }
+
+    /// The call has opened a file.
+    pub(crate) fn opened(self, descriptor: c_int) {
+        let took = now().saturating_sub(self.began);
+        if !self.is_active {
+            return self.slow(took);
+        }
+        // SAFETY: the program's call has just opened it; where another thread has closed it already, the kernel
+        // says so, or it is another file, and one use is counted for the wrong name.
+        let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        if let Some((device, inode)) = folder::identity(open) {
+            self.count(took, device, inode, Use::Opened);
+        }
+    }
+
+    /// The call has failed.
+    pub(crate) fn failed(self) {
+        if !self.is_active {
+            self.slow(now().saturating_sub(self.began));
+        }
+    }
+
+    fn used(self, device: u64, inode: u64, what: Use) {
+        let took = now().saturating_sub(self.began);
+        match self.is_active {
+            true => self.count(took, device, inode, what),
+            false => self.slow(took),
+        }
+    }
+
+    fn slow(self, took: u64) {
+        if took >= SLEPT_NS {
+            self.state.due.store(1, Ordering::Relaxed);
+        }
+    }
+
+    fn count(self, took: u64, device: u64, inode: u64, what: Use) {
+        let state = self.state;
+        let visit = state.shared.visits.load(Ordering::Relaxed);
+        let place = state.shared.table.find(Key::of(device, inode));
+        let Some(place) = place else { return other(took) };
+        match state.shared.uses.count(&state.shared.demand, place, what, visit) {
+            Seen::Ahead => {
+                counts::add(Count::AheadCalls, 1);
+                counts::add(Count::AheadNs, took);
+                match what {
+                    Use::Looked => counts::add(Count::Used, 1),
+                    Use::Opened => counts::add(Count::OpenedUsed, 1),
+                }
+                if told(&state.shared.calls) {
+                    state.shared.work.notify(1);
+                }
+            }
+            Seen::Wanted(kind) => {
+                other(took);
+                let listed = place.listed();
+                tell(state, Word::Want(Want { folder: listed.folder, turn: listed.turn, kind }));
+            }
+            Seen::Nothing => other(took),
+        }
+    }
+}
+
+fn other(took: u64) {
+    counts::add(Count::OtherCalls, 1);
+    counts::add(Count::OtherNs, took);
+}
+
+fn told(calls: &AtomicU32) -> bool {
+    calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(TOLD)
+}
+
+/// Puts a word into the inbox, if nobody else is there.
+fn tell(state: &State, word: Word) {
+    if let Ok(mut inbox) = state.shared.inbox.try_lock() {
+        inbox.push(word);
+        drop(inbox);
+        state.shared.work.notify(1);
+    } else if let Word::Want(want) = word {
+        // The next use says it.
+        state.shared.uses.of(want.folder).into_iter().for_each(|uses| uses.unwanted(want.kind));
+    }
+}
+
+/// The program has a folder open whose names it is about to read. It may call its allocator now.
+pub(crate) fn visit(descriptor: c_int) {
+    let before = errno::get();
+    see(descriptor);
+    errno::set(before);
+}
+
+fn see(descriptor: c_int) {
+    let Some(state) = state::get() else { return };
+    if descriptor < 0 {
+        return;
+    }
+    // SAFETY: the program's call has just opened it, or has been given it.
+    let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    let visits = state.shared.visits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    match state.mode() {
+        Mode::Quiet => {
+            let is_due = state.due.load(Ordering::Relaxed) != 0;
+            if !is_due && !visits.is_power_of_two() && visits % TRIED != 0 {
+                return;
+            }
+            state.due.store(0, Ordering::Relaxed);
+            if !trial::is_allowed() {
+                return state.change(Mode::Quiet, Mode::Off);
+            }
+            let is_cold = state.shared.settings.is_all_cold || probe::probe(open) == Warmth::Cold;
+            if is_cold && pool::start(state) {
+                tell_of(state, open, descriptor, visits);
+            }
+        }
+        Mode::Active => tell_of(state, open, descriptor, visits),
+        _ => return,
+    }
+    counts::add(Count::Visits, 1);
+}
+
+fn tell_of(state: &State, open: BorrowedFd<'_>, descriptor: c_int, visits: u32) {
+    let Some((device, inode)) = folder::identity(open) else { return };
+    let key = Key::of(device, inode);
+    if let Some(place) = state.shared.table.find(key) {
+        state.shared.uses.visit(&state.shared.demand, place, visits);
+    }
+    tell(state, Word::Visit(Visit { descriptor, key }));
+}
+
+/// The process is about to change what its threads must not share: they end first.
+pub(crate) fn end_pool(then: Mode) {
+    if let Some(state) = state::get() {
+        let before = errno::get();
+        pool::end(state, then);
+        errno::set(before);
+    }
+}
+
+/// Nanoseconds of a clock that goes on evenly; from the vDSO, which leaves `errno` alone.
+fn now() -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: room for a time.
+    if unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) } != 0 {
+        return 0;
+    }
+    // SAFETY: it was written.
+    let time = unsafe { time.assume_init() };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}

@@ -1,0 +1,133 @@
+//! What is asked before the program asks, and what is not.
+
+use std::collections::HashMap;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::scene::{ahead, has, run};
+use crate::slow::{Asked, Slow, Tree, What};
+
+/// Time of an answer: long beside what a thread takes to be woken.
+const ANSWER: Duration = Duration::from_millis(4);
+
+/// Requests of a sort by the program's own thread, and by others.
+fn by(asked: &[Asked], what: What, program: u32) -> (usize, usize) {
+    let of: Vec<_> = asked.iter().filter(|asked| asked.what == what).collect();
+    let own = of.iter().filter(|asked| asked.by == program).count();
+    (own, of.len() - own)
+}
+
+/// Fails if something was asked more often than once.
+fn once(asked: &[Asked], what: What) {
+    let mut counts: HashMap<u64, u32> = HashMap::new();
+    for asked in asked.iter().filter(|asked| asked.what == what) {
+        *counts.entry(asked.file).or_default() += 1;
+    }
+    let twice: Vec<_> = counts.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "asked twice: {what:?} of {twice:?}");
+}
+
+#[test]
+fn what_tar_reads_is_asked_by_others_and_only_once() {
+    let tree = || Tree::wide(12, 20, 3000);
+    let (Some(plain), true) = (Slow::mount(tree(), ANSWER), has("tar")) else { return };
+    let words =
+        ["-C".as_ref(), plain.path().as_os_str(), "-cf".as_ref(), "-".as_ref(), ".".as_ref()];
+    let (_, expected) = run(Command::new("tar").args(words));
+    assert!(expected.status.success(), "{expected:?}");
+    let Some(slow) = Slow::mount(tree(), ANSWER) else { return };
+    let words =
+        ["-C".as_ref(), slow.path().as_os_str(), "-cf".as_ref(), "-".as_ref(), ".".as_ref()];
+    let (program, output) = run(ahead("tar").args(words));
+    assert_eq!(output, expected);
+    let asked = slow.asked();
+    for what in [What::Looked, What::Read] {
+        once(&asked, what);
+        let (own, others) = by(&asked, what, program);
+        assert!(others > 3 * own, "{what:?}: {own} by tar itself, {others} by others");
+    }
+    let looked = asked.iter().filter(|asked| asked.what == What::Looked).count();
+    assert_eq!(looked, slow.tree.len() - 1);
+}
+
+#[test]
+fn find_by_size_has_attributes_asked_and_nothing_read() {
+    let Some(slow) = Slow::mount(Tree::wide(12, 20, 3000), ANSWER) else { return };
+    if !has("find") {
+        return;
+    }
+    let (program, output) =
+        run(ahead("find").arg(slow.path()).args(["-type", "f", "-size", "+1k"]));
+    assert_eq!(output.stdout.split(|byte| *byte == b'\n').count(), 241);
+    let asked = slow.asked();
+    once(&asked, What::Looked);
+    let (own, others) = by(&asked, What::Looked, program);
+    assert!(others > 3 * own, "{own} by find itself, {others} by others");
+    assert_eq!(by(&asked, What::Read, program), (0, 0));
+}
+
+#[test]
+fn find_by_name_has_no_file_asked_that_it_does_not_ask_itself() {
+    let tree = || Tree::wide(12, 20, 3000);
+    let (Some(plain), true) = (Slow::mount(tree(), ANSWER), has("find")) else { return };
+    let words = ["-name", "file7", "-printf", "%f\n"];
+    let (_, expected) = run(Command::new("find").arg(plain.path()).args(words));
+    let Some(slow) = Slow::mount(tree(), ANSWER) else { return };
+    let (_, output) = run(ahead("find").arg(slow.path()).args(words));
+    assert_eq!(output, expected);
+    let files = |slow: &Slow| {
+        let looked = slow.asked().into_iter().filter(|asked| asked.what != What::Listed);
+        looked.filter(|asked| !slow.tree.is_folder(asked.file)).count()
+    };
+    assert_eq!(files(&slow), files(&plain));
+}
+
+#[test]
+fn a_program_that_opens_one_file_of_each_folder_has_few_asked_in_vain() {
+    let Some(slow) = Slow::mount(Tree::wide(40, 50, 3000), Duration::from_millis(1)) else {
+        return;
+    };
+    if !has("python3") {
+        return;
+    }
+    let text = "import os, sys\n\
+        for above in os.listdir(sys.argv[1]):\n\
+        \x20   above = os.path.join(sys.argv[1], above)\n\
+        \x20   name = os.listdir(above)[0]\n\
+        \x20   print(len(open(os.path.join(above, name), 'rb').read()))\n";
+    let (_, output) = run(ahead("python3").args(["-c", text]).arg(slow.path()));
+    assert_eq!(output.stdout, "3000\n".repeat(40).as_bytes(), "{output:?}");
+    let read = slow.asked().iter().filter(|asked| asked.what == What::Read).count();
+    // Of 2,000 files 40 are needed; ahead go at most the first window and two for each that was used.
+    assert!(read <= 40 + 64 + 2 * 40, "{read}");
+}
+
+#[test]
+fn a_program_that_lists_one_folder_asks_nothing_more() {
+    let Some(slow) = Slow::mount(Tree::wide(20, 20, 100), ANSWER) else { return };
+    let (_, output) = run(ahead("ls").arg("-U").arg(slow.path()));
+    assert_eq!(output.stdout.split(|byte| *byte == b'\n').count(), 21);
+    let asked = slow.asked();
+    assert!(asked.iter().all(|asked| asked.what == What::Listed), "{asked:?}");
+}
+
+#[test]
+fn a_deep_tree_is_listed_ahead() {
+    let mut tree = Tree::new();
+    for branch in 0..8 {
+        let mut above = tree.folder(1, format!("branch{branch}"));
+        for depth in 0..4 {
+            (0..3).for_each(|file| _ = tree.file(above, format!("file{file}"), 10));
+            above = tree.folder(above, format!("depth{depth}"));
+        }
+    }
+    let Some(slow) = Slow::mount(tree, ANSWER) else { return };
+    if !has("du") {
+        return;
+    }
+    let (program, output) = run(ahead("du").arg("-s").arg(slow.path()));
+    assert!(output.status.success(), "{output:?}");
+    let asked = slow.asked();
+    let (own, others) = by(&asked, What::Listed, program);
+    assert!(others > own, "{own} listed by du itself, {others} by others");
+}

@@ -1,0 +1,120 @@
+//! `kumiki ahead`: a command runs as without it, its calls asked ahead.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::Home;
+
+/// A folder with some names, on the disk of the build.
+fn tree(home: &Home) -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        (0..20)
+            .for_each(|at| fs::write(folder.path().join(format!("{name}/{at}")), "text").unwrap());
+    }
+    let _ = home;
+    folder
+}
+
+#[test]
+fn output_and_exit_status_are_the_commands_own() {
+    let home = Home::new();
+    let line = "echo out; echo err >&2; exit 7";
+    for say in [&[][..], &["--say"]] {
+        let words = [&["ahead"][..], say, &["--", "sh", "-c", line]].concat();
+        let output = home.start(&words).output().unwrap();
+        assert_eq!(output.status.code(), Some(7));
+        assert_eq!(output.stdout, b"out\n");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("err\n") && (said.len() > 4) == !say.is_empty(), "{said}");
+    }
+    let output = home.start(&["ahead", "--", "sh", "-c", "kill -KILL $$"]).output().unwrap();
+    assert_eq!(output.status.signal(), Some(9));
+    let words = ["ahead", "--say", "--", "sh", "-c", "kill -KILL $$"];
+    assert_eq!(home.start(&words).output().unwrap().status.code(), Some(137));
+}
+
+#[test]
+fn a_command_that_is_not_there_has_the_status_of_a_shell() {
+    let home = Home::new();
+    let file = home.write("none", "");
+    let none = file.to_str().unwrap();
+    for say in [&[][..], &["--say"]] {
+        for (command, status) in [("no-such-command", 127), (none, 126)] {
+            let words = [&["ahead"][..], say, &["--", command]].concat();
+            let output = home.start(&words).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(status), "{said}");
+            assert!(said.contains(command), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_signal_reaches_the_command() {
+    let home = Home::new();
+    let line = "trap 'echo taken; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut command = home.start(&["ahead", "--say", "--", "sh", "-c", line]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "taken");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn what_was_asked_and_used_is_said() {
+    let home = Home::new();
+    let tree = tree(&home);
+    let mut command = home.start(&["ahead", "--say", "--", "ls", "-lR"]);
+    // As if nothing of it were in memory.
+    let output = command.arg(tree.path()).env("KUMIKI_AHEAD", "cold=1").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("ahead: asked for") && said.contains("used), opened 0 files"), "{said}");
+    let plain = home.run_by("ls", &["-lR"]).arg(tree.path()).output().unwrap();
+    assert_eq!(output.stdout, plain.stdout);
+}
+
+#[test]
+fn other_libraries_in_front_stay_and_children_have_them() {
+    let home = Home::new();
+    let mut command = home.start(&["ahead", "--", "sh", "-c", "sh -c 'echo \"$LD_PRELOAD\"'"]);
+    let output = command.env("LD_PRELOAD", "libc.so.6").output().unwrap();
+    let value = String::from_utf8(output.stdout).unwrap();
+    assert!(value.contains("ahead.so:libc.so.6"), "{value}");
+}
+
+#[test]
+fn a_program_that_takes_no_library_is_run_and_said_so() {
+    let home = Home::new();
+    let source = home.write("alone.c", "int main(void) { return 4; }\n");
+    let program = home.path("alone");
+    let words = ["-static", "-o", program.to_str().unwrap(), source.to_str().unwrap()];
+    let built = home.run_by("cc", &words).output().unwrap();
+    if !built.status.success() {
+        println!("passed over: no static program can be linked here");
+        return;
+    }
+    let words = ["ahead", "--say", "--", program.to_str().unwrap()];
+    let output = home.start(&words).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("linked statically"), "{said}");
+}
+
+#[test]
+fn bounds_that_cannot_be_are_refused() {
+    let home = Home::new();
+    for (word, value) in
+        [("--threads", "0"), ("--threads", "65"), ("--names", "0"), ("--bytes", "x")]
+    {
+        let output = home.start(&["ahead", word, value, "--", "true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{word} {value}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Programs that nobody changes on a slow disk, with `libkumiki-ahead.so` in front and without, in turns, each run from a
+//! fresh mount: those that it is for, those whose next call cannot be guessed, and all of them with all in memory.
+
+mod disk;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use kumiki_measure::bench::Row;
+
+use crate::run::median_of;
+use disk::{Disk, fill, ran};
+
+/// Runs of each, in turns.
+const ROUNDS: usize = 3;
+const FILES: usize = 30_000;
+const PLAIN: &str = "plain";
+const KUMIKI: &str = "kumiki";
+/// Times of an answer, of which all cases have the second one.
+const ANSWERS_US: [u64; 3] = [100, 500, 1000];
+/// Answer of a disk that is all in memory.
+const WARM_US: u64 = 0;
+
+/// A case, what it runs in the disk's folder, and whether it has all times.
+struct Case {
+    name: &'static str,
+    line: &'static str,
+    has_all: bool,
+}
+
+const fn case(name: &'static str, line: &'static str) -> Case {
+    Case { name, line, has_all: false }
+}
+
+/// `$OUT` is a new folder on a fast disk.
+const CASES: [Case; 13] = [
+    Case { has_all: true, ..case("ahead_tar", "tar -cf - tree | cat >/dev/null") },
+    Case { has_all: true, ..case("ahead_grep", "grep -rc needle tree >/dev/null || true") },
+    case("ahead_rsync", "rsync -a tree/ \"$OUT/\""),
+    case("ahead_git_status", "git -C tree status --porcelain >/dev/null"),
+    Case { has_all: true, ..case("ahead_find_size", "find tree -size +2k >/dev/null") },
+    case("ahead_du", "du -s tree >/dev/null"),
+    case("ahead_ls", "ls -lR tree >/dev/null"),
+    case("ahead_chown", "chown -R 0 tree"),
+    case(
+        "ahead_import",
+        "python3 -I -B -c 'import sys; sys.path[:0] = [\"python\"]; import whole'",
+    ),
+    case("ahead_find_name", "find tree -name needle"),
+    case("ahead_ls_one", "ls tree/a0/b0/c0 >/dev/null"),
+    case(
+        "ahead_test",
+        "n=0; while [ $n -lt 1000 ]; do test -e tree/a0/b$((n/10))/c$n/file1; n=$((n+1)); done",
+    ),
+    case(
+        "ahead_one_of_each",
+        "python3 -I -c 'import os\nfor at, _, names in os.walk(\"tree\"):\n  if len(names) == 30: \
+         open(os.path.join(at, names[3])).close()'",
+    ),
+];
+
+/// Measures all, or the cases in `only` if it names some.
+pub(crate) fn rows(only: &[&str]) -> Result<Vec<Row>> {
+    let known = |name: &&str| CASES.iter().any(|case| case.name == *name);
+    ensure!(only.iter().all(known), "the bench ahead has no such case: {only:?}");
+    let library = std::env::current_exe()?.with_file_name("libkumiki_ahead.so");
+    ensure!(library.exists(), "{} is not built: cargo xtask bench does so", library.display());
+    let mut disk = Disk::new()?;
+    prepare(&disk)?;
+    let mut rows = Vec::new();
+    for case in CASES.iter().filter(|case| only.is_empty() || only.contains(&case.name)) {
+        for answer_us in ANSWERS_US.into_iter().chain([WARM_US]) {
+            if case.has_all || [ANSWERS_US[1], WARM_US].contains(&answer_us) {
+                let measured = turns(&mut disk, &library, case, answer_us)?;
+                let base = median_of(&measured[0]);
+                for (subject, its) in [PLAIN, KUMIKI].into_iter().zip(&measured) {
+                    let row = Row::of((case.name, subject), "s", its, Some(base));
+                    rows.push(row.of_size(answer_us as usize));
+                }
+                let [plain, ahead] = [base, median_of(&measured[1])];
+                eprintln!("{} at {answer_us} µs: {plain:.2} s, ahead {ahead:.2} s", case.name);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Fills the disk: a tree that is a git repository, and a package for Python.
+fn prepare(disk: &Disk) -> Result<()> {
+    let tree = disk.path().join("tree");
+    fs::create_dir(&tree)?;
+    fill(&tree, FILES)?;
+    let git = |words: &[&str]| {
+        // Nothing of it goes on behind.
+        let who = ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "gc.auto=0"];
+        ran(Command::new("git").args(who).args(words).current_dir(&tree))
+    };
+    for words in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "all"], &["gc", "-q"]] {
+        git(words)?;
+    }
+    let package = disk.path().join("python/whole");
+    fs::create_dir_all(&package)?;
+    let mut all = String::new();
+    for module in 0..1000 {
+        fs::write(package.join(format!("part{module}.py")), format!("value = {module}\n"))?;
+        all += &format!("import whole.part{module}\n");
+    }
+    fs::write(package.join("__init__.py"), all)?;
+    let line = "import sys; sys.path[:0] = ['python']; import whole";
+    ran(Command::new("python3").args(["-I", "-c", line]).current_dir(disk.path()))
+}
+
+/// Seconds of each turn, without the library and with it.
+fn turns(
+    disk: &mut Disk,
+    library: &PathBuf,
+    case: &Case,
+    answer_us: u64,
+) -> Result<[Vec<Vec<f64>>; 2]> {
+    let mut measured = [Vec::new(), Vec::new()];
+    for round in 0..ROUNDS {
+        // Each is first in every second round.
+        for at in [round % 2, 1 - round % 2] {
+            let is_ahead = at == 1;
+            if answer_us == WARM_US {
+                once(disk, None, case)?;
+            } else {
+                disk.anew(Duration::from_micros(answer_us))?;
+            }
+            let took = once(disk, is_ahead.then_some(library), case)?;
+            measured[at].push(vec![took.as_secs_f64()]);
+        }
+    }
+    Ok(measured)
+}
+
+/// Runs a case's line once.
+fn once(disk: &Disk, library: Option<&PathBuf>, case: &Case) -> Result<Duration> {
+    let out = tempfile::tempdir()?;
+    let mut command = Command::new("sh");
+    command.args(["-ec", case.line]).current_dir(disk.path()).env("OUT", out.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    if let Some(library) = library {
+        command.env("LD_PRELOAD", library);
+    }
+    let began = Instant::now();
+    let status = command.status().with_context(|| case.line.to_owned())?;
+    let took = began.elapsed();
+    ensure!(status.success(), "{}: {status}", case.line);
+    Ok(took)
+}
