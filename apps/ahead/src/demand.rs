@@ -37,6 +37,11 @@ const MANY_RECENT: u32 = 256;
 const FIRST: u32 = 64;
 const FIRST_FOLDERS: u32 = 4;
 const GROWTH: u32 = 2;
+/// Folders of which one is tried while nothing is asked ahead; doubled so often at most.
+const TRIED: u32 = 64;
+const MOST_VAIN: u32 = 7;
+/// Uses that are worth a start.
+const USEFUL: u32 = 16;
 /// Folders listed ahead that the program has not come to.
 const MOST_FOLDERS: u32 = 128;
 
@@ -110,6 +115,9 @@ pub(crate) struct Demand {
     visited: AtomicU32,
     left_folders: AtomicU32,
     left_visited: AtomicU32,
+    /// Times that asking was in vain, and uses when that was so last.
+    vain: AtomicU32,
+    vain_used: AtomicU32,
     pub(crate) attributes: Requests,
     pub(crate) contents: Requests,
     pub(crate) lists: Requests,
@@ -159,6 +167,22 @@ impl Demand {
             Kind::Folders => &self.left_visited,
         };
         count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Has folders be tried more rarely, unless something was of use meanwhile.
+    pub(crate) fn wait_longer(&self) {
+        let used = self.attributes.used.load(Ordering::Relaxed);
+        let before = self.vain_used.swap(used, Ordering::Relaxed);
+        let vain = match used.wrapping_sub(before) < USEFUL {
+            true => self.vain.load(Ordering::Relaxed).saturating_add(1).min(MOST_VAIN),
+            false => 0,
+        };
+        self.vain.store(vain, Ordering::Relaxed);
+    }
+
+    /// Folders of which one is tried: more after each time in vain.
+    pub(crate) fn tried_of(&self) -> u32 {
+        TRIED << self.vain.load(Ordering::Relaxed).min(MOST_VAIN)
     }
 
     /// The program has left a folder behind.
@@ -321,6 +345,20 @@ mod tests {
         assert!(demand.has_room(Kind::Contents, NAMES, BYTES));
         assert_eq!(demand.contents.worth(BYTES), 64);
         assert_eq!(demand.contents.worth(1), 0);
+    }
+
+    #[test]
+    fn after_each_time_in_vain_folders_are_tried_more_rarely_until_one_is_of_use() {
+        let demand = Demand::default();
+        assert_eq!(demand.tried_of(), 64);
+        demand.wait_longer();
+        demand.wait_longer();
+        assert_eq!(demand.tried_of(), 256);
+        (0..20).for_each(|_| demand.wait_longer());
+        assert_eq!(demand.tried_of(), 64 << 7);
+        (0..USEFUL).for_each(|_| demand.attributes.used());
+        demand.wait_longer();
+        assert_eq!(demand.tried_of(), 64);
     }
 
     #[test]

@@ -20,6 +20,7 @@
 // Tests are no program that it stands in front of: the hooks, by which all of it is reached, are left out.
 #![cfg_attr(test, allow(dead_code))]
 
+mod clock;
 mod counts;
 mod demand;
 mod errno;

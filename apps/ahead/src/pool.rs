@@ -20,6 +20,7 @@ use std::time::Duration;
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::process::{Resource, getrlimit};
 
+use crate::clock::now;
 use crate::counts::{self, Count};
 use crate::demand::Kind;
 use crate::folder;
@@ -231,13 +232,17 @@ fn work(state: &'static State) {
 }
 
 /// Has the hooks be quiet again, where everything is in memory.
-fn rest(state: &State, walk: &mut Walk) {
-    if walk.is_all_warm() {
+fn rest(state: &State, walk: &mut Walk, began: u64) {
+    walk.took(now().saturating_sub(began));
+    if walk.is_all_warm() && !state.shared.settings.is_all_cold {
+        // It was in vain: the next try is later.
+        state.shared.demand.wait_longer();
         state.change(Mode::Active, Mode::Quiet);
     }
 }
 
 fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
+    let began = now();
     match task {
         Task::Begin(visit) => {
             let Some(folder) = folder::of_program(descriptors, visit.descriptor) else { return };
@@ -248,7 +253,7 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             let listing = folder::list(folder.open.as_fd());
             if let Ok(mut walk) = state.walk.lock() {
                 walk.listed(&state.shared, folder, listing, false);
-                rest(state, &mut walk);
+                rest(state, &mut walk, began);
             }
         }
         Task::Below { above, descriptor, name } => {
@@ -261,7 +266,7 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                 match found {
                     Some((listing, folder)) => {
                         walk.listed(&state.shared, folder, listing, true);
-                        rest(state, &mut walk);
+                        rest(state, &mut walk, began);
                     }
                     None => state.shared.demand.lists.left(1),
                 }
@@ -280,6 +285,7 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             }
             if let Ok(mut walk) = state.walk.lock() {
                 walk.finished(folder);
+                rest(state, &mut walk, began);
             }
         }
     }

@@ -35,6 +35,11 @@ const AGE: u32 = 128;
 const AGE_HINDERING: u32 = 4;
 /// Folders found warm one after the other until nothing is asked any more.
 const WARM: u32 = 32;
+/// Requests that did not sleep, less some for each that did, until nothing is asked any more.
+const FAST: u32 = 128;
+const FAST_LESS: u32 = 16;
+/// A request that took longer has slept, or others ran.
+const SLEPT_NS: u64 = 60_000;
 /// Bytes of names at a time.
 const MOST_BYTES: usize = 4 << 20;
 /// Longest name that is asked (NAME_MAX).
@@ -133,6 +138,8 @@ pub(crate) struct Walk {
     turns: [u8; FOLDERS],
     /// Folders found warm since the last cold one.
     warm: u32,
+    /// Requests that did not sleep.
+    fast: u32,
     /// Most folders that are open.
     open_most: usize,
 }
@@ -144,6 +151,7 @@ impl Walk {
             known: Vec::new(),
             turns: [0; FOLDERS],
             warm: 0,
+            fast: 0,
             open_most: FOLDERS,
         }
     }
@@ -329,13 +337,21 @@ impl Walk {
         }
     }
 
-    /// True once if folders were found warm so often that asking is in vain.
+    /// True once if folders were found warm, or requests did not sleep, so often that asking is in vain.
     pub(crate) fn is_all_warm(&mut self) -> bool {
-        let is_all_warm = self.warm >= WARM;
+        let is_all_warm = self.warm >= WARM || self.fast >= FAST;
         if is_all_warm {
-            self.warm = 0;
+            (self.warm, self.fast) = (0, 0);
         }
         is_all_warm
+    }
+
+    /// Counts a request by the time that it took.
+    pub(crate) fn took(&mut self, ns: u64) {
+        self.fast = match ns {
+            0..SLEPT_NS => self.fast.saturating_add(1),
+            _ => self.fast.saturating_sub(FAST_LESS),
+        };
     }
 
     /// Counts folders found warm one after the other.

@@ -5,10 +5,10 @@
 //! library in between, and locks are tried only.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::clock::now;
 use crate::counts::{self, Count};
 use crate::errno;
 use crate::folder::{self, Warmth};
@@ -24,8 +24,10 @@ use crate::uses::{Seen, Use};
 const SAMPLE: u32 = 16;
 /// A call that took longer has slept, or others ran.
 const SLEPT_NS: u64 = 50_000;
-/// Folders of which one is tried; of the first ones those whose number is a power of two.
-const TRIED: u32 = 64;
+/// First folders, of which those are tried whose number is a power of two; later ones are tried by `tried_of`.
+const FIRST: u32 = 64;
+/// Share of `tried_of` after which a slow call has a folder tried.
+const SLOW_SHARE: u32 = 8;
 /// Uses of which one tells the pool that there is room again.
 const TOLD: u32 = 16;
 
@@ -159,8 +161,14 @@ fn see(descriptor: c_int) {
     let visits = state.shared.visits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     match state.mode() {
         Mode::Quiet => {
-            let is_due = state.due.load(Ordering::Relaxed) != 0;
-            if !is_due && !visits.is_power_of_two() && visits % TRIED != 0 {
+            let tried_of = state.shared.demand.tried_of();
+            let is_turn = match visits {
+                0..FIRST => visits.is_power_of_two(),
+                _ => visits.is_multiple_of(tried_of),
+            };
+            let is_slow = state.due.load(Ordering::Relaxed) != 0
+                && visits.is_multiple_of(tried_of / SLOW_SHARE);
+            if !is_turn && !is_slow {
                 return;
             }
             state.due.store(0, Ordering::Relaxed);
@@ -194,16 +202,4 @@ pub(crate) fn end_pool(then: Mode) {
         pool::end(state, then);
         errno::set(before);
     }
-}
-
-/// Nanoseconds of a clock that goes on evenly; from the vDSO, which leaves `errno` alone.
-fn now() -> u64 {
-    let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: room for a time.
-    if unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) } != 0 {
-        return 0;
-    }
-    // SAFETY: it was written.
-    let time = unsafe { time.assume_init() };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 static int closes_all, checks_lowest, checks_errno;
-static long files, folders, bytes, wrong;
+static long files, folders, bytes, wrong, highest;
 
 static void walk(const char *path, int depth)
 {
@@ -67,6 +67,8 @@ static void walk(const char *path, int depth)
 			wrong++;
 		if (checks_lowest && open_file != lowest)
 			wrong++;
+		if (open_file > highest)
+			highest = open_file;
 		files++;
 		bytes += read(open_file, block, sizeof(block));
 		close(open_file);
@@ -78,7 +80,8 @@ static void walk(const char *path, int depth)
 
 static void tell(const char *who)
 {
-	printf("%s: %ld files, %ld folders, %ld bytes, %ld wrong\n", who, files, folders, bytes, wrong);
+	printf("%s: %ld files, %ld folders, %ld bytes, %ld wrong, descriptors to %ld\n", who, files, folders, bytes,
+	       wrong, highest);
 	fflush(stdout);
 	files = folders = bytes = 0;
 }

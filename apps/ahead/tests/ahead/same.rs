@@ -13,7 +13,7 @@ use fastrand::Rng;
 use crate::scene::{ahead, has, library, run};
 
 /// Trees in the normal tests; `the_same_for_many_trees` has more.
-const TREES: u64 = 2;
+const TREES: u64 = 1;
 const MANY: u64 = 200;
 /// Has every folder taken for one that would sleep.
 const ALL_COLD: (&str, &str) = ("KUMIKI_AHEAD", "cold=1");
@@ -68,7 +68,7 @@ fn fill(folder: &Path, random: &mut Rng, depth: u32) {
                 let to = *random.choice(&[".", "..", "nowhere", "/etc", "a", "b/c"]).unwrap();
                 symlink(to, &at).unwrap();
             }
-            4 => File::create(&at).unwrap().set_len(random.u64(0..9_000_000)).unwrap(),
+            4 => File::create(&at).unwrap().set_len(random.u64(0..2_000_000)).unwrap(),
             5 => {
                 fs::write(&at, "unreadable").unwrap();
                 fs::set_permissions(&at, fs::Permissions::from_mode(0o200)).unwrap();

@@ -143,6 +143,7 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn new() -> Result<Self> {
+        apart()?;
         let folder = tempfile::tempdir()?;
         let image = folder.path().join("image");
         File::create(&image)?.set_len(BYTES)?;
@@ -208,6 +209,15 @@ impl Drop for Disk {
         let _ = ran(Command::new("losetup").args(["--detach", &self.device]));
         drop(self.session.take());
     }
+}
+
+/// Gives this thread, and what it starts, mounts of its own: another namespace that is made meanwhile would keep a copy
+/// of the disk's, with what the kernel knows of it.
+fn apart() -> Result<()> {
+    // SAFETY: a call without pointers; what it changes is this thread's alone.
+    let done = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+    ensure!(done == 0, "mounts of its own: {}: run it as root", std::io::Error::last_os_error());
+    ran(Command::new("mount").args(["--make-rprivate", "/"]))
 }
 
 /// Runs a command that must succeed.
