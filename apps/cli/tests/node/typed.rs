@@ -42,7 +42,10 @@ fn the_readmes_two_minutes() {
     let echoed = typed.iter().map(|line| format!("echo '# {line}'; {line} || exit\n"));
     // The program that makes a root of a container image is there if this machine has it.
     let mkfs = match Path::new("/usr/bin/mkfs.erofs").exists() {
-        true => "mkfs.erofs -V > /dev/null || exit 9\n",
+        true => {
+            "mkdir /tmp/root; echo 1 > /tmp/root/file; \
+             mkfs.erofs /tmp/root.erofs /tmp/root > /dev/null 2>&1 || exit 9\n"
+        }
         false => "",
     };
     let script = format!("exec 2>&1\n{mkfs}{}", echoed.collect::<String>());
