@@ -29,6 +29,12 @@ class _Folder:
         self.dirs, self.files, self.into = dirs, files, into
 
 
+def _before(folder: Any) -> Any:
+    """What os.path.join puts before a name, which is no path: a tenth of its time."""
+    slash = b"/" if isinstance(folder, bytes) else "/"
+    return folder if not folder or folder.endswith(slash) else folder + slash
+
+
 def _split(packed: bytes, as_bytes: bool) -> "list[Any]":
     if not packed:
         return []
@@ -73,7 +79,8 @@ class _Reader:
             if folder is None:
                 found.append(path)
             elif isinstance(folder, _Folder):
-                below += [os.path.join(path, name) for name in folder.into]
+                before = _before(path)
+                below += [before + name for name in folder.into]
         return found
 
     def _read(self, paths: "list[Any]") -> None:
@@ -157,7 +164,8 @@ def walk(
         dirs = folder.dirs
         if not topdown:
             stack.append((path, dirs, folder.files))
-            stack += [join(path, name) for name in reversed(folder.into)]
+            before = _before(path)
+            stack += [before + name for name in reversed(folder.into)]
             continue
         into = folder.into
         yield path, dirs, folder.files
@@ -243,7 +251,8 @@ class Scan:
             raise OSError(error, os.strerror(error), path)
         self._kinds, self._inodes = entries.kinds, entries.inodes
         self._names = _split(entries.names, as_bytes)
-        self._paths = self._names if self._fd is not None else [os.path.join(folder, name) for name in self._names]
+        before = _before(folder)
+        self._paths = self._names if self._fd is not None else [before + name for name in self._names]
         # What is known of each entry, at the end of links and of itself.
         self._known: "list[list[Any]]" = [[None] * len(self._names), [None] * len(self._names)]
         # How many the next question asks for: one that asks for one entry's attributes pays for one.

@@ -20,6 +20,7 @@ import itertools
 import os
 import select
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter_ns
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from . import _many
@@ -49,8 +50,9 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-# So many are asked for one by one: a call of C costs what some of os do.
-_FEW = 4
+# So many are asked for one by one, as a call of C costs what ten of os do: unless one takes so many nanoseconds.
+_FEW, _LONG = 16, 100_000
+_PLAIN = {str, bytes}
 
 
 def _parts(items: "Iterable[_T]", size: int = AT_ONCE) -> "Iterator[Sequence[_T]]":
@@ -77,6 +79,21 @@ def _tell(results: "list[Any]", names: Names, errors: "Iterable[int]", again: "C
         results[at] = why
 
 
+def _one_by_one(function: "Callable[[Any], Any]", paths: "Sequence[Any]", results: "list[Any]") -> int:
+    """Asks for some until one takes long: how many."""
+    before = perf_counter_ns()
+    for done, path in enumerate(paths, 1):
+        try:
+            results.append(function(path))
+        except (OSError, ValueError) as error:
+            results.append(error)
+        now = perf_counter_ns()
+        if now - before > _LONG:
+            return done
+        before = now
+    return len(paths)
+
+
 def _or_error(function: "Callable[[Any], _R]", path: Any) -> "_R | Exception":
     try:
         return function(path)
@@ -88,13 +105,15 @@ def stat_many(
     paths: "Iterable[AnyPath]", *, dir_fd: "int | None" = None, follow_symlinks: bool = True
 ) -> "list[os.stat_result | Exception]":
     """os.stat of each path: an os.stat_result, or the error."""
-    one = functools.partial(os.stat, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+    one: "Callable[[Any], os.stat_result]" = os.stat
+    if dir_fd is not None or not follow_symlinks:
+        one = functools.partial(os.stat, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
     results: "list[Any]" = []
     for part in _parts(paths):
-        if len(part) <= _FEW:
-            # No descriptor is a path here.
-            results += [_or_error(one, os.fspath(path)) for path in part]
-            continue
+        if len(part) <= _FEW and set(map(type, part)) <= _PLAIN:
+            part = part[_one_by_one(one, part, results) :]
+            if not part:
+                continue
         names = Names(part)
         records, errors, failed = _many.stat(names, dir_fd, follow_symlinks, True)
         found = list(map(_many.result, _many.RECORD.iter_unpack(records)))
