@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::machine::Machine;
+use crate::place::Place;
 use crate::protocol::{PROTOCOLS, Protocol};
 
 /// Case of the bench, and its subjects: the line alone, and ours.
@@ -31,7 +32,9 @@ pub(crate) fn compare(file: &Path) -> Result<()> {
     let [raw, ours] = [median(SUBJECTS[0])?, median(SUBJECTS[1])?];
     let named = |name: &str| PROTOCOLS.iter().find(|protocol| protocol.name == name);
     let [line, fork] = ["raw", "fork"].map(|name| named(name).expect("it is in the table"));
-    let ns = |protocol: &Protocol, transfer: f64| (protocol.run)(&Machine::flat(2, transfer)).ns;
+    let ns = |protocol: &Protocol, transfer: f64| {
+        (protocol.run)(&Place::Simulated(Machine::flat(2, transfer))).ns
+    };
     // A round trip is a straight line over the time of a transfer.
     let [near, far] = [50.0, 150.0].map(|transfer| ns(line, transfer));
     let transfer = 50.0 + (raw - near) / (far - near) * 100.0;

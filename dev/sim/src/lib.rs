@@ -12,12 +12,15 @@ mod against;
 mod directory;
 mod engine;
 mod machine;
+mod measured;
+mod place;
 mod protocol;
 mod report;
 mod table;
 
 pub use engine::{Counts, Run};
 pub use machine::Machine;
+pub use place::Place;
 pub use protocol::{PROTOCOLS, Protocol};
-pub use report::{Report, measured};
+pub use report::Report;
 pub use table::table;

@@ -4,7 +4,7 @@ mod parasc;
 mod shadow;
 mod slot;
 
-use crate::machine::Machine;
+use crate::place::Place;
 use crate::report::Report;
 
 /// An operation whose lines are counted on machines of several sizes.
@@ -16,8 +16,8 @@ pub struct Protocol {
     pub about: &'static str,
     /// Sizes of the machines, cpus.
     pub sizes: &'static [usize],
-    /// Counts it on a machine.
-    pub run: fn(&Machine) -> Report,
+    /// Runs it there.
+    pub run: fn(&Place) -> Report,
 }
 
 /// Sizes of machines for what needs two.
@@ -28,6 +28,12 @@ const MANY: &[usize] = &[2, 8, 64, 256];
 /// All of them.
 pub const PROTOCOLS: &[Protocol] = &[
     Protocol { name: "raw", about: "a word there and back", sizes: TWO, run: slot::raw },
+    Protocol {
+        name: "contended",
+        about: "a swap in a line that two cpus swap all the time",
+        sizes: TWO,
+        run: slot::contended,
+    },
     Protocol {
         name: "lane",
         about: "a request and its answer, a lane of one line",

@@ -20,7 +20,7 @@ pub struct Report {
 }
 
 /// Runs `operation` `warm` times, and then `rounds` times, which count.
-pub fn measured(run: &Run, warm: u32, rounds: u32, mut operation: impl FnMut()) -> Report {
+pub(crate) fn counted(run: &Run, warm: u32, rounds: u32, mut operation: impl FnMut()) -> Report {
     (0..warm).for_each(|_| operation());
     run.forget();
     let begin = run.now();

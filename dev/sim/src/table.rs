@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::machine::Machine;
+use crate::place::Place;
 use crate::protocol::{PROTOCOLS, Protocol};
 use crate::report::Report;
 
@@ -33,6 +34,10 @@ pub fn table(words: impl Iterator<Item = String>) -> Result<ExitCode> {
             "--against" => {
                 let file = words.next().context("--against takes a file")?;
                 crate::against::compare(std::path::Path::new(&file))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            "--measured" => {
+                crate::measured::compare()?;
                 return Ok(ExitCode::SUCCESS);
             }
             "--check" => check = true,
@@ -65,7 +70,7 @@ pub fn table(words: impl Iterator<Item = String>) -> Result<ExitCode> {
         PROTOCOLS.iter().filter(|p| wanted.is_empty() || wanted.iter().any(|w| w == p.name))
     {
         for cpus in own.sizes(protocol.sizes) {
-            let report = (protocol.run)(&own.machine(cpus));
+            let report = (protocol.run)(&Place::Simulated(own.machine(cpus)));
             let Report { data, upgrades, worst, ref place, ns, .. } = report;
             println!(
                 "{:<12} {cpus:>5} {data:>10.2} {upgrades:>10.2} {worst:>10.2}  {place:<18} {ns:>12.0}",
@@ -168,7 +173,11 @@ mod tests {
         let kept = kept(KEPT).unwrap();
         let all = PROTOCOLS.iter().flat_map(|protocol| {
             protocol.sizes.iter().map(move |cpus| {
-                Counted::of(protocol, *cpus, &(protocol.run)(&Own::default().machine(*cpus)))
+                Counted::of(
+                    protocol,
+                    *cpus,
+                    &(protocol.run)(&Place::Simulated(Own::default().machine(*cpus))),
+                )
             })
         });
         let faults: Vec<_> = all.flat_map(|found| compared(&kept, &found)).collect();

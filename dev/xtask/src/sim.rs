@@ -30,6 +30,10 @@ pub(crate) struct Sim {
     /// Fails where fork and join are not as a bench has measured them (`cargo xtask bench shadow --json FILE`)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["protocols", "cpus", "near", "far"])]
     against: Option<PathBuf>,
+    /// Measures all of them on two cpus of this machine, too, by the same code; fails where one differs by more
+    /// than a fifth
+    #[arg(long, conflicts_with_all = ["protocols", "cpus", "near", "far", "against", "check", "keep"])]
+    measured: bool,
     /// Fails where a count is not as dev/sim/counts.txt has it
     #[arg(long)]
     check: bool,
@@ -52,6 +56,7 @@ pub(crate) fn sim(asked: &Sim) -> Result<ExitCode> {
     if let Some(file) = &asked.against {
         command.arg("--against").arg(absolute(file)?);
     }
+    command.args(asked.measured.then_some("--measured"));
     command.args(asked.check.then_some("--check")).args(asked.keep.then_some("--keep"));
     run(&mut command)?;
     Ok(ExitCode::SUCCESS)

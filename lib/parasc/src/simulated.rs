@@ -2,15 +2,16 @@
 //! are not made.
 
 use kumiki_calls::Request;
-use kumiki_sys::sim::{Access, spin_loop, touch, work};
+use kumiki_sys::sim::atomic::{AtomicU64, Ordering};
+use kumiki_sys::sim::{spin_loop, work};
 
 use crate::line::{Calls, Line, Takers};
 
 /// Memory that begins at a line, so that counts do not depend on where an allocator puts it: a
 /// request, or eight results.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
-struct Aligned([u64; 8]);
+struct Aligned([AtomicU64; 8]);
 
 const _: () = assert!(size_of::<Request>() <= size_of::<Aligned>());
 
@@ -27,7 +28,7 @@ pub struct Batch {
 impl Batch {
     /// Makes one of `calls`, each of which takes so long; `most` are claimed at once at most.
     pub fn new(calls: usize, call_ns: u64, most: usize) -> Self {
-        let lines = |count: usize| vec![Aligned::default(); count];
+        let lines = |count: usize| (0..count).map(|_| Aligned::default()).collect();
         let (requests, results) = (lines(calls), lines(calls.div_ceil(8)));
         Batch { line: Line::default(), requests, results, call_ns, most }
     }
@@ -46,7 +47,7 @@ impl Batch {
         while self.line.over().is_none() {
             spin_loop();
         }
-        self.results.iter().for_each(|line| touch(line, 64, Access::Load));
+        self.results.iter().for_each(|line| _ = line.0[0].load(Ordering::Relaxed));
     }
 
     /// Serves it by the thread of a seat, until `ends`.
@@ -66,8 +67,8 @@ impl Batch {
 
     /// Takes the time of a call, and the lines of its request and its result.
     fn call(&self, at: usize) {
-        touch(&raw const self.requests[at], 64, Access::Load);
+        self.requests[at].0[0].load(Ordering::Relaxed);
         work(self.call_ns);
-        touch(&raw const self.results[at / 8].0[at % 8], 8, Access::Store);
+        self.results[at / 8].0[at % 8].store(at as u64, Ordering::Relaxed);
     }
 }

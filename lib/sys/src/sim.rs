@@ -9,6 +9,7 @@ pub mod atomic;
 pub mod lock;
 
 use std::cell::Cell;
+use std::hint::black_box;
 use std::panic::Location;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -146,11 +147,31 @@ pub fn yield_now() {
     }
 }
 
-/// Work for so long; outside of a run none.
+/// Work for so long, of a run's time or of real time.
 pub fn work(ns: u64) {
-    if let Some(machine) = machine() {
-        machine.work(ns);
+    match machine() {
+        Some(machine) => machine.work(ns),
+        None => real_work(ns),
     }
+}
+
+/// Multiplies for so long: a look at the clock takes as long as the shortest work that is asked for.
+fn real_work(ns: u64) {
+    static STEPS_PER_US: OnceLock<u64> = OnceLock::new();
+    // As short as what is asked for: one multiplication overlaps with the end of the last loop.
+    const STEPS: u64 = 128;
+    const TIMES: u64 = 8192;
+    // In registers alone: a value that goes through memory is faster in a long loop.
+    let multiply = |steps: u64| (0..steps).fold(black_box(3_u64), |x, _| x.wrapping_mul(x | 1));
+    let per_us = STEPS_PER_US.get_or_init(|| {
+        let times = (0..5).map(|_| {
+            let begin = Instant::now();
+            (0..TIMES).for_each(|_| _ = black_box(multiply(STEPS)));
+            begin.elapsed().as_nanos() as u64
+        });
+        STEPS * TIMES * 1000 / times.min().unwrap_or(1).max(1)
+    });
+    black_box(multiply(ns * per_us / 1000));
 }
 
 /// A full fence.

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use kumiki_parasc::simulated::Batch;
-use kumiki_sys::sim::Machine as _;
 use kumiki_sys::sim::atomic::{AtomicBool, Ordering};
 
-use crate::Run;
-use crate::machine::Machine;
-use crate::report::{Report, measured};
+use crate::place::{Helper, Place};
+use crate::report::Report;
 
 const WARM: u32 = 2;
 const ROUNDS: u32 = 10;
@@ -19,27 +17,27 @@ const ROUNDS: u32 = 10;
 struct Ends(AtomicBool);
 
 /// A batch on a machine, shared by so many, while all other cpus have a thread that spins.
-fn shared(machine: &Machine, threads: usize) -> Report {
-    let cpus = machine.cpus;
-    Run::of(machine, move |run| {
+fn shared(place: &Place, threads: usize) -> Report {
+    let cpus = place.cpus();
+    place.run(move |stage| {
         let (batch, ends) = (Arc::new(Batch::new(300, 200, 32)), Arc::new(Ends::default()));
         let start = |cpu: usize| {
             let (batch, ends) = (Arc::clone(&batch), Arc::clone(&ends));
             let serve = move || batch.serve(cpu - 1, || ends.0.load(Ordering::Relaxed));
-            run.spawn(cpu, Box::new(serve))
+            stage.spawn(cpu, serve)
         };
-        let helpers: Vec<usize> = (1..cpus).map(start).collect();
-        let report = measured(run, WARM, ROUNDS, || batch.run(threads));
+        let helpers: Vec<Helper> = (1..cpus).map(start).collect();
+        let report = stage.measured(WARM, ROUNDS, || batch.run(threads));
         ends.0.store(true, Ordering::Relaxed);
-        helpers.into_iter().for_each(|helper| run.join(helper));
+        helpers.into_iter().for_each(|helper| stage.join(helper));
         report
     })
 }
 
-pub(super) fn by_all(machine: &Machine) -> Report {
-    shared(machine, machine.cpus)
+pub(super) fn by_all(place: &Place) -> Report {
+    shared(place, place.cpus())
 }
 
-pub(super) fn by_two(machine: &Machine) -> Report {
-    shared(machine, 2)
+pub(super) fn by_two(place: &Place) -> Report {
+    shared(place, 2)
 }

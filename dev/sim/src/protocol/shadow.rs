@@ -4,9 +4,8 @@ use kumiki_shadow::{Shadow, Team};
 use kumiki_sys::sim::work;
 use kumiki_wait::{Policy, Threshold};
 
-use crate::Run;
-use crate::machine::Machine;
-use crate::report::{Report, measured};
+use crate::place::Place;
+use crate::report::Report;
 
 const WARM: u32 = 4;
 const ROUNDS: u32 = 20;
@@ -17,37 +16,37 @@ const SPINS: Policy = Policy {
     relax: kumiki_wait::Relax::Auto,
 };
 
-pub(super) fn fork(machine: &Machine) -> Report {
-    Run::of(machine, |run| {
+pub(super) fn fork(place: &Place) -> Report {
+    place.run(|stage| {
         let mut shadow = Shadow::create().expect("a second cpu");
-        measured(run, 5 * WARM, 5 * ROUNDS, || {
+        stage.measured(5 * WARM, 5 * ROUNDS, || {
             shadow.scope(|scope| scope.fork(|| ()).join().expect("it does nothing"));
         })
     })
 }
 
 /// A team on all cpus, and what it does.
-fn team(machine: &Machine, operation: impl Fn(&mut Team) + 'static) -> Report {
-    let cpus = machine.cpus;
-    Run::of(machine, move |run| {
+fn team(place: &Place, operation: impl Fn(&mut Team) + 'static) -> Report {
+    let cpus = place.cpus();
+    place.run(move |stage| {
         let mut team = Team::with_policy(cpus, &SPINS).expect("all cpus");
-        measured(run, WARM, ROUNDS, || operation(&mut team))
+        stage.measured(WARM, ROUNDS, || operation(&mut team))
     })
 }
 
-pub(super) fn broadcast(machine: &Machine) -> Report {
-    team(machine, |team| team.broadcast(|_| ()))
+pub(super) fn broadcast(place: &Place) -> Report {
+    team(place, |team| team.broadcast(|_| ()))
 }
 
-pub(super) fn for_each(machine: &Machine) -> Report {
-    team(machine, |team| team.for_each(4096, 1, |range| work(range.len() as u64)))
+pub(super) fn for_each(place: &Place) -> Report {
+    team(place, |team| team.for_each(4096, 1, |range| work(range.len() as u64)))
 }
 
-pub(super) fn barrier(machine: &Machine) -> Report {
-    let cpus = machine.cpus;
-    Run::of(machine, move |run| {
+pub(super) fn barrier(place: &Place) -> Report {
+    let cpus = place.cpus();
+    place.run(move |stage| {
         let mut team = Team::with_policy(cpus, &SPINS).expect("all cpus");
         let barrier = team.barrier();
-        measured(run, WARM, ROUNDS, || team.broadcast(|_| barrier.wait()))
+        stage.measured(WARM, ROUNDS, || team.broadcast(|_| barrier.wait()))
     })
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use kumiki_slot::{Event, Lane, job};
 use kumiki_sys::sim::atomic::{AtomicU64, Ordering};
-use kumiki_sys::sim::{Access, Machine as _, spin_loop, touch};
+use kumiki_sys::sim::spin_loop;
 
-use crate::machine::Machine;
-use crate::report::{Report, measured};
-use crate::{Run, machine};
+use crate::place::{Place, operations};
+use crate::report::Report;
 
 const WARM: u32 = 8;
 const ROUNDS: u32 = 100;
+/// An owner makes many before it loses its line: so many are a mean.
+const SWAPS: u32 = 20_000;
 
 /// A word on lines of its own.
 #[derive(Default)]
@@ -25,39 +26,55 @@ fn until(word: &AtomicU64, value: u64) {
 }
 
 /// A word that two cpus write in turns.
-pub(super) fn raw(machine: &Machine) -> Report {
-    Run::of(machine, |run| {
+pub(super) fn raw(place: &Place) -> Report {
+    let rounds = operations(place, WARM, ROUNDS);
+    place.run(move |stage| {
         let word = Arc::new(Own::default());
         let theirs = Arc::clone(&word);
-        let rounds = u64::from(WARM + ROUNDS);
-        let server = run.spawn(
-            1,
-            Box::new(move || {
-                for round in 0..rounds {
-                    until(&theirs.0, 2 * round + 1);
-                    theirs.0.store(2 * round + 2, Ordering::Release);
-                }
-            }),
-        );
+        let server = stage.spawn(1, move || {
+            for round in 0..rounds {
+                until(&theirs.0, 2 * round + 1);
+                theirs.0.store(2 * round + 2, Ordering::Release);
+            }
+        });
         let mut round = 0;
-        let report = measured(run, WARM, ROUNDS, || {
+        let report = stage.measured(WARM, ROUNDS, || {
             word.0.store(2 * round + 1, Ordering::Release);
             until(&word.0, 2 * round + 2);
             round += 1;
         });
-        run.join(server);
+        stage.join(server);
+        report
+    })
+}
+
+/// Swaps of two cpus in one line, as fast as they can: the time of one of either.
+pub(super) fn contended(place: &Place) -> Report {
+    place.run(|stage| {
+        let word = Arc::new((Own::default(), Own::default()));
+        let theirs = Arc::clone(&word);
+        let server = stage.spawn(1, move || {
+            let (line, over) = &*theirs;
+            while over.0.load(Ordering::Relaxed) == 0 {
+                line.0.fetch_add(2, Ordering::AcqRel);
+            }
+        });
+        let (line, over) = &*word;
+        let report = stage.measured(WARM, SWAPS, || _ = line.0.fetch_add(2, Ordering::AcqRel));
+        over.0.store(1, Ordering::Relaxed);
+        stage.join(server);
         report
     })
 }
 
 /// The lane's real code, without a wait's.
-pub(super) fn lane(machine: &machine::Machine) -> Report {
-    Run::of(machine, |run| {
+pub(super) fn lane(place: &Place) -> Report {
+    place.run(move |stage| {
         let lane = Arc::new(Lane::<1>::new());
         let theirs = Arc::clone(&lane);
-        let server = run.spawn(1, Box::new(move || serve(&theirs)));
+        let server = stage.spawn(1, move || serve(&theirs));
         let mut n = Lane::<1>::FIRST;
-        let report = measured(run, WARM, ROUNDS, || {
+        let report = stage.measured(WARM, ROUNDS, || {
             // SAFETY: the last request's answer was taken, so the line is the requester's.
             unsafe { job::pack(lane.request(n), || ()) };
             lane.submit(n);
@@ -73,7 +90,7 @@ pub(super) fn lane(machine: &machine::Machine) -> Report {
             n += 1;
         });
         lane.close(n);
-        run.join(server);
+        stage.join(server);
         report
     })
 }
@@ -96,33 +113,30 @@ fn serve(lane: &Lane<1>) {
 }
 
 /// Counts what a lane would be with its status on one line and the request on another.
-pub(super) fn two_lines(machine: &Machine) -> Report {
-    Run::of(machine, |run| {
+pub(super) fn two_lines(place: &Place) -> Report {
+    let rounds = operations(place, WARM, ROUNDS);
+    place.run(move |stage| {
         let lines = Arc::new((Own::default(), Own::default()));
         let theirs = Arc::clone(&lines);
-        let rounds = u64::from(WARM + ROUNDS);
-        let server = run.spawn(
-            1,
-            Box::new(move || {
-                let (status, request) = &*theirs;
-                for round in 0..rounds {
-                    until(&status.0, 2 * round + 1);
-                    touch(request, 8, Access::Load);
-                    touch(request, 8, Access::Store);
-                    status.0.store(2 * round + 2, Ordering::Release);
-                }
-            }),
-        );
+        let server = stage.spawn(1, move || {
+            let (status, request) = &*theirs;
+            for round in 0..rounds {
+                until(&status.0, 2 * round + 1);
+                request.0.load(Ordering::Relaxed);
+                request.0.store(round, Ordering::Relaxed);
+                status.0.store(2 * round + 2, Ordering::Release);
+            }
+        });
         let (status, request) = &*lines;
         let mut round = 0;
-        let report = measured(run, WARM, ROUNDS, || {
-            touch(request, 8, Access::Store);
+        let report = stage.measured(WARM, ROUNDS, || {
+            request.0.store(round, Ordering::Relaxed);
             status.0.store(2 * round + 1, Ordering::Release);
             until(&status.0, 2 * round + 2);
-            touch(request, 8, Access::Load);
+            request.0.load(Ordering::Relaxed);
             round += 1;
         });
-        run.join(server);
+        stage.join(server);
         report
     })
 }
