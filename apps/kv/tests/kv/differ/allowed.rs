@@ -4,8 +4,12 @@
 use super::frame::frame;
 
 /// Commands that are not drawn, and why.
-pub(super) const NOT_DRAWN: &[(&str, &str)] =
-    &[("DEBUG", "it ends a Redis, and is none of its promises")];
+pub(super) const NOT_DRAWN: &[(&str, &str)] = &[
+    ("BGREWRITEAOF", "ours keeps nothing without --durable"),
+    ("BGSAVE", "ours keeps nothing without --durable"),
+    ("DEBUG", "it ends a Redis, and is none of its promises"),
+    ("SAVE", "ours keeps nothing without --durable"),
+];
 
 /// A command whose answers may differ, if these two are such: ours, then Redis'.
 struct Allowed {

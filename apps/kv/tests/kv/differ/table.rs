@@ -120,6 +120,7 @@ pub(super) const ROWS: &[Row] = &[
     Row("FLUSHALL [ASYNC|SYNC]", Exact),
     Row("FLUSHDB [ASYNC|SYNC]", Exact),
     Row("INFO", Kind),
+    Row("LASTSAVE", Kind),
     Row("MEMORY USAGE key", Kind),
     Row("ROLE", Exact),
     Row("TIME", Kind),
