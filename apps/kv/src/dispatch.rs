@@ -197,15 +197,16 @@ fn queue(
 pub const NO_ROOM: &str = "MISCONF The disk has no room for the log (--durable): nothing was done";
 
 /// Bytes that a command may write into the log, at most.
-pub fn written(words: Words<'_>, longest: usize) -> u64 {
+pub fn written(row: &Row, words: Words<'_>, longest: usize) -> u64 {
     let own: usize = words.iter().map(|word| word.len() + 64).sum();
-    // A value that it changes is written whole, and one that it gives to another key, too.
-    (own + 2 * longest) as u64
+    // A value that one changes in part, or gives to another key, is written whole.
+    let is_whole = matches!(row.name, "append" | "setrange" | "copy" | "rename" | "renamenx");
+    (own + if is_whole { longest } else { 0 }) as u64
 }
 
 /// Checks that what a command writes finds room in the log. To take all keys away is never refused.
 fn has_room(row: &Row, words: Words<'_>, shard: &Shard) -> bool {
-    matches!(row.run, Run::All(..)) || shard.keys.has_room(|| written(words, shard.longest))
+    matches!(row.run, Run::All(..)) || shard.keys.has_room(|| written(row, words, shard.longest))
 }
 
 /// Checks the same of a transaction.
@@ -215,7 +216,7 @@ pub fn has_room_for_all<'a>(
 ) -> bool {
     let sum = || {
         let writes = commands.filter(|(row, _)| row.is(WRITE));
-        writes.map(|(_, words)| written(words, shard.longest)).sum()
+        writes.map(|(row, words)| written(row, words, shard.longest)).sum()
     };
     shard.keys.has_room(sum)
 }

@@ -10,6 +10,10 @@ use crate::frame::{self, HEAD, What};
 const LOG: &str = "log-";
 /// Beginning of a snapshot's name; the first frame's number that is not in it follows.
 const SNAPSHOT: &str = "snapshot-";
+/// Name of the file that is made ahead.
+pub(crate) const SPARE: &str = "spare";
+/// Name of a log's copy that is not flushed yet: one that is left is removed as a file made ahead is.
+const COPY: &str = SPARE;
 /// Bytes that are read at once, at least.
 const PIECE: usize = 1 << 20;
 
@@ -44,6 +48,8 @@ pub struct Found {
     pub cut: Option<String>,
     /// The word behind the last frame of what has left for another folder.
     pub left: Option<Vec<u8>>,
+    /// Bytes of the last log, with the frame that ends it if there is one.
+    whole: u64,
 }
 
 /// Name of the log whose first frame has this number.
@@ -93,7 +99,8 @@ pub fn read<R: Reader>(
     reader: &mut R,
 ) -> Result<Found, R::Error> {
     let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
-    let mut found = Found { next: 1, logs: Vec::new(), snapshot: None, cut: None, left: None };
+    let mut found =
+        Found { next: 1, logs: Vec::new(), snapshot: None, cut: None, left: None, whole: 0 };
     let is_below = |first: &u64| below.is_none_or(|below| *first < below);
     if let Some(next) = numbers(&names, SNAPSHOT).pop() {
         let name = snapshot_name(next);
@@ -138,8 +145,34 @@ pub fn read<R: Reader>(
             ));
         }
         found.left = end.left;
+        found.whole = end.whole;
     }
     Ok(found)
+}
+
+/// Has what was read of the last log be on the disk: it may stand in the machine's memory alone, as whoever wrote it was
+/// killed before it was flushed, or as a flush has failed. It is written anew, as what could not be flushed is not tried
+/// again, and what was cut is left out. Nobody is to be answered by what was read before this returns.
+///
+/// # Errors
+/// The disk's.
+pub fn settle(disk: &dyn Disk, found: &Found) -> Result<()> {
+    let Some((first, _)) = found.logs.last() else { return Ok(()) };
+    let name = log_name(*first);
+    let mut copy = disk.create(COPY, 0).map_err(failed("making", disk, COPY))?;
+    let mut at = 0;
+    while at < found.whole {
+        let bytes = usize::try_from(found.whole - at).unwrap_or(PIECE).min(PIECE);
+        let piece = disk.read_at(&name, at, bytes).map_err(failed("reading", disk, &name))?;
+        if piece.is_empty() {
+            return Err(rotten(disk, &name, at, "it has become shorter while it was read"));
+        }
+        copy.write(at, &piece).map_err(failed("writing", disk, COPY))?;
+        at += piece.len() as u64;
+    }
+    copy.flush().map_err(failed("flushing", disk, COPY))?;
+    let renamed = disk.rename(COPY, &name).and_then(|()| disk.sync());
+    renamed.map_err(failed("naming", disk, &name))
 }
 
 /// A file's end.
@@ -152,6 +185,8 @@ struct Ending {
     /// Bytes behind that up to the last that is not 0.
     torn: usize,
     left: Option<Vec<u8>>,
+    /// Offset behind that frame.
+    whole: u64,
 }
 
 /// Takes a file's frames, up to the last whole one.
@@ -172,7 +207,9 @@ fn one<R: Reader>(disk: &dyn Disk, name: &str, reader: &mut R) -> Result<Ending,
         let at = pieces.at;
         let frame = frame::at(pieces.rest(), 0).filter(|frame| frame.number == number);
         let Some(frame) = frame else { break };
-        let ending = |what, left| Ending { at, next: number, what: Some(what), torn: 0, left };
+        let whole = at + frame.next as u64;
+        let ending =
+            |what, left| Ending { at, next: number, what: Some(what), torn: 0, left, whole };
         match frame.what {
             What::Records => {
                 reader.records(frame.payload).map_err(|why| rotten(disk, name, at, why))?;
@@ -197,7 +234,7 @@ fn one<R: Reader>(disk: &dyn Disk, name: &str, reader: &mut R) -> Result<Ending,
         );
         return Err(rotten(disk, name, at, why).into());
     }
-    Ok(Ending { at, next: number, what: None, torn: rest.len(), left: None })
+    Ok(Ending { at, next: number, what: None, torn: rest.len(), left: None, whole: at })
 }
 
 /// Bytes up to the last that is not 0.

@@ -21,7 +21,7 @@ mod snapshot;
 
 pub use disk::{Disk, DiskFile, Folder, failed};
 pub use error::{Error, Result};
-pub use files::{Found, Reader, log_name, read, snapshot_name};
+pub use files::{Found, Reader, log_name, read, settle, snapshot_name};
 pub use frame::size;
 pub use segments::{Segments, sweep};
 pub use snapshot::{Snapshot, remove_superseded};

@@ -5,11 +5,8 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile, failed};
 use crate::error::Result;
-use crate::files::log_name;
+use crate::files::{SPARE, log_name};
 use crate::frame::{self, What};
-
-/// Name of the file that is made ahead.
-const SPARE: &str = "spare";
 
 /// Bytes of a frame beside its payload, and of the one that says which file follows, at most.
 const BESIDE: u64 = 64;

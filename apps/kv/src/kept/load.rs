@@ -79,7 +79,7 @@ pub(crate) fn load(
     read(&*kept.disk, Some(before), &mut loading).map_err(|error| error.0)?;
     if loading.is_full {
         return Err(anyhow!(
-            "{} has more keys and values than --memory has room for: give it more",
+            "the machine has no memory for the keys and values of {}",
             kept.folder()
         ));
     }

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
-use kumiki_journal::{Disk, Folder, Segments, remove_superseded, sweep};
+use kumiki_journal::{Disk, Folder, Segments, remove_superseded, settle, sweep};
 
 use save::Save;
 
@@ -126,6 +126,7 @@ impl Kept {
         if let Some(cut) = &found.cut {
             say(format_args!("{cut}"));
         }
+        settle(&*disk, &found)?;
         sweep(&*disk)?;
         remove_superseded(&*disk)?;
         let mut segments = Segments::begin(&disk, load::HEAD.to_vec(), found.next)?;

@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kumiki_journal::Snapshot;
+use kumiki_journal::{Snapshot, failed};
 
 use super::load::HEAD;
 use super::record::Noted;
-use super::{Files, Kept, held};
+use super::{Files, Kept, died, held};
 use crate::clock::now;
 use crate::say::say;
 
@@ -73,10 +73,15 @@ impl Kept {
         if saving.is_some() {
             return false;
         }
-        let begun = (|| {
-            files.closed += files.segments.another(0)?;
+        // What is missing is room: the logs go on.
+        let prepared = files.segments.prepare().map_err(failed("making", &*self.disk, "spare"));
+        let begun = prepared.and_then(|()| {
+            match files.segments.another(0) {
+                Ok(closed) => files.closed += closed,
+                Err(error) => died(&error),
+            }
             Snapshot::begin(&*self.disk, &HEAD, files.segments.first())
-        })();
+        });
         match begun {
             Ok(snapshot) => {
                 // What the file before had made ahead is in use now.

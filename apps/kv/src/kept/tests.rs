@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Parser;
 use kumiki_journal::{Disk, DiskFile};
 
-use super::Kept;
+use super::{Kept, Noted};
 use crate::args::Args;
 use crate::server::Server;
 
@@ -44,6 +44,15 @@ impl Held {
             let flushed = inode.lock().unwrap().flushed.clone();
             let inode = Inode { written: flushed.clone(), flushed };
             (name.clone(), Arc::new(Mutex::new(inode)))
+        });
+        Held { files: Mutex::new(files.collect()), ..Held::default() }
+    }
+
+    /// The same disk when its process is killed: it has what was written, flushed or not.
+    fn after_a_kill(&self) -> Held {
+        let files = self.files.lock().unwrap();
+        let files = files.iter().map(|(name, inode)| {
+            (name.clone(), Arc::new(Mutex::new(inode.lock().unwrap().clone())))
         });
         Held { files: Mutex::new(files.collect()), ..Held::default() }
     }
@@ -141,13 +150,16 @@ impl DiskFile for HeldFile {
 
 /// A server of so many shards on this disk; its threads live as long as this process.
 fn serve(disk: &Arc<Held>, shards: usize) -> anyhow::Result<Server> {
+    serve_on(Arc::clone(disk) as Arc<dyn Disk>, shards)
+}
+
+fn serve_on(disk: Arc<dyn Disk>, shards: usize) -> anyhow::Result<Server> {
     let cpus: Vec<String> =
         kumiki_sys::affinity::current()?.iter().take(shards).map(|cpu| cpu.to_string()).collect();
     let cpus = cpus.join(",");
     let args =
         ["kumiki-kv", "--port", "0", "--cpu-list", &cpus, "--longest", "4K", "--memory", "16M"];
     let args = Args::try_parse_from(args)?;
-    let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
     Server::start_on(&args, |workers| Ok(Some(Arc::new(Kept::on(disk, workers)?))))
 }
 
@@ -205,6 +217,29 @@ fn no_answer_leaves_before_it_is_flushed_and_one_flush_is_for_all_that_wait() {
         let answer = format!("${}\r\n{text}\r\n", text.len());
         ask(&mut client(&again), &format!("GET k{number}\r\n"), &answer);
     }
+}
+
+#[test]
+fn what_a_killed_server_has_not_flushed_is_flushed_before_anybody_is_answered_by_it() {
+    let disk = Arc::new(Held::default());
+    let server = serve(&disk, 1).unwrap();
+    ask(&mut client(&server), "SET a 1\r\n", "+OK\r\n");
+    disk.close(true);
+    client(&server).write_all(b"SET b 2\r\n").unwrap();
+    let is_written = || {
+        let files = disk.files.lock().unwrap();
+        files.values().any(|inode| inode.lock().unwrap().written.windows(2).any(|two| two == b"b2"))
+    };
+    while !is_written() {
+        std::thread::yield_now();
+    }
+    // Killed, it has what was written; then the machine ends.
+    let killed = Arc::new(disk.after_a_kill());
+    disk.close(false);
+    let again = serve(&killed, 1).unwrap();
+    ask(&mut client(&again), "GET b\r\nSET c 3\r\n", "$1\r\n2\r\n+OK\r\n");
+    let last = serve(&Arc::new(killed.after_its_end()), 1).unwrap();
+    ask(&mut client(&last), "MGET a b c\r\n", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
 }
 
 #[test]
@@ -294,6 +329,32 @@ fn snapshots_take_the_place_of_logs_while_keys_change_and_any_number_of_shards_r
         ask(&mut client, "PEXPIRETIME a\r\nPEXPIRETIME b\r\n", ":-1\r\n:99999999999999\r\n");
         ask(&mut client, "FLUSHALL\r\nSET c 3\r\nDBSIZE\r\n", "+OK\r\n+OK\r\n:1\r\n");
     }
+}
+
+#[test]
+fn more_than_memory_has_room_for_is_there_again_and_more_is_refused() {
+    let disk: Arc<dyn Disk> = Arc::new(Held::default());
+    let kept = Kept::on(Arc::clone(&disk), 1).unwrap();
+    let mut noted = Noted::default();
+    for number in 0..5000 {
+        noted.set(format!("k{number}").as_bytes(), &[&[b'v'; 4000]], 0);
+        if number % 10 == 9 {
+            assert!(kept.has_room(0, noted.bytes.len() as u64));
+            kept.append(0, &mut noted.bytes);
+            kept.flush();
+        }
+    }
+    kept.end();
+    drop(kept);
+    let again = serve_on(disk, 1).unwrap();
+    let mut client = client(&again);
+    ask(&mut client, "DBSIZE\r\nSTRLEN k4999\r\n", ":5000\r\n:4000\r\n");
+    ask(
+        &mut client,
+        "SET more 1\r\n",
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+    );
+    ask(&mut client, "FLUSHALL\r\nSET more 1\r\n", "+OK\r\n+OK\r\n");
 }
 
 #[test]

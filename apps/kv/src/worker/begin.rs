@@ -52,8 +52,10 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
             let kept = Arc::clone(kept);
             let is_own = |key: &[u8]| shard_of(&hash, key, of) == own;
             interface.with(&mine, move |shard, ()| {
+                shard.keys.loads(true);
                 let generation = load(&kept, &mut shard.keys, is_own)?;
                 shard.keys.clean(now());
+                shard.keys.loads(false);
                 shard.keys.keep(kept, own, generation);
                 Ok::<_, Error>(())
             })??;

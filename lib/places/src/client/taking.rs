@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::client::{Client, given};
-use crate::durable::has_place;
 use crate::durable::load::load;
+use crate::durable::{ARRIVING, has_place};
 use crate::error::{Error, Result};
-use crate::place::keeping::{ARRIVING, arriving};
+use crate::place::keeping::arriving;
 use crate::refused::Why;
 use crate::wire::{LeaveFiles, LeaveStep, Operation, secret};
 

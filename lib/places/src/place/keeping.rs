@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kumiki_journal::{Disk, failed, remove_superseded, sweep};
+use kumiki_journal::{Disk, failed, remove_superseded, settle, sweep};
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{Interface, Place};
 
+use crate::durable::ARRIVING;
 use crate::durable::entry::{FORM, FileHead, KeptKind};
 use crate::durable::image::Image;
 use crate::durable::load::load;
@@ -15,9 +16,6 @@ use crate::place::allow::Allow;
 use crate::place::lease::Lease;
 use crate::place::parts::Parts;
 use crate::wire::secret;
-
-/// Name of the file beside a copy of which it is not known whether the place has left its former folder.
-pub(crate) const ARRIVING: &str = "arriving";
 
 /// Refuses a folder with such a copy.
 pub(crate) fn arriving(place: &str, disk: &dyn Disk) -> Error {
@@ -73,6 +71,7 @@ impl Keeping {
             return Err(arriving(name, &*disk));
         }
         let loaded = load(&*disk, None)?;
+        settle(&*disk, &loaded.found)?;
         if let Some(to) = &loaded.found.left {
             let (place, folder) = (name.to_owned(), disk.name());
             return Err(Error::Moved { place, folder, to: String::from_utf8_lossy(to).into() });

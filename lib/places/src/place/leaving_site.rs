@@ -27,6 +27,10 @@ impl Site {
         };
         let mut state = self.leaving.state();
         let is_still = state.still_since.is_some_and(|since| since.elapsed() < STILL);
+        let commits = matches!(step, LeaveStep::Commit { .. });
+        if state.left.is_some() && !commits {
+            return refused(Why::NotFound, format!("{} has left for another folder", self.name));
+        }
         match step {
             LeaveStep::Files => answer(&LeaveFiles { files: keeping.log().files() }),
             LeaveStep::Read { file, at, bytes } => {

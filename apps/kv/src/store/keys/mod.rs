@@ -54,6 +54,8 @@ pub struct Keys {
     expired: u64,
     /// The log that outlives the process.
     kept: Option<Own>,
+    /// True while that is read: what was there is there again, and more is refused afterwards.
+    is_loading: bool,
 }
 
 /// A key that is there.
@@ -89,6 +91,7 @@ impl Keys {
             earliest: u64::MAX,
             expired: 0,
             kept: None,
+            is_loading: false,
         }
     }
 
@@ -98,7 +101,7 @@ impl Keys {
     }
 
     fn limit(&self) -> usize {
-        self.limit.load(Relaxed)
+        if self.is_loading { usize::MAX } else { self.limit.load(Relaxed) }
     }
 
     /// Number of keys, those among them whose time has come and that nobody has seen since.
@@ -224,9 +227,9 @@ impl Keys {
         let mut followed = std::mem::take(&mut self.followed);
         followed.all_changed(also);
         let (expired, by) = (self.expired, self.by);
-        let kept = self.kept.take();
+        let (kept, is_loading) = (self.kept.take(), self.is_loading);
         *self = Keys::new(Arc::clone(&self.limit), self.hash.clone());
-        self.kept = kept;
+        (self.kept, self.is_loading) = (kept, is_loading);
         self.note(Noted::cleared);
         (self.watches, self.followed) = (watches, followed);
         (self.expired, self.by) = (expired, by);

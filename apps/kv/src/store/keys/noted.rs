@@ -5,6 +5,9 @@ use std::sync::Arc;
 use super::Keys;
 use crate::kept::{Kept, Loads, Noted};
 
+/// Bytes that one command, or transaction, may write at most: a frame has them whole.
+const MOST_OF_ONE: u64 = 512 << 20;
+
 /// A shard's part in the log.
 #[derive(Debug)]
 pub(super) struct Own {
@@ -17,6 +20,11 @@ pub(super) struct Own {
 }
 
 impl Keys {
+    /// Begins or ends to be loaded.
+    pub(crate) fn loads(&mut self, is_loading: bool) {
+        self.is_loading = is_loading;
+    }
+
     /// Notes changes from now on, for a shard of this number.
     pub(crate) fn keep(&mut self, log: Arc<Kept>, number: usize, generation: u32) {
         let noted = Noted { bytes: Vec::new(), generation };
@@ -39,7 +47,10 @@ impl Keys {
     /// Sees to it that the log has room for what the next command, or transaction, may write.
     pub(crate) fn has_room(&self, bytes: impl FnOnce() -> u64) -> bool {
         match &self.kept {
-            Some(own) if !own.is_whole => own.log.has_room(own.number, bytes()),
+            Some(own) if !own.is_whole => {
+                let bytes = bytes();
+                bytes <= MOST_OF_ONE && own.log.has_room(own.number, bytes)
+            }
             _ => true,
         }
     }
