@@ -16,7 +16,11 @@ MOST_DESCRIPTORS = 253
 
 
 def pair() -> "tuple[socket.socket, socket.socket]":
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        # Whatever a program has set by socket.setdefaulttimeout().
+        end.setblocking(True)
+    return ends
 
 
 def in_memory(content: bytes) -> int:

@@ -94,7 +94,7 @@ class Template:
             pass
         finally:
             os.close(memory)
-        self._control, self._is_ready = control, False
+        self._control, self._is_ready, self._ids = control, False, _ids()
 
     @property
     def pid(self) -> int:
@@ -163,7 +163,7 @@ class Template:
         child = self._started(function, args, options)
         # Told in milliseconds, and before that nobody knows which process is to be ended.
         try:
-            await _to_its_end(child._hears(lambda: child._runs))
+            await _to_its_end(child._hears(lambda: bool(child._runs and child.pid)))
             child._await_start()
         except BaseException:
             await child._end_async()
@@ -194,6 +194,11 @@ class Template:
             self._await_ready()
             if self._reload:
                 self._reload_if_changed()
+            if _ids() != self._ids:
+                raise TemplateError(
+                    f"the template (process {self.pid}) has the users and groups {self._ids}, and this program has "
+                    f"{_ids()} by now: a child would be who this program no longer is; reload() the template"
+                )
             return Child(self, functools.partial(function, *args), options)
 
     def reload(self) -> None:
@@ -320,14 +325,16 @@ class Child(Popen):
                 raise ValueError(f"pass_fds: {len(passed)} descriptors, and a template's child gets some 240 at most")
             _packets.send(self._template._control, START, b"", given)
         except (BrokenPipeError, ConnectionResetError) as error:
+            self._close()
             raise TemplateError(f"the template (process {self._template.pid}) has ended: {self._template._how()}") from error
+        except BaseException:
+            self._close()
+            raise
         finally:
             theirs.close()
             for fd in (folder, payload):
                 if fd >= 0:
                     os.close(fd)
-            if not sys.exc_info()[0] is None:
-                self._close()
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
 
@@ -502,6 +509,11 @@ class Child(Popen):
             # Files of a child that nobody has closed are Python's to warn of.
             self.stdin = self.stdout = self.stderr = None
             self._close()
+
+
+def _ids() -> "tuple[Any, ...]":
+    """Who this program is, and a child of a template that it has made."""
+    return os.getresuid(), os.getresgid(), sorted(os.getgroups())
 
 
 async def _to_its_end(work: "Coroutine[Any, Any, None]") -> None:

@@ -27,7 +27,9 @@ def main(fd: int) -> None:
         files = _set_up(pickle.loads(_packets.of_memory(fds[0])))
     except BaseException as error:
         _answer(control, WRONG, _packets.failure(error))
-        return
+        _flush()
+        # Python would wait for a thread of the set-up first.
+        os._exit(1)
     finally:
         os.close(fds[0])
     _answer(control, READY, pickle.dumps(files))

@@ -12,6 +12,7 @@ import pathlib
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,10 @@ def with_state():
 
 def with_thread():
     threading.Thread(target=time.sleep, args=(1000,), daemon=True, name="a thread of the set-up").start()
+
+
+def with_lasting_thread():
+    threading.Thread(target=time.sleep, args=(1000,), name="a lasting one").start()
 
 
 def that_fails():
@@ -388,6 +393,34 @@ class Template(unittest.TestCase):
     def test_a_template_that_has_threads_is_refused(self):
         with self.assertRaisesRegex(kumiki.TemplateError, "a thread of the set-up"):
             kumiki.Template(setup=with_thread).ready()
+
+    def test_a_template_that_is_refused_ends_whatever_runs_in_it(self):
+        with self.assertRaisesRegex(kumiki.TemplateError, "a lasting one"):
+            kumiki.Template(setup=with_lasting_thread).ready()
+
+    def test_it_starts_where_an_exception_is_handled(self):
+        try:
+            raise KeyError("handled")
+        except KeyError:
+            self.assertEqual(self.template.run(add, 1, 2), 3)
+
+    def test_a_default_timeout_of_sockets_is_not_its_own(self):
+        socket.setdefaulttimeout(0.05)
+        self.addCleanup(socket.setdefaulttimeout, None)
+        with kumiki.Template() as template, sleeping(template) as child:
+            self.assertIsNone(child.poll())
+            time.sleep(0.2)
+            self.assertIsNone(child.poll())
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root becomes somebody else")
+    def test_a_program_that_became_somebody_else_has_no_child_of_who_it_was(self):
+        os.seteuid(65534)
+        try:
+            with self.assertRaisesRegex(kumiki.TemplateError, "no longer is"):
+                self.template.run(own_id)
+        finally:
+            os.seteuid(0)
+        self.assertEqual(self.template.run(add, 1), 1)
 
     def test_a_set_up_that_fails_is_told(self):
         with self.assertRaisesRegex(KeyError, "no such model"):

@@ -134,7 +134,7 @@ struct kumiki_files_data {
 /*
  * Writes whole files: makes those that are not there, with the bits of mode that the umask leaves;
  * empties those that are. Each path's first error is told, of whichever call. A path that stands
- * in the list twice holds the one or the other.
+ * in the list twice may hold a mixture of both.
  */
 int kumiki_files_write(int dir_fd, const char *names, size_t size, size_t n, const struct kumiki_files_data *data, uint32_t mode,
                        uint32_t flags, int *errors);
