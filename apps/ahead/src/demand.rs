@@ -169,6 +169,12 @@ impl Demand {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A number that changes with each use of what was asked.
+    pub(crate) fn uses(&self) -> u32 {
+        let all = [&self.attributes, &self.contents, &self.lists];
+        all.iter().fold(0, |sum, one| sum.wrapping_add(one.used.load(Ordering::Relaxed)))
+    }
+
     /// Has folders be tried more rarely, unless something was of use meanwhile.
     pub(crate) fn wait_longer(&self) {
         let used = self.attributes.used.load(Ordering::Relaxed);

@@ -122,6 +122,14 @@ fn open_below(above: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<Owned
     }
 }
 
+/// Kinds that keep a removed file under another name while somebody has it open: NFS, FUSE, CIFS, SMB.
+const KEEP_REMOVED: [i64; 4] = [0x6969, 0x6573_5546, 0xff53_4d42, 0xfe53_4d42];
+
+/// True for a file system in which a removed file that is open stands in its folder under another name.
+pub(crate) fn keeps_removed(open: BorrowedFd<'_>) -> bool {
+    fstatfs(open).map_or(true, |all| KEEP_REMOVED.contains(&all.f_type))
+}
+
 fn known(open: OwnedFd) -> Option<Folder> {
     if is_left_alone(open.as_fd()) {
         return None;

@@ -20,6 +20,9 @@
 // Tests are no program that it stands in front of: the hooks, by which all of it is reached, are left out.
 #![cfg_attr(test, allow(dead_code))]
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("files' attributes have one form on 64 bits, two on 32: build it for 64");
+
 mod clock;
 mod counts;
 mod demand;
@@ -29,12 +32,15 @@ mod heap;
 #[cfg(not(test))]
 mod hooks;
 mod inbox;
+mod life;
 mod names;
 mod pool;
+mod primitive;
 mod probe;
 mod real;
 mod settings;
 mod shared;
+mod signals;
 mod state;
 mod table;
 mod threads;

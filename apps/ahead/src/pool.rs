@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::process::{Resource, getrlimit};
@@ -24,6 +24,9 @@ use crate::clock::now;
 use crate::counts::{self, Count};
 use crate::demand::Kind;
 use crate::folder;
+use crate::life::Claim;
+use crate::real;
+use crate::signals::without_signals;
 use crate::state::{self, Mode, State};
 use crate::walk::{Task, Walk};
 
@@ -32,6 +35,11 @@ const STACK_BYTES: [usize; 3] = [128 << 10, 512 << 10, 2 << 20];
 /// Share of the limit of descriptors that the pool has open at most, and the least.
 const SHARE: u64 = 10;
 const LEAST_OPEN: u64 = 4;
+/// Time that the end of all threads is waited for, and of each.
+const JOIN: Duration = Duration::from_secs(1);
+const JOIN_LEAST: Duration = Duration::from_millis(5);
+/// Time without a use or a visit after which no folder stays open.
+const IDLE: Duration = Duration::from_millis(50);
 /// Time that a joined thread is waited for.
 const GONE_TRIES: u32 = 10_000;
 const GONE_STEP: Duration = Duration::from_micros(100);
@@ -42,60 +50,85 @@ const OTHERS_OPEN: u64 = 4;
 ///
 /// Only where the program may itself call its allocator: in `opendir`.
 pub(crate) fn start(state: &'static State) -> bool {
-    if state.mode() == Mode::Active {
-        return true;
-    }
-    if !state.is_own() || state.starting.swap(1, Ordering::AcqRel) != 0 {
+    if !state.is_own() {
         return false;
     }
-    let is_there = state.threads.are_there() || begin(state);
-    let mode = if is_there { Mode::Active } else { Mode::Off };
-    state.change(Mode::Quiet, mode);
-    state.starting.store(0, Ordering::Release);
+    let is_there = match state.threads.life.claim() {
+        // Somebody may have turned it off before the claim: from now on they wait for it.
+        Claim::Mine if state.mode() != Mode::Quiet => {
+            state.threads.life.ended(true);
+            false
+        }
+        Claim::Mine => begin(state),
+        Claim::There => true,
+        Claim::No => false,
+    };
+    if is_there {
+        state.change(Mode::Quiet, Mode::Active);
+    }
     is_there
 }
 
 /// Makes the threads. A pool that cannot be made is not tried again.
 fn begin(state: &'static State) -> bool {
-    let made = without_signals(|| make(chief));
-    let Some(made) = made else { return false };
-    state.threads.add(made);
-    let is_there = state.threads.wait();
-    if is_there {
-        counts::add(Count::Pools, 1);
-    }
-    is_there
+    // A handler that left this by a jump would leave the pool half made.
+    without_signals(|| {
+        let Some(made) = make(chief) else {
+            state.threads.life.tell(false);
+            return false;
+        };
+        state.threads.add(made);
+        let is_there = state.threads.life.is_made();
+        match is_there {
+            true => counts::add(Count::Pools, 1),
+            false => state.threads.take().for_each(|thread| _ = join(thread, Instant::now())),
+        }
+        is_there
+    })
 }
 
-/// Ends the pool and waits for its threads. A thread of the program alone may call it.
+/// Ends the pool and waits for its threads. Where one does not come back in time, its disk does not answer: it takes no
+/// further request, and no pool is made again.
 pub(crate) fn end(state: &'static State, then: Mode) {
     if !state.is_own() {
         return;
     }
-    let had = state.mode();
-    if had == Mode::Off {
-        return;
-    }
     // Nobody starts it from now on.
     state.set(Mode::Off);
-    while state.starting.load(Ordering::Acquire) != 0 {
-        std::hint::spin_loop();
-    }
-    if state.threads.are_there() {
-        state.threads.end();
+    if state.threads.life.is_to_end() {
         state.shared.work.notify(u32::MAX);
+        let until = Instant::now() + JOIN;
+        let mut is_gone = true;
         for thread in state.threads.take() {
-            // SAFETY: a thread that was made here, is to be joined, and is joined by the one who has taken the
-            // count away.
-            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+            // Each, also after one that has not ended.
+            is_gone &= join(thread, until);
         }
-        state.threads.leave().for_each(gone);
-        state.threads.ended();
-        if let Ok(mut walk) = state.walk.lock() {
-            walk.forget();
+        if is_gone {
+            state.threads.leave().for_each(gone);
+            if let Ok(mut walk) = state.walk.lock() {
+                walk.forget(&state.shared);
+            }
         }
+        state.threads.life.ended(is_gone);
     }
     state.set(then);
+}
+
+/// Waits for a thread, until then or a moment; true if it has ended.
+fn join(thread: libc::pthread_t, until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now()).max(JOIN_LEAST);
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: room for a time.
+    if unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, time.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: it was written.
+    let mut time = unsafe { time.assume_init() };
+    let ns = i64::from(left.subsec_nanos()) + time.tv_nsec;
+    time.tv_sec += left.as_secs() as i64 + ns / 1_000_000_000;
+    time.tv_nsec = ns % 1_000_000_000;
+    // SAFETY: a thread that was made here and is joined by the one who has taken it.
+    unsafe { libc::pthread_timedjoin_np(thread, ptr::null_mut(), &raw const time) == 0 }
 }
 
 /// Waits until the kernel has no such thread of this process any more: one that was joined may be about to end, and a call
@@ -122,8 +155,12 @@ fn make(body: Body) -> Option<libc::pthread_t> {
             return None;
         }
         let mut thread: libc::pthread_t = 0;
+        // The program's thread-local data is part of a stack.
         // SAFETY: attributes that were begun.
-        let mut error = unsafe { libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), *bytes) };
+        let least = unsafe { real::__pthread_get_minstack(attributes.as_ptr()) };
+        // SAFETY: attributes that were begun.
+        let mut error =
+            unsafe { libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), *bytes + least) };
         if error == 0 {
             // SAFETY: attributes that were begun, and a body that takes no argument.
             error = unsafe {
@@ -134,19 +171,6 @@ fn make(body: Body) -> Option<libc::pthread_t> {
         unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
         (error == 0).then_some(thread)
     })
-}
-
-/// Does something while this thread takes no signal; a thread that it makes never takes one.
-fn without_signals<T>(body: impl FnOnce() -> T) -> T {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: room for a set.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    // SAFETY: a full set, and room for the one before.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
-    let outcome = body();
-    // SAFETY: the set that was written above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
-    outcome
 }
 
 /// Gives the calling thread a table of descriptors with nothing in it.
@@ -163,11 +187,11 @@ fn name_thread() {
 
 /// The thread that makes the others, which have its table of descriptors, and then works as they do.
 extern "C" fn chief(_: *mut c_void) -> *mut c_void {
-    let Some(state) = state::get() else { return ptr::null_mut() };
+    let Some(state) = state::begun() else { return ptr::null_mut() };
     name_thread();
     state.threads.enter();
     let is_prepared = prepare(state);
-    state.threads.tell(is_prepared);
+    state.threads.life.tell(is_prepared);
     if is_prepared {
         work(state);
     }
@@ -182,7 +206,8 @@ fn prepare(state: &'static State) -> bool {
     let threads = u64::from(state.shared.settings.threads);
     // The table is the pool's own; the share is of what all of the machine may have open.
     let open = (limit / SHARE).max(LEAST_OPEN).min(limit.saturating_sub(threads + OTHERS_OPEN));
-    if open == 0 {
+    // Without /proc, as after a chroot, there is no way to a folder of the program.
+    if open == 0 || descriptors_of_program().is_none() {
         return false;
     }
     let is_prepared = state
@@ -192,7 +217,9 @@ fn prepare(state: &'static State) -> bool {
     if !is_prepared {
         return false;
     }
-    for _ in 1..state.shared.settings.threads {
+    // Others of this user have processes, too.
+    let most = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX) / SHARE;
+    for _ in 1..threads.min(most) {
         let Some(thread) = make(worker) else { break };
         state.threads.add(thread);
     }
@@ -201,7 +228,7 @@ fn prepare(state: &'static State) -> bool {
 
 extern "C" fn worker(_: *mut c_void) -> *mut c_void {
     name_thread();
-    if let Some(state) = state::get() {
+    if let Some(state) = state::begun() {
         state.threads.enter();
         work(state);
     }
@@ -217,16 +244,37 @@ fn descriptors_of_program() -> Option<OwnedFd> {
 /// Makes requests until the pool ends.
 fn work(state: &'static State) {
     let Some(descriptors) = descriptors_of_program() else { return };
-    while !state.threads.is_over() {
-        let seen = state.shared.work.look();
-        let Ok(task) = state.walk.lock().map(|mut walk| walk.take(&state.shared)) else { return };
-        match task {
-            Some(task) => {
+    let (life, work) = (&state.threads.life, &state.shared.work);
+    loop {
+        // In this order, which the model has: an end that is not seen has not changed the count yet.
+        let seen = work.look();
+        if life.is_over() {
+            return;
+        }
+        // A process that is off asks nothing, and its threads sleep.
+        if state::is_off() {
+            work.sleep(seen, None);
+            continue;
+        }
+        let taken = state.walk.lock().map(|mut walk| {
+            let task = walk.take(&state.shared);
+            let is_keeper = task.is_none() && walk.keep(&state.shared);
+            (task, is_keeper)
+        });
+        match taken {
+            Ok((Some(task), _)) => {
                 // There may be more of it, for one more.
-                state.shared.work.notify(1);
+                work.notify(1);
                 make_request(state, descriptors.as_fd(), task);
             }
-            None => _ = state.shared.work.sleep(seen, None),
+            Ok((None, true)) => {
+                let is_late = work.sleep(seen, Some(Instant::now() + IDLE));
+                if let Ok(mut walk) = state.walk.lock() {
+                    walk.kept(&state.shared, is_late);
+                }
+            }
+            Ok((None, false)) => _ = work.sleep(seen, None),
+            Err(_) => return,
         }
     }
 }
@@ -247,7 +295,8 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
         Task::Begin(visit) => {
             let Some(folder) = folder::of_program(descriptors, visit.descriptor) else { return };
             // Its number may be another folder's by now, which has told of itself.
-            if folder.key != visit.key {
+            let removes = state.shared.removes.load(Ordering::Relaxed) != 0;
+            if folder.key != visit.key || removes && folder::keeps_removed(folder.open.as_fd()) {
                 return;
             }
             let listing = folder::list(folder.open.as_fd());

@@ -66,6 +66,12 @@ impl Missing for c_long {
     }
 }
 
+impl Missing for usize {
+    fn missing() -> Self {
+        0
+    }
+}
+
 impl<T> Missing for *mut T {
     fn missing() -> Self {
         no_such_function();
@@ -142,6 +148,31 @@ functions! {
     __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int;
     fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
     fopen64(path: *const c_char, mode: *const c_char) -> *mut libc::FILE;
+    unlink(path: *const c_char) -> c_int;
+    unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int;
+    rmdir(path: *const c_char) -> c_int;
+    remove(path: *const c_char) -> c_int;
+    rename(from: *const c_char, to: *const c_char) -> c_int;
+    renameat(at: c_int, from: *const c_char, to_at: c_int, to: *const c_char) -> c_int;
+    renameat2(at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_uint) -> c_int;
+    umount(path: *const c_char) -> c_int;
+    umount2(path: *const c_char, flags: c_int) -> c_int;
+    chroot(path: *const c_char) -> c_int;
+    pivot_root(new: *const c_char, old: *const c_char) -> c_int;
+    setuid(user: c_uint) -> c_int;
+    seteuid(user: c_uint) -> c_int;
+    setreuid(real: c_uint, effective: c_uint) -> c_int;
+    setresuid(real: c_uint, effective: c_uint, saved: c_uint) -> c_int;
+    setgid(group: c_uint) -> c_int;
+    setegid(group: c_uint) -> c_int;
+    setregid(real: c_uint, effective: c_uint) -> c_int;
+    setresgid(real: c_uint, effective: c_uint, saved: c_uint) -> c_int;
+    setgroups(count: usize, groups: *const c_uint) -> c_int;
+    initgroups(user: *const c_char, group: c_uint) -> c_int;
+    setfsuid(user: c_uint) -> c_int;
+    setfsgid(group: c_uint) -> c_int;
+    capset(header: *mut c_void, data: *const c_void) -> c_int;
+    __pthread_get_minstack(attributes: *const libc::pthread_attr_t) -> usize;
     unshare(flags: c_int) -> c_int;
     setns(descriptor: c_int, kind: c_int) -> c_int;
     prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int;

@@ -1,7 +1,7 @@
 //! What hooks tell, and what they are told by: read and added to without a lock, by threads of the program and of the pool.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use kumiki_wait::EventCount;
 
@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     pub(crate) calls: AtomicU32,
     /// Folders that the program has begun to read.
     pub(crate) visits: AtomicU32,
+    /// One once the program has removed or renamed something.
+    pub(crate) removes: AtomicU8,
     pub(crate) table: Table,
     pub(crate) demand: Demand,
     pub(crate) uses: AllUses,

@@ -8,7 +8,7 @@
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use kumiki_wait::EventCount;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -26,6 +26,9 @@ const REGION_BYTES: usize = 8 << 20;
 /// Length of the part that is no heap.
 const STATE_BYTES: usize = size_of::<State>().next_multiple_of(4096);
 const _: () = assert!(STATE_BYTES < REGION_BYTES / 2);
+
+/// Set once for this process and all that it forks: outside of the region, which those find empty.
+static OFF: AtomicBool = AtomicBool::new(false);
 
 static REGION: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
 
@@ -53,8 +56,6 @@ pub(crate) struct State {
     owner: AtomicU32,
     /// One if a call was slow since the last try: the next folder is tried.
     pub(crate) due: AtomicU8,
-    /// One while a thread of the program starts the pool.
-    pub(crate) starting: AtomicU8,
     pub(crate) shared: Shared,
     pub(crate) walk: Mutex<Walk>,
     pub(crate) threads: Threads,
@@ -91,6 +92,15 @@ impl State {
 
 fn number(process: Pid) -> u32 {
     process.as_raw_nonzero().get().unsigned_abs()
+}
+
+/// Has nothing be done any more, here and in forked children: no system call, and no look at the state.
+pub(crate) fn turn_off() {
+    OFF.store(true, Ordering::Release);
+}
+
+pub(crate) fn is_off() -> bool {
+    OFF.load(Ordering::Acquire)
 }
 
 /// Maps the region and begins. Without it (an old kernel, a limit of address space) nothing is ever done.
@@ -130,6 +140,9 @@ fn close(made: *mut c_void) {
 
 /// The state, begun anew in a forked child; none while somebody else begins it.
 pub(crate) fn get() -> Option<&'static State> {
+    if is_off() {
+        return None;
+    }
     let state = REGION.load(Ordering::Acquire);
     if state.is_null() {
         return None;
@@ -146,6 +159,19 @@ pub(crate) fn get() -> Option<&'static State> {
     }
     // SAFETY: it is begun, and from then on only shared references to it are made.
     Some(unsafe { &*state })
+}
+
+/// The state of this process, if it has begun one; also when it is off.
+pub(crate) fn begun() -> Option<&'static State> {
+    let state = REGION.load(Ordering::Acquire);
+    if state.is_null() {
+        return None;
+    }
+    // SAFETY: as in `get`.
+    let mode = unsafe { &*mode_of(state) }.load(Ordering::Acquire);
+    let is_begun = mode != Mode::Unborn as u8 && mode != Mode::Beginning as u8;
+    // SAFETY: it is begun, and only shared references to it are made.
+    is_begun.then(|| unsafe { &*state })
 }
 
 /// Place of a state's mode.

@@ -140,6 +140,9 @@ pub(crate) struct Walk {
     warm: u32,
     /// Requests that did not sleep.
     fast: u32,
+    /// Somebody looks again after a while, and where the program was when that began.
+    has_keeper: bool,
+    moved: u32,
     /// Most folders that are open.
     open_most: usize,
 }
@@ -152,6 +155,8 @@ impl Walk {
             turns: [0; FOLDERS],
             warm: 0,
             fast: 0,
+            has_keeper: false,
+            moved: 0,
             open_most: FOLDERS,
         }
     }
@@ -171,16 +176,54 @@ impl Walk {
 
     /// Begins anew. What was open was so in the table of threads that have ended, where nothing is left to be
     /// closed; the numbers are the program's own here.
-    pub(crate) fn forget(&mut self) {
-        for known in self.known.drain(..).flatten() {
-            let _ = known.folder.open.into_raw_fd();
+    pub(crate) fn forget(&mut self, shared: &Shared) {
+        for at in 0..self.known.len() {
+            if let Some(known) = self.leave(shared, at) {
+                let _ = known.folder.open.into_raw_fd();
+            }
         }
+        self.known.clear();
         self.jobs.clear();
+        self.has_keeper = false;
+    }
+
+    /// True for the one who looks again after a while whether folders may be closed.
+    pub(crate) fn keep(&mut self, shared: &Shared) -> bool {
+        let is_keeper = !self.has_keeper && self.known.iter().any(Option::is_some);
+        if is_keeper {
+            self.has_keeper = true;
+            self.moved = moved(shared);
+        }
+        is_keeper
+    }
+
+    /// Closes all folders if the program has used nothing for that long: what is open keeps a file system mounted.
+    pub(crate) fn kept(&mut self, shared: &Shared, is_late: bool) {
+        self.has_keeper = false;
+        if is_late && moved(shared) == self.moved {
+            (0..self.known.len()).for_each(|at| self.leave_idle(shared, at));
+        }
+    }
+
+    fn leave_idle(&mut self, shared: &Shared, at: usize) {
+        if self.known.get(at).and_then(Option::as_ref).is_some_and(|known| known.busy == 0) {
+            drop(self.leave(shared, at));
+        }
     }
 
     /// The next request, if one may be made now.
     pub(crate) fn take(&mut self, shared: &Shared) -> Option<Task> {
-        self.read(shared);
+        loop {
+            self.read(shared);
+            let (task, is_hindered) = self.first(shared);
+            if task.is_some() || !is_hindered || !self.leave_old(shared, AGE_HINDERING) {
+                return task;
+            }
+        }
+    }
+
+    /// The first request that may be made now, and whether one may not for want of room.
+    fn first(&mut self, shared: &Shared) -> (Option<Task>, bool) {
         let (mut at, mut is_hindered) = (self.jobs.len(), false);
         let end = at.saturating_sub(LOOK);
         while at > end {
@@ -191,16 +234,13 @@ impl Walk {
                     if matches!(job, Job::Begin(_)) {
                         self.jobs.remove(at);
                     }
-                    return Some(task);
+                    return (Some(task), is_hindered);
                 }
                 Step::NoRoom => is_hindered = true,
                 Step::Done => _ = self.jobs.remove(at),
             }
         }
-        if is_hindered && self.leave_old(shared, AGE_HINDERING) {
-            return self.take(shared);
-        }
-        None
+        (None, is_hindered)
     }
 
     /// Reads what the program's threads have told.
@@ -395,7 +435,7 @@ impl Walk {
             // One that was listed ahead is ahead for longer.
             let age = if known.is_visited { age } else { age.saturating_mul(4) };
             if now.wrapping_sub(last) >= age && known.busy == 0 {
-                self.leave(shared, at);
+                drop(self.leave(shared, at));
                 some = true;
             }
         }
@@ -409,13 +449,14 @@ impl Walk {
             Some((at, last.max(known.since)))
         });
         if let Some((at, _)) = idle.min_by_key(|(_, last)| *last) {
-            self.leave(shared, at);
+            drop(self.leave(shared, at));
         }
     }
 
-    fn leave(&mut self, shared: &Shared, at: usize) {
-        let Some(known) = self.known.get_mut(at).and_then(Option::take) else { return };
-        let Some(uses) = shared.uses.of(at as u16) else { return };
+    /// Takes a folder out, and counts what was used of it.
+    fn leave(&mut self, shared: &Shared, at: usize) -> Option<Known> {
+        let known = self.known.get_mut(at).and_then(Option::take)?;
+        let uses = shared.uses.of(at as u16)?;
         let sum = uses.sum(known.files, known.folders);
         // From now on uses are late ones.
         let turn = known.turn.wrapping_add(1);
@@ -435,7 +476,14 @@ impl Walk {
             Job::Begin(_) => true,
             Job::Ask(folder, _) | Job::Descend(folder) => *folder != number,
         });
+        Some(known)
     }
+}
+
+/// A number that changes whenever the program begins a folder or uses a name.
+fn moved(shared: &Shared) -> u32 {
+    let visits = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
+    visits.wrapping_add(shared.demand.uses())
 }
 
 fn is_on(shared: &Shared, kind: Kind) -> bool {

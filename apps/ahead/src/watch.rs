@@ -180,6 +180,8 @@ fn see(descriptor: c_int) {
                 tell_of(state, open, descriptor, visits);
             }
         }
+        // It was ended while it was begun.
+        Mode::Active if !state.threads.life.is_there() => state.change(Mode::Active, Mode::Quiet),
         Mode::Active => tell_of(state, open, descriptor, visits),
         _ => return,
     }
@@ -196,10 +198,35 @@ fn tell_of(state: &State, open: BorrowedFd<'_>, descriptor: c_int, visits: u32) 
 }
 
 /// The process is about to change what its threads must not share: they end first.
-pub(crate) fn end_pool(then: Mode) {
+pub(crate) fn end_pool() {
     if let Some(state) = state::get() {
         let before = errno::get();
-        pool::end(state, then);
+        pool::end(state, Mode::Quiet);
         errno::set(before);
+    }
+}
+
+/// The process is about to confine itself: nothing is done any more, here and in what it forks.
+pub(crate) fn turn_off() {
+    state::turn_off();
+    if let Some(state) = state::begun() {
+        let before = errno::get();
+        pool::end(state, Mode::Off);
+        errno::set(before);
+    }
+}
+
+/// The process may be about to confine itself: no thread takes a request from now on. Those under way are not waited for.
+pub(crate) fn rest() {
+    state::turn_off();
+}
+
+/// The program removes or renames something. What is being looked at meanwhile is kept under another name by file systems
+/// of a network, and its folder is not empty then: from now on nothing of these is asked ahead.
+pub(crate) fn removes() {
+    let Some(state) = state::get() else { return };
+    let removes = &state.shared.removes;
+    if removes.load(Ordering::Relaxed) == 0 && removes.swap(1, Ordering::AcqRel) == 0 {
+        end_pool();
     }
 }

@@ -1,4 +1,4 @@
-/* A program that walks the folder it is in, twice, and does something odd between or while it does. It prints what it saw. */
+/* A program that walks a folder, the one it is in if none is named, twice, and does something odd between or while it does. It prints what it saw. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -112,6 +112,8 @@ static void filter(void)
 	static const int allowed[] = {
 		SYS_openat, SYS_getdents64, SYS_read, SYS_close, SYS_write, SYS_newfstatat, SYS_exit_group, SYS_brk,
 		SYS_mmap, SYS_munmap, SYS_fstat,
+		/* Of fork and wait. */
+		SYS_clone, SYS_wait4, SYS_set_robust_list, SYS_rt_sigprocmask, SYS_gettid,
 	};
 	struct sock_filter program[2 + 2 * sizeof(allowed) / sizeof(*allowed)];
 	struct sock_fprog whole = { 0, program };
@@ -131,7 +133,7 @@ static void filter(void)
 
 int main(int count, char **words)
 {
-	const char *deed = count > 1 ? words[1] : "walk";
+	const char *deed = count > 1 ? words[1] : "walk", *root = count > 2 ? words[2] : ".";
 
 	if (!strcmp(deed, "close-all"))
 		closes_all = 1;
@@ -145,7 +147,7 @@ int main(int count, char **words)
 		own = pthread_self();
 		sigaction(SIGUSR1, &action, NULL);
 	}
-	walk(".", 0);
+	walk(root, 0);
 	tell("first");
 	if (!strcmp(deed, "first-thread")) {
 		pthread_t thread;
@@ -185,6 +187,21 @@ int main(int count, char **words)
 		printf("unshare: %s\n", unshare(CLONE_NEWUSER) ? strerror(errno) : "done");
 	} else if (!strcmp(deed, "filter")) {
 		filter();
+	} else if (!strcmp(deed, "filter-fork")) {
+		int status;
+
+		filter();
+		if (!fork()) {
+			walk(".", 0);
+			tell("child");
+			_exit(4);
+		}
+		wait(&status);
+		printf("ended %d\n", status);
+	} else if (!strcmp(deed, "idle")) {
+		/* Until the test has looked. */
+		while (getchar() != EOF)
+			;
 	} else if (!strcmp(deed, "root")) {
 		if (geteuid() == 0) {
 			printf("chroot %d\n", chroot("."));
@@ -203,7 +220,7 @@ int main(int count, char **words)
 		}
 		printf("taken %d, elsewhere %d\n", (int)taken, (int)taken_elsewhere);
 	}
-	walk(".", 0);
+	walk(root, 0);
 	tell("then");
 	return 3;
 }

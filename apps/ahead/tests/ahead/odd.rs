@@ -1,8 +1,12 @@
 //! Programs that do what a library with threads must survive: each says the same with it and without, on a slow disk,
 //! where the pool runs.
 
-use std::process::Command;
-use std::time::Duration;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::scene::{Counts, ahead, build, has, run};
 use crate::slow::{Slow, Tree};
@@ -42,6 +46,7 @@ odd! {
     the_lowest_free_descriptor_is_what_it_was: "lowest";
     one_is_alone_for_unshare: "unshare";
     one_confines_itself_by_a_filter_that_kills: "filter";
+    what_it_forks_under_such_a_filter_lives: "filter-fork";
     one_changes_its_root_and_user: "root";
     one_takes_its_signals_itself: "signals";
     errno_is_kept: "errno";
@@ -57,4 +62,31 @@ fn a_limit_of_32_descriptors_is_enough() {
     let (_, output) = run(ahead("sh").args(["-c", line]).current_dir(slow.path()));
     assert_eq!(output, expected);
     assert!(expected.status.success() && expected.stdout.len() > 60_000);
+}
+
+/// Descriptors of any thread of a process that are of a folder or of what is below it.
+fn open_below(process: u32, folder: &Path) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let tables = tasks.filter_map(|task| fs::read_dir(task.ok()?.path().join("fd")).ok());
+    let links = tables.flatten().filter_map(|link| fs::read_link(link.ok()?.path()).ok());
+    links.filter(|link| link.starts_with(folder)).count()
+}
+
+#[test]
+fn after_a_while_nothing_is_held_open_that_keeps_a_file_system_mounted() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build("odd.c", folder.path());
+    let Some(slow) = Slow::mount(Tree::wide(10, 12, 500), ANSWER) else { return };
+    let mut command = ahead(&program);
+    command.arg("idle").arg(slow.path()).current_dir("/").stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("first: 120 files"));
+    let until = Instant::now() + Duration::from_secs(20);
+    while open_below(child.id(), slow.path()) > 0 {
+        assert!(Instant::now() < until, "folders are open for ever");
+        sleep(Duration::from_millis(10));
+    }
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
 }
