@@ -39,7 +39,7 @@ const LEAST_OPEN: u64 = 4;
 const JOIN: Duration = Duration::from_secs(1);
 const JOIN_LEAST: Duration = Duration::from_millis(5);
 /// Time without a use or a visit after which no folder stays open.
-const IDLE: Duration = Duration::from_millis(50);
+const IDLE: Duration = Duration::from_millis(250);
 /// Time that a joined thread is waited for.
 const GONE_TRIES: u32 = 10_000;
 const GONE_STEP: Duration = Duration::from_micros(100);

@@ -24,7 +24,9 @@ use crate::uses::{Seen, Use};
 const SAMPLE: u32 = 16;
 /// A call that took longer has slept, or others ran.
 const SLEPT_NS: u64 = 50_000;
-/// First folders, of which those are tried whose number is a power of two; later ones are tried by `tried_of`.
+/// First folders, which are all tried; the next ones, of which those are whose number is a power of two. Later ones are
+/// tried by `tried_of`.
+const ALL_OF: u32 = 9;
 const FIRST: u32 = 64;
 /// Share of `tried_of` after which a slow call has a folder tried.
 const SLOW_SHARE: u32 = 8;
@@ -144,6 +146,21 @@ fn tell(state: &State, word: Word) {
     }
 }
 
+/// Begins to watch the opening of a folder.
+pub(crate) fn opening() -> u64 {
+    now()
+}
+
+/// The program has opened a folder since then.
+pub(crate) fn opened_folder(began: u64, descriptor: c_int) {
+    if now().saturating_sub(began) >= SLEPT_NS
+        && let Some(state) = state::get()
+    {
+        state.due.store(1, Ordering::Relaxed);
+    }
+    visit(descriptor);
+}
+
 /// The program has a folder open whose names it is about to read. It may call its allocator now.
 pub(crate) fn visit(descriptor: c_int) {
     let before = errno::get();
@@ -163,11 +180,12 @@ fn see(descriptor: c_int) {
         Mode::Quiet => {
             let tried_of = state.shared.demand.tried_of();
             let is_turn = match visits {
-                0..FIRST => visits.is_power_of_two(),
+                0..ALL_OF => true,
+                ALL_OF..FIRST => visits.is_power_of_two(),
                 _ => visits.is_multiple_of(tried_of),
             };
             let is_slow = state.due.load(Ordering::Relaxed) != 0
-                && visits.is_multiple_of(tried_of / SLOW_SHARE);
+                && (visits < FIRST || visits.is_multiple_of(tried_of / SLOW_SHARE));
             if !is_turn && !is_slow {
                 return;
             }

@@ -17,9 +17,10 @@ fn descriptor(folder: *mut libc::DIR) -> c_int {
 /// As opendir(3).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn opendir(path: *const c_char) -> *mut libc::DIR {
+    let began = watch::opening();
     // SAFETY: as the caller says.
     let folder = unsafe { real::opendir(path) };
-    watch::visit(descriptor(folder));
+    watch::opened_folder(began, descriptor(folder));
     folder
 }
 

@@ -53,7 +53,7 @@ const CASES: [Case; 13] = [
     case("ahead_ls_one", "ls tree/a0/b0/c0 >/dev/null"),
     case(
         "ahead_test",
-        "n=0; while [ $n -lt 1000 ]; do test -e tree/a0/b$((n/10))/c$n/file1; n=$((n+1)); done",
+        "n=0; while [ $n -lt 1000 ]; do test -e tree/a$((n/100))/b$((n/10))/c$n/file1; n=$((n+1)); done",
     ),
     case(
         "ahead_one_of_each",
