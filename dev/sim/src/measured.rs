@@ -18,7 +18,7 @@ const ROUNDS: usize = 21;
 /// Part by which simulated and measured times may differ.
 const PART: f64 = 0.2;
 
-/// What a protocol takes here, beside the raw word in the same moments. Nanoseconds.
+/// Nanoseconds of a protocol here, and of the raw word in the same moments.
 struct Measured {
     protocol: &'static Protocol,
     raw: f64,

@@ -20,7 +20,7 @@ use crate::report::{Report, counted};
 pub enum Place {
     /// A simulated one.
     Simulated(Machine),
-    /// These two cpus.
+    /// Two real cpus, by their numbers.
     Here([usize; 2]),
 }
 

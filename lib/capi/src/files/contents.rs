@@ -27,12 +27,12 @@ pub struct Content {
 
 /// `struct kumiki_files_contents`
 pub struct Contents {
-    /// What the table points to.
+    /// Memory that the table points to.
     _data: Vec<Vec<u8>>,
     table: Vec<Content>,
 }
 
-/// What came of a file: its content, or an error's number and perhaps a descriptor.
+/// Outcome of a file: its content, or an error's number and perhaps a descriptor.
 fn content(opened: Result<Opened, OpenReadError>) -> Result<Vec<u8>, (i64, Option<OwnedFd>)> {
     match opened {
         Ok(opened) => match opened.attributes.file_type() {

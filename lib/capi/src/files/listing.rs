@@ -33,7 +33,7 @@ pub struct Listed {
 /// `struct kumiki_files_listing`
 #[derive(Default)]
 pub struct Listing {
-    /// What the table points to: of all directories, one after the other.
+    /// Memory that the table points to: of all directories, one after the other.
     names: Vec<u8>,
     kinds: Vec<u8>,
     inodes: Vec<u64>,

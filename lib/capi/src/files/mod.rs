@@ -22,9 +22,9 @@ pub use listing::{
 pub use stat::{FileStat, kumiki_files_stat};
 pub use write::{Data, kumiki_files_write};
 
-/// What an entry of `errors` says if the library has no answer, and a plain call of the program has.
+/// Entry of `errors` if the library has no answer, and a plain call of the program has.
 pub const KUMIKI_FILES_ASK: i32 = -1;
-/// What an entry of a file's content says if a descriptor is in place of its size.
+/// Entry of a file's content if a descriptor is in place of its size.
 pub const KUMIKI_FILES_OPEN: i32 = -2;
 /// A bit of the flags of [`kumiki_files_write`].
 pub const KUMIKI_FILES_SYNC: u32 = 1;

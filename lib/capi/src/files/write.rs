@@ -31,7 +31,7 @@ struct Job<'a> {
     data: &'a [u8],
 }
 
-/// How all of them are written.
+/// Options that hold for all of them.
 struct How<'a> {
     dir: BorrowedFd<'a>,
     flags: OFlags,
