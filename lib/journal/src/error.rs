@@ -3,7 +3,7 @@
 use std::io;
 
 /// An error of this crate.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file is not what was written.
@@ -29,6 +29,8 @@ pub enum Error {
         source: io::Error,
     },
 }
+
+kumiki_sys::debug_is_display!(Error);
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

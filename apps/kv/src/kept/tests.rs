@@ -48,7 +48,7 @@ impl Held {
         Held { files: Mutex::new(files.collect()), ..Held::default() }
     }
 
-    /// The same disk when its process is killed: it has what was written, flushed or not.
+    /// Copy of the disk as a kill of its process leaves it: all that was written, flushed or not.
     fn after_a_kill(&self) -> Held {
         let files = self.files.lock().unwrap();
         let files = files.iter().map(|(name, inode)| {

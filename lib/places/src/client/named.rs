@@ -18,7 +18,7 @@ const MOST_NAMES: usize = 1024;
 
 /// Id and version of a name and a program part: a call needs no question before it.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownCall {
     /// Life of the place; an id is one life's, and is never used again.
     life: u64,
     id: u64,
@@ -27,18 +27,18 @@ struct Known {
 
 /// Names that were called.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Mutex<HashMap<(String, String), Known>>);
+pub(crate) struct Names(Mutex<HashMap<(String, String), KnownCall>>);
 
 impl Names {
-    fn held(&self) -> MutexGuard<'_, HashMap<(String, String), Known>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<(String, String), KnownCall>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, name: &Name, part: &str) -> Option<Known> {
+    fn get(&self, name: &Name, part: &str) -> Option<KnownCall> {
         self.held().get(&(name.to_string(), part.to_owned())).copied()
     }
 
-    fn add(&self, name: &Name, part: &str, known: Known) {
+    fn add(&self, name: &Name, part: &str, known: KnownCall) {
         let mut names = self.held();
         if names.len() >= MOST_NAMES {
             names.clear();
@@ -84,7 +84,7 @@ impl Client {
     /// As [`call`](Client::call); [`Error::Value`] where the place has no such part.
     pub async fn call_named(&self, name: &Name, part: &str, input: &Value) -> Result<Value> {
         let input = from_json(input)?;
-        let call = async |Known { life, id, version }| {
+        let call = async |KnownCall { life, id, version }| {
             let (kind, part, input) = (name.kind().to_owned(), part.to_owned(), input.clone());
             let operation = Operation::Call { id, kind, part, version, input };
             self.ask_with_life(name.place(), life, operation).await
@@ -101,7 +101,7 @@ impl Client {
         let (opened, version) =
             tokio::try_join!(self.opened(name), self.version(name, Some(part)))?;
         let (life, id) = opened;
-        let known = Known { life, id, version };
+        let known = KnownCall { life, id, version };
         let given = call(known).await?.1;
         self.inner.names.add(name, part, known);
         to_json(&given)

@@ -21,18 +21,18 @@ pub(crate) struct Loaded {
 /// # Errors
 /// [`Error::Io`]; [`Error::Rotten`]; [`Error::OtherForm`].
 pub(crate) fn load(disk: &dyn Disk, below: Option<u64>) -> Result<Loaded> {
-    let mut taken = Taken { image: Image::default(), head: None };
+    let mut taken = Replay { image: Image::default(), head: None };
     let found = read(disk, below, &mut taken)?;
     Ok(Loaded { image: taken.image, head: taken.head, found })
 }
 
 /// Image and head, as far as they were read.
-struct Taken {
+struct Replay {
     image: Image,
     head: Option<FileHead>,
 }
 
-impl Reader for Taken {
+impl Reader for Replay {
     type Error = Error;
 
     fn head(&mut self, file: &str, payload: &[u8]) -> Result<()> {

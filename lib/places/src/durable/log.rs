@@ -35,7 +35,7 @@ pub(crate) struct Flushed {
 /// A log that is written to.
 pub(crate) struct Log {
     /// Its thread's; none at the end.
-    records: Option<Sender<Given>>,
+    records: Option<Sender<Order>>,
     account: Arc<Mutex<Account>>,
     tell: watch::Sender<Flushed>,
     /// Bytes for which there is room before an operation begins: more than it and what goes before it may take.
@@ -43,8 +43,8 @@ pub(crate) struct Log {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Something that a log's thread is given.
-enum Given {
+/// Order to the thread of a log.
+enum Order {
     Record(Vec<u8>),
     /// The last word: all leaves for another folder.
     Leave(Vec<u8>),
@@ -149,14 +149,14 @@ impl Log {
         account.appended += 1;
         account.waits += size(&bytes);
         // A thread that has failed has said so.
-        let _ = self.records.as_ref().map(|records| records.send(Given::Record(bytes)));
+        let _ = self.records.as_ref().map(|records| records.send(Order::Record(bytes)));
     }
 
     /// Appends the last word: all leaves for another folder. Its number.
     pub(crate) fn leave(&self, word: &str) -> u64 {
         let mut account = held(&self.account);
         account.appended += 1;
-        let _ = self.records.as_ref().map(|records| records.send(Given::Leave(word.into())));
+        let _ = self.records.as_ref().map(|records| records.send(Order::Leave(word.into())));
         account.appended
     }
 
@@ -207,7 +207,7 @@ pub(crate) async fn failed(mut flushed: watch::Receiver<Flushed>) -> Arc<Error> 
 
 /// The log's own thread.
 struct Writer {
-    come: Receiver<Given>,
+    come: Receiver<Order>,
     account: Arc<Mutex<Account>>,
     tell: watch::Sender<Flushed>,
     disk: Arc<dyn Disk>,
@@ -284,11 +284,11 @@ impl Writer {
         let (mut bytes, mut records) = (0, Vec::new());
         loop {
             match given {
-                Given::Record(record) => {
+                Order::Record(record) => {
                     bytes += record.len();
                     records.push(record);
                 }
-                Given::Leave(word) => {
+                Order::Leave(word) => {
                     self.leaves = Some(word);
                     break;
                 }

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
 use crate::place::lanes::{Lanes, Said};
-use crate::place::leaving::Stage;
+use crate::place::leaving::MoveStage;
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::door::{Door, sweep};
 use crate::transport::passed::Given;
@@ -115,7 +115,7 @@ impl Desk {
                     is_wanted = true;
                     break;
                 }
-                _ = stages.changed() => if leaving.stage() == Stage::Left {
+                _ = stages.changed() => if leaving.stage() == MoveStage::Left {
                     is_wanted = true;
                     break;
                 },

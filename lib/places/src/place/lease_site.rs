@@ -10,7 +10,7 @@ use std::time::Duration;
 use kumiki_resource::{Handle, Id, Name, Pattern, Rights};
 
 use crate::place::lease::{Lease, LeasePool, MOST_LEASES, MOST_UNUSED};
-use crate::place::leaving::Stage;
+use crate::place::leaving::MoveStage;
 use crate::place::parts::{answer, refused};
 use crate::place::site::Site;
 use crate::wire::{Granted, Outcome, Refusal, Request, Why};
@@ -104,7 +104,7 @@ impl Site {
     /// Destroys the leases of clients that nothing was heard of.
     pub(crate) fn end_leases(&self) -> kumiki_resource::Result<()> {
         // Nothing is added to the log of a place that stands still.
-        if self.leaving.stage() != Stage::Serves {
+        if self.leaving.stage() != MoveStage::Serves {
             return Ok(());
         }
         self.interface.run(self.place, || -> kumiki_resource::Result<()> {

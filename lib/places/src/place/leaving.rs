@@ -22,7 +22,7 @@ pub(crate) const STILL: Duration = Duration::from_secs(2);
 
 /// Stage of a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum MoveStage {
     #[default]
     Serves,
     /// Stands still.
@@ -35,7 +35,7 @@ pub(crate) enum Stage {
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
     state: Mutex<LeavingState>,
-    stage: watch::Sender<Stage>,
+    stage: watch::Sender<MoveStage>,
 }
 
 /// State of a move.
@@ -52,12 +52,12 @@ impl Leaving {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> MoveStage {
         *self.stage.borrow()
     }
 
     /// Stages from now on.
-    pub(crate) fn stages(&self) -> watch::Receiver<Stage> {
+    pub(crate) fn stages(&self) -> watch::Receiver<MoveStage> {
         self.stage.subscribe()
     }
 
@@ -68,7 +68,7 @@ impl Leaving {
             |operation: &Operation| matches!(operation, Operation::Leave { .. } | Operation::Age);
         let passes = !request.operations.is_empty()
             && request.operations.iter().all(|(_, operation)| passes(operation));
-        self.stage() != Stage::Serves && !passes
+        self.stage() != MoveStage::Serves && !passes
     }
 
     /// Number of the last word in the log, if it was said, and this request is who has it said.
@@ -82,14 +82,14 @@ impl Leaving {
 
     /// Notes that who has taken the place was told.
     pub(crate) fn told(&self) {
-        self.stage.send_replace(Stage::Left);
+        self.stage.send_replace(MoveStage::Left);
     }
 
     /// Returns when the place does not stand still; an error if it has left.
     pub(crate) async fn serves(&self) -> Result<(), ()> {
         let mut stages = self.stages();
-        match stages.wait_for(|stage| *stage != Stage::Still).await.map(|stage| *stage) {
-            Ok(Stage::Serves) => Ok(()),
+        match stages.wait_for(|stage| *stage != MoveStage::Still).await.map(|stage| *stage) {
+            Ok(MoveStage::Serves) => Ok(()),
             _ => Err(()),
         }
     }
@@ -120,12 +120,12 @@ impl Leaving {
     /// Has the place stand still for this move.
     pub(crate) fn freeze(&self, state: &mut LeavingState, ticket: u64) {
         (state.ticket, state.still_since) = (ticket, Some(Instant::now()));
-        self.stage.send_replace(Stage::Still);
+        self.stage.send_replace(MoveStage::Still);
     }
 
     /// Has the place go on.
     pub(crate) fn thaw(&self, state: &mut LeavingState) {
         (state.ticket, state.still_since) = (0, None);
-        self.stage.send_replace(Stage::Serves);
+        self.stage.send_replace(MoveStage::Serves);
     }
 }

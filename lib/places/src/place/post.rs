@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
-use crate::place::leaving::Stage;
+use crate::place::leaving::MoveStage;
 use crate::place::rivals::{self, Rival};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::denied::Doing;
@@ -159,16 +159,16 @@ impl Post {
                     break;
                 }
                 _ = stages.changed() => match self.site.leaving.stage() {
-                    Stage::Left => {
+                    MoveStage::Left => {
                         is_wanted = true;
                         break;
                     }
-                    Stage::Serves => {
+                    MoveStage::Serves => {
                         for (request, coming) in std::mem::take(&mut self.held) {
                             self.answer(request, coming).await;
                         }
                     }
-                    Stage::Still => {}
+                    MoveStage::Still => {}
                 },
                 () = self.site.leaving.thaw_when_due() => {}
                 other = self.beats.next() => {

@@ -206,9 +206,9 @@ impl Server {
         let called = self.called_place(interface)?;
         for place in interface.places() {
             let core = interface.place_name(place)?;
-            let Called { name, number } = match &called {
+            let PlaceName { name, number } = match &called {
                 Some(called) => called.clone(),
-                None => Called { name: format!("{}.{core}", self.host), number: place.0 },
+                None => PlaceName { name: format!("{}.{core}", self.host), number: place.0 },
             };
             let keeping = match &self.disks {
                 Some(DiskOf(disks)) => {
@@ -251,16 +251,16 @@ impl Server {
     }
 }
 
-/// A place's name for others, and its number in their ids.
+/// Name of a place for others, and its number in their ids.
 #[derive(Clone)]
-struct Called {
+struct PlaceName {
     name: String,
     number: u16,
 }
 
 impl Server {
     /// The name that was given for its one place.
-    fn called_place(&self, interface: &Interface) -> Result<Option<Called>> {
+    fn called_place(&self, interface: &Interface) -> Result<Option<PlaceName>> {
         let Some(name) = &self.called else { return Ok(None) };
         let refused = |why: &str| Error::NotDurable { place: name.clone(), why: why.to_owned() };
         let number = called_number(name, &self.host).ok_or_else(|| {
@@ -270,7 +270,7 @@ impl Server {
             return Err(refused("it is not to be: only a durable place moves to another core"));
         }
         match interface.places().len() {
-            1 => Ok(Some(Called { name: name.clone(), number })),
+            1 => Ok(Some(PlaceName { name: name.clone(), number })),
             _ => {
                 Err(refused("its process has other places, too: a place that moves has one alone"))
             }
