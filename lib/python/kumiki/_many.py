@@ -131,29 +131,54 @@ class _Table:
     """What the library has for each path, until it is closed."""
 
     def __init__(self, call: str, of: str, row: str, names: Names, dir_fd: "int | None") -> None:
-        self._of, self._handle = of, c_void_p()
-        count = len(names.paths)
+        self._of, self._row, self._handle = of, struct.Struct(row), c_void_p()
+        self._is_taken = False
+        self._count = count = len(names.paths)
         answer = getattr(_lib, f"kumiki_files_{call}")(
             _dir(dir_fd), names.packed, names.size, count, byref(self._handle)
         )
         self.failed = _failed(answer)
-        rows = struct.Struct(row)
-        address = getattr(_lib, f"kumiki_files_{of}_list")(self._handle)
-        self.rows = rows.iter_unpack(_bytes(address, rows.size * count) if count else b"")
+        self.rows = self._rows()
+        self._is_taken = True
+
+    def _rows(self) -> "list[tuple[int, ...]]":
+        address = getattr(_lib, f"kumiki_files_{self._of}_list")(self._handle)
+        return list(self._row.iter_unpack(_bytes(address, self._row.size * self._count) if self._count else b""))
 
     def __enter__(self) -> "_Table":
         return self
 
     def __exit__(self, *_: object) -> None:
-        getattr(_lib, f"kumiki_files_{self._of}_destroy")(self._handle)
+        self.close()
+
+    def __del__(self) -> None:
+        # What an exception of a signal's handler has left, of which no `with` knows yet.
+        self.close()
+
+    def close(self) -> None:
+        if self._handle and not self._is_taken and self._of == "contents":
+            self._is_taken = True
+            for _, fd, error in self._rows():
+                if error == OPEN:
+                    os.close(fd)
+        handle, self._handle = self._handle, c_void_p()
+        if handle:
+            getattr(_lib, f"kumiki_files_{self._of}_destroy")(handle)
 
 
 def read(names: Names, dir_fd: "int | None") -> "list[tuple[Any, int]]":
     """Content and error of each; with OPEN a descriptor."""
     with _Table("read", "contents", "@QNq", names, dir_fd) as contents:
-        return [
-            (size if error == OPEN else _bytes(data, size) if size else b"", error) for data, size, error in contents.rows
-        ]
+        rows = contents.rows
+        try:
+            return [
+                (size if error == OPEN else _bytes(data, size) if size else b"", error) for data, size, error in rows
+            ]
+        except BaseException:
+            for _, fd, error in rows:
+                if error == OPEN:
+                    os.close(fd)
+            raise
 
 
 class Entries:
@@ -164,7 +189,7 @@ class Entries:
 
     def __init__(self, names: Names, dir_fd: "int | None", inodes: bool) -> None:
         with _Table("list", "listing", "@QNQQNq", names, dir_fd) as listing:
-            rows = list(listing.rows)
+            rows = listing.rows
             self.folders = [(row[1], row[4], row[5]) for row in rows]
             size, count = sum(row[1] for row in rows), sum(row[4] for row in rows)
             first = rows[0] if rows else (0,) * 6

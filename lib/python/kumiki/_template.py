@@ -71,16 +71,23 @@ class Template:
         self._env, self._cwd, self._reload = env, cwd, reload
         self._lock = threading.Lock()
         self._files: "dict[str, tuple[int, int] | None]" = {}
+        self._is_closed = self._has_failed = False
         self._begin()
 
     def _begin(self) -> None:
+        prepare = _preparation()
+        if self._cwd is not None:
+            # There it begins.
+            prepare.pop("dir", None)
         asked = {
-            "prepare": _preparation(),
+            "prepare": prepare,
+            "reload": self._reload,
             "modules": self.modules,
             "setup": self._setup,
         }
         control, theirs = _packets.pair()
-        line = f"import sys; sys.path[:] = {sys.path!r}; from kumiki._template_process import main; main({theirs.fileno()})"
+        folders = [os.path.abspath(folder) for folder in sys.path]
+        line = f"import sys; sys.path[:] = {folders!r}; from kumiki._template_process import main; main({theirs.fileno()})"
         with theirs:
             self._process = Popen(
                 [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", line],
@@ -111,6 +118,7 @@ class Template:
         if self._is_ready:
             return
         kind, _, fds = _packets.receive(self._control)
+        self._has_failed = kind != READY
         if not fds:
             raise TemplateError(f"the template (process {self.pid}) has ended before it was ready: {self._how()}")
         content = _packets.of_memory(fds[0])
@@ -119,8 +127,7 @@ class Template:
             self._process.wait()
             _packets.opened(content)
         elif kind == READY:
-            files = pickle.loads(content)
-            self._files = dict(zip(files, _marks(files)))
+            self._files = pickle.loads(content)
             self._is_ready = True
 
     def _how(self) -> str:
@@ -191,6 +198,10 @@ class Template:
 
     def _started(self, function: Any, args: Any, options: "dict[str, Any]") -> "Child":
         with self._lock:
+            if self._is_closed:
+                raise TemplateError(f"the template (process {self.pid}) is closed")
+            if self._reload and self._has_failed:
+                self._anew()
             self._await_ready()
             if self._reload:
                 self._reload_if_changed()
@@ -208,6 +219,7 @@ class Template:
 
     def _anew(self) -> None:
         self._end()
+        self._has_failed = self._is_closed = False
         self._begin()
 
     def _reload_if_changed(self) -> None:
@@ -224,6 +236,7 @@ class Template:
     def close(self) -> None:
         """Ends it. Children that run go on, and are known of until they end."""
         with self._lock:
+            self._is_closed = True
             self._end()
 
     def _end(self) -> None:
@@ -271,6 +284,7 @@ class Child(Popen):
         self._pidfd, self._memory = -1, -1
         self._runs = self._is_done = False
         self._wrong: "bytes | None" = None
+        self._content: "bytes | None" = None
         self._hearing = threading.Lock()
         super().__init__([getattr(call.func, "__qualname__", repr(call.func))], **options)
 
@@ -320,7 +334,7 @@ class Child(Popen):
             self._memory = _packets.in_memory(b"")
             payload = _packets.in_memory(pickle.dumps(asked))
             folder = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            given = [payload, theirs.fileno(), self._memory, folder, *fds, *passed, *self._handed]
+            given = [payload, theirs.fileno(), self._memory, folder, _tracker(), *fds, *passed, *self._handed]
             if len(given) > _packets.MOST_DESCRIPTORS:
                 raise ValueError(f"pass_fds: {len(passed)} descriptors, and a template's child gets some 240 at most")
             _packets.send(self._template._control, START, b"", given)
@@ -352,7 +366,8 @@ class Child(Popen):
             elif kind == RUNS:
                 self._runs = True
             elif kind == DONE:
-                self._is_done = True
+                # What is not to be written into memory comes in the message.
+                self._is_done, self._content = True, head or None
             elif kind == WRONG:
                 self._wrong = _packets.of_memory(fds[0]) if fds else head
                 for fd in fds:
@@ -452,11 +467,16 @@ class Child(Popen):
         after so many seconds, TemplateError of a child that ended without either."""
         if not self._hear_until(lambda: self._is_done, timeout):
             raise subprocess.TimeoutExpired(self.args, timeout or 0)
-        content = _packets.of_memory(self._memory) if self._is_done else b""
+        content = self._result()
         if not content:
             how = f"by signal {-self.returncode}" if (self.returncode or 0) < 0 else f"with status {self.returncode}"
             raise TemplateError(f"the child {self.args[0]} (process {self.pid}) has ended {how}, without a result")
         return _packets.opened(content)
+
+    def _result(self) -> bytes:
+        if self._content is None and self._is_done and self._memory >= 0:
+            self._content = _packets.of_memory(self._memory)
+        return self._content or b""
 
     async def result_async(self) -> Any:
         """As result()."""
@@ -497,6 +517,8 @@ class Child(Popen):
 
     def __exit__(self, *raised: Any) -> None:
         super().__exit__(*raised)
+        # It may be asked for after that, too.
+        self._result()
         self._close()
 
     def __del__(self, *arguments: Any, **named: Any) -> None:
@@ -509,6 +531,16 @@ class Child(Popen):
             # Files of a child that nobody has closed are Python's to warn of.
             self.stdin = self.stdout = self.stderr = None
             self._close()
+
+
+def _tracker() -> int:
+    """Of this program's process that unlinks what nobody else has: a child that had its own would unlink this
+    program's memory at its end."""
+    from multiprocessing import resource_tracker
+
+    fd = resource_tracker._resource_tracker._fd  # type: ignore[attr-defined]
+    # To ask whether it lives wakes it.
+    return resource_tracker.getfd() if fd is None else int(fd)
 
 
 def _ids() -> "tuple[Any, ...]":
@@ -547,7 +579,7 @@ def _marks(files: "Iterable[str]") -> "list[tuple[int, int] | None]":
     from . import files as many
 
     found = many.stat_many(list(files))
-    return [(it.st_mtime_ns, it.st_size) if isinstance(it, os.stat_result) else None for it in found]
+    return [_packets.mark(it) if isinstance(it, os.stat_result) else None for it in found]
 
 
 def _is_open(fd: int) -> bool:

@@ -2,6 +2,7 @@
 
 import atexit
 import ctypes
+import errno
 import fcntl
 import os
 import pickle
@@ -10,6 +11,8 @@ import signal
 import socket
 import sys
 import threading
+import weakref
+from multiprocessing import resource_tracker
 from typing import Any
 
 from . import _packets
@@ -18,6 +21,8 @@ from ._packets import DONE, RUNS, WRONG
 
 # Descriptors that the child was handed besides, whatever their numbers are.
 handed: "list[int]" = []
+# What is the template's, and would do something at its end.
+_kept: "list[Any]" = []
 
 
 def run(payload: int, report: socket.socket, given: "list[int]") -> int:
@@ -25,7 +30,8 @@ def run(payload: int, report: socket.socket, given: "list[int]") -> int:
     try:
         asked = pickle.loads(_packets.of_memory(payload))
         os.close(payload)
-        report, result = _place(report, given, asked)
+        report, passed = _lift(report, given, asked)
+        result = _place(passed, asked)
         _become(asked)
         _renew(asked)
     except BaseException as error:
@@ -42,9 +48,15 @@ def run(payload: int, report: socket.socket, given: "list[int]") -> int:
     problem = _finish()
     if error is None and problem is not None:
         packed, status = _packets.failure(problem), 1
-    _packets.put(result, packed)
+    instead = b""
     try:
-        _packets.send(report, DONE)
+        _packets.put(result, packed)
+    except OSError as why:
+        # Of a limit of files' sizes, which is one of this memory, too. Without a traceback it fits into a message.
+        text = f"{why.strerror}: a result of {len(packed)} bytes; a limit of the size of files (RLIMIT_FSIZE) is one of results, too"
+        instead, status = pickle.dumps((False, OSError(why.errno, text))), 1
+    try:
+        _packets.send(report, DONE, instead)
     except OSError:
         pass
     return status
@@ -66,19 +78,35 @@ def _status(error: "BaseException | None") -> int:
     return error.code & 0xFF if isinstance(error.code, int) else 1
 
 
-def _place(report: socket.socket, given: "list[int]", asked: "dict[str, Any]") -> "tuple[socket.socket, int]":
-    """Moves descriptors to their numbers: the standard ones, and those that were passed."""
-    targets = [number for number in asked["standard"] if number >= 0] + list(asked["pass_fds"])
-    above = max([2, *targets, *given]) + 1
+def _targets(asked: "dict[str, Any]") -> "list[int]":
+    return [*asked["standard"], *asked["pass_fds"]]
+
+
+def _lift(report: socket.socket, given: "list[int]", asked: "dict[str, Any]") -> "tuple[socket.socket, list[int]]":
+    """Moves descriptors above the numbers that they are to have."""
+    above = max([2, *_targets(asked), *given]) + 1
 
     def up(fd: int) -> int:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above)
 
-    told, result, folder, *passed = map(up, (report.fileno(), *given))
-    handed[:] = passed[len(targets) :]
+    told, *passed = map(up, (report.fileno(), *given))
     report.close()
     for fd in given:
         os.close(fd)
+    return socket.socket(fileno=told), passed
+
+
+def _place(lifted: "list[int]", asked: "dict[str, Any]") -> int:
+    """Moves descriptors to their numbers: the standard ones, and those that were passed. The one of the result."""
+    targets = _targets(asked)
+    result, folder, tracker, *passed = lifted
+    # The program's. One that the set-up has begun is the template's.
+    resource_tracker._resource_tracker._fd, resource_tracker._resource_tracker._pid = tracker, None  # type: ignore[attr-defined]
+    handed[:] = passed[len(targets) :]
+    for number in asked["pass_fds"]:
+        if number > 2 and os.path.lexists(f"/proc/self/fd/{number}"):
+            has = os.readlink(f"/proc/self/fd/{number}")
+            raise OSError(errno.EBUSY, f"pass_fds: the template's set-up has {has} open as descriptor {number}; pass another number")
     for number in set(range(3)) - set(asked["standard"]):
         # Closed where it is closed in the program that has asked.
         try:
@@ -90,7 +118,7 @@ def _place(report: socket.socket, given: "list[int]", asked: "dict[str, Any]") -
         os.close(fd)
     os.fchdir(folder)
     os.close(folder)
-    return socket.socket(fileno=told), result
+    return result
 
 
 def _become(asked: "dict[str, Any]") -> None:
@@ -142,6 +170,11 @@ def _renew(asked: "dict[str, Any]") -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, asked["signal_mask"])
     # They are the template's, which has not ended.
     atexit._clear()
+    # So are those of objects; those of the child's are to be called.
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]
+    weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]
+    if "logging" in sys.modules:
+        atexit.register(sys.modules["logging"].shutdown)
     # Python's own generator knows of forks.
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
@@ -158,8 +191,13 @@ def _renew(asked: "dict[str, Any]") -> None:
     if "asyncio" in sys.modules:
         import asyncio
 
-        # A loop of the template's waits by descriptors that are the template's, too.
-        asyncio.set_event_loop(None)
+        # A loop of the template's waits by descriptors that are the template's, too: it is not used, and not ended. As
+        # at a beginning there is none, which is not the same as set_event_loop(None).
+        policy = asyncio.events._event_loop_policy  # type: ignore[attr-defined]
+        local = getattr(policy, "_local", None)
+        if local is not None:
+            _kept.append(local)
+            policy._local = type(local)()
 
 
 def _finish() -> "BaseException | None":

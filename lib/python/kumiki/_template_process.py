@@ -1,5 +1,6 @@
 """The process that a template is: it imports, and makes a child of itself for each start."""
 
+import functools
 import gc
 import importlib
 import os
@@ -9,6 +10,8 @@ import signal
 import socket
 import sys
 import threading
+import time
+from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from . import _packets, _template_child
@@ -18,6 +21,7 @@ from ._packets import BEGAN, READY, SETUP, START, WRONG
 def main(fd: int) -> None:
     # A child's terminal sends it to all of the program's processes, and this one is nobody's to end by it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _hear_of_children()
     control = socket.socket(fileno=fd)
     control.set_inheritable(False)
     kind, _, fds = _packets.receive(control)
@@ -36,6 +40,20 @@ def main(fd: int) -> None:
     _Template(control).serve()
 
 
+def _hear_of_children() -> None:
+    """Where this is ignored, as a program may have it, nobody hears how a child has ended."""
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _waited(pid: int) -> int:
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        # A handler of the set-up has waited for it.
+        return 255
+
+
 def _answer(control: socket.socket, kind: bytes, content: bytes) -> None:
     fd = _packets.in_memory(content)
     try:
@@ -47,8 +65,38 @@ def _answer(control: socket.socket, kind: bytes, content: bytes) -> None:
         os.close(fd)
 
 
-def _set_up(asked: "dict[str, Any]") -> "list[str]":
-    """Imports and sets up; the files of all modules."""
+def _set_up(asked: "dict[str, Any]") -> "dict[str, tuple[int, int]]":
+    """Imports and sets up; the files of all modules as they were when they were read."""
+    seen: "dict[str, tuple[int, int]]" = {}
+    plain = SourceFileLoader.path_stats
+    if asked["reload"]:
+        SourceFileLoader.path_stats = functools.partialmethod(_path_stats, seen)  # type: ignore[assignment, method-assign]
+        _see(seen, asked["prepare"].get("init_main_from_path"))
+    try:
+        return _set_up_seeing(asked, seen)
+    finally:
+        SourceFileLoader.path_stats = plain  # type: ignore[method-assign]
+
+
+_plain_stats = SourceFileLoader.path_stats
+
+
+def _path_stats(loader: SourceFileLoader, seen: "dict[str, tuple[int, int]]", path: str) -> Any:
+    """Of a module's file, which is read after that: a change meanwhile is one."""
+    _see(seen, path)
+    return _plain_stats(loader, path)
+
+
+def _see(seen: "dict[str, tuple[int, int]]", path: "str | None") -> None:
+    try:
+        if path is not None:
+            seen[path] = _packets.mark(os.stat(path))
+    except OSError:
+        # Who imports it is told.
+        pass
+
+
+def _set_up_seeing(asked: "dict[str, Any]", seen: "dict[str, tuple[int, int]]") -> "dict[str, tuple[int, int]]":
     from multiprocessing import process, spawn
 
     process.current_process()._inheriting = True
@@ -61,6 +109,7 @@ def _set_up(asked: "dict[str, Any]") -> "list[str]":
     setup = pickle.loads(asked["setup"])
     if setup is not None:
         setup()
+    _hear_of_children()
     _flush()
     # What is here is not looked at again, which would copy it into each child.
     gc.collect()
@@ -69,14 +118,18 @@ def _set_up(asked: "dict[str, Any]") -> "list[str]":
     child = os.fork()
     if child == 0:
         os._exit(0)
-    os.waitpid(child, 0)
+    _waited(child)
     _refuse_threads()
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    return sorted(file for file in files if isinstance(file, str))
+    if not asked["reload"]:
+        return {}
+    for file in files:
+        if isinstance(file, str) and file not in seen:
+            _see(seen, file)
+    return {file: mark for file, mark in seen.items() if file in files}
 
 
-def _refuse_threads() -> None:
-    """A child has none of them, and what they hold is held there for ever."""
+def _threads() -> "list[str]":
     own = threading.get_native_id()
     names = {thread.native_id: thread.name for thread in threading.enumerate()}
     found = []
@@ -84,10 +137,25 @@ def _refuse_threads() -> None:
         if number != own:
             try:
                 with open(f"/proc/self/task/{number}/comm") as file:
-                    found.append(names.get(number) or f"{file.read().strip()!r}, which is not Python's")
+                    command = file.read().strip()
             except OSError:
                 # It is ending.
                 continue
+            # kumiki.files' own know of forks: a child begins others when it needs them.
+            if number in names or not (command.startswith("parasc-") and "kumiki._many" in sys.modules):
+                found.append(names.get(number) or f"{command!r}, which is not Python's")
+    return found
+
+
+# A thread that was joined is seen for a moment; one that ends by itself, too.
+_ENDING = 0.1
+
+
+def _refuse_threads() -> None:
+    """A child has none of them, and what they hold is held there for ever."""
+    end = time.monotonic() + _ENDING
+    while (found := _threads()) and time.monotonic() < end:
+        time.sleep(_ENDING / 20)
     if found:
         from ._template import TemplateError
 
@@ -167,8 +235,7 @@ class _Template:
         pid, report = self._children.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
-        _, status = os.waitpid(pid, 0)
-        _told(report, _packets.ENDED, b"%d" % os.waitstatus_to_exitcode(status))
+        _told(report, _packets.ENDED, b"%d" % _waited(pid))
         report.close()
 
 

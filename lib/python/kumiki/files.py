@@ -187,9 +187,15 @@ def read_many(paths: "Iterable[AnyPath]", *, dir_fd: "int | None" = None) -> "li
         found: "list[Any]" = [data for data, _ in pairs]
         errors = [error for _, error in pairs]
         if any(errors) or names.wrong:
-            for at, error in enumerate(errors):
-                if error == _many.OPEN:
+            opened = [at for at, error in enumerate(errors) if error == _many.OPEN]
+            try:
+                while opened:
+                    at = opened.pop()
                     found[at], errors[at] = _or_error(_read_open, found[at]), 0
+            finally:
+                # A signal's handler has raised.
+                for at in opened:
+                    os.close(found[at])
             _tell(found, names, errors, lambda path: _read(path, dir_fd))
         results += found
     return results

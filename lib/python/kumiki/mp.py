@@ -17,7 +17,8 @@ import os
 import pickle
 import sys
 import threading
-from multiprocessing import connection, context, forkserver, popen_fork, popen_forkserver, process, resource_tracker, spawn, util
+import traceback
+from multiprocessing import connection, context, forkserver, popen_fork, popen_forkserver, process, spawn, util
 from multiprocessing.context import reduction, set_spawning_popen
 from typing import Any
 
@@ -108,7 +109,6 @@ class Popen(popen_fork.Popen):
         return len(self._fds) - 1
 
     def _launch(self, process_obj: Any) -> None:
-        tracker = resource_tracker.getfd()
         data = _preparation_data(process_obj._name)
         packed = io.BytesIO()
         set_spawning_popen(self)
@@ -123,7 +123,7 @@ class Popen(popen_fork.Popen):
         try:
             if isinstance(of, Template):
                 of.ready()
-            handed = [tracker, of._control.fileno(), theirs, *self._fds]
+            handed = [of._control.fileno(), theirs, *self._fds]
             self._child = _Worker(of, packed.getvalue(), handed)
             self._child._await_start()
         except BaseException:
@@ -169,8 +169,7 @@ def _main(data: bytes, template_pid: int) -> None:
     global _current
     import socket
 
-    tracker, control, parent, *fds = _template_child.handed
-    resource_tracker._resource_tracker._fd = tracker
+    control, parent, *fds = _template_child.handed
     forkserver._forkserver._inherited_fds = fds
     _current = _Attached(socket.socket(fileno=control), template_pid)
     packed = io.BytesIO(data)
@@ -178,6 +177,11 @@ def _main(data: bytes, template_pid: int) -> None:
     try:
         spawn.prepare(pickle.load(packed))
         itself = pickle.load(packed)
+    except BaseException:
+        # Nobody asks for the result of this; a process of "spawn" ends so, too.
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
     finally:
         del process.current_process()._inheriting
     status = itself._bootstrap(parent)

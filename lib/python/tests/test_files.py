@@ -173,6 +173,44 @@ class Files(unittest.TestCase):
         said, empty, through = files.read_many(["/proc/self/status", "/dev/null", fifo])
         self.assertEqual((len(said.splitlines()), empty, through), (lines, b"", b"through"))
 
+    def test_who_is_interrupted_leaves_nothing(self):
+        fifos = [os.path.join(self.folder, b"%d" % number) for number in range(3)]
+        for fifo in fifos:
+            os.mkfifo(fifo)
+        destroy, freed = _many._lib.kumiki_files_contents_destroy, []
+
+        def counted(handle):
+            freed.append(handle)
+            destroy(handle)
+
+        def interrupted(*arguments):
+            raise KeyboardInterrupt
+
+        def read_open(fd):
+            os.close(fd)
+            raise KeyboardInterrupt
+
+        copied, calls = _many._bytes, itertools.count()
+
+        def interrupted_later(address, size):
+            return interrupted() if next(calls) else copied(address, size)
+
+        before = len(os.listdir("/proc/self/fd"))
+        for where, name, by in (
+            (_many, "_failed", interrupted), (_many, "_bytes", interrupted_later), (files, "_read_open", read_open),
+        ):  # fmt: skip
+            with (
+                self.subTest(name),
+                unittest.mock.patch.object(_many._lib, "kumiki_files_contents_destroy", counted),
+                unittest.mock.patch.object(where, name, by),
+            ):
+                freed.clear()
+                asked = [*fifos, "/etc/passwd"] if where is _many else fifos
+                with self.assertRaises(KeyboardInterrupt):
+                    files.read_many(asked)
+                self.assertEqual(len(freed), 1)
+                self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
     def test_what_is_written_is_there(self):
         for draw, tree in self.drawn(20):
             for named in ({}, {"fsync": True}, {"append": True}, {"exclusive": True}, {"mode": 0o600}):

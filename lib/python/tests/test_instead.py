@@ -66,6 +66,50 @@ class Instead(unittest.TestCase):
         ours = self.run_it("-m", "kumiki", self.script, "one", "--two")
         self.assertEqual((ours.stdout, ours.stderr, ours.returncode), (SAID, "", 5))
 
+    def test_classes_of_a_script_come_back(self):
+        self.script.write_text(
+            "import multiprocessing, os, sys\n"
+            "class Pair:\n"
+            "    def __init__(self, at): self.at = at\n"
+            "if __name__ == '__main__':\n"
+            "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+            "        found = pool.map_async(Pair, range(3)).get(timeout=60)\n"
+            "    print([(type(each) is Pair, each.at) for each in found], sys.modules['__main__'].Pair is Pair)\n"
+        )
+        said = "[(True, 0), (True, 1), (True, 2)] True\n"
+        ours = self.run_it("-m", "kumiki", self.script)
+        self.assertEqual((ours.stdout, ours.stderr, ours.returncode), (said, "", 0))
+        # And of a module.
+        module = subprocess.run(
+            [sys.executable, "-m", "kumiki", "-m", "script"], cwd=self.script.parent, capture_output=True, text=True, timeout=120
+        )
+        self.assertEqual((module.stdout, module.stderr, module.returncode), (said, "", 0))
+
+    def test_a_script_finds_itself_where_it_is(self):
+        self.script.write_text(
+            "import sys, atexit\n"
+            "def late(): print(sys.modules['__main__'].late is late)\n"
+            "atexit.register(late)\n"
+            "print(__file__, sys.path[0], type(__loader__).__name__, __spec__, __cached__, __package__, __doc__, __name__)\n"
+        )
+        folder, name = self.script.parent, self.script.name
+        for words in ([name], ["./" + name], ["-P", name], ["nowhere.py"], ["-c", "import sys; print(sys.path[0], __loader__)"]):
+            flags = [word for word in words if word == "-P"]
+            rest = [word for word in words if word != "-P"]
+            plain, ours = (
+                subprocess.run(
+                    [sys.executable, *flags, *first, *rest], cwd=folder, capture_output=True, text=True, timeout=120
+                )
+                for first in ([], ["-m", "kumiki"])
+            )
+            self.assertEqual((plain.stdout, plain.stderr, plain.returncode), (ours.stdout, ours.stderr, ours.returncode))
+
+    def test_a_folder_is_a_program(self):
+        inside = self.script.with_name("__main__.py")
+        inside.write_text("import sys\nprint(sys.path[0], sys.argv, __file__, __name__, __spec__.name, __package__)\n")
+        plain, ours = self.run_it(inside.parent, "one"), self.run_it("-m", "kumiki", inside.parent, "one")
+        self.assertEqual((plain.stdout, plain.stderr, plain.returncode), (ours.stdout, ours.stderr, ours.returncode))
+
     def test_each_start_is_told(self):
         ours = self.run_it("-m", "kumiki", "--say", self.script, "one", "--two")
         self.assertEqual((ours.stdout, ours.returncode), (SAID, 5))

@@ -64,6 +64,16 @@ def counts(value, lock):
             value.value += 1
 
 
+class Unknown:
+    """What the process cannot make again."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+    def __call__(self):
+        pass
+
+
 def sleeps():
     time.sleep(1000)
 
@@ -117,6 +127,21 @@ class Multiprocessing(unittest.TestCase):
             child.join()
             self.assertEqual(child.exitcode, code)
             child.close()
+
+    def test_what_a_process_cannot_be_made_of_is_told(self):
+        with tempfile.TemporaryFile("w+") as said:
+            saved = os.dup(2)
+            os.dup2(said.fileno(), 2)
+            try:
+                child = self.context.Process(target=Unknown())
+                child.start()
+                child.join(60)
+            finally:
+                os.dup2(saved, 2)
+                os.close(saved)
+            said.seek(0)
+            self.assertIn("ValueError: invalid literal", said.read())
+        self.assertEqual(child.exitcode, 1)
 
     def test_pools_managers_memory_and_futures_work(self):
         with self.context.Pool(3) as pool:

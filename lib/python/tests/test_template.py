@@ -7,6 +7,7 @@ import faulthandler
 import functools
 import importlib
 import logging
+import logging.handlers
 import os
 import pathlib
 import random
@@ -19,11 +20,14 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
+from multiprocessing import shared_memory
 
 import kumiki
+from kumiki import files
 
 LOCK = threading.Lock()
-LOOP = None
+LOOP = FOLDER = None
 KEPT = []
 
 
@@ -181,6 +185,65 @@ def large(count):
     return b"x" * count
 
 
+def with_a_descriptor():
+    os.dup2(os.open("/dev/zero", os.O_RDONLY), 61)
+
+
+def with_a_thread_that_ends():
+    thread = threading.Thread(target=time.sleep, args=(0.05,), daemon=True)
+    thread.start()
+
+
+def with_files():
+    files.exists_many(["/nowhere/%d" % number for number in range(9000)])
+
+
+def with_finalizer():
+    KEPT.append(tempfile.TemporaryDirectory())
+    logging.getLogger("kumiki.test").addHandler(logging.NullHandler())
+
+
+def makes_a_folder():
+    handler = logging.handlers.MemoryHandler(1000, target=logging.StreamHandler(sys.stdout))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().warning("kept in memory")
+    KEPT.append(handler)
+    KEPT.append(tempfile.TemporaryDirectory())
+    return KEPT[0].name, KEPT[-1].name
+
+
+def folder_then():
+    return FOLDER
+
+
+def with_folder():
+    global FOLDER
+    FOLDER = os.getcwd()
+
+
+def has_a_loop():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return type(asyncio.get_event_loop()).__name__
+
+
+def counts_files(names):
+    return len(files.exists_many(names))
+
+
+def writes_there(name):
+    memory = shared_memory.SharedMemory(name)
+    memory.buf[0] = 7
+    memory.close()
+
+
+def makes_memory():
+    memory = shared_memory.SharedMemory(create=True, size=10)
+    memory.buf[0] = 8
+    memory.close()
+    return memory.name
+
+
 def main_module():
     return sys.modules["__main__"].__name__, __name__
 
@@ -299,6 +362,76 @@ class Template(unittest.TestCase):
             self.assertEqual(child.returncode, -signal.SIGSEGV)
             self.assertIn("in crashes", said)
 
+    def test_objects_of_a_child_end_with_it_and_those_of_the_set_up_do_not(self):
+        with kumiki.Template(setup=with_finalizer) as template:
+            with template.start(makes_a_folder, stdout=subprocess.PIPE, text=True) as child:
+                out, _ = child.communicate(timeout=60)
+                set_up, own = child.result()
+            self.assertEqual((out, os.path.exists(set_up), os.path.exists(own)), ("kept in memory\n", True, False))
+
+    @unittest.skipIf(sys.version_info >= (3, 14), "a loop is made by whoever needs one")
+    def test_a_child_is_asked_for_its_first_loop(self):
+        with kumiki.Template(setup=with_state) as template:
+            self.assertIn("Loop", template.run(has_a_loop))
+
+    def test_a_folder_that_was_named_is_that_of_the_set_up(self):
+        with tempfile.TemporaryDirectory() as folder, kumiki.Template(setup=with_folder, cwd=folder) as template:
+            self.assertEqual(template.run(folder_then), os.path.realpath(folder))
+
+    def test_a_number_that_the_set_up_has_open_is_refused(self):
+        with tempfile.TemporaryFile() as file, kumiki.Template(setup=with_a_descriptor) as template:
+            high = os.dup2(file.fileno(), 61)
+            self.addCleanup(os.close, high)
+            with self.assertRaisesRegex(OSError, "/dev/zero open as descriptor 61"):
+                template.run(reads, 61, pass_fds=[61])
+            self.assertEqual(template.run(add, 1), 1)
+
+    def test_a_set_up_may_use_files_and_threads_that_end(self):
+        with kumiki.Template(setup=with_files) as template:
+            self.assertEqual(template.run(counts_files, ["/nowhere"] * 9000), 9000)
+        with kumiki.Template(setup=with_a_thread_that_ends) as template:
+            self.assertEqual(template.run(add, 1), 1)
+
+    def test_children_are_waited_for_where_their_ends_are_ignored(self):
+        script = (
+            "import kumiki, signal, math\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+            "if __name__ == '__main__':\n with kumiki.Template() as made:\n"
+            "  with made.start(math.sqrt, 4) as child: print(child.result(60), child.wait(60))\n"
+        )
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write(script)
+            file.flush()
+            said = subprocess.run([sys.executable, file.name], capture_output=True, text=True, timeout=120)
+        self.assertEqual((said.stdout, said.stderr), ("2.0 0\n", ""))
+
+    def test_a_result_that_a_limit_forbids_is_told(self):
+        with self.assertRaisesRegex(OSError, "RLIMIT_FSIZE"):
+            self.template.run(large, 100_000, limits={resource.RLIMIT_FSIZE: (5000, 5000)})
+
+    def test_a_result_is_there_after_the_child(self):
+        with self.template.start(add, 1, 2) as child:
+            pass
+        self.assertEqual((child.result(), child.result()), (3, 3))
+        template = kumiki.Template().ready()
+        template.close()
+        with self.assertRaisesRegex(kumiki.TemplateError, "is closed"):
+            template.start(add)
+
+    def test_memory_of_the_program_stays_when_a_child_has_ended(self):
+        memory = shared_memory.SharedMemory(create=True, size=10)
+        self.addCleanup(memory.unlink)
+        self.addCleanup(memory.close)
+        self.template.run(writes_there, memory.name)
+        made = self.template.run(makes_memory)
+        # A tracker of theirs would have begun with them, and ended after them.
+        time.sleep(1)
+        self.assertEqual(memory.buf[0], 7)
+        shared_memory.SharedMemory(memory.name).close()
+        theirs = shared_memory.SharedMemory(made)
+        self.assertEqual(theirs.buf[0], 8)
+        theirs.close()
+        theirs.unlink()
+
     def test_the_template_is_not_ended_from_the_terminal(self):
         with kumiki.Template() as template:
             template.ready()
@@ -337,8 +470,8 @@ class Template(unittest.TestCase):
             once()
         self.assertEqual(len(os.listdir("/proc/self/fd")), before)
         for _ in range(100):
-            # Told just now of the last one's end.
-            if len(os.listdir(f"/proc/{self.template.pid}/fd")) == theirs:
+            # Told just now of the last one's end, as perhaps before, too.
+            if len(os.listdir(f"/proc/{self.template.pid}/fd")) <= theirs:
                 return
             time.sleep(0.02)
         self.fail("descriptors are left in the template")
@@ -486,6 +619,35 @@ class Template(unittest.TestCase):
                 self.assertEqual(template.run(changing.value), 33333)
                 template.reload()
                 self.assertEqual(template.run(changing.value), 4)
+
+    def test_code_that_was_wrong_is_tried_again_when_it_is_right(self):
+        with tempfile.TemporaryDirectory() as folder:
+            module = pathlib.Path(folder, "kumiki_mended.py")
+            sys.path.insert(0, folder)
+            self.addCleanup(sys.path.remove, folder)
+            module.write_text("")
+            with kumiki.Template(["kumiki_mended"], reload=True) as template:
+                self.assertEqual(template.run(add, 1), 1)
+                module.write_text("def value(: return 1\n")
+                for _ in range(2):
+                    with self.assertRaises(SyntaxError):
+                        template.run(add, 1)
+                module.write_text("def value(): return 1\n")
+                self.assertEqual(template.run(add, 1), 1)
+
+    def test_code_that_changes_while_it_is_read_is_noticed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            module = pathlib.Path(folder, "kumiki_changes_itself.py")
+            sys.path.insert(0, folder)
+            self.addCleanup(sys.path.remove, folder)
+            # Once: what is there after the import is not what was read.
+            module.write_text("import pathlib\npathlib.Path(__file__).write_text('first = False\\n')\n")
+            with kumiki.Template(["kumiki_changes_itself"], reload=True) as template:
+                with self.assertLogs("kumiki", logging.INFO):
+                    template.run(add, 1)
+                pid = template.pid
+                template.run(add, 1)
+                self.assertEqual(template.pid, pid)
 
     def test_memory_is_shared_with_the_template(self):
         with kumiki.Template(setup=with_state) as template, sleeping(template) as child:
