@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use kumiki_places::durable::{Folder, has_place};
-use kumiki_places::host_name;
+use kumiki_places::{Allow, host_name, standard};
 use kumiki_sys::affinity;
 
 use super::{Kept, MaybeNats, asking, serve};
@@ -33,6 +33,10 @@ pub(super) fn here(
     if has_place(&disk)? {
         output::talk(format_args!("{place} is in {} already", whole.display()));
     } else {
+        // A mistake is told while the place still serves where it is.
+        if let Some(path) = &allow {
+            Allow::read(path, &standard::parts())?;
+        }
         let to = format!("{} of {}, process {}", whole.display(), host_name(), std::process::id());
         let nats = server.nats()?;
         let take = async |client: kumiki_places::Client| {

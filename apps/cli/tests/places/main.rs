@@ -86,6 +86,12 @@ fn a_durable_place_that_is_killed_has_its_values_when_it_is_served_again() {
     let list = std::fs::read_to_string(&allow).unwrap();
     std::fs::write(&allow, format!("move = true\n{list}")).unwrap();
     let mut left = serve();
+    // A mistake in the list of where it is to be leaves it where it is.
+    let wrong = home.write("wrong", "list = true\n[kind.conuter]\ncreate = true\n");
+    let args = [&moves[..moves.len() - 1], &[wrong.to_str().unwrap()]].concat();
+    let said = home.kumiki(&args).assert().code(2).get_output().stderr.clone();
+    assert!(String::from_utf8(said).unwrap().contains("conuter"));
+    assert_eq!(text(&["call", &hits, "add", "0"]), "44\n");
     let mut moved = Serving::of(&home, &moves);
     assert_eq!(left.0.wait().unwrap().code(), Some(0), "it has handed its place over");
     let again = ["--timeout", "30s"];
