@@ -31,7 +31,7 @@ fn output_and_exit_status_are_the_commands_own() {
         assert_eq!(output.status.code(), Some(7));
         assert_eq!(output.stdout, b"out\n");
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.starts_with("err\n") && (said.len() > 4) == !say.is_empty(), "{said}");
+        assert!(said.starts_with("err\n") && (said.len() > 4) != say.is_empty(), "{said}");
     }
     let output = home.start(&["ahead", "--", "sh", "-c", "kill -KILL $$"]).output().unwrap();
     assert_eq!(output.status.signal(), Some(9));

@@ -30,8 +30,11 @@ pub fn first(outcome: &Outcome) -> Value {
     json!({ "results": [side(0), side(1)] })
 }
 
-/// Names of version 2's times, and what each is of a run, nanoseconds.
-const TIMES: [(&str, fn(&Sample) -> f64); 4] = [
+/// Time of a run, nanoseconds.
+type Nanoseconds = fn(&Sample) -> f64;
+
+/// Names of version 2's times, and what each is of a run.
+const TIMES: [(&str, Nanoseconds); 4] = [
     ("time_wall_clock", |sample| sample.wall_ns),
     ("time_cpu", |sample| sample.user_ns + sample.system_ns),
     ("time_user", |sample| sample.user_ns),
