@@ -91,6 +91,8 @@ pub(crate) struct Worker {
     kept: KeptFiles,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
+    /// Places that have become free since events were taken: some of those may be of who had them.
+    closed: Vec<usize>,
     completions: Completions<Box<Work>>,
     /// Calls that have ended and whose connections have not gone on: one between two looks at the
     /// epoll, so that a request for what is in memory does not wait for all their answers.
@@ -129,6 +131,7 @@ impl Worker {
             kept,
             connections: Vec::new(),
             free: Vec::new(),
+            closed: Vec::new(),
             completions,
             ended: VecDeque::new(),
             clock: Clock::new(),
@@ -148,6 +151,7 @@ impl Worker {
         let mut next_tick = now + TICK;
         loop {
             events.clear();
+            self.reuse();
             // From the last look at the clock, which was a turn ago: a tick may be so much later.
             let is_idle = self.turns.is_empty() && self.ended.is_empty();
             let wait =
@@ -191,7 +195,13 @@ impl Worker {
     }
 
     fn is_empty(&self) -> bool {
-        self.free.len() == self.connections.len()
+        self.free.len() + self.closed.len() == self.connections.len()
+    }
+
+    /// Places of those who are gone may be taken again: no event that was taken before is left. Else
+    /// the end of who had a place is told to who has it next, and ends that one's call.
+    fn reuse(&mut self) {
+        self.free.append(&mut self.closed);
     }
 
     fn obey(&mut self, now: Instant) -> Result<()> {
@@ -303,7 +313,7 @@ impl Worker {
         }
         // Closing the descriptor takes it out of the epoll.
         drop(connection);
-        self.free.push(at);
+        self.closed.push(at);
         self.give_back();
     }
 

@@ -63,6 +63,7 @@ fn who_frees_a_place_listens_again() {
     assert!(!worker.listens && worker.connections.len() == 2);
     worker.close(1);
     assert!(worker.listens);
+    worker.reuse();
     turn(&mut worker);
     assert_eq!(worker.connections.iter().flatten().count(), 2);
     let rest = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -90,11 +91,38 @@ fn a_worker_without_an_idle_connection_asks_another_for_room() {
     let now = Instant::now();
     idle.obey(now).unwrap();
     assert!(first.read_to_end(&mut Vec::new()).is_ok() && idle.listens);
+    idle.reuse();
     turn(&mut idle);
     second.write_all(request).unwrap();
     idle.go(0, now);
     second.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+/// One look at the epoll has all of it: another client, and that the last one is gone.
+#[test]
+fn the_end_of_who_had_a_place_is_not_told_to_who_has_it_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut worker, address) = worker(folder.path(), 8);
+    let first = TcpStream::connect(address).unwrap();
+    turn(&mut worker);
+    drop(first);
+    // Its turn comes before its event.
+    worker.go(0, Instant::now());
+    assert!(worker.connections[0].is_none());
+    let mut second = TcpStream::connect(address).unwrap();
+    second.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    turn(&mut worker);
+    // There it would end a call that is under way.
+    assert!(worker.connections[0].is_none(), "a place is taken again amid the events");
+    worker.event(0, EventFlags::HUP, Instant::now());
+    let mut answer = [0; 12];
+    second.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    worker.reuse();
+    let _third = TcpStream::connect(address).unwrap();
+    turn(&mut worker);
+    assert!(worker.connections[0].is_some());
 }
 
 #[test]

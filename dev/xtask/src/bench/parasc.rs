@@ -7,14 +7,9 @@ use super::judge::{Figures, measured};
 use super::{Must, Outcome, promises};
 use crate::debian::{self, Package};
 
-/// What the peers need to be built, and who walks as everybody does.
-const PACKAGES: &[Package] = &[
-    Package { name: "coreutils", reason: "GNU du is measured beside kumiki-du" },
-    Package { name: "gcc", reason: "the bench has peers in C" },
-    Package { name: "g++", reason: "the bench has peers in C++" },
-    Package { name: "make", reason: "jemalloc is built by it, a peer of another bench" },
-    Package { name: "libtbb-dev", reason: "the bench has oneTBB among them" },
-];
+/// Who walks as everybody does.
+const PACKAGES: &[Package] =
+    &[Package { name: "coreutils", reason: "GNU du is measured beside kumiki-du" }];
 
 /// Measures every subject, or these cases; with `judge` says whether the promises hold.
 pub(super) fn parasc(judge: bool, cases: &[String]) -> Result<Outcome> {

@@ -9,13 +9,9 @@ use crate::debian::{self, Package};
 
 mod process;
 
-/// What the peers of the whole bench need to be built and run.
+/// What its own peers need.
 const PACKAGES: &[Package] = &[
-    Package { name: "gcc", reason: "jemalloc and mimalloc are measured beside per-core memory" },
-    Package { name: "g++", reason: "snmalloc is measured beside per-core memory" },
-    Package { name: "make", reason: "jemalloc is built by it" },
     Package { name: "libtcmalloc-minimal4", reason: "tcmalloc is measured beside per-core memory" },
-    Package { name: "libtbb-dev", reason: "the bench's program has oneTBB as a peer, too" },
     Package { name: "nats-server", reason: "calls to other machines are measured beside it" },
     Package { name: "python3", reason: "programs are started from Python, too" },
 ];

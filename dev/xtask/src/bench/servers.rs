@@ -11,12 +11,8 @@ use crate::capi::{self, Place};
 use crate::debian::{self, Package};
 use crate::run::{cargo, program, run, target_folder};
 
-/// What the peers of the whole bench need to be built and run.
+/// What its own peers need.
 const PACKAGES: &[Package] = &[
-    Package { name: "gcc", reason: "the bench's program has peers in C, too" },
-    Package { name: "g++", reason: "and peers in C++" },
-    Package { name: "make", reason: "one of them is built by it" },
-    Package { name: "libtbb-dev", reason: "and oneTBB" },
     Package { name: "nginx", reason: "static files are measured beside it" },
     Package { name: "redis-server", reason: "keys and values are measured beside it" },
     Package { name: "memcached", reason: "and beside it" },

@@ -7,14 +7,9 @@ use super::judge::{Figures, measured};
 use super::{Must, Outcome, promises};
 use crate::debian::{self, Package};
 
-/// What the peers in C and C++ need to be built.
-const PACKAGES: &[Package] = &[
-    Package { name: "gcc", reason: "OpenMP is measured beside shadow threads" },
-    Package { name: "g++", reason: "oneTBB and forkunion are measured beside shadow threads" },
-    Package { name: "make", reason: "jemalloc is built by it, a peer of another bench" },
-    Package { name: "libhwy-dev", reason: "Highway's thread pool is one, too, as of Debian 13" },
-    Package { name: "libtbb-dev", reason: "oneTBB is measured beside shadow threads" },
-];
+/// A peer that not each Debian has.
+const PACKAGES: &[Package] =
+    &[Package { name: "libhwy-dev", reason: "Highway's thread pool is one, too, as of Debian 13" }];
 
 /// Measures every subject; with `judge` says whether the promises hold.
 pub(super) fn shadow(judge: bool, cases: &[String]) -> Result<Outcome> {
