@@ -292,6 +292,7 @@ fn none_is_lost(host: &Host, before: &Echoes) {
 
 /// More nodes than have room below 1 MiB of their own: those of one cpu need it in turns.
 #[test]
+#[ignore = "a minute: `cargo xtask test long`, after a change to what is kept below 1 MiB"]
 fn nodes_of_one_cpu_share_their_room_below_1_mib() {
     let Some(host) = Host::own("6.1", |config| {
         config.cpus = 8;

@@ -80,6 +80,7 @@ const LOSSY: [(&str, &str); 6] = [
 ];
 
 #[test]
+#[ignore = "a minute: `cargo xtask test long`, after a change to how the module sends INIT and SIPI"]
 fn an_interrupt_that_does_not_arrive_is_told_or_sent_again() {
     let Some(host) = Host::shared_without_image(Kind::Debian12) else { return };
     let cache = Cache::of_user().unwrap();

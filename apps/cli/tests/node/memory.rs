@@ -65,6 +65,7 @@ const NUMA: &str = "-smp 4,sockets=2,cores=2,threads=1 \
                     -numa node,nodeid=1,cpus=2-3,memdev=far";
 
 #[test]
+#[ignore = "a minute: `cargo xtask test long`, after a change to where a node's memory is taken"]
 fn memory_is_of_the_numa_node_that_the_cpus_are_of() {
     let wanted = |config: &mut kumiki_lab::Config| {
         config.qemu.extend(NUMA.split_whitespace().map(Into::into));
