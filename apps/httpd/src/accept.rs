@@ -1,7 +1,7 @@
 //! Listening, and how many connections there may be.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,6 +10,11 @@ use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::say::say;
+
+/// Connections that the kernel keeps until they are taken, as far as net.core.somaxconn lets it.
+/// Beyond them a client sends its SYN again after 1, 3 and 7 s: the 128 of the standard library are
+/// gone within a moment where all places are taken, and a client waits for seconds though one is free.
+const BACKLOG: i32 = 4096;
 
 /// The sockets to listen on: those that systemd hands over, or new ones.
 ///
@@ -24,8 +29,11 @@ pub(crate) fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>> {
     }
     if listeners.is_empty() {
         for address in addresses {
-            let listener = TcpListener::bind(address);
-            listeners.push(listener.with_context(|| format!("listening on {address}"))?);
+            let failed = || format!("listening on {address}");
+            let listener = TcpListener::bind(address).with_context(failed)?;
+            // It listens already, and keeps more from now on.
+            rustix::net::listen(&listener, BACKLOG).with_context(failed)?;
+            listeners.push(listener);
         }
     }
     for listener in &listeners {
@@ -80,9 +88,10 @@ pub(crate) enum Accepted {
     Exhausted,
 }
 
-/// True if a connection waits there, for which another one would be closed.
-pub(crate) fn one_waits(listener: &TcpListener) -> bool {
-    let (mut look, now) = ([PollFd::new(listener, PollFlags::IN)], Timespec::default());
+/// True if something waits to be taken: a connection of a listening socket, bytes of a client or its
+/// end.
+pub(crate) fn one_waits(socket: &impl AsFd) -> bool {
+    let (mut look, now) = ([PollFd::new(socket, PollFlags::IN)], Timespec::default());
     poll(&mut look, Some(&now)).is_ok_and(|count| count > 0)
 }
 
@@ -111,5 +120,21 @@ mod tests {
         let address = first.local_addr().unwrap();
         let error = listen(&[address]).unwrap_err();
         assert!(format!("{error:#}").contains(&format!("listening on {address}")));
+    }
+
+    /// Else their SYNs are dropped, and sent again after a second, and after three.
+    #[test]
+    fn more_clients_than_128_connect_while_nobody_takes_them() {
+        let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        let most: usize = most.trim().parse().unwrap();
+        if most < 512 {
+            return eprintln!("passed over: net.core.somaxconn is {most}");
+        }
+        let listeners = listen(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        let limit = std::time::Duration::from_millis(900);
+        let connect = |_| std::net::TcpStream::connect_timeout(&address, limit);
+        let clients: Result<Vec<_>, _> = (0..400).map(connect).collect();
+        assert_eq!(clients.unwrap().len(), 400);
     }
 }

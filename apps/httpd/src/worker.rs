@@ -328,8 +328,14 @@ impl Worker {
 
     fn tick(&mut self, now: Instant) -> Result<()> {
         for at in 0..self.connections.len() {
-            let Some(Some(connection)) = self.connections.get_mut(at) else { continue };
-            if connection.is_overdue(self.shared.site.args(), now) {
+            let is_overdue = |it: &Connection| it.is_overdue(self.shared.site.args(), now);
+            if !self.connections[at].as_ref().is_some_and(is_overdue) {
+                continue;
+            }
+            // A request that came in time is answered, however late it is read.
+            if self.has_come(at) {
+                self.go(at, now);
+            } else if let Some(connection) = &mut self.connections[at] {
                 if let Some(key) = connection.under_way.take() {
                     self.give_up(at, key);
                 }

@@ -15,6 +15,8 @@ use crate::transport::Transport;
 
 /// Connections taken at once, before those that are there have their turn.
 const AT_ONCE: usize = 64;
+/// Connections that were idle, and have a request now, before no more is looked for one to close.
+const LOOKS: usize = 64;
 
 impl Worker {
     /// Begins to listen, or stops.
@@ -140,13 +142,29 @@ impl Worker {
 
     /// Closes the connection of ours that has been idle longest; `false` if none is.
     pub(super) fn make_room(&mut self, now: Instant) -> bool {
-        let places = self.connections.iter().enumerate();
-        let idle = places.filter_map(|(at, place)| {
-            place.as_ref().filter(|it| it.may_make_room(now)).map(|it| (it.since(), at))
-        });
-        let Some((_, at)) = idle.min() else { return false };
-        self.count(|counts| counts.closed.add(1));
-        self.close(at);
-        true
+        for _ in 0..LOOKS {
+            let places = self.connections.iter().enumerate();
+            let idle = places.filter_map(|(at, place)| {
+                place.as_ref().filter(|it| it.may_make_room(now)).map(|it| (it.since(), at))
+            });
+            let Some((_, at)) = idle.min() else { return false };
+            if !self.has_come(at) {
+                self.count(|counts| counts.closed.add(1));
+                self.close(at);
+            } else {
+                self.go(at, now);
+            }
+            if self.connections[at].is_none() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// True if a client that is idle, as far as was read, has sent something, or has gone: a server
+    /// that was stopped, or had no cpu, has not read it yet.
+    pub(super) fn has_come(&self, at: usize) -> bool {
+        let connection = self.connections.get(at).and_then(Option::as_ref);
+        connection.is_some_and(|it| it.is_idle() && one_waits(it))
     }
 }

@@ -99,6 +99,42 @@ fn a_worker_without_an_idle_connection_asks_another_for_room() {
     assert_eq!(&answer, b"HTTP/1.1 200");
 }
 
+/// A server that was stopped, or had no cpu, reads late what came in time.
+#[test]
+fn who_has_sent_a_request_that_is_not_read_yet_is_not_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut worker, address) = worker(folder.path(), 2);
+    let request = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+    turn(&mut worker);
+    assert_eq!(worker.connections.iter().flatten().count(), 2);
+    // As if the worker had not run since.
+    let late = Instant::now() + Duration::from_secs(3600);
+    clients[0].write_all(request).unwrap();
+    assert!(worker.make_room(late), "the second is idle");
+    let read = |client: &mut TcpStream| {
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer).map(|()| answer)
+    };
+    assert_eq!(&read(&mut clients[0]).unwrap(), b"HTTP/1.1 200");
+    assert!(read(&mut clients[1]).is_err(), "which is closed without a word");
+    // One that has gone is closed, too, and makes room.
+    let (mut worker, address) = self::worker(folder.path(), 2);
+    let mut clients = [(); 2].map(|()| TcpStream::connect(address).unwrap()).map(Some);
+    turn(&mut worker);
+    clients[0] = None;
+    assert!(worker.make_room(late));
+    assert_eq!(worker.connections.iter().flatten().count(), 1);
+    // The times of a client that says nothing are the same.
+    let mut last = clients[1].take().unwrap();
+    last.write_all(request).unwrap();
+    worker.tick(late).unwrap();
+    assert_eq!(&read(&mut last).unwrap(), b"HTTP/1.1 200");
+    worker.tick(late + Duration::from_secs(3600)).unwrap();
+    assert_eq!(worker.connections.iter().flatten().count(), 0);
+}
+
 /// One look at the epoll has all of it: another client, and that the last one is gone.
 #[test]
 fn the_end_of_who_had_a_place_is_not_told_to_who_has_it_next() {
