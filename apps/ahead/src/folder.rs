@@ -48,6 +48,8 @@ const LEFT_ALONE: [i64; 22] = [
 const FIRST_BYTES: u64 = 128 << 10;
 /// Bytes of a listing that are read at a time.
 const LISTING_BYTES: usize = 16 << 10;
+/// Longest path of a folder that is looked for.
+const ABOVE_BYTES: usize = 512;
 /// Names that are tried without sleeping.
 const TRIES: usize = 4;
 
@@ -151,6 +153,20 @@ pub(crate) fn identity(open: BorrowedFd<'_>) -> Option<(u64, u64)> {
 
 pub(crate) fn identity_of(look: &Statx) -> (u64, u64) {
     (rustix::fs::makedev(look.stx_dev_major, look.stx_dev_minor), look.stx_ino)
+}
+
+/// The key of the folder in which a path's last name stands; none for a path of one name, or a long one.
+///
+/// The program has just gone that way, so that all of it is in memory.
+pub(crate) fn above(at: BorrowedFd<'_>, path: &CStr) -> Option<Key> {
+    let path = path.to_bytes();
+    let end = path.iter().rposition(|byte| *byte == b'/')?;
+    let mut text = [0; ABOVE_BYTES];
+    text.get_mut(..=end)?.copy_from_slice(path.get(..=end)?);
+    let text = CStr::from_bytes_until_nul(&text).ok()?;
+    let look = statx(at, text, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+    let (device, inode) = identity_of(&look);
+    Some(Key::of(device, inode))
 }
 
 /// Looks at a name as the program would, mounting nothing.
@@ -291,5 +307,20 @@ mod tests {
         assert!(is_left_alone(open.as_fd()));
         let open = fs::File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
         assert!(!is_left_alone(open.as_fd()));
+    }
+
+    #[test]
+    fn the_folder_above_a_path_is_found() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        fs::create_dir(folder.path().join("below")).unwrap();
+        let open = fs::File::open(folder.path()).unwrap();
+        let key = |path: &CStr| above(open.as_fd(), path);
+        let below = fs::File::open(folder.path().join("below")).unwrap();
+        let (device, inode) = identity(below.as_fd()).unwrap();
+        assert_eq!(key(c"below/name"), Some(Key::of(device, inode)));
+        assert_eq!(key(c"below/../below/name"), key(c"below/other"));
+        assert_eq!((key(c"name"), key(c"nowhere/name")), (None, None));
+        let long = std::ffi::CString::new("below/".repeat(100)).unwrap();
+        assert_eq!(key(&long), None);
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Want {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     Visit(Visit),
+    /// The program uses names of this folder without listing it.
+    Enter(Key),
     Want(Want),
 }
 

@@ -45,6 +45,9 @@ mod state;
 mod table;
 mod threads;
 mod trial;
+#[cfg(not(test))]
+mod unwind;
 mod uses;
 mod walk;
 mod watch;
+mod worth;

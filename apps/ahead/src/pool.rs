@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::process::{Resource, getrlimit};
 
-use crate::clock::now;
+use crate::clock::{now, sleeps};
 use crate::counts::{self, Count};
 use crate::demand::Kind;
 use crate::folder;
 use crate::life::Claim;
 use crate::real;
-use crate::signals::without_signals;
+use crate::signals::{to_its_end, without_signals};
 use crate::state::{self, Mode, State};
 use crate::walk::{Task, Walk};
 
@@ -59,7 +59,7 @@ pub(crate) fn start(state: &'static State) -> bool {
             state.threads.life.ended(true);
             false
         }
-        Claim::Mine => begin(state),
+        Claim::Mine => to_its_end(|| begin(state)),
         Claim::There => true,
         Claim::No => false,
     };
@@ -90,9 +90,13 @@ fn begin(state: &'static State) -> bool {
 /// Ends the pool and waits for its threads. Where one does not come back in time, its disk does not answer: it takes no
 /// further request, and no pool is made again.
 pub(crate) fn end(state: &'static State, then: Mode) {
-    if !state.is_own() {
-        return;
+    if state.is_own() {
+        // The waits for its threads are points at which this one might be cancelled.
+        to_its_end(|| end_all(state, then));
     }
+}
+
+fn end_all(state: &'static State, then: Mode) {
     // Nobody starts it from now on.
     state.set(Mode::Off);
     if state.threads.life.is_to_end() {
@@ -280,8 +284,8 @@ fn work(state: &'static State) {
 }
 
 /// Has the hooks be quiet again, where everything is in memory.
-fn rest(state: &State, walk: &mut Walk, began: u64) {
-    walk.took(now().saturating_sub(began));
+fn rest(state: &State, walk: &mut Walk, slept_ns: u64, is_of_attributes: bool) {
+    walk.took(slept_ns, is_of_attributes);
     if walk.is_all_warm() && !state.shared.settings.is_all_cold {
         // It was in vain: the next try is later.
         state.shared.demand.wait_longer();
@@ -290,7 +294,8 @@ fn rest(state: &State, walk: &mut Walk, began: u64) {
 }
 
 fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
-    let began = now();
+    let (began, before) = (now(), sleeps());
+    let slept_ns = || if sleeps() == before { 0 } else { now().saturating_sub(began) };
     match task {
         Task::Begin(visit) => {
             let Some(folder) = folder::of_program(descriptors, visit.descriptor) else { return };
@@ -300,9 +305,10 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                 return;
             }
             let listing = folder::list(folder.open.as_fd());
+            let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
                 walk.listed(&state.shared, folder, listing, false);
-                rest(state, &mut walk, began);
+                rest(state, &mut walk, slept_ns, false);
             }
         }
         Task::Below { above, descriptor, name } => {
@@ -310,12 +316,13 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
             let found = folder::below(open, name.as_c());
             let found = found.map(|folder| (folder::list(folder.open.as_fd()), folder));
+            let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
                 walk.finished(above);
                 match found {
                     Some((listing, folder)) => {
                         walk.listed(&state.shared, folder, listing, true);
-                        rest(state, &mut walk, began);
+                        rest(state, &mut walk, slept_ns, false);
                     }
                     None => state.shared.demand.lists.left(1),
                 }
@@ -332,9 +339,10 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                 }
                 _ => folder::ask(open, name.as_c()),
             }
+            let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
                 walk.finished(folder);
-                rest(state, &mut walk, began);
+                rest(state, &mut walk, slept_ns, kind == Kind::Attributes);
             }
         }
     }

@@ -1,46 +1,75 @@
 //! Is this folder cold? Asked by the program's thread, of one folder of many while nothing is asked ahead: its
 //! first names are read and tried without sleeping.
 //!
-//! What sleeps here, the first listing of the folder, the program would sleep in at its next call.
+//! What sleeps here, the first listing of the folder, the program would sleep in at its next call. Names that nobody
+//! has looked up are in no memory, and tell nothing by themselves: a program that only lists never sleeps for them.
+//! So a folder is cold only where something has slept, too.
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{Mode, OFlags, RawDir, openat};
 
+use crate::clock::{now, sleeps};
 use crate::folder::{Warmth, is_left_alone, try_one};
 
+/// A listing that took longer and slept has waited for the disk.
+const SLEPT_NS: u64 = 50_000;
 /// Bytes of the listing that are read.
 const BYTES: usize = 2048;
 /// Names that are tried.
 const TRIES: usize = 4;
+/// Bytes of a listing from which on a folder is large: some fifty names.
+const LARGE: usize = 1600;
 
-/// Tries a folder that this thread has open.
-pub(crate) fn probe(folder: BorrowedFd<'_>) -> Warmth {
+/// Bytes of a name's entry beside the name (getdents64(2)), with what aligns it.
+const ENTRY_HEAD: usize = 24;
+
+/// A folder as it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) warmth: Warmth,
+    /// Its names alone are worth threads.
+    pub(crate) is_large: bool,
+}
+
+impl Found {
+    const NOTHING: Self = Found { warmth: Warmth::Unknown, is_large: false };
+}
+
+/// Tries a folder that this thread has open; `has_slept` if the program has slept in a call of late.
+pub(crate) fn probe(folder: BorrowedFd<'_>, has_slept: bool) -> Found {
     if is_left_alone(folder) {
-        return Warmth::Unknown;
+        return Found::NOTHING;
     }
+    let (began, before) = (now(), sleeps());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     // Another open file: the program's own has its place in the listing. Its access time changes as the program
     // is about to change it.
     let open = openat(folder, c".", flags | OFlags::NOATIME, Mode::empty())
         .or_else(|_| openat(folder, c".", flags, Mode::empty()));
-    let Ok(open) = open else { return Warmth::Unknown };
+    let Ok(open) = open else { return Found::NOTHING };
     let mut buffer = [MaybeUninit::uninit(); BYTES];
     let mut entries = RawDir::new(&open, &mut buffer);
-    let (mut tries, mut warmth) = (0, Warmth::Unknown);
-    while tries < TRIES
-        && let Some(Ok(entry)) = entries.next()
-    {
-        if entry.file_name().to_bytes().first() == Some(&b'.') {
-            continue;
-        }
-        tries += 1;
-        match try_one(folder, entry.file_name()) {
-            Warmth::Cold => return Warmth::Cold,
-            Warmth::Warm => warmth = Warmth::Warm,
-            Warmth::Unknown => {}
-        }
+    let mut next = entries.next();
+    let is_slow = now().saturating_sub(began) >= SLEPT_NS;
+    let has_slept = has_slept || is_slow && sleeps() != before;
+    if !has_slept {
+        return Found { warmth: Warmth::Warm, is_large: false };
     }
-    warmth
+    let (mut tries, mut warmth, mut bytes) = (0, Warmth::Unknown, 0);
+    while let Some(Ok(entry)) = next {
+        bytes += ENTRY_HEAD + entry.file_name().count_bytes();
+        let is_hidden = entry.file_name().to_bytes().first() == Some(&b'.');
+        if tries < TRIES && warmth != Warmth::Cold && !is_hidden {
+            tries += 1;
+            match try_one(folder, entry.file_name()) {
+                Warmth::Unknown => {}
+                found => warmth = found,
+            }
+        }
+        // What more there is would be a second call.
+        next = if entries.is_buffer_empty() { None } else { entries.next() };
+    }
+    Found { warmth, is_large: bytes >= LARGE }
 }

@@ -94,7 +94,7 @@ macro_rules! functions {
                 let Some(at) = symbol::$name.get() else { return <$answer>::missing() };
                 // SAFETY: the C library's function of this name has this type.
                 let call = unsafe {
-                    std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $answer>(at)
+                    std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($type),*) -> $answer>(at)
                 };
                 // SAFETY: as the caller says.
                 unsafe { call($($word),*) }

@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     pub(crate) calls: AtomicU32,
     /// Folders that the program has begun to read.
     pub(crate) visits: AtomicU32,
+    /// Calls that slept on listed names which nobody had asked for.
+    pub(crate) missed: AtomicU32,
     /// One once the program has removed or renamed something.
     pub(crate) removes: AtomicU8,
     pub(crate) table: Table,

@@ -56,6 +56,10 @@ pub(crate) struct State {
     owner: AtomicU32,
     /// One if a call was slow since the last try: the next folder is tried.
     pub(crate) due: AtomicU8,
+    /// How often the thread had slept that tried a folder last.
+    pub(crate) sleeps: AtomicU32,
+    /// One if a folder was found cold.
+    pub(crate) had_cold: AtomicU8,
     pub(crate) shared: Shared,
     pub(crate) walk: Mutex<Walk>,
     pub(crate) threads: Threads,

@@ -11,6 +11,9 @@ use crate::table::{ASKED, ASKED_OPEN, FOLDER, OPENED, Place, TOUCHED, VISITED};
 /// Folders at a time.
 pub(crate) const FOLDERS: usize = 256;
 
+/// Files looked at that tell what the program does with a folder's files.
+const TOLD: u32 = 8;
+
 /// Nobody has asked for it; somebody has, or it is under way; or it was done.
 const UNWANTED: u8 = 0;
 const WANTED: u8 = 1;
@@ -72,6 +75,13 @@ impl Uses {
             used_attributes: value(&self.used_attributes),
             used_contents: value(&self.used_contents),
         }
+    }
+
+    /// Whether the program opens the files of this folder that it looks at; none while it has looked at few.
+    pub(crate) fn opens(&self) -> Option<bool> {
+        let touched = self.files_touched.load(Ordering::Relaxed);
+        let opened = self.files_opened.load(Ordering::Relaxed);
+        (touched >= TOLD).then(|| opened.saturating_mul(2) >= touched)
     }
 
     pub(crate) fn last(&self) -> u32 {

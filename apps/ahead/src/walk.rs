@@ -23,7 +23,8 @@ use crate::inbox::{Visit, Want, Word};
 use crate::names::{Name, Names};
 use crate::shared::Shared;
 use crate::table::{self, Key, Listed};
-use crate::uses::FOLDERS;
+use crate::uses::{FOLDERS, Uses};
+use crate::worth::Worth;
 
 use rustix::fs::FileType;
 
@@ -35,11 +36,6 @@ const AGE: u32 = 128;
 const AGE_HINDERING: u32 = 4;
 /// Folders found warm one after the other until nothing is asked any more.
 const WARM: u32 = 32;
-/// Requests that did not sleep, less some for each that did, until nothing is asked any more.
-const FAST: u32 = 128;
-const FAST_LESS: u32 = 16;
-/// A request that took longer has slept, or others ran.
-const SLEPT_NS: u64 = 60_000;
 /// Bytes of names at a time.
 const MOST_BYTES: usize = 4 << 20;
 /// Longest name that is asked (NAME_MAX).
@@ -95,6 +91,8 @@ enum Job {
     Begin(Visit),
     Ask(Number, Kind),
     Descend(Number),
+    /// List the folder that is this name of another one.
+    Enter(Number, u32),
 }
 
 /// A listed folder.
@@ -138,8 +136,7 @@ pub(crate) struct Walk {
     turns: [u8; FOLDERS],
     /// Folders found warm since the last cold one.
     warm: u32,
-    /// Requests that did not sleep.
-    fast: u32,
+    worth: Worth,
     /// Somebody looks again after a while, and where the program was when that began.
     has_keeper: bool,
     moved: u32,
@@ -154,7 +151,7 @@ impl Walk {
             known: Vec::new(),
             turns: [0; FOLDERS],
             warm: 0,
-            fast: 0,
+            worth: Worth::new(),
             has_keeper: false,
             moved: 0,
             open_most: FOLDERS,
@@ -215,6 +212,7 @@ impl Walk {
     pub(crate) fn take(&mut self, shared: &Shared) -> Option<Task> {
         loop {
             self.read(shared);
+            self.worth.missed(shared.missed.load(std::sync::atomic::Ordering::Relaxed));
             let (task, is_hindered) = self.first(shared);
             if task.is_some() || !is_hindered || !self.leave_old(shared, AGE_HINDERING) {
                 return task;
@@ -231,7 +229,7 @@ impl Walk {
             let Some(job) = self.jobs.get(at).copied() else { break };
             match self.step(shared, job) {
                 Step::Task(task) => {
-                    if matches!(job, Job::Begin(_)) {
+                    if matches!(job, Job::Begin(_) | Job::Enter(..)) {
                         self.jobs.remove(at);
                     }
                     return (Some(task), is_hindered);
@@ -250,6 +248,7 @@ impl Walk {
             let Ok(word) = shared.inbox.lock().map(|mut inbox| inbox.pop()) else { return };
             match word {
                 Some(Word::Visit(visit)) => self.visited(shared, visit),
+                Some(Word::Enter(key)) => self.entered(shared, key),
                 Some(Word::Want(want)) => self.wanted(shared, want),
                 None => return,
             }
@@ -285,11 +284,15 @@ impl Walk {
         self.push(Job::Begin(visit));
     }
 
+    fn entered(&mut self, shared: &Shared, key: Key) {
+        let Some(place) = shared.table.find(key) else { return };
+        let listed = place.listed();
+        self.push(Job::Enter(Number { folder: listed.folder, turn: listed.turn }, listed.position));
+    }
+
     fn wanted(&mut self, shared: &Shared, want: Want) {
         let number = Number { folder: want.folder, turn: want.turn };
-        let is_on = shared.demand.is_on(want.kind, Class::File)
-            || shared.demand.is_on(want.kind, Class::Folder);
-        if !is_on {
+        if !is_on(shared, number, want.kind) {
             shared.uses.of(want.folder).into_iter().for_each(|uses| uses.unwanted(want.kind));
         } else if self.of(number).is_some() {
             self.push(Job::Ask(number, want.kind));
@@ -312,9 +315,11 @@ impl Walk {
         match job {
             Job::Begin(visit) => Step::Task(Task::Begin(visit)),
             Job::Ask(number, kind) => {
-                let step =
-                    self.of(number).map_or(Step::Done, |known| known.ask(shared, number, kind));
-                if matches!(step, Step::Done) && !is_on(shared, kind) {
+                let known = self.known.get_mut(usize::from(number.folder)).and_then(Option::as_mut);
+                let known = known.filter(|known| known.turn == number.turn);
+                let worth = &mut self.worth;
+                let step = known.map_or(Step::Done, |known| known.ask(shared, worth, number, kind));
+                if matches!(step, Step::Done) && !is_on(shared, number, kind) {
                     let uses = shared.uses.of(number.folder);
                     uses.into_iter().for_each(|uses| uses.unwanted(kind));
                 }
@@ -329,6 +334,9 @@ impl Walk {
                     None => Step::Done,
                 }
             }
+            Job::Enter(number, position) => self
+                .of(number)
+                .map_or(Step::Done, |known| known.enter_below(shared, number, position)),
         }
     }
 
@@ -369,7 +377,7 @@ impl Walk {
         self.push(Job::Descend(number));
         if warmth == Warmth::Cold {
             for kind in [Kind::Attributes, Kind::Contents] {
-                if is_on(shared, kind) {
+                if is_on(shared, number, kind) {
                     uses.wanted(kind);
                     self.push(Job::Ask(number, kind));
                 }
@@ -379,19 +387,16 @@ impl Walk {
 
     /// True once if folders were found warm, or requests did not sleep, so often that asking is in vain.
     pub(crate) fn is_all_warm(&mut self) -> bool {
-        let is_all_warm = self.warm >= WARM || self.fast >= FAST;
+        let is_all_warm = self.worth.is_in_vain() || self.warm >= WARM;
         if is_all_warm {
-            (self.warm, self.fast) = (0, 0);
+            self.warm = 0;
         }
         is_all_warm
     }
 
-    /// Counts a request by the time that it took.
-    pub(crate) fn took(&mut self, ns: u64) {
-        self.fast = match ns {
-            0..SLEPT_NS => self.fast.saturating_add(1),
-            _ => self.fast.saturating_sub(FAST_LESS),
-        };
+    /// Counts a request by the time that it slept in, if it did.
+    pub(crate) fn took(&mut self, ns: u64, is_of_attributes: bool) {
+        self.worth.took(ns, is_of_attributes);
     }
 
     /// Counts folders found warm one after the other.
@@ -474,7 +479,7 @@ impl Walk {
         let number = Number { folder: at as u16, turn: known.turn };
         self.jobs.retain(|job| match job {
             Job::Begin(_) => true,
-            Job::Ask(folder, _) | Job::Descend(folder) => *folder != number,
+            Job::Ask(folder, _) | Job::Descend(folder) | Job::Enter(folder, _) => *folder != number,
         });
         Some(known)
     }
@@ -486,8 +491,18 @@ fn moved(shared: &Shared) -> u32 {
     visits.wrapping_add(shared.demand.uses())
 }
 
-fn is_on(shared: &Shared, kind: Kind) -> bool {
-    shared.demand.is_on(kind, Class::File) || shared.demand.is_on(kind, Class::Folder)
+fn is_on(shared: &Shared, number: Number, kind: Kind) -> bool {
+    let is_of = |class| is_on_for(shared, number, kind, class);
+    is_of(Class::File) || is_of(Class::Folder)
+}
+
+/// What the program does with names of this folder says more than what it does with others'.
+fn is_on_for(shared: &Shared, number: Number, kind: Kind, class: Class) -> bool {
+    let own = match (kind, class) {
+        (Kind::Contents, Class::File) => shared.uses.of(number.folder).and_then(Uses::opens),
+        _ => None,
+    };
+    own.unwrap_or_else(|| shared.demand.is_on(kind, class))
 }
 
 fn class(name: &Name<'_>) -> Class {
@@ -537,7 +552,7 @@ impl Known {
         }
     }
 
-    fn ask(&mut self, shared: &Shared, number: Number, kind: Kind) -> Step {
+    fn ask(&mut self, shared: &Shared, worth: &mut Worth, number: Number, kind: Kind) -> Step {
         let settings = shared.settings;
         loop {
             let position = if kind == Kind::Contents { self.contents } else { self.attributes };
@@ -551,8 +566,8 @@ impl Known {
                 _ => table::ASKED | table::TOUCHED,
             };
             let text = Text::of(name.name);
-            let is_asked = is_of_kind && shared.demand.is_on(kind, class) && flags & had == 0;
-            if !is_asked && !is_on(shared, kind) {
+            let is_asked = is_of_kind && is_on_for(shared, number, kind, class) && flags & had == 0;
+            if !is_asked && !is_on(shared, number, kind) {
                 return Step::Done;
             }
             if is_asked && !shared.demand.has_room(kind, settings.names, settings.bytes) {
@@ -562,7 +577,12 @@ impl Known {
                 Kind::Contents => self.contents += 1,
                 _ => self.attributes += 1,
             }
-            let (true, Some(name), Some(place)) = (is_asked, text, place) else { continue };
+            let (true, Some(text), Some(place)) = (is_asked, text, place) else { continue };
+            // Contents are in blocks of their own.
+            let is_by_block = kind == Kind::Attributes && !settings.is_all_cold;
+            if is_by_block && worth.is_near(self.folder.device, name.inode) {
+                continue;
+            }
             if flags & (table::ASKED | table::TOUCHED) == 0 {
                 place.mark(table::ASKED);
                 self.asked_attributes += 1;
@@ -577,8 +597,23 @@ impl Known {
             }
             self.busy += 1;
             let descriptor = self.folder.open.as_raw_fd();
-            return Step::Task(Task::Ask { folder: number, descriptor, name, kind });
+            return Step::Task(Task::Ask { folder: number, descriptor, name: text, kind });
         }
+    }
+
+    /// Lists a folder in it that the program uses names of.
+    fn enter_below(&mut self, shared: &Shared, number: Number, position: u32) -> Step {
+        let Some(name) = self.names.get(position) else { return Step::Done };
+        let place = shared.table.find(self.key(&name));
+        let (Some(name), Some(place)) = (Text::of(name.name), place) else { return Step::Done };
+        if place.mark(table::ASKED_LIST) & table::ASKED_LIST != 0 {
+            return Step::Done;
+        }
+        shared.demand.lists.asked();
+        counts::add(Count::ListedAhead, 1);
+        self.busy += 1;
+        let descriptor = self.folder.open.as_raw_fd();
+        Step::Task(Task::Below { above: number, descriptor, name })
     }
 
     fn descend(&mut self, shared: &Shared, number: Number) -> Step {

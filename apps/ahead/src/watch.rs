@@ -4,11 +4,11 @@
 //! counted. No call here changes `errno`, takes memory of the program, or waits: the kernel is called without the C
 //! library in between, and locks are tried only.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::clock::now;
+use crate::clock::{now, sleeps};
 use crate::counts::{self, Count};
 use crate::errno;
 use crate::folder::{self, Warmth};
@@ -16,7 +16,7 @@ use crate::inbox::{Visit, Want, Word};
 use crate::pool;
 use crate::probe;
 use crate::state::{self, Mode, State};
-use crate::table::Key;
+use crate::table::{ASKED_LIST, FOLDER, Key, VISITED};
 use crate::trial;
 use crate::uses::{Seen, Use};
 
@@ -63,8 +63,8 @@ impl Call {
         self.used(device, inode, Use::Looked);
     }
 
-    /// The call has opened a file.
-    pub(crate) fn opened(self, descriptor: c_int) {
+    /// The call has opened a file by this path, which begins at that folder of the program.
+    pub(crate) fn opened(self, descriptor: c_int, at: c_int, path: &CStr) {
         let took = now().saturating_sub(self.began);
         if !self.is_active {
             return self.slow(took);
@@ -72,9 +72,11 @@ impl Call {
         // SAFETY: the program's call has just opened it; where another thread has closed it already, the kernel
         // says so, or it is another file, and one use is counted for the wrong name.
         let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        if let Some((device, inode)) = folder::identity(open) {
-            self.count(took, device, inode, Use::Opened);
+        let Some((device, inode)) = folder::identity(open) else { return };
+        if self.state.shared.table.find(Key::of(device, inode)).is_none() {
+            entered(self.state, at, path);
         }
+        self.count(took, device, inode, Use::Opened);
     }
 
     /// The call has failed.
@@ -116,13 +118,20 @@ impl Call {
                 }
             }
             Seen::Wanted(kind) => {
-                other(took);
+                missed(state, took);
                 let listed = place.listed();
                 tell(state, Word::Want(Want { folder: listed.folder, turn: listed.turn, kind }));
             }
-            Seen::Nothing => other(took),
+            Seen::Nothing => missed(state, took),
         }
     }
+}
+
+fn missed(state: &State, took: u64) {
+    if took >= SLEPT_NS {
+        state.shared.missed.fetch_add(1, Ordering::Relaxed);
+    }
+    other(took);
 }
 
 fn other(took: u64) {
@@ -132,6 +141,23 @@ fn other(took: u64) {
 
 fn told(calls: &AtomicU32) -> bool {
     calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(TOLD)
+}
+
+/// The program has opened a file by a name that no listed folder has. If its folder stands in a listed one, the program
+/// goes into that by names, as an interpreter does which knows how its compiled modules are called.
+fn entered(state: &State, at: c_int, path: &CStr) {
+    // An absolute path begins nowhere, and what the program has named for it may be no descriptor.
+    let at = if at < 0 { libc::AT_FDCWD } else { at };
+    // SAFETY: the program's call has just begun at it, or it stands for the working folder.
+    let at = unsafe { BorrowedFd::borrow_raw(at) };
+    let Some(key) = folder::above(at, path) else { return };
+    let Some(place) = state.shared.table.find(key) else { return };
+    if place.flags() & (FOLDER | VISITED | ASKED_LIST) != FOLDER {
+        return;
+    }
+    let visits = state.shared.visits.load(Ordering::Relaxed);
+    state.shared.uses.visit(&state.shared.demand, place, visits);
+    tell(state, Word::Enter(key));
 }
 
 /// Puts a word into the inbox, if nobody else is there.
@@ -189,12 +215,17 @@ fn see(descriptor: c_int) {
             if !is_turn && !is_slow {
                 return;
             }
-            state.due.store(0, Ordering::Relaxed);
             if !trial::is_allowed() {
                 return state.change(Mode::Quiet, Mode::Off);
             }
-            let is_cold = state.shared.settings.is_all_cold || probe::probe(open) == Warmth::Cold;
-            if is_cold && pool::start(state) {
+            // Of another thread it is another count: then it is a guess.
+            let sleeps = sleeps() as u32;
+            let has_slept = state.sleeps.swap(sleeps, Ordering::Relaxed) != sleeps;
+            let has_slept = state.due.swap(0, Ordering::Relaxed) != 0 && has_slept;
+            if !is_turn && !has_slept {
+                return;
+            }
+            if is_worth_a_start(state, open, has_slept) && pool::start(state) {
                 tell_of(state, open, descriptor, visits);
             }
         }
@@ -204,6 +235,19 @@ fn see(descriptor: c_int) {
         _ => return,
     }
     counts::add(Count::Visits, 1);
+}
+
+/// True for a cold folder that is large, or the second one: the threads cost more than a small one's names.
+fn is_worth_a_start(state: &State, open: BorrowedFd<'_>, has_slept: bool) -> bool {
+    if state.shared.settings.is_all_cold {
+        return true;
+    }
+    let found = probe::probe(open, has_slept);
+    if found.warmth != Warmth::Cold {
+        return false;
+    }
+    let had_cold = state.had_cold.swap(1, Ordering::Relaxed) != 0;
+    found.is_large || had_cold
 }
 
 fn tell_of(state: &State, open: BorrowedFd<'_>, descriptor: c_int, visits: u32) {

@@ -1,7 +1,10 @@
 //! Files that the program looks at and opens. Each function has the arguments of the C library's; the mode of `open`,
 //! which is passed only where a file is made, is handed on as it came in its register.
+//!
+//! A thread that is cancelled within the C library's function is unwound through ours (`C-unwind`), which holds nothing
+//! meanwhile.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use crate::real;
 use crate::watch::{self, Call};
@@ -33,12 +36,13 @@ fn looked(call: Option<Call>, answer: c_int, found: *const impl Found) {
     call.looked(device, inode);
 }
 
-fn opened(call: Option<Call>, descriptor: c_int) {
+fn opened(call: Option<Call>, descriptor: c_int, at: c_int, path: *const c_char) {
     let Some(call) = call else { return };
-    match descriptor {
-        0.. => call.opened(descriptor),
-        _ => call.failed(),
+    if descriptor < 0 {
+        return call.failed();
     }
+    // SAFETY: the call has succeeded, and so read it as a text that ends with a zero.
+    call.opened(descriptor, at, unsafe { CStr::from_ptr(path) });
 }
 
 macro_rules! looks {
@@ -46,7 +50,7 @@ macro_rules! looks {
         /// # Safety
         /// As the C library's function of this name.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($word: $type),*) -> c_int {
+        unsafe extern "C-unwind" fn $name($($word: $type),*) -> c_int {
             let call = watch::begin();
             // SAFETY: as the caller says.
             let answer = unsafe { real::$name($($word),*) };
@@ -73,29 +77,29 @@ looks! {
 }
 
 macro_rules! opens {
-    ($($name:ident($($word:ident: $type:ty),*);)*) => { $(
+    ($($name:ident($($word:ident: $type:ty),*), $from:expr, $path:ident;)*) => { $(
         /// # Safety
         /// As the C library's function of this name.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($word: $type),*) -> c_int {
+        unsafe extern "C-unwind" fn $name($($word: $type),*) -> c_int {
             let call = watch::begin();
             // SAFETY: as the caller says.
             let answer = unsafe { real::$name($($word),*) };
-            opened(call, answer);
+            opened(call, answer, $from, $path);
             answer
         }
     )* };
 }
 
 opens! {
-    open(path: *const c_char, flags: c_int, mode: c_uint);
-    open64(path: *const c_char, flags: c_int, mode: c_uint);
-    openat(at: c_int, path: *const c_char, flags: c_int, mode: c_uint);
-    openat64(at: c_int, path: *const c_char, flags: c_int, mode: c_uint);
-    __open_2(path: *const c_char, flags: c_int);
-    __open64_2(path: *const c_char, flags: c_int);
-    __openat_2(at: c_int, path: *const c_char, flags: c_int);
-    __openat64_2(at: c_int, path: *const c_char, flags: c_int);
+    open(path: *const c_char, flags: c_int, mode: c_uint), libc::AT_FDCWD, path;
+    open64(path: *const c_char, flags: c_int, mode: c_uint), libc::AT_FDCWD, path;
+    openat(at: c_int, path: *const c_char, flags: c_int, mode: c_uint), at, path;
+    openat64(at: c_int, path: *const c_char, flags: c_int, mode: c_uint), at, path;
+    __open_2(path: *const c_char, flags: c_int), libc::AT_FDCWD, path;
+    __open64_2(path: *const c_char, flags: c_int), libc::AT_FDCWD, path;
+    __openat_2(at: c_int, path: *const c_char, flags: c_int), at, path;
+    __openat64_2(at: c_int, path: *const c_char, flags: c_int), at, path;
 }
 
 macro_rules! streams {
@@ -103,15 +107,15 @@ macro_rules! streams {
         /// # Safety
         /// As the C library's function of this name.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+        unsafe extern "C-unwind" fn $name(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
             let call = watch::begin();
             // SAFETY: as the caller says.
             let stream = unsafe { real::$name(path, mode) };
             if stream.is_null() {
-                opened(call, -1);
+                opened(call, -1, libc::AT_FDCWD, path);
             } else {
                 // SAFETY: a stream that the C library has just opened.
-                opened(call, unsafe { libc::fileno(stream) });
+                opened(call, unsafe { libc::fileno(stream) }, libc::AT_FDCWD, path);
             }
             stream
         }

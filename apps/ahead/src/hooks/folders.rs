@@ -16,7 +16,7 @@ fn descriptor(folder: *mut libc::DIR) -> c_int {
 /// # Safety
 /// As opendir(3).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn opendir(path: *const c_char) -> *mut libc::DIR {
+unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
     let began = watch::opening();
     // SAFETY: as the caller says.
     let folder = unsafe { real::opendir(path) };
@@ -27,7 +27,7 @@ unsafe extern "C" fn opendir(path: *const c_char) -> *mut libc::DIR {
 /// # Safety
 /// As fdopendir(3).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn fdopendir(open: c_int) -> *mut libc::DIR {
+unsafe extern "C-unwind" fn fdopendir(open: c_int) -> *mut libc::DIR {
     // SAFETY: as the caller says.
     let folder = unsafe { real::fdopendir(open) };
     watch::visit(descriptor(folder));

@@ -10,7 +10,7 @@ macro_rules! ends {
         /// # Safety
         /// As the C library's function of this name.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($word: $type),*) -> c_int {
+        unsafe extern "C-unwind" fn $name($($word: $type),*) -> c_int {
             watch::$before();
             // SAFETY: as the caller says.
             unsafe { real::$name($($word),*) }
@@ -62,7 +62,7 @@ ends! {
 /// # Safety
 /// As prctl(2).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
+unsafe extern "C-unwind" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     before_prctl(option as usize);
     // SAFETY: as the caller says.
     unsafe { real::prctl(option, a, b, c, d) }
@@ -80,7 +80,7 @@ fn before_prctl(option: usize) {
 /// # Safety
 /// As syscall(2).
 #[unsafe(no_mangle)]
-unsafe extern "C" fn syscall(
+unsafe extern "C-unwind" fn syscall(
     number: c_long,
     a: usize,
     b: usize,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::scene::{ahead, has, run};
+use crate::scene::{Counts, ahead, has, run};
 use crate::slow::{Asked, Slow, Tree, What};
 
 /// Time of an answer: long beside what a thread takes to be woken.
@@ -136,4 +136,73 @@ fn a_deep_tree_is_listed_ahead() {
     let asked = slow.asked();
     let (own, others) = by(&asked, What::Listed, program);
     assert!(is_much(own, others), "{own} listed by du itself, {others} by others");
+}
+
+#[test]
+fn names_that_nobody_has_looked_up_start_nothing_where_no_call_sleeps() {
+    let Some(slow) = Slow::mount_kept(Tree::wide(100, 40, 100)) else { return };
+    if !has("find") {
+        return;
+    }
+    let list = |command: &mut Command| {
+        let (_, output) = run(command.arg(slow.path()).args(["-name", "nothing"]));
+        assert!(output.status.success(), "{output:?}");
+    };
+    list(&mut Command::new("find"));
+    let listed = slow.asked().len();
+    // A sleep for another reason is rare.
+    let is_quiet = (0..10).any(|_| {
+        let mut command = ahead("find");
+        let counts = Counts::of(&mut command);
+        list(&mut command);
+        assert!(counts.get(2) > 9, "folders were seen");
+        counts.pools() == 0
+    });
+    assert!(is_quiet, "threads are started in a tree whose listings are in memory");
+    assert_eq!(slow.asked().len(), listed);
+}
+
+#[test]
+fn one_small_folder_is_worth_no_threads_and_a_large_one_is() {
+    for (files, pools) in [(20, 0), (400, 1)] {
+        let Some(slow) = Slow::mount(Tree::wide(1, files, 100), ANSWER) else { return };
+        let mut command = ahead("ls");
+        let counts = Counts::of(&mut command);
+        let (_, output) = run(command.arg("-l").arg(slow.path().join("folder0")));
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(counts.pools(), pools, "of {files} files");
+    }
+}
+
+#[test]
+fn a_folder_of_which_names_are_opened_without_a_listing_is_read_ahead() {
+    let package = || {
+        let mut tree = Tree::new();
+        let whole = tree.folder(1, "whole".to_owned());
+        let compiled = tree.folder(whole, "compiled".to_owned());
+        for at in 0..200 {
+            tree.file(whole, format!("part{at}"), 100);
+            tree.file(compiled, format!("part{at}.c"), 2000);
+        }
+        tree
+    };
+    let Some(slow) = Slow::mount(package(), ANSWER) else { return };
+    if !has("python3") {
+        return;
+    }
+    // As an interpreter does: it lists a folder, and opens names of another one that stands there.
+    let text = "import os, sys\n\
+        os.chdir(sys.argv[1])\n\
+        for name in sorted(os.listdir('whole')):\n\
+        \x20   os.stat('whole/' + name)\n\
+        \x20   if name != 'compiled':\n\
+        \x20       print(len(open('whole/compiled/%s.c' % name, 'rb').read()))\n";
+    let (program, output) = run(ahead("python3").args(["-c", text]).arg(slow.path()));
+    assert_eq!(output.stdout, "2000\n".repeat(200).as_bytes(), "{output:?}");
+    let asked = slow.asked();
+    once(&asked, What::Read);
+    let (own, others) = by(&asked, What::Read, program);
+    assert!(is_much(own, others), "{own} read by the program itself, {others} by others");
+    let read = asked.iter().filter(|asked| asked.what == What::Read).count();
+    assert_eq!(read, 200, "what stands beside it is not opened");
 }

@@ -95,6 +95,66 @@ static void *last_thread(void *none)
 	return NULL;
 }
 
+static volatile long begun, cleaned;
+
+static void clean(void *none)
+{
+	(void)none;
+	cleaned++;
+}
+
+/* Opens files and folders until it is cancelled within one of these calls. */
+static void *cancelled_thread(void *none)
+{
+	char below[64];
+	long at;
+
+	(void)none;
+	pthread_cleanup_push(clean, NULL);
+	for (at = 0;; at++) {
+		struct stat found;
+		DIR *folder;
+		int open_file;
+
+		begun++;
+		snprintf(below, sizeof(below), "folder%ld", at % 10);
+		folder = opendir(below);
+		if (folder)
+			closedir(folder);
+		snprintf(below, sizeof(below), "folder%ld/file%ld", at % 10, at % 12);
+		stat(below, &found);
+		open_file = open(below, O_RDONLY);
+		if (open_file >= 0)
+			close(open_file);
+	}
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void cancel_some(void)
+{
+	long at, cancelled = 0;
+
+	for (at = 0; at < 40; at++) {
+		long before = begun;
+		pthread_t thread;
+		void *answer;
+
+		if (pthread_create(&thread, NULL, cancelled_thread, NULL))
+			continue;
+		while (begun == before)
+			usleep(100);
+		usleep(50 * at);
+		pthread_cancel(thread);
+		pthread_join(thread, &answer);
+		cancelled += answer == PTHREAD_CANCELED;
+	}
+	/* What they had open. */
+	syscall(SYS_close_range, 3, ~0U, 0);
+	printf("%ld cancelled, %ld cleaned\n", cancelled, cleaned);
+	fflush(stdout);
+}
+
 static volatile sig_atomic_t taken_elsewhere, taken;
 static pthread_t own;
 
@@ -154,6 +214,8 @@ int main(int count, char **words)
 
 		pthread_create(&thread, NULL, last_thread, NULL);
 		pthread_exit(NULL);
+	} else if (!strcmp(deed, "cancel")) {
+		cancel_some();
 	} else if (!strcmp(deed, "fork")) {
 		int at, status;
 

@@ -117,6 +117,8 @@ impl Tree {
 
 struct Served {
     tree: Arc<Tree>,
+    /// The kernel need not say that it opens a folder: one that it has listed is its own.
+    is_kept: bool,
     answer_after: Duration,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
@@ -160,6 +162,9 @@ impl Filesystem for Served {
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if self.is_kept {
+            return reply.error(Errno::ENOSYS);
+        }
         // A listing is kept as a disk's is.
         let kept = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
         reply.opened(FileHandle(0), kept);
@@ -229,9 +234,19 @@ pub(crate) struct Slow {
 impl Slow {
     /// Mounts a tree; none, said why, where this user may not.
     pub(crate) fn mount(tree: Tree, answer_after: Duration) -> Option<Self> {
+        Self::mount_as(tree, answer_after, false)
+    }
+
+    /// Mounts one whose listings are asked for once, without a request for each opening.
+    pub(crate) fn mount_kept(tree: Tree) -> Option<Self> {
+        Self::mount_as(tree, Duration::ZERO, true)
+    }
+
+    fn mount_as(tree: Tree, answer_after: Duration, is_kept: bool) -> Option<Self> {
         let (tree, asked) = (Arc::new(tree), Arc::default());
         let folder = tempfile::tempdir().unwrap();
-        let served = Served { tree: Arc::clone(&tree), answer_after, asked: Arc::clone(&asked) };
+        let (of_tree, of_asked) = (Arc::clone(&tree), Arc::clone(&asked));
+        let served = Served { tree: of_tree, is_kept, answer_after, asked: of_asked };
         let mut config = Config::default();
         config.mount_options = vec![MountOption::RO, MountOption::FSName("slow".to_owned())];
         config.n_threads = Some(THREADS);
