@@ -61,6 +61,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
         "Reference",
         &[
             ("Python", "docs/python.md"),
+            ("Python programs to copy", "docs/python-programs.md"),
             ("C: shadow.h", "lib/capi/include/kumiki/shadow.h"),
             ("C: parasc.h", "lib/capi/include/kumiki/parasc.h"),
             ("C: files.h", "lib/capi/include/kumiki/files.h"),

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator
 from . import _many
 from ._names import Names
 
-_DIRECTORY, _LINK, _UNKNOWN = _stat.S_IFDIR >> 12, _stat.S_IFLNK >> 12, 0
+_DIRECTORY, _FILE, _LINK, _UNKNOWN = _stat.S_IFDIR >> 12, _stat.S_IFREG >> 12, _stat.S_IFLNK >> 12, 0
 
 # Directories that are read at the same time, and how many may have been read and not been visited.
 _AHEAD = 64
@@ -216,10 +216,16 @@ class DirEntry:
         return self._kind == _LINK
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        return self._is(_stat.S_IFDIR, follow_symlinks)
+        kind = self._kind
+        if kind == _UNKNOWN or kind == _LINK:
+            return self._is(_stat.S_IFDIR, follow_symlinks)
+        return kind == _DIRECTORY
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        return self._is(_stat.S_IFREG, follow_symlinks)
+        kind = self._kind
+        if kind == _UNKNOWN or kind == _LINK:
+            return self._is(_stat.S_IFREG, follow_symlinks)
+        return kind == _FILE
 
     if sys.version_info >= (3, 12):
 

@@ -9,18 +9,28 @@ from ._popen import Popen
 
 _theirs = subprocess.Popen._execute_child
 _fork_exec = getattr(subprocess, "_fork_exec", None)
+_their_spawnv: Any = None
 _says = False
 
 
 def put_in_place(say: bool = False) -> None:
     """From now on children of subprocess, and so of asyncio, are made without a fork, and those of multiprocessing's
     "spawn", its fork server and its resource tracker too. With `say` each start is told on standard error."""
-    global _says
+    global _says, _their_spawnv
     _says = say
     subprocess.Popen._execute_child = _execute_child
     from multiprocessing import util
 
-    util.spawnv_passfds = _spawnv_passfds
+    if util.spawnv_passfds is not _spawnv_passfds:
+        _their_spawnv, util.spawnv_passfds = util.spawnv_passfds, _spawnv_passfds
+
+
+def put_back() -> None:
+    """As it was."""
+    from multiprocessing import util
+
+    subprocess.Popen._execute_child = _theirs
+    util.spawnv_passfds = _their_spawnv
 
 
 def _tell(program: Any, by: str) -> None:

@@ -1,5 +1,6 @@
 """What a program and its template say to each other: messages of a few bytes, what is long in memory that both see."""
 
+import errno
 import os
 import pickle
 import socket
@@ -58,6 +59,15 @@ def of_memory(fd: int) -> bytes:
     return b"".join(found)
 
 
+class NoDescriptors(OSError):
+    """A message whose descriptors have no place here; head and the first of them are there."""
+
+    def __init__(self, head: bytes, fds: "list[int]") -> None:
+        text = f"{os.strerror(errno.EMFILE)}: of a message's descriptors {len(fds)} have found a place; close some, or raise RLIMIT_NOFILE"
+        super().__init__(errno.EMFILE, text)
+        self.head, self.fds = head, fds
+
+
 def send(to: socket.socket, kind: bytes, head: bytes = b"", fds: "Sequence[int]" = ()) -> None:
     socket.send_fds(to, [kind + head], list(fds))
 
@@ -68,13 +78,15 @@ def receive(of: socket.socket, flags: int = 0) -> "tuple[bytes, bytes, list[int]
     fds = array("i")
     room = socket.CMSG_SPACE(MOST_DESCRIPTORS * fds.itemsize)
     try:
-        data, messages, _, _ = of.recvmsg(4096, room, flags | socket.MSG_CMSG_CLOEXEC)
+        data, messages, told, _ = of.recvmsg(4096, room, flags | socket.MSG_CMSG_CLOEXEC)
     except ConnectionResetError:
         # The other end was closed, and had not heard all.
         return b"", b"", []
     for level, kind, content in messages:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+    if told & socket.MSG_CTRUNC:
+        raise NoDescriptors(data[1:], list(fds))
     return data[:1], data[1:], list(fds)
 
 
@@ -99,6 +111,25 @@ def failure(error: BaseException) -> bytes:
         text = f"{type(error).__name__}: {error} (which cannot be sent to another process: {why})"
         packed = pickle.dumps((False, _ExceptionWithTraceback(RuntimeError(text), error.__traceback__)))
     return packed
+
+
+def tell(to: socket.socket, kind: bytes, error: BaseException) -> None:
+    """Says what was raised: in memory, or where no descriptor is left for that, without its traceback in the message."""
+    try:
+        fd = in_memory(failure(error))
+    except OSError:
+        brief = OSError(getattr(error, "errno", None), f"{type(error).__name__}: {error}"[:1000])
+        fd, head = -1, pickle.dumps((False, brief))
+    else:
+        head = b""
+    try:
+        send(to, kind, head, [fd] if fd >= 0 else [])
+    except OSError:
+        # Nobody wants to know.
+        pass
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def opened(packed: bytes) -> Any:

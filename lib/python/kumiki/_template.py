@@ -16,7 +16,7 @@ import time
 import warnings
 from typing import Any, Callable, Coroutine, Iterable, Mapping
 
-from . import _packets
+from . import _forks, _packets
 from ._packets import BEGAN, DONE, ENDED, READY, RUNS, SETUP, START, WRONG
 from ._popen import Popen, _both
 
@@ -71,8 +71,9 @@ class Template:
         self._env, self._cwd, self._reload = env, cwd, reload
         self._lock = threading.Lock()
         self._files: "dict[str, tuple[int, int] | None]" = {}
-        self._is_closed = self._has_failed = False
+        self._is_closed = self._has_failed = self._is_lost = False
         self._begin()
+        _forks.templates.add(self)
 
     def _begin(self) -> None:
         prepare = _preparation()
@@ -88,12 +89,22 @@ class Template:
         control, theirs = _packets.pair()
         folders = [os.path.abspath(folder) for folder in sys.path]
         line = f"import sys; sys.path[:] = {folders!r}; from kumiki._template_process import main; main({theirs.fileno()})"
-        with theirs:
-            self._process = Popen(
-                [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", line],
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=self._env, cwd=self._cwd,
-            )  # fmt: skip
-        memory = _packets.in_memory(pickle.dumps(asked))
+        try:
+            memory = _packets.in_memory(pickle.dumps(asked))
+        except BaseException:
+            control.close()
+            theirs.close()
+            raise
+        try:
+            with theirs:
+                self._process = Popen(
+                    [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", line],
+                    pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=self._env, cwd=self._cwd,
+                )  # fmt: skip
+        except BaseException:
+            control.close()
+            os.close(memory)
+            raise
         try:
             _packets.send(control, SETUP, b"", [memory])
         except OSError:
@@ -101,7 +112,7 @@ class Template:
             pass
         finally:
             os.close(memory)
-        self._control, self._is_ready, self._ids = control, False, _ids()
+        self._control, self._is_ready, self._is_lost, self._ids = control, False, False, _ids()
 
     @property
     def pid(self) -> int:
@@ -117,7 +128,19 @@ class Template:
     def _await_ready(self) -> None:
         if self._is_ready:
             return
-        kind, _, fds = _packets.receive(self._control)
+        if self._is_lost:
+            raise TemplateError(
+                f"the template (process {self.pid}) was not ready when this process was forked, and tells its parent: wait "
+                "for it by ready() before the fork, or make one here"
+            )
+        try:
+            kind, _, fds = _packets.receive(self._control)
+        except _packets.NoDescriptors:
+            # It has told, and says it once.
+            self._is_closed = True
+            self._process.kill()
+            self._end()
+            raise
         self._has_failed = kind != READY
         if not fds:
             raise TemplateError(f"the template (process {self.pid}) has ended before it was ready: {self._how()}")
@@ -286,6 +309,7 @@ class Child(Popen):
         self._wrong: "bytes | None" = None
         self._content: "bytes | None" = None
         self._hearing = threading.Lock()
+        _forks.children.add(self)
         super().__init__([getattr(call.func, "__qualname__", repr(call.func))], **options)
 
     def _execute_child(
@@ -361,6 +385,9 @@ class Child(Popen):
                 kind, head, fds = _packets.receive(self._report, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return False
+            except _packets.NoDescriptors as error:
+                self._give_up(error)
+                raise
             if kind == BEGAN:
                 self.pid, self._pidfd = int(head), fds[0]
             elif kind == RUNS:
@@ -382,6 +409,25 @@ class Child(Popen):
                 self.returncode = 255
                 self._lose()
             return self._report is not None
+
+    def _give_up(self, error: "_packets.NoDescriptors") -> None:
+        """Ends a child that cannot be told of: nobody could end it later."""
+        # Room for one.
+        os.close(self._memory)
+        self._memory = -1
+        self._lose()
+        try:
+            pidfd = os.pidfd_open(int(error.head))
+        except (OSError, ValueError):
+            return
+        try:
+            # Its number may be another's by now.
+            if _parent(int(error.head)) == self._template.pid:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        except OSError:
+            pass
+        finally:
+            os.close(pidfd)
 
     def _lose(self) -> None:
         if self._report is not None:
@@ -437,9 +483,11 @@ class Child(Popen):
     def _await_start(self) -> None:
         try:
             self._hear_until(lambda: self._runs and self.pid or self._wrong is not None)
-            if self._runs:
+            if self._runs and self._wrong is None:
                 return
             self._hear_until(lambda: False)
+            if self._wrong is None and self.pid:
+                raise TemplateError(f"the child {self.args[0]} (process {self.pid}) has ended {self._ended()}, before its function began")
             if self._wrong is None:
                 raise TemplateError(f"the template (process {self._template.pid}) has made no child: {self._template._how()}")
             _packets.opened(self._wrong)
@@ -469,9 +517,11 @@ class Child(Popen):
             raise subprocess.TimeoutExpired(self.args, timeout or 0)
         content = self._result()
         if not content:
-            how = f"by signal {-self.returncode}" if (self.returncode or 0) < 0 else f"with status {self.returncode}"
-            raise TemplateError(f"the child {self.args[0]} (process {self.pid}) has ended {how}, without a result")
+            raise TemplateError(f"the child {self.args[0]} (process {self.pid}) has ended {self._ended()}, without a result")
         return _packets.opened(content)
+
+    def _ended(self) -> str:
+        return f"by signal {-self.returncode}" if (self.returncode or 0) < 0 else f"with status {self.returncode}"
 
     def _result(self) -> bytes:
         if self._content is None and self._is_done and self._memory >= 0:
@@ -580,6 +630,11 @@ def _marks(files: "Iterable[str]") -> "list[tuple[int, int] | None]":
 
     found = many.stat_many(list(files))
     return [_packets.mark(it) if isinstance(it, os.stat_result) else None for it in found]
+
+
+def _parent(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[1])
 
 
 def _is_open(fd: int) -> bool:

@@ -1,6 +1,7 @@
 """What a child of a template is before its function runs, and after it."""
 
 import atexit
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -27,16 +28,21 @@ _kept: "list[Any]" = []
 
 def run(payload: int, report: socket.socket, given: "list[int]") -> int:
     """The child's whole life after its fork; its exit status."""
+    with contextlib.ExitStack() as stack:
+        return _run(payload, report, given, stack)
+
+
+def _run(payload: int, report: socket.socket, given: "list[int]", stack: contextlib.ExitStack) -> int:
     try:
         asked = pickle.loads(_packets.of_memory(payload))
         os.close(payload)
         report, passed = _lift(report, given, asked)
+        stack.enter_context(report)
         result = _place(passed, asked)
         _become(asked)
         _renew(asked)
     except BaseException as error:
-        fd = _packets.in_memory(_packets.failure(error))
-        _packets.send(report, WRONG, b"", [fd])
+        _packets.tell(report, WRONG, error)
         return 255
     try:
         _packets.send(report, RUNS)

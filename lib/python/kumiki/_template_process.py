@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from importlib.machinery import SourceFileLoader
-from typing import Any
+from typing import Any, Sequence
 
 from . import _packets, _template_child
 from ._packets import BEGAN, READY, SETUP, START, WRONG
@@ -191,7 +191,11 @@ class _Template:
                     self._hear(self._control)
 
     def _hear(self, control: socket.socket) -> None:
-        kind, _, fds = _packets.receive(control)
+        try:
+            kind, _, fds = _packets.receive(control)
+        except _packets.NoDescriptors as error:
+            self._refuse(error)
+            return
         if kind != START:
             self._poll.unregister(control)
             control.close()
@@ -202,10 +206,19 @@ class _Template:
         try:
             self._start(payload, told, given)
         except OSError as error:
-            _told(told, WRONG, _packets.failure(error))
+            _packets.tell(told, WRONG, error)
+            told.close()
         finally:
             for fd in (payload, *given):
                 os.close(fd)
+
+    def _refuse(self, error: _packets.NoDescriptors) -> None:
+        """Tells who has asked, if that has found a place, why there is no child."""
+        if len(error.fds) > 1:
+            with socket.socket(fileno=error.fds.pop(1)) as told:
+                _packets.tell(told, WRONG, OSError(error.errno, f"{error.strerror} (in the template, process {os.getpid()})"))
+        for fd in error.fds:
+            os.close(fd)
 
     def _start(self, payload: int, report: socket.socket, given: "list[int]") -> None:
         _flush()
@@ -218,7 +231,13 @@ class _Template:
             finally:
                 os._exit(status)
         # Nobody else waits for it, so its number is its own.
-        pidfd = os.pidfd_open(pid)
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            # Nobody would hear how it ends: who has asked is told that there is none.
+            os.kill(pid, signal.SIGKILL)
+            _waited(pid)
+            raise
         self._children[pidfd] = (pid, report)
         self._poll.register(pidfd, select.POLLIN)
         _told(report, BEGAN, b"%d" % pid, [pidfd])
@@ -239,14 +258,9 @@ class _Template:
         report.close()
 
 
-def _told(report: socket.socket, kind: bytes, head: bytes = b"", fds: "list[int] | None" = None) -> None:
+def _told(report: socket.socket, kind: bytes, head: bytes, fds: "Sequence[int]" = ()) -> None:
     try:
-        if len(head) > 1024:
-            fds, head = [_packets.in_memory(head)], b""
-            _packets.send(report, kind, head, fds)
-            os.close(fds[0])
-        else:
-            _packets.send(report, kind, head, fds or [])
+        _packets.send(report, kind, head, fds)
     except OSError:
         # Nobody wants to know.
         pass

@@ -16,6 +16,7 @@ No order is promised among the paths of one call. kumiki.aio has the same functi
 
 import errno
 import functools
+import io
 import itertools
 import os
 import select
@@ -50,9 +51,10 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-# So many are asked for one by one, as a call of C costs what ten of os do: unless one takes so many nanoseconds.
-_FEW, _LONG = 16, 100_000
-_PLAIN = {str, bytes}
+# So many are asked for one by one, as a call of C costs what some of os do, and each path in it less: unless the first
+# one takes so many nanoseconds.
+_FEW_STATS, _FEW_EXIST, _FEW_READS, _LONG = 8, 3, 1, 100_000
+_PLAIN = frozenset((str, bytes))
 
 
 def _parts(items: "Iterable[_T]", size: int = AT_ONCE) -> "Iterator[Sequence[_T]]":
@@ -79,19 +81,36 @@ def _tell(results: "list[Any]", names: Names, errors: "Iterable[int]", again: "C
         results[at] = why
 
 
-def _one_by_one(function: "Callable[[Any], Any]", paths: "Sequence[Any]", results: "list[Any]") -> int:
-    """Asks for some until one takes long: how many."""
+def _few(function: "Callable[[Any], Any]", paths: Any, most: int) -> "list[Any]":
+    """Results of a short list, or of the first path where that takes long. Of none where anything is no name: the
+    functions of os take descriptors, too."""
+    results: "list[Any]" = []
+    if (paths.__class__ is not list and paths.__class__ is not tuple) or not 0 < len(paths) <= most:
+        return results
+    if not _PLAIN.issuperset(map(type, paths)):
+        return results
     before = perf_counter_ns()
-    for done, path in enumerate(paths, 1):
+    try:
+        results.append(function(paths[0]))
+    except (OSError, ValueError) as error:
+        results.append(error)
+    if len(paths) == 1 or perf_counter_ns() - before > _LONG:
+        return results
+    rest = iter(paths[1:])
+    while len(results) < len(paths):
         try:
-            results.append(function(path))
+            # Those before one that fails are there.
+            results.extend(map(function, rest))
         except (OSError, ValueError) as error:
             results.append(error)
-        now = perf_counter_ns()
-        if now - before > _LONG:
-            return done
-        before = now
-    return len(paths)
+    return results
+
+
+def _after(done: "list[Any]", items: Any) -> "Iterable[Sequence[Any]]":
+    """The rest of the items, in lists, where some of a short list have been done."""
+    if not done:
+        return _parts(items)
+    return () if len(done) == len(items) else (items[len(done) :],)
 
 
 def _or_error(function: "Callable[[Any], _R]", path: Any) -> "_R | Exception":
@@ -108,12 +127,14 @@ def stat_many(
     one: "Callable[[Any], os.stat_result]" = os.stat
     if dir_fd is not None or not follow_symlinks:
         one = functools.partial(os.stat, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-    results: "list[Any]" = []
-    for part in _parts(paths):
-        if len(part) <= _FEW and set(map(type, part)) <= _PLAIN:
-            part = part[_one_by_one(one, part, results) :]
-            if not part:
-                continue
+    elif paths.__class__ is list and len(paths) == 1 and paths[0].__class__ in _PLAIN:  # type: ignore[arg-type, index]
+        # What is around it would be as much as the call.
+        try:
+            return [os.stat(paths[0])]  # type: ignore[index]
+        except (OSError, ValueError) as error:
+            return [error]
+    results: "list[Any]" = _few(one, paths, _FEW_STATS)
+    for part in _after(results, paths):
         names = Names(part)
         records, errors, failed = _many.stat(names, dir_fd, follow_symlinks, True)
         found = list(map(_many.result, _many.RECORD.iter_unpack(records)))
@@ -167,8 +188,11 @@ def exists_many(
     paths: "Iterable[AnyPath]", *, dir_fd: "int | None" = None, follow_symlinks: bool = True
 ) -> "list[bool]":
     """os.path.exists of each path: False, too, where nobody can know."""
-    results: "list[bool]" = []
-    for part in _parts(paths):
+    one: "Callable[[Any], bool]" = os.path.exists
+    if dir_fd is not None or not follow_symlinks:
+        one = functools.partial(_exists, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+    results: "list[bool]" = _few(one, paths, _FEW_EXIST)
+    for part in _after(results, paths):
         names = Names(part)
         _, errors, _ = _many.stat(names, dir_fd, follow_symlinks, False)
         found = list(map((0).__eq__, errors))
@@ -178,10 +202,18 @@ def exists_many(
     return results
 
 
+def _exists(path: Any, *, dir_fd: "int | None", follow_symlinks: bool) -> bool:
+    try:
+        os.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def read_many(paths: "Iterable[AnyPath]", *, dir_fd: "int | None" = None) -> "list[bytes | Exception]":
     """open(path, "rb").read() of each path: its bytes, or the error."""
-    results: "list[Any]" = []
-    for part in _parts(paths):
+    results: "list[Any]" = _few(functools.partial(_read, dir_fd=dir_fd), paths, _FEW_READS)
+    for part in _after(results, paths):
         names = Names(part)
         pairs = _many.read(names, dir_fd)
         found: "list[Any]" = [data for data, _ in pairs]
@@ -202,8 +234,9 @@ def read_many(paths: "Iterable[AnyPath]", *, dir_fd: "int | None" = None) -> "li
 
 
 def _read(path: Any, dir_fd: "int | None") -> bytes:
-    """Reads what is no ordinary file, which may wait."""
-    with open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags, dir_fd=dir_fd)) as file:
+    """Reads one file, which may wait where it is no ordinary one."""
+    opener = None if dir_fd is None else lambda name, flags: os.open(name, flags, dir_fd=dir_fd)
+    with io.FileIO(path, opener=opener) as file:
         return file.readall()
 
 
@@ -233,6 +266,9 @@ def write_many(
 ) -> "list[None | Exception]":
     """open(path, "wb").write(data) for each (path, data): None, or the error.
 
+    A path that stands there twice is written twice, in the order of the items: the last one's data is what it holds, as
+    after a loop. That is so of one name; two names of one file may hold a mixture.
+
     With fsync they are on the disk when this returns, by os.fsync of all of a part at the same time; not so the
     names of new ones, which are their directory's. append and exclusive are open()'s "ab" and "xb", mode is
     os.open()'s.
@@ -242,10 +278,29 @@ def write_many(
         raise ValueError(f"mode {mode:#o}: permissions are from 0 to 0o7777")
     results: "list[None | Exception]" = []
     for part in _parts(items.items() if isinstance(items, Mapping) else items, _many._WRITES):
-        names = Names([path for path, _ in part])
-        errors, failed = _many.write(names, dir_fd, [_bytes(data) for _, data in part], mode, flags)
-        results += _ends(names, errors, failed)
+        for once in _without_repeats(part):
+            names = Names([path for path, _ in once])
+            errors, failed = _many.write(names, dir_fd, [_bytes(data) for _, data in once], mode, flags)
+            results += _ends(names, errors, failed)
     return results
+
+
+def _without_repeats(part: "Sequence[tuple[Any, Any]]") -> "Iterator[Sequence[tuple[Any, Any]]]":
+    """Pieces in which no path stands twice: what is written of one path at the same time is mixed."""
+    named = [path if path.__class__ in _PLAIN else os.fspath(path) for path, _ in part]
+    if len(set(named)) == len(named) and len(set(map(type, named))) < 2:
+        yield part
+        return
+    seen: "set[Any]" = set()
+    begin = 0
+    for at, path in enumerate(named):
+        # One that cannot be encoded is refused later.
+        name = _or_error(os.fsencode, path)
+        if name in seen:
+            yield part[begin:at]
+            begin, seen = at, set()
+        seen.add(name)
+    yield part[begin:]
 
 
 def _bytes(data: Any) -> bytes:

@@ -233,6 +233,25 @@ class Files(unittest.TestCase):
         for wrong in ("text", 7):
             with self.assertRaises(TypeError):
                 files.write_many([(path, wrong)])
+        # One name, several times: as a loop writes.
+        with tempfile.TemporaryDirectory() as folder:
+            names = [os.path.join(folder, str(number)) for number in range(40)]
+            drawn = random.Random(SEED)
+            for append in (False, True):
+                items = [(drawn.choice(names), b"%d" % at * drawn.randrange(1, 5000)) for at in range(400)]
+                items += [(pathlib.Path(name), b"p") for name in names[::3]] + [(os.fsencode(name), b"b") for name in names[::2]]
+                held = {}
+                if append:
+                    held = dict(zip(names, files.read_many(names)))
+                for name, data in items:
+                    held[os.fsdecode(name)] = held.get(os.fsdecode(name), b"") * append + data
+                self.assertEqual(files.write_many(items, append=append), [None] * len(items))
+                self.assertEqual(files.read_many(held), list(held.values()))
+            twice = files.write_many([("\ud800", b""), (names[0], b"1"), (names[0], b"2"), ("\ud800", b"")])
+            self.assertEqual([type(error) for error in twice], [UnicodeEncodeError, type(None), type(None), UnicodeEncodeError])
+            new = os.path.join(folder, "new")
+            made = files.write_many([(new, b"1"), (new, b"2")], exclusive=True)
+            self.assertEqual((made[0], type(made[1]), files.read_many([new])), (None, FileExistsError, [b"1"]))
         self.assertEqual(files.write_many([(path, bytearray(b"y")), ("/dev/full", b"z")])[1].errno, errno.ENOSPC)
 
     def content(self, path):

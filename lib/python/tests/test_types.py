@@ -1,11 +1,14 @@
-"""The types of kumiki: that they name what the code takes, and, where mypy is there, what they are good for."""
+"""The types of kumiki: that they name what the code takes, and, where mypy and pyright are there, what they are good for."""
 
 import ast
-import importlib.util
 import inspect
+import json
+import os
 import pathlib
+import re
+import shutil
 import subprocess
-import sys
+import tempfile
 import unittest
 
 import kumiki
@@ -39,15 +42,33 @@ class Types(unittest.TestCase):
             self.assertEqual(defined, public, module)
 
     def test_mypy_takes_what_runs_and_refuses_what_does_not(self):
-        if importlib.util.find_spec("mypy") is None:
+        mypy = shutil.which("mypy")
+        if mypy is None:
             self.skipTest("there is no mypy")
-        from importlib.metadata import version
-
-        if tuple(map(int, version("mypy").split(".")[:2])) < (1, 11):
-            self.skipTest(f"mypy {version('mypy')} is too old for these types")
-        line = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir=/dev/null", str(HERE / "typed.py")]
-        said = subprocess.run(line, capture_output=True, text=True, env={"MYPYPATH": str(PACKAGE.parent)})
+        version = subprocess.run([mypy, "--version"], capture_output=True, text=True, check=True).stdout
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 11):
+            self.skipTest(f"{version.strip()} is too old for these types")
+        line = [mypy, "--strict", "--follow-imports=silent", "--cache-dir=/dev/null", str(HERE / "typed.py")]
+        said = subprocess.run(line, capture_output=True, text=True, env=os.environ | {"MYPYPATH": str(PACKAGE.parent)})
         self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+
+    def test_pyright_takes_what_runs_and_refuses_what_does_not(self):
+        pyright = shutil.which("pyright")
+        if pyright is None:
+            self.skipTest("there is no pyright")
+        with tempfile.TemporaryDirectory() as folder:
+            # Its settings are of the folder that a file is in.
+            shutil.copy(HERE / "typed.py", folder)
+            settings = {
+                "include": ["typed.py"],
+                "strict": ["typed.py"],
+                "extraPaths": [str(PACKAGE.parent)],
+                # A line that is marked, and not refused, is one.
+                "reportUnnecessaryTypeIgnoreComment": "error",
+            }
+            pathlib.Path(folder, "pyrightconfig.json").write_text(json.dumps(settings))
+            said = subprocess.run([pyright, "--project", folder], capture_output=True, text=True)
+            self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
-"""What mypy says of programs that use kumiki: lines that it takes, and, marked, lines that it refuses."""
+"""What mypy and pyright say of programs that use kumiki: lines that they take, and, marked, lines that they refuse."""
 
-import asyncio
 import os
 import resource
 import subprocess

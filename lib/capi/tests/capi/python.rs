@@ -75,6 +75,11 @@ fn a_child_of_a_template_is_as_new() {
 }
 
 #[test]
+fn templates_stand_forks_and_want_of_descriptors() {
+    each_python("test_template_edges.py");
+}
+
+#[test]
 fn multiprocessing_has_it_as_a_start_method() {
     each_python("test_mp.py");
 }
@@ -82,6 +87,16 @@ fn multiprocessing_has_it_as_a_start_method() {
 #[test]
 fn a_program_that_is_not_changed_has_it() {
     each_python("test_instead.py");
+}
+
+#[test]
+fn programs_to_copy_run() {
+    well(python().arg(root().join("lib/python/tests/test_programs.py")));
+}
+
+#[test]
+fn pytest_has_it_as_a_plugin() {
+    well(python().arg(root().join("lib/python/tests/test_pytest_plugin.py")));
 }
 
 #[test]
@@ -176,10 +191,17 @@ fn a_wheel_is_for_any_python() {
     let wheel = well(Command::new("find").arg(folder.path()).args(["-name", "*.whl"]));
     assert!(wheel.contains("-py3-none-linux_"), "{wheel}");
     let script = "import sys, zipfile; it = zipfile.ZipFile(sys.argv[1]); print(it.namelist()); \
-                  print(*(it.read(n).decode() for n in it.namelist() if n.endswith('METADATA')))";
+                  print(*(it.read(n).decode() for n in it.namelist() if n.endswith(('METADATA', 'entry_points.txt'))))";
     let within = well(python().args(["-c", script, wheel.trim()]));
-    for part in ["LICENSE-MIT", "LICENSE-APACHE", "_popen.pyi", "py.typed", "Author", "Project-URL"]
-    {
+    for part in [
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        "_popen.pyi",
+        "py.typed",
+        "Author",
+        "Project-URL",
+        "pytest11",
+    ] {
         assert!(within.contains(part), "{part}: {within}");
     }
 }

@@ -1,4 +1,4 @@
-//! CPython's tests of subprocess, of asyncio's subprocesses and of multiprocessing.
+//! CPython's tests of subprocess, of asyncio and of multiprocessing, by the package's names and under `python -m kumiki`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -59,6 +59,64 @@ fn cpython_s_tests_of_subprocess_hold() {
 #[test]
 fn cpython_s_tests_of_asyncio_s_subprocesses_hold() {
     hold(&["--asyncio"], "test_cpython.py");
+}
+
+/// Debian's, and newer ones that are there with CPython's tests.
+fn pythons() -> impl Iterator<Item = &'static str> {
+    [PYTHON, "python3.12", "python3.13", "python3.14"].into_iter().filter(|python| {
+        let asked = ["-c", "import sys, test.test_subprocess, test._test_multiprocessing"];
+        let looked = Command::new(python).args(asked).output();
+        let is_there = looked.is_ok_and(|output| output.status.success());
+        if !is_there {
+            println!("there is no {python} with CPython's tests: passed over");
+        }
+        is_there
+    })
+}
+
+/// Under `python -m kumiki` each test has the result that it has without.
+fn as_without(suites: &[&str]) {
+    let folder = folder();
+    let copy = package(folder.path());
+    let mut faults = String::new();
+    let mut asked = 0;
+    for python in pythons() {
+        asked += 1;
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", "7200", python]).arg(copy.join("tests/cpython_suites.py"));
+        command.args(suites).env("PYTHONPATH", &copy).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env_remove("KUMIKI_LIBRARY").current_dir(folder.path());
+        let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        println!("{}", String::from_utf8_lossy(&output.stdout).trim());
+        if !output.status.success() {
+            faults += &format!("{python}:\n{}\n", said(&output));
+        }
+    }
+    assert!(asked > 0, "no Python has CPython's tests: Debian's are in libpython3.11-testsuite");
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+fn suites_of_subprocess_and_asyncio_are_as_without() {
+    let asyncio = ["test_subprocess", "test_events", "test_unix_events"];
+    let asyncio = asyncio.map(|name| format!("test.test_asyncio.{name}"));
+    let suites = ["test.test_subprocess"].into_iter().chain(asyncio.iter().map(String::as_str));
+    as_without(&suites.collect::<Vec<_>>());
+}
+
+#[test]
+fn suites_of_multiprocessing_by_fork_are_as_without() {
+    as_without(&["test.test_multiprocessing_fork"]);
+}
+
+#[test]
+fn suites_of_multiprocessing_by_spawn_are_as_without() {
+    as_without(&["test.test_multiprocessing_spawn"]);
+}
+
+#[test]
+fn suites_of_multiprocessing_by_a_fork_server_are_as_without() {
+    as_without(&["test.test_multiprocessing_forkserver"]);
 }
 
 /// A template makes its processes, whoever makes the template.
