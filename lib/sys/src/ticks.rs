@@ -21,7 +21,7 @@ pub fn ticks() -> u64 {
     unsafe {
         std::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags));
     }
-    (u128::from(count) * u128::from(ns_of_one()) >> 32) as u64
+    ((u128::from(count) * u128::from(ns_of_one())) >> 32) as u64
 }
 
 /// Nanoseconds of one count, as a fraction of 2³².

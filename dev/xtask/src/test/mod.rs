@@ -51,7 +51,9 @@ pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
         capi::build("release")?;
     }
     let cross = cross.map_or(Vec::new(), |thread| thread.join().expect("it does not panic"));
-    jobs.extend(cross.into_iter().map(Job::from));
+    // Its own command line has no place in a summary.
+    let named = |command| Job { name: "aarch64".to_owned(), ..Job::from(command) };
+    jobs.extend(cross.into_iter().map(named));
     for job in &mut jobs {
         job.pass_on(cpus, filters);
     }

@@ -233,7 +233,9 @@ impl From<&Stat> for Attributes {
         told.stx_size = stat.st_size as u64;
         told.stx_blocks = stat.st_blocks as u64;
         told.stx_blksize = stat.st_blksize as u32;
-        told.stx_nlink = stat.st_nlink as u32;
+        #[allow(clippy::unnecessary_cast, reason = "aarch64 has it as wide")]
+        let links = stat.st_nlink as u32;
+        told.stx_nlink = links;
         (told.stx_ino, told.stx_uid, told.stx_gid) = (stat.st_ino, stat.st_uid, stat.st_gid);
         (told.stx_dev_major, told.stx_dev_minor) =
             (libc::major(stat.st_dev), libc::minor(stat.st_dev));
