@@ -17,7 +17,7 @@ impl Rows {
     /// the right.
     pub fn new(headings: &[&str], left: usize) -> Rows {
         let mut table = Table::new();
-        table.load_style(NOTHING).set_header(headings);
+        table.load_preset(NOTHING).set_header(headings);
         // Where the terminal is too narrow parameters are broken, between words.
         let parameters = headings.iter().position(|name| ["parameters", "with"].contains(name));
         if let (Some(parameters), Some(_)) = (parameters, table.width()) {
@@ -72,4 +72,24 @@ impl Display for Rows {
 /// True if standard output is a terminal of fewer columns.
 pub fn narrow(columns: usize) -> bool {
     Table::new().width().is_some_and(|width| usize::from(width) < columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_begin_where_their_heading_does_and_figures_end_there() {
+        let mut rows = Rows::new(&["call", "ns", "of"], 1);
+        assert!(rows.is_empty());
+        rows.add(["getppid", "71", "2"]);
+        rows.add(["a\u{1b}[1m", "1234", "30"]);
+        let text = rows.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], " call          ns  of");
+        assert_eq!(lines[1], " getppid       71   2");
+        // What would speak to the terminal is shown instead.
+        assert!(lines[2].ends_with("  1234  30") && !lines[2].contains('\u{1b}'), "{text}");
+        assert!(Rows::new(&["x"], 1).indented().to_string().starts_with('x'));
+    }
 }
