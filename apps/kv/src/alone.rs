@@ -72,7 +72,11 @@ pub(crate) fn alone(
                 follow::command(words, session, &mut *shard, out);
                 session.show(&mut shard.clients, at, now);
             }
-            Step::Watch => transaction::watch(words, session, shard, now, out),
+            Step::Watch => {
+                if transaction::may_watch(words, session, limits.command, out) {
+                    transaction::watch(words, session, shard, now, out);
+                }
+            }
             Step::Exec => {
                 is_long = transaction::exec(session, shard, shared, now, out, most);
                 if session.is_new {

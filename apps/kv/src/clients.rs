@@ -122,7 +122,7 @@ impl About {
 /// Filter by which somebody names clients.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Client numbers to match.
+    /// Client numbers to match, in order: a command may name a million.
     pub ids: Option<Vec<u64>>,
     /// Address to match.
     pub addr: Option<String>,
@@ -140,7 +140,7 @@ impl Filter {
     fn holds(&self, client: &About, now: u64) -> bool {
         !self.is_none
             && self.but != Some(client.id)
-            && self.ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
+            && self.ids.as_ref().is_none_or(|ids| ids.binary_search(&client.id).is_ok())
             && self.addr.as_ref().is_none_or(|addr| **addr == *client.addr)
             && self.laddr.as_ref().is_none_or(|addr| **addr == *client.laddr)
             && self.age.is_none_or(|age| now.saturating_sub(client.came) / 1000 >= age)

@@ -4,6 +4,7 @@ use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
@@ -92,9 +93,22 @@ impl Connection {
         mem::take(&mut self.holds)
     }
 
-    /// True if it has answers that its client has not taken.
+    /// True if its client has taken the answers to all commands that have come whole.
     pub fn is_answered(&self) -> bool {
-        self.unsent.is_empty() && self.batch.is_none()
+        self.unsent.is_empty() && self.batch.is_none() && !self.has_more
+    }
+
+    /// True if what it waits for is there, though no event has told of it yet.
+    pub fn is_ready(&self, wants: Wants) -> bool {
+        let event = if wants == Wants::Read { PollFlags::IN } else { PollFlags::OUT };
+        let (mut look, now) = ([PollFd::new(&*self.socket, event)], Timespec::default());
+        poll(&mut look, Some(&now)).is_ok_and(|count| count > 0)
+    }
+
+    /// True if it goes now. What it sent before its QUIT may still wait for other shards: a client
+    /// that is killed has no such commands any more.
+    fn is_done(&self) -> bool {
+        self.session.ends && self.batch.is_none()
     }
 
     /// Shows others how it stands; its place is `at`.
@@ -120,7 +134,7 @@ impl Connection {
             if !self.unsent.is_empty() {
                 return Wants::Write;
             }
-            if self.session.ends {
+            if self.is_done() {
                 return Wants::Close;
             }
             let mut is_last = false;
@@ -175,7 +189,7 @@ impl Connection {
             return if self.has_more || self.batch.is_some() { Wants::Turn } else { Wants::Read };
         }
         match self.unsent.is_empty() {
-            true if self.session.ends => Wants::Close,
+            true if self.is_done() => Wants::Close,
             true if self.has_more || self.batch.is_some() => Wants::Turn,
             true => Wants::Read,
             false => Wants::Write,

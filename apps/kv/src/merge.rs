@@ -3,8 +3,13 @@
 use crate::commands::{Merge, NO_CLIENT};
 use crate::resp::{Out, number};
 
-/// Makes one answer of those of several shards.
-pub(crate) fn merged<'a>(merge: Merge, parts: &mut dyn Iterator<Item = &'a [u8]>, out: &mut Out) {
+/// Makes one answer of those of several shards; where any will do, the first from `begin` on.
+pub(crate) fn merged<'a>(
+    merge: Merge,
+    begin: usize,
+    parts: &mut dyn Iterator<Item = &'a [u8]>,
+    out: &mut Out,
+) {
     let parts: Vec<&[u8]> = parts.collect();
     // What one refuses is refused.
     if let Some(error) = parts.iter().find(|part| part.first() == Some(&b'-')) {
@@ -28,7 +33,8 @@ pub(crate) fn merged<'a>(merge: Merge, parts: &mut dyn Iterator<Item = &'a [u8]>
         }
         Merge::Any => {
             let is_something = |part: &&&[u8]| part.starts_with(b"$") && !part.starts_with(b"$-1");
-            let part = parts.iter().find(is_something).or(parts.first());
+            let mut from_there = parts.iter().cycle().skip(begin).take(parts.len());
+            let part = from_there.find(is_something).or(parts.first());
             out.bytes.extend_from_slice(part.copied().unwrap_or_default());
         }
         Merge::Text => {

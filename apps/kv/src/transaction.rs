@@ -114,14 +114,27 @@ pub fn exec(
     is_long
 }
 
-/// The refusal of `WATCH` within a transaction.
-pub const WATCH_INSIDE: &str = "ERR WATCH inside MULTI is not allowed";
+/// Checks that a client may watch these keys: not within a transaction, and not more at once than the
+/// longest command may have bytes, as they are weighed with what all clients keep only behind it. If
+/// not, the answer is written.
+pub fn may_watch(words: Words<'_>, session: &Session, most: usize, out: &mut Out) -> bool {
+    if session.multi.is_some() {
+        out.error("ERR WATCH inside MULTI is not allowed");
+        return false;
+    }
+    let bytes: usize = words.from(1).iter().map(Seen::would_keep).sum();
+    if bytes > most {
+        out.error(&format!(
+            "ERR {} keys to watch would take {bytes} bytes, more than the {most} that --memory \
+             allows for one command: watch fewer at once",
+            words.len() - 1
+        ));
+    }
+    bytes <= most
+}
 
 /// Watches keys of this thread's shard.
 pub fn watch(words: Words<'_>, session: &mut Session, shard: &mut Shard, now: u64, out: &mut Out) {
-    if session.multi.is_some() {
-        return out.error(WATCH_INSIDE);
-    }
     // One that is watched twice is watched twice: to look for it among many would take long.
     for key in words.from(1).iter() {
         let seen = shard.keys.watch(key, now);

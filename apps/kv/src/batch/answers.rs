@@ -3,10 +3,10 @@
 use std::mem;
 
 use super::Batch;
+use crate::commands::Merge;
 use crate::desk::{Desk, Shards, Terms};
 use crate::jobs::ShardTerms;
 use crate::merge::{interleaved, merged};
-use crate::resp::Out;
 use crate::session::Session;
 
 impl Batch {
@@ -36,16 +36,19 @@ impl Batch {
     }
 
     /// Writes the answers that are there, in their order.
-    pub(super) fn emit(&mut self, out: &mut Out) {
+    pub(super) fn emit(&mut self, desk: &mut Desk<'_, impl Shards>) {
         while let Some(slot) = self.slots.front() {
             let parts = &self.parts[slot.parts.clone()];
             if parts.iter().any(Option::is_none) {
                 return self.forget_sent();
             }
             let mut its = parts.iter().flatten().map(|part| &self.text[part.clone()]);
-            match slot.merge.filter(|_| slot.is_wanted) {
+            let merge = slot.merge.filter(|_| slot.is_wanted);
+            let begin = if merge == Some(Merge::Any) { drawn(desk) } else { 0 };
+            let out = &mut *desk.out;
+            match merge {
                 Some(_) if !slot.order.is_empty() => interleaved(&slot.order, its.collect(), out),
-                Some(merge) => merged(merge, &mut its, out),
+                Some(merge) => merged(merge, begin, &mut its, out),
                 None if slot.is_wanted => {
                     its.for_each(|part| out.bytes.extend_from_slice(part));
                 }
@@ -73,7 +76,44 @@ impl Batch {
     }
 }
 
+/// Draws a shard, each as likely as it has keys: each key of all shards is as likely then. Shards count
+/// their keys between commands of their own clients, so that these may be those of just before.
+fn drawn(desk: &Desk<'_, impl Shards>) -> usize {
+    let draw = desk.shards.with(|shard| shard.draw());
+    let keys = desk.terms.shared.counters.iter().map(|counters| counters.keys.get());
+    weighed(draw, keys)
+}
+
+/// The one of these weights to which a number leads.
+fn weighed(draw: u64, weights: impl ExactSizeIterator<Item = u64> + Clone) -> usize {
+    let (count, sum) = (weights.len(), weights.clone().sum::<u64>());
+    if sum == 0 {
+        return (draw % count.max(1) as u64) as usize;
+    }
+    let mut left = draw % sum;
+    for (at, weight) in weights.enumerate() {
+        if left < weight {
+            return at;
+        }
+        left -= weight;
+    }
+    0
+}
+
 pub(super) fn asked(session: &Session, desk: &Desk<'_, impl Shards>) -> ShardTerms {
     let Terms { now, most, .. } = desk.terms;
     ShardTerms { now, is_three: session.is_three, most }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::weighed;
+
+    #[test]
+    fn each_is_drawn_as_often_as_it_weighs() {
+        let mut seen = [0; 4];
+        (0..600).for_each(|draw| seen[weighed(draw, [1, 0, 2, 3].into_iter())] += 1);
+        assert_eq!(seen, [100, 0, 200, 300]);
+        assert_eq!([7, 8, 9].map(|draw| weighed(draw, [0, 0].into_iter())), [1, 0, 1]);
+    }
 }

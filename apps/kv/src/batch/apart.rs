@@ -36,8 +36,8 @@ pub(super) fn watch(
     desk: &Desk<'_, impl Shards>,
     out: &mut Out,
 ) {
-    if session.multi.is_some() {
-        return out.error(transaction::WATCH_INSIDE);
+    if !transaction::may_watch(words, session, desk.terms.limits.command, out) {
+        return;
     }
     let mut shards = words.from(1).iter().map(|key| desk.shards.of(key));
     let first = shards.next().unwrap_or(0);

@@ -74,7 +74,7 @@ impl Batch {
                 }
                 let is_answered = self.ask(session, desk);
                 if is_answered {
-                    self.emit(desk.out);
+                    self.emit(desk);
                 }
                 let id = session.id;
                 // Itself, or somebody who had a turn while this waited.

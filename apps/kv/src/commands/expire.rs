@@ -20,7 +20,7 @@ const fn row(
 pub(super) const ROWS: &[Row] = &[
     row("expire", -3, WRITE, Run::Keys(|c| expire(c, 1000, true, "ERR invalid expire time in 'expire' command")), "1.0.0", "Sets in how many seconds a key goes."),
     row("expireat", -3, WRITE, Run::Keys(|c| expire(c, 1000, false, "ERR invalid expire time in 'expireat' command")), "1.2.0", "Sets at which second since 1970 a key goes."),
-    row("expiretime", 2, READ, Run::Keys(|c| left(c, |at, _| at as i64 / 1000)), "7.0.0", "Gives the second since 1970 at which a key goes."),
+    row("expiretime", 2, READ, Run::Keys(|c| left(c, |at, _| (at as i64).saturating_add(500) / 1000)), "7.0.0", "Gives the second since 1970 at which a key goes, rounded."),
     row("persist", 2, WRITE, Run::Keys(persist), "2.2.0", "Has a key stay that would go."),
     row("pexpire", -3, WRITE, Run::Keys(|c| expire(c, 1, true, "ERR invalid expire time in 'pexpire' command")), "2.6.0", "Sets in how many milliseconds a key goes."),
     row("pexpireat", -3, WRITE, Run::Keys(|c| expire(c, 1, false, "ERR invalid expire time in 'pexpireat' command")), "2.6.0", "Sets at which millisecond since 1970 a key goes."),

@@ -9,7 +9,7 @@ pub struct Out {
     pub bytes: Vec<u8>,
     /// True for version 3.
     pub is_three: bool,
-    /// Length that it may become; nought: as long as it likes.
+    /// Length that it may become; nought: as long as it likes, as between two answers.
     room: usize,
     /// True if something had no room.
     is_over: bool,
@@ -32,8 +32,8 @@ impl Out {
     /// Ends what began at `start`: too long a one becomes an error; whether it was.
     pub fn end(&mut self, start: usize) -> bool {
         let is_over = std::mem::take(&mut self.is_over);
+        let most = std::mem::take(&mut self.room).saturating_sub(start);
         if is_over {
-            let most = self.room - start;
             self.bytes.truncate(start);
             self.error(&format!(
                 "ERR the answer would be longer than {most} bytes, more than --memory allows for \
@@ -45,30 +45,47 @@ impl Out {
 
     /// A list of answers, whose number is not known yet, of no more bytes than this may have.
     pub fn list(&self) -> Out {
-        let room = if self.room == 0 { 0 } else { self.room - self.bytes.len().min(self.room) };
-        Out { bytes: Vec::new(), is_three: self.is_three, room, is_over: false }
+        // Where there is none left, nothing fits: nought would be no limit.
+        let left = self.room.saturating_sub(self.bytes.len()).max(1);
+        let room = if self.room == 0 { 0 } else { left };
+        Out { bytes: Vec::new(), is_three: self.is_three, room, is_over: self.is_over }
+    }
+
+    /// True if something has had no room: what is still written is left out, and who writes much may
+    /// end.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// True if so many bytes have room; else nothing more of this answer is written.
+    #[inline]
+    fn fits(&mut self, bytes: usize) -> bool {
+        self.is_over |= self.room != 0 && self.bytes.len() + bytes > self.room;
+        !self.is_over
     }
 
     /// Writes such a list.
     pub fn array_of(&mut self, count: usize, list: Out) {
         self.is_over |= list.is_over;
-        if !list.is_over {
-            self.array(count);
+        self.array(count);
+        if self.fits(list.bytes.len()) {
             self.bytes.extend_from_slice(&list.bytes);
         }
     }
 
     /// Writes a text that says how it went: `+OK`.
     pub fn simple(&mut self, text: &str) {
-        self.bytes.push(b'+');
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.bytes.extend_from_slice(b"\r\n");
+        if self.fits(text.len() + 3) {
+            self.bytes.push(b'+');
+            self.bytes.extend_from_slice(text.as_bytes());
+            self.bytes.extend_from_slice(b"\r\n");
+        }
     }
 
     /// Writes that it went well.
     #[inline]
     pub fn ok(&mut self) {
-        self.bytes.extend_from_slice(b"+OK\r\n");
+        self.line(b"+OK\r\n");
     }
 
     /// Writes an error; `text` begins with its word in capitals.
@@ -125,47 +142,59 @@ impl Out {
     /// Writes bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        if self.room != 0 && self.bytes.len() + bytes.len() > self.room {
-            self.is_over = true;
-            return;
+        self.counted(b'$', b"", bytes);
+    }
+
+    /// Writes bytes behind their number, the first of which are `kind`.
+    #[inline]
+    fn counted(&mut self, mark: u8, kind: &[u8], bytes: &[u8]) {
+        let (mut buffer, length) = ([0; 24], kind.len() + bytes.len());
+        let number = digits(length as i64, &mut buffer);
+        if self.fits(number.len() + length + 5) {
+            self.bytes.push(mark);
+            self.bytes.extend_from_slice(number);
+            self.bytes.extend_from_slice(b"\r\n");
+            self.bytes.extend_from_slice(kind);
+            self.bytes.extend_from_slice(bytes);
+            self.bytes.extend_from_slice(b"\r\n");
         }
-        self.marked(b'$', bytes.len() as i64);
-        self.bytes.extend_from_slice(bytes);
-        self.bytes.extend_from_slice(b"\r\n");
     }
 
     /// Writes a text for people.
     pub fn text(&mut self, text: &[u8]) {
-        if !self.is_three {
-            return self.bulk(text);
+        match self.is_three {
+            true => self.counted(b'=', b"txt:", text),
+            false => self.bulk(text),
         }
-        if self.room != 0 && self.bytes.len() + text.len() > self.room {
-            self.is_over = true;
-            return;
-        }
-        self.marked(b'=', text.len() as i64 + 4);
-        self.bytes.extend_from_slice(b"txt:");
-        self.bytes.extend_from_slice(text);
-        self.bytes.extend_from_slice(b"\r\n");
     }
 
     /// Writes that there is nothing.
     #[inline]
     pub fn nothing(&mut self) {
-        self.bytes.extend_from_slice(if self.is_three { b"_\r\n" } else { b"$-1\r\n" });
+        self.line(if self.is_three { b"_\r\n" } else { b"$-1\r\n" });
     }
 
     /// Writes that there is no array.
     pub fn no_array(&mut self) {
-        self.bytes.extend_from_slice(if self.is_three { b"_\r\n" } else { b"*-1\r\n" });
+        self.line(if self.is_three { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    #[inline]
+    fn line(&mut self, line: &[u8]) {
+        if self.fits(line.len()) {
+            self.bytes.extend_from_slice(line);
+        }
     }
 
     #[inline]
     fn marked(&mut self, mark: u8, number: i64) {
         let mut buffer = [0; 24];
-        self.bytes.push(mark);
-        self.bytes.extend_from_slice(digits(number, &mut buffer));
-        self.bytes.extend_from_slice(b"\r\n");
+        let digits = digits(number, &mut buffer);
+        if self.fits(digits.len() + 3) {
+            self.bytes.push(mark);
+            self.bytes.extend_from_slice(digits);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
     }
 }
 
@@ -211,5 +240,35 @@ mod tests {
         out.bulk(b"a");
         assert!(!out.end(start));
         assert!(out.bytes.ends_with(b"$1\r\na\r\n"));
+    }
+
+    #[test]
+    fn whatever_an_answer_is_of_it_is_bounded_until_its_end() {
+        let writes: [fn(&mut Out); 9] = [
+            Out::ok,
+            Out::nothing,
+            Out::no_array,
+            |out| out.simple("QUEUED"),
+            |out| out.integer(7),
+            |out| out.array(7),
+            |out| out.map(7),
+            |out| out.set(7),
+            |out| {
+                let mut list = out.list();
+                list.integer(7);
+                out.array_of(1, list);
+            },
+        ];
+        for write in writes {
+            let mut out = Out::default();
+            let start = out.begin(1000);
+            (0..1000).for_each(|_| write(&mut out));
+            assert!(out.is_over() && out.bytes.len() <= 1000, "{}", out.bytes.len());
+            assert!(out.end(start));
+            // What comes behind it is of no answer that has a bound.
+            let before = out.bytes.len();
+            (0..1000).for_each(|_| write(&mut out));
+            assert!(!out.is_over() && out.bytes.len() >= before + 4000);
+        }
     }
 }

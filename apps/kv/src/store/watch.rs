@@ -50,7 +50,12 @@ pub struct Seen {
 impl Seen {
     /// Bytes of memory that it takes, here and in the shard, about.
     pub fn kept(&self) -> usize {
-        2 * self.key.len() + 160
+        Seen::would_keep(&self.key)
+    }
+
+    /// The same of a key that is to be watched.
+    pub fn would_keep(key: &[u8]) -> usize {
+        2 * key.len() + 160
     }
 }
 

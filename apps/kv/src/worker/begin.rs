@@ -111,7 +111,7 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
         looked_for_idle: Instant::now(),
         woken: Instant::now(),
         ends: None,
-        drained: start.drained,
+        drained: Some(start.drained),
         held: Vec::new(),
         part: Part::default(),
         saves: 0,

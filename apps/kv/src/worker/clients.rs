@@ -86,7 +86,12 @@ impl Worker {
     /// once their end has been told.
     pub(super) fn end_killed(&mut self) {
         for (at, id) in self.ours.with(|shard| std::mem::take(&mut shard.clients.go)) {
-            let is_it = |client: &Client| client.connection.session.id == id;
+            // One that ends by its own command has the answers before it, which its socket or the
+            // log has not taken: it is closed behind them. Another's socket is shut down.
+            let is_it = |client: &Client| {
+                let connection = &client.connection;
+                connection.session.id == id && !(connection.session.ends && connection.is_full())
+            };
             if self.clients.get(at).and_then(Option::as_ref).is_some_and(is_it) {
                 self.close(at);
             }
@@ -100,7 +105,12 @@ impl Worker {
         }
         self.looked_for_idle = self.woken;
         let woken = self.woken;
-        let is_idle = |client: &Client| woken.saturating_duration_since(client.turned) > timeout;
+        // Behind a long command, or with more clients than events are taken at once, one may have sent
+        // something in time that has not been looked at.
+        let is_idle = |client: &Client| {
+            woken.saturating_duration_since(client.turned) > timeout
+                && !client.connection.is_ready(client.wants)
+        };
         for at in 0..self.clients.len() {
             if self.clients[at].as_ref().is_some_and(is_idle) {
                 self.close(at);
@@ -123,8 +133,9 @@ impl Worker {
                 self.close(at);
             }
         }
-        if self.count == 0 {
-            let _ = self.drained.send(());
+        // Once: the server counts workers, and this one goes on looking until the process ends.
+        if let Some(drained) = self.drained.take_if(|_| self.count == 0) {
+            let _ = drained.send(());
         }
     }
 

@@ -87,7 +87,8 @@ pub(crate) struct Worker {
     woken: Instant,
     /// Time at which it ends at the latest, once it is to end.
     ends: Option<Instant>,
-    drained: Sender<()>,
+    /// Tells the server, once, that no client is left.
+    drained: Option<Sender<()>>,
     shared: Arc<Shared>,
     /// Places of clients whose answers wait until the log is flushed.
     held: Vec<usize>,

@@ -53,6 +53,44 @@ fn an_answer_is_bounded_while_it_is_made() {
     }
 }
 
+/// The same of answers that are made of short parts: a command of a megabyte asks for 135 MB.
+#[test]
+fn an_answer_about_commands_is_bounded_while_it_is_made() {
+    for cpus in [1, 2] {
+        let server = Server::start(cpus, &["--memory", if cpus == 1 { "16M" } else { "32M" }]);
+        let before = server.peak();
+        for about in [b"INFO", b"DOCS"] {
+            let words = [&[&b"COMMAND"[..], about][..], &[&b"client"[..]; 90_000][..]].concat();
+            let seen = server.ask(&[command(&words), b"PING\r\nQUIT\r\n".to_vec()].concat());
+            let end = "+PONG\r\n+OK\r\n";
+            assert!(seen.starts_with("-ERR the answer would be longer than"), "{}", seen.len());
+            assert!(seen.ends_with(end) && seen.len() < 1000, "{}", seen.len());
+        }
+        let more = server.peak() - before;
+        assert!(more < 24 << 20, "{more} bytes with {cpus} shards");
+    }
+}
+
+/// A key that is watched takes far more than its word.
+#[test]
+fn keys_that_are_watched_are_weighed_before() {
+    for cpus in [1, 2] {
+        let server = Server::start(cpus, &["--memory", if cpus == 1 { "16M" } else { "32M" }]);
+        let before = server.peak();
+        // Keys of one shard: those of the second would be refused for that.
+        let keys: Vec<String> = (0..100_000).map(|at| format!("{at}")).collect();
+        let same = if cpus == 1 { keys } else { vec!["k".to_owned(); 100_000] };
+        let watch: Vec<&[u8]> =
+            [&b"WATCH"[..]].into_iter().chain(same.iter().map(String::as_bytes)).collect();
+        let asked = [command(&watch), b"WATCH k\r\nPING\r\nQUIT\r\n".to_vec()].concat();
+        let seen = server.ask(&asked);
+        assert!(seen.starts_with("-ERR 100000 keys to watch would take "), "{seen}");
+        assert!(seen.ends_with("\r\n+OK\r\n+PONG\r\n+OK\r\n"), "{seen}");
+        let more = server.peak() - before;
+        assert!(more < 10 << 20, "{more} bytes with {cpus} shards");
+    }
+}
+
 /// Who sends without a pause is served for as long as it likes.
 #[test]
 fn a_pipeline_without_a_pause_is_not_cut_off() {

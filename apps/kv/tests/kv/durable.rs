@@ -1,6 +1,6 @@
 //! Keys that outlive the server: killed under its clients, it has each value that it has answered.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -155,4 +155,25 @@ fn a_restart_has_keys_values_and_times() {
     let server = Server::start(1, &[]);
     let said = server.ask(b"BGSAVE\r\nQUIT\r\n");
     assert!(said.starts_with("-ERR Nothing is kept on a disk"), "{said}");
+}
+
+/// Its answers wait for the disk when it is to go, and it goes behind them.
+#[test]
+fn who_kills_itself_has_its_answers_once_they_are_flushed() {
+    for shards in [1, 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::start(shards, &["--durable", folder.path().to_str().unwrap()]);
+        for _ in 0..20 {
+            let mut client = BufReader::new(server.client());
+            let mut line = String::new();
+            client.get_mut().write_all(b"CLIENT ID\r\n").unwrap();
+            client.read_line(&mut line).unwrap();
+            let id = line[1..].trim();
+            let ends = format!("SET a 1\r\nCLIENT KILL ID {id} SKIPME no\r\nSET a 2\r\n");
+            client.get_mut().write_all(ends.as_bytes()).unwrap();
+            let mut seen = String::new();
+            let _ = client.read_to_string(&mut seen);
+            assert_eq!(seen, "+OK\r\n:1\r\n", "{shards} shards");
+        }
+    }
 }

@@ -116,6 +116,48 @@ fn it_ends_when_its_answers_have_left() {
     }
 }
 
+/// A worker without clients has nothing to wait for, and the other one has.
+#[test]
+fn it_ends_when_the_last_worker_has_sent_its_answers() {
+    let value = "v".repeat(1 << 20);
+    let mut server = Server::start(2, &[]);
+    let set = format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${}\r\n{value}\r\nQUIT\r\n", value.len());
+    assert_eq!(server.ask(set.as_bytes()), "+OK\r\n+OK\r\n");
+    let mut client = server.client();
+    client.write_all("GET big\r\n".repeat(16).as_bytes()).unwrap();
+    // It has read them, and its socket takes no more of the answers.
+    let mut first = [0; 9];
+    client.read_exact(&mut first).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    signal(&server, Signal::TERM);
+    std::thread::sleep(Duration::from_millis(400));
+    let mut rest = Vec::new();
+    let _ = client.read_to_end(&mut rest);
+    assert_eq!(rest.len() + first.len(), 16 * (value.len() + "$1048576\r\n\r\n".len()));
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+/// More clients than events are taken at once, all of which have sent something while it did nothing.
+#[test]
+fn who_has_sent_in_time_is_not_idle() {
+    let server = Server::start(1, &["--timeout", "2"]);
+    let mut clients: Vec<_> = (0..600).map(|_| server.client()).collect();
+    let is_answered = |mut client: &TcpStream| {
+        let mut answer = [0; 7];
+        client.read_exact(&mut answer).is_ok_and(|()| answer == *b"+PONG\r\n")
+    };
+    clients.iter_mut().for_each(|client| client.write_all(b"PING\r\n").unwrap());
+    assert!(clients.iter().all(is_answered));
+    signal(&server, Signal::STOP);
+    clients.iter_mut().for_each(|client| client.write_all(b"PING\r\n").unwrap());
+    std::thread::sleep(Duration::from_millis(2500));
+    signal(&server, Signal::CONT);
+    let answered = clients.iter().filter(|client| is_answered(client)).count();
+    assert_eq!(answered, clients.len());
+    // Who sends nothing is idle all the same.
+    assert_eq!(clients[0].read(&mut [0]).unwrap(), 0);
+}
+
 #[test]
 fn nobody_who_reads_what_it_says_is_no_fault() {
     let mut child = Command::new("sh")

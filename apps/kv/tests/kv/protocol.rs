@@ -25,6 +25,60 @@ fn a_page_in_a_browser_runs_nothing() {
     }
 }
 
+/// More than is answered at once, and its end read before that: by a QUIT, or by what is no command.
+#[test]
+fn what_stands_before_the_end_is_answered_whichever_shard_has_it() {
+    let server = Server::start(2, &[]);
+    for (key, end, says) in [
+        ("a", "QUIT", "+OK\r\n"),
+        ("b", "*1\r\nno", "-ERR Protocol error"),
+        ("c", "QUIT", "+OK\r\n"),
+    ] {
+        // A client is of one worker, so that some of these keys are of the other's shard.
+        for at in 0..4 {
+            let set = format!("SETRANGE big{key}{at} 99999 v\r\nQUIT\r\n");
+            assert_eq!(server.ask(set.as_bytes()), ":100000\r\n+OK\r\n");
+            let gets = format!("GET big{key}{at}\r\n").repeat(100);
+            let asked = format!("{gets}SET {key}{at} 1\r\nSET 2{key}{at} 2\r\n{end}\r\n");
+            let seen = server.ask(asked.as_bytes());
+            let tail = format!("\r\n+OK\r\n+OK\r\n{says}");
+            let values = seen.matches("$100000\r\n").count();
+            let last = &seen[seen.len().saturating_sub(80)..];
+            assert!(values == 100 && seen.contains(&tail), "{values} values, {last:?}");
+            let seen =
+                server.ask(format!("GET {key}{at}\r\nGET 2{key}{at}\r\nQUIT\r\n").as_bytes());
+            assert_eq!(seen, "$1\r\n1\r\n$1\r\n2\r\n+OK\r\n");
+        }
+    }
+}
+
+#[test]
+fn some_key_is_one_of_any_shard() {
+    let server = Server::start(2, &[]);
+    let sets: String = (0..200).map(|at| format!("SET k{at} 1\r\n")).collect();
+    server.ask(format!("{sets}QUIT\r\n").as_bytes());
+    let seen = server.ask(format!("{}QUIT\r\n", "RANDOMKEY\r\n".repeat(4000)).as_bytes());
+    let names: std::collections::BTreeSet<&str> =
+        seen.lines().filter(|line| line.starts_with('k')).collect();
+    // That one of them is not drawn has a chance of 200 * (1 - 1/200)^4000, or 4 in 10^7.
+    assert_eq!(names.len(), 200);
+    // One key alone is found wherever the search begins.
+    let seen = server
+        .ask(format!("FLUSHALL\r\nSET a 1\r\n{}QUIT\r\n", "RANDOMKEY\r\n".repeat(20)).as_bytes());
+    assert_eq!(seen, format!("+OK\r\n+OK\r\n{}+OK\r\n", "$1\r\na\r\n".repeat(20)));
+}
+
+#[test]
+fn clients_are_found_in_whatever_order_their_numbers_stand() {
+    for cpus in [1, 2] {
+        let server = Server::start(cpus, &[]);
+        let _others = [(); 3].map(|()| server.client());
+        let ids = "999 7 6 8 5 4 3 3 2 1 1000";
+        let seen = server.ask(format!("CLIENT LIST ID {ids}\r\nQUIT\r\n").as_bytes());
+        assert_eq!(seen.matches("id=").count(), 4, "{seen}");
+    }
+}
+
 /// Each row: what is sent, and what redis-server answers to it, byte by byte.
 #[test]
 fn answers_are_those_of_redis() {
@@ -43,6 +97,8 @@ const ROWS: &[(&str, &str)] = &[
     ("SET a -0\r\nINCR a", "+OK\r\n-ERR value is not an integer or out of range\r\n"),
     ("SET a \"b c\"\r\nGET a", "+OK\r\n$3\r\nb c\r\n"),
     ("SET a 1\r\nFLUSHALL x\r\nGET a", "+OK\r\n-ERR syntax error\r\n$1\r\n1\r\n"),
+    ("SET a 1\r\nPEXPIREAT a 99999999999600\r\nEXPIRETIME a", "+OK\r\n:1\r\n:100000000000\r\n"),
+    ("SET a 1\r\nPEXPIREAT a 99999999999499\r\nEXPIRETIME a", "+OK\r\n:1\r\n:99999999999\r\n"),
     ("SET a 1 NX NX", "+OK\r\n"),
     ("SET a 1 EX 10 EX 20\r\nTTL a", "+OK\r\n:20\r\n"),
     ("SET a 1 NX XX", "-ERR syntax error\r\n"),

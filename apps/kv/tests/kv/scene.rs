@@ -74,12 +74,18 @@ impl Server {
     /// Memory of its that is resident, bytes: all but its program's and libraries' own text, which is
     /// larger in a build for tests than in one for use.
     pub(crate) fn resident(&self) -> usize {
+        self.memory("RssAnon:") + self.memory("RssShmem:")
+    }
+
+    /// The most memory that it ever had resident, bytes, its program's text among it.
+    pub(crate) fn peak(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let of = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
-        };
-        of("RssAnon:") + of("RssShmem:")
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
     }
 }
 

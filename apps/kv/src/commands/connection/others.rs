@@ -27,7 +27,9 @@ pub(super) fn list(c: &mut Call<'_>) -> Done {
     } else if words.len() > 3 && words.get(2).eq_ignore_ascii_case(b"ID") {
         let ids = words.from(3).iter().map(|word| number(word).filter(|id| *id > 0));
         let ids: Option<Vec<u64>> = ids.map(|id| id.map(|id| id as u64)).collect();
-        filter.ids = Some(ids.ok_or("ERR Invalid client ID")?);
+        let mut ids = ids.ok_or("ERR Invalid client ID")?;
+        ids.sort_unstable();
+        filter.ids = Some(ids);
     } else if words.len() > 2 {
         return Err(SYNTAX);
     }

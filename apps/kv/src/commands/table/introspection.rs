@@ -54,6 +54,9 @@ fn command_info(h: &mut Here<'_>) -> Done {
     }
     h.out.array(h.words.len() - 2);
     for name in h.words.from(2).iter() {
+        if h.out.is_over() {
+            break;
+        }
         match of_name(name) {
             Some(row) => row_info(row, h.out),
             None => h.out.no_array(),
@@ -212,7 +215,12 @@ fn docs(h: &mut Here<'_>) -> Done {
         _ => h.words.from(2).iter().filter_map(of_name).collect(),
     };
     h.out.map(rows.len());
-    rows.iter().for_each(|row| row_docs(row, h.out));
+    for row in rows {
+        if h.out.is_over() {
+            break;
+        }
+        row_docs(row, h.out);
+    }
     Ok(())
 }
 
