@@ -95,6 +95,14 @@ pub(crate) fn of_program(descriptors: BorrowedFd<'_>, descriptor: i32) -> Option
     known(open)
 }
 
+/// Opens the folder above one.
+pub(crate) fn above_of(folder: BorrowedFd<'_>) -> Option<Folder> {
+    // The program has just read it, and so changed its access time.
+    let opened = openat(folder, c"..", TO_LIST | OFlags::NOATIME, Mode::empty())
+        .or_else(|_| openat(folder, c"..", TO_LIST, Mode::empty()));
+    known(opened.ok()?)
+}
+
 /// Opens a folder below another one, if that changes nothing that others see.
 pub(crate) fn below(above: BorrowedFd<'_>, name: &CStr) -> Option<Folder> {
     let look = look(above, name)?;
@@ -169,10 +177,12 @@ pub(crate) fn above(at: BorrowedFd<'_>, path: &CStr) -> Option<Key> {
     Some(Key::of(device, inode))
 }
 
-/// Looks at a name as the program would, mounting nothing.
+/// Looks at a name as the program would, mounting nothing; none where something is mounted on it. Who serves that
+/// is not asked: it may not answer.
 fn look(above: BorrowedFd<'_>, name: &CStr) -> Option<Statx> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    statx(above, name, flags, StatxFlags::BASIC_STATS).ok()
+    let open = open_below(above, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).ok()?;
+    let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
+    statx(open, c"", flags, StatxFlags::BASIC_STATS).ok()
 }
 
 fn is_mount(look: &Statx) -> bool {

@@ -23,7 +23,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::clock::{now, sleeps};
 use crate::counts::{self, Count};
 use crate::demand::Kind;
-use crate::folder;
+use crate::folder::{self, Folder, Listing};
 use crate::life::Claim;
 use crate::real;
 use crate::signals::{to_its_end, without_signals};
@@ -293,6 +293,21 @@ fn rest(state: &State, walk: &mut Walk, slept_ns: u64, is_of_attributes: bool) {
     }
 }
 
+/// The first cold folder, which was worth no threads by itself, if this one is in it: the program is about to go into its
+/// others, too.
+fn first_above(state: &State, folder: &Folder) -> Option<(Folder, Listing)> {
+    let first = state.first_cold.swap(0, Ordering::Relaxed);
+    if first == 0 || first == folder.key.as_number() {
+        return None;
+    }
+    let above = folder::above_of(folder.open.as_fd())?;
+    if above.key.as_number() != first {
+        return None;
+    }
+    let listing = folder::list(above.open.as_fd());
+    Some((above, listing))
+}
+
 fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
     let (began, before) = (now(), sleeps());
     let slept_ns = || if sleeps() == before { 0 } else { now().saturating_sub(began) };
@@ -304,9 +319,14 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             if folder.key != visit.key || removes && folder::keeps_removed(folder.open.as_fd()) {
                 return;
             }
+            let above = first_above(state, &folder);
             let listing = folder::list(folder.open.as_fd());
             let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
+                if let Some((above, listing)) = above {
+                    walk.listed(&state.shared, above, listing, false);
+                    walk.came_from(&state.shared, folder.key);
+                }
                 walk.listed(&state.shared, folder, listing, false);
                 rest(state, &mut walk, slept_ns, false);
             }

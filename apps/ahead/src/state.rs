@@ -8,7 +8,7 @@
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use kumiki_wait::EventCount;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -58,8 +58,8 @@ pub(crate) struct State {
     pub(crate) due: AtomicU8,
     /// How often the thread had slept that tried a folder last.
     pub(crate) sleeps: AtomicU32,
-    /// One if a folder was found cold.
-    pub(crate) had_cold: AtomicU8,
+    /// Key of the first folder that was found cold and was worth no threads; zero if there is none.
+    pub(crate) first_cold: AtomicU64,
     pub(crate) shared: Shared,
     pub(crate) walk: Mutex<Walk>,
     pub(crate) threads: Threads,

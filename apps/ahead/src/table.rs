@@ -38,6 +38,10 @@ impl Key {
         Key((mixed ^ (mixed >> 29)) | 1)
     }
 
+    pub(crate) fn as_number(self) -> u64 {
+        self.0
+    }
+
     fn first(self) -> usize {
         (self.0 >> 40) as usize % PLACES
     }

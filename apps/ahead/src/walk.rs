@@ -385,6 +385,14 @@ impl Walk {
         }
     }
 
+    /// The program has gone from a folder, which was listed only now, into this one.
+    pub(crate) fn came_from(&mut self, shared: &Shared, key: Key) {
+        if let Some(place) = shared.table.find(key) {
+            let now = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
+            shared.uses.visit(&shared.demand, place, now);
+        }
+    }
+
     /// True once if folders were found warm, or requests did not sleep, so often that asking is in vain.
     pub(crate) fn is_all_warm(&mut self) -> bool {
         let is_all_warm = self.worth.is_in_vain() || self.warm >= WARM;

@@ -246,8 +246,14 @@ fn is_worth_a_start(state: &State, open: BorrowedFd<'_>, has_slept: bool) -> boo
     if found.warmth != Warmth::Cold {
         return false;
     }
-    let had_cold = state.had_cold.swap(1, Ordering::Relaxed) != 0;
-    found.is_large || had_cold
+    let had_cold = state.first_cold.load(Ordering::Relaxed) != 0;
+    if !found.is_large && !had_cold {
+        let key =
+            folder::identity(open).map_or(0, |(device, inode)| Key::of(device, inode).as_number());
+        state.first_cold.store(key, Ordering::Relaxed);
+        return false;
+    }
+    true
 }
 
 fn tell_of(state: &State, open: BorrowedFd<'_>, descriptor: c_int, visits: u32) {

@@ -206,3 +206,36 @@ fn a_folder_of_which_names_are_opened_without_a_listing_is_read_ahead() {
     let read = asked.iter().filter(|asked| asked.what == What::Read).count();
     assert_eq!(read, 200, "what stands beside it is not opened");
 }
+
+#[test]
+fn what_is_mounted_on_a_folder_is_not_asked_before_the_program_goes_there() {
+    let Some(slow) = Slow::mount(Tree::wide(20, 20, 100), ANSWER) else { return };
+    let on = slow.path().join("folder19");
+    let Some(mounted) = Slow::mount_on(Tree::wide(5, 5, 100), &on) else { return };
+    if !has("python3") {
+        return;
+    }
+    let before = mounted.asked_of_root().len();
+    // While it rests, all is asked that is within reach.
+    let text = "import os, sys, time\n\
+        for name in os.listdir(sys.argv[1]):\n\
+        \x20   if name != 'folder19':\n\
+        \x20       name = os.path.join(sys.argv[1], name)\n\
+        \x20       os.lstat(name)\n\
+        \x20       time.sleep(0.02)\n\
+        \x20       print(sum(os.lstat(os.path.join(name, one)).st_size for one in os.listdir(name)))\n";
+    let (program, output) = run(ahead("python3").args(["-c", text]).arg(slow.path()));
+    assert_eq!(output.stdout, "2000\n".repeat(19).as_bytes(), "{output:?}");
+    let (own, others) = by(&slow.asked(), What::Looked, program);
+    assert!(is_much(own, others), "{own} looked at by the program itself, {others} by others");
+    // Also the first folder's, which was not yet worth a start.
+    let asked: Vec<_> =
+        slow.asked().into_iter().filter(|one| slow.tree.is_folder(one.file)).collect();
+    let (own, others) = by(&asked, What::Looked, program);
+    assert!(
+        is_much(own, others),
+        "{own} folders looked at by the program itself, {others} by others"
+    );
+    assert_eq!(mounted.asked().len(), 0);
+    assert_eq!(mounted.asked_of_root()[before..], [0_u32; 0]);
+}

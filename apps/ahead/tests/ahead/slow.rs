@@ -1,7 +1,7 @@
 //! A disk that answers after a set time, any number at once, and keeps who has asked for what.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, UNIX_EPOCH};
@@ -121,6 +121,8 @@ struct Served {
     is_kept: bool,
     answer_after: Duration,
     asked: Arc<Mutex<Vec<Asked>>>,
+    /// Threads that asked for the attributes of the root, which no name leads to.
+    root: Arc<Mutex<Vec<u32>>>,
 }
 
 impl Served {
@@ -154,8 +156,13 @@ impl Filesystem for Served {
         }
     }
 
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        if number == INodeNo::ROOT {
+            self.root.lock().unwrap().push(request.pid());
+        }
         match self.tree.attributes(number.0) {
+            // That it is asked is to be seen each time.
+            Some(attributes) if number == INodeNo::ROOT => reply.attr(&Duration::ZERO, &attributes),
             Some(attributes) => reply.attr(&LONG, &attributes),
             None => reply.error(Errno::ENOENT),
         }
@@ -225,34 +232,57 @@ impl Filesystem for Served {
 
 /// The disk, mounted until it is dropped.
 pub(crate) struct Slow {
-    pub(crate) folder: tempfile::TempDir,
+    at: PathBuf,
+    _folder: Option<tempfile::TempDir>,
     pub(crate) tree: Arc<Tree>,
     asked: Arc<Mutex<Vec<Asked>>>,
+    root: Arc<Mutex<Vec<u32>>>,
     session: Option<BackgroundSession>,
 }
 
 impl Slow {
-    /// Mounts a tree; none, said why, where this user may not.
+    /// Mounts a tree in a folder of its own; none, said why, where this user may not.
     pub(crate) fn mount(tree: Tree, answer_after: Duration) -> Option<Self> {
-        Self::mount_as(tree, answer_after, false)
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().to_owned();
+        Self::mount_as(tree, answer_after, false, at, Some(folder))
     }
 
     /// Mounts one whose listings are asked for once, without a request for each opening.
     pub(crate) fn mount_kept(tree: Tree) -> Option<Self> {
-        Self::mount_as(tree, Duration::ZERO, true)
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().to_owned();
+        Self::mount_as(tree, Duration::ZERO, true, at, Some(folder))
     }
 
-    fn mount_as(tree: Tree, answer_after: Duration, is_kept: bool) -> Option<Self> {
-        let (tree, asked) = (Arc::new(tree), Arc::default());
-        let folder = tempfile::tempdir().unwrap();
-        let (of_tree, of_asked) = (Arc::clone(&tree), Arc::clone(&asked));
-        let served = Served { tree: of_tree, is_kept, answer_after, asked: of_asked };
+    /// Mounts one on a folder of another one.
+    pub(crate) fn mount_on(tree: Tree, at: &Path) -> Option<Self> {
+        Self::mount_as(tree, Duration::ZERO, false, at.to_owned(), None)
+    }
+
+    fn mount_as(
+        tree: Tree,
+        answer_after: Duration,
+        is_kept: bool,
+        at: PathBuf,
+        folder: Option<tempfile::TempDir>,
+    ) -> Option<Self> {
+        let (tree, asked, root) = (Arc::new(tree), Arc::default(), Arc::default());
+        let served = Served {
+            tree: Arc::clone(&tree),
+            is_kept,
+            answer_after,
+            asked: Arc::clone(&asked),
+            root: Arc::clone(&root),
+        };
         let mut config = Config::default();
         config.mount_options = vec![MountOption::RO, MountOption::FSName("slow".to_owned())];
         config.n_threads = Some(THREADS);
         config.clone_fd = true;
-        match fuser::spawn_mount(served, folder.path(), &config) {
-            Ok(session) => Some(Slow { folder, tree, asked, session: Some(session) }),
+        match fuser::spawn_mount(served, &at, &config) {
+            Ok(session) => {
+                Some(Slow { at, _folder: folder, tree, asked, root, session: Some(session) })
+            }
             Err(error) => {
                 println!("passed over: a FUSE file system cannot be mounted here ({error})");
                 None
@@ -261,7 +291,12 @@ impl Slow {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        &self.at
+    }
+
+    /// Threads that asked for the attributes of the root.
+    pub(crate) fn asked_of_root(&self) -> Vec<u32> {
+        self.root.lock().unwrap().clone()
     }
 
     /// All requests so far.
