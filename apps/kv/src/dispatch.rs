@@ -204,9 +204,13 @@ pub fn written(row: &Row, words: Words<'_>, longest: usize) -> u64 {
     (own + if is_whole { longest } else { 0 }) as u64
 }
 
-/// Checks that what a command writes finds room in the log. To take all keys away is never refused.
+/// Checks that what a command writes finds room in the log.
 fn has_room(row: &Row, words: Words<'_>, shard: &Shard) -> bool {
-    matches!(row.run, Run::All(..)) || shard.keys.has_room(|| written(row, words, shard.longest))
+    match row.run {
+        // For all of several shards it was asked before any of them runs it: it is not to be half done.
+        Run::All(..) => shard.of > 1 || shard.keys.has_room_to_clear(),
+        _ => shard.keys.has_room(|| written(row, words, shard.longest)),
+    }
 }
 
 /// Checks the same of a transaction.

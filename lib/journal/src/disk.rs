@@ -115,6 +115,20 @@ pub fn failed(what: &str, disk: &dyn Disk, name: &str) -> impl FnOnce(io::Error)
     move |source| Error::Io { what, source }
 }
 
+/// Says of an error that comes of a full disk what a start needs.
+pub(crate) fn no_room(disk: &dyn Disk, bytes: u64) -> impl FnOnce(Error) -> Error {
+    let folder = disk.name();
+    move |error| match error {
+        Error::Io { source, .. } if is_full(&source) => Error::NoRoom { folder, bytes, source },
+        other => other,
+    }
+}
+
+/// True if the disk has no room, or its user may have no more of it.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// A folder of this machine, which one process uses at a time.
 #[derive(Debug)]
 pub struct Folder {

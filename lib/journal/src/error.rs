@@ -19,6 +19,30 @@ pub enum Error {
         /// The fault.
         why: String,
     },
+    /// The disk has no room for what a start writes.
+    #[error(
+        "{folder} has no room for the {bytes} bytes that a start writes first: {source}; make room on its disk, \
+         or copy the folder to another disk and start from there. Nothing that it keeps was changed"
+    )]
+    NoRoom {
+        /// The folder.
+        folder: String,
+        /// Bytes that are needed.
+        bytes: u64,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A record is longer than a frame may be.
+    #[error(
+        "{bytes} bytes were to be one frame of a log, and {most} is the most: write less in one operation"
+    )]
+    TooLong {
+        /// Bytes of it.
+        bytes: u64,
+        /// The most.
+        most: u64,
+    },
     /// The system's refusal.
     #[error("{what}: {source}")]
     Io {

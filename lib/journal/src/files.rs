@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::disk::{Disk, failed};
+use crate::disk::{Disk, failed, no_room};
 use crate::error::{Error, Result};
 use crate::frame::{self, HEAD, What};
 
@@ -159,20 +159,27 @@ pub fn read<R: Reader>(
 pub fn settle(disk: &dyn Disk, found: &Found) -> Result<()> {
     let Some((first, _)) = found.logs.last() else { return Ok(()) };
     let name = log_name(*first);
+    copy(disk, &name, found.whole)
+        .inspect_err(|_| _ = disk.remove(COPY))
+        .map_err(no_room(disk, found.whole))?;
+    let renamed = disk.rename(COPY, &name).and_then(|()| disk.sync());
+    renamed.map_err(failed("naming", disk, &name))
+}
+
+/// Copies so many bytes of a file, and returns when the copy is flushed.
+fn copy(disk: &dyn Disk, name: &str, whole: u64) -> Result<()> {
     let mut copy = disk.create(COPY, 0).map_err(failed("making", disk, COPY))?;
     let mut at = 0;
-    while at < found.whole {
-        let bytes = usize::try_from(found.whole - at).unwrap_or(PIECE).min(PIECE);
-        let piece = disk.read_at(&name, at, bytes).map_err(failed("reading", disk, &name))?;
+    while at < whole {
+        let bytes = usize::try_from(whole - at).unwrap_or(PIECE).min(PIECE);
+        let piece = disk.read_at(name, at, bytes).map_err(failed("reading", disk, name))?;
         if piece.is_empty() {
-            return Err(rotten(disk, &name, at, "it has become shorter while it was read"));
+            return Err(rotten(disk, name, at, "it has become shorter while it was read"));
         }
         copy.write(at, &piece).map_err(failed("writing", disk, COPY))?;
         at += piece.len() as u64;
     }
-    copy.flush().map_err(failed("flushing", disk, COPY))?;
-    let renamed = disk.rename(COPY, &name).and_then(|()| disk.sync());
-    renamed.map_err(failed("naming", disk, &name))
+    copy.flush().map_err(failed("flushing", disk, COPY))
 }
 
 /// A file's end.
@@ -346,10 +353,10 @@ mod tests {
         let found = read(&*disk, None, &mut seen).unwrap();
         assert_eq!((seen.lengths.len(), found.left), (6, Some(b"there".to_vec())));
         // And a snapshot of it.
-        let mut snapshot = Snapshot::begin(&*disk, b"head", found.next).unwrap();
+        let mut snapshot = Snapshot::begin(&disk, b"head", found.next).unwrap();
         snapshot.frame().extend_from_slice(&[7; 3]);
-        snapshot.gathered(&*disk).unwrap();
-        let bytes = snapshot.end(&*disk).unwrap();
+        snapshot.gathered().unwrap();
+        let bytes = snapshot.end().unwrap();
         drop(Segments::begin(&disk, b"head".to_vec(), found.next).unwrap());
         let mut seen = Seen::default();
         let found = read(&*disk, None, &mut seen).unwrap();

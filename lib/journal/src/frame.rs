@@ -10,10 +10,14 @@
 //! behind it, is one that was being written: nobody was answered by it. If there is one of a higher number, what stands
 //! before it was flushed and is not what it was.
 
+use crate::error::{Error, Result};
+
 /// First bytes of each frame.
 const MARK: [u8; 4] = *b"KmkL";
 /// Bytes of a frame before its payload.
 pub(crate) const HEAD: usize = 24;
+/// Bytes of a frame's payload, at most: its head has 32 bits for their number.
+pub(crate) const MOST: u64 = u32::MAX as u64;
 /// A frame begins at a multiple of this.
 const STEP: usize = 8;
 
@@ -70,10 +74,21 @@ pub(crate) fn begin(to: &mut Vec<u8>) {
     to.resize(HEAD, 0);
 }
 
+/// Number of a payload's bytes as a head has it.
+///
+/// # Errors
+/// [`Error::TooLong`].
+pub(crate) fn length(bytes: u64) -> Result<u32> {
+    u32::try_from(bytes).map_err(|_| Error::TooLong { bytes, most: MOST })
+}
+
 /// Ends a frame, of which `bytes` has the head's room and the payload.
-pub(crate) fn end(bytes: &mut Vec<u8>, what: What, number: u64) {
+///
+/// # Errors
+/// [`Error::TooLong`].
+pub(crate) fn end(bytes: &mut Vec<u8>, what: What, number: u64) -> Result<()> {
     let payload = bytes.get(HEAD..).unwrap_or_default();
-    let (length, sum) = (payload.len() as u32, sum(what as u32, number, payload));
+    let (length, sum) = (length(payload.len() as u64)?, sum(what as u32, number, payload));
     let head = [
         &MARK[..],
         &(what as u32).to_le_bytes(),
@@ -84,15 +99,19 @@ pub(crate) fn end(bytes: &mut Vec<u8>, what: What, number: u64) {
     .concat();
     bytes.splice(..HEAD.min(bytes.len()), head);
     bytes.resize(bytes.len().next_multiple_of(STEP), 0);
+    Ok(())
 }
 
 /// A whole frame of this payload.
-pub(crate) fn framed(what: What, number: u64, payload: &[u8]) -> Vec<u8> {
+///
+/// # Errors
+/// [`Error::TooLong`].
+pub(crate) fn framed(what: What, number: u64, payload: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     begin(&mut bytes);
     bytes.extend_from_slice(payload);
-    end(&mut bytes, what, number);
-    bytes
+    end(&mut bytes, what, number)?;
+    Ok(bytes)
 }
 
 /// Bytes that a frame at the beginning of these says to have, if one begins there.
@@ -133,7 +152,7 @@ mod tests {
     #[test]
     fn a_frame_comes_back_and_none_of_its_bytes_may_be_another() {
         let payload = b"what was flushed";
-        let bytes = framed(What::Records, 7, payload);
+        let bytes = framed(What::Records, 7, payload).unwrap();
         assert_eq!(bytes.len(), size(payload.len()));
         let whole = WholeFrame { what: What::Records, number: 7, payload, next: bytes.len() };
         assert_eq!(at(&bytes, 0), Some(whole));
@@ -151,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_later_one_is_found_behind_what_is_none() {
-        let (one, two) = (framed(What::Records, 7, b"a"), framed(What::End, 8, b""));
+        let framed = |what, number, payload| framed(what, number, payload).unwrap();
+        let (one, two) = (framed(What::Records, 7, &b"a"[..]), framed(What::End, 8, b""));
         let noise = [0x5a; 24];
         let bytes = [&one[..], &noise, &two].concat();
         assert_eq!(later(&bytes, 0, 6), Some(0));

@@ -18,10 +18,12 @@ mod files;
 mod frame;
 mod segments;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use disk::{Disk, DiskFile, Folder, failed};
 pub use error::{Error, Result};
 pub use files::{Found, Reader, log_name, read, settle, snapshot_name};
 pub use frame::size;
-pub use segments::{Segments, sweep};
-pub use snapshot::{Snapshot, remove_superseded};
+pub use segments::Segments;
+pub use snapshot::{Snapshot, sweep};

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::disk::{Disk, DiskFile, failed};
+use crate::disk::{Disk, DiskFile, failed, no_room};
 use crate::error::Result;
 use crate::files::{SPARE, log_name};
 use crate::frame::{self, What};
@@ -47,8 +47,9 @@ impl Segments {
     /// The disk's.
     pub fn begin(disk: &Arc<dyn Disk>, head: Vec<u8>, next: u64) -> Result<Segments> {
         let bytes = disk.file_bytes();
-        let framed = frame::framed(What::Head, next, &head);
-        let now = Segment::begin(&**disk, &framed, next, None, bytes)?;
+        let framed = frame::framed(What::Head, next, &head)?;
+        let now = Segment::begin(&**disk, &framed, next, None, bytes);
+        let now = now.map_err(no_room(&**disk, bytes))?;
         let disk = Arc::clone(disk);
         Ok(Segments { disk, head, bytes, now, spare: None, next, frame: Vec::new() })
     }
@@ -98,6 +99,7 @@ impl Segments {
         if payload <= self.fits() {
             return Ok(());
         }
+        frame::length(payload).map_err(io::Error::other)?;
         let whole = payload + BESIDE + frame::size(self.head.len()) as u64;
         self.make_spare(self.bytes.max(whole))
     }
@@ -107,7 +109,7 @@ impl Segments {
         let now = self.now.bytes.saturating_sub(self.now.at);
         let spare = self.spare.as_ref().map_or(0, |(_, bytes)| *bytes);
         let spare = spare.saturating_sub(frame::size(self.head.len()) as u64);
-        now.max(spare).saturating_sub(BESIDE)
+        now.max(spare).saturating_sub(BESIDE).min(frame::MOST)
     }
 
     fn make_spare(&mut self, bytes: u64) -> io::Result<()> {
@@ -123,9 +125,11 @@ impl Segments {
     /// # Errors
     /// The disk's.
     pub fn write(&mut self, records: &[impl AsRef<[u8]>]) -> Result<Option<u64>> {
+        // Before they are copied.
+        frame::length(records.iter().map(|record| record.as_ref().len() as u64).sum())?;
         frame::begin(&mut self.frame);
         records.iter().for_each(|record| self.frame.extend_from_slice(record.as_ref()));
-        frame::end(&mut self.frame, What::Records, self.next);
+        frame::end(&mut self.frame, What::Records, self.next)?;
         let bytes = self.frame.len() as u64;
         // Behind the last one there is room for the frame that says which file follows.
         let least = bytes + frame::size(0) as u64;
@@ -146,7 +150,7 @@ impl Segments {
     /// # Errors
     /// The disk's.
     pub fn another(&mut self, least: u64) -> Result<u64> {
-        let head = frame::framed(What::Head, self.next, &self.head);
+        let head = frame::framed(What::Head, self.next, &self.head)?;
         let room = self.bytes.max(least + head.len() as u64);
         let spare = self.spare.take().filter(|(_, bytes)| *bytes >= room);
         let next = Segment::begin(&*self.disk, &head, self.next, spare, room)?;
@@ -195,8 +199,13 @@ impl Segment {
             None => (disk.create(SPARE, bytes).map_err(failed("making", disk, &name))?, bytes),
         };
         let at = head.len() as u64;
-        file.write(0, head).map_err(failed("writing", disk, &name))?;
-        file.flush().map_err(failed("flushing", disk, &name))?;
+        let written = file.write(0, head).map_err(failed("writing", disk, &name));
+        let flushed = written.and_then(|()| file.flush().map_err(failed("flushing", disk, &name)));
+        if let Err(error) = flushed {
+            // Whoever makes room on this disk is not to look for what has taken it.
+            let _ = disk.remove(SPARE);
+            return Err(error);
+        }
         // It has its name when its head is whole.
         let renamed = disk.rename(SPARE, &name).and_then(|()| disk.sync());
         renamed.map_err(failed("naming", disk, &name))?;
@@ -205,22 +214,10 @@ impl Segment {
 
     /// Says what follows the last frame, and gives back what was not used.
     fn end(&mut self, disk: &dyn Disk, what: What, number: u64, word: &[u8]) -> Result<()> {
-        let framed = frame::framed(what, number, word);
+        let framed = frame::framed(what, number, word)?;
         self.file.write(self.at, &framed).map_err(failed("writing", disk, &self.name))?;
         let end = self.at + framed.len() as u64;
         self.file.end(end).map_err(failed("ending", disk, &self.name))?;
         self.file.flush().map_err(failed("flushing", disk, &self.name))
-    }
-}
-
-/// Removes what a process that was killed had made ahead.
-///
-/// # Errors
-/// The disk's.
-pub fn sweep(disk: &dyn Disk) -> Result<()> {
-    let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
-    match names.iter().any(|name| name == SPARE) {
-        true => disk.remove(SPARE).map_err(failed("removing", disk, SPARE)),
-        false => Ok(()),
     }
 }

@@ -1,8 +1,10 @@
 //! A snapshot: what closed logs come to, in a file of its own that takes their place.
 
+use std::sync::Arc;
+
 use crate::disk::{Disk, DiskFile, failed};
 use crate::error::Result;
-use crate::files::{snapshot_name, superseded};
+use crate::files::{SPARE, snapshot_name, superseded};
 use crate::frame::{self, What};
 
 /// Name of a snapshot that is not whole yet.
@@ -10,8 +12,10 @@ const UNFINISHED: &str = "unfinished";
 /// Bytes of a frame, about.
 const FRAME: usize = 1 << 20;
 
-/// A snapshot that is being written.
+/// A snapshot that is being written. One that is dropped before its end goes from the disk: it would take the room
+/// that the log may need.
 pub struct Snapshot {
+    disk: Arc<dyn Disk>,
     file: Box<dyn DiskFile>,
     at: u64,
     number: u64,
@@ -30,14 +34,16 @@ impl Snapshot {
     ///
     /// # Errors
     /// The disk's.
-    pub fn begin(disk: &dyn Disk, head: &[u8], below: u64) -> Result<Snapshot> {
-        let name = snapshot_name(below);
-        let mut file = disk.create(UNFINISHED, 0).map_err(failed("making", disk, &name))?;
-        let framed = frame::framed(What::Head, 1, head);
-        file.write(0, &framed).map_err(failed("writing", disk, &name))?;
+    pub fn begin(disk: &Arc<dyn Disk>, head: &[u8], below: u64) -> Result<Snapshot> {
+        let (name, framed) = (snapshot_name(below), frame::framed(What::Head, 1, head)?);
+        let file = disk.create(UNFINISHED, 0).map_err(failed("making", &**disk, &name))?;
         let mut frame = Vec::new();
         frame::begin(&mut frame);
-        Ok(Snapshot { file, at: framed.len() as u64, number: 1, frame, name })
+        let (disk, at) = (Arc::clone(disk), framed.len() as u64);
+        let mut snapshot = Snapshot { disk, file, at, number: 1, frame, name };
+        let headed = snapshot.file.write(0, &framed);
+        headed.map_err(failed("writing", &*snapshot.disk, &snapshot.name))?;
+        Ok(snapshot)
     }
 
     /// The frame that is gathered, to which records are appended; [`gathered`](Self::gathered) follows.
@@ -49,13 +55,14 @@ impl Snapshot {
     ///
     /// # Errors
     /// The disk's.
-    pub fn gathered(&mut self, disk: &dyn Disk) -> Result<()> {
-        if self.frame.len() >= FRAME { self.write(disk, What::Records) } else { Ok(()) }
+    pub fn gathered(&mut self) -> Result<()> {
+        if self.frame.len() >= FRAME { self.write(What::Records) } else { Ok(()) }
     }
 
-    fn write(&mut self, disk: &dyn Disk, what: What) -> Result<()> {
-        frame::end(&mut self.frame, what, self.number);
-        self.file.write(self.at, &self.frame).map_err(failed("writing", disk, &self.name))?;
+    fn write(&mut self, what: What) -> Result<()> {
+        frame::end(&mut self.frame, what, self.number)?;
+        let written = self.file.write(self.at, &self.frame);
+        written.map_err(failed("writing", &*self.disk, &self.name))?;
         self.at += self.frame.len() as u64;
         self.number += 1;
         frame::begin(&mut self.frame);
@@ -66,11 +73,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// The disk's.
-    pub fn end(mut self, disk: &dyn Disk) -> Result<u64> {
+    pub fn end(mut self) -> Result<u64> {
         if self.frame.len() > frame::HEAD {
-            self.write(disk, What::Records)?;
+            self.write(What::Records)?;
         }
-        self.write(disk, What::End)?;
+        self.write(What::End)?;
+        let disk = &*self.disk;
         self.file.flush().map_err(failed("flushing", disk, &self.name))?;
         let named = disk.rename(UNFINISHED, &self.name).and_then(|()| disk.sync());
         named.map_err(failed("naming", disk, &self.name))?;
@@ -79,18 +87,36 @@ impl Snapshot {
     }
 }
 
-/// Removes files that the newest snapshot takes the place of, and one that is not whole.
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        // One that has ended has another name by now.
+        let _ = self.disk.remove(UNFINISHED);
+    }
+}
+
+/// Removes files that the newest snapshot takes the place of.
 ///
 /// # Errors
 /// The disk's.
-pub fn remove_superseded(disk: &dyn Disk) -> Result<()> {
+fn remove_superseded(disk: &dyn Disk) -> Result<()> {
     let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
     for name in superseded(&names) {
         disk.remove(&name).map_err(failed("removing", disk, &name))?;
     }
-    if names.iter().any(|name| name == UNFINISHED) {
-        // One that a process which was killed has left.
-        disk.remove(UNFINISHED).map_err(failed("removing", disk, UNFINISHED))?;
-    }
     Ok(())
+}
+
+/// Removes what a process that was killed has left: a file made ahead, a snapshot that is not whole, and files that
+/// the newest snapshot takes the place of. It is for who has read all files, and so knows that the folder is its own.
+///
+/// # Errors
+/// The disk's.
+pub fn sweep(disk: &dyn Disk) -> Result<()> {
+    let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
+    for name in [SPARE, UNFINISHED].into_iter().filter(|own| names.iter().any(|name| name == own)) {
+        disk.remove(name).map_err(failed("removing", disk, name))?;
+    }
+    // Its name may be in the machine's memory alone.
+    disk.sync().map_err(failed("keeping the names in", disk, ""))?;
+    remove_superseded(disk)
 }

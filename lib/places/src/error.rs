@@ -220,7 +220,9 @@ impl From<kumiki_journal::Error> for Error {
         match error {
             kumiki_journal::Error::Rotten { file, at, why } => Error::Rotten { file, at, why },
             kumiki_journal::Error::Io { what, source } => Error::Io { what, source },
-            other => Error::Io { what: "a journal".to_owned(), source: io::Error::other(other) },
+            other => {
+                Error::Io { what: "keeping a place".to_owned(), source: io::Error::other(other) }
+            }
         }
     }
 }

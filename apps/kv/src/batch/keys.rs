@@ -1,9 +1,10 @@
 //! Commands on keys: which shard is asked for what.
 
 use super::{Batch, Slot};
+use crate::commands::flag::WRITE;
 use crate::commands::{Merge, Row, Run, shard_of_cursor};
 use crate::desk::{Desk, Shards, Terms};
-use crate::dispatch::{in_shard, shard_of};
+use crate::dispatch::{NO_ROOM, in_shard, shard_of};
 use crate::jobs::Job;
 use crate::resp::{Command, Out, Words};
 use crate::session::Asker;
@@ -36,6 +37,11 @@ impl Batch {
             (Ok(Some(shard)), _) => {
                 self.add(shard, row, Command::of(words.iter()), asker);
                 None
+            }
+            (_, Run::All(..)) if row.is(WRITE) && !has_room_to_clear(desk) => {
+                let mut answer = Out::default();
+                answer.error(NO_ROOM);
+                return self.answered(&answer, is_wanted);
             }
             (_, Run::All(_, merge)) => {
                 (0..count).for_each(|shard| self.add(shard, row, Command::of(words.iter()), asker));
@@ -125,6 +131,12 @@ impl Batch {
         self.parts.push(None);
         self.jobs[shard].push(Job::Run(row, command, asker));
     }
+}
+
+/// True if the log, if there is one, has room for the records that all shards are cleared.
+fn has_room_to_clear(desk: &Desk<'_, impl Shards>) -> bool {
+    let kept = desk.terms.shared.kept.as_ref();
+    kept.is_none_or(|kept| kept.has_room_to_clear(desk.shards.own()))
 }
 
 /// Runs a command on this thread's shard, and gives its answer.

@@ -16,7 +16,7 @@ mod save;
 mod tests;
 
 pub(crate) use load::{Loads, load};
-pub(crate) use record::Noted;
+pub(crate) use record::{Noted, gone_bytes};
 pub(crate) use save::Part;
 
 use std::path::Path;
@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
-use kumiki_journal::{Disk, Folder, Segments, remove_superseded, settle, sweep};
+use kumiki_journal::{Disk, Folder, Segments, settle, sweep};
 
 use save::Save;
 
@@ -35,8 +35,12 @@ use crate::say::{DIED, say};
 
 /// Bytes of records that wait to be flushed, at which a command waits for that before it runs.
 const MUCH: usize = 4 << 20;
-/// Bytes that are always left for what is not refused.
+/// Bytes that are left when commands are refused: for taking all keys away, and for noting that keys have expired.
 const SLACK: u64 = 64 << 10;
+/// Bytes that are left when these are refused, too: for the other shards' records of what one of them has begun.
+const LEAST: u64 = 32 << 10;
+/// Bytes of a shard's record that it is cleared, and more.
+const CLEARED: u64 = 16;
 /// Closed files before a snapshot takes their place, at least.
 const CLOSED: u64 = 2;
 
@@ -126,9 +130,9 @@ impl Kept {
         if let Some(cut) = &found.cut {
             say(format_args!("{cut}"));
         }
-        settle(&*disk, &found)?;
+        // First what takes room that the start may need.
         sweep(&*disk)?;
-        remove_superseded(&*disk)?;
+        settle(&*disk, &found)?;
         let mut segments = Segments::begin(&disk, load::HEAD.to_vec(), found.next)?;
         // Said when something is refused for it.
         let _ = segments.prepare();
@@ -158,10 +162,32 @@ impl Kept {
 
     /// Sees to it that there is room for so many bytes that a worker's next command may write.
     pub(crate) fn has_room(&self, worker: usize, bytes: u64) -> bool {
+        self.or_refused(self.has_room_beside(worker, bytes, SLACK))
+    }
+
+    /// Sees to it that there is room for the records that all shards are cleared. It takes less than other commands do,
+    /// and is refused later.
+    pub(crate) fn has_room_to_clear(&self, worker: usize) -> bool {
+        let bytes = CLEARED * held(&self.pending).promised.len() as u64;
+        self.or_refused(self.has_room_beside(worker, bytes, LEAST))
+    }
+
+    /// Sees to it that there is room for so many bytes that nobody has asked for: that keys have expired.
+    pub(crate) fn has_room_for_expired(&self, worker: usize, bytes: u64) -> bool {
+        self.has_room_beside(worker, bytes, LEAST)
+    }
+
+    fn or_refused(&self, has_room: bool) -> bool {
+        self.counts.refused.fetch_add(u64::from(!has_room), Relaxed);
+        has_room
+    }
+
+    /// The same, if so many bytes stay.
+    fn has_room_beside(&self, worker: usize, bytes: u64, stay: u64) -> bool {
         let promise = |pending: &mut Pending| {
             let others: u64 = pending.promised.iter().sum();
             let others = others - pending.promised.get(worker).copied().unwrap_or(0);
-            let needed = pending.bytes.len() as u64 + others + bytes + SLACK;
+            let needed = pending.bytes.len() as u64 + others + bytes + stay;
             if let Some(own) = pending.promised.get_mut(worker) {
                 *own = bytes;
             }
@@ -190,11 +216,8 @@ impl Kept {
         } else {
             files.is_full = false;
         }
-        if !has_room {
-            self.counts.refused.fetch_add(1, Relaxed);
-            if let Some(own) = pending.promised.get_mut(worker) {
-                *own = 0;
-            }
+        if let Some(own) = pending.promised.get_mut(worker).filter(|_| !has_room) {
+            *own = 0;
         }
         has_room
     }

@@ -20,6 +20,11 @@ pub(crate) enum Record<'a> {
     Cleared,
 }
 
+/// Bytes of the record that a key has gone.
+pub(crate) fn gone_bytes(key: &[u8]) -> usize {
+    9 + key.len()
+}
+
 /// Records that a shard has written and not given away yet.
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
@@ -125,7 +130,9 @@ mod tests {
         noted.set(b"a", &[b"1", b"23"], 7);
         noted.goes(b"a", 9);
         noted.cleared();
+        let before = noted.bytes.len();
         noted.gone(b"");
+        assert_eq!(noted.bytes.len() - before, gone_bytes(b""));
         let (mut rest, mut all) = (&noted.bytes[..], Vec::new());
         while !rest.is_empty() {
             let (generation, record, more) = first(rest).unwrap();

@@ -80,7 +80,7 @@ impl Kept {
                 Ok(closed) => files.closed += closed,
                 Err(error) => died(&error),
             }
-            Snapshot::begin(&*self.disk, &HEAD, files.segments.first())
+            Snapshot::begin(&self.disk, &HEAD, files.segments.first())
         });
         match begun {
             Ok(snapshot) => {
@@ -145,7 +145,7 @@ impl Kept {
         let Some(its) = saving.as_mut().filter(|_| is_same) else { return };
         let Some(snapshot) = its.snapshot.as_mut() else { return };
         snapshot.frame().extend_from_slice(&noted.bytes);
-        if let Err(error) = snapshot.gathered(&*self.disk) {
+        if let Err(error) = snapshot.gathered() {
             *saving = None;
             return self.save_failed(&error);
         }
@@ -178,7 +178,7 @@ impl Kept {
             Some(its) => (its.snapshot.take(), its.closed),
             None => (None, 0),
         };
-        let ended = snapshot.map(|snapshot| snapshot.end(&*self.disk));
+        let ended = snapshot.map(|snapshot| snapshot.end());
         // The next one may begin.
         *held(&self.save.saving) = None;
         match ended {

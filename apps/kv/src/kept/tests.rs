@@ -291,6 +291,93 @@ fn a_full_disk_refuses_before_anything_has_run_and_goes_on_when_there_is_room() 
     );
 }
 
+/// The first byte of a refusal or another answer, of which the rest is read, too.
+fn is_refused(client: &mut TcpStream, command: &str, answer: &str) -> bool {
+    client.write_all(command.as_bytes()).unwrap();
+    let mut first = [0];
+    client.read_exact(&mut first).unwrap();
+    let is_refused = first == *b"-";
+    let rest = if is_refused { &format!("-{}\r\n", crate::dispatch::NO_ROOM) } else { answer };
+    ask(client, "", &rest[1..]);
+    is_refused
+}
+
+#[test]
+fn taking_all_away_again_and_again_on_a_full_disk_is_refused_whole_and_ends_no_server() {
+    for shards in [1, 2] {
+        let disk = Arc::new(Held::default());
+        let server = serve(&disk, shards).unwrap();
+        let mut client = client(&server);
+        disk.is_full.store(true, SeqCst);
+        let value = "v".repeat(4000);
+        while !is_refused(&mut client, &format!("SET k {value}\r\n"), "+OK\r\n") {}
+        // It takes less, and is done where others are refused.
+        let mut done = 0;
+        while !is_refused(&mut client, "FLUSHALL\r\n", "+OK\r\n") {
+            done += 1;
+            assert!(done < 100_000, "it is never full");
+        }
+        assert!(done > 100, "{done}");
+        let again = (0..5000).all(|_| is_refused(&mut client, "FLUSHALL\r\n", "+OK\r\n"));
+        assert!(again, "it is done where there is no room");
+        disk.is_full.store(false, SeqCst);
+        ask(&mut client, "MSET a 1 b 2 c 3 d 4\r\nDBSIZE\r\n", "+OK\r\n:4\r\n");
+        let after = serve(&Arc::new(disk.after_its_end()), 3 - shards).unwrap();
+        ask(&mut self::client(&after), "DBSIZE\r\n", ":4\r\n");
+    }
+}
+
+/// Names of keys, as the log says them.
+#[derive(Default)]
+struct Names(std::collections::BTreeSet<Vec<u8>>);
+
+impl super::Loads for Names {
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn set(&mut self, key: &[u8], _: &[u8], _: u64) -> bool {
+        self.0.insert(key.to_vec());
+        true
+    }
+
+    fn goes(&mut self, _: &[u8], _: u64) {}
+
+    fn remove(&mut self, key: &[u8]) {
+        self.0.remove(key);
+    }
+}
+
+#[test]
+fn what_has_expired_is_gone_in_the_log_too_whatever_the_next_clock_says() {
+    let names = |disk: &Held| {
+        let kept = Kept::on(Arc::new(disk.after_its_end()), 1).unwrap();
+        let mut names = Names::default();
+        super::load(&kept, &mut names, |_| true).unwrap();
+        names.0.into_iter().map(|name| String::from_utf8(name).unwrap()).collect::<Vec<_>>()
+    };
+    let until = |what: &dyn Fn() -> bool| {
+        let begin = std::time::Instant::now();
+        while !what() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it never is");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let disk = Arc::new(Held::default());
+    let server = serve(&disk, 1).unwrap();
+    let mut client = client(&server);
+    ask(&mut client, "SET a 1 PX 20\r\nSET b 2\r\n", "+OK\r\n+OK\r\n");
+    // Nobody asks for it, and nobody has anything flushed.
+    until(&|| names(&disk) == ["b"]);
+    // One that has expired when nobody served is so, too, for who starts after that.
+    ask(&mut client, "SET c 3 PX 300\r\n", "+OK\r\n");
+    let later = Arc::new(disk.after_its_end());
+    assert_eq!(names(&later), ["b", "c"]);
+    std::thread::sleep(Duration::from_millis(400));
+    let _later = serve(&later, 1).unwrap();
+    until(&|| names(&later) == ["b"]);
+}
+
 #[test]
 fn snapshots_take_the_place_of_logs_while_keys_change_and_any_number_of_shards_reads_them() {
     let disk = Arc::new(Held::default());

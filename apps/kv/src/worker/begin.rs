@@ -54,9 +54,10 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
             interface.with(&mine, move |shard, ()| {
                 shard.keys.loads(true);
                 let generation = load(&kept, &mut shard.keys, is_own)?;
+                shard.keys.keep(kept, own, generation);
+                // What has expired meanwhile is noted as such.
                 shard.keys.clean(now());
                 shard.keys.loads(false);
-                shard.keys.keep(kept, own, generation);
                 Ok::<_, Error>(())
             })??;
         }

@@ -242,8 +242,11 @@ impl Worker {
         let looks = (self.shared.timeout.load(Relaxed) > 0).then_some(SECOND);
         let ends = self.ends.map(|_| Duration::from_millis(20));
         let rests = self.rests_until.map(|until| until.saturating_duration_since(Instant::now()));
+        // Nobody waits for what has expired to be noted, but it is to be flushed before long.
+        let kept = self.shared.kept.as_ref();
+        let notes = kept.is_some_and(|kept| kept.is_behind()).then_some(SECOND);
         let gives = self.gives_back_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let left = [goes, looks, ends, rests, gives].into_iter().flatten().min();
+        let left = [goes, looks, ends, rests, notes, gives].into_iter().flatten().min();
         let left = if is_asked { Some(Duration::ZERO) } else { left };
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         let waited = epoll::wait(&self.epoll, spare_capacity(events), left.as_ref());

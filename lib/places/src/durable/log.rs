@@ -332,7 +332,7 @@ impl Writer {
         let account = Arc::clone(&self.account);
         let work = move || {
             // One that has failed is tried again with a later file: the logs have all that it would.
-            let Ok(bytes) = snapshot::write(&*disk, below) else { return };
+            let Ok(bytes) = snapshot::write(&disk, below) else { return };
             let mut account = held(&account);
             account.snapshot = Some((snapshot_name(below), bytes));
             account.closed.retain(|(first, _)| *first >= below);

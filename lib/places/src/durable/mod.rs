@@ -58,15 +58,15 @@ mod tests {
         let kinds = vec![kind(0, "counter"), kind(1, "lease")];
         let head = FileHead { form: FORM, place: place.to_owned(), life: 7, epoch: 1, kinds };
         let head = head.written().unwrap();
-        let mut snapshot = Snapshot::begin(&*disk, &head, 1).unwrap();
+        let mut snapshot = Snapshot::begin(&disk, &head, 1).unwrap();
         for number in 0..MANY {
             let (id, name) = (1 << 20 | number, Some(format!("n{number}")));
             let state = crate::wire::named(&(number as i64)).unwrap();
             let entry = Entry::Made { id, name, form: 1, state };
             rmp_serde::encode::write(snapshot.frame(), &[entry]).unwrap();
-            snapshot.gathered(&*disk).unwrap();
+            snapshot.gathered().unwrap();
         }
-        snapshot.end(&*disk).unwrap();
+        snapshot.end().unwrap();
         drop(Segments::begin(&disk, head, 1).unwrap());
     }
 

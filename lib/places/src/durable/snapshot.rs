@@ -1,6 +1,8 @@
 //! A snapshot: closed logs and the snapshot before them, written anew without what is over. It is made of the files and
 //! not of the place, which goes on meanwhile: what it says is what a restart would have.
 
+use std::sync::Arc;
+
 use kumiki_journal::{Disk, Snapshot};
 
 use crate::durable::entry::{Entry, FileHead, KeptKind};
@@ -9,8 +11,8 @@ use crate::durable::load::load;
 use crate::error::{Error, Result};
 
 /// Writes what comes before frame `below` into one file, and removes what that takes the place of; its bytes.
-pub(crate) fn write(disk: &dyn Disk, below: u64) -> Result<u64> {
-    let loaded = load(disk, Some(below))?;
+pub(crate) fn write(disk: &Arc<dyn Disk>, below: u64) -> Result<u64> {
+    let loaded = load(&**disk, Some(below))?;
     let Some(head) = loaded.head else { return Ok(0) };
     let image = loaded.image;
     let head = FileHead { kinds: kinds_of(&image, &head), ..head };
@@ -18,7 +20,7 @@ pub(crate) fn write(disk: &dyn Disk, below: u64) -> Result<u64> {
     let mut add = |entry: Entry| -> Result<()> {
         rmp_serde::encode::write(snapshot.frame(), &[entry])
             .map_err(|error| Error::of_given("a place's snapshot", &error))?;
-        Ok(snapshot.gathered(disk)?)
+        Ok(snapshot.gathered()?)
     };
     for (kind, table) in &image.tables {
         for entry in entries(*kind, table) {
@@ -31,7 +33,7 @@ pub(crate) fn write(disk: &dyn Disk, below: u64) -> Result<u64> {
         let (lease, first, open) = (*lease, client.first, client.open.clone());
         add(Entry::Answers { lease, first, open, answers })?;
     }
-    Ok(snapshot.end(disk)?)
+    Ok(snapshot.end()?)
 }
 
 /// Entries that say what a table's slots are.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kumiki_journal::{Disk, failed, remove_superseded, settle, sweep};
+use kumiki_journal::{Disk, failed, settle, sweep};
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{Interface, Place};
 
@@ -71,6 +71,8 @@ impl Keeping {
             return Err(arriving(name, &*disk));
         }
         let loaded = load(&*disk, None)?;
+        // First what takes room that the start may need.
+        sweep(&*disk)?;
         settle(&*disk, &loaded.found)?;
         if let Some(to) = &loaded.found.left {
             let (place, folder) = (name.to_owned(), disk.name());
@@ -92,8 +94,6 @@ impl Keeping {
         };
         let epoch = former.map_or(0, |former| former.epoch).saturating_add(1);
         let head = FileHead { form: FORM, place: name.to_owned(), life, epoch, kinds };
-        sweep(&*disk)?;
-        remove_superseded(&*disk)?;
         let (resources, answers) = loaded.image.counts(Lease::NAME);
         let restored =
             Restored { place: name.to_owned(), resources, answers, cut: loaded.found.cut.clone() };

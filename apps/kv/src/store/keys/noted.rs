@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Keys;
-use crate::kept::{Kept, Loads, Noted};
+use crate::kept::{Kept, Loads, Noted, gone_bytes};
 
 /// Bytes that one command, or transaction, may write at most: a frame has them whole.
 const MOST_OF_ONE: u64 = 512 << 20;
@@ -55,6 +55,14 @@ impl Keys {
         }
     }
 
+    /// Sees to it that the log has room for the record that all keys go.
+    pub(crate) fn has_room_to_clear(&self) -> bool {
+        match &self.kept {
+            Some(own) if !own.is_whole => own.log.has_room_to_clear(own.number),
+            _ => true,
+        }
+    }
+
     /// Begins a transaction: until [`handed_over`](Self::handed_over) all is one.
     pub(crate) fn begin_whole(&mut self) {
         if let Some(own) = &mut self.kept {
@@ -89,6 +97,18 @@ impl Keys {
             noted.set(entry.key, &[entry.value], entry.goes_at);
         }
         true
+    }
+}
+
+impl Own {
+    /// Notes that these keys have expired. Without it they would be there again after a restart whose clock is behind:
+    /// what is read as gone stays gone. If the disk is so full that it has no room even for that, they are not noted.
+    pub(super) fn expired<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) {
+        let bytes = keys.clone().map(|key| gone_bytes(key) as u64).sum();
+        if bytes > 0 && self.log.has_room_for_expired(self.number, bytes) {
+            keys.for_each(|key| self.noted.gone(key));
+            self.log.append(self.number, &mut self.noted.bytes);
+        }
     }
 }
 

@@ -47,7 +47,7 @@ impl Keys {
         }
         let pause = self.count as u64 / 1000;
         let (mut looked_at, mut earliest) = (0, u64::MAX);
-        let Keys { tables, log, hash, followed, .. } = self;
+        let Keys { tables, log, hash, followed, kept, .. } = self;
         let (mut gone, mut bytes) = (0, self.table_bytes);
         for table in tables {
             if table.earliest <= now && looked_at < LOOKED_AT {
@@ -69,6 +69,9 @@ impl Keys {
                 table.earliest = next;
                 bytes += table.entries.bytes();
                 gone += dead.len();
+                if let Some(own) = kept {
+                    own.expired(dead.iter().map(|loc| log.get(*loc).key));
+                }
                 for loc in dead {
                     followed.changed(log.get(loc).key, 0);
                     log.dead(loc);
