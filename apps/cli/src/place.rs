@@ -335,8 +335,12 @@ enum Kept {
     In(PathBuf),
     /// Kept in this folder, from whose process they are taken over.
     Taken(PathBuf),
-    /// Moved to this disk, the one of this name.
-    Moved(String, Arc<dyn Disk>),
+    /// The one of this name, on this disk: it has moved there, or moves there now, for which `to` is its name.
+    Moved {
+        place: String,
+        disk: Arc<dyn Disk>,
+        to: Option<String>,
+    },
 }
 
 fn serve(
@@ -360,8 +364,6 @@ fn serve(
             if nats.is_some() { Allow::nothing() } else { Allow::listing() }
         }
     };
-    let (sender, receiver) = channel();
-    interrupt::each(move |signal| _ = sender.send(signal))?;
     let builder = Interface::builder()
         .kind::<standard::Counter>()
         .kind::<Memory>()
@@ -376,19 +378,30 @@ fn serve(
     }
     let interface = builder.cores([]).adopted(cpus).per_core()?;
     let host = host.unwrap_or_else(host_name);
-    // Before there are threads and processes; it goes after them.
-    let _keeper = allow.creates(Process::NAME).then(keeper).transpose()?;
-    let server = match nats {
+    let creates = allow.creates(Process::NAME);
+    let server = match nats.clone() {
         Some(nats) => Server::new(nats, host),
         None => with_lines(Server::here(host))?,
     };
+    let server = server.parts(parts).allow(allow).managing();
     let server = match kept {
         Kept::Not => server,
         Kept::In(folder) => server.durable(folder),
         Kept::Taken(folder) => server.taking_over(folder),
-        Kept::Moved(place, disk) => server.called(place).durable_on(move |_| Ok(Arc::clone(&disk))),
+        Kept::Moved { place, disk, to } => {
+            let server = server.called(&place).durable_on(move |_| Ok(Arc::clone(&disk)));
+            if let Some(to) = to {
+                // Whoever interrupts it ends it: the place goes on where it is.
+                moving::taken(&place, (&server, &interface), nats.as_ref(), &to)?;
+            }
+            server
+        }
     };
-    let served = server.parts(parts).allow(allow).managing().serve(&interface)?;
+    let (sender, receiver) = channel();
+    interrupt::each(move |signal| _ = sender.send(signal))?;
+    // Before there are threads and processes; it goes after them.
+    let _keeper = creates.then(keeper).transpose()?;
+    let served = server.serve(&interface)?;
     for restored in served.restored() {
         if let Some(cut) = &restored.cut {
             output::talk(format_args!("{cut}"));

@@ -5,11 +5,28 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use kumiki_places::durable::{Folder, has_place};
-use kumiki_places::{Allow, host_name, standard};
+use kumiki_places::{Client, Nats, Server, host_name};
+use kumiki_resource::Interface;
 use kumiki_sys::affinity;
 
 use super::{Kept, MaybeNats, asking, serve};
 use crate::{Verdict, output};
+
+/// Has a place leave where it serves for this server, which can serve it: a mistake is told while it still serves there.
+pub(super) fn taken(
+    place: &str,
+    (server, interface): (&Server, &Interface),
+    nats: Option<&Nats>,
+    to: &str,
+) -> Result<()> {
+    let take = async |client: Client| {
+        let taken = client.take_place_for(server, interface, to).await;
+        taken.with_context(|| format!("moving {place}"))
+    };
+    asking(nats, take)?;
+    output::talk(format_args!("{place} has moved to {to}"));
+    Ok(())
+}
 
 /// Moves a place here, if this folder does not have it yet, and serves it.
 pub(super) fn here(
@@ -30,21 +47,12 @@ pub(super) fn here(
         None => affinity::current()?.first().context("this command may use no cpu")?,
     };
     let whole = std::path::absolute(&folder).unwrap_or(folder);
-    if has_place(&disk)? {
+    let to = if has_place(&disk)? {
         output::talk(format_args!("{place} is in {} already", whole.display()));
+        None
     } else {
-        // A mistake is told while the place still serves where it is.
-        if let Some(path) = &allow {
-            Allow::read(path, &standard::parts())?;
-        }
-        let to = format!("{} of {}, process {}", whole.display(), host_name(), std::process::id());
-        let nats = server.nats()?;
-        let take = async |client: kumiki_places::Client| {
-            client.take_place(place, &disk, &to).await.with_context(|| format!("moving {place}"))
-        };
-        asking(nats.as_ref(), take)?;
-        output::talk(format_args!("{place} has moved to {}", whole.display()));
-    }
-    let kept = Kept::Moved(place.to_owned(), Arc::new(disk));
+        Some(format!("{} of {}, process {}", whole.display(), host_name(), std::process::id()))
+    };
+    let kept = Kept::Moved { place: place.to_owned(), disk: Arc::new(disk), to };
     serve(server, allow, Some(host.to_owned()), Some(vec![cpu]), memory, kept, None)
 }

@@ -1,16 +1,18 @@
 //! A durable place is taken into another folder, while its callers go on.
 
 use kumiki_journal::{Disk, DiskFile, failed};
+use kumiki_resource::Interface;
 use tokio::time::{Instant, sleep};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::client::{Client, given};
-use crate::durable::load::load;
+use crate::durable::load::{Loaded, load};
 use crate::durable::{ARRIVING, has_place};
 use crate::error::{Error, Result};
 use crate::place::keeping::arriving;
+use crate::place::serve::Server;
 use crate::refused::Why;
 use crate::wire::{LeaveFiles, LeaveStep, Operation, secret};
 
@@ -34,11 +36,38 @@ impl Client {
     /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`]: it serves on where it is. [`Error::Unknown`]: whether it
     /// has left says its former folder. [`Error::NotDurable`] if the folder has a place; the disk's.
     pub async fn take_place(&self, place: &str, disk: &dyn Disk, to: &str) -> Result<()> {
+        self.taken(place, disk, to, |_| Ok(())).await
+    }
+
+    /// Takes the place that a server is [called](crate::Server::called) into its folder, as [`take_place`](Self::take_place)
+    /// does, if that server can serve it: what its allow-list allows, its kinds and the forms of their states, and what
+    /// the NATS server lets its user do are looked at while the place still serves where it is.
+    ///
+    /// # Errors
+    /// As [`take_place`](Self::take_place); [`Error::NotDurable`], [`Error::OtherForm`], [`Error::Nats`]: the server could
+    /// not serve it, and it serves on where it is.
+    pub async fn take_place_for(
+        &self,
+        server: &Server,
+        interface: &Interface,
+        to: &str,
+    ) -> Result<()> {
+        let ready = server.ready(interface).await?;
+        self.taken(&ready.name, &*ready.disk, to, |loaded| ready.knows(loaded)).await
+    }
+
+    async fn taken(
+        &self,
+        place: &str,
+        disk: &dyn Disk,
+        to: &str,
+        knows: impl FnOnce(&Loaded) -> Result<()>,
+    ) -> Result<()> {
         let life = self.life(place).await?;
         empty(place, disk)?;
         let ticket = secret::number("a move's number")?;
         let mut taking = Taking { client: self, place, life, ticket, disk, files: BTreeMap::new() };
-        match taking.copied(to).await {
+        match taking.copied(to, knows).await {
             Ok(()) => {
                 let done = disk.remove(ARRIVING).and_then(|()| disk.sync());
                 done.map_err(failed("keeping", disk, ARRIVING))?;
@@ -105,7 +134,7 @@ impl Taking<'_> {
     }
 
     /// Has a copy of all, for which the place stands still in the end, and ends it there.
-    async fn copied(&mut self, to: &str) -> Result<()> {
+    async fn copied(&mut self, to: &str, knows: impl FnOnce(&Loaded) -> Result<()>) -> Result<()> {
         let mark = self.disk.create(ARRIVING, 0).and_then(|mut file| file.flush());
         let mark = mark.and_then(|()| self.disk.sync());
         mark.map_err(failed("making", self.disk, ARRIVING))?;
@@ -115,7 +144,7 @@ impl Taking<'_> {
             }
         }
         // What cannot be read must not be all that there is.
-        load(self.disk, None)?;
+        knows(&load(self.disk, None)?)?;
         self.step(LeaveStep::Freeze).await?;
         for _ in 0..ROUNDS {
             if self.round().await?.is_some() {

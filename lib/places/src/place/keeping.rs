@@ -113,7 +113,7 @@ impl Keeping {
 }
 
 /// Kinds that are kept, and leases, by their numbers.
-fn kinds(interface: &Interface, parts: &Parts) -> Result<Vec<KeptKind>> {
+pub(crate) fn kinds(interface: &Interface, parts: &Parts) -> Result<Vec<KeptKind>> {
     let mut kinds = Vec::new();
     for (name, functions) in parts.kept() {
         kinds.push(KeptKind { number: (functions.number)(interface)?.0, name: name.to_owned() });
@@ -124,7 +124,7 @@ fn kinds(interface: &Interface, parts: &Parts) -> Result<Vec<KeptKind>> {
 }
 
 /// Checks that the kinds which have resources are here, and have their numbers, which are parts of ids.
-fn fits(image: &Image, kinds: &[KeptKind]) -> std::result::Result<(), String> {
+pub(crate) fn fits(image: &Image, kinds: &[KeptKind]) -> std::result::Result<(), String> {
     for (number, table) in &image.tables {
         let its = kinds.iter().find(|kind| kind.name == table.kind);
         let its = its.ok_or_else(|| {

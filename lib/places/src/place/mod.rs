@@ -18,7 +18,9 @@ pub(crate) mod leaving_site;
 pub(crate) mod line_site;
 pub(crate) mod moved_ids;
 pub(crate) mod parts;
+pub(crate) mod permission;
 pub(crate) mod post;
+pub(crate) mod ready;
 pub(crate) mod rivals;
 #[cfg(feature = "run")]
 pub mod run;

@@ -35,6 +35,8 @@ pub(crate) struct DurableFunctions {
     pub(crate) number: fn(&Interface) -> kumiki_resource::Result<KindId>,
     /// Reads what of a resource is written.
     pub(crate) state: fn(&Interface, Id) -> Result<FormedState, Refusal>,
+    /// Checks that a state of this form can be read.
+    pub(crate) reads: fn(u32, &Bytes) -> crate::error::Result<()>,
     /// Gives a place the table that it had.
     pub(crate) restore: fn(&Interface, Place, Vec<SlotImage>) -> crate::error::Result<()>,
 }
@@ -48,6 +50,10 @@ impl DurableFunctions {
                 let state = interface.with(&handle, |resource, _| wire::named(&resource.state()));
                 let state = state.map_err(|error| refused(&error))?;
                 Ok((K::FORM, state.map_err(|error| unwritten(&error))?))
+            },
+            reads: |form, state| match form == K::FORM || K::earlier(form, state).is_some() {
+                true => Ok(()),
+                false => Err(other_form::<K>(form)),
             },
             restore: restore::<K>,
         }
@@ -81,12 +87,15 @@ fn restore<K: Durable>(
     };
     let restored = interface.restore::<K>(place, next);
     match other {
-        Some(form) => {
-            let what = format!("the state of a {}", K::NAME);
-            Err(crate::error::Error::OtherForm { what, form, known: K::FORM })
-        }
+        Some(form) => Err(other_form::<K>(form)),
         None => Ok(restored?),
     }
+}
+
+/// A state of a form that is not known here.
+fn other_form<K: Durable>(form: u32) -> crate::error::Error {
+    let what = format!("the state of a {}", K::NAME);
+    crate::error::Error::OtherForm { what, form, known: K::FORM }
 }
 
 /// A kind without its type.

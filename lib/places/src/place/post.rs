@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
 use crate::place::leaving::MoveStage;
+use crate::place::permission::needed;
 use crate::place::rivals::{self, Rival};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
-use crate::transport::denied::Doing;
 use crate::transport::nats::Nats;
 use crate::wire::beat::{BEAT, BEATS, Beat};
 use crate::wire::changes::CHANGES;
@@ -107,15 +107,7 @@ impl Post {
         opened.map_err(|error| failed("opening a place")(error.into()))?;
         let _ = tokio::time::timeout(LAST, post.beats.next()).await;
         // What the server denies it has said by now.
-        let name = &post.site.name;
-        let (place, beats) = (format!("{SUBJECT}{name}"), format!("{BEATS}{name}"));
-        let life = subject_of(name, post.site.life);
-        let needed = [
-            (Doing::Subscribe, &place),
-            (Doing::Subscribe, &life),
-            (Doing::Subscribe, &beats),
-            (Doing::Publish, &beats),
-        ];
+        let needed = needed(&post.site.name, post.site.life);
         let link = link.borrow().clone();
         let denied = needed.iter().find_map(|(doing, subject)| link.denied(0, *doing, subject));
         if let Some(why) = denied {

@@ -278,6 +278,35 @@ impl Server {
     }
 }
 
+/// What is asked before a place is taken.
+impl Server {
+    pub(crate) fn parts_served(&self) -> &Parts {
+        &self.parts
+    }
+
+    pub(crate) fn allowed(&self) -> &Allow {
+        &self.allow
+    }
+
+    pub(crate) fn nats(&self) -> Option<&Nats> {
+        self.nats.as_ref()
+    }
+
+    /// The one place's name that was given, and its disk.
+    pub(crate) fn called_disk(&self, interface: &Interface) -> Result<(String, Arc<dyn Disk>)> {
+        let called = self.called_place(interface)?;
+        match (called, &self.disks) {
+            (Some(PlaceName { name, number }), Some(DiskOf(disks))) => {
+                Ok((name, disks(&format!("core{number}"))?))
+            }
+            _ => {
+                let why = "the server that is to take it has no name for it: call it HOST.coreN";
+                Err(Error::NotDurable { place: self.host.clone(), why: why.to_owned() })
+            }
+        }
+    }
+}
+
 /// The number in a place's name, of this host.
 fn called_number(name: &str, host: &str) -> Option<u16> {
     let number = name.strip_prefix(host)?.strip_prefix(".core")?;

@@ -6,12 +6,13 @@ use std::time::Duration;
 use kumiki_places::durable::Disk;
 use kumiki_places::standard::{Add, Counter, Get};
 use kumiki_places::wire::{LeaveStep, Operation, Why};
-use kumiki_places::{Allow, Client, Error, Result, Served, Server};
+use kumiki_places::{Allow, Client, Error, Lease, Nats, Parts, Result, Served, Server};
 use kumiki_resource::{Interface, Name};
 
 use crate::disks::Held;
 use crate::here::unique;
 use crate::killed::{End, durable_at, ended, parts};
+use crate::nats::NatsServer;
 use crate::scene::{PATIENCE, block_on, managing};
 
 fn cpus() -> Vec<usize> {
@@ -151,5 +152,99 @@ fn a_place_moves_only_where_it_is_allowed_and_into_a_folder_that_has_none() {
         drop(served);
         let error = serve(cpus()[0], Server::here(&name), &disk).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("was not heard of to its end"), "{error}");
+    });
+}
+
+/// A server that is to serve a place from this disk, and its interface.
+fn taker(
+    server: Server,
+    place: &str,
+    disk: &Held,
+    kinds: impl FnOnce(kumiki_resource::Builder) -> kumiki_resource::Builder,
+) -> (Interface, Server) {
+    let interface = kinds(Interface::builder()).cores([]).adopted([cpus()[0]]).per_core().unwrap();
+    let disk = disk.clone();
+    let server = server.parts(parts()).allow(Allow::everything()).managing().called(place);
+    (interface, server.durable_on(move |_| Ok(Arc::new(disk.clone()) as Arc<dyn Disk>)))
+}
+
+#[test]
+fn who_could_not_serve_a_place_does_not_take_it() {
+    let (name, home, away) = (unique("could-not"), Held::default(), Held::default());
+    let (_interface, served, place) = serve(cpus()[0], Server::here(&name), &home).unwrap();
+    block_on(async {
+        let client = Client::here().with_timeout(PATIENCE);
+        let hits = client.create::<Counter>(&place, Some("hits"), 41).await.unwrap();
+        let its = |builder: kumiki_resource::Builder| builder.kind::<Counter>().kind::<Lease>();
+        let refused = async |(interface, server): (Interface, Server), why: &str| {
+            let error = client.take_place_for(&server, &interface, "away").await.unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+            assert!(away.names().is_empty(), "{:?}", away.names());
+            // It was not ended, and does not stand still.
+            let quick = Client::here().with_timeout(Duration::from_secs(1));
+            assert_eq!(quick.call::<Get>(&hits, ()).await.unwrap(), 41);
+        };
+        let others = |builder: kumiki_resource::Builder| builder.kind::<Lease>().kind::<Counter>();
+        let other = taker(Server::here(&name), &place, &away, others);
+        refused(other, "kind counter has number 0 in its ids, and 1 here").await;
+        let (interface, server) = taker(Server::here(&name), &place, &away, its);
+        refused((interface, server.parts(Parts::new())), "which is not kept here").await;
+        let (interface, server) = taker(Server::here(&name), &place, &away, its);
+        let parts = parts().kind::<kumiki_resource::Memory>();
+        refused((interface, server.parts(parts)), "it allows kind memory").await;
+        let (interface, server) = taker(Server::here("x"), &place, &away, its);
+        refused((interface, server), "is called HOST.coreN").await;
+        // And who can, does.
+        let (interface, server) = taker(Server::here(&name), &place, &away, its);
+        client.take_place_for(&server, &interface, "away").await.unwrap();
+        drop(served);
+        let _served = server.serve(&interface).unwrap();
+        assert_eq!(client.call::<Add>(&hits, 1).await.unwrap(), 42);
+    });
+}
+
+/// Users of a server: one that serves places of this name, and one that calls them.
+fn users(host: &str) -> String {
+    format!(
+        r#"authorization: {{users: [
+            {{user: all, password: a}}
+            {{user: calls, password: a, permissions: {{
+                publish: ["kumiki.place.{host}.>", "_INBOX.>"], subscribe: "_INBOX.>"}}}}
+            {{user: mute, password: a, permissions: {{
+                publish: ["kumiki.place.{host}.>", "_INBOX.>"], subscribe: ">"}}}}
+        ]}}"#
+    )
+}
+
+#[test]
+fn who_may_not_serve_a_place_at_its_nats_server_does_not_take_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (name, home, away) = (unique("may-not-serve"), Held::default(), Held::default());
+    let path = folder.path().join("nats.conf");
+    std::fs::write(&path, users(&name)).unwrap();
+    let nats = NatsServer::start_with(&["-c", path.to_str().unwrap()]);
+    let at = |user: &str| Nats::at(nats.url().replace("//", &format!("//{user}:a@")));
+    let server = Server::new(at("all"), &name);
+    let (_interface, served, place) = serve(cpus()[0], server, &home).unwrap();
+    block_on(async {
+        let its = |builder: kumiki_resource::Builder| builder.kind::<Counter>().kind::<Lease>();
+        let client = Client::connect(&at("all")).await.unwrap().with_timeout(PATIENCE);
+        let hits = client.create::<Counter>(&place, Some("hits"), 41).await.unwrap();
+        for (user, denied) in [
+            ("calls", format!("\"calls\" to subscribe to kumiki.place.{place}")),
+            ("mute", format!("\"mute\" to publish to kumiki.beat.{place}")),
+        ] {
+            let mine = Client::connect(&at(user)).await.unwrap().with_timeout(PATIENCE);
+            let (interface, server) = taker(Server::new(at(user), &name), &place, &away, its);
+            let error = mine.take_place_for(&server, &interface, "away").await.unwrap_err();
+            assert!(error.to_string().contains(&denied), "{error}");
+            assert!(away.names().is_empty(), "{:?}", away.names());
+            assert_eq!(mine.call::<Add>(&hits, 0).await.unwrap(), 41);
+        }
+        let (interface, server) = taker(Server::new(at("all"), &name), &place, &away, its);
+        client.take_place_for(&server, &interface, "away").await.unwrap();
+        drop(served);
+        let _served = server.serve(&interface).unwrap();
+        assert_eq!(client.call::<Add>(&hits, 1).await.unwrap(), 42);
     });
 }

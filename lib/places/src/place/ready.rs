@@ -1,0 +1,73 @@
+//! Whether a server can serve a place that is to be taken: asked while the place serves where it is.
+
+use std::sync::Arc;
+
+use kumiki_journal::Disk;
+use kumiki_resource::Interface;
+use kumiki_resource::kind::Kind;
+
+use crate::durable::entry::KeptKind;
+use crate::durable::load::Loaded;
+use crate::error::{Error, Result};
+use crate::place::keeping::{fits, kinds};
+use crate::place::lease::Lease;
+use crate::place::parts::{DurableFunctions, Parts};
+use crate::place::permission::may_serve;
+use crate::place::serve::Server;
+
+/// A server that is to serve a place which is taken.
+pub(crate) struct Ready {
+    pub(crate) name: String,
+    pub(crate) disk: Arc<dyn Disk>,
+    kinds: Vec<KeptKind>,
+    parts: Parts,
+}
+
+impl Server {
+    /// Checks what can be checked before a copy of the place is here.
+    ///
+    /// # Errors
+    /// [`Error::NotDurable`]; [`Error::Nats`]; the disk's.
+    pub(crate) async fn ready(&self, interface: &Interface) -> Result<Ready> {
+        let (name, disk) = self.called_disk(interface)?;
+        let refused = |why| Error::NotDurable { place: name.clone(), why };
+        self.parts_served().can_be_kept(self.allowed()).map_err(refused)?;
+        let kinds = kinds(interface, self.parts_served())?;
+        if let Some(nats) = self.nats() {
+            may_serve(nats, &name).await?;
+        }
+        Ok(Ready { name, disk, kinds, parts: self.parts_served().clone() })
+    }
+}
+
+impl Ready {
+    /// Checks that all of a place's kinds and states are known here.
+    ///
+    /// # Errors
+    /// [`Error::NotDurable`], [`Error::OtherForm`].
+    pub(crate) fn knows(&self, loaded: &Loaded) -> Result<()> {
+        let refused = |why| Error::NotDurable { place: self.name.clone(), why };
+        fits(&loaded.image, &self.kinds).map_err(refused)?;
+        // Those that have no resource yet may have one in a moment.
+        let mut theirs = loaded.head.iter().flat_map(|head| &head.kinds);
+        if let Some(kind) = theirs.find(|kind| !self.kinds.contains(kind)) {
+            return Err(refused(format!(
+                "kind {} is kept where it serves, with number {}, and not here: serve it with the same kinds in \
+                 the same order",
+                kind.name, kind.number
+            )));
+        }
+        for table in loaded.image.tables.values() {
+            let functions = match &*table.kind {
+                Lease::NAME => Some(DurableFunctions::of::<Lease>()),
+                kind => self.parts.kept_kind(kind).copied(),
+            };
+            let Some(functions) = functions else { continue };
+            let resources = table.slots.iter().filter_map(|slot| slot.resource.as_ref());
+            for resource in resources {
+                (functions.reads)(resource.form, &resource.state)?;
+            }
+        }
+        Ok(())
+    }
+}
