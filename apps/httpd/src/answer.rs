@@ -12,6 +12,7 @@ use crate::conditions::Verdict;
 use crate::described::Described;
 use crate::held::Held;
 use crate::listing::{self, Entry, folder_of};
+use crate::pages::PageShare;
 use crate::range::{Part, RangeRequest};
 use crate::request::{Head, Method};
 use crate::response::{Clock, Status, Writer};
@@ -19,6 +20,9 @@ use crate::second::{Stage, Why};
 use crate::site::{Candidate, Kind};
 use crate::target;
 use crate::work::Opened;
+
+/// Bytes of an entry of a folder, beside its name.
+const ENTRY: usize = 64;
 
 /// An answer that is being found or sent.
 #[derive(Debug, Default)]
@@ -44,6 +48,8 @@ pub(crate) struct Answer {
     left: u64,
     pub(crate) folder: Option<Arc<Held>>,
     entries: Vec<Entry>,
+    /// Memory of those, and then of the page.
+    pub(crate) share: Option<PageShare>,
     are_all: bool,
     /// Status for the log, and the bytes of its body.
     pub(crate) status: u16,
@@ -246,7 +252,8 @@ impl Answer {
         self.status = Status::MOVED.code();
     }
 
-    /// Takes a part of a folder's entries, and says whether there may be more.
+    /// Takes a part of a folder's entries, and says whether there may be more; [`Errno::NOMEM`] if other
+    /// pages have all the memory.
     pub(crate) fn listed(
         &mut self,
         part: Result<Vec<u8>, Errno>,
@@ -263,15 +270,27 @@ impl Answer {
                 return Ok(false);
             }
             let (is_file, name) = (entry.kind != FileType::Directory, entry.name.to_bytes());
+            self.take_room(name.len() + ENTRY)?;
             self.entries.push(Entry { is_file, name: name.to_vec() });
         }
         Ok(!part.is_empty())
     }
 
+    fn take_room(&mut self, bytes: usize) -> Result<(), Errno> {
+        let has_room = self.share.as_mut().is_none_or(|share| share.take(bytes));
+        if has_room { Ok(()) } else { Err(Errno::NOMEM) }
+    }
+
     /// The page of the entries that were taken.
-    pub(crate) fn page(&mut self, head: &Head<'_>, keeps_alive: bool, clock: &mut Clock) {
+    pub(crate) fn page(
+        &mut self,
+        head: &Head<'_>,
+        keeps_alive: bool,
+        clock: &mut Clock,
+    ) -> Result<(), Errno> {
         let entries = std::mem::take(&mut self.entries);
         let page = listing::page(&head.target.path, entries, self.are_all);
+        self.take_room(page.len())?;
         let mut writer = Writer::new(&mut self.head, Status::OK, keeps_alive, clock);
         writer.field("Content-Type", "text/html; charset=utf-8");
         writer.field("Cache-Control", "no-cache").length(page.len() as u64).end();
@@ -280,6 +299,7 @@ impl Answer {
             self.bytes = page.len() as u64;
             self.data = page.into_bytes();
         }
+        Ok(())
     }
 
     /// Bytes in memory that are not sent.

@@ -28,7 +28,8 @@ use crate::counts::Counts;
 use crate::kept::KeptFiles;
 use crate::log::{LogEntry, LogLines};
 use crate::moved::Moved;
-use crate::request::{MOST_HEAD, Parsed, parse};
+use crate::pages::Pages;
+use crate::request::{MOST_HEAD, Parsed, is_of_head, parse};
 use crate::response::{Clock, Status, short};
 use crate::site::{Root, Site};
 use crate::transport::Transport;
@@ -57,6 +58,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) kept: &'a mut KeptFiles,
     pub(crate) clock: &'a mut Clock,
     pub(crate) log: Option<&'a mut LogLines>,
+    pub(crate) pages: &'a Pages,
     pub(crate) counts: &'a Counts,
     pub(crate) now: Instant,
     /// The server is about to end: no connection goes on.
@@ -105,6 +107,8 @@ pub(crate) struct Connection {
     pub(crate) under_way: Option<Key>,
     /// Events that the epoll waits for.
     pub(crate) waits: EventFlags,
+    /// It is among those whose turn is over with more to do.
+    pub(crate) has_turn: bool,
 }
 
 impl Connection {
@@ -130,6 +134,7 @@ impl Connection {
             left: None,
             under_way: None,
             waits: EventFlags::IN,
+            has_turn: false,
         }
     }
 
@@ -157,7 +162,7 @@ impl Connection {
             Parsed::Refused(status) => {
                 self.head_length = input.len();
                 self.keeps_alive = false;
-                self.answer_shortly(status, false, around);
+                self.answer_shortly(status, is_of_head(&input), around);
                 (None, false)
             }
             Parsed::Head(head) => {
@@ -178,6 +183,8 @@ impl Connection {
         match self.transport.receive(&mut self.input, room.min(RECEIVE)) {
             Moved::Bytes(0) | Moved::Lost => Some(Next::Close),
             Moved::Later if around.ends && self.is_idle() => Some(Next::Close),
+            // The answer to what came may be our part of a handshake.
+            Moved::Later if self.transport.flush() == Moved::Later => Some(Next::Writable),
             Moved::Later => Some(Next::Readable),
             Moved::Bytes(_) => {
                 if was_empty {
@@ -202,7 +209,7 @@ impl Connection {
                 self.phase = Phase::Sending;
                 // The time that the disk took is not the client's.
                 self.since = around.now;
-                if self.answer.take_part(part) { None } else { Some(Next::Close) }
+                if self.answer.take_part(part) { None } else { self.lose(around) }
             }
             done => {
                 let input = std::mem::take(&mut self.input);
@@ -262,6 +269,14 @@ impl Connection {
             Moved::Later => Some(Next::Writable),
             Moved::Lost => self.lose(around),
         }
+    }
+
+    /// Ends an answer that the client has not taken whole, if there is one.
+    pub(crate) fn cut(&mut self, around: &mut Surroundings<'_>) -> Next {
+        if self.phase == Phase::Sending || self.is_amid_answer() {
+            self.lose(around);
+        }
+        Next::Close
     }
 
     fn lose(&mut self, around: &mut Surroundings<'_>) -> Option<Next> {
@@ -327,12 +342,12 @@ impl Connection {
     /// end of the connection in any case.
     pub(crate) fn fail(&mut self, around: &mut Surroundings<'_>) -> Next {
         if self.phase == Phase::Lingering || self.is_amid_answer() {
-            return Next::Close;
+            return self.cut(around);
         }
         self.under_way = None;
         // What it was parsed from may be gone.
         (self.head_length, self.keeps_alive) = (self.input.len(), false);
-        self.answer_shortly(Status::INTERNAL, false, around);
+        self.answer_shortly(Status::INTERNAL, is_of_head(&self.input), around);
         self.go(around)
     }
 

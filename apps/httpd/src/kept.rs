@@ -35,6 +35,8 @@ use crate::site::Candidate;
 /// Time that a file is kept after it was opened: so long a file system cannot be unmounted, and a
 /// file that was deleted takes room on its disk.
 const BELIEVED: Duration = Duration::from_secs(10);
+/// Bytes of memory that is given back and kept for the next file, at most.
+const MOST_ROOM: usize = 256 * 1024;
 
 /// Files of one worker.
 #[derive(Debug)]
@@ -110,7 +112,8 @@ impl KeptFiles {
 
     /// Gives memory back.
     pub(crate) fn give_back(&mut self, room: Vec<u8>) {
-        if room.capacity() > self.room.capacity() {
+        // A folder's page may be a hundred times as large as what is read of a file.
+        if room.capacity() > self.room.capacity() && room.capacity() <= MOST_ROOM {
             self.room = room;
         }
     }

@@ -37,6 +37,7 @@ mod listing;
 mod log;
 mod metrics;
 mod moved;
+mod pages;
 mod range;
 pub mod request;
 mod response;

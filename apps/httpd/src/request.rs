@@ -91,6 +91,12 @@ pub enum Parsed<'a> {
     Head(Head<'a>),
 }
 
+/// True if what has come begins as a HEAD does: to that no answer has a body, whatever else it is
+/// (RFC 9110, section 9.3.2).
+pub(crate) fn is_of_head(input: &[u8]) -> bool {
+    input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ")
+}
+
 /// Reads a head from the start of `input`.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
     match head(input) {

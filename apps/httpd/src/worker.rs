@@ -22,6 +22,7 @@ use crate::connection::{Connection, Next, Surroundings};
 use crate::counts::Counts;
 use crate::kept::KeptFiles;
 use crate::log::LogLines;
+use crate::pages::Pages;
 use crate::response::Clock;
 use crate::site::{Root, Site};
 use crate::work::{Done, Files, Work};
@@ -99,7 +100,10 @@ pub(crate) struct Worker {
     ended: VecDeque<(usize, Done)>,
     clock: Clock,
     log: Option<LogLines>,
+    pages: Pages,
     listens: bool,
+    /// It has said that it cannot listen.
+    has_said: bool,
     /// Connections whose turn is over with more to do.
     turns: Vec<usize>,
     ends: Option<Instant>,
@@ -136,7 +140,9 @@ impl Worker {
             ended: VecDeque::new(),
             clock: Clock::new(),
             log,
+            pages: Pages::default(),
             listens: false,
+            has_said: false,
             turns: Vec::new(),
             ends: None,
         };
@@ -166,9 +172,7 @@ impl Worker {
                 Err(errno) => return Err(errno).context("waiting by an epoll"),
             }
             now = Instant::now();
-            for at in std::mem::take(&mut self.turns) {
-                self.go(at, now);
-            }
+            self.take_turns(now);
             for Event { flags, data } in events.drain(..) {
                 match data.u64() {
                     COMPLETIONS => self.ended.extend(self.completions.take().map(|(_, it)| it)),
@@ -184,13 +188,25 @@ impl Worker {
             }
             if now >= next_tick {
                 next_tick = now + TICK;
-                self.tick(now)?;
+                self.tick(now);
             }
             if let Some(end) = self.ends
                 && (self.is_empty() || now >= end)
             {
+                // What its time was not enough for is in the log.
+                (0..self.connections.len()).for_each(|at| self.with(at, now, Connection::cut));
                 return Ok(());
             }
+        }
+    }
+
+    /// Has those go on whose turn is over with more to do.
+    fn take_turns(&mut self, now: Instant) {
+        for at in std::mem::take(&mut self.turns) {
+            if let Some(Some(connection)) = self.connections.get_mut(at) {
+                connection.has_turn = false;
+            }
+            self.go(at, now);
         }
     }
 
@@ -240,7 +256,11 @@ impl Worker {
         let is_lost = flags.intersects(EventFlags::ERR | EventFlags::HUP);
         // Told again and again, though a call is under way: nobody is there for its result.
         if is_lost && connection.under_way.is_some() {
-            return self.close(at);
+            return self.with(at, now, Connection::cut);
+        }
+        // It goes on anyway, once: one that went on by its events, too, would have more and more turns.
+        if connection.has_turn {
+            return;
         }
         if flags.contains(EventFlags::RDHUP) && connection.under_way.is_some() {
             return self.with(at, now, |connection, around| {
@@ -275,6 +295,7 @@ impl Worker {
             kept: &mut self.kept,
             clock: &mut self.clock,
             log: self.log.as_mut(),
+            pages: &self.pages,
             now,
             ends: self.ends.is_some(),
         };
@@ -288,7 +309,12 @@ impl Worker {
         });
         let waits = match next {
             Next::Close => return self.close(at),
-            Next::Turn => return self.turns.push(at),
+            Next::Turn => {
+                if !std::mem::replace(&mut connection.has_turn, true) {
+                    self.turns.push(at);
+                }
+                return;
+            }
             Next::Work(work) => {
                 counts.cold.add(1);
                 connection.under_way = Some(self.completions.add(work));
@@ -311,6 +337,10 @@ impl Worker {
         if let Some(key) = connection.under_way {
             self.give_up(at, key);
         }
+        if connection.has_turn {
+            // It is not that of who has its place next.
+            self.turns.retain(|of| *of != at);
+        }
         // Closing the descriptor takes it out of the epoll.
         drop(connection);
         self.closed.push(at);
@@ -326,7 +356,7 @@ impl Worker {
         }
     }
 
-    fn tick(&mut self, now: Instant) -> Result<()> {
+    fn tick(&mut self, now: Instant) {
         for at in 0..self.connections.len() {
             let is_overdue = |it: &Connection| it.is_overdue(self.shared.site.args(), now);
             if !self.connections[at].as_ref().is_some_and(is_overdue) {
@@ -346,7 +376,9 @@ impl Worker {
         if let Some(log) = &mut self.log {
             log.hand_over();
         }
-        if self.ends.is_none() { self.listen(true) } else { Ok(()) }
+        if self.ends.is_none() {
+            self.listen_again();
+        }
     }
 }
 

@@ -113,7 +113,10 @@ impl Connection {
             }
             Body::Ready => self.begin_sending(around.now),
             Body::Short(status) => self.answer_shortly(status, is_head, around),
-            Body::Folder(folder) => return Some(self.list(head, folder, around)),
+            Body::Folder(folder) => {
+                self.answer.share = Some(around.pages.share());
+                return Some(self.list(head, folder, around));
+            }
         }
         Some(None)
     }
@@ -198,19 +201,10 @@ impl Connection {
         loop {
             match around.files.entries(self.number, &folder, room) {
                 Ok(Done::Entries(part)) => {
-                    match self.answer.listed(part, around.site.args().hide_dot) {
-                        Ok(true) => room = Vec::with_capacity(CHUNK),
-                        Ok(false) => {
-                            self.answer.page(head, self.keeps_alive, around.clock);
-                            self.begin_sending(around.now);
-                            return None;
-                        }
-                        Err(_) => {
-                            let is_head = head.method == Method::Head;
-                            self.answer_shortly(Status::INTERNAL, is_head, around);
-                            return None;
-                        }
+                    if self.listed(head, part, around) {
+                        return None;
                     }
+                    room = Vec::with_capacity(CHUNK);
                 }
                 Ok(_) => return Some(Next::Close),
                 Err(work) => {
@@ -221,6 +215,27 @@ impl Connection {
         }
     }
 
+    /// Takes a part of a folder's entries; true if it was the last, and an answer is to be sent.
+    fn listed(
+        &mut self,
+        head: &Head<'_>,
+        part: Result<Vec<u8>, Errno>,
+        around: &mut Surroundings<'_>,
+    ) -> bool {
+        let made = match self.answer.listed(part, around.site.args().hide_dot) {
+            Ok(true) => return false,
+            Ok(false) => self.answer.page(head, self.keeps_alive, around.clock),
+            Err(errno) => Err(errno),
+        };
+        let is_head = head.method == Method::Head;
+        match made {
+            Ok(()) => self.begin_sending(around.now),
+            Err(Errno::NOMEM) => self.answer_shortly(Status::UNAVAILABLE, is_head, around),
+            Err(_) => self.answer_shortly(Status::INTERNAL, is_head, around),
+        }
+        true
+    }
+
     pub(super) fn looked_up(
         &mut self,
         head: &Head<'_>,
@@ -228,20 +243,10 @@ impl Connection {
         around: &mut Surroundings<'_>,
     ) -> Option<Next> {
         match (done, self.answer.folder.take()) {
-            (Done::Entries(part), Some(folder)) => {
-                match self.answer.listed(part, around.site.args().hide_dot) {
-                    Ok(true) => self.list(head, folder, around),
-                    Ok(false) => {
-                        self.answer.page(head, self.keeps_alive, around.clock);
-                        self.begin_sending(around.now);
-                        None
-                    }
-                    Err(_) => {
-                        self.answer_shortly(Status::INTERNAL, head.method == Method::Head, around);
-                        None
-                    }
-                }
-            }
+            (Done::Entries(part), Some(folder)) => match self.listed(head, part, around) {
+                true => None,
+                false => self.list(head, folder, around),
+            },
             (done, _) => self.opened(head, done, around).unwrap_or_else(|| self.open(head, around)),
         }
     }

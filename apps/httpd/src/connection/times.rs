@@ -6,7 +6,7 @@ use rustix::event::epoll::EventFlags;
 
 use super::{Connection, Next, Phase, Surroundings};
 use crate::args::Args;
-use crate::request::{Method, Parsed, parse};
+use crate::request::is_of_head;
 use crate::response::Status;
 
 /// Time that a client has to close a connection that we have closed.
@@ -26,6 +26,8 @@ impl Connection {
             Phase::Waiting => args.disk_time,
         };
         let left = self.left.filter(|_| self.phase == Phase::Waiting);
+        // Each call has that time: one who is there takes parts of a long answer meanwhile.
+        let left = left.map(|since| since.max(self.since));
         if left.is_some_and(|since| now.saturating_duration_since(since) >= LEFT) {
             return true;
         }
@@ -48,21 +50,18 @@ impl Connection {
         if self.phase == Phase::Waiting {
             around.counts.disk_time.add(1);
             if self.is_amid_answer() {
-                self.write_log(around);
-                return Next::Close;
+                return self.cut(around);
             }
-            let is_head =
-                matches!(parse(&self.input), Parsed::Head(head) if head.method == Method::Head);
             self.keeps_alive = false;
-            self.answer_shortly(Status::UNAVAILABLE, is_head, around);
+            self.answer_shortly(Status::UNAVAILABLE, is_of_head(&self.input), around);
             return self.go(around);
         }
         if self.phase != Phase::Head || self.is_idle() {
-            return Next::Close;
+            return self.cut(around);
         }
         self.head_length = self.input.len();
         self.keeps_alive = false;
-        self.answer_shortly(Status::REQUEST_TIMEOUT, false, around);
+        self.answer_shortly(Status::REQUEST_TIMEOUT, is_of_head(&self.input), around);
         self.go(around)
     }
 }

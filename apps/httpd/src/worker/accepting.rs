@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
 
 use super::{LISTENERS, Worker};
 use crate::accept::{Accepted, accept, one_waits};
 use crate::connection::Connection;
 use crate::counts::Counts;
+use crate::say::say;
 use crate::transport::Transport;
 
 /// Connections taken at once, before those that are there have their turn.
@@ -32,10 +34,30 @@ impl Worker {
                 true => epoll::add(&self.epoll, listener, mark, flags),
                 false => epoll::delete(&self.epoll, listener),
             };
-            changed.context("adding a listening socket to an epoll, or removing it")?;
+            match changed {
+                // So far came one that failed at a socket behind this.
+                Err(Errno::EXIST) if listens => {}
+                Err(Errno::NOENT) if !listens => {}
+                other => other.context("adding a listening socket to an epoll, or removing it")?,
+            }
         }
         self.listens = listens;
         Ok(())
+    }
+
+    /// Begins to listen again where it does not. Those who are connected are served meanwhile, and the
+    /// next tick tries once more: it fails for want of memory of the kernel, which may come back.
+    pub(super) fn listen_again(&mut self) {
+        match self.listen(true) {
+            Ok(()) => self.has_said = false,
+            Err(error) if !self.has_said => {
+                say(format_args!(
+                    "a worker takes no new connections, and tries again twice a second: {error:#}"
+                ));
+                self.has_said = true;
+            }
+            Err(_) => (),
+        }
     }
 
     pub(super) fn accept(&mut self, listener: usize, now: Instant) -> Result<()> {

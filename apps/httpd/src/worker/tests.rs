@@ -46,6 +46,17 @@ fn turn(worker: &mut Worker) {
     worker.accept(0, Instant::now()).unwrap();
 }
 
+/// Has a connection go on, by its calls that have ended or by itself.
+fn go_on(worker: &mut Worker, at: usize) {
+    worker.ended.extend(worker.completions.take().map(|(_, it)| it));
+    match worker.ended.pop_front() {
+        Some((at, done)) => {
+            worker.with(at, Instant::now(), |connection, around| connection.done(done, around));
+        }
+        None => worker.go(at, Instant::now()),
+    }
+}
+
 /// No tick comes here: what would wait for one hangs.
 #[test]
 fn who_frees_a_place_listens_again() {
@@ -129,10 +140,93 @@ fn who_has_sent_a_request_that_is_not_read_yet_is_not_idle() {
     // The times of a client that says nothing are the same.
     let mut last = clients[1].take().unwrap();
     last.write_all(request).unwrap();
-    worker.tick(late).unwrap();
+    worker.tick(late);
     assert_eq!(&read(&mut last).unwrap(), b"HTTP/1.1 200");
-    worker.tick(late + Duration::from_secs(3600)).unwrap();
+    worker.tick(late + Duration::from_secs(3600));
     assert_eq!(worker.connections.iter().flatten().count(), 0);
+}
+
+/// An event comes for it each time that it has not read all, beside the turn that it has anyway.
+#[test]
+fn a_client_that_sends_much_has_one_turn_and_not_more_and_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut worker, address) = worker(folder.path(), 2);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000)).unwrap();
+    let now = Instant::now();
+    turn(&mut worker);
+    for _ in 0..3 {
+        worker.event(0, EventFlags::IN, now);
+        assert_eq!(worker.turns, [0]);
+        worker.take_turns(now);
+        assert_eq!(worker.turns, [0]);
+    }
+    // Who comes next has none of its.
+    worker.close(0);
+    assert!(worker.turns.is_empty());
+}
+
+/// Of several sockets one may be in the epoll already, as the next could not be added.
+#[test]
+fn listening_is_begun_anew_where_a_part_of_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut worker, address) = worker(folder.path(), 2);
+    worker.listens = false;
+    worker.tick(Instant::now());
+    assert!(worker.listens && !worker.has_said);
+    worker.listen(false).unwrap();
+    worker.listens = true;
+    worker.listen(false).unwrap();
+    worker.tick(Instant::now());
+    let _client = TcpStream::connect(address).unwrap();
+    turn(&mut worker);
+    assert_eq!(worker.connections.iter().flatten().count(), 1);
+}
+
+/// Pages that clients have not taken count together, and are free again once they have.
+#[test]
+fn pages_of_folders_are_bounded_over_all_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "n".repeat(200);
+    (0..2000).for_each(|at| std::fs::write(folder.path().join(format!("{name}{at}")), "").unwrap());
+    let (mut worker, address) = worker(folder.path(), 3);
+    // One page is of almost a megabyte.
+    worker.pages = Pages::of_most(1_400_000);
+    let mut clients = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+    turn(&mut worker);
+    let mut ask = |worker: &mut Worker, at: usize, method: &str| {
+        let connection = worker.connections[at].as_ref().unwrap();
+        // The least that the kernel gives: the rest of a page waits for its client.
+        rustix::net::sockopt::set_socket_send_buffer_size(connection, 1).unwrap();
+        let request = format!("{method} / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        clients[at].write_all(request.as_bytes()).unwrap();
+        while !crate::accept::one_waits(&clients[at]) {
+            go_on(worker, at);
+        }
+        clients[at].try_clone().unwrap()
+    };
+    let read = |worker: &mut Worker, at: usize, client: TcpStream| {
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let reads = std::thread::spawn(move || {
+            let mut answer = String::new();
+            (&client).read_to_string(&mut answer).unwrap();
+            answer
+        });
+        while !reads.is_finished() {
+            go_on(worker, at);
+        }
+        reads.join().unwrap()
+    };
+    let first = ask(&mut worker, 0, "GET");
+    let second = ask(&mut worker, 1, "GET");
+    let answer = read(&mut worker, 1, second);
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer:.100}");
+    assert!(answer.contains("\r\nRetry-After: 1\r\n"), "{answer:.400}");
+    let answer = read(&mut worker, 0, first);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.len() > 800_000, "{answer:.100}");
+    let third = ask(&mut worker, 2, "GET");
+    let answer = read(&mut worker, 2, third);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("</ul>\n"), "{answer:.100}");
 }
 
 /// One look at the epoll has all of it: another client, and that the last one is gone.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
@@ -38,9 +39,18 @@ impl Mount {
 
     /// One whose files, of any name, are there, and whose server never answers this operation.
     pub(crate) fn without(operation: u32, folder: &Path) -> Option<Mount> {
+        Mount::served(folder, operation, CONTENT.to_vec(), Duration::ZERO)
+    }
+
+    /// One whose files have this, of which each page takes so long to be read.
+    pub(crate) fn slow(folder: &Path, content: Vec<u8>, page: Duration) -> Option<Mount> {
+        Mount::served(folder, 0, content, page)
+    }
+
+    fn served(folder: &Path, never: u32, content: Vec<u8>, page: Duration) -> Option<Mount> {
         let mount = Mount::at(folder)?;
         let device = mount._device.try_clone().unwrap();
-        std::thread::spawn(move || serve(device, operation));
+        std::thread::spawn(move || serve(device, never, &content, page));
         Some(mount)
     }
 }
@@ -52,7 +62,7 @@ impl Drop for Mount {
 }
 
 /// Until the file system is gone.
-fn serve(mut device: File, never: u32) {
+fn serve(mut device: File, never: u32, content: &[u8], page: Duration) {
     let mut question = vec![0; 1 << 17];
     // Each read gives one question: length, operation and number are the first words of it.
     while let Ok(length) = device.read(&mut question) {
@@ -68,11 +78,21 @@ fn serve(mut device: File, never: u32) {
             // fuse_init_out: version 7.31, and nothing more than is there without asking.
             INIT => words(&[7, 31, 4096, 0, 0, 4096, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
             // fuse_entry_out: a node, its generation, for how long name and attributes are believed.
-            LOOKUP => [words(&[2, 0, 0, 0, 3600, 0, 3600, 0, 0, 0]), attributes(2)].concat(),
+            LOOKUP => {
+                [words(&[2, 0, 0, 0, 3600, 0, 3600, 0, 0, 0]), attributes(2, content)].concat()
+            }
             // fuse_attr_out
-            GETATTR => [words(&[3600, 0, 0, 0]), attributes(node)].concat(),
+            GETATTR => [words(&[3600, 0, 0, 0]), attributes(node, content)].concat(),
             OPEN => words(&[0, 0, 0, 0]),
-            READ => CONTENT.to_vec(),
+            // fuse_read_in: a number that the file was opened by, where to begin, how many bytes.
+            READ => {
+                let start = u64::from_ne_bytes(question[48..56].try_into().unwrap()) as usize;
+                let bytes = u32::from_ne_bytes(question[56..60].try_into().unwrap()) as usize;
+                let end = content.len().min(start + bytes);
+                let part = content.get(start..end).unwrap_or_default().to_vec();
+                std::thread::sleep(page * (part.len() / 4096) as u32);
+                part
+            }
             FLUSH | RELEASE => Vec::new(),
             _ => {
                 reply(&mut device, &question[8..16], -libc::ENOSYS, &[]);
@@ -91,10 +111,10 @@ fn reply(device: &mut File, number: &[u8], error: i32, answer: &[u8]) {
 }
 
 /// `struct fuse_attr` of the root or the file.
-fn attributes(node: u64) -> Vec<u8> {
+fn attributes(node: u64, content: &[u8]) -> Vec<u8> {
     let (mode, bytes) = match node {
         1 => (libc::S_IFDIR | 0o755, 0),
-        _ => (libc::S_IFREG | 0o644, CONTENT.len() as u32),
+        _ => (libc::S_IFREG | 0o644, content.len() as u32),
     };
     let node = node as u32;
     let of_time = [1_700_000_000, 0, 1_700_000_000, 0, 1_700_000_000, 0, 0, 0, 0];

@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
 
@@ -100,4 +101,29 @@ fn a_close_that_hangs_stops_nobody() {
     }
     drop(hanging);
     assert_eq!(server.get("/beside", "").body, b"beside");
+}
+
+/// Who sends no more has mostly gone, and waits for one call so long only; who is there takes each part
+/// that comes, and has as long for the next.
+#[test]
+fn a_client_that_sends_no_more_gets_a_file_that_takes_long() {
+    let content: Vec<u8> = (0..512 << 10).map(|at| (at / 7) as u8).collect();
+    let mut slow = None;
+    let server = Server::start_with(&["--workers", "1"], |folder| {
+        let inside = folder.join("slow");
+        fs::create_dir(&inside).unwrap();
+        // A second for what the server reads at once, and eight for all.
+        slow = Mount::slow(&inside, content.clone(), Duration::from_millis(60));
+    });
+    if slow.is_none() {
+        return eprintln!("skipped: FUSE cannot be mounted here");
+    }
+    let mut client = server.connect();
+    client.write_all(b"GET /slow/file HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let start = Instant::now();
+    let mut bytes = Vec::new();
+    client.read_to_end(&mut bytes).unwrap();
+    assert!(bytes.ends_with(&content), "{} bytes in {:?}", bytes.len(), start.elapsed());
+    assert!(start.elapsed() > Duration::from_secs(6), "it was read at once");
 }

@@ -53,6 +53,27 @@ fn what_may_hide_a_second_request_ends_the_connection() {
 }
 
 #[test]
+fn a_head_that_is_refused_has_no_body_in_its_answer() {
+    let server = Server::start(&[]);
+    let long = "a".repeat(100_000);
+    for (head, status) in [
+        ("HEAD /../x HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 400),
+        ("\r\nHEAD / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        (format!("HEAD /{} HTTP/1.1\r\nHost: x\r\n\r\n", &long[..20_000]), 414),
+        (format!("HEAD / HTTP/1.1\r\nHost: x\r\nA: {long}\r\n\r\n"), 431),
+        ("HEAD / HTTP/2.0\r\nHost: x\r\n\r\n".to_owned(), 505),
+    ] {
+        let mut stream = server.connect();
+        let _ = stream.write_all(head.as_bytes());
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        let (answer, rest) = Answer::parse(&bytes, true);
+        assert_eq!(answer.status, status, "{head:.40}");
+        assert!(rest.is_empty(), "{head:.40}: {}", String::from_utf8_lossy(rest));
+    }
+}
+
+#[test]
 fn slow_and_silent_clients_are_ended() {
     let server = Server::start_with(
         &["--head-time", "1", "--send-time", "1", "--idle-time", "1"],

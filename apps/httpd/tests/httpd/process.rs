@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::Command;
 
-use super::scene::Server;
+use super::scene::{Server, wait_until};
 
 #[test]
 fn it_finishes_what_is_under_way_and_ends() {
@@ -165,6 +165,40 @@ fn its_log_tells_each_request() {
     // What was refused is told, too, and writes nothing else than its line.
     assert!(lines[3].contains("\"GET /a b HTTP/1.1\" 400 "), "{text}");
     assert!(lines[4].contains("\"\\x16\\x03\\x01\\x22\" 400 "), "{text}");
+}
+
+/// An attack that takes answers slowly, or a disk that fails, is seen there.
+#[test]
+fn its_log_tells_answers_that_end_amid_their_body() {
+    let place = tempfile::tempdir().unwrap();
+    let log = place.path().join("log");
+    let args =
+        ["--log", log.to_str().unwrap(), "--workers", "1", "--send-time", "2", "--grace", "1"];
+    let mut server = Server::start_with(&args, |folder| {
+        std::fs::write(folder.join("large"), vec![7; 50_000_000]).unwrap();
+    });
+    let deaf = |name: &str| {
+        let mut stream = server.connect();
+        stream
+            .write_all(format!("GET /large?{name} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
+            .unwrap();
+        stream.read_exact(&mut [0; 10]).unwrap();
+        stream
+    };
+    let text = || std::fs::read_to_string(&log).unwrap();
+    let _first = deaf("late");
+    wait_until("the first has taken nothing for too long", || text().lines().count() == 1);
+    let _second = deaf("ends");
+    server.signal("TERM");
+    server.wait();
+    let text = text();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    for (line, name) in lines.iter().zip(["late", "ends"]) {
+        let (_, rest) = line.split_once(&format!("\"GET /large?{name} HTTP/1.1\" 200 ")).unwrap();
+        let bytes: u64 = rest.split(' ').next().unwrap().parse().unwrap();
+        assert!((1..50_000_000).contains(&bytes), "{line}");
+    }
 }
 
 #[test]
