@@ -94,8 +94,10 @@ impl Requests {
         self.vain.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn read(&self, bytes: u64) {
+    /// Counts the bytes of a request; gives how many were asked.
+    pub(crate) fn read(&self, bytes: u64) -> u32 {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// Requests that as many bytes are, by what one was so far.

@@ -38,6 +38,7 @@ mod pool;
 mod primitive;
 mod probe;
 mod real;
+mod room;
 mod settings;
 mod shared;
 mod signals;

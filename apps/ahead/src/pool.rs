@@ -26,6 +26,7 @@ use crate::demand::Kind;
 use crate::folder::{self, Folder, Listing};
 use crate::life::Claim;
 use crate::real;
+use crate::room;
 use crate::signals::{to_its_end, without_signals};
 use crate::state::{self, Mode, State};
 use crate::walk::{Task, Walk};
@@ -40,6 +41,8 @@ const JOIN: Duration = Duration::from_secs(1);
 const JOIN_LEAST: Duration = Duration::from_millis(5);
 /// Time without a use or a visit after which no folder stays open.
 const IDLE: Duration = Duration::from_millis(250);
+/// Requests for contents of which one looks how much memory is left.
+const LOOKED_OF: u32 = 512;
 /// Time that a joined thread is waited for.
 const GONE_TRIES: u32 = 10_000;
 const GONE_STEP: Duration = Duration::from_micros(100);
@@ -221,13 +224,19 @@ fn prepare(state: &'static State) -> bool {
     if !is_prepared {
         return false;
     }
-    // Others of this user have processes, too.
-    let most = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX) / SHARE;
-    for _ in 1..threads.min(most) {
+    look_for_room(state);
+    for _ in 1..room::threads(threads) {
         let Some(thread) = make(worker) else { break };
         state.threads.add(thread);
     }
     true
+}
+
+/// Has less be asked ahead where memory is short.
+fn look_for_room(state: &State) {
+    let room = room::ahead();
+    state.shared.bytes.store(room.bytes.min(state.shared.settings.bytes), Ordering::Relaxed);
+    state.shared.names.store(room.names.min(state.shared.settings.names), Ordering::Relaxed);
 }
 
 extern "C" fn worker(_: *mut c_void) -> *mut c_void {
@@ -354,7 +363,9 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             match kind {
                 Kind::Contents => {
                     let bytes = folder::ask_contents(open, name.as_c());
-                    state.shared.demand.contents.read(bytes);
+                    if state.shared.demand.contents.read(bytes).is_multiple_of(LOOKED_OF) {
+                        look_for_room(state);
+                    }
                     counts::add(Count::Bytes, bytes);
                 }
                 _ => folder::ask(open, name.as_c()),

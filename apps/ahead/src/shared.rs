@@ -1,7 +1,7 @@
 //! What hooks tell, and what they are told by: read and added to without a lock, by threads of the program and of the pool.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicU32};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use kumiki_wait::EventCount;
 
@@ -26,6 +26,9 @@ pub(crate) struct Shared {
     pub(crate) demand: Demand,
     pub(crate) uses: AllUses,
     pub(crate) settings: Settings,
+    /// Names and bytes ahead, by the settings and the memory that is left.
+    pub(crate) names: AtomicU32,
+    pub(crate) bytes: AtomicU64,
     pub(crate) inbox: Mutex<Inbox>,
     /// Something came into the inbox, room came free, or the pool is to end.
     pub(crate) work: EventCount,

@@ -18,7 +18,7 @@ const FORBIDDEN: u8 = 2;
 static VERDICT: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// Calls that the pool makes and the program may never have made.
-const CALLS: [c_long; 24] = [
+const CALLS: [c_long; 25] = [
     libc::SYS_openat2,
     libc::SYS_openat,
     libc::SYS_statx,
@@ -43,6 +43,7 @@ const CALLS: [c_long; 24] = [
     libc::SYS_tgkill,
     libc::SYS_clock_nanosleep,
     libc::SYS_getrusage,
+    libc::SYS_read,
 ];
 
 /// True if none of our calls ends the process.

@@ -513,6 +513,12 @@ fn is_on_for(shared: &Shared, number: Number, kind: Kind, class: Class) -> bool 
     own.unwrap_or_else(|| shared.demand.is_on(kind, class))
 }
 
+fn has_room(shared: &Shared, kind: Kind) -> bool {
+    let names = shared.names.load(std::sync::atomic::Ordering::Relaxed);
+    let bytes = shared.bytes.load(std::sync::atomic::Ordering::Relaxed);
+    shared.demand.has_room(kind, names, bytes)
+}
+
 fn class(name: &Name<'_>) -> Class {
     match name.kind {
         FileType::Directory => Class::Folder,
@@ -578,7 +584,7 @@ impl Known {
             if !is_asked && !is_on(shared, number, kind) {
                 return Step::Done;
             }
-            if is_asked && !shared.demand.has_room(kind, settings.names, settings.bytes) {
+            if is_asked && !has_room(shared, kind) {
                 return Step::NoRoom;
             }
             match kind {
@@ -625,7 +631,6 @@ impl Known {
     }
 
     fn descend(&mut self, shared: &Shared, number: Number) -> Step {
-        let settings = shared.settings;
         if !shared.demand.is_on(Kind::Folders, Class::Folder) {
             return Step::Done;
         }
@@ -635,7 +640,7 @@ impl Known {
             let had = table::VISITED | table::ASKED_LIST;
             let is_listed = place.is_some_and(|place| place.flags() & had != 0);
             let is_asked = class(&name) == Class::Folder && !is_listed;
-            if is_asked && !shared.demand.has_room(Kind::Folders, settings.names, settings.bytes) {
+            if is_asked && !has_room(shared, Kind::Folders) {
                 return Step::NoRoom;
             }
             let text = Text::of(name.name);

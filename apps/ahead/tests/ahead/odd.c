@@ -228,6 +228,23 @@ int main(int count, char **words)
 			wait(&status);
 			printf("ended %d\n", WEXITSTATUS(status));
 		}
+	} else if (!strcmp(deed, "crowd")) {
+		/* As many at a time as a small group of processes has room for. */
+		int at, made = 0;
+
+		for (at = 0; at < 6; at++) {
+			pid_t child = fork();
+
+			if (!child) {
+				usleep(50000);
+				_exit(0);
+			}
+			made += child > 0;
+		}
+		while (wait(NULL) > 0)
+			;
+		printf("%d made\n", made);
+		fflush(stdout);
 	} else if (!strcmp(deed, "vfork")) {
 		volatile int at;
 		int status;

@@ -2,7 +2,7 @@
 //! where the pool runs.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -90,4 +90,51 @@ fn after_a_while_nothing_is_held_open_that_keeps_a_file_system_mounted() {
     }
     drop(child.stdin.take());
     assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+/// A control group in which a few processes may be; none, said why, where it cannot be made here.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn of_processes(most: u32) -> Option<Self> {
+        let places = ["/sys/fs/cgroup", "/sys/fs/cgroup/pids"];
+        let made = places.iter().find_map(|place| {
+            let at = Path::new(place).join(format!("kumiki-ahead-test-{}", std::process::id()));
+            fs::create_dir(&at).ok()?;
+            let group = Group(at);
+            // Made by the kernel, if it is a group.
+            let limit = fs::File::options().write(true).open(group.0.join("pids.max"));
+            limit.ok()?.write_all(most.to_string().as_bytes()).ok()?;
+            Some(group)
+        });
+        if made.is_none() {
+            println!("passed over: a control group of processes cannot be made here");
+        }
+        made
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn in_a_control_group_with_few_processes_a_program_has_room_for_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build("odd.c", folder.path());
+    let Some(group) = Group::of_processes(12) else { return };
+    let line =
+        format!("echo $$ >{}/cgroup.procs && exec {} crowd", group.0.display(), program.display());
+    let tree = || Tree::wide(10, 12, 500);
+    let Some(plain) = Slow::mount(tree(), ANSWER) else { return };
+    let (_, expected) = run(Command::new("sh").args(["-c", &line]).current_dir(plain.path()));
+    let Some(slow) = Slow::mount(tree(), ANSWER) else { return };
+    let mut command = ahead("sh");
+    let counts = Counts::of(&mut command);
+    let (_, output) = run(command.args(["-c", &line]).current_dir(slow.path()));
+    assert!(expected.status.code() == Some(3), "{expected:?}");
+    assert_eq!(output, expected);
+    assert!(counts.pools() > 0, "nothing was asked ahead");
 }
