@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    Advice, AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Statx, StatxAttributes,
+    Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Statx, StatxAttributes,
     StatxFlags, fadvise, fstatfs, fstatvfs, openat, openat2, statx,
 };
 use rustix::io::Errno;
@@ -91,6 +91,15 @@ pub(crate) fn of_program(descriptors: BorrowedFd<'_>, descriptor: i32) -> Option
     let flags = TO_LIST.difference(OFlags::NOFOLLOW);
     let open = openat(descriptors, name, flags | OFlags::NOATIME, Mode::empty())
         .or_else(|_| openat(descriptors, name, flags, Mode::empty()))
+        .ok()?;
+    known(open)
+}
+
+/// Opens a folder by the path that the program has for it.
+pub(crate) fn by_path(path: &CStr) -> Option<Folder> {
+    let flags = TO_LIST.difference(OFlags::NOFOLLOW);
+    let open = openat(CWD, path, flags | OFlags::NOATIME, Mode::empty())
+        .or_else(|_| openat(CWD, path, flags, Mode::empty()))
         .ok()?;
     known(open)
 }

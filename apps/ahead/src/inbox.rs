@@ -1,9 +1,12 @@
 //! What the program's threads tell the pool: folders that they begin to read, and kinds that are worth asking.
 //!
 //! They try its lock and never wait for it: what finds it held or full is not told, and a folder is slower.
+//!
+//! A folder that the C library opens within itself (scandir) is told by its path: there is room for one at a time.
 
 use crate::demand::Kind;
 use crate::table::Key;
+use crate::walk::Text;
 
 /// Words of each sort that wait.
 const PLACES: usize = 64;
@@ -14,6 +17,9 @@ pub(crate) struct Visit {
     pub(crate) descriptor: i32,
     pub(crate) key: Key,
 }
+
+/// Descriptor of a folder that is told by its path.
+pub(crate) const BY_PATH: i32 = -1;
 
 /// Names of this folder are used in a way that nobody has asked ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +44,12 @@ pub(crate) struct Inbox {
     words: [Option<Word>; PLACES],
     first: usize,
     count: usize,
+    path: Option<Text>,
 }
 
 impl Inbox {
     pub(crate) const fn new() -> Self {
-        Inbox { words: [None; PLACES], first: 0, count: 0 }
+        Inbox { words: [None; PLACES], first: 0, count: 0, path: None }
     }
 
     /// Takes a word, unless there is no room.
@@ -53,6 +60,16 @@ impl Inbox {
             *place = Some(word);
             self.count += 1;
         }
+    }
+
+    /// Tells a folder by its path.
+    pub(crate) fn push_path(&mut self, path: Text, key: Key) {
+        self.path = Some(path);
+        self.push(Word::Visit(Visit { descriptor: BY_PATH, key }));
+    }
+
+    pub(crate) fn take_path(&mut self) -> Option<Text> {
+        self.path.take()
     }
 
     pub(crate) fn pop(&mut self) -> Option<Word> {

@@ -24,6 +24,7 @@ use crate::clock::{now, sleeps};
 use crate::counts::{self, Count};
 use crate::demand::Kind;
 use crate::folder::{self, Folder, Listing};
+use crate::inbox::BY_PATH;
 use crate::life::Claim;
 use crate::real;
 use crate::room;
@@ -322,7 +323,15 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
     let slept_ns = || if sleeps() == before { 0 } else { now().saturating_sub(began) };
     match task {
         Task::Begin(visit) => {
-            let Some(folder) = folder::of_program(descriptors, visit.descriptor) else { return };
+            let folder = match visit.descriptor {
+                BY_PATH => {
+                    let path =
+                        state.shared.inbox.lock().ok().and_then(|mut inbox| inbox.take_path());
+                    path.and_then(|path| folder::by_path(path.as_c()))
+                }
+                descriptor => folder::of_program(descriptors, descriptor),
+            };
+            let Some(folder) = folder else { return };
             // Its number may be another folder's by now, which has told of itself.
             let removes = state.shared.removes.load(Ordering::Relaxed) != 0;
             if folder.key != visit.key || removes && folder::keeps_removed(folder.open.as_fd()) {

@@ -125,6 +125,8 @@ macro_rules! functions {
 functions! {
     opendir(path: *const c_char) -> *mut libc::DIR;
     fdopendir(descriptor: c_int) -> *mut libc::DIR;
+    scandir(path: *const c_char, names: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int;
+    scandir64(path: *const c_char, names: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int;
     stat(path: *const c_char, buffer: *mut libc::stat) -> c_int;
     stat64(path: *const c_char, buffer: *mut libc::stat) -> c_int;
     lstat(path: *const c_char, buffer: *mut libc::stat) -> c_int;

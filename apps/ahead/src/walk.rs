@@ -68,13 +68,13 @@ pub(crate) enum Task {
 }
 
 /// A name that is a task's own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Text {
     bytes: [u8; NAME_BYTES],
 }
 
 impl Text {
-    fn of(name: &std::ffi::CStr) -> Option<Self> {
+    pub(crate) fn of(name: &std::ffi::CStr) -> Option<Self> {
         let mut bytes = [0; NAME_BYTES];
         let text = name.to_bytes_with_nul();
         bytes.get_mut(..text.len())?.copy_from_slice(text);

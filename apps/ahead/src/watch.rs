@@ -4,8 +4,8 @@
 //! counted. No call here changes `errno`, takes memory of the program, or waits: the kernel is called without the C
 //! library in between, and locks are tried only.
 
-use std::ffi::{CStr, c_int};
-use std::os::fd::BorrowedFd;
+use std::ffi::{CStr, c_char, c_int};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::clock::{now, sleeps};
@@ -19,6 +19,9 @@ use crate::state::{self, Mode, State};
 use crate::table::{ASKED_LIST, FOLDER, Key, VISITED};
 use crate::trial;
 use crate::uses::{Seen, Use};
+use crate::walk::Text;
+
+use rustix::fs::{Mode as FileMode, OFlags};
 
 /// Calls of which one is timed while nothing is asked ahead.
 const SAMPLE: u32 = 16;
@@ -190,17 +193,52 @@ pub(crate) fn opened_folder(began: u64, descriptor: c_int) {
 /// The program has a folder open whose names it is about to read. It may call its allocator now.
 pub(crate) fn visit(descriptor: c_int) {
     let before = errno::get();
-    see(descriptor);
+    see_open(descriptor);
     errno::set(before);
 }
 
-fn see(descriptor: c_int) {
+/// The program is about to have a folder listed by one call of the C library, which opens it within itself.
+pub(crate) fn scans(path: *const c_char) {
+    let before = errno::get();
+    if let Some(state) = state::get()
+        && !path.is_null()
+    {
+        // SAFETY: the program hands it on to the C library, which reads it as a text that ends with a zero.
+        scan(state, unsafe { CStr::from_ptr(path) });
+    }
+    errno::set(before);
+}
+
+fn scan(state: &'static State, path: &CStr) {
+    if !matches!(state.mode(), Mode::Quiet | Mode::Active) {
+        return;
+    }
+    // What sleeps here, the program's own call finds in memory. It is closed before that call.
+    let Ok(open) = rustix::fs::open(path, SCANNED, FileMode::empty()) else { return };
+    see(state, open.as_fd(), Told::By(path));
+}
+
+fn see_open(descriptor: c_int) {
     let Some(state) = state::get() else { return };
     if descriptor < 0 {
         return;
     }
     // SAFETY: the program's call has just opened it, or has been given it.
     let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    see(state, open, Told::Open(descriptor));
+}
+
+/// The way to a folder, as the pool is told.
+#[derive(Clone, Copy)]
+enum Told<'path> {
+    Open(c_int),
+    By(&'path CStr),
+}
+
+const SCANNED: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
+fn see(state: &'static State, open: BorrowedFd<'_>, told: Told<'_>) {
     let visits = state.shared.visits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     match state.mode() {
         Mode::Quiet => {
@@ -226,12 +264,12 @@ fn see(descriptor: c_int) {
                 return;
             }
             if is_worth_a_start(state, open, has_slept) && pool::start(state) {
-                tell_of(state, open, descriptor, visits);
+                tell_of(state, open, told, visits);
             }
         }
         // It was ended while it was begun.
         Mode::Active if !state.threads.life.is_there() => state.change(Mode::Active, Mode::Quiet),
-        Mode::Active => tell_of(state, open, descriptor, visits),
+        Mode::Active => tell_of(state, open, told, visits),
         _ => return,
     }
     counts::add(Count::Visits, 1);
@@ -256,13 +294,22 @@ fn is_worth_a_start(state: &State, open: BorrowedFd<'_>, has_slept: bool) -> boo
     true
 }
 
-fn tell_of(state: &State, open: BorrowedFd<'_>, descriptor: c_int, visits: u32) {
+fn tell_of(state: &State, open: BorrowedFd<'_>, told: Told<'_>, visits: u32) {
     let Some((device, inode)) = folder::identity(open) else { return };
     let key = Key::of(device, inode);
     if let Some(place) = state.shared.table.find(key) {
         state.shared.uses.visit(&state.shared.demand, place, visits);
     }
-    tell(state, Word::Visit(Visit { descriptor, key }));
+    match told {
+        Told::Open(descriptor) => tell(state, Word::Visit(Visit { descriptor, key })),
+        Told::By(path) => {
+            if let (Some(path), Ok(mut inbox)) = (Text::of(path), state.shared.inbox.try_lock()) {
+                inbox.push_path(path, key);
+                drop(inbox);
+                state.shared.work.notify(1);
+            }
+        }
+    }
 }
 
 /// The process is about to change what its threads must not share: they end first.

@@ -1,6 +1,6 @@
 //! Folders that the program begins to read.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 
 use crate::{real, watch};
 
@@ -32,4 +32,27 @@ unsafe extern "C-unwind" fn fdopendir(open: c_int) -> *mut libc::DIR {
     let folder = unsafe { real::fdopendir(open) };
     watch::visit(descriptor(folder));
     folder
+}
+
+macro_rules! scans {
+    ($($name:ident;)*) => { $(
+        /// # Safety
+        /// As scandir(3).
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            path: *const c_char,
+            names: *mut c_void,
+            filter: *const c_void,
+            order: *const c_void,
+        ) -> c_int {
+            watch::scans(path);
+            // SAFETY: as the caller says.
+            unsafe { real::$name(path, names, filter, order) }
+        }
+    )* };
+}
+
+scans! {
+    scandir;
+    scandir64;
 }

@@ -41,6 +41,7 @@ odd! {
     a_program_walks: "walk";
     one_whose_first_thread_ends_ends_with_its_last: "first-thread";
     threads_of_one_are_cancelled_within_its_calls: "cancel";
+    one_has_folders_scanned_by_the_c_library: "scan";
     one_forks_and_its_child_walks: "fork";
     one_uses_vfork: "vfork";
     one_closes_all_descriptors_as_it_goes: "close-all";
