@@ -90,6 +90,8 @@ struct Pending {
     promised: Vec<u64>,
     /// Bytes that a frame may have.
     fits: u64,
+    /// Bytes that are being flushed, which `fits` does not know yet.
+    in_flight: u64,
 }
 
 struct Files {
@@ -142,8 +144,12 @@ impl Kept {
         counts.log_bytes.store(closed, Relaxed);
         counts.snapshot_bytes.store(snapshot, Relaxed);
         counts.saved.store(now() / 1000, Relaxed);
-        let pending =
-            Pending { bytes: Vec::new(), promised: vec![0; workers], fits: segments.fits() };
+        let pending = Pending {
+            bytes: Vec::new(),
+            promised: vec![0; workers],
+            fits: segments.fits(),
+            in_flight: 0,
+        };
         Ok(Kept {
             disk,
             pending: Mutex::new(pending),
@@ -187,7 +193,8 @@ impl Kept {
         let promise = |pending: &mut Pending| {
             let others: u64 = pending.promised.iter().sum();
             let others = others - pending.promised.get(worker).copied().unwrap_or(0);
-            let needed = pending.bytes.len() as u64 + others + bytes + stay;
+            let appended = pending.bytes.len() as u64 + pending.in_flight;
+            let needed = appended + others + bytes + stay;
             if let Some(own) = pending.promised.get_mut(worker) {
                 *own = bytes;
             }
@@ -256,6 +263,7 @@ impl Kept {
     fn flush_in(&self, files: &mut Files) {
         let (bytes, upto) = {
             let mut pending = held(&self.pending);
+            pending.in_flight = pending.bytes.len() as u64;
             (std::mem::take(&mut pending.bytes), self.appended.load(Acquire))
         };
         if !bytes.is_empty() {
@@ -267,7 +275,10 @@ impl Kept {
             // Without it a command finds no room, and says so.
             let _ = files.segments.prepare();
         }
-        held(&self.pending).fits = files.segments.fits();
+        {
+            let mut pending = held(&self.pending);
+            (pending.fits, pending.in_flight) = (files.segments.fits(), 0);
+        }
         let log = files.closed + files.segments.written();
         self.counts.log_bytes.store(log, Relaxed);
         self.flushed.store(upto, Release);

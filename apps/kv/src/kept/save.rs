@@ -101,6 +101,13 @@ impl Kept {
         }
     }
 
+    /// Ends a snapshot that has failed. What waits for room would have the next one begin with each flush.
+    fn save_ended_by(&self, error: &kumiki_journal::Error) {
+        held(&self.files).rests_until = Some(Instant::now() + REST);
+        *held(&self.save.saving) = None;
+        self.save_failed(error);
+    }
+
     fn save_failed(&self, error: &kumiki_journal::Error) {
         self.counts.failed.fetch_add(1, Relaxed);
         say(format_args!("no snapshot was written, and the logs stay: {error}"));
@@ -146,8 +153,10 @@ impl Kept {
         let Some(snapshot) = its.snapshot.as_mut() else { return };
         snapshot.frame().extend_from_slice(&noted.bytes);
         if let Err(error) = snapshot.gathered() {
-            *saving = None;
-            return self.save_failed(&error);
+            // From the disk, too: the logs may need its room.
+            its.snapshot = None;
+            drop(saving);
+            return self.save_ended_by(&error);
         }
         if part.next.is_none() {
             its.left -= 1;
@@ -165,9 +174,8 @@ impl Kept {
         let thread = std::thread::Builder::new().name("kv-snapshot".to_owned());
         let started = thread.spawn(move || kept.finished());
         if let Err(source) = started {
-            *held(&self.save.saving) = None;
             let what = "starting the thread of a snapshot".to_owned();
-            self.save_failed(&kumiki_journal::Error::Io { what, source });
+            self.save_ended_by(&kumiki_journal::Error::Io { what, source });
         }
     }
 
@@ -179,11 +187,11 @@ impl Kept {
             None => (None, 0),
         };
         let ended = snapshot.map(|snapshot| snapshot.end());
-        // The next one may begin.
-        *held(&self.save.saving) = None;
         match ended {
-            None => {}
+            None => *held(&self.save.saving) = None,
             Some(Ok(bytes)) => {
+                // The next one may begin.
+                *held(&self.save.saving) = None;
                 let mut files = held(&self.files);
                 files.closed -= closed.min(files.closed);
                 let log = files.closed + files.segments.written();
@@ -193,7 +201,7 @@ impl Kept {
                 self.counts.saved.store(now() / 1000, Relaxed);
                 self.counts.failed.store(0, Relaxed);
             }
-            Some(Err(error)) => self.save_failed(&error),
+            Some(Err(error)) => self.save_ended_by(&error),
         }
     }
 }

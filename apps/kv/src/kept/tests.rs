@@ -25,12 +25,17 @@ struct Inode {
 struct Held {
     files: Mutex<BTreeMap<String, Arc<Mutex<Inode>>>>,
     is_full: AtomicBool,
+    /// True while nothing but the head of a snapshot is taken; and how many of them were begun.
+    refuses_snapshots: Arc<AtomicBool>,
+    snapshots: AtomicU64,
     flushes: Arc<AtomicU64>,
     /// True while nothing is flushed.
     gate: Arc<(Mutex<bool>, Condvar)>,
 }
 
 struct HeldFile {
+    /// True while it takes no more than a head.
+    is_refused: Option<Arc<AtomicBool>>,
     inode: Arc<Mutex<Inode>>,
     flushes: Arc<AtomicU64>,
     gate: Arc<(Mutex<bool>, Condvar)>,
@@ -92,7 +97,10 @@ impl Disk for Held {
         let inode = Arc::new(Mutex::new(Inode { written: zeros.clone(), flushed: zeros }));
         self.files.lock().unwrap().insert(name.to_owned(), Arc::clone(&inode));
         let (flushes, gate) = (Arc::clone(&self.flushes), Arc::clone(&self.gate));
-        Ok(Box::new(HeldFile { inode, flushes, gate }))
+        let is_snapshot = name == "unfinished";
+        self.snapshots.fetch_add(u64::from(is_snapshot), SeqCst);
+        let is_refused = is_snapshot.then(|| Arc::clone(&self.refuses_snapshots));
+        Ok(Box::new(HeldFile { is_refused, inode, flushes, gate }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -122,8 +130,11 @@ impl Disk for Held {
 
 impl DiskFile for HeldFile {
     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let written = &mut self.inode.lock().unwrap().written;
         let end = at as usize + bytes.len();
+        if end > 1000 && self.is_refused.as_ref().is_some_and(|is| is.load(SeqCst)) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let written = &mut self.inode.lock().unwrap().written;
         if written.len() < end {
             written.resize(end, 0);
         }
@@ -479,4 +490,72 @@ fn what_is_torn_is_cut_and_what_is_rotten_or_another_s_is_told() {
     kumiki_journal::Segments::begin(&disk, b"something else".to_vec(), 1).unwrap();
     let error = format!("{:#}", Kept::on(disk, 1).unwrap_err());
     assert!(error.contains("is no file of kumiki-kv"), "{error}");
+}
+
+/// What a flush that is under way takes is no room for the next command.
+#[test]
+fn what_is_being_flushed_counts_until_it_is_known_what_is_left() {
+    let disk = Arc::new(Held::default());
+    let kept = Arc::new(Kept::on(Arc::clone(&disk) as Arc<dyn Disk>, 2).unwrap());
+    disk.is_full.store(true, SeqCst);
+    // Until the file that was made ahead is in use, too.
+    for bytes in [190_000, 100_000] {
+        assert!(kept.has_room(0, bytes));
+        kept.append(0, &mut vec![b'r'; bytes as usize]);
+        kept.flush();
+    }
+    disk.close(true);
+    let most = super::held(&kept.pending).fits - super::SLACK;
+    assert!(kept.has_room(0, most - 1000));
+    kept.append(0, &mut vec![b'r'; most as usize - 1000]);
+    let flushes = std::thread::spawn({
+        let kept = Arc::clone(&kept);
+        move || kept.flush()
+    });
+    while !super::held(&kept.pending).bytes.is_empty() {
+        std::thread::yield_now();
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    let asks = std::thread::spawn({
+        let kept = Arc::clone(&kept);
+        move || tell.send(kept.has_room(1, 50_000)).unwrap()
+    });
+    let early = told.recv_timeout(Duration::from_millis(200));
+    assert!(early.is_err(), "{early:?} before the flush has ended");
+    disk.close(false);
+    assert!(!told.recv_timeout(Duration::from_secs(60)).unwrap(), "there is no room");
+    flushes.join().unwrap();
+    asks.join().unwrap();
+    assert!(kept.has_room(1, 100), "what is small still fits");
+}
+
+/// Whether it fails at its end, or while its keys are gathered: it is not begun anew with each flush.
+#[test]
+fn a_snapshot_that_fails_is_not_begun_again_at_once() {
+    for before in [0, 400] {
+        let disk = Arc::new(Held::default());
+        let server = serve(&disk, 1).unwrap();
+        let mut client = client(&server);
+        let value = "v".repeat(4000);
+        let mut set = |numbers: std::ops::Range<usize>| {
+            for number in numbers {
+                ask(&mut client, &format!("SET k{number} {value}\r\n"), "+OK\r\n");
+            }
+        };
+        set(0..before);
+        disk.refuses_snapshots.store(true, SeqCst);
+        let (begun, start) = (disk.snapshots.load(SeqCst), std::time::Instant::now());
+        while disk.snapshots.load(SeqCst) == begun {
+            set(0..1);
+            assert!(start.elapsed() < Duration::from_secs(60), "none is begun");
+        }
+        let start = std::time::Instant::now();
+        set(0..300);
+        let more = disk.snapshots.load(SeqCst) - begun;
+        let most = 1 + start.elapsed().as_secs() / 10;
+        assert!(more <= most, "{more} were begun where {most} may be");
+        while disk.names().iter().any(|name| name == "unfinished") {
+            std::thread::yield_now();
+        }
+    }
 }

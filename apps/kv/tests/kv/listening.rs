@@ -137,6 +137,24 @@ fn it_ends_when_the_last_worker_has_sent_its_answers() {
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
 }
 
+/// It has read thousands of commands at once, and answers some of them in each of the client's turns.
+#[test]
+fn it_ends_when_all_that_it_has_read_is_answered() {
+    let mut server = Server::start(1, &[]);
+    let mut client = server.client();
+    client.write_all(b"SETRANGE k 999 v\r\n").unwrap();
+    client.read_exact(&mut [0; 7]).unwrap();
+    client.write_all("GET k\r\n".repeat(9000).as_bytes()).unwrap();
+    let mut seen = vec![0; 7];
+    client.read_exact(&mut seen).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    signal(&server, Signal::TERM);
+    std::thread::sleep(Duration::from_millis(200));
+    let _ = client.read_to_end(&mut seen);
+    assert_eq!(seen.len(), 9000 * "$1000\r\n\r\n".len() + 9000 * 1000);
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
 /// More clients than events are taken at once, all of which have sent something while it did nothing.
 #[test]
 fn who_has_sent_in_time_is_not_idle() {
