@@ -21,8 +21,18 @@ fn workers<const N: usize>(
     folder: &std::path::Path,
     most: usize,
 ) -> ([Worker; N], std::net::SocketAddr) {
+    workers_by(folder, most, &[])
+}
+
+/// The same, by these arguments.
+fn workers_by<const N: usize>(
+    folder: &std::path::Path,
+    most: usize,
+    more: &[&str],
+) -> ([Worker; N], std::net::SocketAddr) {
     std::fs::write(folder.join("a"), "abc").unwrap();
-    let args = Args::parse_from(["kumiki-httpd", folder.to_str().unwrap()]);
+    let own = ["kumiki-httpd", folder.to_str().unwrap()];
+    let args = Args::parse_from(own.iter().chain(more));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -289,4 +299,58 @@ fn a_panic_ends_its_connection_by_500_and_no_other() {
     let _ = streams[1].read_to_end(&mut rest);
     assert!(rest.len() < 50_000_000);
     assert!(!rest.windows(12).any(|bytes| bytes == b"HTTP/1.1 500"));
+}
+
+/// A certificate's chain may be longer than what a socket takes at once: the rest is sent when there is
+/// room, though the client says nothing before it has all.
+#[cfg(feature = "tls")]
+#[test]
+fn a_handshake_that_its_socket_does_not_take_at_once_goes_on() {
+    use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+    use rustls::pki_types::pem::PemObject;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+    let folder = tempfile::tempdir().unwrap();
+    let (chain, key) = (folder.path().join("chain"), folder.path().join("key"));
+    let words = "req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -keyout key -out chain \
+                 -subj /CN=x -addext subjectAltName=DNS:x -addext basicConstraints=critical,CA:FALSE";
+    let mut openssl = std::process::Command::new("openssl");
+    let made = openssl.args(words.split_whitespace()).current_dir(folder.path()).output();
+    let Ok(made) = made else { return eprintln!("skipped: there is no openssl") };
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let certificate = std::fs::read_to_string(&chain).unwrap();
+    std::fs::write(&chain, certificate.repeat(100)).unwrap();
+    let tls = ["--tls", chain.to_str().unwrap(), key.to_str().unwrap()];
+    let ([mut worker], address) = workers_by::<1>(folder.path(), 1, &tls);
+    sockopt::set_socket_send_buffer_size(&worker.shared.listeners[0], 1).unwrap();
+
+    let own = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    sockopt::set_socket_recv_buffer_size(&own, 1).unwrap();
+    connect(&own, &address).unwrap();
+    let mut stream = TcpStream::from(own);
+    let mut roots = RootCertStore::empty();
+    roots.add(rustls::pki_types::CertificateDer::from_pem_file(&chain).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let client = builder.with_root_certificates(roots).with_no_client_auth();
+    let mut session = ClientConnection::new(Arc::new(client), "x".try_into().unwrap()).unwrap();
+    session.write_tls(&mut stream).unwrap();
+    turn(&mut worker);
+    assert_eq!(worker.connections[0].as_ref().unwrap().waits, EventFlags::OUT);
+
+    let reads = std::thread::spawn(move || {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut both = StreamOwned::new(session, stream);
+        let request = b"GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        both.write_all(request).unwrap();
+        let mut answer = String::new();
+        both.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    while !reads.is_finished() {
+        go_on(&mut worker, 0);
+    }
+    let answer = reads.join().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("abc"), "{answer}");
 }
