@@ -92,6 +92,11 @@ impl Soak {
         self.watch.lost_after(span);
     }
 
+    /// Time after which a request without an answer is lost.
+    pub(crate) fn lost(&self) -> Duration {
+        self.watch.lost()
+    }
+
     /// A failure tells this, too, before all stacks.
     pub(crate) fn tells_at_failure(&self, tells: impl Fn() -> String + Send + Sync + 'static) {
         // One is enough for each subject.

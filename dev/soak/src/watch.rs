@@ -61,6 +61,11 @@ impl Watch {
         self.state().lost = Some(span);
     }
 
+    /// Time after which one without an answer is lost.
+    pub(crate) fn lost(&self) -> Duration {
+        self.state().lost.unwrap_or(LOST)
+    }
+
     /// A sentence about the oldest one, if that is lost. Since the last look, threads that could have
     /// run waited for a cpu for as long as `starved`.
     pub(crate) fn late(&self, starved: Duration) -> Option<String> {

@@ -10,7 +10,7 @@ use clap::Parser;
 use fastrand::Rng;
 
 use crate::child::Server;
-use crate::faults::{self, Fault};
+use crate::faults::{self, Calm, Fault};
 use crate::ground::{Ground, Hanging};
 use crate::http::{Answer, Http};
 use crate::site::{Page, Site};
@@ -56,7 +56,7 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
                 hangs(ground, site, hanging),
                 Fault::new("the log opened anew", anew),
             ];
-            faults::draw(soak, all, Duration::from_millis(500));
+            faults::draw_with_rests(soak, &Calm::default(), all, Duration::from_millis(500));
         });
         threads.spawn(move || server.look_until_over(soak));
         soak.guard();

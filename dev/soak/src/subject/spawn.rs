@@ -12,7 +12,7 @@ use kumiki_spawn::{Command, SpawnServer, Stdio};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::faults::{self, Fault};
+use crate::faults::{self, Calm, Fault};
 use crate::soak::Soak;
 
 const THREADS: u64 = 6;
@@ -37,7 +37,8 @@ pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
                 kill_servers();
                 Ok(())
             });
-            faults::draw(soak, vec![killed, descriptors_out(soak)], Duration::from_millis(300));
+            let all = vec![killed, descriptors_out(soak)];
+            faults::draw_with_rests(soak, &Calm::default(), all, Duration::from_millis(300));
         });
         soak.guard();
     });

@@ -15,7 +15,7 @@ use fastrand::Rng;
 
 use crate::child::Server;
 use crate::content::File;
-use crate::faults::{self, Fault};
+use crate::faults::{self, Calm, Fault};
 use crate::soak::Soak;
 use resp::{Connection, PATIENCE, Value, words};
 
@@ -59,7 +59,7 @@ pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
                 faults::descriptors_out(soak, address, DESCRIPTORS),
                 memory_full(soak, address),
             ];
-            faults::draw(soak, all, Duration::from_millis(400));
+            faults::draw_with_rests(soak, &Calm::default(), all, Duration::from_millis(400));
         });
         threads.spawn(move || server.look_until_over(soak));
         soak.guard();

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
-use crate::faults::{self, Fault};
+use crate::faults::{self, Calm, Fault};
 use crate::soak::Soak;
 use host::Host;
 pub(crate) use host::prepare;
@@ -111,7 +111,7 @@ pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
                 machine_stopped(emulator),
                 killed(node),
             ];
-            faults::draw(soak, all, Duration::from_secs(6));
+            faults::draw_with_rests(soak, &Calm::default(), all, Duration::from_secs(6));
         });
         soak.guard();
     });

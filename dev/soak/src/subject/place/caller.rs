@@ -12,6 +12,7 @@ use kumiki_places::{Client, Error};
 use kumiki_resource::Name;
 
 use super::ledger::{Calls, Known, Ledger, Note};
+use crate::faults::{Calm, Spell};
 use crate::soak::Soak;
 
 /// Calls to one counter, at most; then there is another one.
@@ -28,6 +29,8 @@ pub(super) struct Caller {
     pub(super) calls: Arc<Calls>,
     /// By sockets or by NATS.
     pub(super) way: &'static str,
+    /// Whether the faults of the place, and of the way to it, rest.
+    pub(super) calm: Arc<Calm>,
     pub(super) number: u64,
     pub(super) rng: Rng,
 }
@@ -42,9 +45,27 @@ fn known(error: &Error) -> Result<Known> {
     }
 }
 
-/// Counts a call that has not run, or of which nobody knows.
-pub(super) fn failed(soak: &Soak, way: &str, error: &Error) -> Result<Known> {
+/// Spells without faults in which a call was asked, and its object was made.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) made: Option<Spell>,
+    pub(super) asked: Option<Spell>,
+}
+
+/// Counts a call that has not run, or of which nobody knows: by a fault that was made. An object of
+/// before the last fault may have gone with its place; else none fails in a spell without faults.
+pub(super) fn failed(
+    soak: &Soak,
+    calm: &Calm,
+    Asked { made, asked }: Asked,
+    way: &str,
+    error: &Error,
+) -> Result<Known> {
     let known = known(error)?;
+    let since = if known == Known::NotDone { made } else { asked };
+    if since.is_some_and(|spell| calm.lasts(spell)) {
+        bail!("while no fault was made: {error}");
+    }
     let what = if known == Known::NotDone { "not done" } else { "unknown" };
     soak.count(&format!("{what}, {way}"));
     Ok(known)
@@ -79,27 +100,29 @@ impl Caller {
         }
     }
 
-    fn failed(&self, error: &Error) -> Result<Known> {
-        failed(self.soak, self.way, error)
+    fn failed(&self, made: Option<Spell>, asked: Option<Spell>, error: &Error) -> Result<Known> {
+        failed(self.soak, &self.calm, Asked { made, asked }, self.way, error)
     }
 
     /// Makes a counter and counts with it until its place has gone.
     async fn counts(&mut self, counter: u64) -> Result<()> {
         let (soak, client, way) = (self.soak, &self.client, self.way);
         let unique = format!("c{}-{counter}", self.number);
+        let spell = self.calm.spell();
         let waits = soak.request(format!("a counter {unique} {way}"));
         let made = client.create::<Counter>(&self.place, Some(&unique), 0).await;
         drop(waits);
         let remote = match made {
             Ok(remote) => remote,
             Err(error) => {
-                self.failed(&error)?;
+                self.failed(spell, spell, &error)?;
                 ::tokio::time::sleep(REST).await;
                 return Ok(());
             }
         };
         let (mut done, mut unknown) = (0, 0);
         for call in 0..CALLS {
+            let asked_in = self.calm.spell();
             let waits = soak.request(format!("call {call} of {unique} {way}"));
             let asked = match call % 4 {
                 3 => client.call::<Get>(&remote, ()).await,
@@ -108,7 +131,7 @@ impl Caller {
             drop(waits);
             match asked {
                 Ok(value) => counted(soak, way, &unique, value, done..=done + unknown)?,
-                Err(error) => match self.failed(&error)? {
+                Err(error) => match self.failed(spell, asked_in, &error)? {
                     // The place has gone, and what it counted; or it was not reached.
                     Known::NotDone => return Ok(()),
                     _ => unknown += i64::from(call % 4 != 3),
@@ -131,13 +154,14 @@ impl Caller {
     async fn notes(&mut self) -> Result<()> {
         let (soak, way) = (self.soak, self.way);
         let name: Name = format!("{}/ledger/effects", self.place).parse().context("a name")?;
+        let spell = self.calm.spell();
         let waits = soak.request(format!("a look for the ledger {way}"));
         let opened = self.client.open::<Ledger>(&name).await;
         drop(waits);
         let ledger = match opened {
             Ok(ledger) => ledger,
             Err(error) => {
-                self.failed(&error)?;
+                self.failed(spell, spell, &error)?;
                 ::tokio::time::sleep(REST).await;
                 return Ok(());
             }
@@ -145,6 +169,7 @@ impl Caller {
         for _ in 0..CALLS / 2 {
             let many = if self.rng.bool() { 1 } else { self.rng.u64(2..12) };
             let numbers = self.calls.next(many);
+            let asked_in = self.calm.spell();
             let waits = soak.request(format!("notes {numbers:?} {way}"));
             let outcomes = match many {
                 1 => vec![self.client.call::<Note>(&ledger, numbers.start).await],
@@ -165,7 +190,7 @@ impl Caller {
                     }
                     Err(error) => {
                         is_there = false;
-                        self.failed(&error)?
+                        self.failed(spell, asked_in, &error)?
                     }
                 };
                 self.calls.is(number, known);

@@ -1,11 +1,14 @@
 //! A caller of a place by lines: memory that this process and the place's share.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use kumiki_places::standard::{Add, Counter, Get};
 use kumiki_places::{Binding, Control, Error};
 
-use super::caller::{CALLS, REST, counted, failed};
+use super::caller::{Asked, CALLS, REST, counted, failed};
 use super::ledger::Known;
+use crate::faults::{Calm, Spell};
 use crate::soak::Soak;
 
 /// Way of these callers, in what the soak counts.
@@ -14,6 +17,8 @@ pub(super) struct LineCaller {
     pub(super) soak: &'static Soak,
     pub(super) control: Control,
     pub(super) place: String,
+    /// Whether the faults of the place rest.
+    pub(super) calm: Arc<Calm>,
     pub(super) number: u64,
 }
 
@@ -28,12 +33,17 @@ impl LineCaller {
         }
     }
 
+    fn failed(&self, made: Option<Spell>, asked: Option<Spell>, error: &Error) -> Result<Known> {
+        failed(self.soak, &self.calm, Asked { made, asked }, WAY, error)
+    }
+
     /// Makes a counter and counts with it until its place has gone.
     fn counts(&self, counter: u64) -> Result<()> {
         let (soak, control) = (self.soak, &self.control);
         let unique = format!("l{}-{counter}", self.number);
+        let spell = self.calm.spell();
         let away = |error: &Error| {
-            let known = failed(soak, WAY, error);
+            let known = self.failed(spell, spell, error);
             std::thread::sleep(REST);
             known.map(drop)
         };
@@ -52,6 +62,7 @@ impl LineCaller {
         };
         let (mut done, mut unknown) = (0, 0);
         for call in 0..CALLS {
+            let asked_in = self.calm.spell();
             let waits = soak.request(format!("call {call} of {unique} {WAY}"));
             let asked = match (&mut bound, call % 4) {
                 (_, 3) => control.call::<Get>(&remote, ()),
@@ -61,7 +72,7 @@ impl LineCaller {
             drop(waits);
             match asked {
                 Ok(value) => counted(soak, WAY, &unique, value, done..=done + unknown)?,
-                Err(error) => match failed(soak, WAY, &error)? {
+                Err(error) => match self.failed(spell, asked_in, &error)? {
                     // The place has gone, and what it counted; or it was not reached.
                     Known::NotDone => return Ok(()),
                     _ => unknown += i64::from(call % 4 != 3),
@@ -73,6 +84,8 @@ impl LineCaller {
         }
         // One that cannot be reached keeps its counter, which its end frees.
         let _waits = soak.request(format!("the end of {unique} {WAY}"));
-        control.destroy(remote).or_else(|error| failed(soak, WAY, &error).map(drop))
+        let asked_in = self.calm.spell();
+        let ended = control.destroy(remote);
+        ended.or_else(|error| self.failed(spell, asked_in, &error).map(drop))
     }
 }

@@ -19,7 +19,7 @@ use kumiki_resource::Interface;
 use nix::sys::signal::Signal;
 
 use crate::child::Server;
-use crate::faults::{self, Fault};
+use crate::faults::{self, Calm, Fault};
 use crate::ground::Ground;
 use crate::soak::Soak;
 use caller::Caller;
@@ -36,6 +36,9 @@ const AGAIN: Duration = Duration::from_secs(120);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Time limit of a call here, whose socket ends with the place: an answer that is lost is found before.
 const PATIENCE_HERE: Duration = Duration::from_secs(20);
+
+/// Of the ways to a place the rarest has at least so many calls to a hundred of the one that has most.
+const RAREST: u64 = 5;
 
 /// Serves one place of this name until it is killed: by NATS if there is a server's address.
 pub(crate) fn serve(words: &[String]) -> Result<()> {
@@ -64,6 +67,7 @@ struct Place {
     server: Mutex<Server>,
     name: String,
     calls: Arc<Calls>,
+    calm: Arc<Calm>,
 }
 
 impl Place {
@@ -74,7 +78,8 @@ impl Place {
         words.extend(nats);
         let (server, name) = start(&words)?;
         soak.watch_process(server.pid());
-        Ok(Place { words, server: Mutex::new(server), name, calls: Arc::new(calls) })
+        let (server, calls, calm) = (Mutex::new(server), Arc::new(calls), Arc::default());
+        Ok(Place { words, server, name, calls, calm })
     }
 
     fn server(&self) -> MutexGuard<'_, Server> {
@@ -136,6 +141,7 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
                     place: place.name.clone(),
                     calls: Arc::clone(&place.calls),
                     way,
+                    calm: Arc::clone(&place.calm),
                     number,
                     rng: soak.rng(number),
                 };
@@ -145,19 +151,20 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
         call(&by_sockets, &clients, PATIENCE_HERE, "by sockets", 0);
         let place = &by_sockets;
         for number in 0..THREADS {
-            let (control, place) = (control.clone(), place.name.clone());
-            threads.spawn(move || LineCaller { soak, control, place, number }.run());
+            let (control, calm) = (control.clone(), Arc::clone(&place.calm));
+            let place = place.name.clone();
+            threads.spawn(move || LineCaller { soak, control, place, calm, number }.run());
         }
         threads.spawn(move || {
             let all = vec![stopped(place), killed(soak, place)];
-            faults::draw(soak, all, Duration::from_secs(1));
+            faults::draw_with_rests(soak, &place.calm, all, Duration::from_secs(1));
         });
         if let (Some(place), Some(client), Some(lines)) = (&by_nats, &connected, &lines) {
             call(place, client, PATIENCE, "by NATS", CLIENTS);
             threads.spawn(move || {
                 let mut all = lines.faults(soak);
                 all.extend([stopped(place), killed(soak, place)]);
-                faults::draw(soak, all, Duration::from_millis(700));
+                faults::draw_with_rests(soak, &place.calm, all, Duration::from_millis(700));
             });
         }
         soak.guard();
@@ -168,8 +175,14 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
             Ok::<_, anyhow::Error>(())
         })
     })?;
-    let by_lines = soak.counted(&format!("called, {}", line_caller::WAY));
-    ensure!(by_lines > 0, "nothing was called {}", line_caller::WAY);
+    let mut ways = vec!["by sockets", line_caller::WAY];
+    ways.extend(by_nats.as_ref().map(|_| "by NATS"));
+    let called = |way: &str| soak.counted(&format!("called, {way}"));
+    let most = ways.iter().map(|way| called(way)).max().unwrap_or(0);
+    for way in ways {
+        let count = called(way);
+        ensure!(count * 100 > most * RAREST, "{count} calls {way}, and {most} by another way");
+    }
     by_sockets.finish(soak, "by sockets")?;
     by_nats.iter().try_for_each(|place| place.finish(soak, "by NATS"))
 }

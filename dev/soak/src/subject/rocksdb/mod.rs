@@ -18,7 +18,7 @@ use fastrand::Rng;
 use nix::sys::signal::Signal;
 
 use crate::child::Server;
-use crate::faults::{self, Fault};
+use crate::faults::{self, Calm, Fault};
 use crate::ground::{Ground, make_cold};
 use crate::soak::Soak;
 use build::Built;
@@ -103,7 +103,7 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
             threads.spawn(|| cutter.run());
             threads.spawn(move || {
                 let all = vec![stopped(database), killed(soak, database, built)];
-                faults::draw(soak, all, Duration::from_secs(2));
+                faults::draw_with_rests(soak, &Calm::default(), all, Duration::from_secs(2));
             });
             threads
                 .spawn(move || faults::draw(soak, vec![cold(database)], Duration::from_millis(20)));
