@@ -1,5 +1,5 @@
-"""`files.py`: kumiki.files beside a loop of os, warm and on a file system that answers in a millisecond. Prints the
-nanoseconds of each way at each case, taken by turns, as JSON. Without root and /dev/fuse there is nothing slow."""
+"""`files.py [CASE …]`: kumiki.files beside a loop of os, warm and on a file system that answers in a millisecond. Prints
+the nanoseconds of each way at each case, taken by turns, as JSON. Without root and /dev/fuse there is nothing slow."""
 
 import json
 import os
@@ -11,8 +11,10 @@ import time
 
 from kumiki import files
 
-ROUNDS = 30
+ROUNDS = 60
 WARM = 300
+# Turns of one sample are added up until it is as long as that, as what takes microseconds is interrupted.
+NANOSECONDS = 1_000_000
 # Paths of a slow case: of a loop's fewer, as each takes as long as another.
 SLOW, SLOW_LOOP, SIZE, MILLISECONDS = 10_000, 500, 3000, 1
 
@@ -43,40 +45,55 @@ def took(work):
 
 
 def warm(folder):
+    """Cases: how many paths each has, and the two ways."""
     paths = [os.path.join(folder, str(number)) for number in range(WARM)]
     new = [path + "~" for path in paths]
     for path in paths:
         write(path)
     tree = "/usr/share/doc" if os.path.isdir("/usr/share/doc") else os.path.dirname(os.__file__)
-    return {
-        "stat": (lambda: files.stat_many(paths), lambda: [os.stat(path) for path in paths]),
-        "stat_one": (lambda: files.stat_many(paths[:1]), lambda: [os.stat(path) for path in paths[:1]]),
-        "stat_ten": (lambda: files.stat_many(paths[:10]), lambda: [os.stat(path) for path in paths[:10]]),
-        "exists": (lambda: files.exists_many(paths), lambda: [os.path.exists(path) for path in paths]),
-        "read": (lambda: files.read_many(paths), lambda: [read(path) for path in paths]),
-        "write": (
+    cases = {
+        "python_write": (
+            WARM,
             lambda: files.write_many((path, b"x" * SIZE) for path in paths),
             lambda: [write(path) for path in paths],
         ),
-        "rename": (
+        "python_rename": (
+            WARM,
             lambda: (files.rename_many(zip(paths, new)), files.rename_many(zip(new, paths))),
             lambda: [os.rename(*pair) for pair in [*zip(paths, new), *zip(new, paths)]],
         ),
-        "walk": (lambda: walked(files.walk, tree), lambda: walked(os.walk, tree)),
-        "scandir_stat": (lambda: stats_of(files.scandir, folder), lambda: stats_of(os.scandir, folder)),
+        "python_walk": (0, lambda: walked(files.walk, tree), lambda: walked(os.walk, tree)),
+        "python_scandir_stat": (WARM, lambda: stats_of(files.scandir, folder), lambda: stats_of(os.scandir, folder)),
     }
+    for name, ours, theirs in [
+        ("stat", files.stat_many, os.stat),
+        ("exists", files.exists_many, os.path.exists),
+        ("read", files.read_many, read),
+    ]:
+        for count in (1, 10, WARM):
+            some = paths[:count]
+            cases[f"python_{name}", count] = (
+                count,
+                lambda ours=ours, some=some: ours(some),
+                lambda theirs=theirs, some=some: [theirs(path) for path in some],
+            )
+    return [(name if isinstance(name, str) else name[0], *case) for name, case in cases.items()]
 
 
 def rows_of(cases, rounds):
-    samples = {name: {"kumiki": [], "os": []} for name in cases}
-    for round in range(rounds + 5):
-        for name, (ours, theirs) in cases.items():
+    rows = []
+    for name, count, ours, theirs in cases:
+        samples = {"kumiki": [], "os": []}
+        took(theirs)
+        times = max(1, NANOSECONDS // took(theirs))
+        for round in range(rounds + 5):
             ways = [("kumiki", ours), ("os", theirs)]
             for way, work in ways if round % 2 else reversed(ways):
-                ns = took(work)
+                ns = took(lambda: [work() for _ in range(times)]) / times
                 if round >= 5:
-                    samples[name][way].append(ns)
-    return samples
+                    samples[way].append(ns)
+        rows.append({"case": name, "n": count, "samples": samples})
+    return rows
 
 
 def slow(folder):
@@ -89,10 +106,10 @@ def slow(folder):
         with open("/proc/sys/vm/drop_caches", "w") as drop:
             drop.write("1\n")
 
-    rows = {}
+    rows = []
     for name, ours, theirs in [
-        ("slow_stat", lambda: files.stat_many(paths), lambda: [os.stat(path) for path in few]),
-        ("slow_read", lambda: files.read_many(paths), lambda: [read(path) for path in few]),
+        ("python_slow_stat", lambda: files.stat_many(paths), lambda: [os.stat(path) for path in few]),
+        ("python_slow_read", lambda: files.read_many(paths), lambda: [read(path) for path in few]),
     ]:
         samples = {"kumiki": [], "os": []}
         for _ in range(3):
@@ -100,23 +117,25 @@ def slow(folder):
             samples["os"].append(took(theirs) / SLOW_LOOP)
             forget()
             samples["kumiki"].append(took(ours) / SLOW)
-        rows[name] = samples
+        rows.append({"case": name, "n": SLOW, "samples": samples})
     return rows
 
 
-def main():
+def main(only):
     with tempfile.TemporaryDirectory() as folder:
-        rows = rows_of(warm(folder), ROUNDS)
-    if os.geteuid() == 0 and os.path.exists("/dev/fuse"):
+        cases = [case for case in warm(folder) if not only or case[0] in only]
+        rows = rows_of(cases, ROUNDS)
+    is_asked = not only or any(name.startswith("python_slow_") for name in only)
+    if is_asked and os.geteuid() == 0 and os.path.exists("/dev/fuse"):
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(__file__).with_name("slow_fs.py")
             line = [sys.executable, str(script), folder, str(MILLISECONDS), str(SLOW), str(SIZE)]
             with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
                 if server.stdout.readline() != b"there\n":
                     sys.exit("files.py: the slow file system did not come up")
-                rows |= slow(folder)
+                rows += slow(folder)
                 server.stdin.close()
     json.dump(rows, sys.stdout)
 
 
-main()
+main(sys.argv[1:])

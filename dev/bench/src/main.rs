@@ -33,6 +33,7 @@ mod lab;
 mod node;
 mod pair;
 mod parasc;
+mod python;
 mod raw;
 mod resource;
 mod run;
@@ -96,6 +97,7 @@ fn bench() -> Result<()> {
         }
         #[cfg(feature = "peers")]
         ["ahead", ref only @ ..] => print(&run::document(|_| ahead::rows(only))?),
+        ["python", ref only @ ..] => print(&run::document(|_| python::rows(only))?),
         ["resource", ref only @ ..] => print(&run::document(|pair| resource::rows(pair, only))?),
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {

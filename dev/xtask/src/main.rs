@@ -231,6 +231,8 @@ enum Bench {
     Verdicts,
     /// Programs on a slow disk, with calls asked ahead and without, and the promises; root only
     Ahead,
+    /// Many files and warm workers from Python, and the promises; what is slow as root only
+    Python,
 }
 
 #[cfg(feature = "bench")]

@@ -295,7 +295,7 @@ class Scan:
         names = Names([self._paths[place] for place in places])
         records, errors, _ = _many.stat(names, self._fd, follow, True)
         results = map(_many.result, _many.RECORD.iter_unpack(records))
-        for place, result, number in zip(places, results, errors):
+        for place, result, number in zip(places, results, errors or itertools.repeat(0)):
             if number == _many.ASK:
                 result = os.stat(self._paths[place], dir_fd=self._fd, follow_symlinks=follow)
             elif number:

@@ -76,16 +76,20 @@ def _errors(count: int) -> "array[int]":
     return array("i", bytes(4 * count))
 
 
-def stat(names: Names, dir_fd: "int | None", follow: bool, wants: bool) -> "tuple[bytearray, array[int], int]":
-    """Records of what is there, if they are wanted; errors; how many there are."""
+def stat(names: Names, dir_fd: "int | None", follow: bool, wants: bool) -> "tuple[memoryview, Sequence[int], int]":
+    """Records of what is there, if they are wanted; errors, or nothing where there are none; how many there are."""
     count = len(names.paths)
-    records, errors = bytearray(RECORD.size * count if wants else 1), _errors(count)
-    place = c_char.from_buffer(records)
+    size = RECORD.size * count if wants else 0
+    # One buffer, as each costs as much as a call of the kernel's.
+    buffer = bytearray(size + 4 * count + 1)
+    place = c_char.from_buffer(buffer)
     failed = _lib.kumiki_files_stat(
         _dir(dir_fd), names.packed, names.size, count, 0 if follow else _AT_SYMLINK_NOFOLLOW,
-        byref(place) if wants else None, errors.buffer_info()[0],
+        byref(place) if wants else None, byref(place, size),
     )  # fmt: skip
-    return records, errors, _failed(failed)
+    whole = memoryview(buffer)
+    errors = whole[size:-1].cast("i") if failed else ()
+    return whole[:size], errors, _failed(failed)
 
 
 def unlink(names: Names, dir_fd: "int | None", is_dir: bool) -> "tuple[array[int], int]":

@@ -119,7 +119,11 @@ def _set_up_seeing(asked: "dict[str, Any]", seen: "dict[str, tuple[int, int]]") 
     if child == 0:
         os._exit(0)
     _waited(child)
-    _refuse_threads()
+    threads = _without_numexpr(1)
+    try:
+        _refuse_threads()
+    finally:
+        _without_numexpr(threads)
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     if not asked["reload"]:
         return {}
@@ -127,6 +131,14 @@ def _set_up_seeing(asked: "dict[str, Any]", seen: "dict[str, tuple[int, int]]") 
         if isinstance(file, str) and file not in seen:
             _see(seen, file)
     return {file: mark for file, mark in seen.items() if file in files}
+
+
+def _without_numexpr(threads: int) -> int:
+    """Has numexpr, which pandas imports, so many threads: how many it had. It sees by the process id that it is in a
+    child, and begins others there, so its own are fine; but they are not known by a name. With 1 it has none."""
+    numexpr = sys.modules.get("numexpr")
+    set_threads = getattr(numexpr, "set_num_threads", None)
+    return 1 if set_threads is None else set_threads(threads)
 
 
 def _threads() -> "list[str]":

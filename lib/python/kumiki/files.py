@@ -20,6 +20,7 @@ import io
 import itertools
 import os
 import select
+from array import array
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
@@ -53,19 +54,21 @@ _R = TypeVar("_R")
 
 # So many are asked for one by one, as a call of C costs what some of os do, and each path in it less: unless the first
 # one takes so many nanoseconds.
-_FEW_STATS, _FEW_EXIST, _FEW_READS, _LONG = 8, 3, 1, 100_000
+_FEW_STATS, _FEW_EXIST, _FEW_READS, _LONG = 6, 3, 1, 100_000
 _PLAIN = frozenset((str, bytes))
 
 
-def _parts(items: "Iterable[_T]", size: int = AT_ONCE) -> "Iterator[Sequence[_T]]":
+def _parts(items: "Iterable[_T]", size: int = AT_ONCE) -> "Iterable[Sequence[_T]]":
     """All of them in lists; one that is short enough as it is."""
-    if isinstance(items, (str, bytes, os.PathLike)):
+    if isinstance(items, (list, tuple)):
+        if len(items) <= size:
+            return (items,) if items else ()
+    elif isinstance(items, (str, bytes, os.PathLike)):
         raise TypeError(f"paths {items!r}: one path, where many are taken; put it into a list")
-    if isinstance(items, (list, tuple)) and len(items) <= size:
-        if items:
-            yield items
-        return
-    rest = iter(items)
+    return _lists(iter(items), size)
+
+
+def _lists(rest: "Iterator[_T]", size: int) -> "Iterator[Sequence[_T]]":
     while part := list(itertools.islice(rest, size)):
         yield part
 
@@ -164,11 +167,12 @@ def stat_array(
     all_records, all_errors = bytearray(), bytearray()
     for part in _parts(paths):
         names = Names(part)
-        records, errors, _ = _many.stat(names, dir_fd, follow_symlinks, True)
+        records, errors, failed = _many.stat(names, dir_fd, follow_symlinks, True)
+        numbers = array("i", errors if failed else bytes(4 * len(part)))
         for at in names.wrong:
-            errors[at] = errno.EINVAL
+            numbers[at] = errno.EINVAL
         all_records += records
-        all_errors += errors.tobytes()
+        all_errors += numbers.tobytes()
     return numpy.frombuffer(all_records, dtype=fields), numpy.frombuffer(all_errors, dtype="i4")
 
 
@@ -191,11 +195,13 @@ def exists_many(
     one: "Callable[[Any], bool]" = os.path.exists
     if dir_fd is not None or not follow_symlinks:
         one = functools.partial(_exists, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+    elif paths.__class__ is list and len(paths) == 1 and paths[0].__class__ in _PLAIN:  # type: ignore[arg-type, index]
+        return [os.path.exists(paths[0])]  # type: ignore[index]
     results: "list[bool]" = _few(one, paths, _FEW_EXIST)
     for part in _after(results, paths):
         names = Names(part)
-        _, errors, _ = _many.stat(names, dir_fd, follow_symlinks, False)
-        found = list(map((0).__eq__, errors))
+        _, errors, failed = _many.stat(names, dir_fd, follow_symlinks, False)
+        found = list(map((0).__eq__, errors)) if failed else [True] * len(part)
         for at in names.wrong:
             found[at] = False
         results += found

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -188,6 +189,9 @@ def main():
     parser.add_argument("--to", help=argparse.SUPPRESS)
     parser.add_argument("suites", nargs="*", metavar="SUITE")
     asked = parser.parse_args()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in what a shell has started behind: some tests send it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if asked.run:
         return run(asked.run, asked.to, asked.suites)
     same = [compare(suite) for suite in asked.suites or SUITES]

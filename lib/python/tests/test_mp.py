@@ -2,6 +2,7 @@
 (test_cpython.py --multiprocessing)."""
 
 import concurrent.futures
+import importlib.util
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -29,6 +30,18 @@ def has_ballast():
 
 def put(queue, value):
     queue.put((value, os.getppid()))
+
+
+class Squares:
+    """A data set of PyTorch."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, at):
+        import torch
+
+        return torch.tensor([at, at * at, os.getppid(), os.getpid()])
 
 
 def fails():
@@ -103,6 +116,17 @@ class Multiprocessing(unittest.TestCase):
         for each in started:
             each.join(60)
             self.assertEqual(each.exitcode, 0)
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "there is no torch")
+    def test_a_data_loader_of_pytorch_takes_it(self):
+        from torch.utils.data import DataLoader
+
+        loader = DataLoader(Squares(), batch_size=8, num_workers=2, multiprocessing_context=multiprocessing.get_context("kumiki"), persistent_workers=True)
+        for _ in range(2):
+            rows = [row for batch in loader for row in batch.tolist()]
+            self.assertEqual([row[1] for row in rows], [number * number for number in range(64)])
+            self.assertEqual({row[2] for row in rows}, {kumiki.mp.template().pid})
+            self.assertEqual(len({row[3] for row in rows}), 2)
 
     def test_they_have_nothing_of_this_program(self):
         global BALLAST

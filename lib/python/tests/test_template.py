@@ -6,6 +6,7 @@ import contextlib
 import faulthandler
 import functools
 import importlib
+import importlib.util
 import logging
 import logging.handlers
 import os
@@ -52,6 +53,27 @@ def with_state():
 
 def with_thread():
     threading.Thread(target=time.sleep, args=(1000,), daemon=True, name="a thread of the set-up").start()
+
+
+def evaluated(count):
+    import numexpr
+    import numpy
+
+    signal.alarm(60)
+    numbers = numpy.arange(float(count))
+    return numexpr.nthreads, float(numexpr.evaluate("sum(numbers * 2)"))
+
+
+def with_numexpr_s_threads():
+    import numexpr
+
+    numexpr.set_num_threads(3)
+    evaluated(1_000_000)
+
+
+def with_numexpr_s_threads_and_another():
+    with_numexpr_s_threads()
+    with_thread()
 
 
 def with_lasting_thread():
@@ -526,6 +548,14 @@ class Template(unittest.TestCase):
     def test_a_template_that_has_threads_is_refused(self):
         with self.assertRaisesRegex(kumiki.TemplateError, "a thread of the set-up"):
             kumiki.Template(setup=with_thread).ready()
+
+    @unittest.skipIf(importlib.util.find_spec("numexpr") is None, "there is no numexpr")
+    def test_numexpr_s_threads_are_fine(self):
+        with kumiki.Template(["numexpr", "numpy"], setup=with_numexpr_s_threads) as template:
+            for _ in range(3):
+                self.assertEqual(template.run(evaluated, 2_000_000, timeout=100)[1], 1_999_999 * 2_000_000.0)
+        with self.assertRaisesRegex(kumiki.TemplateError, "a thread of the set-up"):
+            kumiki.Template(["numexpr"], setup=with_numexpr_s_threads_and_another).ready()
 
     def test_a_template_that_is_refused_ends_whatever_runs_in_it(self):
         with self.assertRaisesRegex(kumiki.TemplateError, "a lasting one"):

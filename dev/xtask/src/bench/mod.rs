@@ -20,6 +20,7 @@ mod measure;
 mod node;
 mod parasc;
 mod promises;
+mod python;
 mod resource;
 #[cfg(test)]
 mod sample;
@@ -86,6 +87,7 @@ pub(crate) fn bench(
         (Bench::Parasc, None) => parasc::parasc(check, cases)?,
         (Bench::Node, None) => node::node(check, cases)?,
         (Bench::Servers, None) => servers::servers(check, cases)?,
+        (Bench::Python, None) => python::python(check, cases)?,
         (Bench::Ahead, None) => ahead::ahead(check, cases)?,
         (Bench::Verdicts, None) => verdicts::verdicts(slice, cases)?,
         _ if !cases.is_empty() => {

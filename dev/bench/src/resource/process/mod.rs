@@ -178,7 +178,7 @@ fn turns(
 }
 
 /// True if the machine has memory for a process of that size.
-fn fits(mib: u64) -> bool {
+pub(crate) fn fits(mib: u64) -> bool {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = available.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());

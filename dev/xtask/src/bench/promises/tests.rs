@@ -7,7 +7,7 @@ use super::super::judge::Figures;
 use super::file::{FILE, read};
 
 /// Every bench that has promises.
-const BENCHES: [&str; 12] = [
+const BENCHES: [&str; 13] = [
     "shadow",
     "against shadow",
     "parasc",
@@ -20,6 +20,7 @@ const BENCHES: [&str; 12] = [
     "measure",
     "verdicts",
     "ahead",
+    "python",
 ];
 
 #[test]
