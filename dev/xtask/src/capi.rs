@@ -23,12 +23,16 @@ pub(crate) const RELOCATIONS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
 const TEMPLATE: &str = "lib/capi/kumiki.pc.in";
 
 /// Where what is installed goes, and where it will be looked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Place {
-    /// Folder that all paths are placed below while a package is made (packagers' `DESTDIR`).
+    /// Writes everything below this folder, which stands for the root (packagers' DESTDIR)
+    #[arg(long, value_name = "DIR")]
     pub(crate) staging: Option<PathBuf>,
+    /// Installs below this folder, which is made if need be
+    #[arg(long, value_name = "DIR")]
     pub(crate) prefix: PathBuf,
-    /// Libraries; else `prefix/lib`.
+    /// Where libraries go [default: PREFIX/lib]
+    #[arg(long, value_name = "DIR")]
     pub(crate) libdir: Option<PathBuf>,
 }
 
@@ -44,16 +48,16 @@ impl Place {
     }
 }
 
-/// Builds the libraries by this profile and installs everything below `prefix`; with `places`, the library
+/// Builds the libraries by this profile and installs everything into this place; with `places`, the library
 /// of places instead.
-pub(crate) fn capi(prefix: &Path, profile: &str, places: bool) -> Result<ExitCode> {
-    let prefix = absolute(prefix).with_context(|| format!("prefix {}", prefix.display()))?;
-    let place = Place { staging: None, prefix: prefix.clone(), libdir: None };
+pub(crate) fn capi(mut place: Place, profile: &str, places: bool) -> Result<ExitCode> {
+    let prefix = absolute(&place.prefix);
+    place.prefix = prefix.with_context(|| format!("prefix {}", place.prefix.display()))?;
     match places {
         true => install_places(&place, profile)?,
         false => install(&place, profile)?,
     }
-    println!("installed into {}", prefix.display());
+    println!("installed into {}", place.now(&place.prefix).display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 
 use crate::run::{cargo, everything, run};
 use crate::{
-    aarch64, bools, deny, documents, doors, errors, features, figures, first_lines, interfaces,
-    layers, modules, package, secrets, wakes,
+    aarch64, bools, chains, deny, documents, doors, errors, features, figures, first_lines,
+    interfaces, layers, modules, package, secrets, wakes,
 };
 
 type Check = fn() -> Result<()>;
@@ -15,7 +15,7 @@ type Check = fn() -> Result<()>;
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 20] = [
+    let checks: [(&str, Check); 21] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("doors", doors::check),
@@ -42,6 +42,7 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
         ("first lines", first_lines::check),
         ("type names", modules::types::check),
         ("bools", bools::check),
+        ("chains of let", chains::check),
         ("secrets", secrets::check),
         ("wakes", wakes::check),
         // Of no workspace, so nothing else sees whether they still compile.

@@ -19,6 +19,7 @@ mod aarch64;
 mod bench;
 mod bools;
 mod capi;
+mod chains;
 mod debian;
 mod deny;
 mod docs;
@@ -141,9 +142,8 @@ enum Chore {
     /// Builds libkumiki for C and C++ and installs it with headers and
     /// pkg-config file
     Capi {
-        /// Installs below this folder, which is made if need be
-        #[arg(long, value_name = "DIR")]
-        prefix: PathBuf,
+        #[command(flatten)]
+        place: capi::Place,
         /// Built by this profile: `release` is quick to build, and slower
         #[arg(long, value_name = "PROFILE", default_value = ship::install::PROFILE)]
         profile: String,
@@ -163,17 +163,7 @@ enum Chore {
     },
     /// Builds the programs and libkumiki and installs them with manual pages, completions,
     /// units and the modules' sources
-    Install {
-        /// Installs below this folder, which is made if need be
-        #[arg(long, value_name = "DIR")]
-        prefix: PathBuf,
-        /// Where libraries go [default: PREFIX/lib]
-        #[arg(long, value_name = "DIR")]
-        libdir: Option<PathBuf>,
-        /// Writes everything below this folder, which stands for the root
-        #[arg(long, value_name = "DIR")]
-        staging: Option<PathBuf>,
-    },
+    Install(capi::Place),
     /// Makes a tarball of that for any x86-64 Linux with this glibc or a newer one, a wheel for
     /// Python, and their checksums
     Dist {
@@ -293,12 +283,10 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
             kmod::tested_on_debug_kernel(&kernel, &tests)
         }
         Chore::Lab { tests, .. } => test::test(Some(Part::Lab), &tests),
-        Chore::Capi { prefix, profile, places } => capi::capi(&prefix, &profile, places),
+        Chore::Capi { place, profile, places } => capi::capi(place, &profile, places),
         Chore::Release { fill } => release::release(fill),
         Chore::Package { tests, release } => package::package(&tests, release),
-        Chore::Install { prefix, libdir, staging } => {
-            ship::install::install(&capi::Place { staging, prefix, libdir })
-        }
+        Chore::Install(place) => ship::install::install(&place),
         Chore::Dist { musl: true } => ship::musl::dist(),
         Chore::Dist { .. } => ship::dist::dist(),
         Chore::Deb => ship::deb::deb(),

@@ -12,8 +12,10 @@ use cargo_metadata::Metadata;
 use crate::fresh::{CLONE, Clean, Release, verdicts_of};
 use crate::run::{door, metadata};
 
-/// Packages of that Debian beside its essential ones: no compiler but its own.
-const INSTALLED: [&str; 6] = ["ca-certificates", "cargo", "gcc", "git", "libc6-dev", "rustc"];
+/// Packages of that Debian beside its essential ones: no compiler but its own, and what the tests of places
+/// talk to each other by.
+const INSTALLED: [&str; 8] =
+    ["ca-certificates", "cargo", "gcc", "git", "libc6-dev", "nats-server", "openssl", "rustc"];
 /// The release whose Rust it is.
 const RELEASE: Release = Release::Debian13;
 

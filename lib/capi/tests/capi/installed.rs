@@ -192,32 +192,6 @@ fn what_owns_something_in_cpp_gives_it_back() {
     }
 }
 
-/// The tree is moved, as an unpacked tarball is.
-#[test]
-fn cmake_finds_the_library_where_it_is() {
-    const LISTS: &str = "cmake_minimum_required(VERSION 3.18)\nproject(user C CXX)\n\
-        find_package(kumiki 0.1 REQUIRED)\nset(CMAKE_CXX_STANDARD 17)\n\
-        add_executable(shared user.cpp)\ntarget_link_libraries(shared PRIVATE kumiki::kumiki)\n\
-        add_executable(archive user.cpp)\ntarget_link_libraries(archive PRIVATE kumiki::static)\n\
-        find_package(kumiki 7 QUIET)\nif(kumiki_FOUND)\nmessage(FATAL_ERROR \"7?\")\nendif()\n";
-    const USER: &str = "#include <kumiki/kumiki.hpp>\n\
-        int main() { return kumiki::command(\"true\").spawn().wait().code; }\n";
-    let folder = tempfile::tempdir_in(scratch()).unwrap();
-    let moved = folder.path().join("elsewhere");
-    well(Command::new("cp").arg("-a").arg(prefix()).arg(&moved));
-    std::fs::write(folder.path().join("CMakeLists.txt"), LISTS).unwrap();
-    std::fs::write(folder.path().join("user.cpp"), USER).unwrap();
-    let cmake = |words: &[&str]| {
-        let mut command = Command::new("cmake");
-        well(command.args(words).env("CMAKE_PREFIX_PATH", &moved).current_dir(&folder));
-    };
-    cmake(&["-B", "build", "."]);
-    cmake(&["--build", "build"]);
-    for program in ["shared", "archive"] {
-        well(&mut Command::new(folder.path().join("build").join(program)));
-    }
-}
-
 #[test]
 fn a_program_asks_for_the_name_with_the_major_version() {
     let program = compile("shadow", "named", &["gcc", "-std=c99"], &dynamic());

@@ -1,5 +1,6 @@
 //! The interface for C, from both sides.
 
+mod cmake;
 mod header;
 mod installed;
 mod panics;

@@ -185,18 +185,18 @@ impl World {
         let mut awake = self.spins[..wanted].iter().filter(|until| **until > now).count();
         let mut ticks = self.scene.ticks(awake + 1, calls);
         let called = self.comes[..wanted].iter().flatten();
-        if let Some(alone) = called.map(|at| at.saturating_sub(now) as f32).reduce(f32::max)
-            && alone < ticks
-        {
+        let called = called.map(|at| at.saturating_sub(now) as f32).reduce(f32::max);
+        if let Some(alone) = called.filter(|alone| *alone < ticks) {
             let rest = self.scene.ticks(wanted + 1, calls) * (1.0 - alone / ticks);
             (ticks, awake) = (alone + rest, wanted);
         }
         let mut waited = 0;
-        if let Some((idle, every, late)) = self.scene.busy
-            && awake > idle
-            && self.batches.is_multiple_of(every)
-        {
-            (ticks, waited) = (ticks + late as f32, late);
+        let is_late = |idle, every| awake > idle && self.batches % every == 0;
+        match self.scene.busy {
+            Some((idle, every, late)) if is_late(idle, every) => {
+                (ticks, waited) = (ticks + late as f32, late);
+            }
+            _ => {}
         }
         self.now += ticks as u64;
         for (spins, comes) in self.spins[..wanted].iter_mut().zip(&mut self.comes) {
