@@ -76,9 +76,9 @@ pub fn run(plan: Plan, stop: &AtomicBool, mut progress: impl FnMut(Progress)) ->
         rng: fastrand::Rng::new(),
         start: Instant::now(),
     };
-    trial.warm_up()?;
+    let is_warm = trial.warm_up(stop)?;
     trial.start = Instant::now();
-    while !trial.is_over(stop) {
+    while is_warm && !trial.is_over(stop) {
         if !trial.round(stop)? {
             break;
         }
@@ -100,15 +100,26 @@ struct Trial {
 }
 
 impl Trial {
-    /// Each side once, to fill caches and to see that it works.
-    fn warm_up(&mut self) -> Result<()> {
+    /// Each side once, to fill caches and to see that it works; false if it was broken off.
+    fn warm_up(&mut self, stop: &AtomicBool) -> Result<bool> {
         for at in [0, 1] {
-            let sample = self.once(at, true)?;
+            let Some(sample) = self.unless_stopped(at, true, stop)? else { return Ok(false) };
             if sample.end != End::Success && !self.plan.ignore_failure {
                 return Err(self.fails(at, sample.end.words()));
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// One run; `None` if it was broken off: the signal that ended us may have ended the command or its preparation, too.
+    fn unless_stopped(
+        &mut self,
+        at: usize,
+        first: bool,
+        stop: &AtomicBool,
+    ) -> Result<Option<Sample>> {
+        let sample = self.once(at, first);
+        if stop.load(Ordering::Relaxed) { Ok(None) } else { sample.map(Some) }
     }
 
     fn once(&mut self, at: usize, first: bool) -> Result<Sample> {
@@ -175,15 +186,8 @@ impl Trial {
     fn pair(&mut self, stop: &AtomicBool) -> Result<bool> {
         let turned = self.rng.bool();
         let order = if turned { [1, 0] } else { [0, 1] };
-        let first = self.once(order[0], true)?;
-        // The signal that ended us may have ended the command, too.
-        if stop.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
-        let second = self.once(order[1], false)?;
-        if stop.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
+        let Some(first) = self.unless_stopped(order[0], true, stop)? else { return Ok(false) };
+        let Some(second) = self.unless_stopped(order[1], false, stop)? else { return Ok(false) };
         let pair = if turned { [second, first] } else { [first, second] };
         self.pairs.push(pair);
         Ok(true)

@@ -78,18 +78,24 @@ impl Trend {
         low > 0.0 && high <= ALIKE * low
     }
 
-    /// ln of the costs that are compared.
+    /// ln of the figures that are compared.
     fn logs(&self) -> Vec<f64> {
+        self.compared().into_iter().map(|figure| figure.max(f64::MIN_POSITIVE).ln()).collect()
+    }
+
+    /// The figures that are compared: marks, words and exit status go by the same ones.
+    fn compared(&self) -> Vec<f64> {
         let cycles = self.is_in_cycles();
-        let cost = |point: &Point| point.cycles.filter(|_| cycles).unwrap_or(point.quiet);
-        self.points.iter().map(|point| cost(point).max(f64::MIN_POSITIVE).ln()).collect()
+        let figure = |point: &Point| point.cycles.filter(|_| cycles).unwrap_or(point.quiet);
+        self.points.iter().map(figure).collect()
     }
 
     /// Each change in words.
     pub fn changes(&self) -> Vec<String> {
+        let does = if self.unit.less_is_better() { "costs" } else { "reaches" };
         let said = |(at, ratio): (usize, f64)| {
             format!(
-                "from {} on it costs {ratio:.2} × of what it was until {}",
+                "from {} on it {does} {ratio:.2} × of what it was until {}",
                 minute(&self.points[at].started),
                 minute(&self.points[at - 1].started),
             )
@@ -104,24 +110,26 @@ impl Trend {
 
     /// True if the last change that stayed made it cost more.
     pub fn has_risen(&self) -> bool {
-        self.ratios().last().is_some_and(|(_, ratio)| ratio > 1.0)
+        // More bytes a second are less cost.
+        let worse = |ratio: f64| if self.unit.less_is_better() { ratio > 1.0 } else { ratio < 1.0 };
+        self.ratios().last().is_some_and(|(_, ratio)| worse(ratio))
     }
 
     /// Place of each change, and its level beside the one before.
-    fn ratios(&self) -> impl Iterator<Item = (usize, f64)> {
-        let changed = self.points.iter().enumerate().filter(|(at, point)| *at > 0 && point.changed);
-        changed.map(|(at, _)| {
-            // Each side's level is that until the next change.
-            let last = self.points[..at].iter().rposition(|point| point.changed).unwrap_or(0);
-            (at, level(&self.points[at..]) / level(&self.points[last..at]))
-        })
+    fn ratios(&self) -> std::vec::IntoIter<(usize, f64)> {
+        let compared = self.compared();
+        let changes =
+            self.points.iter().enumerate().filter(|(at, point)| *at == 0 || point.changed);
+        let mut begins: Vec<usize> = changes.map(|(at, _)| at).collect();
+        begins.push(self.points.len());
+        // Each level is that until the next change.
+        let levels: Vec<(usize, f64)> = begins
+            .windows(2)
+            .map(|ends| (ends[0], describe::median_of(compared[ends[0]..ends[1]].iter().copied())))
+            .collect();
+        let ratios: Vec<_> = levels.windows(2).map(|two| (two[1].0, two[1].1 / two[0].1)).collect();
+        ratios.into_iter()
     }
-}
-
-/// The middle of a level: until the next change.
-fn level(points: &[Point]) -> f64 {
-    let own = points.iter().enumerate().take_while(|(at, point)| *at == 0 || !point.changed);
-    describe::median_of(own.map(|(_, point)| point.quiet))
 }
 
 /// One page for these rows of one machine.
@@ -249,6 +257,34 @@ mod tests {
         assert_eq!((mended.changes().len(), mended.has_risen()), (2, false));
         let page = trend_html(&[steady], &Machine::default());
         assert!(page.contains("No cost changed") && !page.contains("changed, and stayed"));
+    }
+
+    #[test]
+    fn more_bytes_a_second_are_no_rise_of_the_cost() {
+        let wobble = [0.0, 1.0, -1.0, 0.5, 2.0, -0.5, 1.5, -1.5];
+        for (later, rises, said) in
+            [(150.0, false, "reaches 1.50 ×"), (67.0, true, "reaches 0.67 ×")]
+        {
+            let levels = [100.0, later].map(|level: f64| wobble.map(|more| level + more));
+            let mut one = Trend { unit: Unit::GigabytesPerSecond, ..trend(levels.as_flattened()) };
+            mark_changes(std::slice::from_mut(&mut one));
+            assert_eq!((one.has_changed(), one.has_risen()), (true, rises), "{:?}", one.changes());
+            assert!(one.changes()[0].contains(said), "{:?}", one.changes());
+        }
+    }
+
+    /// What is marked by cycles is judged by them, too: the clock went the other way.
+    #[test]
+    fn a_cost_in_cycles_that_rose_on_a_faster_clock_has_risen() {
+        let mut one = trend(&[100.0; 16]);
+        for (at, point) in one.points.iter_mut().enumerate() {
+            let (cycles, clock) = if at < 8 { (400.0, 0.40) } else { (420.0, 0.37) };
+            let cycles = cycles + [0.0, 1.0, -1.0][at % 3];
+            (point.cycles, point.quiet) = (Some(cycles), cycles * clock);
+        }
+        mark_changes(std::slice::from_mut(&mut one));
+        assert!(one.has_risen(), "{:?}", one.changes());
+        assert!(one.changes()[0].contains("costs 1.05 ×"), "{:?}", one.changes());
     }
 
     /// A governor that slowed the core a little is no change of the cost.

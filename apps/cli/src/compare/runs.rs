@@ -1,6 +1,6 @@
 //! `kumiki compare A… --- B…`.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use kumiki_measure::compare::{Basis, FamilyOfRuns, RunsCompared, Verdict as Found, compare_runs};
 use kumiki_measure::schema::Results;
 
@@ -13,8 +13,12 @@ pub(super) fn run(args: &Compare, a: &[String], b: &[String]) -> Result<Verdict>
     let side = |names: &[String]| -> Result<Vec<Results>> {
         names.iter().map(|name| Ok(results::load(name, db)?.results)).collect()
     };
+    let (a, b) = (named(a, side(a)?), named(b, side(b)?));
+    each_is_another(&[&a[..], &b[..]].concat())?;
+    let results =
+        |side: Vec<(String, Results)>| side.into_iter().map(|(_, it)| it).collect::<Vec<_>>();
     let basis = if args.time { Basis::Time } else { Basis::Cycles };
-    let compared = compare_runs(&side(a)?, &side(b)?, args.threshold / 100.0, basis);
+    let compared = compare_runs(&results(a), &results(b), args.threshold / 100.0, basis);
     if args.json {
         output::json(&compared)?;
     } else {
@@ -27,6 +31,27 @@ pub(super) fn run(args: &Compare, a: &[String], b: &[String]) -> Result<Verdict>
     } else {
         Verdict::Fine
     })
+}
+
+fn named(names: &[String], results: Vec<Results>) -> Vec<(String, Results)> {
+    names.iter().cloned().zip(results).collect()
+}
+
+/// Refuses a run that is there twice: it would count as two experiments, which it is not.
+fn each_is_another(all: &[(String, Results)]) -> Result<()> {
+    for (at, (name, results)) in all.iter().enumerate() {
+        let is_it = |(_, other): &&(String, Results)| {
+            (&other.run.started, &other.rows) == (&results.run.started, &results.rows)
+        };
+        if let Some((first, _)) = all[..at].iter().find(is_it) {
+            let same = if first == name { "is named twice" } else { "are one and the same run" };
+            let names = if first == name { name.clone() } else { format!("{first} and {name}") };
+            bail!(
+                "{names} {same}: a run is one experiment, however often it is named; give results of other runs"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn print(compared: &RunsCompared, all: bool) -> Result<()> {

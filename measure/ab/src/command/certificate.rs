@@ -8,7 +8,7 @@ use kumiki_terminal::output;
 use kumiki_terminal::rows::Rows;
 
 use super::shown::bar;
-use super::{Answer, BETWEEN, Options};
+use super::{Answer, BETWEEN, Form, Options};
 use crate::Side;
 use crate::certify::{Certificate, Seen, certify};
 
@@ -21,6 +21,10 @@ const CANNOT: u8 = 3;
 pub(super) fn run(args: &Options, interrupt: &Interrupt) -> Result<Answer> {
     if args.commands.iter().any(|word| word == BETWEEN) {
         bail!("--certify compares one command with itself: leave out `---` and what follows");
+    }
+    let form = if args.json { Form::Json } else { args.format };
+    if !matches!(form, Form::Text | Form::Json) {
+        bail!("--certify has --format text and json");
     }
     let side = match args.commands.is_empty() {
         true => Side { shell: true, ..Side::new([LOOP]) },
@@ -36,7 +40,7 @@ pub(super) fn run(args: &Options, interrupt: &Interrupt) -> Result<Answer> {
     bar.finish_and_clear();
     let found = found?;
     let detect = args.detect / 100.0;
-    if args.json {
+    if form == Form::Json {
         output::json(&found)?;
     } else {
         print(&found, detect, span.as_secs_f64())?;

@@ -21,6 +21,11 @@ pub(super) fn run(
     machine: &Machine,
     interrupt: &Interrupt,
 ) -> Result<Answer> {
+    if matches!(form, Form::Prometheus | Form::Hyperfine | Form::Hyperfine2) {
+        bail!(
+            "--file has --format text, markdown and json: a file of the others is of one pair of commands"
+        );
+    }
     let text =
         std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let pairs = read(&text).with_context(|| file.display().to_string())?;

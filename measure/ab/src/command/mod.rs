@@ -166,7 +166,10 @@ pub fn run(args: &Options, program: Program<'_>) -> Result<Answer> {
     let save = args.save.as_deref().map(Destination::new).transpose()?;
     let scratch = tempfile::Builder::new().prefix("kumiki-").tempdir()?;
     let folder = scratch.path().to_owned();
-    let interrupt = Interrupt::watch(move || remove_with_company(&folder))?;
+    let interrupt = Interrupt::watch(move || {
+        crate::process::end_running();
+        remove_with_company(&folder);
+    })?;
     if args.certify {
         return certificate::run(args, &interrupt);
     }

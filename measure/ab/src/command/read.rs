@@ -7,7 +7,7 @@ use kumiki_terminal::rows::Rows;
 
 use super::{Answer, BETWEEN, Form, Options};
 use crate::Verdict;
-use crate::read::{Blocks, blocks, read_all};
+use crate::read::{Blocks, Timed, blocks, read_side};
 
 pub(super) fn run(args: &Options, words: &str) -> Result<Answer> {
     let mut sides = args.commands.split(|word| word == BETWEEN);
@@ -15,18 +15,50 @@ pub(super) fn run(args: &Options, words: &str) -> Result<Answer> {
     else {
         bail!("files of each side, `---` between the sides: {words} --read -- A.json… --- B.json…");
     };
-    let found = blocks(&read_all(a)?, &read_all(b)?, args.detect / 100.0);
+    let form = if args.json { Form::Json } else { args.format };
+    if !matches!(form, Form::Text | Form::Json) {
+        bail!("--read has --format text and json: the others are of pairs that were run in turns");
+    }
+    let sides = [read_side(a)?, read_side(b)?];
+    let found = blocks(&sides[0].runs, &sides[1].runs, args.detect / 100.0);
     if found.is_empty() {
         bail!("the sides have no benchmark of one name in common");
     }
-    if args.json || args.format == Form::Json {
-        output::json(&found)?;
+    if form == Form::Json {
+        output::json(&found)?
     } else {
-        print(&found, words)?;
+        print(&found, words)?
+    }
+    let lacks = lacks(&sides);
+    for lack in &lacks {
+        output::aside(&output::wrapped(lack, ""));
     }
     let any = |verdict| found.iter().any(|one| one.verdict == verdict);
     let worst = [Verdict::Slower, Verdict::CannotSay].into_iter().find(|verdict| any(*verdict));
+    // What crashed on one side may be the slow one.
+    let worst = worst.or((!lacks.is_empty()).then_some(Verdict::CannotSay));
     Ok(Answer::Status(worst.map_or(0, Verdict::exit_status)))
+}
+
+/// What is in the files and not in the verdict, a sentence each.
+fn lacks(sides: &[Timed; 2]) -> Vec<String> {
+    let mut lacks = Vec::new();
+    for (own, other) in [(0, 1), (1, 0)] {
+        let name = ["A", "B"][own];
+        let only = |name: &&String| !sides[other].runs.contains_key(*name);
+        let only: Vec<_> =
+            sides[own].runs.keys().filter(only).map(|name| visible(name).to_string()).collect();
+        if !only.is_empty() {
+            lacks.push(format!("Only {name} has {}: nothing is said of it.", only.join(", ")));
+        }
+        if sides[own].failed > 0 {
+            lacks.push(format!(
+                "{} runs of {name} failed and are left out: if those are the slow ones, {name} looks faster than it is.",
+                sides[own].failed
+            ));
+        }
+    }
+    lacks
 }
 
 fn print(found: &[Blocks], words: &str) -> Result<()> {

@@ -1,5 +1,7 @@
 //! Files of other tools.
 
+use std::collections::HashSet;
+
 use indexmap::IndexMap;
 use kumiki_measure::stats::describe;
 use serde_json::Value;
@@ -17,7 +19,8 @@ pub(super) fn runs(text: &str, folder: &str) -> Result<Runs, String> {
         };
     };
     if let Some(results) = value["results"].as_array() {
-        return Ok(hyperfine(results));
+        known_schema(&value)?;
+        return hyperfine(results);
     }
     if value["iters"].is_array() && value["times"].is_array() {
         return Ok(criterion(&value, folder));
@@ -31,9 +34,9 @@ pub(super) fn runs(text: &str, folder: &str) -> Result<Runs, String> {
     };
     let has = |name: &str| all.iter().any(|one| !one[name].is_null());
     match () {
-        () if has("runs") => Ok(pyperf(all, &value["metadata"])),
+        () if has("runs") => pyperf(all, &value["metadata"]),
         () if has("stats") => Ok(pytest(all)),
-        () if has("real_time") => Ok(google(all)),
+        () if has("real_time") => google(all),
         () => Err("its benchmarks are of no tool that is known".to_owned()),
     }
 }
@@ -52,10 +55,24 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+/// Refuses a layout of hyperfine's that came later: what stands at a known place may mean something else.
+fn known_schema(file: &Value) -> Result<(), String> {
+    match &file["schema_version"] {
+        Value::Null => Ok(()),
+        version if version.as_u64() == Some(2) => Ok(()),
+        version => {
+            Err(format!("schema_version {version} of hyperfine: 2 is known, and files without one"))
+        }
+    }
+}
+
 /// Seconds of each process; one that failed is none.
-fn hyperfine(results: &[Value]) -> Runs {
+fn hyperfine(results: &[Value]) -> Result<Runs, String> {
     let mut all = Runs::new();
     for result in results {
+        for run in result["measurements"].as_array().into_iter().flatten() {
+            unit_is(&run["time_wall_clock"]["unit"], "second")?;
+        }
         // By version 2 (schema 2) each run has its time and exit code; by version 1 there is a list of each.
         let runs: Vec<(&Value, Option<&Value>)> = match result["measurements"].as_array() {
             Some(runs) => runs
@@ -67,9 +84,7 @@ fn hyperfine(results: &[Value]) -> Runs {
                 times.map(|(at, time)| (time, result["exit_codes"].get(at))).collect()
             }
         };
-        // Of one that a signal has ended the code is null.
-        let ended = |code: Option<&Value>| code.is_none_or(|code| code.as_i64() == Some(0));
-        let ended = runs.iter().filter(|(_, code)| ended(*code));
+        let ended = runs.iter().filter(|(_, code)| code.is_none_or(has_ended_well));
         let seconds = ended.filter_map(|(time, _)| time.as_f64());
         let ns = seconds.filter(|time| *time > 0.0).map(|time| time * 1e9).collect::<Vec<_>>();
         if !ns.is_empty() {
@@ -79,11 +94,36 @@ fn hyperfine(results: &[Value]) -> Runs {
             all.entry(name).or_default().extend(ns);
         }
     }
-    all
+    Ok(all)
+}
+
+/// Of one that a signal has ended the code is null.
+fn has_ended_well(code: &Value) -> bool {
+    code.as_i64() == Some(0)
+}
+
+/// Of a file of hyperfine with one command: that command, and how many of its runs failed and are left out.
+pub(super) fn command(text: &str) -> Option<(String, usize)> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let [result] = &value["results"].as_array()?[..] else { return None };
+    let codes = result["exit_codes"].as_array().into_iter().flatten();
+    let of_runs = result["measurements"].as_array().into_iter().flatten();
+    let codes = codes.chain(of_runs.filter_map(|run| run.get("exit_code")));
+    let failed = codes.filter(|code| !has_ended_well(code)).count();
+    Some((self::text(&result["command"]), failed))
+}
+
+/// Refuses a unit that is said and is another one.
+fn unit_is(said: &Value, known: &str) -> Result<(), String> {
+    match said {
+        Value::Null => Ok(()),
+        Value::String(unit) if unit == known => Ok(()),
+        unit => Err(format!("its unit is {unit}: {known} is known")),
+    }
 }
 
 /// Seconds of several loops of each worker process. `common` is what all of them have alike.
-fn pyperf(benchmarks: &[Value], common: &Value) -> Runs {
+fn pyperf(benchmarks: &[Value], common: &Value) -> Result<Runs, String> {
     let mut all = Runs::new();
     for (at, benchmark) in benchmarks.iter().enumerate() {
         // What all benchmarks of a file have alike stands once, above them: of one benchmark its name, too.
@@ -91,13 +131,16 @@ fn pyperf(benchmarks: &[Value], common: &Value) -> Runs {
             .into_iter()
             .find_map(|name| name.as_str())
             .map_or_else(|| format!("benchmark {}", at + 1), str::to_owned);
+        for unit in [&benchmark["metadata"]["unit"], &common["unit"]] {
+            unit_is(unit, "second")?;
+        }
         // A run without values calibrated itself.
         let runs = benchmark["runs"].as_array().into_iter().flatten();
         let ns = runs.filter_map(|run| middle(&times(&run["values"]))).map(|time| time * 1e9);
         all.entry(name).or_default().extend(ns);
     }
     all.retain(|_, times| !times.is_empty());
-    all
+    Ok(all)
 }
 
 /// Nanoseconds of so many loops each.
@@ -109,6 +152,7 @@ fn criterion(value: &Value, folder: &str) -> Runs {
         .zip(value["times"].as_array().into_iter().flatten());
     let ns: Vec<f64> = each
         .filter_map(|(loops, time)| Some(time.as_f64()? / loops.as_f64().filter(|n| *n > 0.0)?))
+        .filter(|ns| *ns > 0.0)
         .collect();
     middle(&ns).map(|ns| (folder.to_owned(), vec![ns])).into_iter().collect()
 }
@@ -123,35 +167,64 @@ fn pytest(benchmarks: &[Value]) -> Runs {
     benchmarks.iter().filter_map(one).collect()
 }
 
+/// Ends of names that Google Benchmark gives to what it has counted together.
+const AGGREGATES: [&str; 4] = ["_mean", "_median", "_stddev", "_cv"];
+
 /// Repetitions in a unit of their own.
-fn google(benchmarks: &[Value]) -> Runs {
+fn google(benchmarks: &[Value]) -> Result<Runs, String> {
     let mut loops: IndexMap<String, Vec<f64>> = IndexMap::new();
-    for one in benchmarks.iter().filter(|one| one["run_type"] != "aggregate") {
-        let unit = match one["time_unit"].as_str() {
-            Some("us") => 1e3,
-            Some("ms") => 1e6,
-            Some("s") => 1e9,
-            _ => 1.0,
+    let names: HashSet<&str> = benchmarks.iter().filter_map(|one| one["name"].as_str()).collect();
+    // Before version 1.5 nothing but its name tells one.
+    let stem =
+        |name: &str| AGGREGATES.iter().find_map(|end| name.strip_suffix(end).map(str::to_owned));
+    let is_aggregate = |one: &Value| match one["run_type"].as_str() {
+        Some(kind) => kind == "aggregate",
+        None => one["name"].as_str().and_then(stem).is_some_and(|stem| names.contains(&*stem)),
+    };
+    for one in benchmarks.iter().filter(|one| !is_aggregate(one)) {
+        let unit = match &one["time_unit"] {
+            Value::Null => 1.0,
+            unit => match unit.as_str() {
+                Some("ns") => 1.0,
+                Some("us") => 1e3,
+                Some("ms") => 1e6,
+                Some("s") => 1e9,
+                _ => return Err(format!("its time_unit is {unit}: ns, us, ms and s are known")),
+            },
         };
         if let Some(time) = one["real_time"].as_f64().filter(|time| *time > 0.0) {
             loops.entry(text(&one["name"])).or_default().push(time * unit);
         }
     }
-    of_one_process(loops)
+    Ok(of_one_process(loops))
 }
 
 /// `BenchmarkName-8   1000   1234 ns/op`, once for each `-count`.
 fn go(text: &str) -> Runs {
-    let mut loops: IndexMap<String, Vec<f64>> = IndexMap::new();
-    for line in text.lines().filter(|line| line.starts_with("Benchmark")) {
+    let mut loops: IndexMap<(&str, &str), Vec<f64>> = IndexMap::new();
+    let mut package = "";
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("pkg:") {
+            package = name.trim();
+        }
+        if !line.starts_with("Benchmark") {
+            continue;
+        }
         let words: Vec<&str> = line.split_whitespace().collect();
         let at = words.iter().position(|word| *word == "ns/op");
-        let time = at.and_then(|at| words.get(at.checked_sub(1)?)?.parse().ok());
-        if let (Some(name), Some(time)) = (words.first(), time) {
-            loops.entry((*name).to_owned()).or_default().push(time);
+        let time = at.and_then(|at| words.get(at.checked_sub(1)?)?.parse::<f64>().ok());
+        if let (Some(name), Some(time)) =
+            (words.first(), time.filter(|time| *time > 0.0 && time.is_finite()))
+        {
+            loops.entry((package, *name)).or_default().push(time);
         }
     }
-    of_one_process(loops)
+    // Two packages may have one of the same name.
+    let named = |(package, name): (&str, &str)| match package {
+        "" => name.to_owned(),
+        _ => format!("{package}.{name}"),
+    };
+    of_one_process(loops.into_iter().map(|(of, all)| (named(of), all)).collect())
 }
 
 /// However many loops it had, a process is one experiment.
@@ -224,6 +297,52 @@ mod tests {
             "BenchmarkFib-8",
             &[4100.0],
         );
+    }
+
+    /// A benchmark of one name in two packages is two.
+    #[test]
+    fn packages_of_go_have_their_benchmarks_apart() {
+        let text = "pkg: x/a\nBenchmarkP-8 10 100 ns/op\npkg: x/b\nBenchmarkP-8 10 900 ns/op\n";
+        let all = read(text);
+        assert_eq!(
+            all,
+            [
+                ("x/a.BenchmarkP-8".to_owned(), vec![100.0]),
+                ("x/b.BenchmarkP-8".to_owned(), vec![900.0])
+            ]
+        );
+    }
+
+    /// As versions before 1.5 write them.
+    #[test]
+    fn what_google_benchmark_counted_together_is_no_benchmark() {
+        let one = |name: &str, time: f64| {
+            format!(r#"{{"name":"{name}","real_time":{time},"time_unit":"ns"}}"#)
+        };
+        let all =
+            [("BM", 3.0), ("BM", 5.0), ("BM_mean", 4.0), ("BM_stddev", 0.1), ("BM_own_mean", 9.0)];
+        let text =
+            format!(r#"{{"benchmarks":[{}]}}"#, all.map(|(name, time)| one(name, time)).join(","));
+        assert_eq!(
+            read(&text),
+            [("BM".to_owned(), vec![4.0]), ("BM_own_mean".to_owned(), vec![9.0])]
+        );
+    }
+
+    #[test]
+    fn another_layout_or_unit_is_refused_by_its_name() {
+        for (text, said) in [
+            (r#"{"schema_version":99,"results":[]}"#, "schema_version 99"),
+            (
+                r#"{"schema_version":2,"results":[{"measurements":[{"time_wall_clock":{"value":1,"unit":"millisecond"}}]}]}"#,
+                "millisecond",
+            ),
+            (r#"{"benchmarks":[{"runs":[],"metadata":{"name":"x","unit":"byte"}}]}"#, "byte"),
+            (r#"{"benchmarks":[{"name":"x","real_time":1,"time_unit":"fortnight"}]}"#, "fortnight"),
+        ] {
+            let error = runs(text, "").unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
     }
 
     #[test]

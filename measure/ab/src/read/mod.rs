@@ -37,8 +37,7 @@ pub type Runs = IndexMap<String, Vec<f64>>;
 pub fn read(path: &Path) -> Result<Runs> {
     let failed = |why: String| Error::File { path: path.to_owned(), why };
     let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
-    let name = path.ancestors().nth(2).and_then(Path::file_name);
-    let name = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name = below_criterion(path);
     let runs = formats::runs(&text, &name).map_err(failed)?;
     match runs.is_empty() {
         true => Err(failed("it has no time of any run".to_owned())),
@@ -46,16 +45,93 @@ pub fn read(path: &Path) -> Result<Runs> {
     }
 }
 
-/// Reads several files, each of other processes.
+/// The benchmark's name of a file of criterion's: the folders between `criterion` and `new/sample.json`.
+fn below_criterion(path: &Path) -> String {
+    let Some(folder) = path.ancestors().nth(2) else { return String::new() };
+    let words: Vec<_> = folder.iter().map(|word| word.to_string_lossy()).collect();
+    let begin = match words.iter().rposition(|word| word == "criterion") {
+        Some(at) => at + 1,
+        None => words.len().saturating_sub(1),
+    };
+    words[begin..].join("/")
+}
+
+/// What the files of one side have.
+#[derive(Clone, Debug, Default)]
+pub struct Timed {
+    /// Time of each process by the benchmark's name.
+    pub runs: Runs,
+    /// Runs that failed and are left out.
+    pub failed: usize,
+}
+
+/// Reads the files of one side, each of other processes.
 ///
 /// # Errors
-/// As [`read`].
-pub fn read_all<P: AsRef<Path>>(paths: &[P]) -> Result<Runs> {
-    let mut all = Runs::new();
-    for path in paths {
-        for (name, times) in read(path.as_ref())? {
-            all.entry(name).or_default().extend(times);
+/// As [`read`]; and two files of hyperfine that are of different commands: a side is one.
+pub fn read_side<P: AsRef<Path>>(paths: &[P]) -> Result<Timed> {
+    let mut all = Timed::default();
+    let mut command: Option<String> = None;
+    for path in paths.iter().map(AsRef::as_ref) {
+        for (name, times) in read(path)? {
+            all.runs.entry(name).or_default().extend(times);
+        }
+        let failed = |why: String| Error::File { path: path.to_owned(), why };
+        let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+        let Some((own, left_out)) = formats::command(&text) else { continue };
+        all.failed += left_out;
+        match &command {
+            Some(first) if *first != own => {
+                let why = format!(
+                    "it has timed {own:?}, the first file of this side {first:?}: a side is one command"
+                );
+                return Err(failed(why));
+            }
+            _ => command = Some(own),
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_side_is_one_command_and_failed_runs_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |command: &str| {
+            format!(
+                r#"{{"results":[{{"command":"{command}","times":[1.0,2.0],"exit_codes":[0,1]}}]}}"#
+            )
+        };
+        let sort = file(folder.path(), "sort.json", &of("sort"));
+        let again = file(folder.path(), "again.json", &of("sort"));
+        let grep = file(folder.path(), "grep.json", &of("grep"));
+        let side = read_side(&[&sort, &again]).unwrap();
+        assert_eq!((side.runs[""].len(), side.failed), (2, 2));
+        let error = read_side(&[&sort, &grep]).unwrap_err().to_string();
+        assert!(error.contains("grep.json") && error.contains("a side is one command"), "{error}");
+    }
+
+    /// Two groups may have a benchmark of one name.
+    #[test]
+    fn benchmarks_of_criterion_have_the_names_of_all_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"{"iters":[1],"times":[10]}"#;
+        let files = ["rec", "iter"].map(|group| {
+            file(folder.path(), &format!("target/criterion/g/{group}/20/new/sample.json"), text)
+        });
+        let side = read_side(&files).unwrap();
+        assert_eq!(side.runs.keys().collect::<Vec<_>>(), ["g/rec/20", "g/iter/20"]);
+        let elsewhere = file(folder.path(), "kept/fib/new/sample.json", text);
+        assert_eq!(read_side(&[elsewhere]).unwrap().runs.keys().collect::<Vec<_>>(), ["fib"]);
+    }
 }

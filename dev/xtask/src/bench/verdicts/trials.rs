@@ -85,6 +85,11 @@ pub(super) struct Told {
     pub(super) slower: Vec<bool>,
     pairs: usize,
     pub(super) seconds: f64,
+    /// Measure that answered, of ours, and its exit status: why one was missed is asked later.
+    #[serde(default)]
+    by: String,
+    #[serde(default)]
+    status: i32,
 }
 
 impl Kind {
@@ -109,6 +114,8 @@ impl Kind {
             slower: vec![code == 1, hyperfine(&a, &b), t_test(&a, &b), criterion(&a, &b)],
             pairs: a.len(),
             seconds: value["seconds"].as_f64().unwrap_or_default(),
+            by: value["by"].as_str().unwrap_or_default().to_owned(),
+            status: code,
         })
     }
 }
