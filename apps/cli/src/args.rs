@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::duration::duration;
 use crate::percent::percent;
 use crate::size::size;
-use crate::{ahead, image, lab, node, place, resource, run};
+use crate::{ahead, image, lab, many, node, place, resource, run};
 
 /// Measure what the operating system costs on this machine.
 ///
@@ -81,6 +81,10 @@ pub(crate) enum Command {
     Ahead(ahead::AheadArgs),
     /// Say what this machine has and lacks for every part of Kumiki
     Doctor(Doctor),
+    /// Write what `measure many` measures into a file that can be sent, beside what was predicted
+    ///
+    /// The file has no name, no address and no path. Some minutes, from four cpus on.
+    Many(many::Many),
     /// Run commands in a QEMU machine with a stock kernel
     Lab(lab::Lab),
     /// Keep kernels in memory, to start OS nodes from
@@ -133,6 +137,14 @@ pub(crate) enum MeasureCommand {
         /// Include those of a full run
         #[arg(long)]
         full: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure calls and teams on 1, 2, 4, … and all cpus: how much more they do, and from where on less
+    ///
+    /// Some minutes, from four cpus on. A call's row has its throughput as a multiple of one cpu's.
+    Many {
         /// Print JSON
         #[arg(long)]
         json: bool,

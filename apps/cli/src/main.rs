@@ -15,6 +15,7 @@ mod groups;
 mod image;
 mod lab;
 mod machine;
+mod many;
 mod measure;
 mod node;
 mod output;
@@ -98,6 +99,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Ab(args) => ab::run(&args),
         Command::Ahead(args) => ahead::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Many(args) => many::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Image(args) => image::run(args),
         Command::Node(args) => node::run(args),

@@ -7,11 +7,15 @@ use anyhow::Result;
 use crate::answer::Answer;
 use crate::args::{Measure, MeasureCommand, Select};
 use crate::session::Measured;
-use crate::{Verdict, output, select, session};
+use crate::{Verdict, many, output, select, session};
 
 pub(crate) fn run(args: Measure) -> Result<Verdict> {
-    if let Some(MeasureCommand::Ls { select, quick, full, json }) = args.command {
-        return ls(&select, session::level(quick, full), json);
+    match args.command {
+        Some(MeasureCommand::Ls { select, quick, full, json }) => {
+            return ls(&select, session::level(quick, full), json);
+        }
+        Some(MeasureCommand::Many { json }) => return many::measure(json),
+        None => {}
     }
     output::check()?;
     let Measured { id, results, interrupt } = session::measure(&args.select, &args.how)?;

@@ -14,6 +14,7 @@ mod engine;
 mod machine;
 mod measured;
 mod place;
+mod predict;
 mod protocol;
 mod report;
 mod table;

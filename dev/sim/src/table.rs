@@ -40,6 +40,10 @@ pub fn table(words: impl Iterator<Item = String>) -> Result<ExitCode> {
                 crate::measured::compare()?;
                 return Ok(ExitCode::SUCCESS);
             }
+            "--predict" => {
+                crate::predict::predict();
+                return Ok(ExitCode::SUCCESS);
+            }
             "--check" => check = true,
             "--keep" => keep = true,
             "--cpus" => own.cpus = Some(number()? as usize),

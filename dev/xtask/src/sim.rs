@@ -34,6 +34,9 @@ pub(crate) struct Sim {
     /// than a fifth
     #[arg(long, conflicts_with_all = ["protocols", "cpus", "near", "far", "against", "check", "keep"])]
     measured: bool,
+    /// Prints what teams of 2 to 256 would take, as `kumiki many` has it in measure/many/src/predictions.txt
+    #[arg(long, conflicts_with_all = ["protocols", "cpus", "near", "far", "against", "measured", "check", "keep"])]
+    predict: bool,
     /// Fails where a count is not as dev/sim/counts.txt has it
     #[arg(long)]
     check: bool,
@@ -56,7 +59,7 @@ pub(crate) fn sim(asked: &Sim) -> Result<ExitCode> {
     if let Some(file) = &asked.against {
         command.arg("--against").arg(absolute(file)?);
     }
-    command.args(asked.measured.then_some("--measured"));
+    command.args(asked.measured.then_some("--measured")).args(asked.predict.then_some("--predict"));
     command.args(asked.check.then_some("--check")).args(asked.keep.then_some("--keep"));
     run(&mut command)?;
     Ok(ExitCode::SUCCESS)

@@ -50,7 +50,6 @@ mod questions;
 pub mod reference;
 mod resource;
 mod rows;
-mod scaling;
 mod servers;
 mod shadow;
 mod steps;

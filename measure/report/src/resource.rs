@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use kumiki_measure::schema::{Results, Row};
+use kumiki_measure::stats::scaling::{Law, fit};
 use maud::{Markup, html};
 
 use crate::format::{self, interval, number, times};
 use crate::paper::{Table, mark};
 use crate::rows::{self, find};
-use crate::scaling::{Law, fit};
 
 mod spawn;
 

@@ -2,9 +2,11 @@
 
 use crate::common::{Home, entries};
 
-const VERBS: [&[&str]; 23] = [
+const VERBS: [&[&str]; 25] = [
     &["measure"],
     &["measure", "ls"],
+    &["measure", "many"],
+    &["many"],
     &["results"],
     &["results", "ls"],
     &["results", "show"],

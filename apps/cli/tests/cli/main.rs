@@ -12,6 +12,7 @@ mod database;
 mod docs;
 mod doctor;
 mod interrupt;
+mod many;
 mod measure;
 mod output;
 mod programs;

@@ -10,6 +10,7 @@ pub mod false_discovery;
 pub mod line;
 pub mod mann_whitney;
 pub mod quiet;
+pub mod scaling;
 pub mod slope;
 pub mod widen;
 mod wls;

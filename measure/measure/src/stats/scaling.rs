@@ -4,16 +4,24 @@
 
 /// σ and κ.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Law {
-    pub(crate) contention: f64,
-    pub(crate) coherence: f64,
+pub struct Law {
+    /// σ
+    pub contention: f64,
+    /// κ
+    pub coherence: f64,
 }
 
 impl Law {
     /// Capacity of so many cores, as a multiple of one core's.
-    pub(crate) fn capacity(self, cores: u64) -> f64 {
+    pub fn capacity(self, cores: u64) -> f64 {
         let (n, others) = (cores as f64, cores as f64 - 1.0);
         n / (1.0 + self.contention * others + self.coherence * n * others)
+    }
+
+    /// Number of cores from which on more do less; `None` if each further one helps.
+    pub fn bend(self) -> Option<f64> {
+        let bend = ((1.0 - self.contention) / self.coherence).max(0.0).sqrt();
+        bend.is_finite().then_some(bend.max(1.0))
     }
 }
 
@@ -23,7 +31,7 @@ const LEAST: usize = 4;
 /// The law that is nearest to these points of cores and throughput, of which the first is
 /// one core's; none of fewer than four, which do not tell σ from κ surely enough to say
 /// anything of more cores.
-pub(crate) fn fit(points: &[(u64, f64)]) -> Option<Law> {
+pub fn fit(points: &[(u64, f64)]) -> Option<Law> {
     let [(1, alone), more @ ..] = points else { return None };
     if points.len() < LEAST {
         return None;

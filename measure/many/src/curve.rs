@@ -1,0 +1,155 @@
+//! A call's throughput at each size: threads that are bound to a cpu each, and make it for a while.
+
+use std::path::Path;
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kumiki_measure::error::{Error, Result};
+use kumiki_measure::stats::describe::median_of;
+use kumiki_measure::stats::scaling::{Law, fit};
+use kumiki_sys::affinity;
+use serde::Serialize;
+
+use crate::calls::Call;
+use crate::{Effort, order};
+
+/// What a call does at so many cpus.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// Number of cpus, each with a thread that makes the call.
+    pub cpus: usize,
+    /// Calls a second of all threads: the median of the rounds.
+    pub a_second: f64,
+    /// The same as a multiple of one cpu's.
+    pub of_one: f64,
+}
+
+/// A call at all sizes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Curve {
+    /// The call.
+    pub call: &'static str,
+    /// What its threads share.
+    pub shares: &'static str,
+    /// One cpu first, all of them last.
+    pub points: Vec<Point>,
+    /// σ and κ of the universal scalability law; `None` with fewer than four sizes.
+    pub law: Option<[f64; 2]>,
+    /// Cpus from which on more do less by that law; `None` if it has no such number.
+    pub bends_at: Option<f64>,
+    /// The smallest size that reaches 95 % of the best one: by so many a batch would be shared.
+    pub best: usize,
+}
+
+/// A size need not do more than this part of the best one's to be as good.
+const AS_GOOD: f64 = 0.95;
+
+/// Measures a call at 1, 2, 4, … cpus of `cpus`, in turns.
+pub(crate) fn curve(call: &Call, cpus: &[usize], folder: &Path, effort: Effort) -> Result<Curve> {
+    let sizes = order::sizes(cpus.len());
+    let mut rates: Vec<Vec<f64>> = vec![Vec::new(); sizes.len()];
+    for round in 0..effort.rounds {
+        for step in 0..sizes.len() {
+            // Each size is first in some round.
+            let at = (round + step) % sizes.len();
+            let rate = rate(call, &cpus[..sizes[at]], folder, effort.span).map_err(|error| {
+                Error::os(format!("{} by {} threads", call.name, sizes[at]), error)
+            })?;
+            rates[at].push(rate);
+        }
+    }
+    let medians: Vec<f64> = rates.iter().map(|its| median_of(its.iter().copied())).collect();
+    let one = medians.first().copied().unwrap_or(f64::NAN);
+    let points: Vec<Point> = sizes
+        .iter()
+        .zip(&medians)
+        .map(|(&cpus, &a_second)| Point { cpus, a_second, of_one: a_second / one })
+        .collect();
+    Ok(judged(call, points))
+}
+
+/// Finds the law, the bend and the best size.
+fn judged(call: &Call, points: Vec<Point>) -> Curve {
+    let pairs: Vec<_> = points.iter().map(|point| (point.cpus as u64, point.a_second)).collect();
+    let law = fit(&pairs);
+    let most = points.iter().map(|point| point.of_one).fold(0.0, f64::max);
+    let best = points.iter().find(|point| point.of_one >= AS_GOOD * most).map_or(1, |it| it.cpus);
+    Curve {
+        call: call.name,
+        shares: call.shares,
+        points,
+        law: law.map(|Law { contention, coherence }| [contention, coherence]),
+        bends_at: law.and_then(Law::bend),
+        best,
+    }
+}
+
+/// Calls a second of a thread on each of these cpus.
+fn rate(call: &Call, cpus: &[usize], folder: &Path, span: Duration) -> std::io::Result<f64> {
+    let (ready, is_over) = (Barrier::new(cpus.len() + 1), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let threads: Vec<_> = cpus
+            .iter()
+            .enumerate()
+            .map(|(number, &cpu)| {
+                let (ready, is_over) = (&ready, &is_over);
+                scope.spawn(move || {
+                    let bound = affinity::bind(cpu).map_err(std::io::Error::other);
+                    let prepared = (call.prepare)(folder, number);
+                    // Once without a count, whatever it says: it is said below.
+                    let warm = prepared.and_then(|mut make| make().map(|()| make));
+                    ready.wait();
+                    let (_bound, mut make) = (bound?, warm?);
+                    let (began, mut count) = (Instant::now(), 0_u64);
+                    while !is_over.load(Relaxed) {
+                        make()?;
+                        count += 1;
+                    }
+                    Ok(count as f64 / began.elapsed().as_secs_f64())
+                })
+            })
+            .collect();
+        ready.wait();
+        thread::sleep(span);
+        is_over.store(true, Relaxed);
+        threads.into_iter().map(|thread| thread.join().expect("a thread that only calls")).sum()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::CALLS;
+
+    fn points(of_one: &[(usize, f64)]) -> Vec<Point> {
+        of_one
+            .iter()
+            .map(|&(cpus, of_one)| Point { cpus, a_second: 1e6 * of_one, of_one })
+            .collect()
+    }
+
+    #[test]
+    fn the_fewest_that_do_as_much_are_the_best() {
+        let flat = judged(&CALLS[0], points(&[(1, 1.0), (2, 1.9), (4, 3.9), (8, 4.0)]));
+        assert_eq!(flat.best, 4);
+        let worse = judged(&CALLS[0], points(&[(1, 1.0), (2, 0.8), (4, 0.5), (8, 0.4)]));
+        assert_eq!((worse.best, worse.bends_at.map(|at| at < 2.0)), (1, Some(true)));
+        let all = judged(&CALLS[0], points(&[(1, 1.0), (2, 2.0), (4, 4.0), (8, 8.0)]));
+        assert_eq!((all.best, all.bends_at), (8, None));
+    }
+
+    #[test]
+    fn a_curve_has_each_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let cpus: Vec<_> = affinity::current().unwrap().iter().collect();
+        let effort = Effort { span: Duration::from_millis(5), rounds: 2 };
+        for call in [&CALLS[0], &CALLS[4]] {
+            let curve = curve(call, &cpus, folder.path(), effort).unwrap();
+            assert_eq!(curve.points.last().unwrap().cpus, cpus.len());
+            assert!(curve.points.iter().all(|point| point.a_second > 100.0), "{curve:?}");
+        }
+    }
+}
