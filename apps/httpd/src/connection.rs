@@ -107,6 +107,8 @@ pub(crate) struct Connection {
     pub(crate) under_way: Option<Key>,
     /// Events that the epoll waits for.
     pub(crate) waits: EventFlags,
+    /// The input that was taken last was of HEAD, whose answers have no body.
+    is_head: bool,
     /// It is among those whose turn is over with more to do.
     pub(crate) has_turn: bool,
 }
@@ -134,6 +136,7 @@ impl Connection {
             left: None,
             under_way: None,
             waits: EventFlags::IN,
+            is_head: false,
             has_turn: false,
         }
     }
@@ -155,8 +158,14 @@ impl Connection {
         Next::Turn
     }
 
+    /// Takes what was read, to be parsed; whether it is of HEAD is known on, should that panic.
+    pub(crate) fn take_input(&mut self) -> Vec<u8> {
+        self.is_head = is_of_head(&self.input);
+        std::mem::take(&mut self.input)
+    }
+
     fn go_on_with_head(&mut self, around: &mut Surroundings<'_>) -> Option<Next> {
-        let input = std::mem::take(&mut self.input);
+        let input = self.take_input();
         let (next, partial) = match parse(&input) {
             Parsed::Partial => (None, true),
             Parsed::Refused(status) => {
@@ -212,7 +221,7 @@ impl Connection {
                 if self.answer.take_part(part) { None } else { self.lose(around) }
             }
             done => {
-                let input = std::mem::take(&mut self.input);
+                let input = self.take_input();
                 // Parsed before, and not changed since.
                 let next = match parse(&input) {
                     Parsed::Head(head) => self.looked_up(&head, done, around),
@@ -346,8 +355,9 @@ impl Connection {
         }
         self.under_way = None;
         // What it was parsed from may be gone.
+        let is_head = if self.input.is_empty() { self.is_head } else { is_of_head(&self.input) };
         (self.head_length, self.keeps_alive) = (self.input.len(), false);
-        self.answer_shortly(Status::INTERNAL, is_of_head(&self.input), around);
+        self.answer_shortly(Status::INTERNAL, is_head, around);
         self.go(around)
     }
 

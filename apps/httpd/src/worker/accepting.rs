@@ -38,7 +38,15 @@ impl Worker {
                 // So far came one that failed at a socket behind this.
                 Err(Errno::EXIST) if listens => {}
                 Err(Errno::NOENT) if !listens => {}
-                other => other.context("adding a listening socket to an epoll, or removing it")?,
+                Ok(()) => {}
+                Err(errno) => {
+                    // A part of them would be told of and not taken, again and again.
+                    for listener in &self.shared.listeners {
+                        let _ = epoll::delete(&self.epoll, listener);
+                    }
+                    return Err(errno)
+                        .context("adding a listening socket to an epoll, or removing it");
+                }
             }
         }
         self.listens = listens;
@@ -184,9 +192,11 @@ impl Worker {
     }
 
     /// True if a client that is idle, as far as was read, has sent something, or has gone: a server
-    /// that was stopped, or had no cpu, has not read it yet.
+    /// that was stopped, or had no cpu, has not read it yet. Of one whose socket takes no more nothing is
+    /// read, however much has come.
     pub(super) fn has_come(&self, at: usize) -> bool {
         let connection = self.connections.get(at).and_then(Option::as_ref);
-        connection.is_some_and(|it| it.is_idle() && one_waits(it))
+        let reads = |it: &Connection| it.has_turn || it.waits.contains(EventFlags::IN);
+        connection.is_some_and(|it| it.is_idle() && reads(it) && one_waits(it))
     }
 }

@@ -265,6 +265,25 @@ fn the_end_of_who_had_a_place_is_not_told_to_who_has_it_next() {
     assert!(worker.connections[0].is_some());
 }
 
+/// What was read is not there any more when that panics which parses it.
+#[test]
+fn a_panic_of_head_is_answered_without_a_body() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut worker, address) = worker(folder.path(), 100);
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"HEAD /a HTTP/1.1\r\nHost: x\r\n").unwrap();
+    turn(&mut worker);
+    let now = Instant::now();
+    worker.go(0, now);
+    worker.with(0, now, |connection, _| {
+        assert!(!connection.take_input().is_empty());
+        panic!("made up")
+    });
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 500 ") && answer.ends_with("\r\n\r\n"), "{answer}");
+}
+
 #[test]
 fn a_panic_ends_its_connection_by_500_and_no_other() {
     let folder = tempfile::tempdir().unwrap();

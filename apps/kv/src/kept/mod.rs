@@ -102,6 +102,8 @@ struct Files {
     is_full: bool,
     /// Time before which no snapshot is begun, as one has failed.
     rests_until: Option<Instant>,
+    /// The log says that the server has ended: nothing is written behind that.
+    has_ended: bool,
 }
 
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -153,7 +155,13 @@ impl Kept {
         Ok(Kept {
             disk,
             pending: Mutex::new(pending),
-            files: Mutex::new(Files { segments, closed, is_full: false, rests_until: None }),
+            files: Mutex::new(Files {
+                segments,
+                closed,
+                is_full: false,
+                rests_until: None,
+                has_ended: false,
+            }),
             appended: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
             save: Save::new(workers),
@@ -261,6 +269,10 @@ impl Kept {
     }
 
     fn flush_in(&self, files: &mut Files) {
+        // Workers go on until the process ends, and keys expire.
+        if files.has_ended {
+            return;
+        }
         let (bytes, upto) = {
             let mut pending = held(&self.pending);
             pending.in_flight = pending.bytes.len() as u64;
@@ -298,7 +310,9 @@ impl Kept {
     /// Flushes, and says in the log that the server has ended by itself.
     pub(crate) fn end(&self) {
         self.flush();
-        if let Err(error) = held(&self.files).segments.end() {
+        let mut files = held(&self.files);
+        files.has_ended = true;
+        if let Err(error) = files.segments.end() {
             say(format_args!("{error}"));
         }
     }
