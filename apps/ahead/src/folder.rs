@@ -104,11 +104,17 @@ pub(crate) fn by_path(path: &CStr) -> Option<Folder> {
     known(open)
 }
 
-/// Opens the folder above one.
-pub(crate) fn above_of(folder: BorrowedFd<'_>) -> Option<Folder> {
+/// Opens the folder above one, if it is the one of this number: any other the program may never have read.
+pub(crate) fn above_of(folder: BorrowedFd<'_>, number: u64) -> Option<Folder> {
+    let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let above = open_below(folder, c"..", place).ok()?;
+    let (device, inode) = identity(above.as_fd())?;
+    if Key::of(device, inode).as_number() != number {
+        return None;
+    }
     // The program has just read it, and so changed its access time.
-    let opened = openat(folder, c"..", TO_LIST | OFlags::NOATIME, Mode::empty())
-        .or_else(|_| openat(folder, c"..", TO_LIST, Mode::empty()));
+    let opened = openat(&above, c".", TO_LIST | OFlags::NOATIME, Mode::empty())
+        .or_else(|_| openat(&above, c".", TO_LIST, Mode::empty()));
     known(opened.ok()?)
 }
 

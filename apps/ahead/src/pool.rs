@@ -201,6 +201,8 @@ extern "C" fn chief(_: *mut c_void) -> *mut c_void {
     let is_prepared = prepare(state);
     state.threads.life.tell(is_prepared);
     if is_prepared {
+        // The program, which has waited until here, is not to wait for what others may serve.
+        look_for_room(state);
         work(state);
     }
     ptr::null_mut()
@@ -225,7 +227,6 @@ fn prepare(state: &'static State) -> bool {
     if !is_prepared {
         return false;
     }
-    look_for_room(state);
     for _ in 1..room::threads(threads) {
         let Some(thread) = make(worker) else { break };
         state.threads.add(thread);
@@ -283,6 +284,10 @@ fn work(state: &'static State) {
             }
             Ok((None, true)) => {
                 let is_late = work.sleep(seen, Some(Instant::now() + IDLE));
+                // Where there was no room nothing is asked, and so nothing else would look again.
+                if is_late {
+                    look_for_room(state);
+                }
                 if let Ok(mut walk) = state.walk.lock() {
                     walk.kept(&state.shared, is_late);
                 }
@@ -310,10 +315,7 @@ fn first_above(state: &State, folder: &Folder) -> Option<(Folder, Listing)> {
     if first == 0 || first == folder.key.as_number() {
         return None;
     }
-    let above = folder::above_of(folder.open.as_fd())?;
-    if above.key.as_number() != first {
-        return None;
-    }
+    let above = folder::above_of(folder.open.as_fd(), first)?;
     let listing = folder::list(above.open.as_fd());
     Some((above, listing))
 }

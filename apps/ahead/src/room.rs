@@ -3,8 +3,9 @@
 
 use std::ffi::CStr;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{Resource, getrlimit};
 
 /// Share of the processes that a user may have, and of those that are left in a control group.
@@ -31,12 +32,20 @@ pub(crate) struct Ahead {
     pub(crate) names: u32,
 }
 
-/// Room ahead by the memory that is left. Without /proc it is as if there were none.
+/// Room ahead by the memory that is left; where nothing says how much that is, the settings bound it.
 pub(crate) fn ahead() -> Ahead {
     let mut buffer = [0; BYTES];
-    let of_machine = read(c"/proc/meminfo", &mut buffer).and_then(available).unwrap_or(0);
+    let of_machine = meminfo(&mut buffer).and_then(available).unwrap_or(u64::MAX);
     let left = of_machine.min(left(&MEMORY).unwrap_or(u64::MAX)) / SHARE_OF_MEMORY;
     Ahead { bytes: left, names: u32::try_from(left / NAME_BYTES).unwrap_or(u32::MAX) }
+}
+
+/// The kernel's own /proc/meminfo: in a container it may be another process's file, which may not answer.
+fn meminfo(buffer: &mut [u8]) -> Option<&str> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let proc = rustix::fs::open(c"/proc", flags, Mode::empty()).ok()?;
+    let (flags, resolve) = (OFlags::RDONLY | OFlags::CLOEXEC, ResolveFlags::NO_XDEV);
+    text_of(openat2(proc, c"meminfo", flags, Mode::empty(), resolve).ok()?, buffer)
 }
 
 /// What is available by /proc/meminfo, in bytes.
@@ -51,17 +60,21 @@ struct Limit {
     controller: &'static str,
     new: [&'static str; 2],
     old: [&'static str; 2],
+    /// Of memory: what is counted as used and comes back when it is asked for, by its name in `memory.stat`.
+    comes_back: Option<[&'static str; 2]>,
 }
 
 const PIDS: Limit = Limit {
     controller: "pids",
     new: ["pids.max", "pids.current"],
     old: ["pids.max", "pids.current"],
+    comes_back: None,
 };
 const MEMORY: Limit = Limit {
     controller: "memory",
     new: ["memory.max", "memory.current"],
     old: ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+    comes_back: Some(["inactive_file ", "total_inactive_file "]),
 };
 
 /// What is left of a limit in the groups of this process and all above; none if nothing limits it.
@@ -74,36 +87,66 @@ fn left(limit: &Limit) -> Option<u64> {
 fn left_by(line: &str, limit: &Limit) -> Option<u64> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-    let (below, files) = if controllers.is_empty() {
-        ("", limit.new)
+    let comes_back = |at: usize| limit.comes_back.and_then(|names| names.get(at).copied());
+    let (below, files, comes_back) = if controllers.is_empty() {
+        ("", limit.new, comes_back(0))
     } else if controllers.split(',').any(|one| one == limit.controller) {
-        (limit.controller, limit.old)
+        (limit.controller, limit.old, comes_back(1))
     } else {
         return None;
     };
     // Each group, from the innermost one to the root.
     let ends = path.rmatch_indices('/').map(|(at, _)| path.get(..at));
     let all = std::iter::once(Some(path.trim_end_matches('/'))).chain(ends).flatten();
-    all.filter_map(|path| left_in(below, path, files)).min()
+    all.filter_map(|path| left_in(below, path, files, comes_back)).min()
 }
 
-fn left_in(below: &str, path: &str, [most, used]: [&str; 2]) -> Option<u64> {
+fn left_in(
+    below: &str,
+    path: &str,
+    [most, used]: [&str; 2],
+    comes_back: Option<&str>,
+) -> Option<u64> {
     let most = number(below, path, most)?;
-    Some(most.saturating_sub(number(below, path, used).unwrap_or(0)))
+    let used = number(below, path, used).unwrap_or(0);
+    // A group that has read as much as its limit is as it always is.
+    let back = comes_back.and_then(|name| {
+        let mut buffer = [0; BYTES];
+        stated(file(below, path, "memory.stat", &mut buffer)?, name)
+    });
+    Some(most.saturating_sub(used.saturating_sub(back.unwrap_or(0))))
+}
+
+/// The number behind a name in a group's `memory.stat`.
+fn stated(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 /// The number in a file of a group; none for `max`.
-fn number(below: &str, path: &str, file: &str) -> Option<u64> {
+fn number(below: &str, path: &str, name: &str) -> Option<u64> {
+    let mut buffer = [0; 32];
+    file(below, path, name, &mut buffer)?.trim().parse().ok()
+}
+
+/// A file of a group.
+fn file<'buffer>(
+    below: &str,
+    path: &str,
+    file: &str,
+    buffer: &'buffer mut [u8],
+) -> Option<&'buffer str> {
     let mut name = [0; BYTES];
     let mut rest = &mut name[..];
     let slash = if below.is_empty() { "" } else { "/" };
     write!(rest, "/sys/fs/cgroup{slash}{below}{path}/{file}\0").ok()?;
-    let mut buffer = [0; 32];
-    read(CStr::from_bytes_until_nul(&name).ok()?, &mut buffer)?.trim().parse().ok()
+    read(CStr::from_bytes_until_nul(&name).ok()?, buffer)
 }
 
 fn read<'buffer>(path: &CStr, buffer: &'buffer mut [u8]) -> Option<&'buffer str> {
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    text_of(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?, buffer)
+}
+
+fn text_of(file: OwnedFd, buffer: &mut [u8]) -> Option<&str> {
     let mut length = 0;
     while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match rustix::io::read(&file, rest).ok()? {
@@ -128,6 +171,10 @@ mod tests {
         let text = "MemTotal:  100 kB\nMemAvailable:   4096 kB\nBuffers: 1 kB\n";
         assert_eq!(available(text), Some(4096 << 10));
         assert_eq!((available("MemTotal: 1 kB\n"), available("MemAvailable: x kB")), (None, None));
+        let stat = "anon 4096\nactive_file 9\ninactive_file 8192\ntotal_inactive_file 5\n";
+        assert_eq!(stated(stat, "inactive_file "), Some(8192));
+        assert_eq!(stated(stat, "total_inactive_file "), Some(5));
+        assert!(available(meminfo(&mut [0; BYTES]).unwrap()).is_some_and(|bytes| bytes > 1 << 20));
         let ahead = ahead();
         assert!(ahead.bytes > 0 && ahead.names > 0, "{ahead:?}");
     }

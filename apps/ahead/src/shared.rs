@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) missed: AtomicU32,
     /// One once the program has removed or renamed something.
     pub(crate) removes: AtomicU8,
+    /// One once it took long to go a way that the program had just gone.
+    pub(crate) is_way_slow: AtomicU8,
     pub(crate) table: Table,
     pub(crate) demand: Demand,
     pub(crate) uses: AllUses,

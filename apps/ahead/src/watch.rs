@@ -153,7 +153,17 @@ fn entered(state: &State, at: c_int, path: &CStr) {
     let at = if at < 0 { libc::AT_FDCWD } else { at };
     // SAFETY: the program's call has just begun at it, or it stands for the working folder.
     let at = unsafe { BorrowedFd::borrow_raw(at) };
-    let Some(key) = folder::above(at, path) else { return };
+    // All of that way is in memory, but where the file system asks its server about names each time: there the
+    // program would wait twice.
+    if state.shared.is_way_slow.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let began = now();
+    let key = folder::above(at, path);
+    if now().saturating_sub(began) >= SLEPT_NS {
+        state.shared.is_way_slow.store(1, Ordering::Relaxed);
+    }
+    let Some(key) = key else { return };
     let Some(place) = state.shared.table.find(key) else { return };
     if place.flags() & (FOLDER | VISITED | ASKED_LIST) != FOLDER {
         return;

@@ -38,8 +38,9 @@ pub(crate) fn run(args: &Many) -> Result<Verdict> {
     destination.write(|out| Ok(writeln!(out, "{text}")?))?;
     if args.output.as_os_str() != "-" {
         show(&record)?;
+        output::line("")?;
         output::line(format_args!(
-            "\n{} has all of it: curves, lines and the machine's shape, no name and no address. \
+            "{} has all of it: curves, lines and the machine's shape, no name and no address. \
              docs/many-cpus.md says where to send it.",
             args.output.display()
         ))?;

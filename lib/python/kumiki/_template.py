@@ -541,7 +541,13 @@ class Child(Popen):
     def _internal_poll(self, _deadstate: Any = None, *_: Any) -> "int | None":
         while self.returncode is None and self._hear():
             pass
+        if self.returncode is None and self._report is None and self._has_ended():
+            # What it ended with is told to the process that this one is a fork of.
+            self.returncode = 255
         return self.returncode
+
+    def _has_ended(self) -> bool:
+        return self._pidfd < 0 or bool(select.select([self._pidfd], [], [], 0)[0])
 
     def _wait(self, timeout: "float | None") -> int:
         if not self._hear_until(lambda: False, timeout):

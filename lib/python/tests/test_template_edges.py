@@ -117,6 +117,23 @@ class Edges(unittest.TestCase):
             with child:
                 self.assertEqual((child.result(5), child.wait(5)), (None, 0))
 
+    def test_a_child_of_fork_learns_by_poll_that_a_child_has_ended(self):
+        with kumiki.Template() as template:
+            child = template.start(time.sleep, 0.3)
+
+            def poll():
+                end = time.monotonic() + 20
+                while child.poll() is None:
+                    if time.monotonic() > end:
+                        return 1
+                    time.sleep(0.02)
+                # What it ended with only the parent is told.
+                return 0 if child.returncode == 255 else 2
+
+            self.assertEqual(forked(poll), 0)
+            with child:
+                self.assertEqual(child.wait(5), 0)
+
     def test_a_template_that_has_too_few_descriptors_says_so_and_goes_on(self):
         with kumiki.Template(setup=few_descriptors) as template:
             self.assertEqual(template.run(answer), 42)
