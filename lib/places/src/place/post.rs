@@ -187,7 +187,10 @@ impl Post {
                     let Some((coming, request)) = request else {
                         return Err(closed("hearing requests"));
                     };
-                    self.answer(request, coming).await;
+                    // Whoever sends one without a place for the answer is no caller; async-nats of Rust 1.85 panics by it.
+                    if request.message.reply.is_some() {
+                        self.answer(request, coming).await;
+                    }
                 }
             }
             if let Some(manager) = &manager {
