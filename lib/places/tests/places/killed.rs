@@ -32,6 +32,20 @@ const CALLERS: usize = 8;
 /// Counters of a batch.
 const EACH: usize = 20;
 
+/// The test that is a process which serves a durable place.
+pub(crate) const SERVES: &str = "killed::a_durable_place_of_another_test";
+
+/// Variables of that process, for a place of this host in this folder.
+pub(crate) fn variables<'a>(
+    folder: &'a str,
+    host: &'a str,
+    url: Option<&'a str>,
+) -> Vec<(&'static str, &'a str)> {
+    let mut variables = vec![(FOLDER, folder), (HOST, host)];
+    variables.extend(url.map(|url| (URL, url)));
+    variables
+}
+
 /// Program parts of what is kept.
 pub(crate) fn parts() -> Parts {
     Parts::new().durable::<Counter>().part::<Add>().part::<Get>()
@@ -113,14 +127,14 @@ async fn done<T>(again: impl AsyncFn() -> Result<T>) -> Option<T> {
 }
 
 /// The longest time without an answer.
-struct Gap {
+pub(crate) struct Gap {
     begin: Instant,
     last_us: AtomicU64,
     longest_us: AtomicU64,
 }
 
 impl Gap {
-    fn new() -> Gap {
+    pub(crate) fn new() -> Gap {
         Gap { begin: Instant::now(), last_us: AtomicU64::new(0), longest_us: AtomicU64::new(0) }
     }
 
@@ -134,13 +148,13 @@ impl Gap {
 
 /// What one caller has seen.
 #[derive(Debug, Default)]
-struct Seen {
-    done: u64,
-    unknown: u64,
+pub(crate) struct Seen {
+    pub(crate) done: u64,
+    pub(crate) unknown: u64,
 }
 
 /// Counts by calls: each sum must be the one before and one more, and more by what nobody knows at most.
-async fn count(
+pub(crate) async fn count(
     client: &Client,
     counter: &Reference<Counter>,
     over: &AtomicBool,
@@ -262,11 +276,11 @@ pub(crate) fn ended(end: End, test: &str, times: usize, nats: bool) {
                 _ => folder.clone(),
             };
             let (path, cpu) = (path.to_str().unwrap(), cpus[number % cpus.len()].to_string());
-            let mut variables = vec![(FOLDER, path), (HOST, &*host), (CPU, &*cpu)];
+            let mut variables = variables(path, &host, url.as_deref());
+            variables.push((CPU, &*cpu));
             variables.extend((end == End::Taken).then_some((TAKES, "1")));
             variables.extend((end == End::Moved && number > 0).then_some((MOVES, &*place)));
-            variables.extend(url.as_deref().map(|url| (URL, url)));
-            Other::start("killed::a_durable_place_of_another_test", &variables)
+            Other::start(SERVES, &variables)
         })
     };
     let (mut other, gap) = (Some(start(0)), Gap::new());

@@ -24,5 +24,6 @@ mod once;
 mod processes;
 mod scale;
 mod scene;
+mod stopped;
 mod users;
 mod watch;
