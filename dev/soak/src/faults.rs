@@ -99,13 +99,19 @@ pub(crate) fn draw_with_rests(soak: &Soak, calm: &Calm, faults: Vec<Fault<'_>>, 
     let mut draws = Draws::new(soak, faults, pause);
     let mut left = draws.rng.u32(1..=FIRST);
     while !soak.is_over() {
-        let mut rest = draws.pause();
+        soak.sleep(draws.pause());
         if left == 0 {
             left = draws.rng.u32(1..=BETWEEN);
-            rest += soak.lost() + QUIET;
+            soak.sleep(soak.lost() + QUIET);
+            // On a busy machine a lost answer is late only after some times that.
+            soak.until_answered(soak.lost());
             soak.count("quiet spells");
         }
-        soak.sleep(rest);
+        // A death after the end would end, too, what has no answer then; and a server that this
+        // thread has started dies with it.
+        if soak.is_over() {
+            return soak.until_answered(Duration::ZERO);
+        }
         calm.interrupted(|| draws.make());
         left -= 1;
     }

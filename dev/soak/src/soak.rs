@@ -97,6 +97,14 @@ impl Soak {
         self.watch.lost()
     }
 
+    /// Sleeps until every request is younger than this: what was asked before has its answer, or
+    /// the run fails. For how long a busy machine excuses one is for the guard to say.
+    pub(crate) fn until_answered(&self, span: Duration) {
+        while self.watch.oldest() > span {
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// A failure tells this, too, before all stacks.
     pub(crate) fn tells_at_failure(&self, tells: impl Fn() -> String + Send + Sync + 'static) {
         // One is enough for each subject.

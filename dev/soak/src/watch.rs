@@ -57,6 +57,12 @@ impl Watch {
         self.state().pending.len()
     }
 
+    /// Time since which the oldest one has no answer; zero if there is none.
+    pub(crate) fn oldest(&self) -> Duration {
+        let state = self.state();
+        state.pending.values().map(|asked| asked.since.elapsed()).max().unwrap_or_default()
+    }
+
     pub(crate) fn lost_after(&self, span: Duration) {
         self.state().lost = Some(span);
     }
@@ -126,11 +132,14 @@ mod tests {
         let first = watch.begin("the first".to_owned());
         let second = watch.begin("the second".to_owned());
         assert_eq!((watch.late(NONE), watch.pending()), (None, 2));
+        assert!(watch.oldest() < LOST * 2);
         watch.state().pending.get_mut(&second.key).unwrap().since -= LOST * 2;
         assert!(watch.late(NONE).unwrap().contains("the second (2 requests"));
+        assert!(watch.oldest() >= LOST * 2);
         drop(second);
         assert_eq!(watch.late(NONE), None);
         drop(first);
+        assert_eq!(watch.oldest(), NONE);
         let (silence, what) = watch.longest();
         assert!(silence >= LOST * 2 && what == "the second");
     }
