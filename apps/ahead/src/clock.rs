@@ -17,7 +17,7 @@ pub(crate) fn now() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// How often this thread has slept; only where `trial` allows the call.
+/// Number of times that this thread has slept; only where `trial` allows the call.
 pub(crate) fn sleeps() -> u64 {
     let before = errno::get();
     let mut usage = MaybeUninit::<libc::rusage>::uninit();

@@ -6,7 +6,7 @@
 
 use crate::demand::Kind;
 use crate::table::Key;
-use crate::walk::Text;
+use crate::text::Text;
 
 /// Words of each sort that wait.
 const PLACES: usize = 64;

@@ -44,6 +44,7 @@ mod shared;
 mod signals;
 mod state;
 mod table;
+mod text;
 mod threads;
 mod trial;
 #[cfg(not(test))]

@@ -48,7 +48,7 @@ fn meminfo(buffer: &mut [u8]) -> Option<&str> {
     text_of(openat2(proc, c"meminfo", flags, Mode::empty(), resolve).ok()?, buffer)
 }
 
-/// What is available by /proc/meminfo, in bytes.
+/// Memory that is available by /proc/meminfo, in bytes.
 fn available(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -60,7 +60,7 @@ struct Limit {
     controller: &'static str,
     new: [&'static str; 2],
     old: [&'static str; 2],
-    /// Of memory: what is counted as used and comes back when it is asked for, by its name in `memory.stat`.
+    /// Name in `memory.stat` of memory that is counted as used and comes back when it is asked for.
     comes_back: Option<[&'static str; 2]>,
 }
 
@@ -77,7 +77,7 @@ const MEMORY: Limit = Limit {
     comes_back: Some(["inactive_file ", "total_inactive_file "]),
 };
 
-/// What is left of a limit in the groups of this process and all above; none if nothing limits it.
+/// The rest of a limit in the groups of this process and all above; none if nothing limits it.
 fn left(limit: &Limit) -> Option<u64> {
     let mut buffer = [0; BYTES];
     let groups = read(c"/proc/self/cgroup", &mut buffer)?;

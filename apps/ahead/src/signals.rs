@@ -8,7 +8,7 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
 }
 
-/// As in pthread.h.
+/// The value of pthread.h.
 const CANCEL_DISABLE: libc::c_int = 1;
 
 /// Does something whose end others wait for, and which a thread must not be cancelled in.

@@ -56,7 +56,7 @@ pub(crate) struct State {
     owner: AtomicU32,
     /// One if a call was slow since the last try: the next folder is tried.
     pub(crate) due: AtomicU8,
-    /// How often the thread had slept that tried a folder last.
+    /// Number of times that the thread had slept that tried a folder last.
     pub(crate) sleeps: AtomicU32,
     /// Key of the first folder that was found cold and was worth no threads; zero if there is none.
     pub(crate) first_cold: AtomicU64,

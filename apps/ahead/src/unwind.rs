@@ -38,7 +38,7 @@ impl Handed {
 
 macro_rules! handed_on {
     ($($ours:ident: $name:literal;)*) => { $(
-        /// As the function of libgcc_s; none of these has more than three words, or other ones.
+        /// Does what the function of libgcc_s does; none of these has more than three words, or other ones.
         unsafe extern "C-unwind" fn $ours(a: usize, b: usize, c: usize) -> usize {
             static NEXT: Handed = Handed {
                 name: match CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()) {

@@ -77,7 +77,7 @@ impl Uses {
         }
     }
 
-    /// Whether the program opens the files of this folder that it looks at; none while it has looked at few.
+    /// True if the program opens the files of this folder that it looks at; none while it has looked at few.
     pub(crate) fn opens(&self) -> Option<bool> {
         let touched = self.files_touched.load(Ordering::Relaxed);
         let opened = self.files_opened.load(Ordering::Relaxed);

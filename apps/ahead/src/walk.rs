@@ -23,6 +23,7 @@ use crate::inbox::{Visit, Want, Word};
 use crate::names::{Name, Names};
 use crate::shared::Shared;
 use crate::table::{self, Key, Listed};
+use crate::text::Text;
 use crate::uses::{FOLDERS, Uses};
 use crate::worth::Worth;
 
@@ -38,8 +39,6 @@ const AGE_HINDERING: u32 = 4;
 const WARM: u32 = 32;
 /// Bytes of names at a time.
 const MOST_BYTES: usize = 4 << 20;
-/// Longest name that is asked (NAME_MAX).
-const NAME_BYTES: usize = 256;
 
 /// A folder with its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,25 +64,6 @@ pub(crate) enum Task {
         name: Text,
         kind: Kind,
     },
-}
-
-/// A name that is a task's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Text {
-    bytes: [u8; NAME_BYTES],
-}
-
-impl Text {
-    pub(crate) fn of(name: &std::ffi::CStr) -> Option<Self> {
-        let mut bytes = [0; NAME_BYTES];
-        let text = name.to_bytes_with_nul();
-        bytes.get_mut(..text.len())?.copy_from_slice(text);
-        Some(Text { bytes })
-    }
-
-    pub(crate) fn as_c(&self) -> &std::ffi::CStr {
-        std::ffi::CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -504,7 +484,7 @@ fn is_on(shared: &Shared, number: Number, kind: Kind) -> bool {
     is_of(Class::File) || is_of(Class::Folder)
 }
 
-/// What the program does with names of this folder says more than what it does with others'.
+/// Uses of names of this folder say more than those of others'.
 fn is_on_for(shared: &Shared, number: Number, kind: Kind, class: Class) -> bool {
     let own = match (kind, class) {
         (Kind::Contents, Class::File) => shared.uses.of(number.folder).and_then(Uses::opens),

@@ -17,9 +17,9 @@ use crate::pool;
 use crate::probe;
 use crate::state::{self, Mode, State};
 use crate::table::{ASKED_LIST, FOLDER, Key, VISITED};
+use crate::text::Text;
 use crate::trial;
 use crate::uses::{Seen, Use};
-use crate::walk::Text;
 
 use rustix::fs::{Mode as FileMode, OFlags};
 

@@ -109,7 +109,7 @@ pub(crate) struct Connection {
     pub(crate) waits: EventFlags,
     /// The input that was taken last was of HEAD, whose answers have no body.
     is_head: bool,
-    /// It is among those whose turn is over with more to do.
+    /// True among those whose turn is over with more to do.
     pub(crate) has_turn: bool,
 }
 

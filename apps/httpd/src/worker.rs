@@ -102,7 +102,7 @@ pub(crate) struct Worker {
     log: Option<LogLines>,
     pages: Pages,
     listens: bool,
-    /// It has said that it cannot listen.
+    /// True once it was said that it cannot listen.
     has_said: bool,
     /// Connections whose turn is over with more to do.
     turns: Vec<usize>,

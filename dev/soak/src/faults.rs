@@ -17,7 +17,7 @@ const QUIET: Duration = Duration::from_secs(3);
 const FIRST: u32 = 8;
 /// Faults between two of them, at most.
 const BETWEEN: u32 = 24;
-/// After its last fault a subject answers as always again.
+/// A subject answers as always again so long after its last fault.
 const SETTLES: Duration = Duration::from_millis(1500);
 
 type Make<'a> = Box<dyn FnMut(&mut Rng) -> Result<()> + Send + 'a>;
@@ -37,13 +37,13 @@ impl<'a> Fault<'a> {
     }
 }
 
-/// Whether the faults of a subject rest just now, for its clients: what fails in a spell without
+/// Tells a subject's clients that its faults rest just now: what fails in a spell without
 /// faults fails by no fault that was made.
 #[derive(Debug, Default)]
-pub(crate) struct Calm(Mutex<State>);
+pub(crate) struct Calm(Mutex<Since>);
 
 #[derive(Debug, Default)]
-struct State {
+struct Since {
     /// Faults that have begun.
     faults: u64,
     /// End of the last one; none while one is being made, and before the first.
@@ -55,7 +55,7 @@ struct State {
 pub(crate) struct Spell(u64);
 
 impl Calm {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Since> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -20,8 +20,8 @@ const BEFORE: &str = "## How it stands to its peers\n\n";
 const AFTER: &str = "All figures, their conditions and what limits them:";
 
 /// Benches of the tables, by the letters that stand for them.
-const BENCHES: [(&str, &str); 4] =
-    [("A", "shadow"), ("B", "parasc"), ("C", "resource"), ("D", "servers")];
+const BENCHES: [(&str, &str); 5] =
+    [("A", "shadow"), ("B", "parasc"), ("C", "resource"), ("D", "servers"), ("E", "ahead")];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,7 +116,9 @@ fn printed(data: &str) -> Result<String> {
         let Row { what, plain, peers, .. } = row;
         let (figure, letter) = (figure(row, &machines)?, letter(row)?);
         let peers = cell(peers);
-        writeln!(text, "| {what} | **{figure}** | {plain} |{peers}| {letter} |")?;
+        // Bold is the figure alone, not where it was made.
+        let figure = figure.strip_prefix(&*row.kumiki).unwrap_or_default();
+        writeln!(text, "| {what} | **{}**{figure} | {plain} |{peers}| {letter} |", row.kumiki)?;
     }
     text += "\nWhere it loses:\n\n| what | Kumiki | better | by |\n|---|---|---|---|\n";
     for row in rows.iter().filter(|row| row.table == Table::Loses) {

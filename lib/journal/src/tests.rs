@@ -89,7 +89,7 @@ impl DiskFile for SmallFile {
     }
 }
 
-/// Whoever takes all, and looks at nothing.
+/// A reader that takes all, and looks at nothing.
 struct Any;
 
 impl Reader for Any {

@@ -16,7 +16,7 @@ pub(crate) type Make = Box<dyn FnMut() -> io::Result<()>>;
 /// A call, made by several threads at once.
 pub(crate) struct Call {
     pub(crate) name: &'static str,
-    /// What its threads share, and may queue for.
+    /// Thing that its threads share, and may queue for.
     pub(crate) shares: &'static str,
     /// Prepares one thread's, by the folder that all have and by the thread's number.
     pub(crate) prepare: fn(&Path, usize) -> io::Result<Make>,

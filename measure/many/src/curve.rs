@@ -16,14 +16,14 @@ use serde::Serialize;
 use crate::calls::Call;
 use crate::{Effort, order};
 
-/// What a call does at so many cpus.
+/// Throughput of a call at so many cpus.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
     /// Number of cpus, each with a thread that makes the call.
     pub cpus: usize,
     /// Calls a second of all threads: the median of the rounds.
     pub a_second: f64,
-    /// The same as a multiple of one cpu's.
+    /// Throughput as a multiple of one cpu's.
     pub of_one: f64,
 }
 
@@ -32,7 +32,7 @@ pub struct Point {
 pub struct Curve {
     /// The call.
     pub call: &'static str,
-    /// What its threads share.
+    /// Thing that its threads share.
     pub shares: &'static str,
     /// One cpu first, all of them last.
     pub points: Vec<Point>,

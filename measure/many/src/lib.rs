@@ -21,7 +21,7 @@ pub use teams::Team;
 /// Cpus from which on a curve says something.
 pub const LEAST: usize = 4;
 
-/// How long to measure.
+/// Time to spend on measuring.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Time of one run of a call at one size.

@@ -10,14 +10,14 @@ use crate::Team;
 
 const ROWS: &str = include_str!("predictions.txt");
 
-/// What was predicted, and what was seen.
+/// A prediction beside the figure that was seen.
 #[derive(Clone, Debug, Serialize)]
 pub struct Predicted {
     /// The operation.
     pub what: &'static str,
     /// Members of the team.
     pub members: usize,
-    /// By the machine of lines, nanoseconds.
+    /// Time by the machine of lines, nanoseconds.
     pub predicted_ns: f64,
     /// Here, nanoseconds.
     pub seen_ns: f64,

@@ -18,7 +18,7 @@ use crate::{Effort, Say, order};
 /// A run on one machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Record {
-    /// Of this format: 1.
+    /// Version of this format: 1.
     pub schema: u32,
     /// The machine's shape.
     pub machine: Machine,
@@ -37,7 +37,7 @@ pub struct Record {
 pub struct Machine {
     /// The processor's model.
     pub processor: String,
-    /// Who runs it as a guest, if it is one.
+    /// Hypervisor that it is a guest of, if it is one.
     pub hypervisor: Option<String>,
     /// The kernel's version: digits and dots.
     pub kernel: String,
@@ -56,7 +56,7 @@ pub struct Machine {
 /// Lines of one distance.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lines {
-    /// What the two cpus have in common: `core`, `cache 3`, `node`, `package` or `machine`.
+    /// Nearest thing that the two cpus have in common: `core`, `cache 3`, `node`, `package` or `machine`.
     pub common: String,
     /// Nanoseconds there and back, the median.
     pub round_trip_ns: f64,

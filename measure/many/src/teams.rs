@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use crate::{Effort, order};
 
-/// What a team of so many members takes, its caller included. Times are nanoseconds, medians.
+/// Times of a team of so many members, its caller included. Times are nanoseconds, medians.
 #[derive(Clone, Debug, Serialize)]
 pub struct Team {
     /// Members, each bound to a cpu.
     pub members: usize,
     /// Fork to all helpers and join.
     pub broadcast_ns: f64,
-    /// The same with a barrier of all within it.
+    /// Fork, a barrier of all, and join.
     pub barrier_ns: f64,
 }
 

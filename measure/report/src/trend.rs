@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// What is marked by cycles is judged by them, too: the clock went the other way.
+    /// Marks by cycles are judged by cycles, too: the clock went the other way.
     #[test]
     fn a_cost_in_cycles_that_rose_on_a_faster_clock_has_risen() {
         let mut one = trend(&[100.0; 16]);

@@ -10,23 +10,23 @@ use crate::real;
 use crate::watch::{self, Call};
 
 /// A file's device and inode number, where a call has written what it found.
-trait Found {
+trait Identified {
     fn identity(&self) -> (u64, u64);
 }
 
-impl Found for libc::stat {
+impl Identified for libc::stat {
     fn identity(&self) -> (u64, u64) {
         (self.st_dev, self.st_ino)
     }
 }
 
-impl Found for libc::statx {
+impl Identified for libc::statx {
     fn identity(&self) -> (u64, u64) {
         (libc::makedev(self.stx_dev_major, self.stx_dev_minor), self.stx_ino)
     }
 }
 
-fn looked(call: Option<Call>, answer: c_int, found: *const impl Found) {
+fn looked(call: Option<Call>, answer: c_int, found: *const impl Identified) {
     let Some(call) = call else { return };
     if answer != 0 {
         return call.failed();

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use kumiki_sys::sentence::with_causes;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
@@ -60,7 +61,8 @@ impl Worker {
             Ok(()) => self.has_said = false,
             Err(error) if !self.has_said => {
                 say(format_args!(
-                    "a worker takes no new connections, and tries again twice a second: {error:#}"
+                    "a worker takes no new connections, and tries again twice a second: {}",
+                    with_causes(error.as_ref())
                 ));
                 self.has_said = true;
             }

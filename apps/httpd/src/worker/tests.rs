@@ -24,7 +24,7 @@ fn workers<const N: usize>(
     workers_by(folder, most, &[])
 }
 
-/// The same, by these arguments.
+/// Workers by these arguments.
 fn workers_by<const N: usize>(
     folder: &std::path::Path,
     most: usize,
@@ -176,7 +176,7 @@ fn a_client_that_sends_much_has_one_turn_and_not_more_and_more() {
     assert!(worker.turns.is_empty());
 }
 
-/// Of several sockets one may be in the epoll already, as the next could not be added.
+/// A worker that could add one of several sockets only adds the others later.
 #[test]
 fn listening_is_begun_anew_where_a_part_of_it_was() {
     let folder = tempfile::tempdir().unwrap();
@@ -265,7 +265,7 @@ fn the_end_of_who_had_a_place_is_not_told_to_who_has_it_next() {
     assert!(worker.connections[0].is_some());
 }
 
-/// What was read is not there any more when that panics which parses it.
+/// The input is not there any more when that panics which parses it.
 #[test]
 fn a_panic_of_head_is_answered_without_a_body() {
     let folder = tempfile::tempdir().unwrap();

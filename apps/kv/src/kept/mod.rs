@@ -196,7 +196,7 @@ impl Kept {
         has_room
     }
 
-    /// The same, if so many bytes stay.
+    /// Sees to it that there is room, and that so many bytes stay.
     fn has_room_beside(&self, worker: usize, bytes: u64, stay: u64) -> bool {
         let promise = |pending: &mut Pending| {
             let others: u64 = pending.promised.iter().sum();

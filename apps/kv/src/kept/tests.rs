@@ -492,7 +492,7 @@ fn what_is_torn_is_cut_and_what_is_rotten_or_another_s_is_told() {
     assert!(error.contains("is no file of kumiki-kv"), "{error}");
 }
 
-/// What a flush that is under way takes is no room for the next command.
+/// Bytes that a flush under way takes are no room for the next command.
 #[test]
 fn what_is_being_flushed_counts_until_it_is_known_what_is_left() {
     let disk = Arc::new(Held::default());
@@ -529,7 +529,7 @@ fn what_is_being_flushed_counts_until_it_is_known_what_is_left() {
     assert!(kept.has_room(1, 100), "what is small still fits");
 }
 
-/// Whether it fails at its end, or while its keys are gathered: it is not begun anew with each flush.
+/// A snapshot that fails, at its end or while its keys are gathered, is not begun anew with each flush.
 #[test]
 fn a_snapshot_that_fails_is_not_begun_again_at_once() {
     for before in [0, 400] {

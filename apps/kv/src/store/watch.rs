@@ -53,7 +53,7 @@ impl Seen {
         Seen::would_keep(&self.key)
     }
 
-    /// The same of a key that is to be watched.
+    /// State of a key that is to be watched.
     pub fn would_keep(key: &[u8]) -> usize {
         2 * key.len() + 160
     }

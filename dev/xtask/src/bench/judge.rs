@@ -19,7 +19,7 @@ pub(super) const COPY_LIMIT: &str = "nontemporal_2t";
 pub(super) const PROGRAMS: &str =
     "--package kumiki-bench --package kumiki-capi --package kumiki-du";
 
-/// What the peers of all benches need to be built: they are in one program.
+/// Packages that the peers of all benches need to be built: they are in one program.
 const PEERS: &[Package] = &[
     Package { name: "gcc", reason: "OpenMP is measured, and peers in C" },
     Package { name: "g++", reason: "forkunion and snmalloc are measured, and others in C++" },

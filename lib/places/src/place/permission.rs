@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// Time in which a denial that has come is told: it comes by a task of its own.
 const SOON: Duration = Duration::from_millis(50);
 
-/// What a place of this name and life must be let do, and where.
+/// Subjects that a place of this name and life must be let use, and how.
 pub(crate) fn needed(name: &str, life: u64) -> [(Doing, String); 4] {
     let beats = format!("{BEATS}{name}");
     [

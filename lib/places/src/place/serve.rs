@@ -278,7 +278,7 @@ impl Server {
     }
 }
 
-/// What is asked before a place is taken.
+/// Questions before a place is taken.
 impl Server {
     pub(crate) fn parts_served(&self) -> &Parts {
         &self.parts

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Options, words: &str) -> Result<Answer> {
     Ok(Answer::Status(worst.map_or(0, Verdict::exit_status)))
 }
 
-/// What is in the files and not in the verdict, a sentence each.
+/// Names what is in the files and not in the verdict, a sentence each.
 fn lacks(sides: &[Timed; 2]) -> Vec<String> {
     let mut lacks = Vec::new();
     for (own, other) in [(0, 1), (1, 0)] {

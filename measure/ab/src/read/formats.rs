@@ -97,12 +97,12 @@ fn hyperfine(results: &[Value]) -> Result<Runs, String> {
     Ok(all)
 }
 
-/// Of one that a signal has ended the code is null.
+/// True for the code of a run without failure. Of one that a signal has ended it is null.
 fn has_ended_well(code: &Value) -> bool {
     code.as_i64() == Some(0)
 }
 
-/// Of a file of hyperfine with one command: that command, and how many of its runs failed and are left out.
+/// The command of a file of hyperfine that has one, and the number of its runs that failed and are left out.
 pub(super) fn command(text: &str) -> Option<(String, usize)> {
     let value: Value = serde_json::from_str(text).ok()?;
     let [result] = &value["results"].as_array()?[..] else { return None };
@@ -313,7 +313,7 @@ mod tests {
         );
     }
 
-    /// As versions before 1.5 write them.
+    /// Versions before 1.5 write them so.
     #[test]
     fn what_google_benchmark_counted_together_is_no_benchmark() {
         let one = |name: &str, time: f64| {

@@ -56,7 +56,7 @@ fn below_criterion(path: &Path) -> String {
     words[begin..].join("/")
 }
 
-/// What the files of one side have.
+/// Runs in the files of one side.
 #[derive(Clone, Debug, Default)]
 pub struct Timed {
     /// Time of each process by the benchmark's name.

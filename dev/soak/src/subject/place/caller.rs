@@ -19,7 +19,7 @@ use crate::soak::Soak;
 pub(super) const CALLS: u32 = 300;
 /// A place that is away is back within this, as it is started anew at once.
 const AWAY: Duration = Duration::from_secs(4);
-/// Before it tries again where nobody was.
+/// Pause before it tries again where nobody was.
 pub(super) const REST: Duration = Duration::from_millis(20);
 
 pub(super) struct Caller {
@@ -29,7 +29,7 @@ pub(super) struct Caller {
     pub(super) calls: Arc<Calls>,
     /// By sockets or by NATS.
     pub(super) way: &'static str,
-    /// Whether the faults of the place, and of the way to it, rest.
+    /// Tells that the faults of the place, and of the way to it, rest.
     pub(super) calm: Arc<Calm>,
     pub(super) number: u64,
     pub(super) rng: Rng,

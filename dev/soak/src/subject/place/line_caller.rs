@@ -17,7 +17,7 @@ pub(super) struct LineCaller {
     pub(super) soak: &'static Soak,
     pub(super) control: Control,
     pub(super) place: String,
-    /// Whether the faults of the place rest.
+    /// Tells that the faults of the place rest.
     pub(super) calm: Arc<Calm>,
     pub(super) number: u64,
 }

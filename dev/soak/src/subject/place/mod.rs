@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Time limit of a call here, whose socket ends with the place: an answer that is lost is found before.
 const PATIENCE_HERE: Duration = Duration::from_secs(20);
 
-/// Of the ways to a place the rarest has at least so many calls to a hundred of the one that has most.
+/// The rarest way to a place has at least so many calls to a hundred of the one that has most.
 const RAREST: u64 = 5;
 
 /// Serves one place of this name until it is killed: by NATS if there is a server's address.
