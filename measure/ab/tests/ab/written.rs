@@ -41,7 +41,7 @@ fn of_one_process_there_is_one_time_a_benchmark() {
     // Google Benchmark 1.7.1: --benchmark_repetitions=3 --benchmark_out=FILE
     is("google-benchmark.json", &[("BM_copy/8", 1, 9.433_67), ("BM_copy/64", 1, 9.685_03)]);
     // Go 1.26: go test -bench . -count 3 -benchmem
-    is("go.txt", &[("BenchmarkSum-2", 1, 0.51), ("BenchmarkSub/one-2", 1, 1.272)]);
+    is("go.txt", &[("x.BenchmarkSum-2", 1, 0.51), ("x.BenchmarkSub/one-2", 1, 1.272)]);
     // criterion 0.7, target/criterion/sum/new/sample.json
     is("sum/new/sample.json", &[("sum", 1, 1693.79)]);
 }
