@@ -11,13 +11,14 @@ import importlib
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+from reasons import reasons
 
 SUITES = [
     "test.test_subprocess",
@@ -134,17 +135,6 @@ def unlike(plain, ours):
     return {name: (plain.get(name, "is not run"), ours.get(name, "is not run")) for name in names if plain.get(name) != ours.get(name)}
 
 
-def expected():
-    found = {}
-    for line in UNLIKE.read_text().splitlines():
-        if line.strip() and not line.startswith("#"):
-            name, reason = line.split(None, 1)
-            since = re.match(r"from 3\.(\d+) on: ", reason)
-            if since is None or sys.version_info >= (3, int(since[1])):
-                found[name] = reason
-    return found
-
-
 def compare(suite):
     """Whether a suite has the same results both ways."""
     begun = time.monotonic()
@@ -154,7 +144,7 @@ def compare(suite):
     if made != ("subprocess", "kumiki._instead"):
         print(f"{suite}: children are made by {made[0]} without, and by {made[1]} under python -m kumiki", file=sys.stderr)
         return False
-    known = {name: why for name, why in expected().items() if name in plain}
+    known = {name: why for name, why in reasons(UNLIKE).items() if name in plain}
     differ = unlike(plain, ours)
     for _ in range(AGAIN):
         doubtful = [name for name in differ if name not in known and name in plain and "." in name]

@@ -19,20 +19,9 @@ import unittest
 
 import kumiki
 import kumiki.aio
+from reasons import reasons
 
 EXPECTED = pathlib.Path(__file__).with_name("cpython-expected.txt")
-
-
-def expected() -> "dict[str, str]":
-    """Names of tests and reasons."""
-    found = {}
-    for line in EXPECTED.read_text().splitlines():
-        if line.strip() and not line.startswith("#"):
-            name, reason = line.split(None, 1)
-            since = re.match(r"from 3\.(\d+) on: ", reason)
-            if since is None or sys.version_info >= (3, int(since[1])):
-                found[name] = reason
-    return found
 
 
 def tests(suite):
@@ -67,7 +56,7 @@ class Result(unittest.TextTestResult):
     def printErrors(self):
         """Only of those that should have held."""
         self.stream.writeln()
-        known = expected()
+        known = reasons(EXPECTED)
         for kind, found in [("ERROR", self.errors), ("FAIL", self.failures)]:
             self.printErrorList(kind, [(t, e) for t, e in found if re.sub(r" .*", "", name(t)) not in known])
 
@@ -119,7 +108,7 @@ def main() -> int:
         result = runner.run(unittest.TestSuite(chosen))
     if hasattr(theirs, "tearDownModule") and not asked.multiprocessing:
         theirs.tearDownModule()
-    known = {n: why for n, why in expected().items() if n in names}
+    known = {n: why for n, why in reasons(EXPECTED).items() if n in names}
     skipped = {name(test) for test, _ in result.skipped}
     unexpected = sorted(set(result.broken) - set(known))
     held = sorted(set(known) - set(result.broken) - skipped)
