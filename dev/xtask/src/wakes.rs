@@ -1,7 +1,8 @@
 //! A source file in which somebody is put to sleep or woken stands in `docs/design/wakes.md`.
 //!
-//! Found by the words by which such a thing is written. Comments, tests and models do not count, nor
-//! do the crates that measure how long a wake takes.
+//! Found by the words by which such a thing is written: those of a flag, a list or a waker, and those
+//! of pipes, sockets and channels, which wake by themselves and whose other end may be gone.
+//! Comments, tests and models do not count, nor do the crates that measure how long a wake takes.
 
 use std::fs;
 use std::path::Path;
@@ -14,22 +15,20 @@ use crate::run::root;
 const PAGE: &str = "docs/design/wakes.md";
 /// Folders of sources.
 const FOLDERS: [&str; 5] = ["apps", "lib", "measure", "node", "lib/python/kumiki"];
-/// Crates that measure, start or name what sleeps, and hand over nothing of their own.
-const MEASURE: [&str; 9] = [
+/// Crates that measure or name what sleeps, and hand over nothing of their own.
+const MEASURE: [&str; 7] = [
     "measure/ab",
     "lib/calls",
     "measure/cases",
-    "apps/cli",
     "measure/doctor",
     "measure/experiments",
-    "node/lab",
     "measure/measure",
     "measure/report",
 ];
 /// Folders and files of tests, models and what is built.
 const TESTS: [&str; 6] = ["tests", "examples", "target", "build", "tests.rs", "loom.rs"];
 /// Words by which a sleep or a wake is written.
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 34] = [
     "eventfd(",
     "EventFd::new",
     "futex::wait(",
@@ -42,6 +41,8 @@ const WORDS: [&str; 19] = [
     "wait_queue_head_t",
     "AtomicWaker",
     "RawWaker",
+    "Waker>",
+    ": Waker,",
     "impl Wake for",
     "PollBell",
     "EventCount",
@@ -49,6 +50,19 @@ const WORDS: [&str; 19] = [
     "call_soon_threadsafe",
     "threading.Event",
     "threading.Condition",
+    "pipe_with(",
+    "pipe2(",
+    "io::pipe(",
+    "descriptors::pipe(",
+    "os.pipe(",
+    "socketpair(",
+    "UnixStream::pair(",
+    "::channel(",
+    "= channel(",
+    "= (channel(",
+    "channel::<",
+    "sync_channel(",
+    "unbounded_channel(",
 ];
 
 /// Checks all sources.
@@ -125,6 +139,25 @@ mod tests {
             None
         );
         assert_eq!(sleeps("    changed: Condvar,\n"), Some((1, "changed: Condvar,")));
+    }
+
+    #[test]
+    fn wakers_pipes_and_channels_are_found_and_what_is_only_called_so_is_not() {
+        for line in [
+            "wakers: Mutex<HashMap<u64, Waker>>,",
+            "let (tell, told) = channel();",
+            "let (tell, told) = channel::<()>();",
+            "let (tell, told) = mpsc::channel();",
+            "let (ready, bound) = sync_channel(0);",
+            "let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;",
+            "let (reader, writer) = io::pipe()?;",
+            "theirs, ours = os.pipe()",
+        ] {
+            assert_eq!(sleeps(line), Some((1, line)));
+        }
+        for line in ["window.channel(number).free();", "fn channel(&self) -> Channel<'_> {"] {
+            assert_eq!(sleeps(line), None);
+        }
     }
 
     #[test]

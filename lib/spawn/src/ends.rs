@@ -1,7 +1,8 @@
 //! The end of a child as a future, without a runtime: one thread of the process waits for
 //! the pidfds of all children that are awaited, and wakes who awaits them.
 
-use std::collections::HashMap;
+mod wakers;
+
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -19,6 +20,7 @@ use rustix::io::Errno;
 
 use crate::child::Child;
 use crate::request::os_error;
+use wakers::Wakers;
 
 /// A child of fork(2) has a thread of its own.
 static ENDS: PerProcess<PidfdWakers> = PerProcess::new();
@@ -27,8 +29,8 @@ static ENDS: PerProcess<PidfdWakers> = PerProcess::new();
 struct PidfdWakers {
     /// `None`: the thread does not run yet.
     epoll: Mutex<Option<&'static OwnedFd>>,
-    /// Wakers by the number of the pidfd, which is open as long as its future lives.
-    wakers: Mutex<HashMap<u64, Waker>>,
+    /// By the number of the pidfd, which is open as long as its future lives.
+    wakers: Wakers,
 }
 
 impl PidfdWakers {
@@ -53,34 +55,26 @@ impl PidfdWakers {
                 // Nothing else is told of an epoll that is open.
                 Err(_) => return,
             }
-            for event in &events {
-                let waker = self.wakers().remove(&event.data.u64());
-                waker.into_iter().for_each(Waker::wake);
-            }
+            events.iter().for_each(|event| self.wakers.tell(event.data.u64()));
         }
-    }
-
-    fn wakers(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Waker>> {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has `waker` woken when the process behind `pidfd` has ended, or at once.
     fn watch(&'static self, pidfd: impl AsFd, waker: &Waker) -> io::Result<()> {
         let (epoll, pidfd) = (self.epoll()?, pidfd.as_fd());
         let number = pidfd.as_raw_fd() as u64;
-        self.wakers().insert(number, waker.clone());
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         let data = epoll::EventData::new_u64(number);
-        match epoll::modify(epoll, pidfd, data, once) {
-            Err(Errno::NOENT) => epoll::add(epoll, pidfd, data, once)?,
-            done => done?,
-        }
-        Ok(())
+        let arm = || match epoll::modify(epoll, pidfd, data, once) {
+            Err(Errno::NOENT) => epoll::add(epoll, pidfd, data, once),
+            done => done,
+        };
+        Ok(self.wakers.watch(number, waker, arm)?)
     }
 
     fn forget(&'static self, pidfd: impl AsFd) {
         let pidfd = pidfd.as_fd();
-        self.wakers().remove(&(pidfd.as_raw_fd() as u64));
+        self.wakers.forget(pidfd.as_raw_fd() as u64);
         if let Ok(epoll) = self.epoll() {
             let _ = epoll::delete(epoll, pidfd);
         }

@@ -49,6 +49,7 @@ mod making;
 mod maps;
 mod memory;
 mod outcome;
+mod primitive;
 mod program;
 mod refusal;
 mod request;

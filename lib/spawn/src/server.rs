@@ -30,10 +30,10 @@ use crate::outcome::Answer;
 use crate::request::{Draft, Maker, os_error, send};
 use crate::running::Running;
 use crate::stdio::above;
-use kumiki_spawn_wire::bell;
 use kumiki_spawn_wire::{
-    ANOTHER, ASKED, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, MAPS, READY, SEND, STARTS, TAKEN,
+    ANOTHER, ASKED, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, READY, SEND, STARTS, TAKEN,
 };
+use kumiki_spawn_wire::{answer, bell};
 
 /// The program, `kumiki-spawn-server` as `build.rs` makes it.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
@@ -255,54 +255,8 @@ impl Server {
     fn wait(&mut self) -> u32 {
         // SAFETY: the server writes to atomics only.
         let header = unsafe { self.memory.as_ref() };
-        let (state, mut waits_for_maps) = (&header.state, header.maps != [0; 2]);
-        loop {
-            // Acquire: what the server wrote before.
-            let now = state.load(Acquire);
-            if now == MAPS {
-                waits_for_maps = false;
-                self.map(header);
-                continue;
-            }
-            if !matches!(now, ASKED | TAKEN | STARTS) {
-                return now;
-            }
-            // Woken, changed, or time to look.
-            let look = Some(Deadline::after(LOOK));
-            let slept = futex::wait(state, now, Scope::Shared, look);
-            let is_late = matches!(slept, Ok(futex::Outcome::TimedOut) | Err(_));
-            if is_late && !self.process.is_alive() {
-                let now = state.load(Acquire);
-                if now == MAPS {
-                    continue;
-                }
-                if waits_for_maps {
-                    if let Some(child) = Pid::from_raw(header.pid.load(Relaxed)) {
-                        // On its way to where it would wait for them: nothing of it has run.
-                        let _ = kill_process(child, Signal::KILL);
-                        while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
-                        header.pid.store(0, Relaxed);
-                    }
-                }
-                return now;
-            }
-        }
-    }
-
-    /// Writes the maps for which the child waits.
-    fn map(&self, header: &Header) {
-        let text = |address: u64| {
-            let at = (address as usize).checked_sub(BASE).filter(|at| *at < BYTES)?;
-            // SAFETY: a string of the request, which ends with a zero, in the memory; nobody
-            // changes it until there is an answer.
-            Some(unsafe { CStr::from_ptr(self.memory.cast::<c_char>().as_ptr().wrapping_add(at)) })
-        };
-        let written = maps::write(header.pid.load(Relaxed), header.maps.map(text));
-        let why = written.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
-        header.mapped.store(-why, Relaxed);
-        // Release: partner is the child's load.
-        header.state.store(TAKEN, Release);
-        let _ = futex::wake(&header.state, 1, Scope::Shared);
+        let waits_for_maps = header.maps != [0; 2];
+        answer::wait(&header.state, &mut Waiter { server: self, header, waits_for_maps })
     }
 
     /// Waking a thread of another cpu costs more than all that the server does.
@@ -329,6 +283,54 @@ impl Drop for Server {
         let _ = shutdown(&self.socket, Shutdown::Both);
         self.process.end();
         unmap(self.memory);
+    }
+}
+
+/// Who waits for a server's answer.
+struct Waiter<'a> {
+    server: &'a Server,
+    header: &'a Header,
+    /// The child is to have maps, and has none yet.
+    waits_for_maps: bool,
+}
+
+impl answer::Waiter for Waiter<'_> {
+    fn sleep(&mut self, now: u32) -> bool {
+        let look = Some(Deadline::after(LOOK));
+        let slept = futex::wait(&self.header.state, now, Scope::Shared, look);
+        matches!(slept, Ok(futex::Outcome::TimedOut) | Err(_))
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.server.process.is_alive()
+    }
+
+    fn map(&mut self) {
+        self.waits_for_maps = false;
+        let (header, memory) = (self.header, self.server.memory);
+        let text = |address: u64| {
+            let at = (address as usize).checked_sub(BASE).filter(|at| *at < BYTES)?;
+            // SAFETY: a string of the request, which ends with a zero, in the memory; nobody
+            // changes it until there is an answer.
+            Some(unsafe { CStr::from_ptr(memory.cast::<c_char>().as_ptr().wrapping_add(at)) })
+        };
+        let written = maps::write(header.pid.load(Relaxed), header.maps.map(text));
+        let why = written.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+        header.mapped.store(-why, Relaxed);
+    }
+
+    fn wake(&mut self) {
+        let _ = futex::wake(&self.header.state, 1, Scope::Shared);
+    }
+
+    fn has_died(&mut self) {
+        let child = Pid::from_raw(self.header.pid.load(Relaxed));
+        if let Some(child) = child.filter(|_| self.waits_for_maps) {
+            // On its way to where it would wait for them: nothing of it has run.
+            let _ = kill_process(child, Signal::KILL);
+            while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
+            self.header.pid.store(0, Relaxed);
+        }
     }
 }
 

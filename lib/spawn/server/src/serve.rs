@@ -1,8 +1,9 @@
 //! The server's work: requests taken, one after the other.
 
 use core::ptr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use kumiki_spawn_wire::answer;
 use kumiki_spawn_wire::bell::{self, Hand};
 use kumiki_spawn_wire::child::{self, CPU_WORDS, CloneArgs, Job, LIMITS};
 use kumiki_spawn_wire::sys::{
@@ -76,9 +77,8 @@ pub unsafe fn serve() -> ! {
     sys::block(u64::MAX, None);
     let parent = sys::getppid() as i32;
     let mut askers = Askers::new(parent, header);
-    // Release: partner is the library's load. From here on its thread may change.
-    header.state.store(READY, Release);
-    sys::wake(&header.state);
+    // From here on its thread may change.
+    answer(header, READY);
     let mut job = Job {
         header: at,
         places: ptr::null_mut(),
@@ -182,9 +182,7 @@ fn refuse(header: &Header, error: isize) {
 }
 
 fn answer(header: &Header, state: u32) {
-    // Release: partner is the library's acquire.
-    header.state.store(state, Release);
-    sys::wake(&header.state);
+    answer::give(&header.state, state, || _ = sys::wake(&header.state));
 }
 
 /// Carries out the request that was taken.

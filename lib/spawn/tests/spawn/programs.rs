@@ -112,6 +112,28 @@ fn ends_are_awaited() {
     assert_eq!(block_on(child.wait_async()).unwrap().code(), None);
 }
 
+/// One waker that panics is not to leave all others asleep.
+#[test]
+fn a_waker_that_panics_keeps_nobody_else_from_being_woken() {
+    struct Broken;
+    impl Wake for Broken {
+        fn wake(self: Arc<Self>) {
+            panic!("made up: a waker that panics");
+        }
+    }
+    let mut first = Command::new("sleep").arg("0.1").spawn().unwrap();
+    let waker = Waker::from(Arc::new(Broken));
+    let mut its = pin!(first.wait_async());
+    assert!(its.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut second = Command::new("sleep").arg("0.5").spawn().unwrap();
+        tell.send(block_on(second.wait_async()).unwrap().code()).unwrap();
+    });
+    let ended = told.recv_timeout(std::time::Duration::from_secs(20));
+    assert_eq!(ended.expect("the thread that wakes has ended"), Some(0));
+}
+
 #[test]
 fn making_is_awaited() {
     let mut server = kumiki_spawn::SpawnServer::new();

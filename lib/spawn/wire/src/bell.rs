@@ -1,4 +1,4 @@
-//! Where the server sleeps, and how it is woken there. `tests/loom.rs` runs this under
+//! Where the server sleeps, and how it is woken there. `tests/loom` runs this under
 //! every interleaving.
 //!
 //! ```text
@@ -24,18 +24,10 @@
 //! holds. The library takes back what it cannot send, if the state is ASKED still; if it is TAKEN it
 //! sends a message without descriptors, and the server ends the request.
 
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{self, Acquire, Release};
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::request::{AT_BELL, AT_SOCKET, RUNG};
-
-/// An atomic word.
-pub trait Word {
-    /// Loads as the atomic does.
-    fn load(&self, order: Ordering) -> u32;
-    /// Swaps as the atomic does.
-    fn swap(&self, value: u32, order: Ordering) -> u32;
-}
+use crate::word::Word;
 
 /// The server, as far as it sleeps and takes requests.
 pub trait Server {
@@ -131,15 +123,5 @@ pub fn ring<E>(
         _ if has_message => Ok(()),
         // At the socket only a message wakes it.
         _ => send(false),
-    }
-}
-
-impl Word for AtomicU32 {
-    fn load(&self, order: Ordering) -> u32 {
-        self.load(order)
-    }
-
-    fn swap(&self, value: u32, order: Ordering) -> u32 {
-        self.swap(value, order)
     }
 }

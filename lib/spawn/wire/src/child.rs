@@ -3,12 +3,13 @@
 //! whose own state is the maker's.
 
 use core::arch::asm;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 
+use crate::answer;
 use crate::places::Places;
 use crate::request::{
     self, CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, CALLERS_MASK, CLOSE_ALL, CLOSE_AT_EXEC,
-    COPY, EXECUTE, FOREGROUND, Header, MAPPED, MAPS, MAY_FAIL, OPEN, PARENT_LIVES, PUT, Step,
+    COPY, EXECUTE, FOREGROUND, Header, MAPPED, MAY_FAIL, OPEN, PARENT_LIVES, PUT, Step,
 };
 use crate::sys;
 use crate::sys::{
@@ -253,14 +254,13 @@ fn drop_handlers() {
 /// namespace of its own the child cannot tell, and waits for a time.
 fn mapped(header: &Header, parent: i32) -> isize {
     const SPAN: [u64; 2] = [10, 0];
-    // Release and acquire: partners are the library's.
-    header.state.store(MAPS, Release);
-    sys::wake(&header.state);
-    while header.state.load(Acquire) == MAPS {
-        let slept = sys::sleep(&header.state, MAPS, SPAN);
-        if slept == ETIMEDOUT && sys::getppid() != parent as isize {
-            return ETIMEDOUT;
-        }
+    let wake = || _ = sys::wake(&header.state);
+    let is_mapped = answer::until_mapped(&header.state, wake, |state| {
+        let slept = sys::sleep(&header.state, state, SPAN);
+        slept != ETIMEDOUT || sys::getppid() == parent as isize
+    });
+    if !is_mapped {
+        return ETIMEDOUT;
     }
     header.mapped.load(Relaxed) as isize
 }

@@ -25,11 +25,14 @@ compile_error!(
     "kumiki-spawn needs Linux on x86-64 or aarch64: its server makes system calls itself."
 );
 
+pub mod answer;
 pub mod bell;
 pub mod child;
 pub mod places;
 mod request;
 pub mod sys;
 pub mod table;
+mod word;
 
 pub use request::*;
+pub use word::Word;

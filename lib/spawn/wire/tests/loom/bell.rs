@@ -1,31 +1,18 @@
-//! The bell under every interleaving (`cargo xtask loom`): requests without messages, with one and
+//! The bell under every interleaving: requests without messages, with one and
 //! with several, and ones that could not be sent or only in part, while the server's time at the
 //! bell runs out. A request that does not wake it would leave all threads asleep, which loom tells.
-
-#![cfg(loom)]
 
 use std::collections::VecDeque;
 
 use loom::sync::atomic::AtomicU32;
-use loom::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
+use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use kumiki_spawn_wire::bell::{self, Hand};
 use kumiki_spawn_wire::{ASKED, AT_BELL, AT_SOCKET, DONE, TAKEN};
 
-/// The bell.
-struct Word(AtomicU32);
-
-impl bell::Word for Word {
-    fn load(&self, order: Ordering) -> u32 {
-        self.0.load(order)
-    }
-
-    fn swap(&self, value: u32, order: Ordering) -> u32 {
-        self.0.swap(value, order)
-    }
-}
+use crate::Word;
 
 /// What a request brings: in so many messages, of which this one, from 0 on, cannot be sent.
 #[derive(Clone, Copy)]
