@@ -343,11 +343,11 @@ fn inside(results: &Results) -> Option<Markup> {
             figcaption {
                 p {
                     "By an engine with the kernel module. User and kernel: a processing thread makes \
-                     all calls, in user space or inside the kernel; helped: the requesting thread \
-                     makes some, too; one entry: it makes all by one entry into the kernel, and \
-                     there is no other thread. Where it helps, an engine makes calls plainly where \
-                     that has proved faster, as a single one always is: then both are alike. What \
-                     an entry costs decides: an emulated machine exaggerates it."
+                     all calls, in user space or inside the kernel, also a single one; helped: the \
+                     requesting thread makes some, too, or all of them where plain calls have \
+                     proved faster: then both are alike; one entry: it makes all by one entry into \
+                     the kernel, and there is no other thread. What an entry costs decides: an \
+                     emulated machine exaggerates it."
                 }
             }
         }

@@ -9,6 +9,7 @@
 #include <linux/sched/signal.h>
 #include <linux/task_work.h>
 #include <linux/uaccess.h>
+#include <linux/version.h>
 #include <asm/syscall.h>
 
 #include "calls.h"
@@ -68,11 +69,30 @@ static unsigned long sent(const struct sigpending *pending)
 	return data_race(READ_ONCE(pending->signal.sig[0]));
 }
 
+/*
+ * What there is to do on the way to user space before it goes on: a close's rest, limits of memory
+ * and of disks. The flag says no more than that there is something; most often it is the number of
+ * the cpu for the C library (rseq), after each sleep, of which user space is told when it runs again.
+ */
+static bool owes_work(void)
+{
+	bool owes = test_thread_flag(TIF_NOTIFY_RESUME) && task_work_pending(current);
+
+#ifdef CONFIG_MEMCG
+	owes |= current->memcg_nr_pages_over_high > 0;
+#endif
+#if defined(CONFIG_BLK_CGROUP) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+	owes |= current->throttle_disk != NULL;
+#elif defined(CONFIG_BLK_CGROUP)
+	owes |= current->throttle_queue != NULL;
+#endif
+	return owes;
+}
+
 /* Whether it is to return from its stay, between two calls. */
 bool must_leave(const struct stay *stay)
 {
-	/* What there is to do on the way to user space: memory limits, rseq, a close's rest. */
-	return has_other_work() || (stay->serves && test_thread_flag(TIF_NOTIFY_RESUME)) ||
+	return has_other_work() || (stay->serves && owes_work()) ||
 	       (stay->signals & (sent(&current->pending) | sent(&current->signal->shared_pending)));
 }
 
@@ -83,13 +103,37 @@ static __always_inline bool is_interrupted(long ret)
 	       ret == -ERESTART_RESTARTBLOCK;
 }
 
-/* What a call that a signal has interrupted answers, or 0: it is for its thread to make again. */
+/* Whether a signal that waits has a handler, if `any` also one that has calls made again. */
+static bool a_handler_interrupts(bool any)
+{
+	const struct k_sigaction *action = current->sighand->action;
+	bool found = false;
+	sigset_t waiting;
+	int n;
+
+	spin_lock_irq(&current->sighand->siglock);
+	sigorsets(&waiting, &current->pending.signal, &current->signal->shared_pending.signal);
+	sigandnsets(&waiting, &waiting, &current->blocked);
+	for (n = 1; n <= _NSIG; n++, action++) {
+		if (!sigismember(&waiting, n) || action->sa.sa_handler == SIG_DFL ||
+		    action->sa.sa_handler == SIG_IGN)
+			continue;
+		found |= any || !(action->sa.sa_flags & SA_RESTART);
+	}
+	spin_unlock_irq(&current->sighand->siglock);
+	return found;
+}
+
+/*
+ * What a call that was interrupted answers, or 0: it is for its thread to make again, as the kernel
+ * would after a stop, a freeze, or a handler with SA_RESTART. One with a time limit begins it anew.
+ */
 static noinline long interrupted(const struct stay *stay, long ret)
 {
 	/* Who has asked for it knows nothing of a processing thread's signals. */
 	if (stay->serves || ret == -ERESTARTNOINTR)
 		return 0;
-	return -EINTR;
+	return a_handler_interrupts(ret != -ERESTARTSYS) ? -EINTR : 0;
 }
 
 /* What would be done on the way to user space: a closed pipe's reader waits for it. */
@@ -227,14 +271,16 @@ int calls_make(struct stay *stay, struct calls *calls)
 int call_make_one(struct stay *stay, struct parasc_line __user *line, u32 number)
 {
 	struct request request = { .sysnum = number, .args_num = PARASC_MAX_ARGS };
+	const u64 __user *word = line->words;
+	u64 *arg = request.args;
 	enum ended ended;
 	s64 result;
-	int n;
 
 	if (!user_access_begin(line, sizeof(*line)))
 		return -EFAULT;
-	for (n = 0; n < PARASC_MAX_ARGS; n++)
-		unsafe_get_user(request.args[n], &line->words[n], fault);
+	/* By no index: a check of its bounds is a call, with the window open. */
+	for (; arg < request.args + PARASC_MAX_ARGS; arg++, word++)
+		unsafe_get_user(*arg, word, fault);
 	user_access_end();
 	ended = make(stay, &request, &result);
 	stay->made += ended == MADE;

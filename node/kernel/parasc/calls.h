@@ -26,9 +26,9 @@ static const u64 parasc_own_calls[PARASC_NUMBERS / 64] = {
 	0x0400000000000008,
 	0x0000000000080000,
 	0x002000000200c000,
-	0x0000000000002000,
-	0x0200040000000000,
-	0x0000000000000800,
+	0xfffffffffffe2000,
+	0x020004ffffffffff,
+	0xffffffffff400800,
 };
 
 #endif

@@ -12,6 +12,8 @@
 /* Looks between two looks at the clock. */
 #define LOOKS 32
 #define MOST_SHARE 4096
+/* Jiffies of a sleep between two looks for blocked signals. */
+#define LOOK_FOR_SIGNALS max(HZ / 100, 1)
 
 /* What was seen of the area. */
 struct view {
@@ -41,7 +43,8 @@ static int look(const struct parasc_proc *proc, u32 after, struct view *view)
 		lines = open & (half ? ~(~0ull << after) : ~0ull << after);
 		for (; lines; lines &= lines - 1) {
 			line = __builtin_ctzll(lines);
-			unsafe_get_user(state, &area->lines[line].state, fault);
+			/* By no index: a check of its bounds is a call, with the window open. */
+			unsafe_get_user(state, &(area->lines + line)->state, fault);
 			if (PARASC_FIRST(state) < PARASC_LAST(state)) {
 				view->line = line;
 				view->state = state;
@@ -148,6 +151,10 @@ static int sleep(struct space *space, struct parasc_proc *proc, u64 ns)
 	long timeout = ns < (u64)LONG_MAX / 2 ? nsecs_to_jiffies(ns) + 1 : MAX_SCHEDULE_TIMEOUT;
 	struct view view;
 	int error;
+
+	/* Signals that it blocks and is to return for wake nobody: it looks for them now and then. */
+	if (proc->signals)
+		timeout = min_t(long, timeout, LOOK_FOR_SIGNALS);
 
 	add_wait_queue_exclusive(&space->sleepers, &wait);
 	/* A full barrier: partner is the fence of who looks at the count after an offer. */

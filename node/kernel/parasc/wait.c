@@ -3,6 +3,7 @@
 
 #include <linux/freezer.h>
 #include <linux/jiffies.h>
+#include <linux/ktime.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
@@ -108,11 +109,12 @@ static int make_last(struct stay *stay, struct parasc_wait *wait)
 	return BACK;
 }
 
-/* Looks, and sleeps until the next look is worth while. */
+/* Looks, and sleeps until the next look is worth while. What is left of the time it leaves for the entry after a signal. */
 static int wait_in_queue(struct waiter *waiter, u64 __user *word, u64 *timeout_ns)
 {
-	long left = *timeout_ns < (u64)LONG_MAX / 2 ? nsecs_to_jiffies(*timeout_ns) + 1 :
-						      MAX_SCHEDULE_TIMEOUT;
+	bool limited = *timeout_ns < (u64)LONG_MAX / 2;
+	u64 end = ktime_get_ns() + *timeout_ns, now;
+	long left = MAX_SCHEDULE_TIMEOUT;
 	u64 state;
 
 	for (;;) {
@@ -120,15 +122,17 @@ static int wait_in_queue(struct waiter *waiter, u64 __user *word, u64 *timeout_n
 			return -EFAULT;
 		if (is_reached(state, waiter->min))
 			return 0;
-		if (!left)
-			return -ETIMEDOUT;
+		if (limited) {
+			now = ktime_get_ns();
+			*timeout_ns = end - min(now, end);
+			if (!*timeout_ns)
+				return -ETIMEDOUT;
+			left = nsecs_to_jiffies(*timeout_ns) + 1;
+		}
 		if (signal_pending(current))
-			break;
-		left = wait_woken(&waiter->entry, TASK_INTERRUPTIBLE | TASK_FREEZABLE, left);
+			return -ERESTARTSYS;
+		wait_woken(&waiter->entry, TASK_INTERRUPTIBLE | TASK_FREEZABLE, left);
 	}
-	if (left != MAX_SCHEDULE_TIMEOUT)
-		*timeout_ns = jiffies_to_nsecs(left);
-	return -ERESTARTSYS;
 }
 
 static int wait_until_made(struct space *space, struct parasc_wait *wait)

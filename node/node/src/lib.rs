@@ -91,5 +91,5 @@ pub use node::plugging::DeviceInfo;
 pub use node::session::{Ending, Session};
 pub use node::usage::Usage;
 pub use node::watchman::Watchman;
-pub use service::{Service, ServiceState};
+pub use service::{NOT_ASKED, Service, ServiceState};
 pub use watcher::watch;

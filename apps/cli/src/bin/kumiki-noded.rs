@@ -15,7 +15,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use kumiki_node::serve::{self, Taps};
-use kumiki_node::{Client, Ending, Run, Session};
+use kumiki_node::{Client, Ending, ErrorKind, NOT_ASKED, Run, Session};
 use kumiki_sys::sentence::with_causes;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -97,8 +97,11 @@ fn ask(name: &str, line: Option<&str>) -> Result<ExitCode> {
     };
     let (mut out, mut err) = (io::sink(), io::sink());
     let mut client = Client { input: None, out: &mut out, err: &mut err, orders: None };
-    let ending = Session::open_by_host(name)?.run(&run, &mut client)?;
-    Ok(match ending {
+    let session = match Session::open_by_host(name) {
+        Err(error) if error.kind() == ErrorKind::Busy => return Ok(ExitCode::from(NOT_ASKED)),
+        session => session?,
+    };
+    Ok(match session.run(&run, &mut client)? {
         Ending::Exited(0) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })

@@ -9,6 +9,10 @@ use super::libtest::Test;
 /// So many tests are named as the slowest.
 const SLOWEST: usize = 20;
 
+/// Of what a failed test said so many lines are repeated at the end, and of each line so much.
+const SAID_LINES: usize = 6;
+const SAID_CHARS: usize = 400;
+
 /// Sums what the programs did.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
@@ -27,7 +31,8 @@ impl Summary {
         self.passed += outcome.passed;
         self.failed += outcome.failed;
         for test in outcome.tests.iter().filter(|test| test.failed) {
-            self.faults.push(format!("{}: {}", job.name, test.name));
+            let said = said(&outcome.output, &test.name);
+            self.faults.push(format!("{}: {}{said}", job.name, test.name));
         }
         self.faults.extend(outcome.fault.map(|fault| format!("{}: {fault}", job.name)));
         self.tests.extend(outcome.tests.into_iter().map(|test| (job.name.clone(), test)));
@@ -62,6 +67,26 @@ impl Summary {
     pub(super) fn tally(&self) -> String {
         format!("{} passed, {} failed", self.passed, self.failed)
     }
+}
+
+/// The first lines of what a failed test of the harness said, beneath its name: who sees only the end of a long output
+/// has them, too.
+fn said(output: &str, test: &str) -> String {
+    let Some((_, after)) = output.split_once(&format!("---- {test} stdout ----")) else {
+        return String::new();
+    };
+    let end = |line: &&str| {
+        line.starts_with("stack backtrace:")
+            || line.starts_with("note: ")
+            || line.starts_with("---- ")
+    };
+    let lines = after.lines().filter(|line| !line.is_empty()).take_while(|line| !end(line));
+    let mut text = String::new();
+    for line in lines.take(SAID_LINES) {
+        text += "\n    ";
+        text.extend(line.chars().take(SAID_CHARS));
+    }
+    text
 }
 
 fn ended(job: &Job, outcome: &Outcome) -> String {
@@ -104,6 +129,20 @@ mod tests {
         assert!(slow.is_some() && slow < quick, "{text}");
         assert!(text.ends_with("failed:\n  kumiki-a: wrong\n\n"), "{text}");
         assert_eq!(summary.tally(), "2 passed, 1 failed");
+    }
+
+    #[test]
+    fn what_a_failed_test_said_stands_beneath_its_name() {
+        let output = "running 2 tests\ntest other ... FAILED\ntest wrong ... FAILED\n\nfailures:\n\n\
+            ---- other stdout ----\nnothing of this\n\n---- wrong stdout ----\n\n\
+            thread 'wrong' panicked at a.rs:3:4:\nleft: 213\nstack backtrace:\n   0: std\n";
+        let tests = vec![test("wrong", 3, true)];
+        let mut summary = Summary::default();
+        let output = output.to_owned();
+        summary.add(job("a"), Outcome { failed: 1, tests, output, ..Outcome::default() });
+        let expected =
+            "failed:\n  a: wrong\n    thread 'wrong' panicked at a.rs:3:4:\n    left: 213\n\n";
+        assert!(summary.text().ends_with(expected), "{}", summary.text());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::available_parallelism;
 
 use kumiki_parasc::Error;
 
@@ -51,6 +52,31 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// What a run has to have some of, but had none of so far. A fast machine makes a million requests before it has
+    /// drawn an engine of each sort, so that a run goes on until it has.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let mut had = vec![
+            ("effects", &self.effects),
+            ("engines shut down", &self.engines),
+            ("awaited", &self.awaited),
+            ("taken back", &self.taken_back),
+            ("dropped", &self.dropped),
+            ("placed by hand", &self.by_hand),
+            ("refused", &self.refused),
+            ("signals", &self.signals),
+            ("processing threads", &self.processors),
+            ("cancelled", &self.cancelled),
+        ];
+        // With one cpu hardly any batch is worth another thread.
+        if available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+            had.push(("made by another thread", &self.others));
+        }
+        let none = |count: &AtomicU64| count.load(Relaxed) == 0;
+        let had = had.into_iter().filter(|(_, count)| none(count)).map(|(what, _)| what.to_owned());
+        let kinds = KINDS.iter().zip(&self.kinds).filter(|(_, count)| none(count));
+        had.chain(kinds.map(|(kind, _)| format!("{kind:?}"))).collect()
+    }
+
     /// Whether what was asked for in vain has ended as it must: its request `at` is
     /// not on the allow-list.
     pub(crate) fn refused<T>(&self, ended: Result<T, Error>, at: usize) -> Result<(), String> {

@@ -64,8 +64,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What all threads share.
 struct Scene {
     seed: u64,
-    /// When so many requests have been made, all is over.
+    /// When so many requests have been made, and some of each sort, all is over; or after [`PATIENCE`] without one of
+    /// these.
     requests: u64,
+    begin: Instant,
     counts: Counts,
     round: RwLock<Arc<Round>>,
     known: Arc<File>,
@@ -74,7 +76,9 @@ struct Scene {
 
 impl Scene {
     fn is_over(&self) -> bool {
-        self.counts.requests.load(Relaxed) >= self.requests || self.fault().is_some()
+        let made = self.counts.requests.load(Relaxed) >= self.requests;
+        let had = || self.counts.missing().is_empty() || self.begin.elapsed() > PATIENCE;
+        made && had() || self.fault().is_some()
     }
 
     fn fault(&self) -> Option<String> {
@@ -114,6 +118,7 @@ pub(crate) fn run(requests: u64, seed: u64) -> Result<Counts, String> {
     let scene = Arc::new(Scene {
         seed,
         requests,
+        begin: Instant::now(),
         counts,
         round: RwLock::new(Arc::new(first)),
         known: Arc::new(known),

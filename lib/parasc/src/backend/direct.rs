@@ -96,7 +96,7 @@ impl Direct {
     /// By one thread at a time.
     ///
     /// # Errors
-    /// [`Error::Backend`] if the module has refused a processing thread.
+    /// [`Error::Backend`] if the module has refused a processing thread, or all of them were told to [`end`](Self::end).
     ///
     /// # Safety
     /// As for [`Requester::run_raw`](crate::Requester::run_raw); nobody else is in it. After an
@@ -122,6 +122,9 @@ impl Direct {
             if self.refused.load(Relaxed) {
                 self.end();
                 return Err(refused());
+            }
+            if self.area.is_terminated() {
+                return Err(ended());
             }
             match how {
                 Await::Looking => std::hint::spin_loop(),
@@ -151,6 +154,13 @@ impl Direct {
         fence(SeqCst);
         self.inside.wake_up(EVERYBODY);
     }
+}
+
+fn ended() -> Error {
+    Backend::Kernel.lacks(Lack::new(
+        "the processing threads of this page were told to end",
+        "open another one",
+    ))
 }
 
 fn refused() -> Error {

@@ -76,6 +76,9 @@ struct Wait {
     flags: u32,
 }
 
+/// Longest sleep of a requesting thread before it looks around.
+const LOOK: Duration = Duration::from_millis(100);
+
 const TOLD: i64 = 1;
 const AGAIN: i64 = 2;
 const OVER: i64 = 3;
@@ -274,10 +277,11 @@ impl Inside {
         }
     }
 
-    /// Sleeps inside the kernel until all that this lane offers is over, or a signal has come.
+    /// Sleeps inside the kernel until all that this lane offers is over, a signal has come, or for [`LOOK`]: who was to
+    /// make it may not be let in any more, and has nobody to wake this thread.
     pub(super) fn wait(&self, area: &Area, lane: usize) {
         let mut wait = Wait { area: address(area), line: lane as u32, ..Wait::default() };
-        (wait.min, wait.timeout_ns, wait.flags) = (u32::MAX, u64::MAX, CLAIMS_NONE);
+        (wait.min, wait.timeout_ns, wait.flags) = (u32::MAX, LOOK.as_nanos() as u64, CLAIMS_NONE);
         self.ioctl(IOC_WAIT, &mut wait);
     }
 

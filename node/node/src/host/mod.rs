@@ -5,3 +5,4 @@ pub(crate) mod identity;
 pub(crate) mod process;
 pub(crate) mod reservation;
 pub(crate) mod spec;
+pub(crate) mod watchmen;

@@ -8,6 +8,7 @@ use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
 
 use crate::host::spec::MemorySource;
+use crate::host::watchmen::{Telling, abandon};
 use crate::{Error, ErrorKind, Result};
 
 /// Adds pieces, or says why there are not enough.
@@ -29,6 +30,7 @@ pub(crate) fn pieces(
         MemorySource::Offline => &[off_line],
         MemorySource::Boot => &[set_aside],
     };
+    let _telling = Telling;
     let mut taken = Vec::new();
     let mut reasons = Vec::new();
     for way in ways {
@@ -174,7 +176,7 @@ impl Reservation {
         match pieces(&device, bytes, abi::PIECE_UNIT, source, &numa::with_memory()) {
             Ok(_) => Ok(Reservation(device)),
             Err(error) => {
-                device.release()?;
+                abandon(&device);
                 Err(error)
             }
         }
@@ -182,6 +184,7 @@ impl Reservation {
 
     /// Gives it back.
     pub fn give_back(self) -> Result<()> {
+        let _telling = Telling;
         self.0.release()
     }
 }

@@ -9,6 +9,7 @@ use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, requests, sysfs};
 use kumiki_node_wire::stages::{LoadParts, timed};
 
+use crate::host::watchmen::abandon;
 use crate::image::drivers;
 use crate::image::initramfs::Base;
 use crate::image::module_file;
@@ -250,8 +251,7 @@ impl Prepared {
             self.root.as_ref().zip(header.root.as_ref().map(|root| root.part.at)),
         );
         if let Err(error) = filled {
-            // It would only be in the way; its own error matters more than this one's.
-            let _ = device.release();
+            abandon(&device);
             return Err(error);
         }
         Ok(ImageInfo {

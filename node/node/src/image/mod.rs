@@ -37,6 +37,7 @@ use sha2::{Digest, Sha256};
 use crate::hash::hex;
 use crate::host::reservation;
 use crate::host::spec::MemorySource;
+use crate::host::watchmen::{Telling, abandon};
 use crate::image::needs::Needs;
 use crate::image::origin::Extent;
 use crate::image::root::{Made, RootPart};
@@ -232,6 +233,7 @@ impl Image {
     /// Gives its memory back, unless it has another name. One that nodes start
     /// from is refused.
     pub fn remove(name: &str) -> Result<()> {
+        let _telling = Telling;
         let device = Device::own(Holding::Image, name)?;
         device.release_if(|| unused(name, false))
     }
@@ -239,6 +241,7 @@ impl Image {
     /// Does as [`remove`](Self::remove), also with one that nodes start from: they run on,
     /// having copies, but do not start again before there is an image of this name.
     pub fn remove_forced(name: &str) -> Result<()> {
+        let _telling = Telling;
         let device = Device::own(Holding::Image, name)?;
         device.release_if(|| unused(name, true))
     }
@@ -472,8 +475,7 @@ pub(crate) fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
 pub(crate) fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
     let (device, _) = Device::create(Holding::Image, name)?;
     if let Err(error) = device.link(&known.name) {
-        // It would only be in the way; its own error matters more than this one's.
-        let _ = device.release();
+        abandon(&device);
         return Err(error);
     }
     let made = Image::list()?.into_iter().find(|image| image.name == name);

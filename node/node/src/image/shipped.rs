@@ -9,6 +9,7 @@ use kumiki_node_wire::module::abi;
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::stages::LoadParts;
 
+use crate::host::watchmen::abandon;
 use crate::image::origin::Extent;
 use crate::image::{HEADER_BYTES, Header, ImageInfo, ImageKind, PAGE_BYTES, fill, same_content};
 use crate::{Error, ErrorKind, Result};
@@ -58,8 +59,7 @@ impl Shipped<'_> {
         };
         let places = [(16, &json[..]), (kernel_bytes.at, self.file), (at, self.initramfs)];
         let took = fill(&device, total, &places, json.len(), None).inspect_err(|_| {
-            // It would only be in the way; its own error matters more than this one's.
-            let _ = device.release();
+            abandon(&device);
         })?;
         parts.place_kernel_ms += took[1];
         parts.place_initramfs_ms += took[2];

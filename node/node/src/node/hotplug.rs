@@ -14,6 +14,7 @@ use kumiki_node_wire::wish::{MemoryOrder, Wish};
 
 use super::Node;
 use crate::host::reservation::leaves_enough;
+use crate::host::watchmen::Telling;
 use crate::node::session::Session;
 use crate::{Error, ErrorKind, Result};
 
@@ -24,6 +25,7 @@ impl Node {
     /// Gives it memory, or has it give some back, until it has so many bytes or the next more that
     /// is possible; at once if it runs. Returns those that it has then.
     pub fn set_memory(&self, wanted: u64) -> Result<u64> {
+        let _telling = Telling;
         let (device, entry, record) = self.owned()?;
         let window = record::window(&device, &entry, Access::Write)?.0;
         let (with, added) = record.parts(&entry.pieces);

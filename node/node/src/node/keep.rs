@@ -14,6 +14,7 @@ use kumiki_node_wire::window::{Window, has_ended};
 use serde::Serialize;
 
 use super::{Node, Stopped};
+use crate::host::watchmen::abandon;
 use crate::image::snapshot::pages::{Places, Run};
 use crate::image::snapshot::{Header, copy_pages, hash_of, layout, write_head};
 use crate::image::{self, Image};
@@ -158,8 +159,7 @@ impl Stopped {
             write_head(into, &header)
         });
         if let Err(error) = filled {
-            // It would only be in the way; its own error matters more than this one's.
-            let _ = device.release();
+            abandon(&device);
             return Err(error);
         }
         let zero_bytes = runs.iter().filter(|run| run.zeros).map(Run::bytes).sum();

@@ -41,6 +41,7 @@ use kumiki_node_wire::window::{Window, has_ended};
 use kumiki_node_wire::wish::Wish;
 
 use crate::host::spec::{Fault, MemorySource, Spec};
+use crate::host::watchmen::Telling;
 use crate::host::{cpus, reservation};
 use crate::image::files::Files;
 use crate::image::ingredients::Ingredients;
@@ -61,12 +62,6 @@ const EARLY_LOOK: Duration = Duration::from_secs(1);
 
 /// Time that a stop waits for another node that starts this one.
 const STARTER_LIMIT: Duration = Duration::from_secs(30);
-
-/// Leaves word of the nodes that there are now to those that watch this machine. One that could
-/// not be told knows those of before: this is no reason to undo anything.
-fn tell_watchmen() {
-    let _ = kumiki_node_agent::watchman::tell();
-}
 
 /// A node that exists.
 #[derive(Debug)]
@@ -94,6 +89,7 @@ impl Node {
         record.to_json()?;
         claims::nobody_has(name, &record.devices)?;
         claims::host_leaves_all(&record.devices)?;
+        let _telling = Telling;
         let device = Device::create_node(name, spec.slice())?;
         stowed::forget(name)?;
         if let Err(error) = furnish(
@@ -119,7 +115,6 @@ impl Node {
                 return Err(error);
             }
         }
-        tell_watchmen();
         Ok(node)
     }
 
@@ -381,7 +376,6 @@ impl Node {
         Stowed::of(&self.name)?.map_or(Ok(()), Stowed::forget)?;
         last_log::forget(&self.name);
         serve::forget(&self.name, kept.as_ref().map_or(&[], |record| &record.devices));
-        tell_watchmen();
         kept.map_or(Ok(()), |record| functions::all_back(&record.pci))
     }
 
@@ -469,6 +463,7 @@ fn furnish(
 /// The module brings on line what it gives back; the rest is done here, also if
 /// something else cannot go back.
 fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
+    let _telling = Telling;
     let released = device.release();
     let on_line = bring_on_line(cpus);
     released.and(on_line)

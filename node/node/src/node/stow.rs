@@ -23,6 +23,7 @@ use kumiki_node_wire::window::Window;
 
 use super::Node;
 use crate::host::reservation::leaves_enough;
+use crate::host::watchmen::Telling;
 use crate::image::Image;
 use crate::image::snapshot::file::{self, Kernel};
 use crate::image::snapshot::pages::Places;
@@ -55,6 +56,7 @@ impl Node {
     /// Writes the memory of a node that sleeps there to a file, and gives it back to the host.
     /// Returns the file's length, bytes.
     pub(crate) fn stow(&self, to: &Path) -> Result<u64> {
+        let _telling = Telling;
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
         let blocks = self.blocks_of(&device, &entry.pieces)?;
@@ -86,6 +88,7 @@ impl Node {
     /// there.
     pub(crate) fn fetch(&self) -> Result<()> {
         let Some(stowed) = Stowed::of(&self.name)? else { return Ok(()) };
+        let _telling = Telling;
         let device = Device::own(Holding::Node, &self.name)?;
         let entry = self.with_memory(&device, &stowed)?;
         restored(&device, &entry, &stowed).or_else(|error| {
@@ -100,6 +103,7 @@ impl Node {
     /// about to be started anew.
     pub(super) fn fetch_empty(&self, device: &Device) -> Result<()> {
         let Some(stowed) = Stowed::of(&self.name)? else { return Ok(()) };
+        let _telling = Telling;
         let entry = self.with_memory(device, &stowed)?;
         let window = window(device, &entry)?;
         // Whatever has been there.

@@ -16,6 +16,18 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Length of a server's first line at the most.
 const LINE_BYTES: u64 = 1024;
 
+/// Exit status of a program that could not ask a node, whose channels all are in use: BSD's EX_TEMPFAIL.
+pub const NOT_ASKED: u8 = 75;
+
+/// Why a node was not found to be well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// What it did not do.
+    Unwell(String),
+    /// Why nobody could ask it: this says nothing of the node.
+    NotAsked(String),
+}
+
 /// Means by which a node's health is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
@@ -57,23 +69,31 @@ impl Health {
         !matches!(self, Health::Command(_) | Health::Image)
     }
 
-    /// Asks the node; an error says what it did not do.
-    pub(crate) fn ask(&self, node: &str, address: Option<IpAddr>) -> Result<(), String> {
+    /// Asks the node.
+    pub(crate) fn ask(&self, node: &str, address: Option<IpAddr>) -> Result<(), Doubt> {
         let to = |port: u16| {
             let address = address.ok_or("it has no address that this machine knows")?;
             Ok::<_, String>(SocketAddr::new(address, port))
         };
+        let noded = || program::find(program::NODED).map_err(|e| Doubt::NotAsked(e.to_string()));
         match self {
-            Health::Tcp(port) => connect(to(*port)?).map(drop),
-            Health::Http(port, path) => page(to(*port)?, path),
+            Health::Tcp(port) => to(*port).and_then(connect).map(drop).map_err(Doubt::Unwell),
+            Health::Http(port, path) => {
+                to(*port).and_then(|to| page(to, path)).map_err(Doubt::Unwell)
+            }
             Health::Command(line) => {
-                let noded = program::find(program::NODED).map_err(|error| error.to_string())?;
-                ended_well(Command::new(noded).args(["ask", node, line]), LIMIT)
+                ended_well(Command::new(noded()?).args(["ask", node, line]), LIMIT)
             }
-            Health::Image => {
-                let noded = program::find(program::NODED).map_err(|error| error.to_string())?;
-                ended_well(Command::new(noded).args(["ask", node]), LIMIT)
-            }
+            Health::Image => ended_well(Command::new(noded()?).args(["ask", node]), LIMIT),
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Doubt::Unwell(why) => f.write_str(why),
+            Doubt::NotAsked(why) => write!(f, "it could not be asked: {why}"),
         }
     }
 }
@@ -117,18 +137,25 @@ fn page(to: SocketAddr, path: &str) -> Result<(), String> {
 }
 
 /// Runs a program that may hang.
-fn ended_well(command: &mut Command, limit: Duration) -> Result<(), String> {
+fn ended_well(command: &mut Command, limit: Duration) -> Result<(), Doubt> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    // A machine that has no room for a process says nothing of its nodes.
+    let mut child = command.spawn().map_err(|error| Doubt::NotAsked(error.to_string()))?;
     let begin = Instant::now();
     loop {
-        match child.try_wait().map_err(|error| error.to_string())? {
+        match child.try_wait().map_err(|error| Doubt::NotAsked(error.to_string()))? {
             Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(format!("the command has ended with {status}")),
+            Some(status) if status.code() == Some(NOT_ASKED.into()) => {
+                return Err(Doubt::NotAsked("all of its channels are in use".to_owned()));
+            }
+            Some(status) => {
+                return Err(Doubt::Unwell(format!("the command has ended with {status}")));
+            }
             None if begin.elapsed() > limit => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("the command has not ended within {limit:?}"));
+                let text = format!("the command has not ended within {limit:?}");
+                return Err(Doubt::Unwell(text));
             }
             None => thread::sleep(LOOK),
         }
@@ -166,20 +193,35 @@ mod tests {
         });
         let ask = || Health::Http(at.port(), "/".into()).ask("n1", Some(at.ip()));
         assert_eq!(ask(), Ok(()));
-        assert!(ask().unwrap_err().contains("status 503"));
-        assert!(ask().unwrap_err().contains("no answer by HTTP"));
+        let says = |doubt: Result<(), Doubt>, words: &str| match doubt {
+            Err(Doubt::Unwell(why)) => assert!(why.contains(words), "{why}"),
+            other => panic!("{other:?}"),
+        };
+        says(ask(), "status 503");
+        says(ask(), "no answer by HTTP");
         serving.join().unwrap();
         // The server's own port may be another test's by now.
-        assert!(Health::Tcp(1).ask("n1", Some(at.ip())).unwrap_err().contains("refused"));
-        assert!(Health::Tcp(80).ask("n1", None).unwrap_err().contains("no address"));
+        says(Health::Tcp(1).ask("n1", Some(at.ip())), "refused");
+        says(Health::Tcp(80).ask("n1", None), "no address");
     }
 
     #[test]
     fn a_command_that_hangs_is_ended() {
         let mut hangs = Command::new("sleep");
-        let error = ended_well(hangs.arg("1000"), Duration::from_millis(50)).unwrap_err();
-        assert!(error.contains("not ended within 50ms"), "{error}");
-        assert!(ended_well(&mut Command::new("false"), LIMIT).unwrap_err().contains("status: 1"));
+        let unwell = |text: &str| Err(Doubt::Unwell(text.to_owned()));
+        let ended = ended_well(hangs.arg("1000"), Duration::from_millis(50));
+        assert_eq!(ended, unwell("the command has not ended within 50ms"));
+        let ended = ended_well(&mut Command::new("false"), LIMIT);
+        assert_eq!(ended, unwell("the command has ended with exit status: 1"));
         assert!(ended_well(&mut Command::new("true"), LIMIT).is_ok());
+    }
+
+    #[test]
+    fn who_could_not_ask_says_nothing_of_the_node() {
+        let mut busy = Command::new("sh");
+        let ended = ended_well(busy.args(["-c", &format!("exit {NOT_ASKED}")]), LIMIT);
+        assert!(matches!(&ended, Err(Doubt::NotAsked(why)) if why.contains("in use")), "{ended:?}");
+        let ended = ended_well(&mut Command::new("/no/such"), LIMIT);
+        assert!(matches!(ended, Err(Doubt::NotAsked(_))), "{ended:?}");
     }
 }

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::{Error, ErrorKind, Result};
 
-pub(crate) use health::Health;
+pub use health::NOT_ASKED;
+pub(crate) use health::{Doubt, Health};
 pub(crate) use held::{Held, is_held};
 pub use notes::ServiceState;
 pub(crate) use notes::{forget, keep, state_of};

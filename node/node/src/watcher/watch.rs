@@ -13,7 +13,7 @@ use crate::host::process::Process;
 use crate::listing::NodeState;
 use crate::machine::Machine;
 use crate::node::Node;
-use crate::service::{Service, ServiceState, address, forget, is_held, keep};
+use crate::service::{Doubt, Service, ServiceState, address, forget, is_held, keep};
 use crate::{Error, ErrorKind, Result, listing};
 
 /// Interval between two looks at a node.
@@ -188,11 +188,13 @@ impl KeptNode {
                     self.say("up", None);
                 }
             }
+            // It was well or not before, and still is.
+            Err(Doubt::NotAsked(_)) => (),
             // It is still on its way.
-            Err(why) if self.state.state != "up" && begun.elapsed() < GRACE => {
+            Err(Doubt::Unwell(why)) if self.state.state != "up" && begun.elapsed() < GRACE => {
                 self.say("starting", Some(why));
             }
-            Err(why) => {
+            Err(Doubt::Unwell(why)) => {
                 self.failures += 1;
                 self.state.unhealthy += 1;
                 self.say("unhealthy", Some(why.clone()));

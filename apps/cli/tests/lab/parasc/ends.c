@@ -254,6 +254,17 @@ static void by_group_freeze(pid_t pid)
 	by_kill(pid);
 }
 
+/* The kernel's killer for want of memory: of the group that has too little. */
+static void by_want_of_memory(pid_t pid)
+{
+	set("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+	into_group(pid);
+	set("/sys/fs/cgroup/ends/memory.max", "16M");
+	shared->goes_on = true;
+	is_killed(pid);
+	set("/sys/fs/cgroup/ends/memory.max", "max");
+}
+
 static void by_its_main_thread(pid_t pid)
 {
 	shared->goes_on = true;
@@ -296,6 +307,11 @@ static void main_dumps(void)
 	abort();
 }
 
+static void main_wants_memory(void)
+{
+	mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+}
+
 /* The C library asks each thread, and waits for it. */
 static void main_sets_its_user(void)
 {
@@ -324,6 +340,7 @@ static const struct {
 	{ "attach", by_attach, NULL },
 	{ "cgroup.kill", by_group_kill, NULL },
 	{ "cgroup.freeze", by_group_freeze, NULL },
+	{ "want of memory", by_want_of_memory, main_wants_memory },
 	{ "exit", by_exit, main_exits },
 	{ "exec", by_exec, main_executes },
 	{ "core", by_core, main_dumps },
@@ -380,6 +397,8 @@ static uint64_t try(size_t place, size_t way, bool alone)
 
 int main(void)
 {
+	uint64_t longest = 0;
+
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	/* Not where others have mounted it. */
 	if (access("/sys/fs/cgroup/cgroup.procs", F_OK))
@@ -391,8 +410,13 @@ int main(void)
 					continue;
 				printf("%s, %s: ", places[place].name, ways[way].name);
 				fflush(stdout);
-				printf("%llu ms\n", (unsigned long long)try(place, way, alone));
+				uint64_t took = try(place, way, alone);
+
+				printf("%llu ms\n", (unsigned long long)took);
+				longest = took > longest ? took : longest;
 			}
+	/* How long it takes is for who reads it on a quiet machine: here it is that it ends. */
+	printf("the longest took %llu ms\n", (unsigned long long)longest);
 	printf("all ended or stopped: as it should\n");
 	return 0;
 }

@@ -218,6 +218,68 @@ static void interrupted_calls_say_so(void)
 	CHECK(cut > 0);
 }
 
+/* Stopped and let go on once it waits in a call, or with a signal; it answers what a plain call would. */
+static int64_t result_beside(void (*beside)(pid_t child, int end), const struct sigaction *action, bool sleeps)
+{
+	struct timespec time = { 0, 300000000 };
+	int64_t *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char byte;
+	int ends[2];
+
+	CHECK(shared != MAP_FAILED && !pipe(ends));
+	pid_t child = fork();
+
+	if (!child) {
+		begin();
+		CHECK(!sigaction(SIGUSR1, action, NULL));
+		calls[0] = sleeps ? (struct call){ SYS_nanosleep, 2, { pointer(&time), 0 } } :
+				    (struct call){ SYS_read, 3, { ends[0], pointer(&byte), 1 } };
+		run(calls, shared, 1);
+		exit(0);
+	}
+	int status;
+
+	*shared = 77;
+	usleep(100000);
+	beside(child, ends[1]);
+	CHECK(waitpid(child, &status, 0) == child && !status);
+	CHECK(!close(ends[0]) && !close(ends[1]));
+	return *shared;
+}
+
+static void stop(pid_t child, int end)
+{
+	int status;
+
+	CHECK(!kill(child, SIGSTOP) && waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+	usleep(20000);
+	CHECK(!kill(child, SIGCONT));
+	usleep(50000);
+	/* Who sleeps reads nothing of it. */
+	CHECK(write(end, "x", 1) == 1);
+}
+
+static void send(pid_t child, int end)
+{
+	CHECK(!kill(child, SIGUSR1));
+	usleep(50000);
+	CHECK(write(end, "x", 1) == 1);
+}
+
+static void what_the_kernel_makes_again_has_no_error(void)
+{
+	struct sigaction again = { .sa_handler = handler, .sa_flags = SA_RESTART };
+	struct sigaction once = { .sa_handler = handler };
+
+	CHECK(result_beside(stop, &again, false) == 1);
+	CHECK(result_beside(stop, &once, false) == 1);
+	CHECK(result_beside(stop, &again, true) == 0);
+	CHECK(result_beside(send, &again, false) == 1);
+	CHECK(result_beside(send, &once, false) == -EINTR);
+	/* The kernel restarts no such call for a handler, whatever its flags. */
+	CHECK(result_beside(send, &again, true) == -EINTR);
+}
+
 /* Which interrupt them: then the call is made again, by the thread itself. */
 static void requests_do_not_see_signals_of_who_serves(void)
 {
@@ -437,6 +499,12 @@ static void a_wait_ends_when_enough_is_made(void)
 	wait.timeout_ns = SECOND / 10;
 	FAILS(ETIMEDOUT, PARASC_IOC_WAIT, &wait);
 	CHECK(handled == 1);
+	/* Each of many takes nothing from the time, and adds nothing to it. */
+	wait.timeout_ns = SECOND / 10;
+	ualarm(1000, 1000);
+	FAILS(ETIMEDOUT, PARASC_IOC_WAIT, &wait);
+	ualarm(0, 0);
+	CHECK(handled > 10);
 	/* gettid by who serves, where that is asked for. */
 	proc = proc_of(0, 0);
 	proc.flags = PARASC_ANY_THREAD;
@@ -476,6 +544,43 @@ static void who_sleeps_is_woken_by_any_descriptor(void)
 	CHECK(system("rmmod parasc 2> /dev/null") != 0);
 	told();
 	CHECK(!pthread_join(thread, NULL) && area->sleepers == 0);
+}
+
+static atomic_int returns;
+
+static void *serve_and_count(void *unused)
+{
+	(void)unused;
+	while (!*(volatile uint32_t *)&area->terminate) {
+		struct parasc_proc proc = proc_of(0, SECOND * 100);
+
+		CHECK(ioctl(device, PARASC_IOC_PROC, &proc) >= 0);
+		returns++;
+	}
+	return NULL;
+}
+
+/* Each switch to it leaves work for the way out (rseq), which is none to leave for. */
+static void who_is_woken_inside_stays_there(void)
+{
+	pthread_t thread;
+
+	begin();
+	CHECK(!pthread_create(&thread, NULL, serve_and_count, NULL));
+	for (int round = 0; round < 100; round++) {
+		struct call call = { SYS_getuid, 0, { 0 } };
+
+		while (!*(volatile uint32_t *)&area->sleepers)
+			usleep(1000);
+		area->lines[0].ret_val = -1;
+		offer_one(0, &call);
+		await(0);
+		CHECK(area->lines[0].ret_val == getuid());
+	}
+	/* Now and then there is something to leave for. */
+	CHECK(returns < 10);
+	told();
+	CHECK(!pthread_join(thread, NULL));
 }
 
 static void memory_that_goes_is_an_error(void)
@@ -773,10 +878,12 @@ static const struct {
 	{ "calls that break a thread are not made", calls_that_break_a_thread_are_not_made },
 	{ "closed inside is closed", closed_inside_is_closed },
 	{ "interrupted calls say so", interrupted_calls_say_so },
+	{ "what the kernel makes again has no error", what_the_kernel_makes_again_has_no_error },
 	{ "requests do not see signals of who serves", requests_do_not_see_signals_of_who_serves },
 	{ "the way back into the module is from outside", the_way_back_into_the_module_is_from_outside },
 	{ "a wait ends when enough is made", a_wait_ends_when_enough_is_made },
 	{ "who sleeps is woken by any descriptor", who_sleeps_is_woken_by_any_descriptor },
+	{ "who is woken inside stays there", who_is_woken_inside_stays_there },
 	{ "memory that goes is an error", memory_that_goes_is_an_error },
 	{ "a filter sees what it would see without", a_filter_sees_what_it_would_see_without },
 	{ "a tracer sees what it would see without", a_tracer_sees_what_it_would_see_without },

@@ -1,13 +1,14 @@
 //! What makes static programs: compiler, sources of Rust's library, linker.
 //!
-//! No target of Rust for musl is installed: its standard library is built from source, by the compiler whose
-//! packages Debian has for that (`rustc-web`, `rust-web-src`), unpacked into the target folder; zig, whose
-//! wheel has musl, links and compiles what is C. musl-gcc links programs, too, that cannot unwind.
+//! Where the compiler that runs us has the target (`rustup target add x86_64-unknown-linux-musl`), it is taken. Where it
+//! has not, the standard library is built from source, by the compiler whose packages Debian has for that (`rustc-web`,
+//! `rust-web-src`), unpacked into the target folder. zig, whose wheel has musl, links and compiles what is C. musl-gcc
+//! links programs, too, that cannot unwind.
 
 use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -39,6 +40,8 @@ exec "@ZIG@" cc -target x86_64-linux-musl "$@"
 /// Compiler, standard library's source, and linker, unpacked below the target folder.
 pub(super) struct Tools {
     folder: PathBuf,
+    /// The compiler that runs us has the target.
+    has_target: bool,
 }
 
 impl Tools {
@@ -46,10 +49,10 @@ impl Tools {
     pub(super) fn ready() -> Result<Self> {
         debian::install(debian::MUSL)?;
         let folder = target_folder()?.join("musl");
-        let tools = Tools { folder };
+        let tools = Tools { folder, has_target: has_target()? };
         fs::create_dir_all(&tools.folder)
             .with_context(|| format!("making {}", tools.folder.display()))?;
-        if !tools.rustc().is_file() {
+        if !tools.has_target && !tools.rustc().is_file() {
             tools.unpack()?;
         }
         if !tools.zig().is_file() {
@@ -110,24 +113,17 @@ impl Tools {
         command
     }
 
-    /// The cargo that runs us, with that compiler, for that target.
+    /// The cargo that runs us, for that target, with the compiler that has it or can build its library.
     pub(super) fn cargo(&self, verb: &str, rest: &str) -> Command {
-        let mut command =
-            cargo(&format!("{verb} -Zbuild-std=std,panic_unwind --target {TARGET} {rest}"));
+        let std = if self.has_target { "" } else { "-Zbuild-std=std,panic_unwind" };
+        let mut command = cargo(&format!("{verb} {std} --target {TARGET} {rest}"));
+        if !self.has_target {
+            self.compiler_of_debian(&mut command);
+        }
         let upper = TARGET.to_uppercase().replace('-', "_");
         let lower = TARGET.replace('-', "_");
         let at = |name: &str| self.folder.join(name);
-        let mut libraries = at("root/usr/lib/x86_64-linux-gnu").into_os_string();
-        // The cargo of rustup has said where its own compiler's are.
-        if let Some(others) = env::var_os("LD_LIBRARY_PATH") {
-            libraries.push(":");
-            libraries.push(others);
-        }
         command
-            .env("RUSTC", self.rustc())
-            // What a nightly compiler may.
-            .env("RUSTC_BOOTSTRAP", "1")
-            .env("LD_LIBRARY_PATH", libraries)
             .env("CARGO_TARGET_DIR", at("built"))
             .env("CARGO_INCREMENTAL", "0")
             .env(format!("CARGO_TARGET_{upper}_LINKER"), at("cc"))
@@ -139,4 +135,22 @@ impl Tools {
             .env(format!("AR_{lower}"), at("ar"));
         command
     }
+
+    fn compiler_of_debian(&self, command: &mut Command) {
+        let mut libraries = self.folder.join("root/usr/lib/x86_64-linux-gnu").into_os_string();
+        // The cargo of rustup has said where its own compiler's are.
+        if let Some(others) = env::var_os("LD_LIBRARY_PATH") {
+            libraries.push(":");
+            libraries.push(others);
+        }
+        // What a nightly compiler may.
+        command.env("RUSTC", self.rustc()).env("RUSTC_BOOTSTRAP", "1");
+        command.env("LD_LIBRARY_PATH", libraries);
+    }
+}
+
+/// Whether the compiler that runs us has the target's library.
+fn has_target() -> Result<bool> {
+    let library = read(&mut program("rustc", ["--print", "target-libdir", "--target", TARGET]))?;
+    Ok(Path::new(library.trim()).is_dir())
 }

@@ -18,6 +18,7 @@ use super::pages::{Places, Run};
 use super::{HEAD_BYTES, Header, MAGIC, Snapshot, head, layout, read_head, runs_in};
 use crate::hash::hex;
 use crate::host::identity::Identity;
+use crate::host::watchmen::abandon;
 use crate::image;
 use crate::{Error, ErrorKind, Result};
 
@@ -294,8 +295,7 @@ pub(crate) fn load(name: &str, path: &Path) -> Result<u64> {
         None => Ok(total),
     });
     checked.inspect_err(|_| {
-        // It would only be in the way; its own error matters more than this one's.
-        let _ = device.release();
+        abandon(&device);
     })
 }
 
