@@ -12,10 +12,9 @@
 //! run, whose predecessor is always the same. A difference between the commands themselves is the
 //! same in both and drops out.
 
-use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, Normal};
-
+use kumiki_measure::stats::distance::distance;
 use kumiki_measure::stats::{describe, mann_whitney};
+use serde::{Deserialize, Serialize};
 
 use crate::measure::Measure;
 use crate::process::Sample;
@@ -78,23 +77,14 @@ fn leaves(by: Measure, pairs: &[&[Sample; 2]]) -> Option<Leaves> {
         return None;
     }
     let p = mann_whitney::p_value(of_a, of_b);
-    let [low, middle, high] = shift(of_a, of_b, CHANCE / 2.0);
+    let apart = distance(of_a, of_b, CHANCE / 2.0)?;
+    let [low, high] = apart.interval?;
     Some(Leaves {
         by,
-        ratio: middle.exp(),
+        ratio: apart.middle.exp(),
         interval: [low.exp(), high.exp()],
         differs: p < CHANCE / 2.0 && (low > 0.0 || high < 0.0),
     })
-}
-
-/// Distance of `b` above `a`: the middle of all distances, and the interval that the ranks of
-/// distances give (Hodges and Lehmann, 1963; Moses, 1953).
-fn shift(a: &[f64], b: &[f64], misses: f64) -> [f64; 3] {
-    let apart = describe::sorted(b.iter().flat_map(|b| a.iter().map(move |a| b - a)));
-    let (n, m) = (a.len() as f64, b.len() as f64);
-    let z = Normal::standard().inverse_cdf(1.0 - misses / 2.0);
-    let rank = (n * m / 2.0 - z * (n * m * (n + m + 1.0) / 12.0).sqrt()).floor().max(0.0) as usize;
-    [apart[rank], describe::median(&apart), apart[apart.len() - 1 - rank]]
 }
 
 #[cfg(test)]

@@ -147,6 +147,9 @@ fn tells(trend: &Trend) -> String {
                 (100.0 * least).ceil()
             )
         }
+        None if results >= 6 => {
+            "So many rows at once tell no change: name a case of them.".to_owned()
+        }
         None => format!("{results} results tell no change: it takes three on each side."),
     }
 }

@@ -1,8 +1,8 @@
 //! A verdict on sides that were run in blocks.
 
-use kumiki_measure::stats::{describe, mann_whitney};
+use kumiki_measure::stats::distance::distance;
+use kumiki_measure::stats::mann_whitney;
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::Runs;
 use crate::sequence::MISSES;
@@ -35,14 +35,15 @@ pub fn blocks(a: &Runs, b: &Runs, detect: f64) -> Vec<Blocks> {
 }
 
 fn one(name: &str, a: &[f64], b: &[f64], detect: f64, tests: f64) -> Blocks {
-    let ln = |times: &[f64]| times.iter().map(|ns| ns.ln()).collect::<Vec<_>>();
+    // A process that took no time was not timed.
+    let ln = |times: &[f64]| -> Vec<f64> {
+        times.iter().map(|ns| ns.ln()).filter(|ln| ln.is_finite()).collect()
+    };
     let (a, b) = (ln(a), ln(b));
-    let apart = describe::sorted(b.iter().flat_map(|b| a.iter().map(move |a| b - a)));
-    let middle = describe::median(&apart);
-    // So few that the furthest order is no surprise: their p says nothing.
-    let tells = mann_whitney::smallest_p(a.len(), b.len()) * tests < MISSES;
     let p = (mann_whitney::p_value(&a, &b) * tests).min(1.0);
-    let interval = tells.then(|| interval(&apart, a.len(), b.len(), MISSES / tests)).flatten();
+    let apart = distance(&a, &b, MISSES / tests);
+    let middle = apart.map_or(f64::NAN, |apart| apart.middle);
+    let interval = apart.and_then(|apart| apart.interval);
     let sided = |ends: [f64; 2]| match p < MISSES {
         true => ends,
         // The test decides, of ties and few processes it is the more exact.
@@ -58,14 +59,6 @@ fn one(name: &str, a: &[f64], b: &[f64], detect: f64, tests: f64) -> Blocks {
         p,
         verdict,
     }
-}
-
-/// Interval of the shift by the ranks of all distances (Moses, 1953).
-fn interval(apart: &[f64], n: usize, m: usize, misses: f64) -> Option<[f64; 2]> {
-    let (n, m) = (n as f64, m as f64);
-    let z = Normal::standard().inverse_cdf(1.0 - misses / 2.0);
-    let rank = (n * m / 2.0 - z * (n * m * (n + m + 1.0) / 12.0).sqrt()).floor().max(0.0) as usize;
-    Some([*apart.get(rank)?, *apart.get(apart.len().checked_sub(1 + rank)?)?])
 }
 
 #[cfg(test)]
@@ -91,6 +84,15 @@ mod tests {
         assert_eq!(verdict(&[100.0], &[200.0]), (Verdict::CannotSay, None));
         assert_eq!(verdict(&[100.0; 3], &[200.0; 3]), (Verdict::CannotSay, None));
         assert_eq!(verdict(&[100.0; 4], &[200.0; 4]).0, Verdict::Slower);
+        // Four and four tell by the furthest of their distances, not by the second.
+        let four = verdict(&[100.0, 101.0, 102.0, 103.0], &[210.0, 212.0, 214.0, 216.0]).1.unwrap();
+        assert!(
+            (four[0] - 210.0 / 103.0).abs() < 1e-9 && (four[1] - 2.16).abs() < 1e-9,
+            "{four:?}"
+        );
+        // What was not timed is no process.
+        let untimed = [0.0, f64::NAN, 100.0, 100.0];
+        assert_eq!(verdict(&untimed, &[200.0; 5]), (Verdict::CannotSay, None));
         let other = Runs::from([("y".to_owned(), vec![1.0; 9])]);
         assert_eq!(blocks(&side(&[1.0; 9]), &other, 0.02), [], "they have none in common");
     }

@@ -36,14 +36,12 @@ const KEEPS: f64 = 0.8;
 /// Nights before a drawn series begins: then nothing is left of its start.
 const BEFORE: usize = 30;
 
-/// Fewest and most series that are drawn.
-const DRAWN: [usize; 2] = [999, 19_999];
+/// Fewest and most series that are drawn. Where more than 20,000 series share [`CHANCE`], none of so
+/// many is rare enough, and nothing is marked.
+const DRAWN: [usize; 2] = [999, 399_999];
 
 /// A series must be able to be so many times rarer than is asked for.
 const RARER: f64 = 2.0;
-
-/// More series than so many cannot be told apart by what is drawn.
-const MOST: usize = 999;
 
 /// Mean distance of two draws of a normal distribution, in its standard deviations.
 const APART: f64 = 1.128;
@@ -64,12 +62,20 @@ impl Cuts {
     /// Makes cuts for so many series at once: [`CHANCE`] of such sets have any mark where nothing
     /// changed.
     pub fn of_series(series: usize) -> Self {
-        Cuts { chance: CHANCE / series.clamp(1, MOST) as f64, drawn: HashMap::new() }
+        Cuts { chance: CHANCE / series.max(1) as f64, drawn: HashMap::new() }
+    }
+
+    /// True if anything that is drawn can be rare enough for so many series.
+    fn can_tell(&self) -> bool {
+        self.chance * (DRAWN[1] + 1) as f64 >= 1.0
     }
 
     /// Places at which values begin that differ from those before, in ascending order.
     pub fn points(&mut self, values: &[f64]) -> Vec<usize> {
         let mut points = Vec::new();
+        if !self.can_tell() {
+            return points;
+        }
         self.cut(values, 0, &mut points);
         points.sort_unstable();
         points
@@ -79,7 +85,7 @@ impl Cuts {
     /// nothing where there are too few of them.
     pub fn least(&mut self, values: &[f64]) -> Option<f64> {
         let (n, chance) = (values.len(), self.chance);
-        if n < 2 * LEAST {
+        if n < 2 * LEAST || !self.can_tell() {
             return None;
         }
         let drawn = self.drawn(n);
@@ -226,6 +232,18 @@ mod tests {
             !cuts.points(&values).is_empty()
         });
         assert!(found.count() >= 30);
+    }
+
+    #[test]
+    fn thousands_of_series_share_it_too_and_more_than_can_be_told_apart_are_not_marked() {
+        let mut cuts = Cuts::of_series(1_500);
+        assert!((1_500.0 * cuts.chance - CHANCE).abs() < 1e-12, "{}", cuts.chance);
+        let rarest = 1.0 / (cuts.drawn(2 * LEAST).len() + 1) as f64;
+        assert!(rarest <= cuts.chance, "what is drawn can be as rare as is asked: {rarest}");
+        let jump = [0.0, 1e-9, -1e-9, 1e6, 1e6 + 1e-9, 1e6 - 1e-9];
+        assert_eq!(cuts.points(&jump), [3]);
+        let mut cuts = Cuts::of_series(30_000);
+        assert_eq!((cuts.points(&jump), cuts.least(&jump)), (vec![], None));
     }
 
     #[test]

@@ -5,10 +5,10 @@
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Up to this many values on both sides together, p is exact.
-const EXACT: usize = 40;
+pub(super) const EXACT: usize = 40;
 
 /// Two-sided p: how often values that do not differ would separate at least
-/// as far. 1 if a side is empty.
+/// as far. 1 if a side is empty; values that are no number are left out.
 ///
 /// Exact over all ways to split the ranks, ties included, for up to 40 values
 /// in all; the normal approximation with corrections for ties and continuity
@@ -18,6 +18,10 @@ const EXACT: usize = 40;
 /// The smallest p that `n` and `m` values can give is 2 / C(n+m, n): 0.1 for
 /// three against three, 0.029 for four against four.
 pub fn p_value(a: &[f64], b: &[f64]) -> f64 {
+    let number = |side: &[f64]| -> Vec<f64> {
+        side.iter().copied().filter(|value| !value.is_nan()).collect()
+    };
+    let (a, b) = (&number(a), &number(b));
     if a.is_empty() || b.is_empty() {
         return 1.0;
     }
@@ -48,9 +52,18 @@ fn double_ranks(a: &[f64], b: &[f64]) -> (Vec<usize>, f64) {
     (ranks, ties)
 }
 
-/// Counts the choices of `n` ranks by their sum, and how many of the sums are
-/// at least as far from the middle as the observed one.
+/// Share of the choices of `n` ranks whose sum is at least as far from the middle as the observed one.
 fn exact(ranks: &[usize], n: usize, observed: usize) -> f64 {
+    let all: usize = ranks.iter().sum();
+    let ways = ways(ranks, n);
+    // The mean of the sum is n · all / N; times N to stay in integers.
+    let distance = |sum: usize| (sum * ranks.len()).abs_diff(n * all);
+    let as_far = ways.iter().enumerate().filter(|&(sum, _)| distance(sum) >= distance(observed));
+    as_far.map(|(_, ways)| ways).sum::<f64>() / ways.iter().sum::<f64>()
+}
+
+/// Number of ways to choose `n` of these ranks, by their sum.
+fn ways(ranks: &[usize], n: usize) -> Vec<f64> {
     let all: usize = ranks.iter().sum();
     // ways[k][s]: choices of k ranks with sum s. At most C(40, 20) ≈ 1.4e11,
     // which an f64 counts exactly.
@@ -63,11 +76,13 @@ fn exact(ranks: &[usize], n: usize, observed: usize) -> f64 {
             }
         }
     }
-    // The mean of the sum is n · all / N; times N to stay in integers.
-    let distance = |sum: usize| (sum * ranks.len()).abs_diff(n * all);
-    let sums = ways[n].iter().enumerate();
-    let as_far = sums.filter(|&(sum, _)| distance(sum) >= distance(observed));
-    as_far.map(|(_, ways)| ways).sum::<f64>() / ways[n].iter().sum::<f64>()
+    ways.swap_remove(n)
+}
+
+/// Number of orders of `n` and `m` values without ties, by U: from 0 to `n` · `m`.
+pub(super) fn ways_of_u(n: usize, m: usize) -> Vec<f64> {
+    let ranks: Vec<usize> = (1..=n + m).collect();
+    ways(&ranks, n).split_off(n * (n + 1) / 2).into_iter().take(n * m + 1).collect()
 }
 
 fn approximate(n: f64, m: f64, rank_sum: f64, ties: f64) -> f64 {
@@ -114,6 +129,14 @@ mod tests {
         assert_eq!(p_value(&[1.0; 5], &[1.0; 5]), 1.0);
         assert_eq!(p_value(&[1.0; 50], &[1.0; 50]), 1.0);
         assert_eq!(p_value(&[], &[1.0]), 1.0);
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_value() {
+        // As the largest of all they would be far apart from anything.
+        assert_eq!(p_value(&[f64::NAN; 9], &[1.0; 9]), 1.0);
+        let some = [f64::NAN, 1.0, 2.0, 3.0, 4.0];
+        assert!(close(p_value(&some, &[5.0, 6.0, f64::NAN, 7.0, 8.0]), 2.0 / 70.0));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub mod bootstrap;
 pub mod change;
 pub mod describe;
+pub mod distance;
 pub mod doubt;
 pub mod false_discovery;
 pub mod line;
