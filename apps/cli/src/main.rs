@@ -38,6 +38,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use kumiki_sys::sentence::with_causes;
+use kumiki_sys::signals::restore_child_signal;
 use kumiki_terminal::{destination, duration, interrupt, percent};
 
 use args::Command;
@@ -57,6 +58,7 @@ enum Verdict {
 }
 
 fn main() -> ExitCode {
+    restore_child_signal();
     let mut words = std::env::args_os().skip(1).peekable();
     if words.next_if(|word| word == kumiki_lab::agent::WORD).is_some() {
         return kumiki_lab::agent::run(words);

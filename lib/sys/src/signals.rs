@@ -100,6 +100,15 @@ pub fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
     spawn()
 }
 
+/// Gives SIGCHLD its default action. Where a parent has a program ignore it, as some supervisors and
+/// `env --ignore-signal` do, the kernel collects children by itself: whoever waits for one is told
+/// that there is none, and never its exit status. For the beginning of `main` of a program that
+/// waits for children.
+pub fn restore_child_signal() {
+    // SAFETY: a signal's number and a default action.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -151,5 +160,23 @@ mod tests {
         assert_eq!(now(), during);
         drop(all);
         assert_eq!(now(), before);
+    }
+
+    const CHILD: &str = "KUMIKI_TEST_CHILD";
+    const CHILD_NAME: &str = "signals::tests::a_child_is_waited_for_where_its_signal_was_ignored";
+
+    #[test]
+    fn a_child_is_waited_for_where_its_signal_was_ignored() {
+        if std::env::var_os(CHILD).is_some() {
+            let child = || std::process::Command::new("sh").args(["-c", "exit 3"]).status();
+            assert!(child().is_err(), "it was ignored, and nobody can wait");
+            restore_child_signal();
+            assert_eq!(child().unwrap().code(), Some(3));
+            return;
+        }
+        let own = std::env::current_exe().unwrap();
+        let mut ignoring = std::process::Command::new("env");
+        ignoring.arg("--ignore-signal=CHLD").arg(own).args(["--exact", CHILD_NAME]);
+        assert!(ignoring.env(CHILD, "1").output().unwrap().status.success());
     }
 }

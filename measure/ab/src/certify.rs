@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::counters::Counters;
 use crate::error::Result;
 use crate::estimate::TOLERATED;
+use crate::measure::Measure;
 use crate::plan::Plan;
 use crate::process::Sample;
 use crate::sequence::Sequence;
@@ -46,41 +48,62 @@ pub struct Seen {
     pub seconds: f64,
     /// Share of the runs beside which others used more than a twentieth of the cpus.
     pub disturbed: f64,
-    /// The least difference that they can see, as a share; nothing before the tenth pair.
+    /// The least difference by the clock that they can see, as a share; nothing before the tenth pair.
+    /// As sure as a comparison is, whose measures share what may miss.
     pub tells: Option<f64>,
+    /// The least difference of processor time.
+    pub tells_cpu: Option<f64>,
 }
 
 impl Seen {
-    /// Interval that as many pairs as `seconds` hold would give: it shrinks with their root.
-    pub fn in_seconds(&self, seconds: f64) -> Option<f64> {
-        self.tells.map(|tells| tells * (self.seconds / seconds).sqrt())
+    /// What as many pairs as `seconds` hold would see: an interval shrinks with their root.
+    pub fn in_seconds(&self, seconds: f64) -> Self {
+        let scaled =
+            |tells: Option<f64>| tells.map(|tells| tells * (self.seconds / seconds).sqrt());
+        Seen { tells: scaled(self.tells), tells_cpu: scaled(self.tells_cpu), ..*self }
     }
 }
 
 /// Pairs that are put together.
-#[derive(Default)]
 struct Pooled {
-    sequence: Sequence,
+    by: Vec<(Measure, Sequence)>,
+    pairs: usize,
     seconds: f64,
     struck: usize,
 }
 
 impl Pooled {
+    /// Judges as a comparison does; `instructions` says whether they are counted.
+    fn new(instructions: bool) -> Self {
+        let all = Measure::all(false, instructions).into_iter();
+        let by = all.map(|(by, misses)| (by, Sequence::missing(misses))).collect();
+        Pooled { by, pairs: 0, seconds: 0.0, struck: 0 }
+    }
+
     fn add(&mut self, [a, b]: &[Sample; 2]) {
-        self.sequence.push((b.wall_ns / a.wall_ns).ln());
+        self.pairs += 1;
+        for (by, sequence) in &mut self.by {
+            if let Some((a, b)) = by.of(a).zip(by.of(b)) {
+                sequence.push((b / a).ln());
+            }
+        }
         self.seconds += (a.wall_ns + b.wall_ns) * 1e-9;
         let struck = |sample: &Sample| sample.others.is_some_and(|others| others > TOLERATED);
         self.struck += [a, b].into_iter().filter(|sample| struck(sample)).count();
     }
 
     fn seen(&self) -> Seen {
-        let [low, high] = self.sequence.interval();
-        let pairs = self.sequence.len();
+        let tells = |measure: Measure| {
+            let (_, sequence) = self.by.iter().find(|(by, _)| *by == measure)?;
+            let [low, high] = sequence.interval();
+            high.is_finite().then(|| ((high - low) / 2.0).exp_m1())
+        };
         Seen {
-            pairs,
+            pairs: self.pairs,
             seconds: self.seconds,
-            disturbed: self.struck as f64 / (2 * pairs).max(1) as f64,
-            tells: high.is_finite().then(|| ((high - low) / 2.0).exp_m1()),
+            disturbed: self.struck as f64 / (2 * self.pairs).max(1) as f64,
+            tells: tells(Measure::Wall),
+            tells_cpu: tells(Measure::Cpu),
         }
     }
 }
@@ -99,7 +122,9 @@ pub fn certify(
     mut progress: impl FnMut(f64),
 ) -> Result<Certificate> {
     let start = Instant::now();
-    let mut all = Pooled::default();
+    let instructions = Counters::open().instructions();
+    let pooled = || Pooled::new(instructions);
+    let mut all = pooled();
     let (mut by_cpu, mut by_hour) = (BTreeMap::new(), BTreeMap::new());
     let mut turn = 0;
     while start.elapsed() < span && !stop.load(Ordering::Relaxed) {
@@ -114,9 +139,9 @@ pub fn certify(
         let hour = hour();
         for pair in &outcome.pairs {
             all.add(pair);
-            by_hour.entry(hour).or_insert_with(Pooled::default).add(pair);
+            by_hour.entry(hour).or_insert_with(pooled).add(pair);
             if let Some(cpu) = cpu {
-                by_cpu.entry(cpu).or_insert_with(Pooled::default).add(pair);
+                by_cpu.entry(cpu).or_insert_with(pooled).add(pair);
             }
         }
         turn += 1;
@@ -134,6 +159,7 @@ pub fn certify(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::Judge;
 
     #[test]
     fn a_command_is_compared_with_itself_on_each_cpu() {
@@ -162,7 +188,41 @@ mod tests {
 
     #[test]
     fn four_times_as_long_sees_half() {
-        let seen = Seen { pairs: 50, seconds: 30.0, disturbed: 0.0, tells: Some(0.02) };
-        assert!((seen.in_seconds(120.0).unwrap() - 0.01).abs() < 1e-9);
+        let seen = Seen { pairs: 50, seconds: 30.0, tells: Some(0.02), ..Seen::default() };
+        let longer = seen.in_seconds(120.0);
+        assert!((longer.tells.unwrap() - 0.01).abs() < 1e-9, "{longer:?}");
+        assert_eq!(longer.tells_cpu, None);
+    }
+
+    /// What is certified is what a comparison sees, which shares its level among its measures.
+    #[test]
+    fn it_is_as_sure_as_a_comparison() {
+        let mut rng = fastrand::Rng::with_seed(23);
+        let pairs: Vec<[Sample; 2]> = (0..40)
+            .map(|_| {
+                [(); 2].map(|()| {
+                    let wall_ns = 1e7 * (1.0 + 0.05 * rng.f64());
+                    Sample { wall_ns, user_ns: 0.8 * wall_ns, ..Sample::none() }
+                })
+            })
+            .collect();
+        for instructions in [false, true] {
+            let mut pooled = Pooled::new(instructions);
+            let plan = Plan::new(Side::new(["a"]), Side::new(["a"]));
+            let mut judge = Judge::new(&plan, instructions);
+            for pair in &pairs {
+                pooled.add(pair);
+                judge.pair(pair);
+                judge.round([pair.clone()].iter());
+            }
+            let seen = pooled.seen();
+            for (by, tells) in [(Measure::Wall, seen.tells), (Measure::Cpu, seen.tells_cpu)] {
+                let findings = judge.findings();
+                let own = findings.iter().find(|finding| finding.by == by).unwrap();
+                let [low, high] = own.interval.unwrap();
+                let half = (high / low).sqrt() - 1.0;
+                assert!((tells.unwrap() - half).abs() < 1e-9, "{by:?} {tells:?} {half}");
+            }
+        }
     }
 }

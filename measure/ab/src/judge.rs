@@ -45,18 +45,13 @@ pub(crate) struct Judge {
 impl Judge {
     /// Judges as the plan asks; `instructions` says whether they are counted.
     pub(crate) fn new(plan: &Plan, instructions: bool) -> Self {
-        let own = plan.a.measures || plan.b.measures;
-        let all = match plan.by {
-            Some(by) => vec![(by, MISSES)],
-            None => Measure::all(own, instructions),
-        };
         let scale = |(by, misses)| Scale {
             by,
             sequence: Sequence::missing(misses),
-            kept: plan.against.iter().flatten().find(|kept| kept.by == by).copied(),
+            kept: kept(plan, by),
             stood_after: None,
         };
-        let scales = all.into_iter().map(scale).collect();
+        let scales = measures(plan, instructions).into_iter().map(scale).collect();
         Judge { scales, detect: plan.detect, against: plan.against.is_some() }
     }
 
@@ -113,6 +108,37 @@ impl Judge {
         let ends = interval.map_or([f64::NEG_INFINITY, f64::INFINITY], |ends| ends.map(f64::ln));
         Some(Clear::up(middle.ln(), ends, self.detect, pairs, seconds))
     }
+}
+
+/// Measures that judge, and the share of comparisons in which each may miss. Against a B that was kept
+/// those by which it is known: of another one no number of pairs would tell.
+pub(crate) fn measures(plan: &Plan, instructions: bool) -> Vec<(Measure, f64)> {
+    let mut all = asked(plan, instructions);
+    if plan.against.is_some() {
+        all.retain(|(by, _)| kept(plan, *by).is_some());
+        let sum: f64 = all.iter().map(|(_, misses)| misses).sum();
+        all.iter_mut().for_each(|(_, misses)| *misses *= plan.misses / sum);
+    }
+    all
+}
+
+/// Measures that the plan asks for, whatever was kept.
+pub(crate) fn asked(plan: &Plan, instructions: bool) -> Vec<(Measure, f64)> {
+    let mut all = match plan.by {
+        Some(by) => vec![(by, MISSES)],
+        None => Measure::all(plan.a.measures || plan.b.measures, instructions),
+    };
+    all.iter_mut().for_each(|(_, misses)| *misses *= plan.misses / MISSES);
+    all
+}
+
+/// Finding on the B that was kept, where it is known by this measure.
+fn kept(plan: &Plan, by: Measure) -> Option<Finding> {
+    let known = |kept: &&Finding| {
+        let ends = kept.interval.into_iter().flatten().chain([kept.ratio]);
+        kept.by == by && kept.interval.is_some() && { ends }.all(|end| end.is_finite() && end > 0.0)
+    };
+    plan.against.iter().flatten().find(known).copied()
 }
 
 /// True for what others add to, of which the least of some runs is steadier than each.
@@ -240,6 +266,29 @@ mod tests {
         let one = [finding(Measure::Cpu, Same)];
         assert!(is_settled(&one, true, false), "asked for by --by");
         assert_eq!(answer(&[], false, false), None);
+    }
+
+    #[test]
+    fn against_what_was_kept_only_its_measures_judge() {
+        let known = |by, interval| Finding { interval, ..finding(by, Verdict::Slower) };
+        let ends = Some([0.9, 1.1]);
+        let of = |by: Option<Measure>, kept: &[Finding]| {
+            let against = Some(kept.to_vec());
+            let plan = Plan { by, against, ..Plan::new(Side::new(["a"]), Side::new(["b"])) };
+            measures(&plan, true)
+        };
+        let both = [known(Measure::Wall, ends), known(Measure::Cpu, ends)];
+        let [(wall, some), (cpu, more)] = of(None, &both)[..] else { panic!("two are known") };
+        assert_eq!((wall, cpu), (Measure::Wall, Measure::Cpu));
+        assert!((some + more - MISSES).abs() < 1e-12, "together they may miss as one");
+        assert_eq!(of(None, &both[1..]), [(Measure::Cpu, MISSES)]);
+        assert_eq!(of(Some(Measure::Wall), &both[1..]), []);
+        let one_of_ten = Plan { misses: 0.005, ..Plan::new(Side::new(["a"]), Side::new(["b"])) };
+        let sum: f64 = measures(&one_of_ten, true).iter().map(|(_, misses)| misses).sum();
+        assert!((sum - 0.005).abs() < 1e-12, "{sum}");
+        for unknown in [None, Some([f64::NAN; 2]), Some([0.0, 1.0])] {
+            assert_eq!(of(None, &[known(Measure::Cpu, unknown)]), [], "{unknown:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use kumiki_ab::command::{self, Answer, Options, Program};
 use kumiki_sys::sentence::with_causes;
+use kumiki_sys::signals::restore_child_signal;
 use kumiki_terminal::output;
 
 /// Its name, and the words by which it compares.
@@ -34,6 +35,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    restore_child_signal();
     let outcome = match Cli::try_parse() {
         Ok(cli) => compared(&cli.options),
         // Help and version are data; clap would print them and not look whether they arrived.

@@ -26,6 +26,16 @@ pub enum Measure {
 }
 
 impl Measure {
+    /// Its name in a sentence.
+    pub fn word(self) -> &'static str {
+        match self {
+            Measure::Wall => "wall time",
+            Measure::Cpu => "processor time",
+            Measure::Instructions => "instructions",
+            Measure::Own => "a case's own figure",
+        }
+    }
+
     /// Figure of a run, where it has one.
     pub fn of(self, sample: &Sample) -> Option<f64> {
         match self {

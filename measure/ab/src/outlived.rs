@@ -25,24 +25,10 @@ impl Before {
 
     /// Usage of those that have come since and end within `span`.
     pub(crate) fn usage(&self, span: Duration) -> Usage {
-        let mut all = Usage::default();
-        let begin = Instant::now();
-        loop {
-            let mut left = false;
-            for pid in self.since() {
-                match usage::ended(pid) {
-                    Some(used) => all.add(&used),
-                    None => left = true,
-                }
-            }
-            if !left || begin.elapsed() >= span.min(MOST) {
-                return all;
-            }
-            std::thread::sleep(LOOK);
-        }
+        gathered(span, || self.since().collect(), usage::ended)
     }
 
-    /// Number of those that have come since and still run.
+    /// Number of those that have come since and still run; who has ended is waited for.
     pub(crate) fn running(&self) -> usize {
         self.since().filter(|pid| usage::ended(*pid).is_none()).count()
     }
@@ -52,8 +38,76 @@ impl Before {
     }
 }
 
-/// Children of this thread, and those that came to it.
+/// Usage of all `children` that end within `span`, as `ended` says.
+fn gathered(
+    span: Duration,
+    children: impl Fn() -> Vec<i32>,
+    mut ended: impl FnMut(i32) -> Option<Usage>,
+) -> Usage {
+    let mut all = Usage::default();
+    let begin = Instant::now();
+    loop {
+        let (mut came, mut left) = (false, false);
+        for pid in children() {
+            match ended(pid) {
+                Some(used) => {
+                    all.add(&used);
+                    came = true;
+                }
+                None => left = true,
+            }
+        }
+        let passed = begin.elapsed();
+        if passed >= MOST || (!came && (!left || passed >= span)) {
+            return all;
+        }
+        // Who ended after the look left its own children to us: they are looked at at once.
+        if !came {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Children of this thread, and those that came to the process: the kernel gives them to its first
+/// thread.
 fn children() -> Vec<i32> {
-    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    let first = format!("/proc/self/task/{}/children", std::process::id());
+    let files = ["/proc/thread-self/children", &first];
+    let text = files.map(|file| std::fs::read_to_string(file).unwrap_or_default()).join(" ");
+    let mut all: Vec<i32> = text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Between the list and the question 7 has ended, and 8 was its child.
+    #[test]
+    fn who_came_by_the_end_of_another_one_is_counted_in_the_same_run() {
+        let looks = Cell::new(0);
+        let children = || {
+            looks.set(looks.get() + 1);
+            match looks.get() {
+                1 => vec![7],
+                2 => vec![8],
+                _ => vec![],
+            }
+        };
+        let used = |pid: i32| Usage { cpu_ns: [f64::from(pid), 0.0], ..Usage::default() };
+        let all = gathered(Duration::ZERO, children, |pid| Some(used(pid)));
+        assert_eq!((all.cpu_ns[0], looks.get()), (15.0, 3));
+    }
+
+    #[test]
+    fn who_stays_is_waited_for_no_longer_than_the_command_took() {
+        let begin = Instant::now();
+        let all = gathered(Duration::from_millis(20), || vec![7], |_| None);
+        assert_eq!(all, Usage::default());
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::finding::Finding;
 use crate::measure::Measure;
+use crate::sequence::MISSES;
 use crate::side::Side;
 
 /// A comparison.
@@ -17,6 +18,8 @@ pub struct Plan {
     pub detect: f64,
     /// The measure that decides; nothing if wall and processor time both may.
     pub by: Option<Measure>,
+    /// Share of comparisons in which it may miss: 0.05 where it is the only one.
+    pub misses: f64,
     /// Findings on a B that was kept: B now against it then decides.
     pub against: Option<Vec<Finding>>,
     /// Largest number of pairs.
@@ -41,6 +44,7 @@ impl Plan {
             b,
             detect: 0.02,
             by: None,
+            misses: MISSES,
             against: None,
             pairs: None,
             span: Duration::from_secs(120),

@@ -146,7 +146,7 @@ impl Sample {
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
 /// Ends the command that runs: who leaves at once leaves nothing behind that nobody waits for.
-pub(crate) fn end_running() {
+pub fn end_running() {
     let pid = i32::try_from(RUNNING.load(Relaxed)).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
         let _ = kill_process(pid, Signal::KILL);
@@ -200,6 +200,8 @@ impl Runner {
         command.stdin(Stdio::null());
         command.stdout(again(&self.output).map_err(failed)?);
         command.stderr(again(&self.said).map_err(failed)?);
+        // Whoever outlived an earlier run and has ended since is waited for, and of no run.
+        self.begin.running();
         let children = Before::now();
         let before = self.read();
         let slept = asleep();
@@ -210,7 +212,10 @@ impl Runner {
         RUNNING.store(child.id(), Relaxed);
         let waited = usage::wait(child.id());
         RUNNING.store(0, Relaxed);
-        let (status, mut usage, waited) = waited.map_err(failed)?;
+        let (status, mut usage, waited) = waited.map_err(|source| Error::Os {
+            what: "waiting for a command (is SIGCHLD ignored here, or does somebody else wait for it?)",
+            source,
+        })?;
         let wall = now(ClockId::Monotonic).saturating_sub(start);
         let own = own.zip(usage::waited_ns(OWN)).map(|(before, after)| after - before);
         let slept = asleep().saturating_sub(slept) > SLEPT;

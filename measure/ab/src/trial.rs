@@ -16,6 +16,7 @@ use crate::measure::Measure;
 use crate::note::notes;
 use crate::outcome::{Outcome, SCHEMA};
 use crate::plan::Plan;
+pub use crate::process::end_running;
 use crate::process::{End, Runner, Sample, prepare};
 use crate::verdict::Verdict;
 
@@ -67,6 +68,9 @@ pub fn run(plan: Plan, stop: &AtomicBool, mut progress: impl FnMut(Progress)) ->
     if plan.by == Some(Measure::Instructions) && !runner.counts_instructions() {
         return Err(Error::Uncounted);
     }
+    if plan.against.is_some() && judge::measures(&plan, runner.counts_instructions()).is_empty() {
+        return Err(unkept(&plan, runner.counts_instructions()));
+    }
     let mut trial = Trial {
         judge: Judge::new(&plan, runner.counts_instructions()),
         runner,
@@ -86,6 +90,17 @@ pub fn run(plan: Plan, stop: &AtomicBool, mut progress: impl FnMut(Progress)) ->
         progress(trial.progress());
     }
     Ok(trial.outcome(stop.load(Ordering::Relaxed)))
+}
+
+/// Says by which measures B was kept, and by which it is judged here.
+fn unkept(plan: &Plan, instructions: bool) -> Error {
+    let words = |measures: Vec<Measure>| match measures.is_empty() {
+        true => "no measure with an interval".to_owned(),
+        false => measures.into_iter().map(Measure::word).collect::<Vec<_>>().join(" and "),
+    };
+    let kept = plan.against.iter().flatten().filter(|kept| kept.interval.is_some());
+    let asked = judge::asked(plan, instructions).into_iter().map(|(by, _)| by);
+    Error::Unkept { kept: words(kept.map(|kept| kept.by).collect()), asked: words(asked.collect()) }
 }
 
 struct Trial {
@@ -258,6 +273,7 @@ impl Trial {
             .then(|| self.judge.clear(by, self.pairs.len(), seconds))
             .flatten();
         let counted = self.counted();
+        let measures = self.plan.a.measures || self.plan.b.measures;
         let figures = (!counted.is_empty()).then(|| {
             [0, 1].map(|at| {
                 let side: Vec<&Sample> = counted.iter().map(|pair| &pair[at]).collect();
@@ -273,7 +289,8 @@ impl Trial {
             interval: answer.and_then(|answer| answer.interval),
             findings: self.judge.findings(),
             waits,
-            causes: causes(&counted),
+            // What whoever measures a case counts of itself is not the case's.
+            causes: if measures { Vec::new() } else { causes(&counted) },
             leaves: Leaves::of(&counted),
             clear,
             figures,

@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use kumiki_node::serve::{self, Taps};
 use kumiki_node::{Client, Ending, ErrorKind, NOT_ASKED, Run, Session};
 use kumiki_sys::sentence::with_causes;
+use kumiki_sys::signals::restore_child_signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -24,6 +25,7 @@ use signal_hook::flag;
 const ENDED_BY: i32 = 128;
 
 fn main() -> ExitCode {
+    restore_child_signal();
     let heard = kumiki_sys::event::to_file().map_err(anyhow::Error::from);
     match heard.and_then(|()| run(env::args_os().skip(1).collect())) {
         Ok(code) => code,

@@ -61,25 +61,30 @@ fn print(found: &Certificate, detect: f64, span: f64) -> Result<()> {
     let wait = format::wait(span);
     let sentence = match found.all.tells {
         Some(tells) => format!(
-            "In {wait} of pairs this machine sees differences of {} and more.",
-            percent(tells)
+            "In {wait} of pairs this machine sees differences of {} and more by the clock, and of {} \
+             by processor time.",
+            percent(tells),
+            found.all.tells_cpu.map_or("–".to_owned(), percent)
         ),
         None => format!("In {wait} there were too few pairs to see anything: give --for more."),
     };
     output::text(output::wrapped(&sentence, ""))?;
     // What each part would see in the same time.
     let sees = |seen: &Seen| seen.in_seconds(found.all.seconds);
-    let mut table = Rows::new(&["where", "pairs", "disturbed", "sees in that time"], 1);
+    let mut table =
+        Rows::new(&["where", "pairs", "disturbed", "by the clock", "processor time"], 1);
     let mut blind = Vec::new();
     let cpus = found.cpus.iter().map(|(cpu, seen)| (format!("cpu {cpu}"), seen));
     let hours = found.hours.iter().map(|(hour, seen)| (format!("{hour:02}:00 UTC"), seen));
     for (name, seen) in cpus.chain(hours) {
-        let least = sees(seen);
+        let Seen { tells: least, tells_cpu, .. } = sees(seen);
+        let share = |tells: Option<f64>| tells.map_or("–".to_owned(), percent);
         table.add([
             name.clone(),
             seen.pairs.to_string(),
             format!("{:.0} %", 100.0 * seen.disturbed),
-            least.map_or("–".to_owned(), percent),
+            share(least),
+            share(tells_cpu),
         ]);
         if least.is_none_or(|least| least > detect) {
             blind.push(name);
@@ -87,8 +92,11 @@ fn print(found: &Certificate, detect: f64, span: f64) -> Result<()> {
     }
     table.print()?;
     if !blind.is_empty() {
-        let text =
-            format!("It cannot see {} in that time on {}.", percent(detect), blind.join(", "));
+        let text = format!(
+            "It cannot see {} by the clock in that time on {}.",
+            percent(detect),
+            blind.join(", ")
+        );
         output::text(output::wrapped(&text, ""))?;
     }
     Ok(())

@@ -264,6 +264,9 @@ fn against(args: &Options, kept: &Outcome) -> Result<Plan> {
     if args.commands.iter().any(|word| word == BETWEEN) {
         bail!("--against has its A from the file: give B alone after `--`, or nothing");
     }
+    if kept.a.measures && !args.commands.is_empty() {
+        bail!("--against: what was kept is of --case, whose B is that case: leave the command out");
+    }
     let b = match args.commands.is_empty() {
         true => kept.b.clone(),
         false => Side { words: args.commands.clone(), shell: args.shell, ..Side::default() },
@@ -300,31 +303,11 @@ fn plan(args: &Options, scratch: &Path, program: Program<'_>) -> Result<Plan> {
         env.extend_from_slice(more);
         let side = Side { words, env, shell: args.shell, ..Side::default() };
         match &args.case {
-            Some(case) => Ok(measuring(side, case, scratch, program.kumiki)),
+            Some(case) => Ok(side.measuring(case, program.kumiki, scratch)),
             None => Ok(side),
         }
     };
     Ok(with(args, side(first, &[])?, side(second, &args.vs)?))
-}
-
-/// Seconds that a side measures a case at a time: some visits of it.
-const CASE_SECONDS: &str = "1";
-
-/// The command that measures a case, run by the words of `side`, if there are any.
-fn measuring(side: Side, case: &str, scratch: &Path, kumiki: &Path) -> Side {
-    let own = match side.words.is_empty() {
-        true => kumiki.display().to_string(),
-        // Elsewhere it lies elsewhere.
-        false => "kumiki".to_owned(),
-    };
-    // What is measured for a comparison is no result to be kept.
-    let db = match side.words.is_empty() {
-        true => scratch.join("ab.db").display().to_string(),
-        false => "/tmp/kumiki-ab.db".to_owned(),
-    };
-    let measure = [&own, "measure", case, "--quick", "--time", CASE_SECONDS, "--json", "--db", &db];
-    let words = side.words.into_iter().chain(measure.map(str::to_owned)).collect();
-    Side { words, measures: true, ..side }
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

@@ -28,7 +28,7 @@ impl Against {
                 now.a.command()
             )));
         }
-        if kept.interval.is_none() || kept.ratio.is_none() {
+        if kept.kept().iter().all(|finding| finding.interval.is_none()) {
             return Err(failed(
                 "it has no interval: too few of its pairs count; keep one with more".to_owned(),
             ));

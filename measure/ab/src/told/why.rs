@@ -17,9 +17,10 @@ pub(crate) fn sentence(outcome: &Outcome) -> Option<String> {
     }
     let said = moved.iter().map(|cause| more(cause)).collect::<Vec<_>>().join(", ");
     Some(match side(&outcome.causes) {
-        Some(place) => {
-            format!("All of the processor time's difference is {place}; a run has {said}.")
-        }
+        Some((place, least)) => format!(
+            "At least {:.0} % of the processor time's difference is {place}; a run of B has {said}.",
+            (100.0 * least).floor()
+        ),
         None => format!("Beyond doubt a run of B has {said}."),
     })
 }
@@ -35,20 +36,23 @@ fn short(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Place of all of the processor time's difference, if it is on one side: that one moved, and the
-/// other one beyond doubt by less than half as much.
-fn side(causes: &[Cause]) -> Option<&'static str> {
+/// The least share of the processor time's difference that makes a place worth naming.
+const MOST: f64 = 2.0 / 3.0;
+
+/// Place of the processor time's difference, if it is on one side, and the share of it that is
+/// there beyond doubt: that one moved, and the other one by much less if at all.
+fn side(causes: &[Cause]) -> Option<(&'static str, f64)> {
     let of = |counted| causes.iter().find(|cause| cause.of == counted);
     let (user, kernel) = (of(Counted::User)?, of(Counted::Kernel)?);
-    let within = |still: &Cause, moved: &Cause| {
+    let share = |still: &Cause, moved: &Cause| {
+        // The one by no less than this, the other by no more.
+        let least = moved.interval[0].abs().min(moved.interval[1].abs());
         let most = still.interval[0].abs().max(still.interval[1].abs());
-        !still.moved() && moved.moved() && most < moved.more.abs() / 2.0
+        let share = least / (least + most);
+        (!still.moved() && moved.moved() && share >= MOST).then_some(share)
     };
-    match () {
-        () if within(user, kernel) => Some("in the kernel"),
-        () if within(kernel, user) => Some("in user mode"),
-        () => None,
-    }
+    let kernel_has = share(user, kernel).map(|share| ("in the kernel", share));
+    kernel_has.or_else(|| share(kernel, user).map(|share| ("in user mode", share)))
 }
 
 /// "40 more page faults".
@@ -120,9 +124,11 @@ mod tests {
                 cause(Counted::Kernel, kernel[0], kernel[1]),
             ])
         };
-        assert_eq!(all([0.0, 1e4], [1e6, 1e5]), Some("in the kernel"));
-        assert_eq!(all([1e6, 1e5], [0.0, 1e4]), Some("in user mode"));
+        // 0.9 ms of it at least there, 0.1 ms at most elsewhere: not all of it is sure.
+        assert_eq!(all([0.0, 1e5], [1e6, 1e5]), Some(("in the kernel", 0.9)));
+        assert_eq!(all([-1e6, 1e5], [0.0, 1e5]), Some(("in user mode", 0.9)));
         assert_eq!(all([0.0, 8e5], [1e6, 1e5]), None, "it may have moved by as much");
+        assert_eq!(all([0.0, 4e5], [1e6, 3e5]), None, "0.4 and 0.7 ms may be it");
         assert_eq!(all([1e6, 1e5], [1e6, 1e5]), None);
         assert_eq!(all([0.0, 1.0], [0.0, 1.0]), None);
         assert_eq!(side(&[]), None);

@@ -1,5 +1,6 @@
 //! Commands whose difference is known: what each measure and each count says of them.
 
+mod action;
 mod program;
 mod written;
 
@@ -97,9 +98,9 @@ fn instructions_decide_or_it_is_said_that_nobody_counts_them() {
 
 #[test]
 fn against_a_kept_b_it_goes_on_until_that_is_decided() {
-    let kept = |ratio: f64| {
+    let kept = |by: Measure, ratio: f64| {
         let finding = Finding {
-            by: Measure::Cpu,
+            by,
             verdict: Verdict::Slower,
             ratio,
             interval: Some([ratio * 0.999, ratio * 1.001]),
@@ -116,13 +117,13 @@ fn against_a_kept_b_it_goes_on_until_that_is_decided() {
             against: Some(vec![finding]),
             ..plan
         };
-        trial::run(plan, &AtomicBool::new(false), |_| ()).unwrap()
+        trial::run(plan, &AtomicBool::new(false), |_| ())
     };
     // B is slower than A beyond doubt, and a tenth of what it was.
-    let outcome = kept(30.0);
+    let outcome = kept(Measure::Cpu, 30.0).unwrap();
     assert_eq!(outcome.verdict, Verdict::Slower);
     assert_eq!(outcome.against.unwrap().verdict, Verdict::Faster, "{:?}", outcome.against);
-    // Of what was kept by another measure nothing is known, whatever B is against A.
-    let outcome = kept(f64::NAN);
-    assert_eq!((outcome.pairs.len(), outcome.against), (40, None));
+    // Of what was kept by another measure nothing would ever be known: that is said at once.
+    let error = kept(Measure::Wall, 30.0).unwrap_err().to_string();
+    assert!(error.contains("kept by wall time") && error.contains("by processor time"), "{error}");
 }

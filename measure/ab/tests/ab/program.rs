@@ -31,6 +31,18 @@ fn the_verdict_is_its_exit_status() {
     assert_eq!((code, &*said), (Some(0), concat!("kumiki-ab ", env!("CARGO_PKG_VERSION"), "\n")));
 }
 
+/// A supervisor that ignores its children's ends has whom it starts ignore them, too.
+#[test]
+fn whoever_starts_it_may_ignore_the_ends_of_children() {
+    let mut command = Command::new("env");
+    command.arg("--ignore-signal=CHLD").arg(env!("CARGO_BIN_EXE_kumiki-ab"));
+    let words = ["--pairs", "12", "--", "true", "---", "sh", "-c", "exit 3"];
+    let output = command.args(words).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("B fails") && said.contains("exit status 3"), "{said}");
+}
+
 #[test]
 fn what_it_writes_as_hyperfine_does_it_reads_again() {
     let folder = tempfile::tempdir().unwrap();
