@@ -36,10 +36,7 @@ const RUNS: usize = 20;
 
 /// Builds the tool and lets it compare until the minutes are over, or these cases only.
 pub(super) fn verdicts(slice: &Slice, cases: &[String]) -> Result<Outcome> {
-    let names = || OF_RUNS.into_iter().chain(KINDS.iter().map(|kind| kind.name));
-    if let Some(odd) = cases.iter().find(|case| names().all(|name| name != *case)) {
-        anyhow::bail!("no case {odd:?}; there are {}", names().collect::<Vec<_>>().join(", "));
-    }
+    let cases = &named(cases)?[..];
     ensure!(slice.minutes >= 0.0, "--minutes {}: a number from 0", slice.minutes);
     run(&mut cargo("build --release --locked --package kumiki-cli"))?;
     let scratch = tempfile::tempdir().context("making a folder for this bench's files")?;
@@ -78,6 +75,24 @@ pub(super) fn verdicts(slice: &Slice, cases: &[String]) -> Result<Outcome> {
     Ok(Outcome { machine: tool.machine(folder)?, musts: musts(&rows), rows })
 }
 
+/// The cases of these names: where none has the whole of it, those that begin with it.
+fn named(cases: &[String]) -> Result<Vec<String>> {
+    let names = || OF_RUNS.into_iter().chain(KINDS.iter().map(|kind| kind.name));
+    let mut all = Vec::new();
+    for asked in cases {
+        let is_whole = names().any(|name| name == asked);
+        let fits = |name: &&str| *name == asked || (!is_whole && name.starts_with(&**asked));
+        let own: Vec<String> = names().filter(fits).map(str::to_owned).collect();
+        ensure!(
+            !own.is_empty(),
+            "no case {asked:?}; there are {}",
+            names().collect::<Vec<_>>().join(", ")
+        );
+        all.extend(own);
+    }
+    Ok(all)
+}
+
 /// `kumiki`, as it was built.
 struct Tool {
     binary: PathBuf,
@@ -109,4 +124,18 @@ fn musts(rows: &[Row]) -> Vec<Must> {
     let mut musts = promises::musts("verdicts", &Figures(rows));
     musts.retain(|must| must.figure != NOT_MEASURED);
     musts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_case_or_the_beginning_of_some() {
+        let of = |case: &str| named(&[case.to_owned()]).unwrap();
+        assert_eq!(of("ab_same_busy"), ["ab_same_busy"]);
+        let busy = ["", "_2", "_4", "_8"].map(|more| format!("ab_same_busy{more}"));
+        assert_eq!(of("ab_same"), busy);
+        assert!(named(&["nosuch".to_owned()]).is_err());
+    }
 }

@@ -11,7 +11,6 @@ use super::Tool;
 use super::rules::Share;
 use super::trials::{Kind, SUBJECTS, Told};
 use crate::bench::Row;
-use crate::bench::judge::KUMIKI;
 use crate::run::read;
 
 /// Results that are kept.
@@ -100,28 +99,44 @@ impl Kept {
         Ok(())
     }
 
-    /// Shares of comparisons in which each rule called B slower, and the time that `ab` took.
+    /// Shares of comparisons in which each rule called B slower, and one of them slower or faster, and
+    /// the time that it took.
     pub(super) fn rows(&self, kind: &Kind) -> Vec<Row> {
-        let row = |(at, subject): (usize, &&str)| {
+        let own = || self.told.iter().filter(|told| told.kind == kind.name);
+        // What an earlier call kept may know fewer rules.
+        let share = |case: &str, of: fn(&Told) -> &[bool], (at, subject): (usize, &&str)| {
             let mut share = Share::default();
-            let own = self.told.iter().filter(|told| told.kind == kind.name);
-            // What an earlier call kept may know fewer rules.
-            own.filter_map(|told| told.slower.get(at)).for_each(|slower| share.add(*slower));
-            share.row(kind.name, subject)
+            own().filter_map(|told| of(told).get(at)).for_each(|said| share.add(*said));
+            share.row(case, subject)
         };
-        let own = self.told.iter().filter(|told| told.kind == kind.name);
-        let seconds: Vec<f64> = own.map(|told| told.seconds).collect();
-        let sorted = describe::sorted(seconds.iter().copied());
-        let time = Row {
-            case: format!("{}_seconds", kind.name),
-            subject: KUMIKI.to_owned(),
-            n: seconds.len(),
-            unit: "s".to_owned(),
-            median: describe::median(&sorted),
-            p99: describe::quantile(&sorted, 0.99),
-            ci: bootstrap::median_ci([seconds.as_slice()]),
-            ..Row::default()
+        let different = format!("{}_different", kind.name);
+        let seconds = format!("{}_seconds", kind.name);
+        let time = |(at, subject): (usize, &&str)| {
+            let own = own().filter_map(|told| match at {
+                0 => Some(told.seconds),
+                at => told.took.get(at).copied(),
+            });
+            time(&seconds, subject, &own.collect::<Vec<_>>())
         };
-        SUBJECTS.iter().enumerate().map(row).chain([time]).collect()
+        let subjects = || SUBJECTS.iter().enumerate();
+        let slower = subjects().map(|of| share(kind.name, |told| &told.slower, of));
+        let apart = subjects().map(|of| share(&different, |told| &told.different, of));
+        let all = slower.chain(apart).chain(subjects().map(time));
+        all.filter(|row| row.n > 0).collect()
+    }
+}
+
+/// Time of comparisons, seconds.
+fn time(case: &str, subject: &str, seconds: &[f64]) -> Row {
+    let sorted = describe::sorted(seconds.iter().copied());
+    Row {
+        case: case.to_owned(),
+        subject: subject.to_owned(),
+        n: seconds.len(),
+        unit: "s".to_owned(),
+        median: describe::median(&sorted),
+        p99: describe::quantile(&sorted, 0.99),
+        ci: bootstrap::median_ci([seconds]),
+        ..Row::default()
     }
 }

@@ -83,8 +83,38 @@ pub(super) fn criterion(a: &[f64], b: &[f64]) -> bool {
     t_test(a, b) && low > 1.0 + NOISE
 }
 
+/// Decision of a rule that looks again after more pairs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Looked {
+    /// Side that it calls slower, if any: A or B by its index.
+    pub(super) slower: Option<usize>,
+    /// Pairs after which it was over.
+    pub(super) pairs: usize,
+}
+
+/// As perfgate 0.17 decides on pairs in turns if significance is required (`perfgate-domain`'s
+/// `paired.rs`): the mean difference in whole milliseconds is beyond two errors of it, 1.96 from
+/// thirty pairs on. It begins with ten pairs and looks again after each further one.
+pub(super) fn perfgate(pairs: &[[f64; 2]]) -> Looked {
+    const FIRST: usize = 10;
+    let ms = |ns: f64| (ns / 1e6).floor();
+    let apart: Vec<f64> = pairs.iter().map(|[a, b]| ms(*b) - ms(*a)).collect();
+    let decides = |pairs: &usize| {
+        let own = &apart[..*pairs];
+        let n = own.len() as f64;
+        // Of all of them, not of a sample of more.
+        let error = (variance(own) * (n - 1.0) / n / n).sqrt();
+        mean(own).abs() > if n >= 30.0 { 1.96 } else { 2.0 } * error
+    };
+    let over = (FIRST..=pairs.len()).find(decides);
+    let side = |pairs: usize| usize::from(mean(&apart[..pairs]) > 0.0);
+    Looked { slower: over.map(side), pairs: over.unwrap_or(pairs.len()) }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+
     use super::*;
 
     #[test]
@@ -99,6 +129,32 @@ mod tests {
         // Less than its noise is nothing to criterion.
         let hardly: Vec<f64> = a.iter().map(|v| v * 1.005).collect();
         assert!(!criterion(&a, &hardly) && !criterion(&a, &a));
+    }
+
+    #[test]
+    fn who_looks_again_and_again_finds_what_is_not_there() {
+        let ms = |a: f64, b: f64| [a * 1e6, b * 1e6];
+        let apart: Vec<_> = (0..20).map(|at| ms(10.0, 12.0 + f64::from(at % 2))).collect();
+        assert_eq!(perfgate(&apart), Looked { slower: Some(1), pairs: 10 });
+        let turned: Vec<_> = apart.iter().map(|[a, b]| [*b, *a]).collect();
+        assert_eq!(perfgate(&turned), Looked { slower: Some(0), pairs: 10 });
+        // Less than a millisecond is nothing to it.
+        let near = vec![ms(10.1, 10.9); 20];
+        assert_eq!(perfgate(&near), Looked { slower: None, pairs: 20 });
+        // Drawn by a hash: the same each time, and as good as independent.
+        let mut at = 0_u64;
+        let mut noisy = || {
+            at += 1;
+            let mut hasher = DefaultHasher::new();
+            at.hash(&mut hasher);
+            20.0 + 10.0 * (hasher.finish() as f64 / u64::MAX as f64)
+        };
+        let found = (0..200).filter(|_| {
+            let pairs: Vec<_> = (0..60).map(|_| ms(noisy(), noisy())).collect();
+            perfgate(&pairs).slower.is_some()
+        });
+        let found = found.count();
+        assert!(found > 30, "{found} of 200, where one look would find some 10");
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Tool;
-use super::rules::{criterion, hyperfine, t_test};
+use super::rules::{criterion, hyperfine, perfgate, t_test};
 use crate::bench::judge::KUMIKI;
 
 /// Rule that decides.
-pub(super) const SUBJECTS: [&str; 4] = [KUMIKI, "hyperfine", "t_test", "criterion"];
+pub(super) const SUBJECTS: [&str; 5] = [KUMIKI, "hyperfine", "t_test", "criterion", "perfgate"];
 
 /// What is compared, and beside whom.
 pub(super) struct Kind {
@@ -83,6 +84,12 @@ pub(super) struct Told {
     pub(super) kind: String,
     /// Whether B was called slower, by each of [`SUBJECTS`].
     pub(super) slower: Vec<bool>,
+    /// Whether one was called slower or faster, of ours by any measure, whatever answered.
+    #[serde(default)]
+    pub(super) different: Vec<bool>,
+    /// Seconds after which each was over: those that take all pairs are as long as ours.
+    #[serde(default)]
+    pub(super) took: Vec<f64>,
     pairs: usize,
     pub(super) seconds: f64,
     /// Measure that answered, of ours, and its exit status: why one was missed is asked later.
@@ -104,16 +111,39 @@ impl Kind {
         let b = turns((f64::from(self.turns) * self.factor) as u32);
         let commands = ["--json", "--", "sh", "-c", &turns(self.turns), "---", "sh", "-c", &b];
         let (value, code) = tool.json(&[&["ab"], &self.more[..], &commands[..]].concat())?;
-        let wall = |side: usize| -> Vec<f64> {
-            let pairs = value["pairs"].as_array().into_iter().flatten();
-            pairs.filter_map(|pair| pair[side]["wall_ns"].as_f64()).collect()
+        let wall = |pair: &Value| -> Option<[f64; 2]> {
+            Some([pair[0]["wall_ns"].as_f64()?, pair[1]["wall_ns"].as_f64()?])
         };
-        let (a, b) = (wall(0), wall(1));
+        let pairs: Vec<[f64; 2]> =
+            value["pairs"].as_array().into_iter().flatten().filter_map(wall).collect();
+        let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().map(|[a, b]| (*a, *b)).unzip();
+        let looked = perfgate(&pairs);
+        let seconds = value["seconds"].as_f64().unwrap_or_default();
+        let until = |pairs: &[[f64; 2]]| pairs.iter().flatten().sum::<f64>();
+        let share = until(&pairs[..looked.pairs]) / until(&pairs).max(1.0);
+        let either = |rule: fn(&[f64], &[f64]) -> bool| rule(&a, &b) || rule(&b, &a);
+        let any = value["findings"].as_array().into_iter().flatten();
+        let apart =
+            |finding: &Value| finding["verdict"] == "slower" || finding["verdict"] == "faster";
         Ok(Told {
             kind: self.name.to_owned(),
-            slower: vec![code == 1, hyperfine(&a, &b), t_test(&a, &b), criterion(&a, &b)],
+            slower: vec![
+                code == 1,
+                hyperfine(&a, &b),
+                t_test(&a, &b),
+                criterion(&a, &b),
+                looked.slower == Some(1),
+            ],
+            different: vec![
+                any.into_iter().any(apart),
+                either(hyperfine),
+                either(t_test),
+                either(criterion),
+                looked.slower.is_some(),
+            ],
+            took: vec![seconds, seconds, seconds, seconds, seconds * share],
             pairs: a.len(),
-            seconds: value["seconds"].as_f64().unwrap_or_default(),
+            seconds,
             by: value["by"].as_str().unwrap_or_default().to_owned(),
             status: code,
         })
