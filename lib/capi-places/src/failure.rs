@@ -29,7 +29,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let errno = match &error {
             Error::Gone { .. } => libc::ESRCH,
-            Error::NotSent { .. } | Error::Connect { .. } => libc::ENOTCONN,
+            Error::NotSent { .. } | Error::Unanswered { .. } | Error::Connect { .. } => {
+                libc::ENOTCONN
+            }
             Error::Unknown { .. } => libc::ECONNABORTED,
             Error::TooLarge { .. } => libc::EMSGSIZE,
             Error::Rights { .. } => libc::EACCES,

@@ -35,9 +35,21 @@ pub enum Error {
         /// Name of the place.
         place: String,
     },
-    /// The request never left: there was no connection. Nothing was done.
+    /// The request never left: there was no connection, or the place has not answered what is asked before. Nothing was
+    /// done.
     #[error("not sent to place {place}: {why}; nothing was done")]
     NotSent {
+        /// Name of the place.
+        place: String,
+        /// Reason.
+        why: String,
+    },
+    /// What was asked changes nothing, and its answer is not known. Nothing was done.
+    #[error(
+        "place {place} was asked, and what it answers is not known: {why}; it was only a question, and \
+         nothing was done"
+    )]
+    Unanswered {
         /// Name of the place.
         place: String,
         /// Reason.
@@ -208,7 +220,7 @@ impl Error {
     pub fn is_passed_over(&self) -> bool {
         let passed = [Why::NotAllowed, Why::NoPart, Why::OtherVersion, Why::Full];
         match self {
-            Error::Gone { .. } | Error::NotSent { .. } => true,
+            Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. } => true,
             Error::Refused { why, .. } => passed.contains(why),
             _ => false,
         }

@@ -36,7 +36,7 @@ class Gone(PlaceError):
 
 
 class NotSent(PlaceError):
-    """There was no connection: it has not run."""
+    """There was no connection, or it was a question that has no answer: it has not run."""
 
 
 class Refused(PlaceError):

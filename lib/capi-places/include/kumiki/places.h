@@ -24,7 +24,7 @@
  * sentence from kumiki_places_last_error:
  *
  *   -ESRCH         nobody answers at that place: not done
- *   -ENOTCONN      it was not sent: not done
+ *   -ENOTCONN      it was not sent, or was only a question that has no answer: not done
  *   -ECONNABORTED  it was sent, and nobody knows whether it was done
  *   -EACCES        the place's allow-list does not have it: not done
  *   -ENOENT        no resource of that name; -EEXIST: there is one already; -ESTALE: it was destroyed

@@ -107,7 +107,8 @@ impl Client {
         let asked = places.into_iter().map(async |place| {
             let load = match self.with_timeout(LONGEST).ask(&place, Operation::Load).await {
                 Ok(answer) => wire::read::<u16>(&answer).ok()?,
-                Err(Error::Unknown { .. }) => u16::MAX,
+                // It is there, and has no time to say so.
+                Err(Error::Unanswered { .. }) => u16::MAX,
                 Err(_) => return None,
             };
             Some((place, load))

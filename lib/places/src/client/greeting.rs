@@ -18,7 +18,7 @@ impl Inner {
         deadline: Instant,
     ) -> Result<Held, Failure> {
         let one = timeout_at(deadline, session.greeting.lock()).await;
-        let _one = one.map_err(|_| Failure::NotSent("it has not answered in time".to_owned()))?;
+        let _one = one.map_err(|_| late())?;
         match session.lease_at(life) {
             Some(lease) if !session.is_doubted() => Ok(lease),
             _ => self.unless_absent(session, self.greet(session, life, deadline)).await,
@@ -56,7 +56,7 @@ impl Inner {
             let meant = held.map_or(asked, |held| held.granted.life);
             let bytes = self.message(session, held, meant, operations)?;
             let sent = self.send(session, meant, bytes, until).await;
-            match sent.map_err(Failure::of_look)? {
+            match sent.map_err(Failure::of_question)? {
                 Tried::Nobody if self.is_here() => return Err(Failure::Gone),
                 Tried::Nobody => {
                     if let Some(held) = held {
@@ -125,7 +125,9 @@ impl Inner {
 
 /// Failure of what was not sent, as the place has not answered before.
 fn late() -> Failure {
-    Failure::NotSent("it has not answered in time".to_owned())
+    Failure::NotSent(
+        "it was asked first whether it is there, and has not answered in time".to_owned(),
+    )
 }
 
 /// Refusal of what is asked of a life that is over.

@@ -174,7 +174,7 @@ impl Client {
     /// A reference to the resource called `name`, to use and to share.
     ///
     /// # Errors
-    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`]; [`Error::Value`] if the name is
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Unanswered`], [`Error::Refused`]; [`Error::Value`] if the name is
     /// of another kind than `K`.
     pub async fn open<K: Kind>(&self, name: &Name) -> Result<Reference<K>> {
         if name.kind() != K::NAME {
@@ -193,7 +193,7 @@ impl Client {
     /// missing: a page is asked for behind another, as each has to fit into a message.
     ///
     /// # Errors
-    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`].
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Unanswered`], [`Error::Refused`].
     pub async fn ls(&self, place: &str, pattern: &str) -> Result<Vec<Listed>> {
         let mut all = Vec::new();
         loop {
@@ -210,7 +210,7 @@ impl Client {
     /// A place's kinds and program parts.
     ///
     /// # Errors
-    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`].
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Unanswered`], [`Error::Refused`].
     pub async fn offers(&self, place: &str) -> Result<Vec<Offer>> {
         let (_, answer) = self.ask_with_life(place, 0, Operation::Offers).await?;
         given("a list of program parts", &answer)

@@ -99,7 +99,7 @@ impl Client {
     /// seconds, of one at a socket at once.
     ///
     /// # Errors
-    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`], [`Error::Unknown`].
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Unanswered`], [`Error::Refused`].
     pub async fn watch(&self, place: &str, pattern: &str) -> Result<Watch> {
         let pattern = Pattern::new(pattern).map_err(|error| Error::Value {
             what: "watching".to_owned(),
@@ -122,7 +122,7 @@ impl Client {
                     Ok(_) => return Err(Error::Gone { place: place.to_owned() }),
                     Err(_) => {
                         let why = "it has not answered in time".to_owned();
-                        return Err(Error::NotSent { place: place.to_owned(), why });
+                        return Err(Error::Unanswered { place: place.to_owned(), why });
                     }
                 }
             }

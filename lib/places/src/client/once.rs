@@ -47,8 +47,15 @@ use crate::wire::{self, Operation, Outcome, Reply, Why};
 
 /// Time for which a durable place that nobody answers for is being handed over, perhaps.
 const HANDED_OVER: Duration = Duration::from_secs(1);
-/// Pause before it is asked again.
-const SOON: Duration = Duration::from_millis(10);
+/// Shortest and longest pause before it is asked again, and the share of the time for which nobody was there: it is to
+/// be found soon after it is there, and not to be sought by all callers without rest.
+const SOON: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
+const SHARE: u32 = 8;
+
+/// Pause before a durable place of which nobody was there since then is asked again.
+fn soon(nobody: Instant) -> Duration {
+    (nobody.elapsed() / SHARE).clamp(SOON.0, SOON.1)
+}
 
 impl Inner {
     /// Has a place run these operations, and gives the number of its life and an answer by each of their
@@ -63,9 +70,12 @@ impl Inner {
         let serials = operations.iter().map(Operation::serials).sum();
         let mut answers: Vec<Option<Outcome>> = vec![None; serials];
         let has_effect = operations.iter().any(Operation::has_effect);
+        let operations_end = operations.iter().any(Operation::ends_place);
         let attempts = self.attempts(session, life, operations, &mut answers, deadline);
         let outcome = match has_effect {
             true => attempts.await,
+            // That a place is not there must not be guessed of one that may have been ended by this.
+            false if operations_end => attempts.await,
             false => self.unless_absent(session, attempts).await.map_err(Failure::of_look),
         };
         match outcome {
@@ -73,8 +83,8 @@ impl Inner {
             Err(failure) if answers.iter().all(Option::is_none) => Err(failure),
             // Some have come: of the others no more is known.
             Err(failure) => {
-                let text = failure.error(&session.place).to_string();
-                let rest = || Err(wire::Refusal::new(Why::Died, text.clone()));
+                let why = failure.why(&session.place);
+                let rest = || Err(wire::Refusal::new(Why::Died, why.clone()));
                 let all = answers.into_iter().map(|answer| answer.or_else(|| Some(rest())));
                 Ok((life, all.collect()))
             }
@@ -140,6 +150,7 @@ impl Inner {
             match tried {
                 Tried::Answered(Reply { life: its, answers: outcomes }) => {
                     session.heard(true);
+                    nobody = None;
                     match whole(&outcomes, count) {
                         None => (),
                         Some(refusal) if is_of_lease(refusal.why) => {
@@ -153,7 +164,7 @@ impl Inner {
                                 return Err(stale(&session.place));
                             }
                             if Instant::now() >= deadline {
-                                return Err(Failure::NotSent(refusal.text));
+                                return Err(Failure::Refused(refusal));
                             }
                             // It has run nowhere: with another lease it is a new one.
                             (bound, sent) = (None, false);
@@ -198,9 +209,9 @@ impl Inner {
                     if !again
                         && lease.is_some_and(|its| its.granted.durable)
                         && nobody.get_or_insert_with(Instant::now).elapsed() < HANDED_OVER
-                        && Instant::now() + SOON < deadline =>
+                        && Instant::now() + SOON.1 < deadline =>
                 {
-                    tokio::time::sleep(SOON).await;
+                    tokio::time::sleep(soon(nobody.unwrap_or_else(Instant::now))).await;
                 }
                 Tried::Nobody if !again && (to == 0 || self.is_here()) => {
                     return Err(Failure::Gone);
@@ -221,7 +232,8 @@ impl Inner {
                     }
                     self.unless_another(session, to).await?;
                     let durable = lease.is_some_and(|its| its.granted.durable);
-                    tokio::time::sleep(if durable { SOON } else { RETURN }).await;
+                    let since = *nobody.get_or_insert_with(Instant::now);
+                    tokio::time::sleep(if durable { soon(since) } else { RETURN }).await;
                 }
                 Tried::Silent if Instant::now() >= deadline => {
                     session.heard(false);

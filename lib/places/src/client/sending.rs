@@ -29,6 +29,8 @@ pub(crate) const RETURN: Duration = Duration::from_millis(100);
 pub(crate) enum Failure {
     Gone,
     NotSent(String),
+    /// No answer to what changes nothing.
+    Unanswered(String),
     Unknown(String),
     TooLarge {
         bytes: usize,
@@ -44,6 +46,7 @@ impl Failure {
         match self.clone() {
             Failure::Gone => Error::Gone { place },
             Failure::NotSent(why) => Error::NotSent { place, why },
+            Failure::Unanswered(why) => Error::Unanswered { place, why },
             Failure::Unknown(why) => Error::Unknown { place, why },
             Failure::TooLarge { bytes, limit } => Error::TooLarge { place, bytes, limit },
             Failure::Refused(refusal) => {
@@ -54,10 +57,30 @@ impl Failure {
 }
 
 impl Failure {
+    /// The reason alone, for a sentence that says itself what it means for what was asked.
+    pub(crate) fn why(&self, place: &str) -> String {
+        match self {
+            Failure::NotSent(why) | Failure::Unanswered(why) | Failure::Unknown(why) => why.clone(),
+            Failure::Refused(refusal) => refusal.text.clone(),
+            Failure::Gone => "nobody answers there any more".to_owned(),
+            Failure::TooLarge { .. } => self.error(place).to_string(),
+        }
+    }
+
     /// Failure of a request without effect: nothing was done, whether or not it has arrived.
     pub(crate) fn of_look(self) -> Failure {
         match self {
-            Failure::Unknown(why) => Failure::NotSent(why),
+            Failure::Unknown(why) => Failure::Unanswered(why),
+            other => other,
+        }
+    }
+
+    /// Failure of a request that is behind this one: it was not sent, though this question was.
+    pub(crate) fn of_question(self) -> Failure {
+        match self {
+            Failure::Unknown(why) => {
+                Failure::NotSent(format!("it was asked first whether it is there: {why}"))
+            }
             other => other,
         }
     }
@@ -172,7 +195,7 @@ impl Inner {
         until: Instant,
     ) -> Result<Present, Failure> {
         let bytes = self.message(session, None, 0, &[(0, Operation::Age)])?;
-        let tried = self.send(session, 0, bytes, until).await.map_err(Failure::of_look)?;
+        let tried = self.send(session, 0, bytes, until).await.map_err(Failure::of_question)?;
         Ok(match tried {
             Tried::Answered(reply) => Present::Life(reply.life),
             Tried::Nobody => Present::Nobody,

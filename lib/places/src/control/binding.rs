@@ -117,7 +117,10 @@ impl<P: Part> Binding<P> {
     /// Hears whether the way is one no more.
     fn heard(&mut self, error: &Error) {
         let is_lost = match error {
-            Error::Gone { .. } | Error::Unknown { .. } | Error::NotSent { .. } => true,
+            Error::Gone { .. }
+            | Error::Unknown { .. }
+            | Error::Unanswered { .. }
+            | Error::NotSent { .. } => true,
             Error::Refused { why, .. } => matches!(why, Why::Stale | Why::OtherLife),
             _ => false,
         };

@@ -232,7 +232,7 @@ impl Control {
     /// A place's resources whose names match.
     ///
     /// # Errors
-    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`].
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Unanswered`], [`Error::Refused`].
     pub fn list(&self, place: &str, pattern: &str) -> Result<Vec<Listed>> {
         self.road(place)?.list(place, pattern, self.limit)
     }

@@ -106,8 +106,8 @@ impl Lines {
     /// threads have one each.
     ///
     /// # Errors
-    /// [`Error::Gone`]: there is no such place; [`Error::NotSent`]: that is not known yet, or it has not opened
-    /// the line in time; [`Error::Refused`]: all lanes are in use, or the place has no
+    /// [`Error::Gone`]: there is no such place; [`Error::NotSent`]: that is not known yet;
+    /// [`Error::Unanswered`]: it has not opened the line in time; [`Error::Refused`]: all lanes are in use, or the place has no
     /// lines.
     pub fn line(&self, place: &str) -> Result<Line> {
         let now = Instant::now();
@@ -172,7 +172,7 @@ impl Lines {
                 Err(Error::Refused { place: place.to_owned(), why: Why::NoPart, text })
             }
             Some(_) => Err(gone()),
-            None => Err(Error::NotSent {
+            None => Err(Error::Unanswered {
                 place: place.to_owned(),
                 why: format!("it has not opened a line within {:?}", self.patience),
             }),

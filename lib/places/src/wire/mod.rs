@@ -196,6 +196,11 @@ impl Operation {
         )
     }
 
+    /// True if the place ends by it: it has no lease, and may be repeated, but is no mere question.
+    pub(crate) fn ends_place(&self) -> bool {
+        matches!(self, Operation::Leave { step: LeaveStep::Commit { .. }, .. })
+    }
+
     /// Calls of a batch; none of what is not one.
     pub(crate) fn calls(&self) -> usize {
         match self {

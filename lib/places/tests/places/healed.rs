@@ -44,7 +44,12 @@ async fn call(client: &Client, name: &Name, first: usize, known: &[AtomicU8], ov
                 DONE
             }
             Err(Error::Unknown { .. }) => UNKNOWN,
-            Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Refused { .. }) => NOT_DONE,
+            Err(
+                Error::Gone { .. }
+                | Error::NotSent { .. }
+                | Error::Unanswered { .. }
+                | Error::Refused { .. },
+            ) => NOT_DONE,
             Err(other) => panic!("{other}"),
         };
         known[number].store(state, SeqCst);

@@ -302,3 +302,32 @@ fn the_least_loaded_of_this_machine_s_places_is_chosen() {
         client.create_among::<Counter>(&places, Choice::LeastLoaded, Some("x"), 1).await.unwrap();
     });
 }
+
+#[test]
+fn what_was_only_asked_is_not_said_not_to_have_been_sent_and_what_was_not_sent_is() {
+    let (_interface, _served, place) =
+        served(&unique("only-asked"), Some(Allow::everything())).unwrap();
+    block_on(async {
+        let client = Client::here().with_timeout(PATIENCE);
+        let hits = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        let hasty = client.with_timeout(Duration::from_millis(200));
+        let other = Client::here().with_timeout(Duration::from_millis(200));
+        let asked = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            // A question: it has left, and nothing can have been done by it.
+            let error = hasty.ls(&place, "**").await.unwrap_err();
+            let said = error.to_string();
+            assert!(matches!(error, Error::Unanswered { .. }) && error.is_passed_over(), "{said}");
+            assert!(said.contains("was asked") && said.contains("nothing was done"), "{said}");
+            assert!(!said.contains("not sent"), "{said}");
+            // Who has no lease asks for one first: what it wants is not sent, and that is what is said.
+            let error = other.create::<Counter>(&place, None, 0).await.unwrap_err();
+            let said = error.to_string();
+            assert!(matches!(error, Error::NotSent { .. }) && error.is_passed_over(), "{said}");
+            assert!(said.contains("it was asked first"), "{said}");
+            assert!(!said.contains("it was sent"), "{said}");
+        };
+        let (spun, ()) = tokio::join!(client.call::<Spin>(&hits, 2000), asked);
+        spun.unwrap();
+    });
+}

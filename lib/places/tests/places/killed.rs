@@ -118,7 +118,7 @@ async fn done<T>(again: impl AsyncFn() -> Result<T>) -> Option<T> {
         match again().await {
             Ok(value) => return Some(value),
             Err(Error::Unknown { .. }) => return None,
-            Err(Error::Gone { .. } | Error::NotSent { .. }) => {
+            Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. }) => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             Err(other) => panic!("{other}"),
@@ -198,7 +198,7 @@ async fn count_each(client: &Client, counters: &[Reference<Counter>], over: &Ato
                     maybe[at] += 1;
                     seen.unknown += 1;
                 }
-                Err(Error::Gone { .. } | Error::NotSent { .. }) => has_gone = true,
+                Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. }) => has_gone = true,
                 Err(other) => panic!("{other}"),
             }
         }
@@ -233,7 +233,7 @@ async fn make(client: &Client, place: &str, over: &AtomicBool) -> Seen {
                 Some(()) => {
                     let error = loop {
                         match client.open::<Counter>(&name).await {
-                            Err(Error::Gone { .. } | Error::NotSent { .. }) => {
+                            Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. }) => {
                                 tokio::time::sleep(Duration::from_millis(5)).await;
                             }
                             outcome => break outcome.unwrap_err(),

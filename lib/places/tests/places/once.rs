@@ -140,9 +140,12 @@ fn calls(count: u64, faults: u64) {
                             (1, &tally.done)
                         }
                         Err(Error::Unknown { .. }) => (2, &tally.unknown),
-                        Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Refused { .. }) => {
-                            (0, &tally.not_done)
-                        }
+                        Err(
+                            Error::Gone { .. }
+                            | Error::NotSent { .. }
+                            | Error::Unanswered { .. }
+                            | Error::Refused { .. },
+                        ) => (0, &tally.not_done),
                         Err(other) => panic!("{other}"),
                     };
                     known[number as usize].store(state, Ordering::SeqCst);
