@@ -32,7 +32,7 @@ type Outcome = Result<Value, Failure>;
 ///
 /// # Safety
 /// `to` is null or to be written to.
-unsafe fn start(
+pub(crate) unsafe fn start(
     shared: &Arc<Shared>,
     to: *mut *mut Call,
     work: impl Future<Output = Result<Value, kumiki_places::Error>> + Send + 'static,
@@ -98,7 +98,7 @@ pub(crate) fn limit(timeout_ms: i64) -> Option<Duration> {
     u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }
 
-fn name(text: &str) -> Result<Name, Failure> {
+pub(crate) fn name(text: &str) -> Result<Name, Failure> {
     text.parse().map_err(|error: kumiki_resource::Error| Failure::invalid(error))
 }
 

@@ -4,12 +4,17 @@
 //! It is a library of its own so that whoever links `libkumiki` has no NATS, TLS and tokio in the program.
 #![allow(missing_debug_implementations, reason = "to C its types are opaque")]
 
+mod bound;
 mod calls;
 mod client;
 mod failure;
 mod text;
 mod watches;
 
+pub use bound::{
+    Bound, kumiki_places_bind, kumiki_places_bound_call, kumiki_places_bound_end,
+    kumiki_places_start_bound,
+};
 pub use calls::{
     Call, kumiki_places_call_end, kumiki_places_call_fd, kumiki_places_call_wait,
     kumiki_places_start_call, kumiki_places_start_create, kumiki_places_start_destroy,

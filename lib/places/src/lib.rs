@@ -53,6 +53,7 @@ mod relay;
 mod transport;
 pub mod wire;
 
+pub use client::bound::NamedBinding;
 pub use client::discover::Seen;
 pub use client::loads::Choice;
 pub use client::news::{News, Watch};

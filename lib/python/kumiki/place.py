@@ -6,6 +6,8 @@
         call = places.start("web.core1/counter/hits", "get")
         ...
         call.wait()
+        add = places.bind("web.core1/counter/hits", "add")  # looked up once
+        add(1)                                              # 43
 
 `Places("nats://127.0.0.1")` has those behind a NATS server. What program parts take and give is what JSON can
 say. Each call runs once, or raises Gone, NotSent or Refused, and has not; or Unknown, and nobody knows. It needs
@@ -24,7 +26,7 @@ import time
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint64, c_void_p
 from typing import Any, AsyncIterator, Callable, Iterator
 
-__all__ = ["Call", "Gone", "NotSent", "PlaceError", "Places", "Refused", "Unknown", "Watch"]
+__all__ = ["Bound", "Call", "Gone", "NotSent", "PlaceError", "Places", "Refused", "Unknown", "Watch"]
 
 
 class PlaceError(OSError):
@@ -78,6 +80,9 @@ def _load() -> ctypes.CDLL:
         "start_destroy": (c_int, c_void_p, c_char_p, c_uint64, POINTER(c_void_p)),
         "start_ls": (c_int, c_void_p, c_char_p, c_char_p, c_uint64, POINTER(c_void_p)),
         "start_places": (c_int, c_void_p, c_uint64, POINTER(c_void_p)),
+        "bind": (c_int, c_void_p, c_char_p, c_char_p, c_uint64, POINTER(c_void_p)),
+        "start_bound": (c_int, c_void_p, c_char_p, c_uint64, POINTER(c_void_p)),
+        "bound_end": (None, c_void_p),
         "call_fd": (c_int, c_void_p),
         "call_wait": (c_int, c_void_p, c_int64, POINTER(c_void_p)),
         "call_end": (c_int, c_void_p),
@@ -255,6 +260,44 @@ class Call:
             self.cancel()
 
 
+class Bound:
+    """A program part of one resource, bound once: each call is one request, without a look at its name.
+
+    If the resource has been destroyed or its place started anew, a call raises Refused, once, and has not run; the next
+    one binds anew, to what has the name then.
+    """
+
+    def __init__(self, pointer: c_void_p) -> None:
+        self._pointer = pointer
+
+    def __call__(self, value: Any = None, timeout: float | None = None) -> Any:
+        """Calls it, and gives what it gives."""
+        return self.start(value, timeout).wait()
+
+    def start(self, value: Any = None, timeout: float | None = None) -> Call:
+        """Starts a call of it."""
+        if not self._pointer:
+            raise ValueError("what was bound was closed")
+        call = c_void_p()
+        _call("start_bound", self._pointer, json.dumps(value).encode(), _ms(timeout), byref(call))
+        return Call(call)
+
+    def close(self) -> None:
+        """Calls that were started go on."""
+        pointer, self._pointer = self._pointer, c_void_p()
+        _library.kumiki_places_bound_end(pointer)
+
+    def __enter__(self) -> "Bound":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_pointer", None):
+            self.close()
+
+
 class Watch:
     """News of a place: dictionaries whose "news" is here, created, destroyed, missed, gone or unheard.
 
@@ -349,6 +392,17 @@ class Places:
     def start(self, name: str, part: str, value: Any = None, timeout: float | None = None) -> Call:
         """Starts a call of a program part."""
         return self._start("start_call", _text(name), _text(part), json.dumps(value).encode(), _ms(timeout))
+
+    def bind(self, name: str, part: str, timeout: float | None = None) -> Bound:
+        """Binds a program part of a resource."""
+        names, limit = (_text(name), _text(part)), _ms(timeout)
+
+        def bound() -> c_void_p:
+            made = c_void_p()
+            _call("bind", self._pointer, *names, limit, byref(made))
+            return made
+
+        return Bound(_beside(bound, _library.kumiki_places_bound_end))
 
     def watch(self, place: str, pattern: str = "**", timeout: float | None = None) -> Watch:
         """Watches names of a place, and the place itself, from now on."""

@@ -70,6 +70,21 @@ class Calls(unittest.TestCase):
         ]:
             self.assertRaises(ValueError, call)
 
+    def test_bound_once(self) -> None:
+        with self.places.bind(self.name, "add") as add:
+            self.assertEqual((add(2), add.start(1).wait(), add(0, timeout=60)), (42, 43, 43))
+            self.places.destroy(self.name)
+            self.places.create(self.name, 7)
+            with self.assertRaises(Refused) as stale:
+                add(1)
+            self.assertEqual(stale.exception.errno, errno.ESTALE)
+            self.assertEqual(add(1), 8)
+        self.assertRaises(ValueError, add, 1)
+        self.assertRaises(ValueError, self.places.bind, self.name, "grow")
+        with self.assertRaises(Refused) as absent:
+            self.places.bind(name("absent"), "add")
+        self.assertEqual(absent.exception.errno, errno.ENOENT)
+
     def test_started_timed_and_given_up(self) -> None:
         later = self.places.start(self.name, "later", 10 * MINUTE)
         self.assertRaises(TimeoutError, later.wait, 0.02)

@@ -78,6 +78,25 @@ int kumiki_places_start_ls(struct kumiki_places *places, const char *place, cons
 int kumiki_places_start_places(struct kumiki_places *places, uint64_t timeout_ms,
 			       struct kumiki_places_call **call);
 
+/*
+ * A program part of one resource, bound: its name is looked up once, and each call is one request, by the resource that
+ * it was. Waits until the place has answered, for timeout_ms at most, or ten seconds if that is 0.
+ *
+ * If the resource has been destroyed or its place started anew, a call says so, -ESTALE or -ENOENT, and was not done; the
+ * next one binds anew, to what has the name then. Any threads may call at once.
+ */
+struct kumiki_places_bound;
+int kumiki_places_bind(struct kumiki_places *places, const char *name, const char *part,
+		       uint64_t timeout_ms, struct kumiki_places_bound **bound);
+/* Calls it and waits for what it gives, a JSON text, to be freed; json may be null. */
+int kumiki_places_bound_call(struct kumiki_places_bound *bound, const char *input,
+			     uint64_t timeout_ms, char **json);
+/* Starts a call of it, and returns at once. The call may live longer. */
+int kumiki_places_start_bound(struct kumiki_places_bound *bound, const char *input,
+			      uint64_t timeout_ms, struct kumiki_places_call **call);
+/* Null is ignored. */
+void kumiki_places_bound_end(struct kumiki_places_bound *bound);
+
 /* A descriptor that poll(2) says is readable once it has ended. It is the call's: only to be polled. */
 int kumiki_places_call_fd(const struct kumiki_places_call *call);
 /*

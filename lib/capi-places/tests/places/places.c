@@ -129,6 +129,43 @@ static void waits(void)
 	CHECK(destroy("slow", text) == 0);
 }
 
+/* Bound once: called, started, and over when its resource is. */
+static void bound(void)
+{
+	struct kumiki_places_bound *add = NULL, *get = NULL;
+	struct kumiki_places_call *started = NULL;
+	char text[4096], *json = NULL;
+
+	CHECK(kumiki_places_bind(places, name("kept"), "add", 0, &add) == -ENOENT);
+	CHECK(create("kept", "40", text) == 0);
+	CHECK(kumiki_places_bind(places, name("kept"), "grow", 0, &add) == -EINVAL);
+	CHECK(strstr(kumiki_places_last_error(), "it has: add, get"));
+	CHECK(kumiki_places_bind(places, name("kept"), "add", 0, NULL) == -EINVAL);
+	CHECK(kumiki_places_bind(places, name("kept"), "add", 0, &add) == 0);
+	CHECK(kumiki_places_bind(places, name("kept"), "get", 0, &get) == 0);
+	CHECK(kumiki_places_bound_call(add, "2", 0, &json) == 0 && strcmp(json, "42") == 0);
+	kumiki_places_free(json);
+	CHECK(kumiki_places_bound_call(add, "x", 0, NULL) == -EINVAL);
+	CHECK(kumiki_places_bound_call(NULL, "2", 0, NULL) == -EINVAL);
+	CHECK(kumiki_places_start_bound(add, "1", 0, &started) == 0);
+	CHECK(outcome(0, started, text) == 0 && strcmp(text, "43") == 0);
+	/* Another one has its name: that is said once, and nothing was done to it. */
+	CHECK(destroy("kept", text) == 0 && create("kept", "7", text) == 0);
+	CHECK(kumiki_places_bound_call(add, "1", 0, NULL) == -ESTALE);
+	CHECK(kumiki_places_bound_call(get, NULL, 0, NULL) == -ESTALE);
+	CHECK(kumiki_places_bound_call(get, NULL, 0, &json) == 0 && strcmp(json, "7") == 0);
+	kumiki_places_free(json);
+	CHECK(kumiki_places_bound_call(add, "1", 0, &json) == 0 && strcmp(json, "8") == 0);
+	kumiki_places_free(json);
+	/* A call that was started goes on without it. */
+	CHECK(kumiki_places_start_bound(add, "1", 0, &started) == 0);
+	kumiki_places_bound_end(add);
+	CHECK(outcome(0, started, text) == 0 && strcmp(text, "9") == 0);
+	kumiki_places_bound_end(get);
+	kumiki_places_bound_end(NULL);
+	CHECK(destroy("kept", text) == 0);
+}
+
 static void news(struct kumiki_places_watch *watch, const char *what, const char *of)
 {
 	char *json = NULL;
@@ -185,6 +222,7 @@ int main(int argc, char **argv)
 	CHECK(kumiki_places_open(&places, NULL, NULL) == 0);
 	calls();
 	waits();
+	bound();
 	watches();
 	kumiki_places_close(places);
 	kumiki_places_close(NULL);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use kumiki_resource::{Id, Name};
 use serde_json::Value;
 
@@ -17,8 +18,8 @@ use crate::wire::{Offer, Operation};
 const MOST_NAMES: usize = 1024;
 
 /// Id and version of a name and a program part: a call needs no question before it.
-#[derive(Clone, Copy, Debug)]
-struct KnownCall {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownCall {
     /// Life of the place; an id is one life's, and is never used again.
     life: u64,
     id: u64,
@@ -52,7 +53,7 @@ impl Names {
 }
 
 /// True if a refusal says that a resource or a part is not what it was, and nothing has run.
-fn is_over(why: Why) -> bool {
+pub(crate) fn is_over(why: Why) -> bool {
     let over = [
         Why::OtherLife,
         Why::Stale,
@@ -84,27 +85,40 @@ impl Client {
     /// As [`call`](Client::call); [`Error::Value`] where the place has no such part.
     pub async fn call_named(&self, name: &Name, part: &str, input: &Value) -> Result<Value> {
         let input = from_json(input)?;
-        let call = async |KnownCall { life, id, version }| {
-            let (kind, part, input) = (name.kind().to_owned(), part.to_owned(), input.clone());
-            let operation = Operation::Call { id, kind, part, version, input };
-            self.ask_with_life(name.place(), life, operation).await
-        };
         if let Some(known) = self.inner.names.get(name, part) {
-            match call(known).await {
+            match self.call_known(name, part, known, input.clone()).await {
                 // It has not run, and what is known of the name is over: another resource has it, perhaps.
                 Err(Error::Refused { why, .. }) if is_over(why) => {
                     self.inner.names.forget(name, part);
                 }
-                outcome => return to_json(&outcome?.1),
+                outcome => return to_json(&outcome?),
             }
         }
+        let known = self.known(name, part).await?;
+        let given = self.call_known(name, part, known, input).await?;
+        self.inner.names.add(name, part, known);
+        to_json(&given)
+    }
+
+    /// What is asked for before a name's part is called.
+    pub(crate) async fn known(&self, name: &Name, part: &str) -> Result<KnownCall> {
         let (opened, version) =
             tokio::try_join!(self.opened(name), self.version(name, Some(part)))?;
         let (life, id) = opened;
-        let known = KnownCall { life, id, version };
-        let given = call(known).await?.1;
-        self.inner.names.add(name, part, known);
-        to_json(&given)
+        Ok(KnownCall { life, id, version })
+    }
+
+    /// Calls a part of which that is known.
+    pub(crate) async fn call_known(
+        &self,
+        name: &Name,
+        part: &str,
+        KnownCall { life, id, version }: KnownCall,
+        input: Bytes,
+    ) -> Result<Bytes> {
+        let (kind, part) = (name.kind().to_owned(), part.to_owned());
+        let operation = Operation::Call { id, kind, part, version, input };
+        Ok(self.ask_with_life(name.place(), life, operation).await?.1)
     }
 
     /// Destroys the resource of this name.
