@@ -104,7 +104,7 @@ pub fn read<R: Reader>(
     let is_below = |first: &u64| below.is_none_or(|below| *first < below);
     if let Some(next) = numbers(&names, SNAPSHOT).pop() {
         let name = snapshot_name(next);
-        let end = one(disk, &name, reader)?;
+        let end = one(disk, &name, None, reader)?;
         if end.what != Some(What::End) {
             return Err(rotten(disk, &name, end.at, "the snapshot is not whole").into());
         }
@@ -117,6 +117,54 @@ pub fn read<R: Reader>(
         let name = log_name(found.next);
         return Err(rotten(disk, &name, 0, "the log behind the snapshot is missing").into());
     }
+    read_logs(disk, &logs, None, below.is_none(), &mut found, reader)?;
+    Ok(found)
+}
+
+/// Reads on behind what was found before: frames that the last log has more, and logs behind it. False where another
+/// snapshot has taken the place of what was found: all is to be read anew.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_on<R: Reader>(
+    disk: &dyn Disk,
+    found: &mut Found,
+    reader: &mut R,
+) -> Result<bool, R::Error> {
+    let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
+    let snapshot = numbers(&names, SNAPSHOT).pop().map(snapshot_name);
+    if snapshot != found.snapshot.as_ref().map(|(name, _)| name.clone()) {
+        return Ok(false);
+    }
+    let Some((last, at)) = found.logs.pop() else { return Ok(false) };
+    let logs = numbers(&names, LOG).into_iter().filter(|first| *first >= last);
+    let logs: Vec<u64> = logs.collect();
+    if logs.first() != Some(&last) {
+        return Ok(false);
+    }
+    let behind = Behind { at, number: found.next };
+    (found.next, found.cut) = (last, None);
+    read_logs(disk, &logs, Some(behind), true, found, reader)?;
+    Ok(true)
+}
+
+/// Where reading goes on in a file.
+#[derive(Clone, Copy)]
+struct Behind {
+    at: u64,
+    /// Number of the frame that is to stand there.
+    number: u64,
+}
+
+/// Reads logs in their order, the first one from `behind` on; `to_end` if the last of them is the last there is.
+fn read_logs<R: Reader>(
+    disk: &dyn Disk,
+    logs: &[u64],
+    behind: Option<Behind>,
+    to_end: bool,
+    found: &mut Found,
+    reader: &mut R,
+) -> Result<(), R::Error> {
     for (at, first) in logs.iter().enumerate() {
         let name = log_name(*first);
         if *first != found.next {
@@ -124,10 +172,10 @@ pub fn read<R: Reader>(
                 format!("what was flushed before it, from {} on, is missing", log_name(found.next));
             return Err(rotten(disk, &name, 0, why).into());
         }
-        let end = one(disk, &name, reader)?;
+        let end = one(disk, &name, behind.filter(|_| at == 0), reader)?;
         found.logs.push((*first, end.at));
         found.next = end.next;
-        let is_last = at + 1 == logs.len() && below.is_none();
+        let is_last = at + 1 == logs.len() && to_end;
         if is_last && end.what == Some(What::Next) {
             return Err(rotten(disk, &name, end.at, "the log that follows it is missing").into());
         }
@@ -147,7 +195,7 @@ pub fn read<R: Reader>(
         found.left = end.left;
         found.whole = end.whole;
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Has what was read of the last log be on the disk: it may stand in the machine's memory alone, as whoever wrote it was
@@ -196,18 +244,29 @@ struct Ending {
     whole: u64,
 }
 
-/// Takes a file's frames, up to the last whole one.
-fn one<R: Reader>(disk: &dyn Disk, name: &str, reader: &mut R) -> Result<Ending, R::Error> {
+/// Takes a file's frames, or those from `behind` on, up to the last whole one.
+fn one<R: Reader>(
+    disk: &dyn Disk,
+    name: &str,
+    behind: Option<Behind>,
+    reader: &mut R,
+) -> Result<Ending, R::Error> {
     let file = format!("{}/{name}", disk.name());
     let reading = || failed("reading", disk, name);
-    let mut pieces = Pieces { disk, name, bytes: Vec::new(), start: 0, at: 0 };
-    pieces.fill_frame().map_err(reading())?;
-    let first = frame::at(pieces.rest(), 0).filter(|frame| frame.what == What::Head);
-    let Some(first) = first else {
-        return Err(rotten(disk, name, 0, "its head is not what was written").into());
+    let start = behind.map_or(0, |behind| behind.at);
+    let mut pieces = Pieces { disk, name, bytes: Vec::new(), start: 0, at: start };
+    let (mut number, mut next) = match behind {
+        Some(behind) => (behind.number, 0),
+        None => {
+            pieces.fill_frame().map_err(reading())?;
+            let first = frame::at(pieces.rest(), 0).filter(|frame| frame.what == What::Head);
+            let Some(first) = first else {
+                return Err(rotten(disk, name, 0, "its head is not what was written").into());
+            };
+            reader.head(&file, first.payload)?;
+            (first.number, first.next)
+        }
     };
-    reader.head(&file, first.payload)?;
-    let (mut number, mut next) = (first.number, first.next);
     loop {
         pieces.pass(next);
         pieces.fill_frame().map_err(reading())?;
@@ -362,6 +421,35 @@ mod tests {
         let found = read(&*disk, None, &mut seen).unwrap();
         assert_eq!((seen.lengths, found.logs.len()), (vec![3], 1));
         assert_eq!(found.snapshot, Some((snapshot_name(7), bytes)));
+    }
+
+    #[test]
+    fn what_has_come_since_is_read_behind_what_was_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(Folder::open(folder.path()).unwrap());
+        let mut segments = Segments::begin(&disk, b"head".to_vec(), 1).unwrap();
+        let mut seen = Seen::default();
+        segments.write(&[[7; 5]]).unwrap();
+        let mut found = read(&*disk, None, &mut seen).unwrap();
+        for number in 1..8 {
+            if number % 3 == 0 {
+                segments.another(0).unwrap();
+            }
+            // Nothing, one, and two more.
+            for _ in 0..number % 3 {
+                segments.write(&[vec![7; number]]).unwrap();
+            }
+            assert!(read_on(&*disk, &mut found, &mut seen).unwrap());
+            let mut all = Seen::default();
+            let whole = read(&*disk, None, &mut all).unwrap();
+            assert_eq!((&seen.lengths, seen.heads), (&all.lengths, all.heads), "{number}");
+            assert_eq!((found.next, &found.logs), (whole.next, &whole.logs), "{number}");
+            assert_eq!((found.whole, &found.cut, &found.left), (whole.whole, &None, &None));
+        }
+        // Where a snapshot has taken the place of what was read, it cannot be.
+        let below = segments.first();
+        Snapshot::begin(&disk, b"head", below).unwrap().end().unwrap();
+        assert!(!read_on(&*disk, &mut found, &mut seen).unwrap());
     }
 
     #[test]

@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+#[cfg(test)]
+mod crashes;
 mod disk;
 mod error;
 mod files;
@@ -23,7 +25,7 @@ mod tests;
 
 pub use disk::{Disk, DiskFile, Folder, failed};
 pub use error::{Error, Result};
-pub use files::{Found, Reader, log_name, read, settle, snapshot_name};
+pub use files::{Found, Reader, log_name, read, read_on, settle, snapshot_name};
 pub use frame::size;
 pub use segments::Segments;
 pub use snapshot::{Snapshot, sweep};
