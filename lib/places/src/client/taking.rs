@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::client::{Client, given};
-use crate::durable::load::{Loaded, load};
+use crate::durable::load::{Loaded, load, load_on};
 use crate::durable::{ARRIVING, has_place};
 use crate::error::{Error, Result};
 use crate::place::keeping::arriving;
@@ -33,10 +33,10 @@ impl Client {
     /// former folder.
     ///
     /// # Errors
-    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Refused`]: it serves on where it is. [`Error::Unknown`]: whether it
-    /// has left says its former folder. [`Error::NotDurable`] if the folder has a place; the disk's.
+    /// [`Error::Gone`], [`Error::NotSent`], [`Error::Unanswered`], [`Error::Refused`]: it serves on where it is, if it
+    /// serves. [`Error::Unknown`]: whether it has left says its former folder. [`Error::NotDurable`] if the folder has a place; the disk's.
     pub async fn take_place(&self, place: &str, disk: &dyn Disk, to: &str) -> Result<()> {
-        self.taken(place, disk, to, |_| Ok(())).await
+        self.taken(place, disk, to, |_| Ok(())).await.map(drop)
     }
 
     /// Takes the place that a server is [called](crate::Server::called) into its folder, as [`take_place`](Self::take_place)
@@ -53,7 +53,10 @@ impl Client {
         to: &str,
     ) -> Result<()> {
         let ready = server.ready(interface).await?;
-        self.taken(&ready.name, &*ready.disk, to, |loaded| ready.knows(loaded)).await
+        let taken = self.taken(&ready.name, &*ready.disk, to, |loaded| ready.knows(loaded)).await?;
+        // It is not read anew: that would be time without answers.
+        server.has_taken(ready.disk, taken);
+        Ok(())
     }
 
     async fn taken(
@@ -62,16 +65,17 @@ impl Client {
         disk: &dyn Disk,
         to: &str,
         knows: impl FnOnce(&Loaded) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Loaded> {
         let life = self.life(place).await?;
         empty(place, disk)?;
         let ticket = secret::number("a move's number")?;
         let mut taking = Taking { client: self, place, life, ticket, disk, files: BTreeMap::new() };
         match taking.copied(to, knows).await {
-            Ok(()) => {
+            Ok(loaded) => {
                 let done = disk.remove(ARRIVING).and_then(|()| disk.sync());
                 done.map_err(failed("keeping", disk, ARRIVING))?;
-                taking.gone().await
+                taking.gone().await?;
+                Ok(loaded)
             }
             Err(error @ Error::Unknown { .. }) => Err(error),
             Err(error) => {
@@ -133,8 +137,12 @@ impl Taking<'_> {
         answer.map(|(_, bytes)| bytes)
     }
 
-    /// Has a copy of all, for which the place stands still in the end, and ends it there.
-    async fn copied(&mut self, to: &str, knows: impl FnOnce(&Loaded) -> Result<()>) -> Result<()> {
+    /// Has a copy of all, for which the place stands still in the end, and ends it there; gives what the copy says.
+    async fn copied(
+        &mut self,
+        to: &str,
+        knows: impl FnOnce(&Loaded) -> Result<()>,
+    ) -> Result<Loaded> {
         let mark = self.disk.create(ARRIVING, 0).and_then(|mut file| file.flush());
         let mark = mark.and_then(|()| self.disk.sync());
         mark.map_err(failed("making", self.disk, ARRIVING))?;
@@ -144,11 +152,22 @@ impl Taking<'_> {
             }
         }
         // What cannot be read must not be all that there is.
-        knows(&load(self.disk, None)?)?;
+        let mut loaded = load(self.disk, None)?;
+        knows(&loaded)?;
+        // That has taken its time, in which more has come.
+        for _ in 0..ROUNDS {
+            let bytes = self.round().await?;
+            loaded = load_on(self.disk, loaded)?;
+            if bytes.is_some_and(|bytes| bytes <= FEW) {
+                break;
+            }
+        }
         self.step(LeaveStep::Freeze).await?;
         for _ in 0..ROUNDS {
             if self.round().await?.is_some() {
-                return self.committed(to).await;
+                let loaded = load_on(self.disk, loaded)?;
+                self.committed(to).await?;
+                return Ok(loaded);
             }
         }
         Err(Error::of_given("a list of files", &"it has files that are not there, again and again"))
@@ -222,10 +241,17 @@ impl Taking<'_> {
     async fn committed(&self, to: &str) -> Result<()> {
         match self.step(LeaveStep::Commit { to: to.to_owned() }).await {
             Ok(_) => Ok(()),
-            Err(error @ Error::Refused { .. }) => Err(error),
+            // Nobody has heard it, or it was not done: the place has not left.
+            Err(error @ (Error::Refused { .. } | Error::NotSent { .. } | Error::Gone { .. })) => {
+                Err(error)
+            }
             Err(error) => {
+                let why = match error {
+                    Error::Unknown { why, .. } => why,
+                    other => other.to_string(),
+                };
                 let why = format!(
-                    "whether it has left for {} was not heard ({error}): its former folder says so",
+                    "whether it has left for {} was not heard ({why}): its former folder says so",
                     self.disk.name()
                 );
                 Err(Error::Unknown { place: self.place.to_owned(), why })

@@ -1,6 +1,6 @@
 //! What a durable place's files say, taken together.
 
-use kumiki_journal::{Disk, Found, Reader, read};
+use kumiki_journal::{Disk, Found, Reader, read, read_on};
 use serde::Deserialize;
 
 use crate::durable::entry::{Entry, FORM, FileHead};
@@ -24,6 +24,19 @@ pub(crate) fn load(disk: &dyn Disk, below: Option<u64>) -> Result<Loaded> {
     let mut taken = Replay { image: Image::default(), head: None };
     let found = read(disk, below, &mut taken)?;
     Ok(Loaded { image: taken.image, head: taken.head, found })
+}
+
+/// Reads what the files say more than when they were loaded.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_on(disk: &dyn Disk, loaded: Loaded) -> Result<Loaded> {
+    let Loaded { image, head, mut found } = loaded;
+    let mut taken = Replay { image, head };
+    match read_on(disk, &mut found, &mut taken)? {
+        true => Ok(Loaded { image: taken.image, head: taken.head, found }),
+        false => load(disk, None),
+    }
 }
 
 /// Image and head, as far as they were read.

@@ -9,7 +9,7 @@ use kumiki_resource::{Interface, Place};
 use crate::durable::ARRIVING;
 use crate::durable::entry::{FORM, FileHead, KeptKind};
 use crate::durable::image::Image;
-use crate::durable::load::load;
+use crate::durable::load::{Loaded, load};
 use crate::durable::log::Log;
 use crate::error::{Error, Result};
 use crate::place::allow::Allow;
@@ -28,6 +28,18 @@ pub(crate) fn arriving(place: &str, disk: &dyn Disk) -> Error {
 
 /// Gives the disk of a place by the name of its core.
 pub(crate) type Disks = Arc<dyn Fn(&str) -> Result<Arc<dyn Disk>> + Send + Sync>;
+
+/// The disk of a place that is to be opened.
+pub(crate) enum KeptDisk<'a> {
+    Of(&'a Disks),
+    Taken(Box<Taken>),
+}
+
+/// A disk to which a place was taken: what was read of it is flushed, and nobody else had it since.
+pub(crate) struct Taken {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) loaded: Loaded,
+}
 
 /// Counts of what a durable place had when it was served again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +68,7 @@ pub(crate) struct Keeping {
 impl Keeping {
     /// Opens a place's files.
     pub(crate) fn open(
-        disks: &Disks,
+        disk: KeptDisk<'_>,
         interface: &Interface,
         (place, core, name): (Place, &str, &str),
         parts: &Parts,
@@ -65,15 +77,10 @@ impl Keeping {
         let refused = |why| Error::NotDurable { place: name.to_owned(), why };
         parts.can_be_kept(allow).map_err(refused)?;
         let kinds = kinds(interface, parts)?;
-        let disk = disks(core)?;
-        let names = disk.list().map_err(failed("reading the folder", &*disk, ""))?;
-        if names.iter().any(|name| name == ARRIVING) {
-            return Err(arriving(name, &*disk));
-        }
-        let loaded = load(&*disk, None)?;
-        // First what takes room that the start may need.
-        sweep(&*disk)?;
-        settle(&*disk, &loaded.found)?;
+        let Taken { disk, loaded } = match disk {
+            KeptDisk::Of(disks) => settled(disks(core)?, name)?,
+            KeptDisk::Taken(taken) => *taken,
+        };
         if let Some(to) = &loaded.found.left {
             let (place, folder) = (name.to_owned(), disk.name());
             return Err(Error::Moved { place, folder, to: String::from_utf8_lossy(to).into() });
@@ -110,6 +117,19 @@ impl Keeping {
     pub(crate) fn image(&self) -> Option<Image> {
         self.image.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+}
+
+/// Reads a disk, and returns when what was read is on it.
+fn settled(disk: Arc<dyn Disk>, name: &str) -> Result<Taken> {
+    let names = disk.list().map_err(failed("reading the folder", &*disk, ""))?;
+    if names.iter().any(|name| name == ARRIVING) {
+        return Err(arriving(name, &*disk));
+    }
+    let loaded = load(&*disk, None)?;
+    // First what takes room that the start may need.
+    sweep(&*disk)?;
+    settle(&*disk, &loaded.found)?;
+    Ok(Taken { disk, loaded })
 }
 
 /// Kinds that are kept, and leases, by their numbers.

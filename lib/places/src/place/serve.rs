@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -21,12 +21,13 @@ use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
+use crate::durable::load::Loaded;
 use crate::error::{Error, Result};
 use crate::place::allow::Allow;
 use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
 use crate::place::busy::{Busy, Figures};
 use crate::place::here::Desk;
-use crate::place::keeping::{Disks, Keeping, Restored};
+use crate::place::keeping::{Disks, Keeping, KeptDisk, Restored, Taken};
 use crate::place::lease::Lease;
 use crate::place::parts::Parts;
 use crate::place::post::Post;
@@ -52,6 +53,18 @@ pub struct Server {
     disks: Option<DiskOf>,
     /// Name of its one place, if that is not its core's.
     called: Option<String>,
+    /// The disk of that place and what it says, if it was taken for this server.
+    taken: TakenCell,
+}
+
+/// A place that was taken, until it is served.
+#[derive(Default)]
+struct TakenCell(Mutex<Option<Taken>>);
+
+impl fmt::Debug for TakenCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("taken")
+    }
 }
 
 /// Disks of durable places.
@@ -98,8 +111,8 @@ impl Server {
 
     fn of(nats: Option<Nats>, host: String, parts: Parts, allow: Allow) -> Server {
         let (holds, manages) = (HOLDS, false);
-        let (window, disks, called) = (None, None, None);
-        Server { nats, host, parts, allow, holds, manages, window, disks, called }
+        let (window, disks, called, taken) = (None, None, None, TakenCell::default());
+        Server { nats, host, parts, allow, holds, manages, window, disks, called, taken }
     }
 
     /// Kinds and parts that exist.
@@ -213,7 +226,12 @@ impl Server {
             let keeping = match &self.disks {
                 Some(DiskOf(disks)) => {
                     let names = (place, &*format!("core{number}"), &*name);
-                    Some(Keeping::open(disks, interface, names, &self.parts, &self.allow)?)
+                    let taken = self.taken.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let disk = match taken {
+                        Some(taken) => KeptDisk::Taken(Box::new(taken)),
+                        None => KeptDisk::Of(disks),
+                    };
+                    Some(Keeping::open(disk, interface, names, &self.parts, &self.allow)?)
                 }
                 None => None,
             };
@@ -290,6 +308,12 @@ impl Server {
 
     pub(crate) fn nats(&self) -> Option<&Nats> {
         self.nats.as_ref()
+    }
+
+    /// Notes that its place was taken to this disk, which says this.
+    pub(crate) fn has_taken(&self, disk: Arc<dyn Disk>, loaded: Loaded) {
+        let taken = Some(Taken { disk, loaded });
+        *self.taken.0.lock().unwrap_or_else(PoisonError::into_inner) = taken;
     }
 
     /// The one place's name that was given, and its disk.

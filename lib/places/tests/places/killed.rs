@@ -28,7 +28,7 @@ const CPU: &str = "KUMIKI_TEST_PLACE_CPU";
 const FILE: u64 = 256 << 10;
 /// Time of a flush.
 const FLUSH: Duration = Duration::from_millis(1);
-const CALLERS: usize = 8;
+const CALLERS: usize = 16;
 /// Counters of a batch.
 const EACH: usize = 20;
 
@@ -126,20 +126,23 @@ async fn done<T>(again: impl AsyncFn() -> Result<T>) -> Option<T> {
     }
 }
 
-/// The longest time without an answer.
+/// Operations that were answered, and the longest time without an answer.
 pub(crate) struct Gap {
     begin: Instant,
+    done: AtomicU64,
     last_us: AtomicU64,
     longest_us: AtomicU64,
 }
 
 impl Gap {
     pub(crate) fn new() -> Gap {
-        Gap { begin: Instant::now(), last_us: AtomicU64::new(0), longest_us: AtomicU64::new(0) }
+        let (begin, zero) = (Instant::now(), || AtomicU64::new(0));
+        Gap { begin, done: zero(), last_us: zero(), longest_us: zero() }
     }
 
-    /// Notes an answer.
-    fn end(&self) {
+    /// Notes an answer of so many operations.
+    fn end(&self, operations: u64) {
+        self.done.fetch_add(operations, SeqCst);
         let now = self.begin.elapsed().as_micros() as u64;
         let last = self.last_us.fetch_max(now, SeqCst);
         self.longest_us.fetch_max(now.saturating_sub(last), SeqCst);
@@ -167,7 +170,7 @@ pub(crate) async fn count(
                 assert!(now > sum && now <= sum + 1 + maybe, "{now} after {sum}, {maybe} unknown");
                 (sum, maybe) = (now, 0);
                 seen.done += 1;
-                gap.end();
+                gap.end(1);
             }
             None => {
                 maybe += 1;
@@ -181,10 +184,16 @@ pub(crate) async fn count(
 }
 
 /// Counts by batches.
-async fn count_each(client: &Client, counters: &[Reference<Counter>], over: &AtomicBool) -> Seen {
+async fn count_each(
+    client: &Client,
+    counters: &[Reference<Counter>],
+    over: &AtomicBool,
+    gap: &Gap,
+) -> Seen {
     let (mut seen, mut sums, mut maybe) = (Seen::default(), vec![0; EACH], vec![0; EACH]);
     while !over.load(SeqCst) {
         let all = client.each::<Add>(counters.iter().map(|counter| (counter, 1))).await;
+        gap.end(all.iter().filter(|outcome| outcome.is_ok()).count() as u64);
         let mut has_gone = false;
         for (at, outcome) in all.into_iter().enumerate() {
             match outcome {
@@ -198,7 +207,9 @@ async fn count_each(client: &Client, counters: &[Reference<Counter>], over: &Ato
                     maybe[at] += 1;
                     seen.unknown += 1;
                 }
-                Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. }) => has_gone = true,
+                Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. }) => {
+                    has_gone = true
+                }
                 Err(other) => panic!("{other}"),
             }
         }
@@ -233,7 +244,11 @@ async fn make(client: &Client, place: &str, over: &AtomicBool) -> Seen {
                 Some(()) => {
                     let error = loop {
                         match client.open::<Counter>(&name).await {
-                            Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. }) => {
+                            Err(
+                                Error::Gone { .. }
+                                | Error::NotSent { .. }
+                                | Error::Unanswered { .. },
+                            ) => {
                                 tokio::time::sleep(Duration::from_millis(5)).await;
                             }
                             outcome => break outcome.unwrap_err(),
@@ -260,8 +275,8 @@ pub(crate) enum End {
     Moved,
 }
 
-/// Ends a place so many times.
-pub(crate) fn ended(end: End, test: &str, times: usize, nats: bool) {
+/// Ends a place so many times, while its callers have so many operations done.
+pub(crate) fn ended(end: End, test: &str, (times, operations): (usize, u64), nats: bool) {
     let folder = tempfile::tempdir().unwrap();
     let server = nats.then(NatsServer::start);
     let url = server.as_ref().map(NatsServer::url);
@@ -285,21 +300,33 @@ pub(crate) fn ended(end: End, test: &str, times: usize, nats: bool) {
     };
     let (mut other, gap) = (Some(start(0)), Gap::new());
     let all = block_on(async {
-        let client = match &url {
-            Some(url) => Client::connect(&Nats::at(url)).await.unwrap(),
-            None => Client::here(),
+        let connect = async || {
+            let client = match &url {
+                Some(url) => Client::connect(&Nats::at(url)).await.unwrap(),
+                None => Client::here(),
+            };
+            client.with_timeout(PATIENCE)
         };
-        let client = client.with_timeout(PATIENCE);
+        let client = connect().await;
         let mut counters = Vec::new();
         for _ in 0..CALLERS + EACH {
             counters.push(client.create::<Counter>(&place, None, 0).await.unwrap());
         }
         let over = AtomicBool::new(false);
-        let (client, place, over, counters) = (&client, &*place, &over, &*counters);
-        let callers = counters[..CALLERS].iter().map(|counter| count(client, counter, over, &gap));
+        // Each with a connection and a lease of its own.
+        let mut clients = Vec::new();
+        for _ in 0..CALLERS {
+            clients.push(connect().await);
+        }
+        let (client, place, over, counters, gap) = (&client, &*place, &over, &*counters, &gap);
+        let callers = clients.iter().zip(counters);
+        let callers = callers.map(|(client, counter)| count(client, counter, over, gap));
         let kills = async {
             for kill in 0..times {
                 tokio::time::sleep(Duration::from_millis(50 + 17 * (kill as u64 % 7))).await;
+                while gap.done.load(SeqCst) < operations * kill as u64 / times as u64 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
                 // It starts while callers call, by a thread of its own: this one is theirs.
                 let former = other.take().filter(|_| end != End::Killed);
                 let start = Arc::clone(&start);
@@ -308,11 +335,14 @@ pub(crate) fn ended(end: End, test: &str, times: usize, nats: bool) {
                 drop(former);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
+            while gap.done.load(SeqCst) < operations {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
             over.store(true, SeqCst);
         };
         let (mut seen, each, made, ()) = tokio::join!(
             futures_util::future::join_all(callers),
-            count_each(client, &counters[CALLERS..], over),
+            count_each(client, &counters[CALLERS..], over, gap),
             make(client, place, over),
             kills
         );
@@ -331,26 +361,26 @@ pub(crate) fn ended(end: End, test: &str, times: usize, nats: bool) {
 
 #[test]
 fn nothing_that_a_killed_place_has_answered_is_lost_and_nothing_runs_twice() {
-    ended(End::Killed, "durable", 10, false);
+    ended(End::Killed, "durable", (10, 20_000), false);
 }
 
 #[test]
 fn nor_behind_a_nats_server() {
-    ended(End::Killed, "durable-nats", 5, true);
+    ended(End::Killed, "durable-nats", (5, 5000), true);
 }
 
 #[test]
 fn callers_go_on_where_another_process_takes_a_place_over() {
-    ended(End::Taken, "taken", 5, false);
-    ended(End::Taken, "taken-nats", 5, true);
+    ended(End::Taken, "taken", (5, 1000), false);
+    ended(End::Taken, "taken-nats", (5, 1000), true);
 }
 
 #[test]
 #[ignore = "a quarter of an hour: `cargo xtask stress places`, after a change to the log of durable places"]
 fn killed_a_hundred_times_it_loses_nothing_and_runs_nothing_twice() {
-    ended(End::Killed, "durable-often", 100, false);
-    ended(End::Killed, "durable-often-nats", 100, true);
-    ended(End::Taken, "taken-often", 100, false);
-    ended(End::Moved, "moved-often", 100, false);
-    ended(End::Moved, "moved-often-nats", 100, true);
+    ended(End::Killed, "durable-often", (100, 1_000_000), false);
+    ended(End::Killed, "durable-often-nats", (100, 100_000), true);
+    ended(End::Taken, "taken-often", (100, 100_000), false);
+    ended(End::Moved, "moved-often", (100, 100_000), false);
+    ended(End::Moved, "moved-often-nats", (100, 10_000), true);
 }

@@ -27,12 +27,12 @@ fn serve(cpu: usize, server: Server, disk: &Held) -> Result<(Interface, Served, 
 
 #[test]
 fn a_place_moves_and_its_callers_go_on_by_the_same_references() {
-    ended(End::Moved, "moved", 20, false);
+    ended(End::Moved, "moved", (20, 5000), false);
 }
 
 #[test]
 fn nor_does_a_nats_server_between_them_lose_anything() {
-    ended(End::Moved, "moved-nats", 5, true);
+    ended(End::Moved, "moved-nats", (5, 1000), true);
 }
 
 #[test]
@@ -116,6 +116,33 @@ fn a_place_whose_taker_vanishes_goes_on_and_is_not_taken_later() {
         let read = step(LeaveStep::Read { file, at: 0, bytes: 100 });
         let error = client.ask(&place, read).await.unwrap_err();
         assert!(matches!(error, Error::Refused { why: Why::NotFound, .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_move_whose_last_answer_does_not_come_is_unknown_and_nothing_else_is_said_of_it() {
+    let (name, home, away) = (unique("last-answer"), Held::default(), Held::default());
+    let (_interface, served, place) = serve(cpus()[0], Server::here(&name), &home).unwrap();
+    block_on(async {
+        let client = Client::here().with_timeout(PATIENCE);
+        let hits = client.create::<Counter>(&place, Some("hits"), 40).await.unwrap();
+        assert_eq!(client.call::<Add>(&hits, 1).await.unwrap(), 41);
+        // From here on its last word is not flushed.
+        home.close(true);
+        let hasty = Client::here().with_timeout(Duration::from_millis(500));
+        let error = hasty.take_place(&place, &away, "away").await.unwrap_err();
+        let said = error.to_string();
+        assert!(matches!(error, Error::Unknown { .. }), "{said}");
+        assert!(said.contains("whether it has left"), "{said}");
+        for wrong in ["nothing was done", "not sent", "only a question"] {
+            assert!(!said.contains(wrong), "{said}");
+        }
+        assert!(away.names().iter().any(|name| name == "arriving"), "its copy is not served");
+        // And its former folder says so.
+        home.close(false);
+        drop(served);
+        let error = serve(cpus()[0], Server::here(&name), &home).map(|_| ()).unwrap_err();
+        assert!(matches!(&error, Error::Moved { to, .. } if to == "away"), "{error}");
     });
 }
 
