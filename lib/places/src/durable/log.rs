@@ -20,6 +20,11 @@ const MOST: usize = 4 << 20;
 const AGAIN: Duration = Duration::from_secs(1);
 /// Closed files before a snapshot takes their place, at least.
 const CLOSED: u64 = 2;
+/// Share of the last flush's time for which more records are waited for, in all, and behind each that has come: those who
+/// were answered by it are about to ask again.
+const GATHER: (u32, u32) = (4, 32);
+/// Shortest and longest of the latter.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(500));
 /// Time for which no snapshot is begun after somebody has asked for the files.
 const PINNED: Duration = Duration::from_secs(10);
 
@@ -116,6 +121,7 @@ impl Log {
             segments,
             snapshot: None,
             leaves: None,
+            last: (0, Duration::ZERO),
         };
         let work = move || writer.run();
         let thread = kumiki_crew::with_signals_blocked(|| {
@@ -216,6 +222,8 @@ struct Writer {
     snapshot: Option<JoinHandle<()>>,
     /// The last word, when it has come.
     leaves: Option<Vec<u8>>,
+    /// Records of the last flush, and its time.
+    last: (usize, Duration),
 }
 
 impl Drop for Writer {
@@ -233,7 +241,9 @@ impl Writer {
         let outcome = loop {
             let Some(records) = self.next() else { break self.segments.end() };
             upto += records.len() as u64;
+            let begin = Instant::now();
             let written = if records.is_empty() { Ok(()) } else { self.write(&records) };
+            self.last = (records.len(), begin.elapsed());
             if let Err(error) = written {
                 break Err(error);
             }
@@ -282,6 +292,9 @@ impl Writer {
             }
         };
         let (mut bytes, mut records) = (0, Vec::new());
+        let (usual, took) = self.last;
+        let until = Instant::now() + took / GATHER.0;
+        let pause = (took / GATHER.1).clamp(PAUSE.0, PAUSE.1);
         loop {
             match given {
                 Order::Record(record) => {
@@ -296,7 +309,15 @@ impl Writer {
             if bytes >= MOST {
                 break;
             }
-            let Ok(next) = self.come.try_recv() else { break };
+            let next = match self.come.try_recv() {
+                // As many as came last time go with one flush, where they come at once.
+                Err(_) if records.len() < usual => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    self.come.recv_timeout(pause.min(left)).ok()
+                }
+                next => next.ok(),
+            };
+            let Some(next) = next else { break };
             given = next;
         }
         Some(records)
