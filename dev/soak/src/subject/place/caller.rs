@@ -38,9 +38,7 @@ pub(super) struct Caller {
 /// Reads from an error what is known of the call; any other one is a fault.
 fn known(error: &Error) -> Result<Known> {
     match error {
-        Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. } => {
-            Ok(Known::NotDone)
-        },
+        Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. } => Ok(Known::NotDone),
         Error::Refused { why: Why::Stale, .. } => Ok(Known::NotDone),
         Error::Unknown { .. } => Ok(Known::Nothing),
         other => bail!("{other}"),
