@@ -17,16 +17,21 @@ pub(crate) enum Kind {
     Folders,
 }
 
-/// File or folder.
+/// Names that a program uses alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
+    /// File of a folder that the program lists.
     File,
+    /// File of a folder whose names it knows without listing it. An interpreter opens each of its compiled modules and only
+    /// looks at the sources beside them: what it does with the one says nothing of the other.
+    Named,
     Folder,
 }
 
 /// ClassUses that must have been seen first.
 const SEEN: u32 = 4;
-const SEEN_OPEN: u32 = 2;
+/// Opened files of all folders until the next one's are taken for such: a few are opened by any program that reads settings.
+const SEEN_OPEN: u32 = 8;
 /// Names of folders left behind from which on their share counts.
 const ENOUGH: u32 = 64;
 const ENOUGH_FOLDERS: u32 = 8;
@@ -112,6 +117,7 @@ impl Requests {
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
     files: ClassUses,
+    named: ClassUses,
     folders: ClassUses,
     /// Listed folders' folders that the program went into.
     visited: AtomicU32,
@@ -137,6 +143,7 @@ impl Demand {
     fn of(&self, class: Class) -> &ClassUses {
         match class {
             Class::File => &self.files,
+            Class::Named => &self.named,
             Class::Folder => &self.folders,
         }
     }
@@ -150,9 +157,10 @@ impl Demand {
     }
 
     /// The program has opened one for the first time.
-    pub(crate) fn opened(&self) {
-        if self.files.opened.fetch_add(1, Ordering::Relaxed) > MANY_RECENT {
-            halve(&[&self.files.touched, &self.files.opened]);
+    pub(crate) fn opened(&self, class: Class) {
+        let uses = self.of(class);
+        if uses.opened.fetch_add(1, Ordering::Relaxed) > MANY_RECENT {
+            halve(&[&uses.touched, &uses.opened]);
         }
     }
 
@@ -193,9 +201,9 @@ impl Demand {
         TRIED << self.vain.load(Ordering::Relaxed).min(MOST_VAIN)
     }
 
-    /// The program has left a folder behind.
-    pub(crate) fn leave(&self, files: Left, folders: Left, visited: u32) {
-        for (uses, left) in [(&self.files, files), (&self.folders, folders)] {
+    /// The program has left a folder behind, whose files are of this class.
+    pub(crate) fn leave(&self, class: Class, files: Left, folders: Left, visited: u32) {
+        for (uses, left) in [(self.of(class), files), (&self.folders, folders)] {
             uses.names_touched.fetch_add(left.touched, Ordering::Relaxed);
             uses.names_opened.fetch_add(left.opened, Ordering::Relaxed);
             if uses.names.fetch_add(left.names, Ordering::Relaxed) > MANY {
@@ -291,11 +299,27 @@ mod tests {
         let demand = Demand::default();
         for _ in 0..10 {
             demand.touched(Class::File);
-            demand.opened();
+            demand.opened(Class::File);
         }
         assert!(demand.is_on(Kind::Contents, Class::File));
-        demand.leave(left(100, 100, 100), Left::default(), 0);
+        demand.leave(Class::File, left(100, 100, 100), Left::default(), 0);
         assert!(demand.is_on(Kind::Contents, Class::File));
+    }
+
+    #[test]
+    fn what_is_opened_by_name_alone_says_nothing_of_files_in_listed_folders() {
+        let demand = Demand::default();
+        for _ in 0..10 {
+            demand.touched(Class::File);
+            demand.touched(Class::Named);
+            demand.opened(Class::Named);
+        }
+        assert!(demand.is_on(Kind::Contents, Class::Named));
+        assert!(!demand.is_on(Kind::Contents, Class::File));
+        assert!(demand.is_on(Kind::Attributes, Class::File));
+        // Nor does that which is left behind.
+        demand.leave(Class::File, left(100, 100, 0), Left::default(), 0);
+        assert!(demand.is_on(Kind::Contents, Class::Named));
     }
 
     #[test]
@@ -303,12 +327,12 @@ mod tests {
         let demand = Demand::default();
         for _ in 0..10 {
             demand.touched(Class::File);
-            demand.opened();
-            demand.leave(left(100, 1, 1), Left::default(), 0);
+            demand.opened(Class::File);
+            demand.leave(Class::File, left(100, 1, 1), Left::default(), 0);
         }
         assert!(!demand.is_on(Kind::Contents, Class::File));
         assert!(!demand.is_on(Kind::Attributes, Class::File));
-        (0..20).for_each(|_| demand.leave(left(100, 100, 100), Left::default(), 0));
+        (0..20).for_each(|_| demand.leave(Class::File, left(100, 100, 100), Left::default(), 0));
         assert!(demand.is_on(Kind::Contents, Class::File));
     }
 
@@ -316,8 +340,8 @@ mod tests {
     fn late_uses_count_as_much_as_others() {
         let demand = Demand::default();
         (0..8).for_each(|_| demand.touched(Class::File));
-        (0..8).for_each(|_| demand.opened());
-        demand.leave(left(200, 200, 0), Left::default(), 0);
+        (0..8).for_each(|_| demand.opened(Class::File));
+        demand.leave(Class::File, left(200, 200, 0), Left::default(), 0);
         assert!(!demand.is_on(Kind::Contents, Class::File));
         (0..100).for_each(|_| demand.late(Class::File, Kind::Contents));
         assert!(demand.is_on(Kind::Contents, Class::File));
@@ -374,9 +398,9 @@ mod tests {
         let demand = Demand::default();
         demand.visited();
         assert!(demand.is_on(Kind::Folders, Class::Folder));
-        demand.leave(Left::default(), left(20, 20, 0), 2);
+        demand.leave(Class::File, Left::default(), left(20, 20, 0), 2);
         assert!(!demand.is_on(Kind::Folders, Class::Folder));
-        demand.leave(Left::default(), left(40, 40, 0), 40);
+        demand.leave(Class::File, Left::default(), left(40, 40, 0), 40);
         assert!(demand.is_on(Kind::Folders, Class::Folder));
     }
 }

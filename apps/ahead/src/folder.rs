@@ -12,8 +12,10 @@ use rustix::fs::{
     Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Statx, StatxAttributes,
     StatxFlags, fadvise, fstatfs, fstatvfs, openat, openat2, statx,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 
+use crate::clock::sleeps;
+use crate::kept::Finding;
 use crate::names::{Name, Names};
 use crate::table::Key;
 
@@ -59,6 +61,8 @@ pub(crate) struct Folder {
     pub(crate) open: OwnedFd,
     pub(crate) key: Key,
     pub(crate) device: u64,
+    /// True if its file system may forget what was read of a file (`kept`).
+    pub(crate) may_forget: bool,
 }
 
 /// State of a folder's names: in the kernel's memory, or not.
@@ -138,11 +142,12 @@ fn has_no_access_times(all: &rustix::fs::StatVfs) -> bool {
     all.f_flag.intersects(Flags::RDONLY | Flags::NOATIME | Flags::NODIRATIME)
 }
 
-/// Opens without crossing a mount, also where there is no `openat2`: `below` has looked.
+/// Opens without crossing a mount, also where there is no `openat2`, or a filter refuses it: `below` has looked. Where the
+/// folder is refused, not the call, it is refused again.
 fn open_below(above: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
     match openat2(above, name, flags, Mode::empty(), resolve) {
-        Err(Errno::NOSYS) => openat(above, name, flags, Mode::empty()),
+        Err(Errno::NOSYS | Errno::PERM) => openat(above, name, flags, Mode::empty()),
         opened => opened,
     }
 }
@@ -156,12 +161,17 @@ pub(crate) fn keeps_removed(open: BorrowedFd<'_>) -> bool {
 }
 
 fn known(open: OwnedFd) -> Option<Folder> {
-    if is_left_alone(open.as_fd()) {
+    let kind = fstatfs(&open).ok()?.f_type;
+    if LEFT_ALONE.contains(&kind) {
         return None;
     }
     let (device, inode) = identity(open.as_fd())?;
-    Some(Folder { open, key: Key::of(device, inode), device })
+    let may_forget = MAY_FORGET.contains(&kind);
+    Some(Folder { open, key: Key::of(device, inode), device, may_forget })
 }
+
+/// Kinds of which some forget what was read when a file is opened again: FUSE (virtiofs, too), 9p, NFS, CIFS, SMB.
+const MAY_FORGET: [i64; 5] = [0x6573_5546, 0x0102_1997, 0x6969, 0xff53_4d42, 0xfe53_4d42];
 
 /// True for a file system that does not sleep, or that must not be asked.
 pub(crate) fn is_left_alone(open: BorrowedFd<'_>) -> bool {
@@ -215,17 +225,48 @@ pub(crate) fn ask(above: BorrowedFd<'_>, name: &CStr) {
 /// They are read by advice: unlike a read it leaves the access time alone. Opening breaks others' leases as the
 /// program's own opening does, and waits for nobody.
 pub(crate) fn ask_contents(above: BorrowedFd<'_>, name: &CStr) -> u64 {
-    let Some(look) = look(above, name) else { return 0 };
-    let is_file = FileType::from_raw_mode(look.stx_mode.into()) == FileType::RegularFile;
-    if !is_file || is_mount(&look) || look.stx_size == 0 {
-        return 0;
-    }
-    let flags =
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let Ok(open) = open_below(above, name, flags) else { return 0 };
-    let bytes = look.stx_size.min(FIRST_BYTES);
+    let Some(bytes) = first_bytes(above, name) else { return 0 };
+    let Ok(open) = open_below(above, name, TO_READ) else { return 0 };
     let _ = fadvise(&open, 0, std::num::NonZeroU64::new(bytes), Advice::WillNeed);
     bytes
+}
+
+const TO_READ: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
+
+/// Bytes that are read ahead of a regular file; none of anything else.
+fn first_bytes(above: BorrowedFd<'_>, name: &CStr) -> Option<u64> {
+    let look = look(above, name)?;
+    let is_file = FileType::from_raw_mode(look.stx_mode.into()) == FileType::RegularFile;
+    (is_file && !is_mount(&look) && look.stx_size > 0).then(|| look.stx_size.min(FIRST_BYTES))
+}
+
+/// Reads of a file, and again after another opening, to find out whether it was kept meanwhile; none if it cannot be read.
+///
+/// By reads, which wait: such file systems leave access times to who serves them. One that was kept is found on the
+/// second or third time, as another reader may have the page for a moment.
+pub(crate) fn try_kept(above: BorrowedFd<'_>, name: &CStr) -> Option<Finding> {
+    first_bytes(above, name)?;
+    read_first(above, name)?;
+    for _ in 0..2 {
+        if !read_first(above, name)? {
+            return Some(Finding::Kept);
+        }
+    }
+    Some(Finding::Forgotten)
+}
+
+/// Opens a file and reads its first byte; true if that slept.
+fn read_first(above: BorrowedFd<'_>, name: &CStr) -> Option<bool> {
+    let open = open_below(above, name, TO_READ | OFlags::NOATIME)
+        .or_else(|_| open_below(above, name, TO_READ))
+        .ok()?;
+    let before = sleeps();
+    let read = pread(&open, &mut [0], 0);
+    (read == Ok(1)).then(|| sleeps() != before)
 }
 
 /// Reads a folder's names, and tries some of them.

@@ -52,20 +52,23 @@ impl Inbox {
         Inbox { words: [None; PLACES], first: 0, count: 0, path: None }
     }
 
-    /// Takes a word, unless there is no room.
-    pub(crate) fn push(&mut self, word: Word) {
+    /// Takes a word; false if there is no room.
+    pub(crate) fn push(&mut self, word: Word) -> bool {
         if self.count < PLACES
             && let Some(place) = self.words.get_mut((self.first + self.count) % PLACES)
         {
             *place = Some(word);
             self.count += 1;
+            return true;
         }
+        false
     }
 
     /// Tells a folder by its path.
     pub(crate) fn push_path(&mut self, path: Text, key: Key) {
-        self.path = Some(path);
-        self.push(Word::Visit(Visit { descriptor: BY_PATH, key }));
+        if self.push(Word::Visit(Visit { descriptor: BY_PATH, key })) {
+            self.path = Some(path);
+        }
     }
 
     pub(crate) fn take_path(&mut self) -> Option<Text> {
@@ -89,7 +92,9 @@ mod tests {
         let mut inbox = Inbox::new();
         let word = |descriptor| Word::Visit(Visit { descriptor, key: Key::of(1, 1) });
         for round in 0..3 {
-            (0..100).for_each(|number| inbox.push(word(round * 1000 + number)));
+            for number in 0..100 {
+                assert_eq!(inbox.push(word(round * 1000 + number)), number < PLACES as i32);
+            }
             for number in 0..PLACES as i32 {
                 assert_eq!(inbox.pop(), Some(word(round * 1000 + number)));
             }

@@ -32,6 +32,7 @@ mod heap;
 #[cfg(not(test))]
 mod hooks;
 mod inbox;
+mod kept;
 mod life;
 mod names;
 mod pool;

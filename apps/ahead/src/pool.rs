@@ -25,11 +25,13 @@ use crate::counts::{self, Count};
 use crate::demand::Kind;
 use crate::folder::{self, Folder, Listing};
 use crate::inbox::BY_PATH;
+use crate::kept::Finding;
 use crate::life::Claim;
 use crate::real;
 use crate::room;
 use crate::signals::{to_its_end, without_signals};
 use crate::state::{self, Mode, State};
+use crate::uses::Way;
 use crate::walk::{Task, Walk};
 
 /// Bytes of a thread's stack; the C library may ask for more.
@@ -344,14 +346,14 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
                 if let Some((above, listing)) = above {
-                    walk.listed(&state.shared, above, listing, false);
+                    walk.listed(&state.shared, above, listing, Way::Listed);
                     walk.came_from(&state.shared, folder.key);
                 }
-                walk.listed(&state.shared, folder, listing, false);
+                walk.listed(&state.shared, folder, listing, Way::Listed);
                 rest(state, &mut walk, slept_ns, false);
             }
         }
-        Task::Below { above, descriptor, name } => {
+        Task::Below { above, descriptor, name, way } => {
             // SAFETY: the folder above keeps it open while it is busy, which `finished` ends.
             let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
             let found = folder::below(open, name.as_c());
@@ -361,19 +363,29 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                 walk.finished(above);
                 match found {
                     Some((listing, folder)) => {
-                        walk.listed(&state.shared, folder, listing, true);
+                        walk.listed(&state.shared, folder, listing, way);
                         rest(state, &mut walk, slept_ns, false);
                     }
                     None => state.shared.demand.lists.left(1),
                 }
             }
         }
-        Task::Ask { folder, descriptor, name, kind } => {
+        Task::Ask { folder, descriptor, name, kind, tries } => {
             // SAFETY: as above.
             let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            let found = tries.map(|device| {
+                let found = folder::try_kept(open, name.as_c()).unwrap_or(Finding::Unknown);
+                if let Ok(mut walk) = state.walk.lock() {
+                    walk.kept.set(device, found);
+                }
+                found
+            });
             match kind {
                 Kind::Contents => {
-                    let bytes = folder::ask_contents(open, name.as_c());
+                    let bytes = match found {
+                        Some(Finding::Forgotten) => 0,
+                        _ => folder::ask_contents(open, name.as_c()),
+                    };
                     if state.shared.demand.contents.read(bytes).is_multiple_of(LOOKED_OF) {
                         look_for_room(state);
                     }

@@ -1,7 +1,8 @@
 //! The functions that ours stand in front of: those of the next library that has them, so that others who are
 //! preloaded (libeatmydata, fakeroot) keep their place.
 //!
-//! A name is looked up once, when the library is loaded. A call that comes before that looks it up itself.
+//! A name is looked up once, when the library is loaded. A call that comes before that looks it up itself, and so does each of the
+//! rare ones, which no handler of a signal may make: the start of all programs is not to wait for these.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::ptr;
@@ -72,6 +73,13 @@ impl Missing for usize {
     }
 }
 
+impl Missing for isize {
+    fn missing() -> Self {
+        no_such_function();
+        -1
+    }
+}
+
 impl<T> Missing for *mut T {
     fn missing() -> Self {
         no_such_function();
@@ -84,14 +92,15 @@ fn no_such_function() {
 }
 
 macro_rules! functions {
-    ($($name:ident$([$version:expr])?($($word:ident: $type:ty),*) -> $answer:ty;)*) => {
+    ($names:ident;
+     $($name:ident$([$version:expr])?($($word:ident: $type:ty),*) -> $answer:ty;)*) => {
         $(
             #[doc = concat!("Calls the next `", stringify!($name), "`.")]
             ///
             /// # Safety
             /// As of that function.
             pub(crate) unsafe fn $name($($word: $type),*) -> $answer {
-                let Some(at) = symbol::$name.get() else { return <$answer>::missing() };
+                let Some(at) = $names::$name.get() else { return <$answer>::missing() };
                 // SAFETY: the C library's function of this name has this type.
                 let call = unsafe {
                     std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($type),*) -> $answer>(at)
@@ -102,7 +111,7 @@ macro_rules! functions {
         )*
 
         #[expect(non_upper_case_globals, reason = "each has its function's name")]
-        mod symbol {
+        mod $names {
             use super::*;
             $(pub(super) static $name: Symbol = Symbol::new(
                 match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -111,20 +120,34 @@ macro_rules! functions {
                 },
                 functions!(@version $($version)?),
             );)*
-        }
-
-        /// Looks all names up.
-        pub(crate) fn find_all() {
-            $(let _ = symbol::$name.get();)*
+            #[allow(dead_code, reason = "rare ones are looked up when they are called")]
+            pub(super) static ALL: &[&Symbol] = &[$(&$name),*];
         }
     };
     (@version) => { None };
     (@version $version:expr) => { Some($version) };
 }
 
+/// Looks all names up, but for the rare ones.
+pub(crate) fn find_all() {
+    symbol::ALL.iter().for_each(|symbol| _ = symbol.get());
+}
+
 functions! {
+    rare;
+    ftw(path: *const c_char, callback: *const c_void, descriptors: c_int) -> c_int;
+    ftw64(path: *const c_char, callback: *const c_void, descriptors: c_int) -> c_int;
+    nftw(path: *const c_char, callback: *const c_void, descriptors: c_int, flags: c_int) -> c_int;
+    nftw64(path: *const c_char, callback: *const c_void, descriptors: c_int, flags: c_int) -> c_int;
+    fts_read(walk: *mut c_void) -> *mut c_void;
+    fts64_read(walk: *mut c_void) -> *mut c_void;
+}
+
+functions! {
+    symbol;
     opendir(path: *const c_char) -> *mut libc::DIR;
     fdopendir(descriptor: c_int) -> *mut libc::DIR;
+    getdents64(open: c_int, buffer: *mut c_void, length: usize) -> isize;
     scandir(path: *const c_char, names: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int;
     scandir64(path: *const c_char, names: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int;
     stat(path: *const c_char, buffer: *mut libc::stat) -> c_int;

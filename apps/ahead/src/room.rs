@@ -3,10 +3,13 @@
 
 use std::ffi::CStr;
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, openat, openat2, statx};
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+
+use crate::folder::{identity, identity_of};
 
 /// Share of the processes that a user may have, and of those that are left in a control group.
 const SHARE: u64 = 10;
@@ -45,7 +48,24 @@ fn meminfo(buffer: &mut [u8]) -> Option<&str> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let proc = rustix::fs::open(c"/proc", flags, Mode::empty()).ok()?;
     let (flags, resolve) = (OFlags::RDONLY | OFlags::CLOEXEC, ResolveFlags::NO_XDEV);
-    text_of(openat2(proc, c"meminfo", flags, Mode::empty(), resolve).ok()?, buffer)
+    let opened = match openat2(&proc, MEMINFO, flags, Mode::empty(), resolve) {
+        // Before Linux 5.6, or where a filter refuses it.
+        Err(Errno::NOSYS | Errno::PERM) if is_of(&proc, MEMINFO) => {
+            openat(&proc, MEMINFO, flags, Mode::empty())
+        }
+        opened => opened,
+    };
+    text_of(opened.ok()?, buffer)
+}
+
+const MEMINFO: &CStr = c"meminfo";
+
+/// True for a file of the same file system as its folder.
+fn is_of(folder: &OwnedFd, name: &CStr) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let look = statx(folder, name, flags, StatxFlags::INO).map(|look| identity_of(&look));
+    let above = identity(folder.as_fd());
+    look.is_ok_and(|(device, _)| above.is_some_and(|(of_folder, _)| of_folder == device))
 }
 
 /// Memory that is available by /proc/meminfo, in bytes.
@@ -174,6 +194,8 @@ mod tests {
         let stat = "anon 4096\nactive_file 9\ninactive_file 8192\ntotal_inactive_file 5\n";
         assert_eq!(stated(stat, "inactive_file "), Some(8192));
         assert_eq!(stated(stat, "total_inactive_file "), Some(5));
+        let proc = rustix::fs::open(c"/proc", OFlags::PATH, Mode::empty()).unwrap();
+        assert!(is_of(&proc, MEMINFO) && !is_of(&proc, c"../etc") && !is_of(&proc, c"nothing"));
         assert!(available(meminfo(&mut [0; BYTES]).unwrap()).is_some_and(|bytes| bytes > 1 << 20));
         let ahead = ahead();
         assert!(ahead.bytes > 0 && ahead.names > 0, "{ahead:?}");

@@ -35,3 +35,30 @@ pub(crate) struct Shared {
     /// Something came into the inbox, room came free, or the pool is to end.
     pub(crate) work: EventCount,
 }
+
+#[cfg(test)]
+impl Shared {
+    /// All of it as a process begins it.
+    pub(crate) fn begun() -> Box<Self> {
+        use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+        let layout = Layout::new::<Self>();
+        // SAFETY: a layout of some size.
+        let made: *mut Self = unsafe { alloc_zeroed(layout) }.cast();
+        if made.is_null() {
+            handle_alloc_error(layout);
+        }
+        macro_rules! write {
+            ($($field:ident: $value:expr,)*) => { $(
+                // SAFETY: a field of memory that nobody else has.
+                unsafe { (&raw mut (*made).$field).write($value) };
+            )* };
+        }
+        write! {
+            settings: Settings::read(),
+            inbox: Mutex::new(Inbox::new()),
+            work: EventCount::new(),
+        }
+        // SAFETY: it has the layout of a box, and what is not right as zeros was written.
+        unsafe { Box::from_raw(made) }
+    }
+}

@@ -14,9 +14,15 @@ pub(crate) struct Text {
 impl Text {
     /// A copy of it; none of one that is too long.
     pub(crate) fn of(name: &CStr) -> Option<Self> {
+        Self::of_bytes(name.to_bytes())
+    }
+
+    /// A copy of bytes of which none is zero.
+    pub(crate) fn of_bytes(name: &[u8]) -> Option<Self> {
         let mut bytes = [0; NAME_BYTES];
-        let text = name.to_bytes_with_nul();
-        bytes.get_mut(..text.len())?.copy_from_slice(text);
+        // The last one is for the zero at the end.
+        let (_, room) = bytes.split_last_mut()?;
+        room.get_mut(..name.len())?.copy_from_slice(name);
         Some(Text { bytes })
     }
 

@@ -8,6 +8,7 @@ use libc::c_long;
 use rustix::thread::{SecureComputingMode, secure_computing_mode};
 
 use crate::errno;
+use crate::real;
 use crate::signals::without_signals;
 
 const UNKNOWN: u8 = 0;
@@ -18,13 +19,15 @@ const FORBIDDEN: u8 = 2;
 static VERDICT: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// Calls that the pool makes and the program may never have made.
-const CALLS: [c_long; 25] = [
+const CALLS: [c_long; 27] = [
     libc::SYS_openat2,
     libc::SYS_openat,
     libc::SYS_statx,
     libc::SYS_fstatfs,
     libc::SYS_getdents64,
     libc::SYS_fadvise64,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
     libc::SYS_close_range,
     libc::SYS_futex,
     libc::SYS_prlimit64,
@@ -65,7 +68,7 @@ fn survives() -> bool {
     // A filter that answers by a signal ends the child that way: no handler of the program's runs there.
     let child = without_signals(|| {
         // SAFETY: a fork by number, with no signal at the child's end. The child makes calls by number and ends.
-        let child = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
+        let child = unsafe { real::syscall(libc::SYS_clone, 0, 0, 0, 0, 0, 0) };
         if child == 0 {
             try_all();
         }
@@ -79,9 +82,10 @@ fn survives() -> bool {
 
 fn try_all() -> ! {
     for number in CALLS {
-        let none: c_long = -1;
+        let none = usize::MAX;
+        // Not through our own hook, which has nothing to see in it.
         // SAFETY: no descriptor, no length and no pointer of these is one: the kernel refuses each.
-        unsafe { libc::syscall(number, none, none, none, none, none, none) };
+        unsafe { real::syscall(number, none, none, none, none, none, none) };
     }
     loop {
         // SAFETY: ends the child, and nothing of the program's is run for that.

@@ -13,15 +13,30 @@ pub(crate) const FOLDERS: usize = 256;
 
 /// Files looked at that tell what the program does with a folder's files.
 const TOLD: u32 = 8;
+/// Files opened that tell the same.
+const TOLD_OPEN: u32 = 2;
 
 /// Nobody has asked for it; somebody has, or it is under way; or it was done.
 const UNWANTED: u8 = 0;
 const WANTED: u8 = 1;
 
+/// Way by which the program comes to the names of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Way {
+    /// Listed by the program.
+    Listed = 0,
+    /// Not come to yet, or just about to be listed.
+    Ahead = 1,
+    /// Known to it by their names, without a listing.
+    Named = 2,
+}
+
 /// Uses of one folder's names.
 #[derive(Debug, Default)]
 pub(crate) struct Uses {
     turn: AtomicU8,
+    way: AtomicU8,
     files_touched: AtomicU32,
     files_opened: AtomicU32,
     folders_touched: AtomicU32,
@@ -37,6 +52,8 @@ pub(crate) struct Uses {
 /// Sums of a folder that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
+    /// Class of its files.
+    pub(crate) class: Class,
     pub(crate) files: Left,
     pub(crate) folders: Left,
     pub(crate) visited: u32,
@@ -46,7 +63,7 @@ pub(crate) struct Sum {
 
 impl Uses {
     /// Begins a turn.
-    pub(crate) fn begin(&self, turn: u8, now: u32) {
+    pub(crate) fn begin(&self, turn: u8, now: u32, way: Way) {
         for count in [
             &self.files_touched,
             &self.files_opened,
@@ -59,12 +76,46 @@ impl Uses {
         }
         self.wants.iter().for_each(|want| want.store(UNWANTED, Ordering::Relaxed));
         self.last.store(now, Ordering::Relaxed);
+        self.way.store(way as u8, Ordering::Relaxed);
         self.turn.store(turn, Ordering::Relaxed);
+    }
+
+    fn way(&self) -> Way {
+        match self.way.load(Ordering::Relaxed) {
+            0 => Way::Listed,
+            1 => Way::Ahead,
+            _ => Way::Named,
+        }
+    }
+
+    /// The program lists it.
+    pub(crate) fn set_listed(&self) {
+        self.way.store(Way::Listed as u8, Ordering::Relaxed);
+    }
+
+    /// Class as which its files' uses count.
+    fn class(&self) -> Class {
+        match self.way() {
+            Way::Listed => Class::File,
+            Way::Ahead | Way::Named => Class::Named,
+        }
+    }
+
+    /// Classes by which its files are asked ahead: any of these. One that the program has used names of, and has not
+    /// listed, may be of either sort.
+    pub(crate) fn classes(&self) -> &'static [Class] {
+        let is_touched = self.files_touched.load(Ordering::Relaxed) > 0;
+        match self.way() {
+            Way::Ahead if is_touched => &[Class::File, Class::Named],
+            Way::Listed | Way::Ahead => &[Class::File],
+            Way::Named => &[Class::Named],
+        }
     }
 
     pub(crate) fn sum(&self, files: u32, folders: u32) -> Sum {
         let value = |count: &AtomicU32| count.load(Ordering::Relaxed);
         Sum {
+            class: self.class(),
             files: Left {
                 names: files,
                 touched: value(&self.files_touched),
@@ -77,11 +128,12 @@ impl Uses {
         }
     }
 
-    /// True if the program opens the files of this folder that it looks at; none while it has looked at few.
+    /// True if the program opens the files of this folder that it looks at; none while it has done so to few.
     pub(crate) fn opens(&self) -> Option<bool> {
         let touched = self.files_touched.load(Ordering::Relaxed);
         let opened = self.files_opened.load(Ordering::Relaxed);
-        (touched >= TOLD).then(|| opened.saturating_mul(2) >= touched)
+        let is_half = opened.saturating_mul(2) >= touched;
+        (touched >= TOLD || is_half && opened >= TOLD_OPEN).then_some(is_half)
     }
 
     pub(crate) fn last(&self) -> u32 {
@@ -143,14 +195,19 @@ impl AllUses {
         let listed = place.listed();
         let Some(uses) = self.of(listed.folder) else { return Seen::Nothing };
         let is_late = uses.turn.load(Ordering::Relaxed) != listed.turn;
-        let class = if before & FOLDER == 0 { Class::File } else { Class::Folder };
+        let class = match before & FOLDER == 0 {
+            // What a folder that has been left was is not known any more.
+            true if is_late => Class::File,
+            true => uses.class(),
+            false => Class::Folder,
+        };
         if !is_late {
             uses.last.store(now, Ordering::Relaxed);
         }
         if before & TOUCHED == 0 {
             demand.touched(class);
             let count = match class {
-                Class::File => &uses.files_touched,
+                Class::File | Class::Named => &uses.files_touched,
                 Class::Folder => &uses.folders_touched,
             };
             match is_late {
@@ -162,8 +219,8 @@ impl AllUses {
                 demand.attributes.used();
             }
         }
-        if what == Use::Opened && class == Class::File && before & OPENED == 0 {
-            demand.opened();
+        if what == Use::Opened && class != Class::Folder && before & OPENED == 0 {
+            demand.opened(class);
             match is_late {
                 true => demand.late(class, Kind::Contents),
                 false => _ = uses.files_opened.fetch_add(1, Ordering::Relaxed),
@@ -174,7 +231,7 @@ impl AllUses {
             }
         }
         let (asked, kind) = match what {
-            Use::Opened if class == Class::File => (ASKED_OPEN, Kind::Contents),
+            Use::Opened if class != Class::Folder => (ASKED_OPEN, Kind::Contents),
             _ => (ASKED, Kind::Attributes),
         };
         if before & asked != 0 {

@@ -20,11 +20,12 @@ use crate::counts::{self, Count};
 use crate::demand::{Class, Kind};
 use crate::folder::{Folder, Listing, Warmth};
 use crate::inbox::{Visit, Want, Word};
+use crate::kept::{Finding, Kept};
 use crate::names::{Name, Names};
 use crate::shared::Shared;
 use crate::table::{self, Key, Listed};
 use crate::text::Text;
-use crate::uses::{FOLDERS, Uses};
+use crate::uses::{FOLDERS, Uses, Way};
 use crate::worth::Worth;
 
 use rustix::fs::FileType;
@@ -57,12 +58,16 @@ pub(crate) enum Task {
         above: Number,
         descriptor: RawFd,
         name: Text,
+        /// Named, if the program has used names of it; ahead otherwise.
+        way: Way,
     },
     Ask {
         folder: Number,
         descriptor: RawFd,
         name: Text,
         kind: Kind,
+        /// Device of which this file shows whether contents are kept.
+        tries: Option<u64>,
     },
 }
 
@@ -103,6 +108,8 @@ enum Step {
     Task(Task),
     /// No room ahead of the program.
     NoRoom,
+    /// Not before something is known that is being tried.
+    NotYet,
     /// Nothing is left of it, or it is not wanted.
     Done,
 }
@@ -117,6 +124,7 @@ pub(crate) struct Walk {
     /// Folders found warm since the last cold one.
     warm: u32,
     worth: Worth,
+    pub(crate) kept: Kept,
     /// Somebody looks again after a while, and where the program was when that began.
     has_keeper: bool,
     moved: u32,
@@ -132,6 +140,7 @@ impl Walk {
             turns: [0; FOLDERS],
             warm: 0,
             worth: Worth::new(),
+            kept: Kept::new(),
             has_keeper: false,
             moved: 0,
             open_most: FOLDERS,
@@ -161,6 +170,8 @@ impl Walk {
         }
         self.known.clear();
         self.jobs.clear();
+        // A file that was being tried has shown nothing.
+        self.kept = Kept::new();
         self.has_keeper = false;
     }
 
@@ -215,6 +226,7 @@ impl Walk {
                     return (Some(task), is_hindered);
                 }
                 Step::NoRoom => is_hindered = true,
+                Step::NotYet => {}
                 Step::Done => _ = self.jobs.remove(at),
             }
         }
@@ -246,8 +258,7 @@ impl Walk {
                 shared.demand.lists.used();
                 counts::add(Count::ListedAheadUsed, 1);
             }
-            // It may be read again, from the first name on.
-            let _ = at;
+            shared.uses.of(at as u16).into_iter().for_each(Uses::set_listed);
             return;
         }
         if let Some(place) = shared.table.find(visit.key) {
@@ -297,8 +308,8 @@ impl Walk {
             Job::Ask(number, kind) => {
                 let known = self.known.get_mut(usize::from(number.folder)).and_then(Option::as_mut);
                 let known = known.filter(|known| known.turn == number.turn);
-                let worth = &mut self.worth;
-                let step = known.map_or(Step::Done, |known| known.ask(shared, worth, number, kind));
+                let found = (&mut self.worth, &mut self.kept);
+                let step = known.map_or(Step::Done, |known| known.ask(shared, found, number, kind));
                 if matches!(step, Step::Done) && !is_on(shared, number, kind) {
                     let uses = shared.uses.of(number.folder);
                     uses.into_iter().for_each(|uses| uses.unwanted(kind));
@@ -320,14 +331,8 @@ impl Walk {
         }
     }
 
-    /// Takes in a folder that was listed; `above` is set if it was listed ahead.
-    pub(crate) fn listed(
-        &mut self,
-        shared: &Shared,
-        folder: Folder,
-        listing: Listing,
-        is_ahead: bool,
-    ) {
+    /// Takes in a folder that was listed.
+    pub(crate) fn listed(&mut self, shared: &Shared, folder: Folder, listing: Listing, way: Way) {
         counts::add(Count::Listed, 1);
         let is_all_cold = shared.settings.is_all_cold;
         let warmth = if is_all_cold { Warmth::Cold } else { listing.warmth };
@@ -344,16 +349,19 @@ impl Walk {
         let number = Number { folder: at as u16, turn: *turn };
         let now = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
         let flags = shared.table.find(folder.key).map_or(0, table::Place::flags);
-        let is_visited = !is_ahead || flags & table::VISITED != 0;
+        let has_come = flags & table::VISITED != 0;
+        let is_visited = way == Way::Listed || has_come;
+        // Whoever came meanwhile to a folder that was being listed has listed it.
+        let way_now = if way == Way::Ahead && has_come { Way::Listed } else { way };
         let mut known = Known::new(number.turn, folder, listing.names, now, is_visited);
         known.enter(shared, number);
-        if is_ahead && is_visited {
+        if way != Way::Listed && is_visited {
             shared.demand.lists.used();
             counts::add(Count::ListedAheadUsed, 1);
         }
         *place = Some(known);
         let Some(uses) = shared.uses.of(number.folder) else { return };
-        uses.begin(number.turn, now);
+        uses.begin(number.turn, now, way_now);
         self.push(Job::Descend(number));
         if warmth == Warmth::Cold {
             for kind in [Kind::Attributes, Kind::Contents] {
@@ -456,11 +464,11 @@ impl Walk {
         if let Some(next) = self.turns.get_mut(at) {
             *next = turn;
         }
-        uses.begin(turn, 0);
+        uses.begin(turn, 0, Way::Listed);
         shared.demand.attributes.left(known.asked_attributes.saturating_sub(sum.used_attributes));
         shared.demand.contents.left(known.asked_contents.saturating_sub(sum.used_contents));
         if known.is_visited {
-            shared.demand.leave(sum.files, sum.folders, sum.visited);
+            shared.demand.leave(sum.class, sum.files, sum.folders, sum.visited);
         } else {
             shared.demand.lists.left(1);
         }
@@ -484,13 +492,16 @@ fn is_on(shared: &Shared, number: Number, kind: Kind) -> bool {
     is_of(Class::File) || is_of(Class::Folder)
 }
 
-/// Uses of names of this folder say more than those of others'.
+/// Uses of names of this folder say more than those of others', and those of folders to which the program comes in the same
+/// way more than those of all.
 fn is_on_for(shared: &Shared, number: Number, kind: Kind, class: Class) -> bool {
+    let Some(uses) = shared.uses.of(number.folder) else { return false };
     let own = match (kind, class) {
-        (Kind::Contents, Class::File) => shared.uses.of(number.folder).and_then(Uses::opens),
+        (Kind::Contents, Class::File) => uses.opens(),
         _ => None,
     };
-    own.unwrap_or_else(|| shared.demand.is_on(kind, class))
+    let classes: &[Class] = if class == Class::Folder { &[Class::Folder] } else { uses.classes() };
+    own.unwrap_or_else(|| classes.iter().any(|class| shared.demand.is_on(kind, *class)))
 }
 
 fn has_room(shared: &Shared, kind: Kind) -> bool {
@@ -539,15 +550,28 @@ impl Known {
             let kept = shared.table.find(key).map_or(0, table::Place::flags);
             let flags = match class(&name) {
                 Class::File => kept,
-                Class::Folder => kept | table::FOLDER,
+                _ => kept | table::FOLDER,
             };
             let listed = Listed { folder: number.folder, turn: number.turn, position };
             shared.table.put(key, listed, flags);
         }
     }
 
-    fn ask(&mut self, shared: &Shared, worth: &mut Worth, number: Number, kind: Kind) -> Step {
+    fn ask(
+        &mut self,
+        shared: &Shared,
+        (worth, kept): (&mut Worth, &mut Kept),
+        number: Number,
+        kind: Kind,
+    ) -> Step {
         let settings = shared.settings;
+        let device = self.folder.device;
+        let finding = match kind == Kind::Contents && self.folder.may_forget {
+            true => kept.of(device),
+            false => Finding::Kept,
+        };
+        // What is read would be forgotten when the program opens it.
+        let kind = if finding == Finding::Forgotten { Kind::Attributes } else { kind };
         loop {
             let position = if kind == Kind::Contents { self.contents } else { self.attributes };
             let Some(name) = self.names.get(position) else { return Step::Done };
@@ -566,6 +590,9 @@ impl Known {
             }
             if is_asked && !has_room(shared, kind) {
                 return Step::NoRoom;
+            }
+            if is_asked && finding == Finding::Tried {
+                return Step::NotYet;
             }
             match kind {
                 Kind::Contents => self.contents += 1,
@@ -589,9 +616,13 @@ impl Known {
                 shared.demand.contents.asked();
                 counts::add(Count::Opened, 1);
             }
+            let tries = (finding == Finding::Unknown).then_some(device);
+            if tries.is_some() {
+                kept.set(device, Finding::Tried);
+            }
             self.busy += 1;
             let descriptor = self.folder.open.as_raw_fd();
-            return Step::Task(Task::Ask { folder: number, descriptor, name: text, kind });
+            return Step::Task(Task::Ask { folder: number, descriptor, name: text, kind, tries });
         }
     }
 
@@ -607,7 +638,7 @@ impl Known {
         counts::add(Count::ListedAhead, 1);
         self.busy += 1;
         let descriptor = self.folder.open.as_raw_fd();
-        Step::Task(Task::Below { above: number, descriptor, name })
+        Step::Task(Task::Below { above: number, descriptor, name, way: Way::Named })
     }
 
     fn descend(&mut self, shared: &Shared, number: Number) -> Step {
@@ -631,7 +662,7 @@ impl Known {
             counts::add(Count::ListedAhead, 1);
             self.busy += 1;
             let descriptor = self.folder.open.as_raw_fd();
-            return Step::Task(Task::Below { above: number, descriptor, name });
+            return Step::Task(Task::Below { above: number, descriptor, name, way: Way::Ahead });
         }
     }
 }

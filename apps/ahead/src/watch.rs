@@ -15,13 +15,14 @@ use crate::folder::{self, Warmth};
 use crate::inbox::{Visit, Want, Word};
 use crate::pool;
 use crate::probe;
+use crate::shared::Shared;
 use crate::state::{self, Mode, State};
 use crate::table::{ASKED_LIST, FOLDER, Key, VISITED};
 use crate::text::Text;
 use crate::trial;
 use crate::uses::{Seen, Use};
 
-use rustix::fs::{Mode as FileMode, OFlags};
+use rustix::fs::{Mode as FileMode, OFlags, SeekFrom, seek};
 
 /// Calls of which one is timed while nothing is asked ahead.
 const SAMPLE: u32 = 16;
@@ -104,29 +105,48 @@ impl Call {
     }
 
     fn count(self, took: u64, device: u64, inode: u64, what: Use) {
-        let state = self.state;
-        let visit = state.shared.visits.load(Ordering::Relaxed);
-        let place = state.shared.table.find(Key::of(device, inode));
-        let Some(place) = place else { return other(took) };
-        match state.shared.uses.count(&state.shared.demand, place, what, visit) {
-            Seen::Ahead => {
-                counts::add(Count::AheadCalls, 1);
-                counts::add(Count::AheadNs, took);
-                match what {
-                    Use::Looked => counts::add(Count::Used, 1),
-                    Use::Opened => counts::add(Count::OpenedUsed, 1),
-                }
-                if told(&state.shared.calls) {
-                    state.shared.work.notify(1);
-                }
-            }
-            Seen::Wanted(kind) => {
-                missed(state, took);
-                let listed = place.listed();
-                tell(state, Word::Want(Want { folder: listed.folder, turn: listed.turn, kind }));
-            }
-            Seen::Nothing => missed(state, took),
+        if count(self.state, Some(took), device, inode, what) {
+            counts::add(Count::AheadCalls, 1);
+            counts::add(Count::AheadNs, took);
         }
+    }
+}
+
+/// Counts a use, and how long its call took, if it was one call; true if it was asked ahead.
+fn count(state: &State, took: Option<u64>, device: u64, inode: u64, what: Use) -> bool {
+    let visit = state.shared.visits.load(Ordering::Relaxed);
+    let place = state.shared.table.find(Key::of(device, inode));
+    let Some(place) = place else {
+        took.into_iter().for_each(other);
+        return false;
+    };
+    match state.shared.uses.count(&state.shared.demand, place, what, visit) {
+        Seen::Ahead => {
+            match what {
+                Use::Looked => counts::add(Count::Used, 1),
+                Use::Opened => counts::add(Count::OpenedUsed, 1),
+            }
+            if told(&state.shared.calls) {
+                state.shared.work.notify(1);
+            }
+            return true;
+        }
+        Seen::Wanted(kind) => {
+            let listed = place.listed();
+            tell(state, Word::Want(Want { folder: listed.folder, turn: listed.turn, kind }));
+        }
+        Seen::Nothing => {}
+    }
+    took.into_iter().for_each(|took| missed(state, took));
+    false
+}
+
+/// A file that the C library has looked at within itself is handed to the program.
+pub(crate) fn handed_out(device: u64, inode: u64) {
+    if let Some(state) = state::get()
+        && state.mode() == Mode::Active
+    {
+        count(state, None, device, inode, Use::Looked);
     }
 }
 
@@ -164,20 +184,32 @@ fn entered(state: &State, at: c_int, path: &CStr) {
         state.shared.is_way_slow.store(1, Ordering::Relaxed);
     }
     let Some(key) = key else { return };
-    let Some(place) = state.shared.table.find(key) else { return };
-    if place.flags() & (FOLDER | VISITED | ASKED_LIST) != FOLDER {
-        return;
+    if enter(&state.shared, key) {
+        state.shared.work.notify(1);
     }
-    let visits = state.shared.visits.load(Ordering::Relaxed);
-    state.shared.uses.visit(&state.shared.demand, place, visits);
-    tell(state, Word::Enter(key));
 }
 
-/// Puts a word into the inbox, if nobody else is there.
+/// Tells of a folder that the program goes into by names; false if there is nothing to tell, or nobody could be told: then
+/// the next name tells of it.
+fn enter(shared: &Shared, key: Key) -> bool {
+    let Some(place) = shared.table.find(key) else { return false };
+    let is_new = || place.flags() & (FOLDER | VISITED | ASKED_LIST) == FOLDER;
+    if !is_new() {
+        return false;
+    }
+    let Ok(mut inbox) = shared.inbox.try_lock() else { return false };
+    // Another thread may have told meanwhile.
+    let is_told = is_new() && inbox.push(Word::Enter(key));
+    if is_told {
+        // Before the pool reads the word: what is listed then has been visited.
+        shared.uses.visit(&shared.demand, place, shared.visits.load(Ordering::Relaxed));
+    }
+    is_told
+}
+
+/// Puts a word into the inbox, if nobody else is there and it has room.
 fn tell(state: &State, word: Word) {
-    if let Ok(mut inbox) = state.shared.inbox.try_lock() {
-        inbox.push(word);
-        drop(inbox);
+    if state.shared.inbox.try_lock().is_ok_and(|mut inbox| inbox.push(word)) {
         state.shared.work.notify(1);
     } else if let Word::Want(want) = word {
         // The next use says it.
@@ -220,12 +252,10 @@ pub(crate) fn scans(path: *const c_char) {
 }
 
 fn scan(state: &'static State, path: &CStr) {
-    if !matches!(state.mode(), Mode::Quiet | Mode::Active) {
-        return;
-    }
+    let Some(visit) = begins(state) else { return };
     // What sleeps here, the program's own call finds in memory. It is closed before that call.
     let Ok(open) = rustix::fs::open(path, SCANNED, FileMode::empty()) else { return };
-    see(state, open.as_fd(), Told::By(path));
+    see(state, visit, open.as_fd(), Told::By(path));
 }
 
 fn see_open(descriptor: c_int) {
@@ -233,9 +263,38 @@ fn see_open(descriptor: c_int) {
     if descriptor < 0 {
         return;
     }
+    let Some(visit) = begins(state) else { return };
     // SAFETY: the program's call has just opened it, or has been given it.
     let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
-    see(state, open, Told::Open(descriptor));
+    see(state, visit, open, Told::Open(descriptor));
+}
+
+/// Permission to start threads in a call: only where the program may itself call its allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    Too,
+    Not,
+}
+
+/// The program is about to read names of a folder that it has open, from the first one on or in between.
+pub(crate) fn reads(descriptor: c_int, start: Start) {
+    let before = errno::get();
+    if let Some(state) = state::get()
+        && descriptor >= 0
+        && (start == Start::Too || state.mode() == Mode::Active)
+        && matches!(state.mode(), Mode::Quiet | Mode::Active)
+    {
+        if trial::is_allowed() {
+            // SAFETY: the program's call is about to read it, and says itself if it is none.
+            let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            if seek(open, SeekFrom::Current(0)) == Ok(0) {
+                see_open(descriptor);
+            }
+        } else {
+            state.change(Mode::Quiet, Mode::Off);
+        }
+    }
+    errno::set(before);
 }
 
 /// The way to a folder, as the pool is told.
@@ -248,7 +307,17 @@ enum Told<'path> {
 const SCANNED: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-fn see(state: &'static State, open: BorrowedFd<'_>, told: Told<'_>) {
+/// A folder that the program begins to read, and that is to be looked at.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    /// Number of the visit.
+    visits: u32,
+    /// True if it is tried whether something has slept or not.
+    is_turn: bool,
+}
+
+/// Counts the visit of a folder; none if nothing is to be done for it.
+fn begins(state: &State) -> Option<Begun> {
     let visits = state.shared.visits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     match state.mode() {
         Mode::Quiet => {
@@ -260,9 +329,17 @@ fn see(state: &'static State, open: BorrowedFd<'_>, told: Told<'_>) {
             };
             let is_slow = state.due.load(Ordering::Relaxed) != 0
                 && (visits < FIRST || visits.is_multiple_of(tried_of / SLOW_SHARE));
-            if !is_turn && !is_slow {
-                return;
-            }
+            (is_turn || is_slow).then_some(Begun { visits, is_turn })
+        }
+        Mode::Active => Some(Begun { visits, is_turn: true }),
+        _ => None,
+    }
+}
+
+fn see(state: &'static State, begun: Begun, open: BorrowedFd<'_>, told: Told<'_>) {
+    let Begun { visits, is_turn } = begun;
+    match state.mode() {
+        Mode::Quiet => {
             if !trial::is_allowed() {
                 return state.change(Mode::Quiet, Mode::Off);
             }
@@ -353,5 +430,34 @@ pub(crate) fn removes() {
     let removes = &state.shared.removes;
     if removes.load(Ordering::Relaxed) == 0 && removes.swap(1, Ordering::AcqRel) == 0 {
         end_pool();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Listed;
+
+    #[test]
+    fn a_folder_that_nobody_could_be_told_of_is_told_by_its_next_name() {
+        let shared = Shared::begun();
+        let key = Key::of(1, 2);
+        let listed = Listed { folder: 0, turn: 0, position: 0 };
+        shared.table.put(key, listed, FOLDER);
+        let visited = || shared.table.find(key).unwrap().flags() & VISITED != 0;
+        // The pool reads its words.
+        let inbox = shared.inbox.lock().unwrap();
+        assert!(!enter(&shared, key) && !visited());
+        drop(inbox);
+        // There is no room.
+        let word = |number| Word::Visit(Visit { descriptor: number, key });
+        let fill = |inbox: &mut crate::inbox::Inbox| (0..).find(|at| !inbox.push(word(*at)));
+        let filled = fill(&mut shared.inbox.lock().unwrap()).unwrap();
+        assert!(!enter(&shared, key) && !visited());
+        (0..filled).for_each(|_| _ = shared.inbox.lock().unwrap().pop());
+        assert!(enter(&shared, key) && visited());
+        assert_eq!(shared.inbox.lock().unwrap().pop(), Some(Word::Enter(key)));
+        // Once.
+        assert!(!enter(&shared, key));
     }
 }

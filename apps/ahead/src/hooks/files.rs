@@ -10,7 +10,7 @@ use crate::real;
 use crate::watch::{self, Call};
 
 /// A file's device and inode number, where a call has written what it found.
-trait Identified {
+pub(super) trait Identified {
     fn identity(&self) -> (u64, u64);
 }
 
@@ -26,7 +26,7 @@ impl Identified for libc::statx {
     }
 }
 
-fn looked(call: Option<Call>, answer: c_int, found: *const impl Identified) {
+pub(super) fn looked(call: Option<Call>, answer: c_int, found: *const impl Identified) {
     let Some(call) = call else { return };
     if answer != 0 {
         return call.failed();
@@ -36,7 +36,7 @@ fn looked(call: Option<Call>, answer: c_int, found: *const impl Identified) {
     call.looked(device, inode);
 }
 
-fn opened(call: Option<Call>, descriptor: c_int, at: c_int, path: *const c_char) {
+pub(super) fn opened(call: Option<Call>, descriptor: c_int, at: c_int, path: *const c_char) {
     let Some(call) = call else { return };
     if descriptor < 0 {
         return call.failed();

@@ -34,6 +34,15 @@ unsafe extern "C-unwind" fn fdopendir(open: c_int) -> *mut libc::DIR {
     folder
 }
 
+/// # Safety
+/// As getdents64(2).
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn getdents64(open: c_int, buffer: *mut c_void, length: usize) -> isize {
+    watch::reads(open, watch::Start::Too);
+    // SAFETY: as the caller says.
+    unsafe { real::getdents64(open, buffer, length) }
+}
+
 macro_rules! scans {
     ($($name:ident;)*) => { $(
         /// # Safety

@@ -1,7 +1,7 @@
 //! Calls that a process with threads may not make, or after which threads must not do what they do, or hold open what
 //! they hold: before them the pool has ended.
 
-use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use crate::{real, watch};
 
@@ -68,50 +68,13 @@ unsafe extern "C-unwind" fn prctl(option: c_int, a: usize, b: usize, c: usize, d
     unsafe { real::prctl(option, a, b, c, d) }
 }
 
-fn before_prctl(option: usize) {
+pub(super) fn before_prctl(option: usize) {
     // A filter that follows may end the program for a call of ours.
     match c_int::try_from(option) {
         Ok(libc::PR_SET_SECCOMP) => watch::turn_off(),
         Ok(libc::PR_SET_NO_NEW_PRIVS) => watch::rest(),
         _ => {}
     }
-}
-
-/// # Safety
-/// As syscall(2).
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn syscall(
-    number: c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> c_long {
-    match number {
-        libc::SYS_seccomp => watch::turn_off(),
-        libc::SYS_prctl => before_prctl(a),
-        libc::SYS_unshare
-        | libc::SYS_setns
-        | libc::SYS_chroot
-        | libc::SYS_pivot_root
-        | libc::SYS_umount2
-        | libc::SYS_setuid
-        | libc::SYS_setreuid
-        | libc::SYS_setresuid
-        | libc::SYS_setgid
-        | libc::SYS_setregid
-        | libc::SYS_setresgid
-        | libc::SYS_setgroups
-        | libc::SYS_setfsuid
-        | libc::SYS_setfsgid
-        | libc::SYS_capset
-        | libc::SYS_landlock_restrict_self => watch::end_pool(),
-        _ => {}
-    }
-    // SAFETY: as the caller says.
-    unsafe { real::syscall(number, a, b, c, d, e, f) }
 }
 
 /// # Safety

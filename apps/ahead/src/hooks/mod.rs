@@ -4,6 +4,8 @@
 mod files;
 mod folders;
 mod limits;
+mod numbers;
+mod trees;
 
 use crate::{counts, real, state};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::scene::{Counts, ahead, has, run};
+use crate::scene::{Counts, ahead, build, has, run};
 use crate::slow::{Asked, Slow, Tree, What};
 
 /// Time of an answer: long beside what a thread takes to be woken.
@@ -54,6 +54,44 @@ fn what_tar_reads_is_asked_by_others_and_only_once() {
     }
     let looked = asked.iter().filter(|asked| asked.what == What::Looked).count();
     assert_eq!(looked, slow.tree.len() - 1);
+}
+
+#[test]
+fn where_contents_are_forgotten_at_each_opening_only_attributes_are_asked() {
+    let Some(slow) = Slow::mount_forgetful(Tree::wide(12, 20, 3000), ANSWER) else { return };
+    if !has("tar") {
+        return;
+    }
+    let words =
+        ["-C".as_ref(), slow.path().as_os_str(), "-cf".as_ref(), "-".as_ref(), ".".as_ref()];
+    let (program, output) = run(ahead("tar").args(words));
+    assert!(output.status.success(), "{output:?}");
+    let asked = slow.asked();
+    let (own, others) = by(&asked, What::Read, program);
+    assert_eq!(own, 240, "tar reads each file");
+    // Of one file, for which it is tried: once, and twice more.
+    assert!(others <= 3, "{others} read in vain");
+    once(&asked, What::Looked);
+    let (own, others) = by(&asked, What::Looked, program);
+    assert!(is_much(own, others), "{own} by tar itself, {others} by others");
+}
+
+#[test]
+fn where_a_filter_refuses_openat2_the_same_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build("odd.c", folder.path());
+    let Some(slow) = Slow::mount(Tree::wide(12, 20, 3000), ANSWER) else { return };
+    let (process, output) =
+        run(ahead(&program).arg("refuse-openat2").arg(slow.path()).current_dir("/"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("openat2: Operation not permitted\n"), "{output:?}");
+    assert!(text.contains("then: 240 files, 12 folders, 61440 bytes, 0 wrong"), "{output:?}");
+    let asked = slow.asked();
+    for what in [What::Looked, What::Read] {
+        once(&asked, what);
+        let (own, others) = by(&asked, what, process);
+        assert!(is_much(own, others), "{what:?}: {own} by itself, {others} by others");
+    }
 }
 
 #[test]
@@ -180,31 +218,40 @@ fn at_times(body: impl Fn() -> bool) {
     assert!((0..8).any(|_| body()), "others never had their share");
 }
 
-#[test]
-fn a_folder_of_which_names_are_opened_without_a_listing_is_read_ahead() {
-    let package = || {
-        let mut tree = Tree::new();
-        let whole = tree.folder(1, "whole".to_owned());
-        let compiled = tree.folder(whole, "compiled".to_owned());
-        for at in 0..200 {
-            tree.file(whole, format!("part{at}"), 100);
-            tree.file(compiled, format!("part{at}.c"), 2000);
-        }
-        tree
-    };
-    if !has("python3") {
-        return;
+/// A package of an interpreter: a folder of sources, and one in it of as many compiled ones.
+fn package() -> Tree {
+    let mut tree = Tree::new();
+    let whole = tree.folder(1, "whole".to_owned());
+    let compiled = tree.folder(whole, "compiled".to_owned());
+    for at in 0..200 {
+        tree.file(whole, format!("part{at}"), 100);
+        tree.file(compiled, format!("part{at}.c"), 2000);
     }
-    // As an interpreter does: it lists a folder, and opens names of another one that stands there.
+    tree
+}
+
+/// An interpreter lists a folder, looks at its names, and opens names of another one that stands there.
+fn interpreter(slow: &Slow) -> Command {
     let text = "import os, sys\n\
         os.chdir(sys.argv[1])\n\
         for name in os.listdir('whole'):\n\
         \x20   os.stat('whole/' + name)\n\
         \x20   if name != 'compiled':\n\
         \x20       print(len(open('whole/compiled/%s.c' % name, 'rb').read()))\n";
+    let mut command = ahead("python3");
+    // Without what stands in site-packages: it opens files of a folder that it lists.
+    command.args(["-I", "-S", "-c", text]).arg(slow.path());
+    command
+}
+
+#[test]
+fn a_folder_of_which_names_are_opened_without_a_listing_is_read_ahead() {
+    if !has("python3") {
+        return;
+    }
     at_times(|| {
         let Some(slow) = Slow::mount(package(), ANSWER) else { return true };
-        let (program, output) = run(ahead("python3").args(["-c", text]).arg(slow.path()));
+        let (program, output) = run(&mut interpreter(&slow));
         assert_eq!(output.stdout, "2000\n".repeat(200).as_bytes(), "{output:?}");
         let asked = slow.asked();
         once(&asked, What::Read);
@@ -213,6 +260,39 @@ fn a_folder_of_which_names_are_opened_without_a_listing_is_read_ahead() {
         let (own, others) = by(&asked, What::Read, program);
         is_much(own, others)
     });
+}
+
+/// As an interpreter goes from one package to another: that it has opened all compiled modules of the first one by their
+/// names says nothing of the sources, here or there.
+#[test]
+fn what_is_opened_by_name_alone_has_no_listed_files_read() {
+    if !has("python3") {
+        return;
+    }
+    let mut tree = package();
+    let compiled = 3;
+    (0..40).for_each(|at| _ = tree.file(compiled, format!("more{at}.c"), 2000));
+    let other = tree.folder(1, "other".to_owned());
+    (0..100).for_each(|at| _ = tree.file(other, format!("source{at}"), 100));
+    let Some(slow) = Slow::mount(tree, ANSWER) else { return };
+    // After the second listing a pause, in which all is asked that is within reach.
+    let text = "import os, sys, time\n\
+        os.chdir(sys.argv[1])\n\
+        for name in os.listdir('whole'):\n\
+        \x20   os.stat('whole/' + name)\n\
+        \x20   if name != 'compiled':\n\
+        \x20       open('whole/compiled/%s.c' % name, 'rb').read()\n\
+        for at in range(40):\n\
+        \x20   open('whole/compiled/more%d.c' % at, 'rb').read()\n\
+        names = os.listdir('other')\n\
+        time.sleep(0.3)\n\
+        print(sum(os.stat('other/' + name).st_size for name in names))\n";
+    let (_, output) = run(ahead("python3").args(["-I", "-S", "-c", text]).arg(slow.path()));
+    assert_eq!(output.stdout, b"10000\n", "{output:?}");
+    let asked = slow.asked();
+    once(&asked, What::Read);
+    let read = asked.iter().filter(|asked| asked.what == What::Read).count();
+    assert_eq!(read, 240, "what stands beside it is not opened");
 }
 
 #[test]

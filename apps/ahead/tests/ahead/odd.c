@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
+#include <ftw.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -124,6 +126,106 @@ static void scan(const char *path, int depth)
 		free(names);
 }
 
+/* As walk, by fts. */
+static void read_tree(char *path, int options)
+{
+	char *paths[] = { path, NULL };
+	FTS *tree = fts_open(paths, FTS_PHYSICAL | options, NULL);
+	FTSENT *entry;
+
+	if (!tree) {
+		printf("fts_open: %s\n", strerror(errno));
+		return;
+	}
+	while ((entry = fts_read(tree))) {
+		if (entry->fts_info == FTS_F) {
+			files++;
+			bytes += entry->fts_statp->st_size;
+		} else if (entry->fts_info == FTS_D && entry->fts_level > 0) {
+			folders++;
+		} else if (entry->fts_info == FTS_ERR || entry->fts_info == FTS_DNR || entry->fts_info == FTS_NS) {
+			wrong++;
+		}
+	}
+	fts_close(tree);
+}
+
+static int within;
+
+static int see_old(const char *path, const struct stat *found, int kind)
+{
+	(void)path;
+	if (kind == FTW_F) {
+		files++;
+		bytes += found->st_size;
+	} else if (kind == FTW_D) {
+		folders++;
+	} else {
+		wrong++;
+	}
+	return 0;
+}
+
+static int see_new(const char *path, const struct stat *found, int kind, struct FTW *place)
+{
+	if (kind == FTW_F) {
+		files++;
+		bytes += found->st_size;
+	} else if ((kind == FTW_D || kind == FTW_DP) && place->level > 0) {
+		folders++;
+		/* A walk within a walk. */
+		if (within && ftw(path, see_old, 4))
+			wrong++;
+	}
+	return 0;
+}
+
+/* As walk, by what stands behind the C library: calls by number, and names as the kernel gives them. */
+static void read_names(const char *path, int depth, int is_by_number)
+{
+	struct {
+		unsigned long inode, next;
+		unsigned short length;
+		unsigned char kind;
+		char name[];
+	} *entry;
+	char below[4096], buffer[1024] __attribute__((aligned(8)));
+	long at, length;
+	int folder = open(path, O_RDONLY | O_DIRECTORY);
+
+	for (;;) {
+		length = is_by_number ? syscall(SYS_getdents64, folder, buffer, sizeof(buffer)) :
+					getdents64(folder, buffer, sizeof(buffer));
+		if (length <= 0)
+			break;
+		for (at = 0; at < length; at += entry->length) {
+			struct statx found;
+			struct stat same;
+
+			entry = (void *)(buffer + at);
+			if (entry->name[0] == '.')
+				continue;
+			snprintf(below, sizeof(below), "%s/%s", path, entry->name);
+			if (is_by_number && syscall(SYS_statx, AT_FDCWD, below, 0, STATX_BASIC_STATS, &found))
+				wrong++;
+			if (!is_by_number) {
+				wrong += stat(below, &same) != 0;
+				found.stx_mode = same.st_mode;
+				found.stx_size = same.st_size;
+			}
+			if (S_ISDIR(found.stx_mode)) {
+				folders++;
+				if (depth < 8)
+					read_names(below, depth + 1, is_by_number);
+			} else {
+				files++;
+				bytes += found.stx_size;
+			}
+		}
+	}
+	close(folder);
+}
+
 static volatile long begun, cleaned;
 
 static void clean(void *none)
@@ -220,6 +322,24 @@ static void filter(void)
 		printf("seccomp: %s\n", strerror(errno));
 }
 
+/* Runs this program again under a filter by which one call is refused. */
+static int refuse_openat2(char *program, char *root)
+{
+	struct sock_filter text[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog whole = { sizeof(text) / sizeof(*text), text };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole, 0, 0))
+		printf("seccomp: %s\n", strerror(errno));
+	execl(program, program, "refused", root, (char *)NULL);
+	return 9;
+}
+
 int main(int count, char **words)
 {
 	const char *deed = count > 1 ? words[1] : "walk", *root = count > 2 ? words[2] : ".";
@@ -242,6 +362,35 @@ int main(int count, char **words)
 		tell("scanned");
 		return 3;
 	}
+	if (!strncmp(deed, "tree-", 5)) {
+		within = !strcmp(deed, "tree-within");
+		if (!strcmp(deed, "tree-fts"))
+			read_tree(words[2], 0);
+		else if (!strcmp(deed, "tree-fts-here"))
+			read_tree(words[2], FTS_NOCHDIR);
+		else if (!strcmp(deed, "tree-ftw"))
+			ftw(root, see_old, 4);
+		else if (!strcmp(deed, "tree-nftw") || within)
+			nftw(root, see_new, 4, FTW_PHYS);
+		else if (!strcmp(deed, "tree-nftw-chdir"))
+			nftw(root, see_new, 4, FTW_PHYS | FTW_CHDIR);
+		else if (!strcmp(deed, "tree-nftw-depth"))
+			nftw(root, see_new, 4, FTW_PHYS | FTW_DEPTH);
+		else if (!strcmp(deed, "tree-numbers")) {
+			DIR *other = opendir("/");
+
+			closedir(other);
+			read_names(root, 0, 1);
+		} else {
+			read_names(root, 0, 0);
+		}
+		tell(deed);
+		return 3;
+	}
+	if (!strcmp(deed, "refuse-openat2"))
+		return refuse_openat2(words[0], words[2]);
+	if (!strcmp(deed, "refused"))
+		printf("openat2: %s\n", syscall(SYS_openat2, -1, NULL, NULL, 0) ? strerror(errno) : "done");
 	walk(root, 0);
 	tell("first");
 	if (!strcmp(deed, "first-thread")) {

@@ -2,13 +2,13 @@
 //! where the pool runs.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::scene::{Counts, ahead, build, has, run};
+use crate::scene::{Counts, Group, ahead, build, has, run};
 use crate::slow::{Slow, Tree};
 
 const ANSWER: Duration = Duration::from_millis(1);
@@ -54,6 +54,50 @@ odd! {
     errno_is_kept: "errno";
 }
 
+/// A tree that is walked in another way than by opendir: the same is seen, and names that were asked ahead were used.
+fn walked(deed: &str, cold: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build("odd.c", folder.path());
+    let tree = || Tree::wide(10, 60, 500);
+    let Some(plain) = Slow::mount(tree(), ANSWER) else { return };
+    let (_, expected) = run(Command::new(&program).args([deed, "."]).current_dir(plain.path()));
+    let text = String::from_utf8_lossy(&expected.stdout).into_owned();
+    assert!(
+        text.contains("00 files, ") && text.contains(" bytes, 0 wrong"),
+        "{deed}: {expected:?}"
+    );
+    let Some(slow) = Slow::mount(tree(), ANSWER) else { return };
+    let mut command = ahead(&program);
+    let counts = Counts::of(&mut command);
+    let (_, output) =
+        run(command.args([deed, "."]).env("KUMIKI_AHEAD", cold).current_dir(slow.path()));
+    assert_eq!(output, expected, "{deed}");
+    let (asked, used) = (counts.get(5), counts.get(6));
+    assert!(used > 0, "{deed}: of {asked} names that were asked none was used");
+}
+
+macro_rules! walked {
+    ($($name:ident: $deed:literal, $cold:literal;)*) => { $(
+        #[test]
+        fn $name() {
+            walked($deed, $cold);
+        }
+    )* };
+}
+
+walked! {
+    a_tree_is_walked_by_fts: "tree-fts", "";
+    a_tree_is_walked_by_fts_from_where_it_is: "tree-fts-here", "";
+    a_tree_is_walked_by_ftw: "tree-ftw", "";
+    a_tree_is_walked_by_nftw: "tree-nftw", "";
+    a_tree_is_walked_by_nftw_which_changes_the_working_folder: "tree-nftw-chdir", "";
+    a_tree_is_walked_by_nftw_with_folders_last: "tree-nftw-depth", "";
+    a_walk_within_a_walk_is_made_as_it_came: "tree-within", "";
+    a_tree_is_read_by_getdents64: "tree-getdents64", "";
+    // Nobody is started by a call by number: another folder was read before.
+    a_tree_is_read_by_numbers: "tree-numbers", "cold=1";
+}
+
 #[test]
 fn a_limit_of_32_descriptors_is_enough() {
     let tree = || Tree::wide(10, 12, 500);
@@ -93,41 +137,16 @@ fn after_a_while_nothing_is_held_open_that_keeps_a_file_system_mounted() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
-/// A control group in which a few processes may be; none, said why, where it cannot be made here.
-struct Group(std::path::PathBuf);
-
-impl Group {
-    fn of_processes(most: u32) -> Option<Self> {
-        let places = ["/sys/fs/cgroup", "/sys/fs/cgroup/pids"];
-        let made = places.iter().find_map(|place| {
-            let at = Path::new(place).join(format!("kumiki-ahead-test-{}", std::process::id()));
-            fs::create_dir(&at).ok()?;
-            let group = Group(at);
-            // Made by the kernel, if it is a group.
-            let limit = fs::File::options().write(true).open(group.0.join("pids.max"));
-            limit.ok()?.write_all(most.to_string().as_bytes()).ok()?;
-            Some(group)
-        });
-        if made.is_none() {
-            println!("passed over: a control group of processes cannot be made here");
-        }
-        made
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn in_a_control_group_with_few_processes_a_program_has_room_for_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let program = build("odd.c", folder.path());
-    let Some(group) = Group::of_processes(12) else { return };
-    let line =
-        format!("echo $$ >{}/cgroup.procs && exec {} crowd", group.0.display(), program.display());
+    let Some(group) = Group::limited("pids", &["pids.max"], 12) else { return };
+    let line = format!(
+        "echo $$ >{}/cgroup.procs && exec {} crowd",
+        group.path().display(),
+        program.display()
+    );
     let tree = || Tree::wide(10, 12, 500);
     let Some(plain) = Slow::mount(tree(), ANSWER) else { return };
     let (_, expected) = run(Command::new("sh").args(["-c", &line]).current_dir(plain.path()));
@@ -138,4 +157,36 @@ fn in_a_control_group_with_few_processes_a_program_has_room_for_its_own() {
     assert!(expected.status.code() == Some(3), "{expected:?}");
     assert_eq!(output, expected);
     assert!(counts.pools() > 0, "nothing was asked ahead");
+}
+
+#[test]
+fn in_a_control_group_with_little_memory_less_is_read_ahead() {
+    let files = ["memory.max", "memory.limit_in_bytes"];
+    let Some(group) = Group::limited("memory", &files, 32 << 20) else { return };
+    if !has("python3") {
+        return;
+    }
+    // A pause in which all is read that is within reach.
+    let text = "import os, sys, time\n\
+        for name in os.listdir(sys.argv[1])[:8]:\n\
+        \x20   print(len(open(os.path.join(sys.argv[1], name), 'rb').read(1)))\n\
+        time.sleep(0.5)\n";
+    let opened = |line: &str| {
+        let slow = Slow::mount(Tree::wide(1, 200, 128 << 10), ANSWER)?;
+        let mut command = ahead("sh");
+        let counts = Counts::of(&mut command);
+        command.args(["-c", line, "sh", text]).arg(slow.path().join("folder0"));
+        let (_, output) = run(&mut command);
+        assert_eq!(output.stdout, "1\n".repeat(8).as_bytes(), "{output:?}");
+        Some(counts.get(7))
+    };
+    let line = "exec python3 -I -S -c \"$1\" \"$2\"";
+    // A sixteenth of what is left of 32 MiB is less than 16 files; each thread may begin one before it is known how large they
+    // are.
+    let most = 16 + 8 + 32;
+    let limited = format!("echo $$ >{}/cgroup.procs && {line}", group.path().display());
+    let Some(few) = opened(&limited) else { return };
+    assert!(few <= most, "{few} files are read ahead");
+    let is_more = (0..8).any(|_| opened(line).is_none_or(|many| many > most));
+    assert!(is_more, "without a limit not more than {most} files are read ahead");
 }

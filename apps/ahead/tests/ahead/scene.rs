@@ -1,8 +1,11 @@
 //! Programs run with the library and without.
 
 use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The library as it was built for this test.
 pub(crate) fn library() -> PathBuf {
@@ -71,4 +74,42 @@ pub(crate) fn build(source: &str, folder: &Path) -> PathBuf {
     let built = compiler.arg(&program).arg(&source).status().unwrap();
     assert!(built.success(), "{}: {built}", source.display());
     program
+}
+
+/// A control group with a limit.
+pub(crate) struct Group(PathBuf);
+
+impl Group {
+    /// Makes one; none, said why, where that cannot be done here. Its limit is in the file of one of these names.
+    pub(crate) fn limited(controller: &str, files: &[&str], most: u64) -> Option<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("kumiki-ahead-test-{}-{number}", std::process::id());
+        let places = ["/sys/fs/cgroup".into(), format!("/sys/fs/cgroup/{controller}")];
+        let made = places.iter().find_map(|place| {
+            let at = Path::new(place).join(&name);
+            fs::create_dir(&at).ok()?;
+            let group = Group(at);
+            // Made by the kernel, if it is a group of that controller.
+            let limit = files
+                .iter()
+                .find_map(|file| fs::File::options().write(true).open(group.0.join(file)).ok());
+            limit?.write_all(most.to_string().as_bytes()).ok()?;
+            Some(group)
+        });
+        if made.is_none() {
+            println!("passed over: a control group of {controller} cannot be made here");
+        }
+        made
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
 }

@@ -115,10 +115,20 @@ impl Tree {
     }
 }
 
+/// What the kernel keeps of a file or folder when it is opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    /// Its contents, as a disk's.
+    All,
+    /// The same, and it need not even say that it opens a folder: one that it has listed is its own.
+    Untold,
+    /// Listings alone: what has been read of a file is forgotten when somebody opens it.
+    Listings,
+}
+
 struct Served {
     tree: Arc<Tree>,
-    /// The kernel need not say that it opens a folder: one that it has listed is its own.
-    is_kept: bool,
+    keeps: Keeps,
     answer_after: Duration,
     asked: Arc<Mutex<Vec<Asked>>>,
     /// Threads that asked for the attributes of the root, which no name leads to.
@@ -169,7 +179,7 @@ impl Filesystem for Served {
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        if self.is_kept {
+        if self.keeps == Keeps::Untold {
             return reply.error(Errno::ENOSYS);
         }
         // A listing is kept as a disk's is.
@@ -178,8 +188,11 @@ impl Filesystem for Served {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // Else the kernel forgets what it has of a file whenever that is opened.
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+        let kept = match self.keeps {
+            Keeps::Listings => FopenFlags::empty(),
+            _ => FopenFlags::FOPEN_KEEP_CACHE,
+        };
+        reply.opened(FileHandle(0), kept);
     }
 
     fn read(
@@ -245,32 +258,39 @@ impl Slow {
     pub(crate) fn mount(tree: Tree, answer_after: Duration) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().to_owned();
-        Self::mount_as(tree, answer_after, false, at, Some(folder))
+        Self::mount_as(tree, answer_after, Keeps::All, at, Some(folder))
+    }
+
+    /// Mounts one whose files' contents are forgotten when they are opened.
+    pub(crate) fn mount_forgetful(tree: Tree, answer_after: Duration) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().to_owned();
+        Self::mount_as(tree, answer_after, Keeps::Listings, at, Some(folder))
     }
 
     /// Mounts one whose listings are asked for once, without a request for each opening.
     pub(crate) fn mount_kept(tree: Tree) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().to_owned();
-        Self::mount_as(tree, Duration::ZERO, true, at, Some(folder))
+        Self::mount_as(tree, Duration::ZERO, Keeps::Untold, at, Some(folder))
     }
 
     /// Mounts one on a folder of another one.
     pub(crate) fn mount_on(tree: Tree, at: &Path) -> Option<Self> {
-        Self::mount_as(tree, Duration::ZERO, false, at.to_owned(), None)
+        Self::mount_as(tree, Duration::ZERO, Keeps::All, at.to_owned(), None)
     }
 
     fn mount_as(
         tree: Tree,
         answer_after: Duration,
-        is_kept: bool,
+        keeps: Keeps,
         at: PathBuf,
         folder: Option<tempfile::TempDir>,
     ) -> Option<Self> {
         let (tree, asked, root) = (Arc::new(tree), Arc::default(), Arc::default());
         let served = Served {
             tree: Arc::clone(&tree),
-            is_kept,
+            keeps,
             answer_after,
             asked: Arc::clone(&asked),
             root: Arc::clone(&root),
