@@ -37,7 +37,7 @@
 //! whoever has claimed looks at `call` in the word that it has swapped, and at the other
 //! words after the swap: they are written before the word, and stay until the offer is over,
 //! for which the requesting thread waits, and which it cannot be before what was claimed is
-//! made. A stale look costs a swap that fails.
+//! made. How many to claim at once is only advice: the requesting thread may change it meanwhile. A stale look costs a swap that fails.
 //!
 //! An offer has no status for each call: the claimer's note (`claim.rs`) names the chunk and
 //! the call that it is at. If the claimer dies, the requesting thread repairs from that note.
@@ -267,6 +267,12 @@ impl Line {
         self.words[AT_ONCE].store(most as u64, Relaxed);
         // Release: partners are the swaps in `next` and `take`.
         self.state.store(OfferWord { made: 0, first: 0, last: count, call: BATCH }.word(), Release);
+    }
+
+    /// Changes how many calls of a batch are claimed at once, at most. By the requesting thread: who
+    /// claims meanwhile goes by either number.
+    pub(crate) fn claim_at_most(&self, most: usize) {
+        self.words[AT_ONCE].store(most as u64, Relaxed);
     }
 
     /// Appends call `at` of a batch, if the offer ends there, and says whether others waited

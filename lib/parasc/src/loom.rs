@@ -163,6 +163,24 @@ fn an_offered_batch_with_two_processing_threads() {
 }
 
 #[test]
+fn how_many_are_claimed_at_once_may_change_meanwhile() {
+    bounded(3, || {
+        let offered = Offered::new(4);
+        beside(1, &offered, Offered::serve, || {
+            let (line, calls) = (&offered.line, Offered::calls(1));
+            line.open(calls, 4, 2);
+            while let Some(chunk) = line.last(1) {
+                chunk.for_each(|at| offered.make(calls, at));
+                line.claim_at_most(1);
+            }
+            let mut waiter = Waiter::new(&sleeper()).unwrap();
+            waiter.wait(&offered.side.bell, line.word(), || line.over());
+        });
+        assert!(offered.executed.iter().all(|count| count.load(Relaxed) == 1));
+    });
+}
+
+#[test]
 fn an_offer_that_is_seen_late_is_the_next_batch() {
     offers(1, 2, 3);
 }

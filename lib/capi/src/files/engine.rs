@@ -12,9 +12,6 @@ use rustix::io::Errno;
 const MANY: usize = 1024;
 /// Time of plain calls in one batch after which others are to help, however few there were.
 const LONG: Duration = Duration::from_millis(2);
-/// Calls handed over together. How many make them is settled as they begin: where calls that were made at once so far
-/// begin to sleep, the next ones are made by many.
-const AT_ONCE: usize = 512;
 /// Plain calls between two looks at the clock.
 const BETWEEN_LOOKS: usize = 8;
 
@@ -65,11 +62,11 @@ where
     let mut outputs = Vec::with_capacity(operations.len());
     let plain = plainly(operations, &mut outputs);
     let rest = operations.get_mut(plain..).unwrap_or_default();
-    for part in rest.chunks_mut(AT_ONCE) {
-        match with_others(part) {
+    if !rest.is_empty() {
+        match with_others(rest) {
             Some(made) => outputs.extend(made),
             // No engine is to be had, or none for this thread.
-            None => outputs.extend(part.iter_mut().map(Operation::call)),
+            None => outputs.extend(rest.iter_mut().map(Operation::call)),
         }
     }
     for (operation, output) in operations.iter_mut().zip(&mut outputs) {

@@ -488,6 +488,15 @@ impl KeyCosts {
         step.settle(!before, lost, self.spent, means);
     }
 
+    /// Its calls sleep by now: their rival is the pool, and the next plain ones are watched.
+    #[cold]
+    pub(super) fn slept(&mut self) {
+        if self.rival != Way::Pool {
+            self.expect(Way::Pool);
+        }
+        (self.last, self.repeats, self.probe) = (0.0, 0, None);
+    }
+
     /// Returns ticks of a plain call, and how many the batch has saved at most, as far as is known;
     /// one that nobody helped with asks next time.
     #[inline]

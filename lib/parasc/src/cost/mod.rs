@@ -59,7 +59,7 @@ const KEPT: f32 = 0.75;
 /// Sleeps that make a loss or a wait worth a closer look (rules 6 to 8). Rows `unlink_one_busy`,
 /// `du_loaded` and `pread_cold`: `what_changes_is_found` fails with 1/2,
 /// `never_much_slower_than_a_loop` with 128.
-const SLEEPS: f32 = 4.0;
+pub(crate) const SLEEPS: f32 = 4.0;
 
 /// Way to run a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,6 +201,11 @@ impl Costs {
         if let Some(lost) = self.helpers.shared(end, each, means, now) {
             self.known(key).lost(lost, end.threads, means);
         }
+    }
+
+    /// Notes that calls of a shared batch turned out to sleep: how long it took says nothing of two threads.
+    pub(crate) fn slept(&mut self, key: CostKey) {
+        self.known(key).slept();
     }
 
     /// Number of `calls` that the requesting thread keeps for itself where `threads` share them, and number to

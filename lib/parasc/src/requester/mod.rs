@@ -5,6 +5,7 @@ mod hand_over;
 mod meanwhile;
 mod passes;
 mod run;
+mod watched;
 mod writeback;
 
 use std::fmt;

@@ -1,13 +1,13 @@
 //! Running a batch, the ways there are.
 
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Instant;
 
 use kumiki_wait::Waiter;
 
 use super::meanwhile::{Forked, Meanwhile};
+use super::watched::{LONG, Watched};
 use super::{NO_CALL, Requester};
 use crate::awaited::{self, WaitStep};
 use crate::core::{Core, RARE, STEP};
@@ -55,6 +55,8 @@ struct Help {
     calls: usize,
     /// Ticks for which this thread waited for them in earnest.
     waited: u64,
+    /// True if the calls turned out to sleep.
+    slept: bool,
 }
 
 /// Part of a batch that was run.
@@ -226,7 +228,10 @@ impl Requester {
         self.look_for_others();
         let (means, ticks) = (self.means, self.ticks);
         let now = || ticks.now();
-        let choice = self.costs.choose((key, prior), requests.len(), means, now);
+        let mut choice = self.costs.choose((key, prior), requests.len(), means, now);
+        if choice.way == Way::Plain && choice.measure {
+            choice.calls = choice.calls.min(LONG);
+        }
         let (requests, results) = (&requests[..choice.calls], &mut results[..choice.calls]);
         let ran = Ran { calls: choice.calls, pass: choice.pass };
         if choice.wake {
@@ -248,9 +253,18 @@ impl Requester {
                 let (part, most) = self.costs.terms(key, requests.len(), choice.threads, means);
                 // While this thread is away the others may come to the end.
                 kept = if key.is_beside() { 0 } else { part };
+                if requests.len() > LONG {
+                    // Nobody looks at these, and of so many calls a claim costs nothing.
+                    kept = kept.min(PART as usize);
+                }
                 let terms = Terms { by: By::Seats { wake: choice.wake, threads }, kept, most };
                 // SAFETY: as above.
                 let help = unsafe { self.offer(requests, results, terms, meanwhile) }?;
+                if help.slept {
+                    self.core.pool.leave_lane(self.lane);
+                    self.costs.slept(key);
+                    return Ok(ran);
+                }
                 helped = help.calls;
                 let (calls, waited, woke) = (requests.len(), help.waited, choice.wake);
                 self.costs.shared(
@@ -379,8 +393,14 @@ impl Requester {
         // In a child of fork(2) the offer stays as it was.
         let forked = |forked| Forked { handed: line.claimed(), ..forked };
         meanwhile.run(offered.len(), self.ticks, core.process).map_err(forked)?;
+        let mut slept = false;
         if left.is_none() {
+            let looks = requests.len() > LONG && self.means.pool && !matches!(by, By::Pool(_));
             match &core.inside {
+                None if looks => {
+                    // SAFETY: the caller vouches for the calls.
+                    slept = unsafe { self.make_last_watched((kept, own), share, most) };
+                }
                 // Calls that sleep are claimed one by one: none waits for an entry of another.
                 Some(inside) if !matches!(by, By::Pool(_)) => {
                     // SAFETY: the caller vouches for all requests.
@@ -395,12 +415,12 @@ impl Requester {
             }
         }
         if let Some(calls) = (0..LOOKS).find_map(|_| line.over()) {
-            return Ok(Help { calls, waited: 0 });
+            return Ok(Help { calls, waited: 0, slept });
         }
         let start = self.ticks.now();
         // SAFETY: as above.
         let calls = unsafe { wait_for_offer(&mut self.waiter, core, lane, left) };
-        Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start) })
+        Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start), slept })
     }
 }
 
@@ -469,33 +489,4 @@ pub(super) unsafe fn wait_for_offer(
         None
     };
     awaited::wait(once, || core.repair(), mend)
-}
-
-/// Clocks and switches of this thread when its calls began.
-#[derive(Clone, Copy, Debug)]
-struct Watched {
-    start: Instant,
-    cpu_ns: u64,
-    switches: i64,
-}
-
-impl Watched {
-    fn begin() -> Self {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let cpu_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the kernel writes to the whole of it, or to nothing.
-        unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
-        // SAFETY: all of its fields are numbers, which may be zero.
-        let switches = unsafe { usage.assume_init() }.ru_nvcsw;
-        Watched { start: Instant::now(), cpu_ns, switches }
-    }
-
-    /// True if it was off the cpu for half of the time, of its own will: a thread that lost the cpu
-    /// to another has not slept.
-    fn slept(self) -> bool {
-        let now = Watched::begin();
-        let elapsed_ns = (now.start - self.start).as_nanos() as u64;
-        now.switches > self.switches && 2 * (now.cpu_ns - self.cpu_ns) < elapsed_ns
-    }
 }

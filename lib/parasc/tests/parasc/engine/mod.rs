@@ -10,6 +10,7 @@ mod memory;
 mod own;
 mod parting;
 mod signals;
+mod sleeping;
 mod together;
 
 use std::sync::mpsc;

@@ -1,0 +1,40 @@
+//! Calls that were soon over, and sleep by now.
+
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use kumiki_parasc::{Config, Request};
+use rustix::event::epoll;
+
+use super::{ends, engine, run};
+
+/// How many threads make a batch is settled as it begins, by what such calls took before.
+#[test]
+fn a_long_batch_whose_calls_have_begun_to_sleep_is_made_by_many() {
+    const CALLS: usize = 4000;
+    ends(|| {
+        let engine = engine(Config::default());
+        let mut requester = engine.requester().unwrap();
+        let nothing_comes = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let mut event = [0_u8; 12];
+        let fd = nothing_comes.as_raw_fd() as u64;
+        let place = event.as_mut_ptr().addr() as u64;
+        let wait = |ms| Request::new(libc::SYS_epoll_pwait, [fd, place, 1, ms, 0, 0]);
+        for _ in 0..300 {
+            assert_eq!(run(&mut requester, &vec![wait(0); CALLS]), vec![0; CALLS]);
+        }
+        let few = engine.threads();
+        // The first one is taken for all.
+        let mut waits = vec![wait(1); CALLS];
+        waits[0] = wait(0);
+        let begin = Instant::now();
+        assert_eq!(run(&mut requester, &waits), vec![0; CALLS]);
+        // Two threads take two seconds.
+        assert!(begin.elapsed() < Duration::from_millis(1400), "{:?}", begin.elapsed());
+        assert!(engine.threads() > few + 16, "{few} and then {}", engine.threads());
+        // And those after it.
+        let begin = Instant::now();
+        assert_eq!(run(&mut requester, &waits), vec![0; CALLS]);
+        assert!(begin.elapsed() < Duration::from_millis(700), "{:?}", begin.elapsed());
+    });
+}
