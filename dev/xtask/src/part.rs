@@ -32,7 +32,7 @@ pub(crate) enum Part {
     /// emulated machines of 8 and 16 cpus; only when it is named, an hour
     Cpus,
     /// Tests that the others leave out because they take minutes: nodes' snapshots, folders, systems, a
-    /// soak of half an hour; only when it is named, an hour
+    /// soak of half an hour, CPython's suites of multiprocessing; only when it is named, two hours
     Long,
     /// The packages that `cargo xtask deb` has made, installed, used, upgraded and purged in a Debian 12 and a
     /// 13 as new; only when it is named, root only, a quarter of an hour

@@ -1,42 +1,61 @@
 """kumiki where a program asks subprocess, asyncio or multiprocessing: where both mean the same, and else not."""
 
+import contextlib
 import os
+import posix
 import subprocess
 import sys
 from typing import Any
 
 from ._popen import Popen
+from ._posix_spawn import Spawn
 
 _theirs = subprocess.Popen._execute_child
 _fork_exec = getattr(subprocess, "_fork_exec", None)
-_their_spawnv: Any = None
 _says = False
+# What was in place before each put_in_place(), the last one's last: a run of pytest may be within another one.
+_before: "list[tuple[list[Any], bool]]" = []
+
+
+def _places() -> "list[tuple[Any, str, Any]]":
+    """Where something of ours is put."""
+    from multiprocessing import util
+
+    return [
+        (subprocess.Popen, "_execute_child", _execute_child),
+        (util, "spawnv_passfds", _spawnv_passfds),
+        (os, "posix_spawn", _posix_spawn),
+        (posix, "posix_spawn", _posix_spawn),
+        (os, "posix_spawnp", _posix_spawnp),
+        (posix, "posix_spawnp", _posix_spawnp),
+    ]
 
 
 def put_in_place(say: bool = False) -> None:
-    """From now on children of subprocess, and so of asyncio, are made without a fork, and those of multiprocessing's
-    "spawn", its fork server and its resource tracker too. With `say` each start is told on standard error."""
-    global _says, _their_spawnv
+    """From now on children of subprocess, and so of asyncio, are made without a fork, and those of os.posix_spawn, of
+    multiprocessing's "spawn", its fork server and its resource tracker too. With `say` each start is told on standard
+    error."""
+    global _says
+    places = _places()
+    _before.append(([getattr(where, name) for where, name, _ in places], _says))
+    for where, name, ours in places:
+        setattr(where, name, ours)
     _says = say
-    subprocess.Popen._execute_child = _execute_child
-    from multiprocessing import util
-
-    if util.spawnv_passfds is not _spawnv_passfds:
-        _their_spawnv, util.spawnv_passfds = util.spawnv_passfds, _spawnv_passfds
 
 
 def put_back() -> None:
-    """As it was."""
-    from multiprocessing import util
-
-    subprocess.Popen._execute_child = _theirs
-    util.spawnv_passfds = _their_spawnv
+    """As it was before the last put_in_place()."""
+    global _says
+    before, _says = _before.pop()
+    for (where, name, _), was in zip(_places(), before):
+        setattr(where, name, was)
 
 
 def _tell(program: Any, by: str) -> None:
     if _says:
         if not isinstance(program, (str, bytes, os.PathLike)):
-            program = list(program)[0]
+            with contextlib.suppress(TypeError, IndexError):
+                program = list(program)[0]
         print(f"kumiki: {program!r} by {by}", file=sys.stderr)
 
 
@@ -69,3 +88,7 @@ def _spawnv_passfds(path: Any, args: Any, passfds: Any) -> int:
     # Who has asked waits for it, by its number.
     child._child_created = False
     return child.pid
+
+
+_posix_spawn = Spawn(os.posix_spawn, False, _tell)
+_posix_spawnp = Spawn(os.posix_spawnp, True, _tell)

@@ -8,6 +8,7 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64
 from typing import Any, Iterable, Sequence
 
 # Flags of attributes.
+RESETIDS = 0x01
 SETPGROUP = 0x02
 SETSIGDEF = 0x04
 SETSIGMASK = 0x08
@@ -86,7 +87,8 @@ def _signals(numbers: Iterable[int]) -> _Signals:
 _lib = _load()
 _own_environ = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
 _lib.kumiki_last_error.restype = c_char_p
-_lib.kumiki_spawn.argtypes = [POINTER(c_int), c_char_p] + [ctypes.c_void_p] * 4
+for _start in (_lib.kumiki_spawn, _lib.kumiki_spawnp):
+    _start.argtypes = [POINTER(c_int), c_char_p] + [ctypes.c_void_p] * 4
 
 
 def last_error() -> str:
@@ -211,13 +213,19 @@ class Attributes:
         self._set("byserver", c_int(1))
 
     def spawn(
-        self, path: bytes, actions: "Actions", args: Sequence[bytes], env: "Sequence[bytes] | None"
+        self,
+        path: bytes,
+        actions: "Actions",
+        args: Sequence[bytes],
+        env: "Sequence[bytes] | None",
+        search: bool = False,
     ) -> int:
-        """Starts the program; its process id. Without `env` with the variables of this process
+        """Starts the program, which may be searched for in PATH; its process id. Without `env` with the variables of this process
         as C has them, which os.putenv() and C's setenv() change, and os.environ does not show."""
         self._set("flags", c_int(self.flags))
         pid = c_int(-1)
-        error = _lib.kumiki_spawn(
+        start = _lib.kumiki_spawnp if search else _lib.kumiki_spawn
+        error = start(
             byref(pid),
             path,
             actions.address,
@@ -266,6 +274,12 @@ class Actions:
 
     def dup2(self, fd: int, new_fd: int) -> None:
         self._add("dup2", fitting("descriptor", fd), fitting("descriptor", new_fd))
+
+    def open(self, fd: int, path: bytes, flags: int, mode: int) -> None:
+        self._add("open", fitting("descriptor", fd), path, fitting("flags", flags), c_uint(fitting("mode", mode, c_uint)))
+
+    def close(self, fd: int) -> None:
+        self._add("close", fitting("descriptor", fd))
 
     def chdir(self, folder: bytes) -> None:
         self._add("chdir", folder)

@@ -1,5 +1,5 @@
-"""CPython's own suites of subprocess, asyncio and multiprocessing under `python -m kumiki`: each test has the result that
-it has without.
+"""CPython's own suites of subprocess, of posix's calls, of asyncio and multiprocessing under `python -m kumiki`: each test
+has the result that it has without.
 
 `cpython_suites.py [SUITE …]` runs each of these, or of all, twice, by the Python that runs this. A test that differs is
 run again, alone, both ways, as some are about time: what differs in each of three runs differs. What may is named in
@@ -22,6 +22,7 @@ from reasons import reasons
 
 SUITES = [
     "test.test_subprocess",
+    "test.test_posix",
     "test.test_asyncio.test_subprocess",
     "test.test_asyncio.test_events",
     "test.test_asyncio.test_unix_events",

@@ -38,6 +38,40 @@ if __name__ == "__main__":
         print(error)
     sys.exit(5)
 """
+SPAWNS = """
+import os, signal, sys
+
+def told(function, path, argv, env, **options):
+    # What the child says goes to a pipe.
+    ours, theirs = os.pipe()
+    options["file_actions"] = [(os.POSIX_SPAWN_DUP2, theirs, 1), *options.get("file_actions", [])]
+    try:
+        pid = function(path, argv, env, **options)
+    except Exception as error:
+        os.close(theirs)
+        os.close(ours)
+        return print(type(error).__name__, error, getattr(error, "filename", None))
+    os.close(theirs)
+    with open(ours) as file:
+        print(file.read().split(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+sh = ["sh", "-c", "echo $A; exit 3"]
+told(os.posix_spawn, "/bin/sh", sh, {"A": "x", b"B": b"y"})
+told(os.posix_spawnp, "sh", tuple(sh), os.environ)
+told(os.posix_spawnp, b"nowhere-at-all", [b"x"], {})
+told(os.posix_spawn, "/nowhere", ["x"], {})
+told(os.posix_spawn, "/bin/cat", ["cat"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, "/proc/self/comm", os.O_RDONLY, 0)])
+told(os.posix_spawn, "/bin/sh", ["sh", "-c", "cat <&5"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 5, "/nowhere", os.O_RDONLY, 0)])
+told(os.posix_spawn, "/bin/sh", ["sh", "-c", "set -- $(cat /proc/$$/stat); test $6 = $$ && echo own"], os.environ, setsid=True, setsigdef=[signal.SIGPIPE])
+told(os.posix_spawn, "/bin/grep", ["grep", "SigBlk", "/proc/self/status"], {}, setsigmask={signal.SIGUSR1}, setpgroup=0, resetids=True)
+told(os.posix_spawn, "/bin/sh", sh, {}, scheduler=(os.SCHED_BATCH, os.sched_param(0)))
+told(os.posix_spawn, "/bin/sh", [], {})
+told(os.posix_spawn, "/bin/sh", ["a\\0b"], {})
+told(os.posix_spawn, "/bin/sh", sh, {"A=": "x"})
+told(os.posix_spawn, "/bin/sh", sh, {}, setsigmask=[1000])
+told(os.posix_spawn, "/bin/sh", sh, {}, file_actions=[(os.POSIX_SPAWN_CLOSE, "x")])
+told(os.posix_spawn, 3, sh, {})
+"""
 SAID = """['one', '--two'] script.py True
 plain
 hook
@@ -118,6 +152,17 @@ class Instead(unittest.TestCase):
         self.assertRegex(lines[1], "'echo' by subprocess: a preexec_fn")
         self.assertEqual(lines[2], "kumiki: '/bin/sh' by kumiki")
         self.assertEqual(len([line for line in lines if sys.executable in line]), 2, lines)
+
+    def test_posix_spawn_is_that_of_os(self):
+        self.script.write_text(SPAWNS)
+        plain, ours = self.run_it(self.script), self.run_it("-m", "kumiki", "--say", self.script)
+        self.assertEqual((plain.stderr, plain.returncode), ("", 0))
+        self.assertEqual((ours.stdout, ours.returncode), (plain.stdout, 0))
+        self.assertEqual(plain.stdout.count("\n"), SPAWNS.count("told(") - 1, plain.stdout)
+        ways = [line.rpartition("' by ")[2] for line in ours.stderr.splitlines() if " by " in line]
+        self.assertEqual(ways.count("kumiki"), 8, ours.stderr)
+        self.assertIn("os: scheduler", ways)
+        self.assertIn("os: its arguments are not plain", ways)
 
     def test_no_fork_is_made(self):
         # A fork of this program would be seen by its hook.

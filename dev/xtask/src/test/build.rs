@@ -152,7 +152,7 @@ fn job(built: Built<'_>, parts: &[Part]) -> Result<Option<Job>> {
 
 /// The job that runs a program's ignored tests, if it has any.
 fn long_job(built: &Built<'_>) -> Result<Option<Job>> {
-    if !matches!(built.part, Part::Workspace | Part::Lab | Part::Capi) {
+    if !matches!(built.part, Part::Workspace | Part::Lab | Part::Capi | Part::Peers) {
         return Ok(None);
     }
     let words = ["--ignored", "--skip", FOR_A_MACHINE];

@@ -37,6 +37,7 @@ pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
     if parts.contains(&Part::Long) {
         debian::install(Part::Capi.packages())?;
         debian::install(Part::Workspace.packages())?;
+        debian::install(Part::Peers.packages())?;
         debian::install(debian::CLIENTS)?;
     }
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
