@@ -72,7 +72,7 @@ class Programs(unittest.TestCase):
     def test_a_test(self):
         self.write(section("pytest"))
         self.write([block for block in section("A queue of jobs") if block.startswith("# tasks.py")])
-        ran = self.run_it("-m", "pytest", "-p", "kumiki._pytest", "-p", "no:cacheprovider", "--kumiki")
+        ran = self.run_it("-m", "pytest", "-p", "kumiki_pytest", "-p", "no:cacheprovider", "--kumiki")
         self.assertIn("2 passed", ran)
 
 

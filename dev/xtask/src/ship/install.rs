@@ -102,7 +102,7 @@ pub(super) fn everything(place: &Place, verb: &str) -> Result<()> {
     for (from, to) in FILES {
         copy(&root().join(from), &at(to))?;
     }
-    python(&at("lib/python3/dist-packages/kumiki"))?;
+    python(&at("lib/python3/dist-packages"))?;
     modules(&at(&format!("src/kumiki-{version}")))
 }
 
@@ -129,16 +129,16 @@ fn pages(kumiki: &Path, du: &Path, folder: &Path) -> Result<()> {
     put(page.as_bytes(), &folder.join("kumiki-du.1"))
 }
 
-/// The package for Python, which finds libkumiki where it is installed.
+/// The package for Python, which finds libkumiki where it is installed, and its plugin for pytest.
 fn python(folder: &Path) -> Result<()> {
     for file in files_in(&root().join("lib/python/kumiki"))? {
         let name = file.file_name().context("a file has a name")?;
         // A link that an editable install has left is not of the package.
         if file.is_file() && !file.is_symlink() {
-            copy(&file, &folder.join(name))?;
+            copy(&file, &folder.join("kumiki").join(name))?;
         }
     }
-    Ok(())
+    copy(&root().join("lib/python/kumiki_pytest.py"), &folder.join("kumiki_pytest.py"))
 }
 
 /// The modules' sources, as DKMS builds them: what is under version control.

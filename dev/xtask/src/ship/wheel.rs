@@ -12,18 +12,28 @@ use crate::run::{program, read, root, run, succeeds};
 /// Versions of Python that it is tried with, where they are.
 const PYTHONS: [&str; 5] = ["3.11", "3.12", "3.13", "3.14", "3.15"];
 
-/// Uses of it: a child of posix_spawn's kind, one by the server, and one of asyncio.
+/// Uses of it: a child of posix_spawn's kind, one by the server, one of asyncio, many files, a template; and
+/// where pytest finds its plugin.
 const SCRIPT: &str = "
-import asyncio, sys
-import kumiki, kumiki.aio
+import asyncio, importlib.metadata, importlib.util, sys
+import kumiki, kumiki.aio, kumiki.files
 assert 'site-packages' in kumiki.__file__
 assert kumiki.run(['sh', '-c', 'umask; exit 3'], umask=0o77, capture_output=True).stdout == b'0077\\n'
 async def aside():
     child = await kumiki.aio.create_subprocess_exec('cat', stdin=-1, stdout=-1)
     return (await child.communicate(b'aside'))[0]
 assert asyncio.run(aside()) == b'aside'
+assert kumiki.files.exists_many(['/', '/nowhere'] * 100) == [True, False] * 100
+with kumiki.Template(['json']) as template:
+    assert template.run(len, 'abc') == 3
+(plugin,) = importlib.metadata.entry_points(group='pytest11', name='kumiki')
+assert 'site-packages' in importlib.util.find_spec(plugin.value).origin
 print(sys.version.split()[0], kumiki.check_output(['echo', 'fine']))
 ";
+
+/// A program that is not changed.
+const UNCHANGED: &str = "import subprocess; print(subprocess.check_output(['echo', 'under it']), \
+                         subprocess.Popen._execute_child.__module__)";
 
 /// Debian's, for which its packages pip, setuptools and wheel are: another one may stand before it in
 /// PATH.
@@ -79,10 +89,15 @@ pub(super) fn tried(wheel: &Path) -> Result<()> {
         run(program(&python, ["-m", "venv"]).arg(folder.path()))?;
         let inside = folder.path().join("bin/python").to_string_lossy().into_owned();
         run(program(&inside, ["-m", "pip", "install", "--quiet", "--no-index"]).arg(wheel))?;
-        let mut run = program(&inside, ["-c", SCRIPT]);
-        let said = read(run.env_remove("PYTHONPATH").env_remove("KUMIKI_LIBRARY"))?;
-        ensure!(said.contains("b'fine\\n'"), "{python}: {said}");
-        print!("{said}");
+        let said = |words: &[&str]| {
+            let mut run = program(&inside, words.iter().copied());
+            read(run.env_remove("PYTHONPATH").env_remove("KUMIKI_LIBRARY"))
+        };
+        let used = said(&["-c", SCRIPT])?;
+        ensure!(used.contains("b'fine\\n'"), "{python}: {used}");
+        let under = said(&["-m", "kumiki", "-c", UNCHANGED])?;
+        ensure!(under.trim() == "b'under it\\n' kumiki._instead", "{python}: {under}");
+        print!("{used}");
         tried += 1;
     }
     ensure!(tried > 0, "none of {PYTHONS:?} is here to try the wheel");

@@ -1,12 +1,15 @@
-"""The plugin for pytest: `--kumiki`, or `--kumiki-say`, has the tests' subprocesses made by kumiki, and the fixture `kumiki_template` is a
-template for the functions that tests run in processes of their own."""
+"""The plugin for pytest: `--kumiki`, or `--kumiki-say`, has the tests' subprocesses made by kumiki, and the fixture
+`kumiki_template` is a template for the functions that tests run in processes of their own.
 
-from typing import Any, Iterator
+pytest loads it in every run where kumiki is installed: it imports kumiki, and with it a shared library, only where that is
+asked for."""
+
+from typing import TYPE_CHECKING, Any, Iterator
 
 import pytest
 
-from . import _instead
-from ._template import Template
+if TYPE_CHECKING:
+    from kumiki import Template
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -17,9 +20,14 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    if _is_asked(config):
-        _instead.put_in_place(config.getoption("--kumiki-say"))
-        config.add_cleanup(_instead.put_back)
+    if not _is_asked(config):
+        return
+    try:
+        from kumiki import _instead
+    except ImportError as error:
+        raise pytest.UsageError(f"--kumiki: {error}") from error
+    _instead.put_in_place(config.getoption("--kumiki-say"))
+    config.add_cleanup(_instead.put_back)
 
 
 def pytest_report_header(config: Any) -> "str | None":
@@ -33,5 +41,7 @@ def _is_asked(config: Any) -> bool:
 @pytest.fixture(scope="session")
 def kumiki_template(request: Any) -> "Iterator[Template]":
     """A kumiki.Template for the whole run, which has imported what the setting kumiki_modules names."""
+    from kumiki import Template
+
     with Template(request.config.getini("kumiki_modules")) as template:
         yield template
