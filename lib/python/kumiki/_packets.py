@@ -3,6 +3,7 @@
 import errno
 import os
 import pickle
+import resource
 import socket
 from array import array
 from typing import Any, Sequence
@@ -63,7 +64,11 @@ class NoDescriptors(OSError):
     """A message whose descriptors have no place here; head and the first of them are there."""
 
     def __init__(self, head: bytes, fds: "list[int]") -> None:
-        text = f"{os.strerror(errno.EMFILE)}: of a message's descriptors {len(fds)} have found a place; close some, or raise RLIMIT_NOFILE"
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        text = (
+            f"{os.strerror(errno.EMFILE)}: of a message's descriptors {len(fds)} have found a place; close some, or raise "
+            f"RLIMIT_NOFILE, which is {most}"
+        )
         super().__init__(errno.EMFILE, text)
         self.head, self.fds = head, fds
 

@@ -134,7 +134,7 @@ class Template:
                 "for it by ready() before the fork, or make one here"
             )
         try:
-            kind, _, fds = _packets.receive(self._control)
+            kind, head, fds = _packets.receive(self._control)
         except _packets.NoDescriptors:
             # It has told, and says it once.
             self._is_closed = True
@@ -142,14 +142,16 @@ class Template:
             self._end()
             raise
         self._has_failed = kind != READY
-        if not fds:
+        if kind not in (READY, WRONG):
             raise TemplateError(f"the template (process {self.pid}) has ended before it was ready: {self._how()}")
-        content = _packets.of_memory(fds[0])
-        os.close(fds[0])
+        # Without a descriptor what is wrong comes in the message.
+        content = _packets.of_memory(fds[0]) if fds else head
+        for fd in fds:
+            os.close(fd)
         if kind == WRONG:
             self._process.wait()
             _packets.opened(content)
-        elif kind == READY:
+        else:
             self._files = pickle.loads(content)
             self._is_ready = True
 
@@ -358,7 +360,8 @@ class Child(Popen):
             self._memory = _packets.in_memory(b"")
             payload = _packets.in_memory(pickle.dumps(asked))
             folder = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            given = [payload, theirs.fileno(), self._memory, folder, _tracker(), *fds, *passed, *self._handed]
+            # First who is told why there is no child, where only one finds a place.
+            given = [theirs.fileno(), payload, self._memory, folder, _tracker(), *fds, *passed, *self._handed]
             if len(given) > _packets.MOST_DESCRIPTORS:
                 raise ValueError(f"pass_fds: {len(passed)} descriptors, and a template's child gets some 240 at most")
             _packets.send(self._template._control, START, b"", given)

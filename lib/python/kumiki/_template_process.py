@@ -1,5 +1,6 @@
 """The process that a template is: it imports, and makes a child of itself for each start."""
 
+import contextlib
 import functools
 import gc
 import importlib
@@ -29,15 +30,15 @@ def main(fd: int) -> None:
         return
     try:
         files = _set_up(pickle.loads(_packets.of_memory(fds[0])))
+        os.close(fds[0])
+        template = _Template(control)
+        _answer(control, READY, pickle.dumps(files))
     except BaseException as error:
-        _answer(control, WRONG, _packets.failure(error))
+        _packets.tell(control, WRONG, error)
         _flush()
         # Python would wait for a thread of the set-up first.
         os._exit(1)
-    finally:
-        os.close(fds[0])
-    _answer(control, READY, pickle.dumps(files))
-    _Template(control).serve()
+    template.serve()
 
 
 def _hear_of_children() -> None:
@@ -185,6 +186,10 @@ def _flush() -> None:
             pass
 
 
+def _spare() -> int:
+    return os.open("/", os.O_PATH | os.O_CLOEXEC)
+
+
 class _Template:
     def __init__(self, control: socket.socket) -> None:
         self._control: "socket.socket | None" = control
@@ -192,6 +197,8 @@ class _Template:
         self._poll.register(control, select.POLLIN)
         # By pidfd: process id, and who is told of its end.
         self._children: "dict[int, tuple[int, socket.socket]]" = {}
+        # Closed while a message comes: who has asked finds a place, and is told, also where no other is left.
+        self._spare = _spare()
 
     def serve(self) -> None:
         """Until the program is gone, or does not want it any more, and each child has ended."""
@@ -203,6 +210,17 @@ class _Template:
                     self._hear(self._control)
 
     def _hear(self, control: socket.socket) -> None:
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
+        try:
+            self._take(control)
+        finally:
+            with contextlib.suppress(OSError):
+                # Of a start more are closed than stay open; it may be the system that has none.
+                self._spare = _spare()
+
+    def _take(self, control: socket.socket) -> None:
         try:
             kind, _, fds = _packets.receive(control)
         except _packets.NoDescriptors as error:
@@ -213,7 +231,7 @@ class _Template:
             control.close()
             self._control = None
             return
-        payload, report, *given = fds
+        report, payload, *given = fds
         told = socket.socket(fileno=report)
         try:
             self._start(payload, told, given)
@@ -226,8 +244,8 @@ class _Template:
 
     def _refuse(self, error: _packets.NoDescriptors) -> None:
         """Tells who has asked, if that has found a place, why there is no child."""
-        if len(error.fds) > 1:
-            with socket.socket(fileno=error.fds.pop(1)) as told:
+        if error.fds:
+            with socket.socket(fileno=error.fds.pop(0)) as told:
                 _packets.tell(told, WRONG, OSError(error.errno, f"{error.strerror} (in the template, process {os.getpid()})"))
         for fd in error.fds:
             os.close(fd)

@@ -1,5 +1,7 @@
 """kumiki.Template where a program forks, where descriptors are short, and where a child ends too soon."""
 
+import errno
+import functools
 import os
 import pathlib
 import resource
@@ -14,8 +16,22 @@ import unittest.mock
 import kumiki
 from kumiki import _packets, files
 
-def few_descriptors():
-    resource.setrlimit(resource.RLIMIT_NOFILE, (24, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+def few_descriptors(most=24):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def leaves(count):
+    """A set-up after which so many descriptors are free."""
+    few_descriptors(48)
+    held = []
+    while True:
+        try:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            break
+    for fd in held[len(held) - count :]:
+        os.close(fd)
 
 
 def no_pidfds():
@@ -146,6 +162,29 @@ class Edges(unittest.TestCase):
             self.assertEqual(template.run(answer), 42)
             for fd in held:
                 os.close(fd)
+
+    def test_however_few_descriptors_a_template_has_it_says_so_at_once(self):
+        refused = []
+        for count in (0, 1, 2, 3, 4, 6, 8, 10, 30):
+            begin = time.monotonic()
+            try:
+                with kumiki.Template(setup=functools.partial(leaves, count)) as template:
+                    template.ready()
+                    for _ in range(3):
+                        try:
+                            self.assertEqual(template.run(answer), 42)
+                        except OSError as error:
+                            self.assertEqual(error.errno, errno.EMFILE)
+                            if count == 2:
+                                self.assertRegex(str(error), "RLIMIT_NOFILE, which is 48 .in the template")
+                            refused.append(count)
+            except OSError as error:
+                # It had none for what a template is besides.
+                self.assertEqual(error.errno, errno.EMFILE)
+                self.assertLess(count, 3)
+            self.assertLess(time.monotonic() - begin, 8, f"{count} free")
+        self.assertLessEqual({3, 4, 6}, set(refused))
+        self.assertNotIn(30, refused)
 
     def test_a_child_that_nobody_can_hear_of_is_ended(self):
         there = self.folder / "there"
