@@ -22,7 +22,6 @@ import os
 import select
 from array import array
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter_ns
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from . import _many
@@ -52,9 +51,8 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-# So many are asked for one by one, as a call of C costs what some of os do, and each path in it less: unless the first
-# one takes so many nanoseconds.
-_FEW_STATS, _FEW_EXIST, _FEW_READS, _LONG = 6, 3, 1, 100_000
+# So many are asked for one by one: a call of C costs what some of os do, and each path in it less.
+_FEW_STATS, _FEW_EXIST, _FEW_CHANGES = 4, 2, 4
 _PLAIN = frozenset((str, bytes))
 
 
@@ -84,36 +82,11 @@ def _tell(results: "list[Any]", names: Names, errors: "Iterable[int]", again: "C
         results[at] = why
 
 
-def _few(function: "Callable[[Any], Any]", paths: Any, most: int) -> "list[Any]":
-    """Results of a short list, or of the first path where that takes long. Of none where anything is no name: the
-    functions of os take descriptors, too."""
-    results: "list[Any]" = []
-    if (paths.__class__ is not list and paths.__class__ is not tuple) or not 0 < len(paths) <= most:
-        return results
-    if not _PLAIN.issuperset(map(type, paths)):
-        return results
-    before = perf_counter_ns()
-    try:
-        results.append(function(paths[0]))
-    except (OSError, ValueError) as error:
-        results.append(error)
-    if len(paths) == 1 or perf_counter_ns() - before > _LONG:
-        return results
-    rest = iter(paths[1:])
-    while len(results) < len(paths):
-        try:
-            # Those before one that fails are there.
-            results.extend(map(function, rest))
-        except (OSError, ValueError) as error:
-            results.append(error)
+def _rest(function: "Callable[[Any], Any]", paths: "Sequence[Any]", results: "list[Any]") -> "list[Any]":
+    """Results of a short list one of whose paths has failed."""
+    for path in paths[len(results) :]:
+        results.append(_or_error(function, path))
     return results
-
-
-def _after(done: "list[Any]", items: Any) -> "Iterable[Sequence[Any]]":
-    """The rest of the items, in lists, where some of a short list have been done."""
-    if not done:
-        return _parts(items)
-    return () if len(done) == len(items) else (items[len(done) :],)
 
 
 def _or_error(function: "Callable[[Any], _R]", path: Any) -> "_R | Exception":
@@ -130,14 +103,21 @@ def stat_many(
     one: "Callable[[Any], os.stat_result]" = os.stat
     if dir_fd is not None or not follow_symlinks:
         one = functools.partial(os.stat, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-    elif paths.__class__ is list and len(paths) == 1 and paths[0].__class__ in _PLAIN:  # type: ignore[arg-type, index]
-        # What is around it would be as much as the call.
+    results: "list[Any]" = []
+    if (paths.__class__ is list or paths.__class__ is tuple) and len(paths) <= _FEW_STATS:
         try:
-            return [os.stat(paths[0])]  # type: ignore[index]
+            # In place, as a function's call would be a twentieth of one path.
+            for path in paths:
+                if path.__class__ is not str and path.__class__ is not bytes:
+                    break
+                results.append(one(path))
+            else:
+                return results
         except (OSError, ValueError) as error:
-            return [error]
-    results: "list[Any]" = _few(one, paths, _FEW_STATS)
-    for part in _after(results, paths):
+            results.append(error)
+            return _rest(one, paths, results)
+        paths = paths[len(results) :]
+    for part in _parts(paths):
         names = Names(part)
         records, errors, failed = _many.stat(names, dir_fd, follow_symlinks, True)
         found = list(map(_many.result, _many.RECORD.iter_unpack(records)))
@@ -195,10 +175,17 @@ def exists_many(
     one: "Callable[[Any], bool]" = os.path.exists
     if dir_fd is not None or not follow_symlinks:
         one = functools.partial(_exists, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-    elif paths.__class__ is list and len(paths) == 1 and paths[0].__class__ in _PLAIN:  # type: ignore[arg-type, index]
-        return [os.path.exists(paths[0])]  # type: ignore[index]
-    results: "list[bool]" = _few(one, paths, _FEW_EXIST)
-    for part in _after(results, paths):
+    results: "list[bool]" = []
+    if (paths.__class__ is list or paths.__class__ is tuple) and len(paths) <= _FEW_EXIST:
+        # In place, as a function's call would be a twentieth of one path.
+        for path in paths:
+            if path.__class__ is not str and path.__class__ is not bytes:
+                break
+            results.append(one(path))
+        else:
+            return results
+        paths = paths[len(results) :]
+    for part in _parts(paths):
         names = Names(part)
         _, errors, failed = _many.stat(names, dir_fd, follow_symlinks, False)
         found = list(map((0).__eq__, errors)) if failed else [True] * len(part)
@@ -218,8 +205,10 @@ def _exists(path: Any, *, dir_fd: "int | None", follow_symlinks: bool) -> bool:
 
 def read_many(paths: "Iterable[AnyPath]", *, dir_fd: "int | None" = None) -> "list[bytes | Exception]":
     """open(path, "rb").read() of each path: its bytes, or the error."""
-    results: "list[Any]" = _few(functools.partial(_read, dir_fd=dir_fd), paths, _FEW_READS)
-    for part in _after(results, paths):
+    results: "list[Any]" = []
+    if isinstance(paths, (list, tuple)) and len(paths) == 1 and paths[0].__class__ in _PLAIN:
+        return _rest(lambda path: _read(path, dir_fd), paths, results)
+    for part in _parts(paths):
         names = Names(part)
         pairs = _many.read(names, dir_fd)
         found: "list[Any]" = [data for data, _ in pairs]
@@ -334,10 +323,18 @@ def rmdir_many(paths: "Iterable[AnyPath]", *, dir_fd: "int | None" = None) -> "l
 
 def _remove(paths: "Iterable[Any]", dir_fd: "int | None", is_dir: bool) -> "list[None | Exception]":
     results: "list[None | Exception]" = []
+    if _is_short(paths):
+        remove = os.rmdir if is_dir else os.unlink
+        return [_or_error(lambda path: remove(path, dir_fd=dir_fd), path) for path in paths]
     for part in _parts(paths):
         names = Names(part)
         results += _ends(names, *_many.unlink(names, dir_fd, is_dir))
     return results
+
+
+def _is_short(items: Any) -> bool:
+    """Whether these are names, and so few that each is changed by a call of its own."""
+    return items.__class__ is list and 0 < len(items) <= _FEW_CHANGES and _PLAIN.issuperset(map(type, items))
 
 
 def rename_many(
@@ -345,6 +342,10 @@ def rename_many(
 ) -> "list[None | Exception]":
     """os.rename of each (source, target): None, or the error. No target may be another's source."""
     results: "list[None | Exception]" = []
+    if pairs.__class__ is list and len(pairs) <= _FEW_CHANGES:  # type: ignore[arg-type]
+        if all(pair.__class__ is tuple and len(pair) == 2 and _PLAIN.issuperset(map(type, pair)) for pair in pairs):
+            rename = functools.partial(os.rename, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+            return [_or_error(lambda pair: rename(*pair), pair) for pair in pairs]
     for part in _parts(pairs.items() if isinstance(pairs, Mapping) else pairs):
         source, target = Names([pair[0] for pair in part]), Names([pair[1] for pair in part])
         errors, failed = _many.rename(source, src_dir_fd, target, dst_dir_fd)
