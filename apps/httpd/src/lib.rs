@@ -26,6 +26,8 @@ mod counts;
 mod date;
 mod described;
 mod devices;
+#[cfg(test)]
+mod dying;
 mod encoding;
 mod failure;
 #[cfg(test)]

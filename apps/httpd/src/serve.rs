@@ -110,3 +110,52 @@ pub fn run(args: &Args) -> Result<()> {
     }
     failure.result()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::dying::DIES;
+
+    /// Exit status of the program after an error of its own.
+    const FAILED: i32 = 1;
+    /// Time within which a server ends one of whose workers has.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A worker that panics ends the process, by which a supervisor starts it anew. In a process of
+    /// its own, which is this test once more: a server whose worker panics as it begins to serve.
+    #[test]
+    fn a_dead_worker_is_a_dead_server() {
+        if std::env::var_os(DIES).is_some() {
+            let folder = tempfile::tempdir().unwrap();
+            let at =
+                ["kumiki-httpd", "--workers=1", "--listen=127.0.0.1:0"].map(std::ffi::OsStr::new);
+            let args = at.into_iter().chain([folder.path().as_os_str()]);
+            let error = run(&Args::try_parse_from(args).unwrap()).unwrap_err();
+            // As the program does.
+            say(format_args!("{}", with_causes(error.as_ref())));
+            std::process::exit(FAILED);
+        }
+        let test = "serve::tests::a_dead_worker_is_a_dead_server";
+        // Tests do not run on the main thread, in which the program blocks the signal for all.
+        let mut this = Command::new("env");
+        this.arg("--block-signal=USR2").arg(std::env::current_exe().unwrap());
+        this.args(["--exact", test, "--nocapture"]).env(DIES, "1");
+        let mut child = this.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while child.try_wait().unwrap().is_none() && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(10));
+        }
+        // Of one that serves on without its worker.
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(FAILED), "{text}");
+        let said = "worker 0 has ended, and so does the server: it has panicked";
+        assert!(text.contains(said), "{text}");
+    }
+}

@@ -152,6 +152,8 @@ impl Worker {
 
     /// Serves until a signal ends it.
     pub(crate) fn serve(mut self) -> Result<()> {
+        #[cfg(test)]
+        crate::dying::dies_if_asked();
         let mut events = Vec::with_capacity(256);
         let mut now = Instant::now();
         let mut next_tick = now + TICK;

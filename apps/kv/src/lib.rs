@@ -24,6 +24,8 @@ pub mod connection;
 pub mod counters;
 pub mod desk;
 pub mod dispatch;
+#[cfg(test)]
+mod dying;
 pub mod follow;
 mod info;
 pub mod jobs;

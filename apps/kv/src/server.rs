@@ -67,6 +67,12 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
     }
+    // Who tells it once more does not want to wait for those who take no answers.
+    let again = move || {
+        let ends = |signal: &i32| *signal != SIGHUP;
+        signals.forever().find(ends).map(signal_hook::low_level::emulate_default_handler)
+    };
+    thread::Builder::new().name("again".to_owned()).spawn(again).context("hearing signals")?;
     server.end();
     Ok(())
 }
@@ -247,29 +253,39 @@ fn descriptors(clients: usize, workers: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Command, Stdio};
+    use std::time::Instant;
+
+    use clap::Parser;
 
     use super::*;
+    use crate::dying::DIES;
 
-    const DIES: &str = "KUMIKI_KV_TEST_DIES";
+    /// Time within which a server ends one of whose workers has.
+    const PATIENCE: Duration = Duration::from_secs(20);
 
     /// A worker that panics ends the process, by which a supervisor starts it anew. In a process of
-    /// its own, which is this test once more.
+    /// its own, which is this test once more: a server whose worker panics as it begins to serve.
     #[test]
     fn a_dead_worker_is_a_dead_server() {
         if std::env::var_os(DIES).is_some() {
-            let worker = thread::spawn(|| {
-                let _death = Death(3);
-                panic!("something that nobody thought of");
-            });
-            let _ = worker.join();
-            return;
+            let args = Args::try_parse_from(["kumiki-kv", "--port", "0"]).unwrap();
+            return run(&args).unwrap();
         }
         let test = "server::tests::a_dead_worker_is_a_dead_server";
         let mut this = Command::new(std::env::current_exe().unwrap());
-        let output = this.args(["--exact", test, "--nocapture"]).env(DIES, "1").output().unwrap();
+        this.args(["--exact", test, "--nocapture"]).env(DIES, "1");
+        let mut child = this.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while child.try_wait().unwrap().is_none() && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(10));
+        }
+        // Of one that serves on without its worker.
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(DIED), "{text}");
-        assert!(text.contains("kumiki-kv: worker 3 has ended: a panic"), "{text}");
+        assert!(text.contains("kumiki-kv: worker 0 has ended: a panic"), "{text}");
+        assert!(text.contains("the server ends with status 70"), "{text}");
     }
 }

@@ -59,6 +59,19 @@ fn without_descriptors_connections_wait_until_others_end() {
     assert_eq!(server.get("/a", "").status, 200);
 }
 
+/// The limit that it is started with, as most services are, is the lower one of two.
+#[test]
+fn more_connections_than_its_first_limit_of_descriptors_are_served() {
+    // Neither waits in a queue: each is answered while all others are open.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::write(folder.path().join("a"), "abc").unwrap();
+    let mut command = std::process::Command::new("prlimit");
+    command.args(["--nofile=64:4096", crate::PROGRAM]).arg(folder.path());
+    let server = Server::by(command, folder, &["--workers", "1"]);
+    let mut all: Vec<_> = (0..200).map(|_| server.connect()).collect();
+    assert!(all.iter_mut().all(|stream| is_answered(stream, REQUEST)));
+}
+
 #[test]
 fn idle_connections_of_any_worker_make_room_for_new_ones() {
     let server = with_a(&["--workers", "4", "--connections", "3"]);

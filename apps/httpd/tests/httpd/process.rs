@@ -1,6 +1,7 @@
 //! Start, signals, log, end.
 
 use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 use super::scene::{Server, wait_until};
@@ -35,6 +36,23 @@ fn a_client_that_takes_nothing_does_not_keep_it_from_ending() {
     deaf.read_exact(&mut some).unwrap();
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(0));
+}
+
+/// Who does not want to wait for what is under way tells it once more.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut server = Server::start_with(&["--grace", "600"], |folder| {
+        std::fs::write(folder.join("large"), vec![7; 50_000_000]).unwrap();
+    });
+    let mut deaf = server.connect();
+    deaf.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut some = [0; 10];
+    deaf.read_exact(&mut some).unwrap();
+    server.signal("TERM");
+    // It hears the second one only when it has heard the first, for which a busy machine has its time.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    server.signal("TERM");
+    assert_eq!(server.wait().signal(), Some(15));
 }
 
 #[test]

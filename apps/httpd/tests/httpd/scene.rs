@@ -67,7 +67,23 @@ impl Server {
         args: &[&str],
     ) -> (Server, BufReader<ChildStderr>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kumiki-httpd"));
-        command.arg(served).args(["--listen", "127.0.0.1:0"]).args(args);
+        command.arg(served);
+        Server::heard(command, folder, args)
+    }
+
+    /// One that a command starts, which has its folder.
+    pub(crate) fn by(command: Command, folder: tempfile::TempDir, args: &[&str]) -> Server {
+        let (server, mut said) = Server::heard(command, folder, args);
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        server
+    }
+
+    fn heard(
+        mut command: Command,
+        folder: tempfile::TempDir,
+        args: &[&str],
+    ) -> (Server, BufReader<ChildStderr>) {
+        command.args(["--listen", "127.0.0.1:0"]).args(args);
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();

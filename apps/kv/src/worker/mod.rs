@@ -100,6 +100,8 @@ pub(crate) struct Worker {
 impl Worker {
     /// Serves for ever, or until what it needs fails.
     pub(crate) fn serve(&mut self) -> Error {
+        #[cfg(test)]
+        crate::dying::dies_if_asked();
         let mut buffer = vec![0; BUFFER];
         let mut events = Vec::with_capacity(EVENTS);
         let mut out = Out::default();

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -114,6 +115,25 @@ fn it_ends_when_its_answers_have_left() {
         drop(idle);
         assert!(TcpStream::connect(server.address).is_err());
     }
+}
+
+/// Who does not want to wait for who takes no answers tells it once more.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let value = "v".repeat(1 << 20);
+    in_one_of_three(|| {
+        let mut server = Server::start(1, &[]);
+        let set =
+            format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${}\r\n{value}\r\nQUIT\r\n", value.len());
+        assert_eq!(server.ask(set.as_bytes()), "+OK\r\n+OK\r\n");
+        let mut deaf = server.client();
+        deaf.write_all("GET big\r\n".repeat(16).as_bytes()).unwrap();
+        deaf.read_exact(&mut [0; 9]).unwrap();
+        signal(&server, Signal::TERM);
+        std::thread::sleep(Duration::from_millis(200));
+        signal(&server, Signal::TERM);
+        server.child.wait().unwrap().signal() == Some(15)
+    });
 }
 
 /// A second is given to those who have not taken their answers, of which a busy machine may have none
@@ -312,6 +332,19 @@ fn too_many_are_told_or_wait() {
     assert!(burnt < 30, "{burnt} ticks of 100 a second beside clients that wait");
     drop(held);
     assert_eq!(server.ask(b"PING\r\nQUIT\r\n"), "+PONG\r\n+OK\r\n");
+}
+
+/// The limit that it is started with, as most services are, is the lower one of two.
+#[test]
+fn more_clients_than_its_first_limit_of_descriptors_are_served() {
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=64:4096", crate::PROGRAM, "--port", "0"]);
+    let server = Server::of(command);
+    let clients: Vec<TcpStream> = (0..200).map(|_| server.client()).collect();
+    for mut client in &clients {
+        client.write_all(b"PING\r\n").unwrap();
+        assert_eq!(BufReader::new(client).lines().next().unwrap().unwrap(), "+PONG");
+    }
 }
 
 #[test]

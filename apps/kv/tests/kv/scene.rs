@@ -27,7 +27,8 @@ impl Server {
         Server::of(command)
     }
 
-    fn of(mut command: Command) -> Server {
+    /// One that a command starts, which says where it serves.
+    pub(crate) fn of(mut command: Command) -> Server {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
