@@ -2,6 +2,7 @@
 
 mod bounds;
 mod clients;
+mod commands;
 mod differ;
 mod durable;
 mod hostile;

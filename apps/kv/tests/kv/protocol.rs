@@ -126,6 +126,13 @@ const ROWS: &[(&str, &str)] = &[
     ("NOPE a 'b c'", "-ERR unknown command 'NOPE', with args beginning with: 'a' 'b c' \r\n"),
     ("GET", "-ERR wrong number of arguments for 'get' command\r\n"),
     ("CLIENT BOGUS", "-ERR unknown subcommand 'BOGUS'. Try CLIENT HELP.\r\n"),
+    (
+        "CLIENT PAUSE 100000\r\nCLIENT UNPAUSE\r\nPING",
+        "-ERR CLIENT PAUSE is refused: clients are never held up here, as there is no replica or other \
+         server to wait for; nothing has changed\r\n-ERR CLIENT PAUSE is refused: clients are never \
+         held up here, as there is no replica or other server to wait for; nothing has changed\r\n\
+         +PONG\r\n",
+    ),
     ("CLIENT KILL", "-ERR wrong number of arguments for 'client|kill' command\r\n"),
     ("CLIENT", "-ERR wrong number of arguments for 'client' command\r\n"),
     ("CLIENT REPLY SKIP\r\nPING\r\nECHO a", "$1\r\na\r\n"),

@@ -20,12 +20,19 @@ pub(super) const CLIENT: &[Row] = &[
     row("client|list", -2, ADMIN | NOSCRIPT, Run::All(list, Merge::Text), "2.4.0", "Gives a line for each connection."),
     row("client|no-evict", 3, ADMIN | NOSCRIPT, Run::Here(no_evict), "7.0.0", "Has this client be the last one to be evicted for its memory."),
     row("client|no-touch", 3, NOSCRIPT, Run::Here(no_touch), "7.2.0", "Is accepted: no read changes what is known of a key."),
+    row("client|pause", -3, ADMIN | NOSCRIPT, Run::Here(|_| Err(NO_PAUSE)), "3.0.0", "Is refused: there is no replica or other server for which clients would have to wait."),
     row("client|reply", 3, NOSCRIPT | NO_MULTI, Run::Here(reply), "3.2.0", "Sets whether commands are answered."),
     row("client|setinfo", 4, NOSCRIPT, Run::Here(setinfo), "7.2.0", "Sets the name and the version of the client's library."),
     row("client|setname", 3, NOSCRIPT, Run::Here(setname), "2.6.9", "Sets the connection's name."),
     row("client|tracking", -3, NOSCRIPT, Run::Track, "6.0.0", "Starts or ends invalidations: of keys that the client has read, or of all with a prefix."),
     row("client|trackinginfo", 2, NOSCRIPT, Run::Here(tracking::info), "6.2.0", "Gives the settings of the client's invalidations."),
+    row("client|unpause", 2, ADMIN | NOSCRIPT, Run::Here(|_| Err(NO_PAUSE)), "6.2.0", "Is refused, as CLIENT PAUSE is."),
 ];
+
+/// Who asks for a pause does so to move keys to another server, and would lose what is written
+/// meanwhile if it were only told so.
+const NO_PAUSE: &str = "ERR CLIENT PAUSE is refused: clients are never held up here, as there is no replica or other \
+     server to wait for; nothing has changed";
 
 fn client_help(h: &mut Here<'_>) -> Done {
     help(h.out, CLIENT)

@@ -3,17 +3,17 @@
 /// A reply of RESP 2 or 3: its bytes up to the first line's end, what it carries, and what it
 /// holds.
 #[derive(Debug)]
-pub(super) struct Frame<'a> {
-    pub(super) kind: u8,
+pub(crate) struct Frame<'a> {
+    pub(crate) kind: u8,
     /// What stands behind the sign of its kind, without the line's end.
-    pub(super) line: &'a [u8],
+    pub(crate) line: &'a [u8],
     /// The text of a bulk; `None` of what is none.
-    pub(super) text: Option<&'a [u8]>,
-    pub(super) parts: Vec<Frame<'a>>,
+    pub(crate) text: Option<&'a [u8]>,
+    pub(crate) parts: Vec<Frame<'a>>,
 }
 
 /// Takes one reply off the front; `None` while it is not whole.
-pub(super) fn frame<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
+pub(crate) fn frame<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let (head, rest) = bytes.split_at(end);
     let (kind, line) = (*head.first()?, head.get(1..)?);
@@ -39,17 +39,17 @@ pub(super) fn frame<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
 }
 
 impl Frame<'_> {
-    pub(super) fn is_error(&self) -> bool {
+    pub(crate) fn is_error(&self) -> bool {
         matches!(self.kind, b'-' | b'!')
     }
 
-    pub(super) fn integer(&self) -> Option<i64> {
+    pub(crate) fn integer(&self) -> Option<i64> {
         (self.kind == b':').then(|| std::str::from_utf8(self.line).ok()?.parse().ok())?
     }
 }
 
 /// Replies that stand one behind the other, each with its bytes; what is left is not whole.
-pub(super) fn frames(mut bytes: &[u8]) -> Vec<(&[u8], Frame<'_>)> {
+pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(&[u8], Frame<'_>)> {
     let mut all = Vec::new();
     loop {
         let before = bytes;

@@ -10,7 +10,7 @@ use crate::redis::Redis;
 use crate::scene::{Server, seeds};
 
 mod allowed;
-mod frame;
+pub(crate) mod frame;
 mod peer;
 mod stream;
 mod table;
