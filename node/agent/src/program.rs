@@ -1,6 +1,7 @@
 //! What the host asks of this node, one wish a channel: a program, or something that the agent does.
 
 use std::fs::File;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::memory;
 use super::root;
 use super::sleep::{self, Talks, Turn};
 use super::watching;
-use super::{environment, keeper};
+use super::{environment, keeper, users};
 use crate::lent;
 use crate::{Error, ErrorKind, Result};
 
@@ -134,6 +135,10 @@ fn command(run: Run) -> Result<Command> {
     let Run { program, beside_root, health } = run;
     // One that cannot be read was told of at the start.
     let image = keeper::program().ok().flatten();
+    let (user, folder) = match &image {
+        Some(image) if health => (Some(image.user.clone()), image.folder.clone()),
+        _ => (None, String::new()),
+    };
     let words = if health {
         let words = image.as_ref().map(|image| image.health.clone()).unwrap_or_default();
         words.into_iter().map(Into::into).collect()
@@ -148,16 +153,19 @@ fn command(run: Run) -> Result<Command> {
     };
     let mut command = Command::new(name);
     command.args(arguments);
+    let place = root::place().unwrap_or(Path::new("/"));
+    let who = user.map(|user| users::who(place, &user)).transpose()?;
     if !beside_root {
-        environment::of(None, image).tell(&mut command);
+        environment::of(who.as_ref(), image).tell(&mut command);
     }
     command.envs(program.environment);
     super::spared::not(&mut command);
     if beside_root {
         root::tell(&mut command);
     } else {
-        let folder = program.folder.unwrap_or_else(|| "/".into());
-        root::enter(&mut command, &folder.to_string_lossy(), None)?;
+        let folder = if folder.is_empty() { "/".into() } else { folder.into() };
+        let folder = program.folder.unwrap_or(folder);
+        root::enter(&mut command, &folder.to_string_lossy(), who)?;
     }
     Ok(command)
 }

@@ -46,6 +46,6 @@ mod tree;
 pub use erofs::{erofs, mkfs};
 pub use error::{Error, Result};
 pub use limits::Limits;
-pub use program::Program;
+pub use program::{HealthTimes, Program};
 pub use read::{Root, read};
 pub use source::Source;

@@ -1,5 +1,7 @@
 //! The program that an image is for, by its configuration.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// Folders that a shell searches for programs by default.
@@ -22,6 +24,33 @@ pub struct Program {
     /// Command that ends with 0 as long as it is well; none if the image names none.
     #[serde(default)]
     pub health: Vec<String>,
+    /// Times of that.
+    #[serde(default)]
+    pub health_times: HealthTimes,
+}
+
+/// When a HEALTHCHECK is asked, and what counts; what an image leaves out is as Docker has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthTimes {
+    /// Time between two of them.
+    pub interval: Duration,
+    /// Time that one may take.
+    pub timeout: Duration,
+    /// Time from the start in which failures do not count.
+    pub start_period: Duration,
+    /// Failures in a row that count.
+    pub retries: u32,
+}
+
+impl Default for HealthTimes {
+    fn default() -> Self {
+        HealthTimes {
+            interval: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
+            start_period: Duration::ZERO,
+            retries: 3,
+        }
+    }
 }
 
 impl Program {
@@ -68,9 +97,27 @@ struct Container {
 #[serde(rename_all = "PascalCase", default)]
 struct Healthcheck {
     test: Option<Vec<String>>,
+    /// In nanoseconds; 0 and less stand for what is left out.
+    interval: i64,
+    timeout: i64,
+    start_period: i64,
+    retries: i64,
 }
 
 impl Healthcheck {
+    fn times(&self) -> HealthTimes {
+        let given = |number: i64| u64::try_from(number).ok().filter(|number| *number > 0);
+        let time = |ns, left_out| given(ns).map_or(left_out, Duration::from_nanos);
+        let left_out = HealthTimes::default();
+        HealthTimes {
+            interval: time(self.interval, left_out.interval),
+            timeout: time(self.timeout, left_out.timeout),
+            start_period: time(self.start_period, left_out.start_period),
+            retries: given(self.retries)
+                .map_or(left_out.retries, |number| u32::try_from(number).unwrap_or(u32::MAX)),
+        }
+    }
+
     /// `["CMD", WORDS…]`, `["CMD-SHELL", LINE]`, `["NONE"]`, or nothing.
     fn words(self) -> Vec<String> {
         let mut test = self.test.unwrap_or_default().into_iter();
@@ -94,13 +141,15 @@ impl Config {
         let container = self.config.clone().unwrap_or_default();
         let mut words = container.entrypoint.unwrap_or_default();
         words.extend(container.cmd.unwrap_or_default());
+        let health = container.healthcheck.unwrap_or_default();
         Program {
             words,
             environment: container.env.unwrap_or_default(),
             user: container.user.unwrap_or_default(),
             folder: container.working_dir.unwrap_or_default(),
             stop_signal: container.stop_signal.unwrap_or_default(),
-            health: container.healthcheck.unwrap_or_default().words(),
+            health_times: health.times(),
+            health: health.words(),
         }
     }
 }
@@ -128,5 +177,26 @@ mod tests {
         {
             assert!(health(none).is_empty(), "{none}");
         }
+    }
+
+    #[test]
+    fn its_times_are_the_images_or_dockers() {
+        let times = |check: &str| {
+            let config = format!(r#"{{"config": {{"Healthcheck": {check}}}}}"#);
+            serde_json::from_str::<Config>(&config).unwrap().program().health_times
+        };
+        let left_out = HealthTimes::default();
+        assert_eq!(times("{}"), left_out);
+        assert_eq!(times(r#"{"Interval": 0, "Timeout": -5, "Retries": 0}"#), left_out);
+        let given = r#"{"Interval": 5000000000, "Timeout": 1500000000, "StartPeriod": 40000000000,
+            "Retries": 7}"#;
+        let ms = Duration::from_millis;
+        let wanted = HealthTimes {
+            interval: ms(5000),
+            timeout: ms(1500),
+            start_period: ms(40_000),
+            retries: 7,
+        };
+        assert_eq!(times(given), wanted);
     }
 }

@@ -31,6 +31,7 @@ use kumiki_node_wire::memory::numa;
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
 use kumiki_node_wire::stages::timed;
+use kumiki_rootfs::HealthTimes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -348,6 +349,11 @@ impl Image {
             )
         })?;
         Ok((bzimage, self.header.bzimage_bytes))
+    }
+
+    /// When the health of its root's program is asked.
+    pub(crate) fn health_times(&self) -> HealthTimes {
+        self.header.root.as_ref().map(|root| root.health_times).unwrap_or_default()
     }
 
     /// Memory in which its nodes see its root.

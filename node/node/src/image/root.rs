@@ -9,7 +9,7 @@ use kumiki_boot::Piece;
 use kumiki_node_wire::device;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::abi;
-use kumiki_rootfs::{Limits, Program, Source};
+use kumiki_rootfs::{HealthTimes, Limits, Program, Source};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -40,6 +40,9 @@ pub(crate) struct RootPart {
     pub(crate) identity: String,
     /// Hash of the file system's bytes.
     pub(crate) sha256: String,
+    /// When its program's health is asked.
+    #[serde(default)]
+    pub(crate) health_times: HealthTimes,
 }
 
 impl RootPart {
@@ -123,6 +126,7 @@ impl Unpacked {
             image,
             bytes,
             sha256: hex(hash),
+            health_times: self.root.program().health_times,
         })
     }
 }
@@ -148,6 +152,7 @@ pub(crate) struct Made {
     image: PathBuf,
     pub(crate) bytes: u64,
     sha256: String,
+    health_times: HealthTimes,
 }
 
 impl Made {
@@ -156,6 +161,7 @@ impl Made {
             part: Extent { at, bytes: self.bytes },
             identity: self.identity.clone(),
             sha256: self.sha256.clone(),
+            health_times: self.health_times,
         }
     }
 
@@ -208,7 +214,8 @@ mod tests {
             [(4, 4), (64, 8)].map(|(at, bytes)| Piece { address: at * MIB, bytes: bytes * MIB });
         let at = |at: u64, bytes: u64| {
             let part = Extent { at, bytes };
-            RootPart { part, identity: String::new(), sha256: String::new() }.piece(&pieces)
+            let (identity, sha256) = (String::new(), String::new());
+            RootPart { part, identity, sha256, health_times: HealthTimes::default() }.piece(&pieces)
         };
         assert_eq!(at(4 * MIB, 1), Some(Piece { address: 64 * MIB, bytes: 2 * MIB }));
         assert_eq!(at(6 * MIB, 6 * MIB), Some(Piece { address: 66 * MIB, bytes: 6 * MIB }));

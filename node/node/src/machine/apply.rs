@@ -243,7 +243,8 @@ fn start(
         }
         Err(error) => Err(error),
         Ok(_) => service.map_or(Ok(()), |service| {
-            service.begins(name, address(name, &node.assigned()?), limit)
+            let record = node.recorded()?;
+            service.begins((name, Some(&record.image)), address(name, &record.devices), limit)
         }),
     };
     if outcome.is_err() && node.is_running().unwrap_or(true) {

@@ -135,10 +135,14 @@ impl Node {
 
     /// Its devices as they are recorded.
     pub(crate) fn assigned(&self) -> Result<Vec<Assigned>> {
+        Ok(self.recorded()?.devices)
+    }
+
+    /// What is recorded of it.
+    pub(crate) fn recorded(&self) -> Result<Record> {
         let device = Device::read(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;
-        let record = record_of(&device, &entry)?;
-        record.map(|record| record.devices).ok_or_else(|| incomplete(&self.name))
+        record_of(&device, &entry)?.ok_or_else(|| incomplete(&self.name))
     }
 
     pub(super) fn owned(&self) -> Result<(Device, sysfs::Status, Record)> {

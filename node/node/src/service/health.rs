@@ -8,10 +8,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kumiki_node_devices::program;
+use kumiki_rootfs::HealthTimes;
 use serde::{Serialize, Serializer};
 
-/// Time that an answer may take.
+use crate::image::Image;
+
+/// Time that an answer may take, but a HEALTHCHECK's, which has its own.
 const LIMIT: Duration = Duration::from_secs(5);
+/// Interval between two questions, but a HEALTHCHECK's.
+const ASKED_EVERY: Duration = Duration::from_secs(5);
+/// Time that a service may take from its node's start to its first good answer.
+const GRACE: Duration = Duration::from_secs(60);
+/// Answers that may fail one after the other.
+const FAILURES: u32 = 3;
 const LOOK: Duration = Duration::from_millis(20);
 /// Length of a server's first line at the most.
 const LINE_BYTES: u64 = 1024;
@@ -69,8 +78,30 @@ impl Health {
         !matches!(self, Health::Command(_) | Health::Image)
     }
 
+    /// When it is asked, of a node that starts from this image.
+    pub(crate) fn times(&self, image: Option<&str>) -> HealthTimes {
+        match self {
+            // One that was removed, or whose node was replaced just now: as docker has them.
+            Health::Image => image
+                .and_then(|name| Image::open(name).ok())
+                .map(|image| image.health_times())
+                .unwrap_or_default(),
+            _ => HealthTimes {
+                interval: ASKED_EVERY,
+                timeout: LIMIT,
+                start_period: GRACE.saturating_sub(ASKED_EVERY),
+                retries: FAILURES,
+            },
+        }
+    }
+
     /// Asks the node.
-    pub(crate) fn ask(&self, node: &str, address: Option<IpAddr>) -> Result<(), Doubt> {
+    pub(crate) fn ask(
+        &self,
+        node: &str,
+        address: Option<IpAddr>,
+        limit: Duration,
+    ) -> Result<(), Doubt> {
         let to = |port: u16| {
             let address = address.ok_or("it has no address that this machine knows")?;
             Ok::<_, String>(SocketAddr::new(address, port))
@@ -82,9 +113,9 @@ impl Health {
                 to(*port).and_then(|to| page(to, path)).map_err(Doubt::Unwell)
             }
             Health::Command(line) => {
-                ended_well(Command::new(noded()?).args(["ask", node, line]), LIMIT)
+                ended_well(Command::new(noded()?).args(["ask", node, line]), limit)
             }
-            Health::Image => ended_well(Command::new(noded()?).args(["ask", node]), LIMIT),
+            Health::Image => ended_well(Command::new(noded()?).args(["ask", node]), limit),
         }
     }
 }
@@ -191,7 +222,7 @@ mod tests {
                 stream.write_all(answer.as_bytes()).unwrap();
             }
         });
-        let ask = || Health::Http(at.port(), "/".into()).ask("n1", Some(at.ip()));
+        let ask = || Health::Http(at.port(), "/".into()).ask("n1", Some(at.ip()), LIMIT);
         assert_eq!(ask(), Ok(()));
         let says = |doubt: Result<(), Doubt>, words: &str| match doubt {
             Err(Doubt::Unwell(why)) => assert!(why.contains(words), "{why}"),
@@ -201,8 +232,8 @@ mod tests {
         says(ask(), "no answer by HTTP");
         serving.join().unwrap();
         // The server's own port may be another test's by now.
-        says(Health::Tcp(1).ask("n1", Some(at.ip())), "refused");
-        says(Health::Tcp(80).ask("n1", None), "no address");
+        says(Health::Tcp(1).ask("n1", Some(at.ip()), LIMIT), "refused");
+        says(Health::Tcp(80).ask("n1", None, LIMIT), "no address");
     }
 
     #[test]

@@ -42,11 +42,17 @@ pub(crate) fn address(node: &str, devices: &[Assigned]) -> Option<IpAddr> {
 
 impl Service {
     /// Waits until a node that was just started does what it is for.
-    pub(crate) fn begins(&self, node: &str, at: Option<IpAddr>, limit: Duration) -> Result<()> {
+    pub(crate) fn begins(
+        &self,
+        (node, image): (&str, Option<&str>),
+        at: Option<IpAddr>,
+        limit: Duration,
+    ) -> Result<()> {
         let Some(health) = &self.health else { return Ok(()) };
+        let timeout = health.times(image).timeout;
         let begin = Instant::now();
         loop {
-            match health.ask(node, at) {
+            match health.ask(node, at, timeout) {
                 Ok(()) => return Ok(()),
                 Err(why) if begin.elapsed() >= limit => {
                     let text = format!(

@@ -18,12 +18,6 @@ use crate::{Error, ErrorKind, Result, listing};
 
 /// Interval between two looks at a node.
 const EVERY: Duration = Duration::from_secs(1);
-/// Interval between two questions after its health.
-const ASKED_EVERY: Duration = Duration::from_secs(5);
-/// Answers that may fail one after the other.
-const FAILURES: u32 = 3;
-/// Time that a service may take from its node's start to its first good answer.
-const GRACE: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(120);
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
@@ -135,7 +129,7 @@ impl KeptNode {
             return self.say("waiting", Some("there is no node of this name".into()));
         };
         match node.state {
-            NodeState::Ready => self.up(stop, told),
+            NodeState::Ready => self.up(node.image.as_deref(), stop, told),
             NodeState::Hung => {
                 self.again("it hangs: its agent has shown no sign of life for 20 s", stop, told);
             }
@@ -163,7 +157,7 @@ impl KeptNode {
     }
 
     /// Notes that the node answers; whether its service does is asked now and again.
-    fn up(&mut self, stop: &AtomicBool, told: &(impl Fn(&str, &str) + Sync)) {
+    fn up(&mut self, image: Option<&str>, stop: &AtomicBool, told: &(impl Fn(&str, &str) + Sync)) {
         let now = Instant::now();
         let begun = *self.begun.get_or_insert(now);
         let Some(health) = self.service.health.clone() else {
@@ -173,12 +167,16 @@ impl KeptNode {
             }
             return;
         };
-        let often = if self.state.state == "up" { ASKED_EVERY } else { EVERY };
+        let times = health.times(image);
+        // As docker's first one that counts comes an interval after that.
+        let grace = times.start_period + times.interval;
+        let starts = self.state.state != "up" && begun.elapsed() < grace;
+        let often = if starts { EVERY } else { times.interval };
         if self.asked.is_some_and(|asked| asked.elapsed() < often) {
             return;
         }
         let devices = Node::find(&self.name).and_then(|node| node.assigned()).unwrap_or_default();
-        let answer = health.ask(&self.name, address(&self.name, &devices));
+        let answer = health.ask(&self.name, address(&self.name, &devices), times.timeout);
         self.asked = Some(Instant::now());
         match answer {
             Ok(()) => {
@@ -191,14 +189,14 @@ impl KeptNode {
             // It was well or not before, and still is.
             Err(Doubt::NotAsked(_)) => (),
             // It is still on its way.
-            Err(Doubt::Unwell(why)) if self.state.state != "up" && begun.elapsed() < GRACE => {
+            Err(Doubt::Unwell(why)) if starts => {
                 self.say("starting", Some(why));
             }
             Err(Doubt::Unwell(why)) => {
                 self.failures += 1;
                 self.state.unhealthy += 1;
                 self.say("unhealthy", Some(why.clone()));
-                if self.failures >= FAILURES {
+                if self.failures >= times.retries {
                     self.again(&format!("it is not healthy: {why}"), stop, told);
                 }
             }
