@@ -13,6 +13,8 @@ from kumiki import files
 
 ROUNDS = 60
 WARM = 300
+# Counts of paths of one call, and of files in a folder of few.
+COUNTS, FEW = (1, 2, 4, 10, 16, WARM), 4
 # Turns of one sample are added up until it is as long as that, as what takes microseconds is interrupted.
 NANOSECONDS = 1_000_000
 # Paths of a slow case: of a loop's fewer, as each takes as long as another.
@@ -33,6 +35,11 @@ def walked(walk, top):
     return sum(len(names) for _, _, names in walk(top))
 
 
+def names_of(scandir, top):
+    with scandir(top) as entries:
+        return [entry.name for entry in entries]
+
+
 def stats_of(scandir, top):
     with scandir(top) as entries:
         return sum(entry.stat().st_size for entry in entries)
@@ -46,6 +53,12 @@ def took(work):
 
 def warm(folder):
     """Cases: how many paths each has, and the two ways."""
+    few = os.path.join(folder, "few")
+    folder = os.path.join(folder, "many")
+    os.mkdir(few)
+    os.mkdir(folder)
+    for number in range(FEW):
+        write(os.path.join(few, str(number)))
     paths = [os.path.join(folder, str(number)) for number in range(WARM)]
     new = [path + "~" for path in paths]
     for path in paths:
@@ -63,14 +76,21 @@ def warm(folder):
             lambda: [os.rename(*pair) for pair in [*zip(paths, new), *zip(new, paths)]],
         ),
         "python_walk": (0, lambda: walked(files.walk, tree), lambda: walked(os.walk, tree)),
-        "python_scandir_stat": (WARM, lambda: stats_of(files.scandir, folder), lambda: stats_of(os.scandir, folder)),
     }
+    for count, top in ((FEW, few), (WARM, folder)):
+        for name, work in (("scandir", names_of), ("scandir_stat", stats_of)):
+            cases[f"python_{name}", count] = (
+                count,
+                lambda work=work, top=top: work(files.scandir, top),
+                lambda work=work, top=top: work(os.scandir, top),
+            )
+    cases["python_walk", FEW] = (FEW, lambda: walked(files.walk, few), lambda: walked(os.walk, few))
     for name, ours, theirs in [
         ("stat", files.stat_many, os.stat),
         ("exists", files.exists_many, os.path.exists),
         ("read", files.read_many, read),
     ]:
-        for count in (1, 10, WARM):
+        for count in COUNTS:
             some = paths[:count]
             cases[f"python_{name}", count] = (
                 count,

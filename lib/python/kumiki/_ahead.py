@@ -1,11 +1,13 @@
 """os.walk and os.scandir that read ahead: directories and attributes that will be asked for, many at a time."""
 
 import itertools
+import operator
 import os
 import stat as _stat
 import sys
 from collections import deque
 from operator import not_
+from time import perf_counter_ns
 from typing import Any, Callable, Iterator
 
 from . import _many
@@ -18,6 +20,9 @@ _AHEAD = 64
 _KEPT = 16 * _AHEAD
 # Attributes that are asked for at the same time.
 _ATTRIBUTES = 1024
+# Nanoseconds from which on a directory's first entries come from somewhere else than memory: of a large one 200,000 are
+# taken by those that the kernel gives at once.
+_LONG = 500_000
 
 
 class _Folder:
@@ -46,15 +51,24 @@ class _Reader:
 
     def __init__(self, followlinks: bool) -> None:
         self._follows = followlinks
+        # Some directory has been read slowly.
+        self._is_slow = False
         self.read: "dict[Any, _Folder | OSError]" = {}
 
     def take(self, path: Any, stack: "list[Any]") -> "_Folder | OSError":
         """This one, which is read with others that come after it if it has not been yet."""
         found = self.read.pop(path, None)
-        if found is None:
-            self._read([path, *self._next(stack)])
-            found = self.read.pop(path)
-        return found
+        if found is not None:
+            return found
+        ahead = self._next(stack) if stack else []
+        if len(ahead) < 2 and not self._is_slow:
+            # A call of C costs what two of os do.
+            plain = _plainly(path, self._follows)
+            if plain is not None:
+                return plain
+            self._is_slow = True
+        self._read([path, *ahead])
+        return self.read.pop(path)
 
     def forget(self, path: Any) -> None:
         """What was read of a directory that is not visited, and of those below it."""
@@ -87,7 +101,7 @@ class _Reader:
         names = Names(paths)
         for why in names.wrong.values():
             raise why
-        entries = _many.Entries(names, None, False)
+        entries = _many.Entries(names, None)
         kinds = entries.kinds
         # Whether an entry is a directory, and whether it is gone into; where a link leads to, and what the file system
         # does not tell, is asked for all of them at once.
@@ -149,8 +163,8 @@ def walk(
     """
     sys.audit("os.walk", top, topdown, onerror, followlinks)
     reader = _Reader(followlinks)
-    join, is_link = os.path.join, os.path.islink
-    stack: "list[Any]" = [os.fspath(top)]
+    top = os.fspath(top)
+    stack: "list[Any]" = [top]
     while stack:
         path = stack.pop()
         if isinstance(path, tuple):
@@ -161,17 +175,20 @@ def walk(
             if onerror is not None:
                 onerror(folder)
             continue
-        dirs = folder.dirs
+        dirs, into = folder.dirs, folder.into
         if not topdown:
+            if not into:
+                yield path, dirs, folder.files
+                continue
             stack.append((path, dirs, folder.files))
             before = _before(path)
-            stack += [before + name for name in reversed(folder.into)]
+            stack += [before + name for name in reversed(into)]
             continue
-        into = folder.into
         yield path, dirs, folder.files
         if not dirs and not into:
             continue
         known = set(into)
+        join, is_link = os.path.join, os.path.islink
         for name in known.difference(dirs):
             reader.forget(join(path, name))
         for name in reversed(dirs):
@@ -180,17 +197,58 @@ def walk(
                 stack.append(below)
 
 
+def _plainly(path: Any, followlinks: bool) -> "_Folder | OSError | None":
+    """A directory beside which no other is read yet, as os.walk reads it; None where that takes long."""
+    dirs: "list[Any]" = []
+    files: "list[Any]" = []
+    into: "list[Any]" = []
+    before = perf_counter_ns()
+    try:
+        with os.scandir(path) as found:
+            for entry in found:
+                if before:
+                    if perf_counter_ns() - before > _LONG:
+                        return None
+                    before = 0
+                try:
+                    is_dir = entry.is_dir()
+                except OSError:
+                    is_dir = False
+                if is_dir:
+                    dirs.append(entry.name)
+                    if followlinks or not _is_link(entry):
+                        into.append(entry.name)
+                else:
+                    files.append(entry.name)
+    except OSError as error:
+        return error
+    return _Folder(dirs, files, into)
+
+
+def _is_link(entry: "os.DirEntry[Any]") -> bool:
+    try:
+        return entry.is_symlink()
+    except OSError:
+        return False
+
+
 class DirEntry:
     """As os.DirEntry, but that attributes come for many entries at once."""
 
-    __slots__ = ("name", "path", "_kind", "_scan", "_at")
+    __slots__ = ("name", "_scan", "_at")
 
-    def __init__(self, name: Any, path: Any, kind: int, scan: "Scan", at: int) -> None:
+    def __init__(self, name: Any, scan: "Scan", at: int) -> None:
         self.name = name
-        self.path = path
-        self._kind = kind
         self._scan = scan
         self._at = at
+
+    @property
+    def _plain(self) -> "os.DirEntry[Any]":
+        return self._scan._plain[self._at]
+
+    @property
+    def path(self) -> Any:
+        return self._plain.path
 
     def __fspath__(self) -> Any:
         return self.path
@@ -199,71 +257,50 @@ class DirEntry:
         return f"<DirEntry {self.name!r}>"
 
     def inode(self) -> int:
-        return self._scan._inodes[self._at]
+        return self._plain.inode()
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        # What is no link is at its own end.
-        follow = follow_symlinks and (self._kind == _LINK or self._kind == _UNKNOWN)
-        scan = self._scan
-        found = scan._known[follow][self._at] or scan._ask(self._at, follow)
+        found = self._scan._known[follow_symlinks][self._at] or self._scan._ask(self._at, follow_symlinks)
         if found.__class__ is os.stat_result:
             return found
         raise found
 
     def is_symlink(self) -> bool:
-        if self._kind == _UNKNOWN:
-            return self._is(_stat.S_IFLNK, False)
-        return self._kind == _LINK
+        return self._plain.is_symlink()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        kind = self._kind
-        if kind == _UNKNOWN or kind == _LINK:
-            return self._is(_stat.S_IFDIR, follow_symlinks)
-        return kind == _DIRECTORY
+        if follow_symlinks and self._plain.is_symlink():
+            return self._leads_to(_stat.S_IFDIR)
+        return self._plain.is_dir(follow_symlinks=False)
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        kind = self._kind
-        if kind == _UNKNOWN or kind == _LINK:
-            return self._is(_stat.S_IFREG, follow_symlinks)
-        return kind == _FILE
+        if follow_symlinks and self._plain.is_symlink():
+            return self._leads_to(_stat.S_IFREG)
+        return self._plain.is_file(follow_symlinks=False)
 
     if sys.version_info >= (3, 12):
 
         def is_junction(self) -> bool:
             return False
 
-    def _is(self, mode: int, follow: bool) -> bool:
-        if self._kind == _UNKNOWN or follow and self._kind == _LINK:
-            try:
-                return _stat.S_IFMT(self.stat(follow_symlinks=follow).st_mode) == mode
-            except FileNotFoundError:
-                return False
-        return self._kind == mode >> 12
+    def _leads_to(self, mode: int) -> bool:
+        try:
+            return _stat.S_IFMT(self.stat().st_mode) == mode
+        except FileNotFoundError:
+            return False
 
 
 class Scan:
-    """The entries of a directory: an iterator, and a context manager as that of os.scandir."""
+    """The entries of a directory that is read slowly: an iterator, and a context manager as that of os.scandir."""
 
-    def __init__(self, path: Any) -> None:
-        self._fd: "int | None" = path if isinstance(path, int) else None
-        folder = "." if self._fd is not None else os.fspath(path)
-        as_bytes = isinstance(folder, bytes)
-        names = Names([folder])
-        for why in names.wrong.values():
-            raise why
-        entries = _many.Entries(names, self._fd, True)
-        ((_, _, error),) = entries.folders
-        if error:
-            raise OSError(error, os.strerror(error), path)
-        self._kinds, self._inodes = entries.kinds, entries.inodes
-        self._names = _split(entries.names, as_bytes)
-        before = _before(folder)
-        self._paths = self._names if self._fd is not None else [before + name for name in self._names]
-        # What is known of each entry, at the end of links and of itself.
-        self._known: "list[list[Any]]" = [[None] * len(self._names), [None] * len(self._names)]
+    def __init__(self, fd: "int | None", plain: "list[os.DirEntry[Any]]") -> None:
+        self._fd, self._plain = fd, plain
+        # What is known of each entry, of itself and at the end of links.
+        self._known: "list[list[Any]]" = [[None] * len(plain), [None] * len(plain)]
         # How many the next question asks for: one that asks for one entry's attributes pays for one.
         self._next = [1, 1]
-        self._entries = map(DirEntry, self._names, self._paths, self._kinds, itertools.repeat(self), itertools.count())
+        names = map(operator.attrgetter("name"), plain)
+        self._entries: "Iterator[DirEntry]" = map(DirEntry, names, itertools.repeat(self), itertools.count())
 
     def __iter__(self) -> "Iterator[DirEntry]":
         return self._entries
@@ -279,34 +316,57 @@ class Scan:
 
     def close(self) -> None:
         """Ends the iteration; entries that were given keep what they know."""
-        self._entries = map(DirEntry, ())
+        self._entries = iter(())
 
     def _ask(self, at: int, follow: bool) -> Any:
         """This one's attributes, and those of entries after it: four times as many as the last time."""
         known, count = self._known[follow], self._next[follow]
         self._next[follow] = min(4 * count, _ATTRIBUTES)
-        places = []
-        for place in range(at, len(known)):
-            needs = not follow or self._kinds[place] in (_LINK, _UNKNOWN)
-            if needs and known[place] is None:
-                places.append(place)
-                if len(places) == count:
-                    break
-        names = Names([self._paths[place] for place in places])
-        records, errors, _ = _many.stat(names, self._fd, follow, True)
+        places = [place for place in range(at, min(at + 2 * count, len(known))) if known[place] is None][:count]
+        paths = [self._plain[place].path for place in places]
+        records, errors, _ = _many.stat(Names(paths), self._fd, follow, True)
         results = map(_many.result, _many.RECORD.iter_unpack(records))
-        for place, result, number in zip(places, results, errors or itertools.repeat(0)):
+        for place, path, result, number in zip(places, paths, results, errors or itertools.repeat(0)):
             if number == _many.ASK:
-                result = os.stat(self._paths[place], dir_fd=self._fd, follow_symlinks=follow)
+                result = os.stat(path, dir_fd=self._fd, follow_symlinks=follow)
             elif number:
-                known[place] = OSError(number, os.strerror(number), self._paths[place])
+                known[place] = OSError(number, os.strerror(number), path)
                 continue
             known[place] = result
         return known[at]
 
 
-def scandir(path: Any = ".") -> Scan:
-    """os.scandir, whose entries' attributes are asked for ahead: the first entry.stat() asks for one, the next for
-    four, up to 1,024 at the same time."""
-    sys.audit("os.scandir", path)
-    return Scan("." if path is None else path)
+class Plain(itertools.chain["os.DirEntry[Any]"]):
+    """os.scandir's own entries, the first of which has been read: an iterator, and a context manager."""
+
+    __slots__ = ("_found",)
+
+    _found: Any
+
+    # It gives itself; a function of Python's would take twice as long.
+    __enter__ = itertools.chain.__iter__
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._found.close()
+        # The first, if nobody has taken it.
+        next(self, None)
+
+    def close(self) -> None:
+        self.__exit__(None, None, None)
+
+
+def scandir(path: Any = ".") -> "Scan | Plain":
+    """os.scandir. Where the directory is read slowly its entries' attributes are asked for ahead: the first
+    entry.stat() asks for one, the next for four, up to 1,024 at the same time. Elsewhere entries are those of os."""
+    before = perf_counter_ns()
+    found = os.scandir(path)
+    first = next(found, None)
+    if perf_counter_ns() - before > _LONG:
+        with found:
+            entries = [] if first is None else [first, *found]
+        return Scan(path if isinstance(path, int) else None, entries)
+    if first is None:
+        return found  # type: ignore[return-value]
+    plain = Plain((first,), found)
+    plain._found = found
+    return plain

@@ -186,12 +186,12 @@ def read(names: Names, dir_fd: "int | None") -> "list[tuple[Any, int]]":
 
 
 class Entries:
-    """Of directories, one after the other: names, each with a zero at its end, kinds, inodes; and of each directory
+    """Of directories, one after the other: names, each with a zero at its end, and kinds; and of each directory
     how many bytes of names and how many entries there are, and its error."""
 
-    __slots__ = ("names", "kinds", "inodes", "folders")
+    __slots__ = ("names", "kinds", "folders")
 
-    def __init__(self, names: Names, dir_fd: "int | None", inodes: bool) -> None:
+    def __init__(self, names: Names, dir_fd: "int | None") -> None:
         with _Table("list", "listing", "@QNQQNq", names, dir_fd) as listing:
             rows = listing.rows
             self.folders = [(row[1], row[4], row[5]) for row in rows]
@@ -199,4 +199,3 @@ class Entries:
             first = rows[0] if rows else (0,) * 6
             self.names = _bytes(first[0], size) if size else b""
             self.kinds = _bytes(first[2], count) if count else b""
-            self.inodes = array("Q", _bytes(first[3], 8 * count) if count and inodes else b"")

@@ -22,6 +22,7 @@ import os
 import select
 from array import array
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter_ns
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from . import _many
@@ -51,8 +52,12 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-# So many are asked for one by one: a call of C costs what some of os do, and each path in it less.
-_FEW_STATS, _FEW_EXIST, _FEW_CHANGES = 4, 2, 4
+# So many are asked for one by one: a call of C costs what some of os do, and each path in it less, if by little where no
+# other cpu helps.
+_FEW_STATS, _FEW_EXIST, _FEW_CHANGES = 15, 4, 4
+# Of more than so many the rest is asked for at the same time where the first takes so many nanoseconds. To look at the
+# clock would be a twentieth of fewer.
+_SOON, _LONG, _MANY = 4, 100_000, (None,)
 _PLAIN = frozenset((str, bytes))
 
 
@@ -105,9 +110,15 @@ def stat_many(
         one = functools.partial(os.stat, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
     results: "list[Any]" = []
     if (paths.__class__ is list or paths.__class__ is tuple) and len(paths) <= _FEW_STATS:
+        names: "Iterable[Any]" = paths
         try:
+            if len(paths) > _SOON and paths[0].__class__ in _PLAIN:
+                names, before = iter(paths), perf_counter_ns()
+                results.append(one(next(names)))
+                if perf_counter_ns() - before > _LONG:
+                    names = _MANY
             # In place, as a function's call would be a twentieth of one path.
-            for path in paths:
+            for path in names:
                 if path.__class__ is not str and path.__class__ is not bytes:
                     break
                 results.append(one(path))
@@ -115,14 +126,15 @@ def stat_many(
                 return results
         except (OSError, ValueError) as error:
             results.append(error)
-            return _rest(one, paths, results)
+            if len(paths) - len(results) <= _SOON:
+                return _rest(one, paths, results)
         paths = paths[len(results) :]
     for part in _parts(paths):
-        names = Names(part)
-        records, errors, failed = _many.stat(names, dir_fd, follow_symlinks, True)
+        packed = Names(part)
+        records, errors, failed = _many.stat(packed, dir_fd, follow_symlinks, True)
         found = list(map(_many.result, _many.RECORD.iter_unpack(records)))
-        if failed or names.wrong:
-            _tell(found, names, errors, one)
+        if failed or packed.wrong:
+            _tell(found, packed, errors, one)
         results += found
     return results
 

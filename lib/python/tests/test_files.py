@@ -14,7 +14,7 @@ import unittest
 import unittest.mock
 
 import kumiki.aio
-from kumiki import _many, files
+from kumiki import _ahead, _many, files
 
 SEED = int(os.environ.get("KUMIKI_FILES_SEED", random.randrange(1 << 32)))
 CASES = int(os.environ.get("KUMIKI_FILES_CASES", "4"))
@@ -114,8 +114,7 @@ class Files(unittest.TestCase):
     def drawn(self, most=60):
         for case in range(CASES):
             draw = random.Random(SEED + case)
-            top = os.path.join(self.folder, b"%d" % case)
-            os.mkdir(top)
+            top = tempfile.mkdtemp(dir=self.folder)
             yield draw, Tree(draw, top, most)
 
     def alike(self, ours, theirs, asked, shown=None):
@@ -136,6 +135,19 @@ class Files(unittest.TestCase):
             self.assertEqual(files.exists_many(asked), [os.path.exists(path) for path in asked])
             there = files.exists_many(asked, follow_symlinks=False)
             self.assertEqual(there, [os.path.lexists(path) for path in asked])
+
+    def test_of_a_few_paths_those_after_a_slow_one_are_asked_for_at_once(self):
+        paths = [os.path.join(self.folder, b"%d" % number) for number in range(10)]
+        for path in paths[:5]:
+            open(path, "w").close()
+        asked = unittest.mock.Mock(side_effect=_many.stat)
+        with unittest.mock.patch.object(_many, "stat", asked):
+            for is_slow in (False, True):
+                found = files.stat_many(paths)
+                self.assertEqual([type(each) for each in found], [os.stat_result] * 5 + [FileNotFoundError] * 5)
+                self.assertEqual(asked.call_count, is_slow)
+                self.addCleanup(setattr, files, "_LONG", files._LONG)
+                files._LONG = -1
 
     def test_a_directory_s_descriptor_is_where_paths_start(self):
         for draw, tree in self.drawn():
@@ -279,7 +291,17 @@ class Files(unittest.TestCase):
                 gone = files.rmdir_many([tree.top + b"/nowhere", tree.top])
                 self.assertEqual(gone[0].errno, errno.ENOENT)
 
+    def slow(self):
+        """Has each directory taken for one that is read slowly."""
+        self.addCleanup(setattr, _ahead, "_LONG", _ahead._LONG)
+        _ahead._LONG = -1
+
     def test_a_walk_is_that_of_os(self):
+        self.walks()
+        self.slow()
+        self.walks()
+
+    def walks(self):
         for _, tree in self.drawn(150):
             for top, down, links in itertools.product(
                 (tree.top, os.fsdecode(tree.top), tree.top + b"/nowhere"), (True, False), (False,)
@@ -289,13 +311,21 @@ class Files(unittest.TestCase):
                 its = list(os.walk(top, down, lambda error: theirs.append(plain(error)), links))
                 self.assertEqual(mine, its)
                 self.assertEqual(ours, theirs)
-        top = os.path.join(self.folder, b"links")
+        top = os.path.join(self.folder, b"links%d" % _ahead._LONG)
         os.makedirs(top + b"/a/b")
         os.symlink(b"../a", top + b"/to")
         os.symlink(top + b"/a/b", top + b"/other")
         self.assertEqual(list(files.walk(top, followlinks=True)), list(os.walk(top, followlinks=True)))
         with self.assertRaises(ValueError):
             list(files.walk("a\0b"))
+
+    def test_of_a_slow_tree_one_directory_is_read_twice(self):
+        os.makedirs(os.path.join(self.folder, *[b"d"] * 20))
+        self.slow()
+        asked = unittest.mock.Mock(side_effect=os.scandir)
+        with unittest.mock.patch.object(os, "scandir", asked):
+            self.assertEqual(len(list(files.walk(self.folder))), 21)
+        self.assertEqual(asked.call_count, 1)
 
     def test_directories_may_be_left_out_and_added(self):
         for draw, tree in self.drawn(150):
@@ -317,8 +347,6 @@ class Files(unittest.TestCase):
         top = os.path.join(self.folder, b"wide")
         for number in range(200):
             os.makedirs(os.path.join(top, b"%d" % number, b"x", b"y"))
-        from kumiki import _ahead
-
         readers = []
 
         class Reader(_ahead._Reader):
@@ -335,6 +363,11 @@ class Files(unittest.TestCase):
         self.assertEqual(len(list(files.walk(top))), 601)
 
     def test_entries_are_those_of_os(self):
+        self.scans()
+        self.slow()
+        self.scans()
+
+    def scans(self):
         for draw, tree in self.drawn():
             for folder in tree.folders:
                 for where in (folder, os.fsdecode(folder), pathlib.Path(os.fsdecode(folder))):
@@ -346,6 +379,31 @@ class Files(unittest.TestCase):
         for wrong in (b"/nowhere", "/etc/passwd", "a\0b"):
             self.assertEqual(plain(told(files.scandir, wrong)), plain(told(os.scandir, wrong)))
         self.assertEqual(sorted(e.name for e in files.scandir()), sorted(os.listdir()))
+
+    def test_a_scan_that_is_left_is_closed(self):
+        for _ in range(2):
+            fds = len(os.listdir("/proc/self/fd"))
+            with files.scandir("/proc") as some:
+                next(some)
+            with self.assertRaises(StopIteration):
+                next(some)
+            some = files.scandir("/proc")
+            some.close()
+            self.assertEqual(list(some), [])
+            self.assertEqual(len(os.listdir("/proc/self/fd")), fds)
+            self.slow()
+
+    def test_attributes_are_asked_for_ahead_where_a_directory_is_slow(self):
+        for number in range(300):
+            open(os.path.join(self.folder, b"%d" % number), "w").close()
+        asked = unittest.mock.Mock(side_effect=_many.stat)
+        with unittest.mock.patch.object(_many, "stat", asked):
+            self.assertEqual({entry.stat().st_size for entry in files.scandir(self.folder)}, {0})
+            self.assertEqual(asked.call_count, 0)
+            self.slow()
+            self.assertEqual({entry.stat().st_size for entry in files.scandir(self.folder)}, {0})
+            # One, 4, 16, 64, and what is left.
+            self.assertEqual(asked.call_count, 5)
 
     def entries(self, draw, ours, theirs):
         self.assertEqual([e.name for e in ours], [e.name for e in theirs])

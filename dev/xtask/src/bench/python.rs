@@ -37,23 +37,21 @@ mod tests {
     #[test]
     fn each_promise_is_of_a_case_that_is_measured() {
         let mut rows = Vec::new();
-        for (case, n) in [
-            ("stat", 1),
-            ("stat", 10),
-            ("stat", 300),
-            ("exists", 1),
-            ("exists", 10),
-            ("exists", 300),
-            ("read", 1),
-            ("read", 10),
-            ("read", 300),
-            ("write", 300),
-            ("rename", 300),
-            ("walk", 0),
-            ("scandir_stat", 300),
+        let paths = [1, 2, 4, 10, 16, 300];
+        for (case, counts) in [
+            ("stat", &paths[..]),
+            ("exists", &paths),
+            ("read", &paths),
+            ("write", &[300]),
+            ("rename", &[300]),
+            ("walk", &[0, 4]),
+            ("scandir", &[4, 300]),
+            ("scandir_stat", &[4, 300]),
         ] {
-            rows.push(row(&format!("python_{case}"), KUMIKI, n, 60.0));
-            rows.push(row(&format!("python_{case}"), "os", n, 100.0));
+            for n in counts {
+                rows.push(row(&format!("python_{case}"), KUMIKI, *n, 60.0));
+                rows.push(row(&format!("python_{case}"), "os", *n, 100.0));
+            }
         }
         for case in ["python_slow_stat", "python_slow_read"] {
             rows.push(row(case, KUMIKI, 10_000, 50_000.0));
