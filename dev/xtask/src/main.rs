@@ -179,6 +179,9 @@ enum Chore {
         /// Only writes the names and addresses of release.toml to where they are read
         #[arg(long)]
         fill: bool,
+        /// Makes all that is shipped first: packed crates, tarballs, wheels, packages, the site
+        #[arg(long, conflicts_with = "fill")]
+        make: bool,
     },
     /// Makes the documents into a site with search, and checks every link in it
     Docs,
@@ -284,7 +287,9 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         }
         Chore::Lab { tests, .. } => test::test(Some(Part::Lab), &tests),
         Chore::Capi { place, profile, places } => capi::capi(place, &profile, places),
-        Chore::Release { fill } => release::release(fill),
+        Chore::Release { fill: true, .. } => release::release(release::Work::Fill),
+        Chore::Release { make: true, .. } => release::release(release::Work::Make),
+        Chore::Release { .. } => release::release(release::Work::Try),
         Chore::Package { tests, release } => package::package(&tests, release),
         Chore::Install(place) => ship::install::install(&place),
         Chore::Dist { musl: true } => ship::musl::dist(),

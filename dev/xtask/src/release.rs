@@ -2,8 +2,8 @@
 //!
 //! Names and addresses stand in `release.toml` alone; `--fill` writes them to where they are read. Without it
 //! the release is tried: its notes are taken from the changelog, crates are put in the order in which a
-//! registry takes them and packed against it, and what the other chores have made is summed up. What is left
-//! is printed: a tag that is signed, and pushed.
+//! registry takes them and packed against it, and what the other chores have made is summed up; `--make` has
+//! them make it first. What is left is printed: a tag that is signed, and pushed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,8 +15,9 @@ use cargo_metadata::{DependencyKind, Package};
 use serde::Deserialize;
 
 use crate::capi::files_in;
-use crate::package::{PRIVATE, is_published};
+use crate::package::{self, PRIVATE, is_published};
 use crate::run::{cargo, metadata, program, read, root, run, target_folder};
+use crate::{docs, ship};
 
 /// Names and addresses that only a maintainer knows; empty where nobody has said them.
 #[derive(Debug, Default, Deserialize)]
@@ -30,11 +31,29 @@ struct Names {
 /// Line of SECURITY.md that stands where nobody has said an address.
 const NOBODY: &str = "to the maintainers privately, not";
 
-pub(crate) fn release(fill: bool) -> Result<ExitCode> {
+/// What to do of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Only write names and addresses to where they are read.
+    Fill,
+    /// Try it with what is there.
+    Try,
+    /// Make all that is shipped, and try it.
+    Make,
+}
+
+/// Page with the line by which the action is taken, and what stands there where nobody has said from where.
+pub(crate) const ACTION: (&str, &str) = ("docs/is-it-slower.md", "OWNER/kumiki/measure/ab@");
+/// The documents as a site.
+const SITE: &str = "kumiki-site.tar.gz";
+
+pub(crate) fn release(work: Work) -> Result<ExitCode> {
     let text = fs::read_to_string(root().join("release.toml")).context("reading release.toml")?;
     let names: Names = toml::from_str(&text).context("release.toml")?;
-    if fill {
-        return filled_in(&names);
+    match work {
+        Work::Fill => return filled_in(&names),
+        Work::Make => make()?,
+        Work::Try => {}
     }
     let metadata = metadata()?;
     let published: Vec<_> =
@@ -44,7 +63,8 @@ pub(crate) fn release(fill: bool) -> Result<ExitCode> {
         published.iter().all(|package| package.version.to_string() == version),
         "one release has one version, and crates have several"
     );
-    let folder = target_folder()?.join("release");
+    // `release` is cargo's own.
+    let folder = target_folder()?.join("release-files");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     let changes =
@@ -81,6 +101,18 @@ pub(crate) fn release(fill: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Has the other chores make what is shipped, and looks that the packed crates build.
+fn make() -> Result<()> {
+    package::package(&[], true)?;
+    ship::dist::dist()?;
+    ship::musl::dist()?;
+    ship::deb::deb()?;
+    docs::docs()?;
+    let site = target_folder()?.join("dist-files").join(SITE);
+    let mut tar = program("tar", ["--create", "--gzip", "--file"]);
+    run(tar.arg(site).arg("--directory").arg(target_folder()?).arg("site"))
+}
+
 /// Writes names to where they are read.
 fn filled_in(names: &Names) -> Result<ExitCode> {
     let Names { repository, maintainer, security } = names;
@@ -104,6 +136,8 @@ fn filled_in(names: &Names) -> Result<ExitCode> {
             text.replace("Kumiki maintainers <maintainers@kumiki.invalid>", maintainer)
         })?;
     }
+    let short = repository.trim_start_matches("https://github.com/").trim_end_matches(".git");
+    rewritten(ACTION.0, &|text| text.replace(ACTION.1, &format!("{short}/measure/ab@")))?;
     rewritten("SECURITY.md", &|text| text.replace(NOBODY, &format!("to {security}, not")))?;
     println!("filled in; look at `git diff`");
     Ok(ExitCode::SUCCESS)
@@ -189,6 +223,7 @@ fn missing(files: &[PathBuf]) -> Vec<&'static str> {
         ("-none-musllinux", "the wheel for musl (cargo xtask dist --musl)"),
         (".cdx.json", "lists of the programs' crates (cargo xtask dist)"),
         (".deb", "Debian's packages (cargo xtask deb)"),
+        (SITE, "the site (cargo xtask release --make)"),
     ];
     let is_there = |part: &str| files.iter().any(|file| file.to_string_lossy().contains(part));
     shipped.iter().filter(|(part, _)| !is_there(part)).map(|(_, what)| *what).collect()

@@ -18,8 +18,8 @@
 //!                   vDSO                mmap(2)                the calls
 //! ```
 //!
-//! That is x86-64. On aarch64 there is neither TSC nor CPUID, so the clock is the
-//! kernel's and no feature is known, and what is x86-64's by nature is left out: `cycle`.
+//! That is x86-64. On aarch64 ticks are the system's counter, in nanoseconds; there is no CPUID,
+//! so no feature is known, and what is x86-64's by nature is left out: `cycle`.
 //!
 //! Two threads on neighbouring cores, and the time that a wake takes:
 //!

@@ -4,12 +4,14 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
+use crate::release::ACTION;
 use crate::run::{metadata, root};
 
 /// Files, what of them shows that nobody has filled them in, and what they need.
-const BLANKS: [(&str, &str, &str); 3] = [
+const BLANKS: [(&str, &str, &str); 4] = [
     ("debian/control", "@kumiki.invalid>", "Maintainer, a name and an address"),
     ("debian/changelog", "@kumiki.invalid>", "in its last line the same"),
+    (ACTION.0, ACTION.1, "from where the action is taken"),
     ("SECURITY.md", "to the maintainers privately, not", "the address that faults are reported to"),
 ];
 
