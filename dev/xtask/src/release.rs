@@ -15,7 +15,7 @@ use cargo_metadata::{DependencyKind, Package};
 use serde::Deserialize;
 
 use crate::capi::files_in;
-use crate::package::{self, PRIVATE, is_published};
+use crate::package::{self, ACTION, PRIVATE, is_published};
 use crate::run::{cargo, metadata, program, read, root, run, target_folder};
 use crate::{docs, ship};
 
@@ -31,7 +31,7 @@ struct Names {
 /// Line of SECURITY.md that stands where nobody has said an address.
 const NOBODY: &str = "to the maintainers privately, not";
 
-/// What to do of a release.
+/// Part of a release that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Only write names and addresses to where they are read.
@@ -42,8 +42,6 @@ pub(crate) enum Work {
     Make,
 }
 
-/// Page with the line by which the action is taken, and what stands there where nobody has said from where.
-pub(crate) const ACTION: (&str, &str) = ("docs/is-it-slower.md", "OWNER/kumiki/measure/ab@");
 /// The documents as a site.
 const SITE: &str = "kumiki-site.tar.gz";
 

@@ -29,7 +29,7 @@ static ENDS: PerProcess<PidfdWakers> = PerProcess::new();
 struct PidfdWakers {
     /// `None`: the thread does not run yet.
     epoll: Mutex<Option<&'static OwnedFd>>,
-    /// By the number of the pidfd, which is open as long as its future lives.
+    /// Keyed by the number of the pidfd, which is open as long as its future lives.
     wakers: Wakers,
 }
 

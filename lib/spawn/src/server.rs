@@ -286,7 +286,7 @@ impl Drop for Server {
     }
 }
 
-/// Who waits for a server's answer.
+/// Caller that waits for a server's answer.
 struct Waiter<'a> {
     server: &'a Server,
     header: &'a Header,

@@ -29,7 +29,7 @@ pub struct Program {
     pub health_times: HealthTimes,
 }
 
-/// When a HEALTHCHECK is asked, and what counts; what an image leaves out is as Docker has it.
+/// Times of a HEALTHCHECK; what an image leaves out is as Docker has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthTimes {
     /// Time between two of them.
@@ -97,7 +97,7 @@ struct Container {
 #[serde(rename_all = "PascalCase", default)]
 struct Healthcheck {
     test: Option<Vec<String>>,
-    /// In nanoseconds; 0 and less stand for what is left out.
+    /// Nanoseconds, as all of these; 0 and less stand for what is left out.
     interval: i64,
     timeout: i64,
     start_period: i64,

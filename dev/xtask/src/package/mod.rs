@@ -18,7 +18,7 @@ mod blanks;
 mod leaving;
 mod published;
 
-pub(crate) use blanks::blanks;
+pub(crate) use blanks::{ACTION, blanks};
 pub(crate) use published::check;
 pub(crate) use published::{PRIVATE, is_published};
 

@@ -9,7 +9,7 @@ use super::libtest::Test;
 /// So many tests are named as the slowest.
 const SLOWEST: usize = 20;
 
-/// Of what a failed test said so many lines are repeated at the end, and of each line so much.
+/// Lines of what a failed test said that are repeated at the end, and characters of each.
 const SAID_LINES: usize = 6;
 const SAID_CHARS: usize = 400;
 

@@ -351,9 +351,10 @@ impl Image {
         Ok((bzimage, self.header.bzimage_bytes))
     }
 
-    /// When the health of its root's program is asked.
-    pub(crate) fn health_times(&self) -> HealthTimes {
-        self.header.root.as_ref().map(|root| root.health_times).unwrap_or_default()
+    /// Times of the health check of this image's program; Docker's, if it was removed.
+    pub(crate) fn health_times(name: &str) -> HealthTimes {
+        let image = Image::open(name).ok();
+        image.and_then(|image| Some(image.header.root?.health_times)).unwrap_or_default()
     }
 
     /// Memory in which its nodes see its root.

@@ -40,7 +40,7 @@ pub(crate) struct RootPart {
     pub(crate) identity: String,
     /// Hash of the file system's bytes.
     pub(crate) sha256: String,
-    /// When its program's health is asked.
+    /// Times of its program's health check.
     #[serde(default)]
     pub(crate) health_times: HealthTimes,
 }

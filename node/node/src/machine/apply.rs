@@ -244,7 +244,8 @@ fn start(
         Err(error) => Err(error),
         Ok(_) => service.map_or(Ok(()), |service| {
             let record = node.recorded()?;
-            service.begins((name, Some(&record.image)), address(name, &record.devices), limit)
+            let times = || Image::health_times(&record.image);
+            service.begins(name, times, address(name, &record.devices), limit)
         }),
     };
     if outcome.is_err() && node.is_running().unwrap_or(true) {

@@ -138,7 +138,7 @@ impl Node {
         Ok(self.recorded()?.devices)
     }
 
-    /// What is recorded of it.
+    /// Its record.
     pub(crate) fn recorded(&self) -> Result<Record> {
         let device = Device::read(Holding::Node, &self.name)?;
         let entry = sysfs::one(Holding::Node, &self.name)?;

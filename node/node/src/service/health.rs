@@ -11,8 +11,6 @@ use kumiki_node_devices::program;
 use kumiki_rootfs::HealthTimes;
 use serde::{Serialize, Serializer};
 
-use crate::image::Image;
-
 /// Time that an answer may take, but a HEALTHCHECK's, which has its own.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Interval between two questions, but a HEALTHCHECK's.
@@ -28,12 +26,12 @@ const LINE_BYTES: u64 = 1024;
 /// Exit status of a program that could not ask a node, whose channels all are in use: BSD's EX_TEMPFAIL.
 pub const NOT_ASKED: u8 = 75;
 
-/// Why a node was not found to be well.
+/// Reason for which a node was not found to be well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// What it did not do.
+    /// The node did not do this.
     Unwell(String),
-    /// Why nobody could ask it: this says nothing of the node.
+    /// Nobody could ask it, for this reason: it says nothing of the node.
     NotAsked(String),
 }
 
@@ -78,14 +76,10 @@ impl Health {
         !matches!(self, Health::Command(_) | Health::Image)
     }
 
-    /// When it is asked, of a node that starts from this image.
-    pub(crate) fn times(&self, image: Option<&str>) -> HealthTimes {
+    /// Times of this check, of a node whose image names these.
+    pub(crate) fn times(&self, of_image: impl FnOnce() -> HealthTimes) -> HealthTimes {
         match self {
-            // One that was removed, or whose node was replaced just now: as docker has them.
-            Health::Image => image
-                .and_then(|name| Image::open(name).ok())
-                .map(|image| image.health_times())
-                .unwrap_or_default(),
+            Health::Image => of_image(),
             _ => HealthTimes {
                 interval: ASKED_EVERY,
                 timeout: LIMIT,

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec};
+use kumiki_rootfs::HealthTimes;
 use serde::Serialize;
 
 use crate::{Error, ErrorKind, Result};
@@ -44,12 +45,13 @@ impl Service {
     /// Waits until a node that was just started does what it is for.
     pub(crate) fn begins(
         &self,
-        (node, image): (&str, Option<&str>),
+        node: &str,
+        of_image: impl FnOnce() -> HealthTimes,
         at: Option<IpAddr>,
         limit: Duration,
     ) -> Result<()> {
         let Some(health) = &self.health else { return Ok(()) };
-        let timeout = health.times(image).timeout;
+        let timeout = health.times(of_image).timeout;
         let begin = Instant::now();
         loop {
             match health.ask(node, at, timeout) {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::backoff::Backoff;
 use super::metrics;
 use crate::host::process::Process;
+use crate::image::Image;
 use crate::listing::NodeState;
 use crate::machine::Machine;
 use crate::node::Node;
@@ -167,7 +168,7 @@ impl KeptNode {
             }
             return;
         };
-        let times = health.times(image);
+        let times = health.times(|| image.map(Image::health_times).unwrap_or_default());
         // As docker's first one that counts comes an interval after that.
         let grace = times.start_period + times.interval;
         let starts = self.state.state != "up" && begun.elapsed() < grace;

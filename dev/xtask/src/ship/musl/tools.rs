@@ -149,7 +149,7 @@ impl Tools {
     }
 }
 
-/// Whether the compiler that runs us has the target's library.
+/// Asks the compiler that runs us for the target's library.
 fn has_target() -> Result<bool> {
     let library = read(&mut program("rustc", ["--print", "target-libdir", "--target", TARGET]))?;
     Ok(Path::new(library.trim()).is_dir())
