@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, AsyncIterator, Callable, Iterable
 
 from . import files
+from ._many import AT_ONCE
 
 # Each of them makes many calls at once.
 _THREADS = 4
@@ -53,7 +54,7 @@ write_many = _awaited("write_many")
 
 
 async def each(
-    function: "Callable[..., list[Any]]", items: "Iterable[Any]", *, chunk: int = files.AT_ONCE, **named: Any
+    function: "Callable[..., list[Any]]", items: "Iterable[Any]", *, chunk: int = AT_ONCE, **named: Any
 ) -> "AsyncIterator[tuple[Any, Any]]":
     """kumiki.files.each, as an asynchronous iterator."""
     if chunk < 1:

@@ -10,7 +10,9 @@ from typing import Any
 from ._popen import Popen
 from ._posix_spawn import Spawn
 
-_theirs = subprocess.Popen._execute_child
+# Of what no types are known to others.
+_TheirPopen: Any = subprocess.Popen
+_theirs = _TheirPopen._execute_child
 _fork_exec = getattr(subprocess, "_fork_exec", None)
 _says = False
 # What was in place before each put_in_place(), the last one's last: a run of pytest may be within another one.
@@ -22,7 +24,7 @@ def _places() -> "list[tuple[Any, str, Any]]":
     from multiprocessing import util
 
     return [
-        (subprocess.Popen, "_execute_child", _execute_child),
+        (_TheirPopen, "_execute_child", _execute_child),
         (util, "spawnv_passfds", _spawnv_passfds),
         (os, "posix_spawn", _posix_spawn),
         (posix, "posix_spawn", _posix_spawn),
@@ -69,10 +71,11 @@ def _execute_child(self: Any, args: Any, executable: Any, preexec_fn: Any, *rest
         why = "the program has put something in place of its fork"
     if why is not None:
         _tell(program, f"subprocess: {why}")
-        return _theirs(self, args, executable, preexec_fn, *rest)
+        _theirs(self, args, executable, preexec_fn, *rest)
+        return
     _tell(program, "kumiki")
     # What kumiki.Popen has besides is not asked for.
-    plain = {"_default": [], "_cgroup": None, "_parent_death_signal": None, "_further": lambda attributes, stack: None}
+    plain: "dict[str, Any]" = {"_default": [], "_cgroup": None, "_parent_death_signal": None, "_further": lambda attributes, stack: None}
     self.__dict__.update(plain)
     try:
         Popen._execute_child(self, args, executable, preexec_fn, *rest)

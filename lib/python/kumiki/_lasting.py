@@ -38,7 +38,7 @@ def lasting(start: "Callable[[], int]") -> int:
     except RuntimeError as error:
         text = f"{os.strerror(errno.EAGAIN)}: a thread whose child has a parent-death signal"
         raise BlockingIOError(errno.EAGAIN, text) from error
-    pid, error = made.get()
-    if error is not None:
-        raise error
+    pid, why = made.get()
+    if why is not None:
+        raise why
     return pid

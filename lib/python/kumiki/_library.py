@@ -88,12 +88,12 @@ _lib = _load()
 _own_environ = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
 _lib.kumiki_last_error.restype = c_char_p
 for _start in (_lib.kumiki_spawn, _lib.kumiki_spawnp):
-    _start.argtypes = [POINTER(c_int), c_char_p] + [ctypes.c_void_p] * 4
+    _start.argtypes = [POINTER(c_int), c_char_p, *[ctypes.c_void_p] * 4]
 
 
 def last_error() -> str:
     """The sentence to the last error of this thread."""
-    return _lib.kumiki_last_error().decode(errors="replace")
+    return str(_lib.kumiki_last_error().decode(errors="replace"))
 
 
 def _checked(error: int) -> None:

@@ -32,7 +32,7 @@ FIELDS = (
     *("st_atime_ns", "st_mtime_ns", "st_ctime_ns", "st_blksize", "st_blocks", "st_rdev"),
 )
 
-_dir_and_names = [c_int, c_char_p, c_size_t, c_size_t]
+_dir_and_names: "list[Any]" = [c_int, c_char_p, c_size_t, c_size_t]
 _lib.kumiki_files_stat.argtypes = [*_dir_and_names, c_int, c_void_p, c_void_p]
 _lib.kumiki_files_unlink.argtypes = [*_dir_and_names, c_int, c_void_p]
 _lib.kumiki_files_rename.argtypes = [c_int, c_char_p, c_size_t, *_dir_and_names, c_void_p]

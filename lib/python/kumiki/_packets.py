@@ -106,8 +106,9 @@ def outcome(call: Any) -> "tuple[bytes, BaseException | None]":
 
 
 def failure(error: BaseException) -> bytes:
-    from concurrent.futures.process import _ExceptionWithTraceback
+    from concurrent.futures import process
 
+    _ExceptionWithTraceback: Any = process._ExceptionWithTraceback
     try:
         packed = pickle.dumps((False, _ExceptionWithTraceback(error, error.__traceback__)))
         # Some can be packed, and not unpacked.

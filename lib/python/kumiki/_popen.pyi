@@ -82,3 +82,19 @@ class Popen(subprocess.Popen[AnyStr]):
         self: Popen[Any], args: Args, *, text: bool | None = ..., encoding: str | None = ..., errors: str | None = ..., universal_newlines: bool | None = ...,
         **named: Unpack[Options],
     ) -> None: ...
+
+    # What the package's own modules use besides.
+    _affinity: Any
+    _cgroup: Any
+    _child_created: bool
+    _default: list[int]
+    _ignored: Any
+    _limits: Mapping[int, int | tuple[int, int]]
+    _mask: Any
+    _namespaces: int
+    _nice: int | None
+    def _close_pipe_fds(self, *fds: int) -> None: ...
+    def _execute_child(self, *arguments: Any) -> None: ...
+    def _internal_poll(self, *arguments: Any) -> int | None: ...
+
+def _both(limit: int | tuple[int, int]) -> tuple[int, int]: ...

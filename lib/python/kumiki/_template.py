@@ -35,6 +35,9 @@ _NOT_HERE = {
 # Of these a process cannot become part: its next child would.
 _FOR_CHILDREN = 0x2000_0000 | 0x1000_0000 | 0x0000_0080
 
+# Of what no types are known to others.
+_subprocess: Any = subprocess
+
 _logger = logging.getLogger("kumiki")
 
 
@@ -98,7 +101,7 @@ class Template:
         try:
             with theirs:
                 self._process = Popen(
-                    [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", line],
+                    [sys.executable, *_subprocess._args_from_interpreter_flags(), "-c", line],
                     pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=self._env, cwd=self._cwd,
                 )  # fmt: skip
         except BaseException:
@@ -270,7 +273,7 @@ class Template:
             self._process.wait(1)
         except subprocess.TimeoutExpired:
             # It has children; it ends after the last of them.
-            subprocess._active.append(self._process)
+            _subprocess._active.append(self._process)
             self._process._child_created = False
 
     def __enter__(self) -> "Template":
@@ -284,14 +287,14 @@ class Template:
         if control is not None and control.fileno() >= 0:
             control.close()
             if process is not None and process._internal_poll() is None:
-                subprocess._active.append(process)
+                _subprocess._active.append(process)
                 process._child_created = False
 
     def __repr__(self) -> str:
         return f"<kumiki.Template of {', '.join(self.modules) or 'no modules'}: process {self.pid}>"
 
 
-class Child(Popen):
+class Child(Popen[Any]):
     """A child of a template: a kumiki.Popen whose program is a function."""
 
     # Descriptors that it is handed besides, whatever their numbers are there.
@@ -314,7 +317,7 @@ class Child(Popen):
         _forks.children.add(self)
         super().__init__([getattr(call.func, "__qualname__", repr(call.func))], **options)
 
-    def _execute_child(
+    def _execute_child(  # type: ignore[no-untyped-def]
         self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env,
         startupinfo, creationflags, shell,
         p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite,
@@ -466,7 +469,7 @@ class Child(Popen):
             # By a number of its own: others may wait, too.
             fd = os.dup(self._report.fileno())
             readable = loop.create_future()
-            loop.add_reader(fd, lambda: readable.done() or readable.set_result(None))
+            loop.add_reader(fd, _told, readable)
             try:
                 if not self._hear():
                     await readable
@@ -485,12 +488,12 @@ class Child(Popen):
 
     def _await_start(self) -> None:
         try:
-            self._hear_until(lambda: self._runs and self.pid or self._wrong is not None)
+            self._hear_until(lambda: self._runs and bool(self.pid) or self._wrong is not None)
             if self._runs and self._wrong is None:
                 return
             self._hear_until(lambda: False)
             if self._wrong is None and self.pid:
-                raise TemplateError(f"the child {self.args[0]} (process {self.pid}) has ended {self._ended()}, before its function began")
+                raise TemplateError(f"the child {self._name()} (process {self.pid}) has ended {self._ended()}, before its function began")
             if self._wrong is None:
                 raise TemplateError(f"the template (process {self._template.pid}) has made no child: {self._template._how()}")
             _packets.opened(self._wrong)
@@ -520,8 +523,11 @@ class Child(Popen):
             raise subprocess.TimeoutExpired(self.args, timeout or 0)
         content = self._result()
         if not content:
-            raise TemplateError(f"the child {self.args[0]} (process {self.pid}) has ended {self._ended()}, without a result")
+            raise TemplateError(f"the child {self._name()} (process {self.pid}) has ended {self._ended()}, without a result")
         return _packets.opened(content)
+
+    def _name(self) -> str:
+        return str(self.args[0])  # type: ignore[index]
 
     def _ended(self) -> str:
         return f"by signal {-self.returncode}" if (self.returncode or 0) < 0 else f"with status {self.returncode}"
@@ -599,7 +605,14 @@ def _tracker() -> int:
 
     fd = resource_tracker._resource_tracker._fd  # type: ignore[attr-defined]
     # To ask whether it lives wakes it.
-    return resource_tracker.getfd() if fd is None else int(fd)
+    if fd is None:
+        fd = resource_tracker.getfd()
+    return int(fd)
+
+
+def _told(readable: Any) -> None:
+    if not readable.done():
+        readable.set_result(None)
 
 
 def _ids() -> "tuple[Any, ...]":

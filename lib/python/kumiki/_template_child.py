@@ -20,6 +20,8 @@ from . import _packets
 from ._packets import DONE, RUNS, WRONG
 
 
+# Of what no types are known to others.
+_threading: Any = threading
 # Descriptors that the child was handed besides, whatever their numbers are.
 handed: "list[int]" = []
 # What is the template's, and would do something at its end.
@@ -49,10 +51,10 @@ def _run(payload: int, report: socket.socket, given: "list[int]", stack: context
     except OSError:
         # Who has asked is gone.
         return 255
-    packed, error = _packets.outcome(lambda: _call(asked["call"]))
-    status = _status(error)
+    packed, raised = _packets.outcome(lambda: _call(asked["call"]))
+    status = _status(raised)
     problem = _finish()
-    if error is None and problem is not None:
+    if raised is None and problem is not None:
         packed, status = _packets.failure(problem), 1
     instead = b""
     try:
@@ -189,8 +191,7 @@ def _renew(asked: "dict[str, Any]") -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(line_buffering=os.isatty(fd) or fd == 2)
     if "multiprocessing.process" in sys.modules:
-        from multiprocessing import process, util
-
+        process, util = _multiprocessing()
         process._children = set()
         util._finalizer_registry.clear()
         util._run_after_forkers()
@@ -209,7 +210,7 @@ def _renew(asked: "dict[str, Any]") -> None:
 def _finish() -> "BaseException | None":
     """As at the end of a program: threads are waited for, atexit's functions are called, streams are flushed."""
     problem: "BaseException | None" = None
-    for end in (threading._shutdown, atexit._run_exitfuncs, _end_multiprocessing):
+    for end in (_threading._shutdown, atexit._run_exitfuncs, _end_multiprocessing):
         try:
             end()
         except BaseException as error:
@@ -225,6 +226,10 @@ def _finish() -> "BaseException | None":
 
 def _end_multiprocessing() -> None:
     if "multiprocessing.util" in sys.modules:
-        from multiprocessing import util
+        _multiprocessing()[1]._exit_function()
 
-        util._exit_function()
+
+def _multiprocessing() -> "tuple[Any, Any]":
+    from multiprocessing import process, util
+
+    return process, util

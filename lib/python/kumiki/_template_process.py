@@ -100,11 +100,12 @@ def _see(seen: "dict[str, tuple[int, int]]", path: "str | None") -> None:
 def _set_up_seeing(asked: "dict[str, Any]", seen: "dict[str, tuple[int, int]]") -> "dict[str, tuple[int, int]]":
     from multiprocessing import process, spawn
 
-    process.current_process()._inheriting = True
+    here: Any = process.current_process()
+    here._inheriting = True
     try:
         spawn.prepare(asked["prepare"])
     finally:
-        del process.current_process()._inheriting
+        del here._inheriting
     for name in asked["modules"]:
         importlib.import_module(name)
     setup = pickle.loads(asked["setup"])

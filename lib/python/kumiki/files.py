@@ -145,7 +145,7 @@ def stat_array(
     """os.stat of each path as numpy arrays: one whose fields have the names of os.stat_result, st_size and the like,
     and one of error numbers, 0 where there is none. Where there is one, the fields are 0."""
     try:
-        import numpy
+        import numpy  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise ImportError(f"kumiki.files.stat_array gives arrays of numpy: {error}; take stat_many") from error
     kinds = [{"Q": "u8", "q": "i8", "d": "f8"}[kind] for count, kind in _pairs() for _ in range(count)]
@@ -354,7 +354,7 @@ def rename_many(
 ) -> "list[None | Exception]":
     """os.rename of each (source, target): None, or the error. No target may be another's source."""
     results: "list[None | Exception]" = []
-    if pairs.__class__ is list and len(pairs) <= _FEW_CHANGES:  # type: ignore[arg-type]
+    if isinstance(pairs, list) and len(pairs) <= _FEW_CHANGES:
         if all(pair.__class__ is tuple and len(pair) == 2 and _PLAIN.issuperset(map(type, pair)) for pair in pairs):
             rename = functools.partial(os.rename, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
             return [_or_error(lambda pair: rename(*pair), pair) for pair in pairs]

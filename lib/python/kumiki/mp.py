@@ -18,12 +18,16 @@ import pickle
 import sys
 import threading
 import traceback
-from multiprocessing import connection, context, forkserver, popen_fork, popen_forkserver, process, spawn, util
-from multiprocessing.context import reduction, set_spawning_popen
+from multiprocessing import connection, context, forkserver, popen_fork, popen_forkserver, process, reduction, spawn, util
 from typing import Any
 
 from . import _template_child
 from ._template import Child, Template
+
+# Of what no types are known to others.
+_context: Any = context
+_forkserver: Any = forkserver._forkserver
+_util: Any = util
 
 __all__ = ["KumikiContext", "KumikiProcess", "template"]
 
@@ -58,7 +62,7 @@ def _made() -> "Template | _Attached":
             _current.close()
             _current = None
         if _current is None:
-            names = [name for name in forkserver._forkserver._preload_modules if name != "__main__"]
+            names = [name for name in _forkserver._preload_modules if name != "__main__"]
             _current = Template(setup=functools.partial(_preload, names))
         return _current
 
@@ -111,12 +115,12 @@ class Popen(popen_fork.Popen):
     def _launch(self, process_obj: Any) -> None:
         data = _preparation_data(process_obj._name)
         packed = io.BytesIO()
-        set_spawning_popen(self)
+        _context.set_spawning_popen(self)
         try:
             reduction.dump(data, packed)
             reduction.dump(process_obj, packed)
         finally:
-            set_spawning_popen(None)
+            _context.set_spawning_popen(None)
         of = _made()
         # What the process sees this one's end by.
         theirs, ours = os.pipe()
@@ -133,7 +137,7 @@ class Popen(popen_fork.Popen):
             os.close(theirs)
         self.pid = self._child.pid
         self.sentinel = os.dup(self._child._pidfd)
-        self.finalizer = util.Finalize(self, util.close_fds, (ours, self.sentinel))
+        self.finalizer = util.Finalize(self, _util.close_fds, (ours, self.sentinel))
 
     def poll(self, flag: int = os.WNOHANG) -> "int | None":
         if self.returncode is None:
@@ -170,10 +174,11 @@ def _main(data: bytes, template_pid: int) -> None:
     import socket
 
     control, parent, *fds = _template_child.handed
-    forkserver._forkserver._inherited_fds = fds
+    _forkserver._inherited_fds = fds
     _current = _Attached(socket.socket(fileno=control), template_pid)
     packed = io.BytesIO(data)
-    process.current_process()._inheriting = True
+    here: Any = process.current_process()
+    here._inheriting = True
     try:
         spawn.prepare(pickle.load(packed))
         itself = pickle.load(packed)
@@ -183,7 +188,7 @@ def _main(data: bytes, template_pid: int) -> None:
         sys.stderr.flush()
         os._exit(1)
     finally:
-        del process.current_process()._inheriting
+        del here._inheriting
     status = itself._bootstrap(parent)
     if sys.version_info >= (3, 13):
         # From then on functions of atexit are called in multiprocessing's processes, too.
@@ -205,4 +210,4 @@ def _without_start_method(name: str) -> "dict[str, Any]":
 
 
 spawn.get_preparation_data = _without_start_method
-context._concrete_contexts.setdefault("kumiki", KumikiContext())
+_context._concrete_contexts.setdefault("kumiki", KumikiContext())

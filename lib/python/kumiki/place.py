@@ -112,7 +112,7 @@ def _call(name: str, *arguments: Any) -> int:
         if result == -errno.EINVAL:
             raise ValueError(text)
         raise _KINDS.get(-result, PlaceError)(-result, text)
-    return result
+    return int(result)
 
 
 def _text(text: str | os.PathLike[str]) -> bytes:
@@ -175,7 +175,7 @@ def _beside(work: "Callable[[], Any]", undo: "Callable[[Any], None]") -> Any:
 
     def run() -> None:
         try:
-            made = (work(), None)
+            made: tuple[Any, BaseException | None] = (work(), None)
         except BaseException as error:
             made = (None, error)
         with lock:
@@ -311,7 +311,8 @@ class Watch:
         """The next one; TimeoutError if there is none within `timeout` seconds."""
         if not self._pointer:
             raise ValueError("the watch has ended")
-        return _awaited("watch_next", self._pointer, self.fileno(), timeout)
+        news: dict[str, Any] = _awaited("watch_next", self._pointer, self.fileno(), timeout)
+        return news
 
     def fileno(self) -> int:
         """A descriptor that is readable while there are news."""
@@ -367,7 +368,7 @@ class Places:
 
     def create(self, name: str, wishes: Any = None, timeout: float | None = None) -> str:
         """Makes the resource "place/kind/unique", and gives its id."""
-        return self.start_create(name, wishes, timeout).wait()
+        return str(self.start_create(name, wishes, timeout).wait())
 
     def call(self, name: str, part: str, value: Any = None, timeout: float | None = None) -> Any:
         """Calls a program part of a resource, and gives what it gives."""
@@ -379,11 +380,11 @@ class Places:
 
     def ls(self, place: str, pattern: str = "**", timeout: float | None = None) -> list[dict[str, Any]]:
         """A place's resources whose names match."""
-        return self._start("start_ls", _text(place), _text(pattern), _ms(timeout)).wait()
+        return list(self._start("start_ls", _text(place), _text(pattern), _ms(timeout)).wait())
 
     def places(self, timeout: float | None = None) -> list[str]:
         """The places that answer."""
-        return self._start("start_places", _ms(timeout)).wait()
+        return list(self._start("start_places", _ms(timeout)).wait())
 
     def start_create(self, name: str, wishes: Any = None, timeout: float | None = None) -> Call:
         """Starts to make a resource."""

@@ -41,14 +41,22 @@ class Types(unittest.TestCase):
             }
             self.assertEqual(defined, public, module)
 
-    def test_mypy_takes_what_runs_and_refuses_what_does_not(self):
+    def mypy(self):
         mypy = shutil.which("mypy")
         if mypy is None:
             self.skipTest("there is no mypy")
         version = subprocess.run([mypy, "--version"], capture_output=True, text=True, check=True).stdout
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 11):
             self.skipTest(f"{version.strip()} is too old for these types")
-        line = [mypy, "--strict", "--follow-imports=silent", "--cache-dir=/dev/null", str(HERE / "typed.py")]
+        return mypy
+
+    def test_mypy_has_nothing_to_say_of_the_package(self):
+        line = [self.mypy(), "--strict", "--cache-dir=/dev/null", "--package=kumiki"]
+        said = subprocess.run(line, cwd=PACKAGE.parent, capture_output=True, text=True)
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+
+    def test_mypy_takes_what_runs_and_refuses_what_does_not(self):
+        line = [self.mypy(), "--strict", "--follow-imports=silent", "--cache-dir=/dev/null", str(HERE / "typed.py")]
         said = subprocess.run(line, capture_output=True, text=True, env=os.environ | {"MYPYPATH": str(PACKAGE.parent)})
         self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
 
