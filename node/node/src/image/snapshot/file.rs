@@ -312,6 +312,55 @@ mod tests {
         (file, image.bytes() as u64)
     }
 
+    /// Packs into what stands at a path, and gives what it says of the length.
+    fn packs_into(path: &Path) -> u64 {
+        packed(path, &mut &b"what a node has in its memory"[..]).unwrap()
+    }
+
+    /// Whether a path itself leads to no other kind of thing than before.
+    fn kind(path: &Path) -> fs::FileType {
+        fs::symlink_metadata(path).unwrap().file_type()
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_written_to_and_never_replaced() {
+        use std::os::unix::fs::FileTypeExt;
+
+        use rustix::fs::{CWD, FileType, Mode, makedev, mkfifoat, mknodat};
+
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        // A FIFO: whoever reads it has the whole file.
+        mkfifoat(CWD, at("fifo"), Mode::RWXU).unwrap();
+        let fifo = at("fifo");
+        let reader = std::thread::spawn(move || fs::read(fifo).unwrap());
+        let bytes = packs_into(&at("fifo"));
+        let read = reader.join().unwrap();
+        assert_eq!(read.len() as u64, bytes);
+        assert!(kind(&at("fifo")).is_fifo());
+        // A link, which leads to the file afterwards as before, and the file is the whole one.
+        fs::write(at("file"), "before").unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        assert_eq!(packs_into(&at("link")), bytes);
+        assert!(kind(&at("link")).is_symlink() && kind(&at("file")).is_file());
+        assert_eq!(fs::read(at("file")).unwrap(), read);
+        // The device that forgets what is written, as itself and by a link. For root it is one of the
+        // test's own: the machine's would be gone if this failed.
+        let mut null = at("device");
+        let made = mknodat(CWD, &null, FileType::CharacterDevice, Mode::RWXU, makedev(1, 3));
+        if made.is_err() || File::options().write(true).open(&null).is_err() {
+            if rustix::process::geteuid().is_root() {
+                return println!("skipped: no device may be made or opened below {folder:?}");
+            }
+            null = "/dev/null".into();
+        }
+        std::os::unix::fs::symlink(&null, at("to-device")).unwrap();
+        for path in [&null, &at("to-device")] {
+            assert_eq!(packs_into(path), bytes);
+            assert!(kind(&null).is_char_device() && kind(&at("to-device")).is_symlink());
+        }
+    }
+
     fn unpacked(file: &[u8], bytes: u64) -> Result<Snapshot> {
         let packed = Packed::open(file, Path::new("f"), &Identity::of_host())?;
         assert!(packed.total <= bytes);
