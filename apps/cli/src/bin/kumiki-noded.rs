@@ -18,6 +18,7 @@ use kumiki_node::serve::{self, Taps};
 use kumiki_node::{Client, Ending, ErrorKind, NOT_ASKED, Run, Session};
 use kumiki_sys::sentence::with_causes;
 use kumiki_sys::signals::restore_child_signal;
+use kumiki_sys::stdio::printed;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -42,7 +43,8 @@ fn run(words: Vec<OsString>) -> Result<ExitCode> {
         given.iter().map(|word| word.to_str()).collect::<Option<_>>().unwrap_or_default();
     match words[..] {
         ["--version"] => {
-            writeln!(io::stdout(), "kumiki-noded {}", env!("CARGO_PKG_VERSION"))?;
+            let text = concat!("kumiki-noded ", env!("CARGO_PKG_VERSION"), "\n");
+            return Ok(ExitCode::from(printed("kumiki-noded", text.as_bytes(), 2)));
         }
         ["serve", "--worker"] => serve::work()?,
         ["serve", name] => serve::serve(name, Taps::Opened)?,

@@ -322,6 +322,20 @@ fn a_signal_to_kumiki_run_is_the_commands_and_its_end_by_one_is_told() {
     signal(&child, rustix::process::Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
 
+    // One that does not end by it is left by the second one, and ends.
+    let text = "trap '' TERM INT; echo $$; while :; do sleep 0.05; done";
+    let mut child = runs.command(&[&*runs.place], &["sh", "-c", text]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let pid = lines.next().unwrap();
+    signal(&child, rustix::process::Signal::TERM);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(child.try_wait().unwrap(), None, "the first one is the command's");
+    signal(&child, rustix::process::Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+    let path = std::path::Path::new("/proc").join(pid);
+    common::wait_until("the command that was left ends", || !path.exists());
+
+    let text = "echo ready; exec sleep 1000";
     // Its place ends: nobody knows how the command has.
     let mut child = runs.command(&[&*runs.place], &["sh", "-c", text]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);

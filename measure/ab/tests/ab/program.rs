@@ -31,6 +31,33 @@ fn the_verdict_is_its_exit_status() {
     assert_eq!((code, &*said), (Some(0), concat!("kumiki-ab ", env!("CARGO_PKG_VERSION"), "\n")));
 }
 
+#[test]
+fn output_that_goes_nowhere_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let ab = env!("CARGO_BIN_EXE_kumiki-ab");
+    for words in [
+        &["--help"][..],
+        &["--version"],
+        &["--pairs", "2", "--", "true", "---", "true"],
+        &["--pairs", "2", "--json", "--", "true", "---", "true"],
+    ] {
+        for (to, status) in [(">&-", 2), (">/dev/full", 2), ("a pipe that nobody reads", 141)] {
+            let mut command = Command::new(ab);
+            if to.starts_with('>') {
+                command = Command::new("sh");
+                command.args(["-c", &format!("exec \"$0\" \"$@\" {to}"), ab]);
+            } else {
+                command.stdout(kumiki_sys::descriptors::pipe().unwrap().1);
+            }
+            let output = command.args(words).current_dir(folder.path()).stderr(Stdio::piped());
+            let output = output.spawn().unwrap().wait_with_output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(status), "{words:?} {to}: {said}");
+            assert!(status != 2 || said.contains("standard output"), "{words:?} {to}: {said}");
+        }
+    }
+}
+
 /// A supervisor that ignores its children's ends has whom it starts ignore them, too.
 #[test]
 fn whoever_starts_it_may_ignore_the_ends_of_children() {

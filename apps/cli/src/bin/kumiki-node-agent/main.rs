@@ -21,7 +21,7 @@ use words::{Order, parse};
 
 fn main() -> ExitCode {
     match parse(std::env::args_os().skip(1).collect::<Vec<OsString>>()).and_then(run) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             say(format_args!("{}", with_causes(error.as_ref())));
             ExitCode::from(2)
@@ -29,9 +29,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(order: Order) -> Result<()> {
+fn run(order: Order) -> Result<ExitCode> {
     match order {
-        Order::Version => writeln!(io::stdout(), "kumiki {}", env!("CARGO_PKG_VERSION"))?,
+        Order::Version => return Ok(data(concat!("kumiki ", env!("CARGO_PKG_VERSION"), "\n"))),
         Order::Agent { window, role } => agent::main(window, role)?,
         Order::Take { target, name, mode, bytes, time } => {
             agent::go_in()?;
@@ -61,10 +61,17 @@ fn run(order: Order) -> Result<()> {
             agent::go_in()?;
             runtime()?.block_on(kumiki_places::attach_stdio(&name, tell))?;
         }
-        Order::Ls { json } => nodes::list(json)?,
-        Order::Start(how) => nodes::start(&how)?,
+        Order::Ls { json } => return Ok(data(&nodes::list(json)?)),
+        Order::Start(how) => {
+            return Ok(nodes::start(&how)?.map_or(ExitCode::SUCCESS, |text| data(&text)));
+        }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what was asked for; the exit status, which says whether it arrived.
+fn data(text: &str) -> ExitCode {
+    ExitCode::from(kumiki_sys::stdio::printed("kumiki", text.as_bytes(), 2))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

@@ -1,7 +1,5 @@
 //! Other nodes, as this one sees and starts them.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 use kumiki_node::{KernelForm, Lent, NodeInfo, NodeState, seen_here};
 
@@ -17,15 +15,13 @@ fn all() -> Result<Vec<NodeInfo>> {
     Ok(all)
 }
 
-/// Prints them.
-pub(crate) fn list(json: bool) -> Result<()> {
+/// A list of them, for a person or a program.
+pub(crate) fn list(json: bool) -> Result<String> {
     let all = all()?;
-    let mut out = io::stdout().lock();
     if json {
-        serde_json::to_writer(&mut out, &all)?;
-        writeln!(out)?;
-        return Ok(());
+        return Ok(serde_json::to_string(&all)? + "\n");
     }
+    let mut out = String::new();
     let heading = ["node", "state", "image", "cpus", "memory"].map(str::to_owned);
     let rows: Vec<[String; 5]> = [heading].into_iter().chain(all.iter().map(row)).collect();
     for row in &rows {
@@ -34,9 +30,10 @@ pub(crate) fn list(json: bool) -> Result<()> {
             let width = rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
             line += &format!("{cell:width$}  ");
         }
-        writeln!(out, "{}", line.trim_end())?;
+        out += line.trim_end();
+        out.push('\n');
     }
-    Ok(())
+    Ok(out)
 }
 
 fn row(node: &NodeInfo) -> [String; 5] {
@@ -60,8 +57,8 @@ fn row(node: &NodeInfo) -> [String; 5] {
     ]
 }
 
-/// Starts one that was lent to this node.
-pub(crate) fn start(how: &Start) -> Result<()> {
+/// Starts one that was lent to this node; what a program is to be told of it.
+pub(crate) fn start(how: &Start) -> Result<Option<String>> {
     let lent = Lent::find(&how.name)?;
     let form = if how.bzimage { KernelForm::BzImage } else { KernelForm::Vmlinux };
     let stages = match (&how.from, how.again) {
@@ -71,10 +68,8 @@ pub(crate) fn start(how: &Start) -> Result<()> {
         (None, true) => lent.restart(form, how.limit)?,
     };
     if how.json {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer(&mut out, &stages)?;
-        return Ok(writeln!(out)?);
+        return Ok(Some(serde_json::to_string(&stages)? + "\n"));
     }
     say(format_args!("{}", stages.told_of(&how.name)));
-    Ok(())
+    Ok(None)
 }
