@@ -6,6 +6,8 @@ pub(crate) mod deb_test;
 pub(crate) mod dist;
 pub(crate) mod install;
 pub(crate) mod musl;
+#[cfg(test)]
+mod named;
 mod pages3;
 mod sbom;
 mod size;
