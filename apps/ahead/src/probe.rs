@@ -3,7 +3,8 @@
 //!
 //! What sleeps here, the first listing of the folder, the program would sleep in at its next call. Names that nobody
 //! has looked up are in no memory, and tell nothing by themselves: a program that only lists never sleeps for them.
-//! So a folder is cold only where something has slept, too.
+//! So a folder is cold only where something has slept, too. Where the listing has, it is cold also if its names are in memory: file
+//! systems of a network bring the attributes along with the listing (NFS, FUSE), and the next folder's has to be asked for.
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -53,8 +54,8 @@ pub(crate) fn probe(folder: BorrowedFd<'_>, has_slept: bool) -> Found {
     let mut entries = RawDir::new(&open, &mut buffer);
     let mut next = entries.next();
     let is_slow = now().saturating_sub(began) >= SLEPT_NS;
-    let has_slept = has_slept || is_slow && sleeps() != before;
-    if !has_slept {
+    let is_listing_cold = is_slow && sleeps() != before;
+    if !has_slept && !is_listing_cold {
         return Found { warmth: Warmth::Warm, is_large: false };
     }
     let (mut tries, mut warmth, mut bytes) = (0, Warmth::Unknown, 0);
@@ -70,6 +71,9 @@ pub(crate) fn probe(folder: BorrowedFd<'_>, has_slept: bool) -> Found {
         }
         // What more there is would be a second call.
         next = if entries.is_buffer_empty() { None } else { entries.next() };
+    }
+    if is_listing_cold && warmth == Warmth::Warm {
+        warmth = Warmth::Cold;
     }
     Found { warmth, is_large: bytes >= LARGE }
 }

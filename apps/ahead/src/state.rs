@@ -56,6 +56,8 @@ pub(crate) struct State {
     owner: AtomicU32,
     /// One if a call was slow since the last try: the next folder is tried.
     pub(crate) due: AtomicU8,
+    /// Files that were opened slowly one after the other, of those that were timed.
+    pub(crate) slow_opens: AtomicU8,
     /// Number of times that the thread had slept that tried a folder last.
     pub(crate) sleeps: AtomicU32,
     /// Key of the first folder that was found cold and was worth no threads; zero if there is none.

@@ -392,7 +392,10 @@ impl Walk {
 
     /// Counts a request by the time that it slept in, if it did.
     pub(crate) fn took(&mut self, ns: u64, is_of_attributes: bool) {
-        self.worth.took(ns, is_of_attributes);
+        if self.worth.took(ns, is_of_attributes) && !is_of_attributes {
+            // Names whose attributes came with their listing are in memory: that says nothing of listings and contents.
+            self.warm = 0;
+        }
     }
 
     /// Counts folders found warm one after the other.

@@ -24,8 +24,10 @@ use crate::uses::{Seen, Use};
 
 use rustix::fs::{Mode as FileMode, OFlags, SeekFrom, seek};
 
-/// Calls of which one is timed while nothing is asked ahead.
-const SAMPLE: u32 = 16;
+/// Calls of which one is timed while nothing is asked ahead: odd, as programs look at a file and open it, in turns.
+const SAMPLE: u32 = 17;
+/// Slow openings in a row by which a folder is cold although its names are in memory.
+const SLOW_OPENS: u8 = 3;
 /// A call that took longer has slept, or others ran.
 const SLEPT_NS: u64 = 50_000;
 /// First folders, which are all tried; the next ones, of which those are whose number is a power of two. Later ones are
@@ -71,6 +73,10 @@ impl Call {
     pub(crate) fn opened(self, descriptor: c_int, at: c_int, path: &CStr) {
         let took = now().saturating_sub(self.began);
         if !self.is_active {
+            let slow = &self.state.slow_opens;
+            let in_a_row =
+                if took >= SLEPT_NS { slow.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
+            slow.store(in_a_row, Ordering::Relaxed);
             return self.slow(took);
         }
         // SAFETY: the program's call has just opened it; where another thread has closed it already, the kernel
@@ -368,7 +374,13 @@ fn is_worth_a_start(state: &State, open: BorrowedFd<'_>, has_slept: bool) -> boo
         return true;
     }
     let found = probe::probe(open, has_slept);
-    if found.warmth != Warmth::Cold {
+    // Attributes came with the listing, and each opening is asked of a server.
+    let is_cold = match found.warmth {
+        Warmth::Cold => true,
+        Warmth::Warm => has_slept && state.slow_opens.load(Ordering::Relaxed) >= SLOW_OPENS,
+        Warmth::Unknown => false,
+    };
+    if !is_cold {
         return false;
     }
     let had_cold = state.first_cold.load(Ordering::Relaxed) != 0;

@@ -43,12 +43,12 @@ impl Worth {
         Worth { sum_ns: 0, asked: 0, slept: 0, shift: 0, missed: 0, recent: [0; RECENT], next: 0 }
     }
 
-    /// Counts a request by the time that it slept in, if it did.
-    pub(crate) fn took(&mut self, ns: u64, is_of_attributes: bool) {
+    /// Counts a request by the time that it slept in, if it did; true if it has waited for the disk.
+    pub(crate) fn took(&mut self, ns: u64, is_of_attributes: bool) -> bool {
         let gain = if ns >= SLEPT_NS { i64::try_from(ns).unwrap_or(MOST_GAIN_NS) } else { 0 };
         self.sum_ns = (self.sum_ns.saturating_add(gain) - COST_NS).min(MOST_GAIN_NS);
         if !is_of_attributes {
-            return;
+            return gain > 0;
         }
         self.asked += 1;
         self.slept += u32::from(gain > 0);
@@ -59,6 +59,7 @@ impl Worth {
             }
             (self.asked, self.slept) = (0, 0);
         }
+        gain > 0
     }
 
     /// True if a name's attributes came with those of another one, by the numbers of their files; else its block is
@@ -136,22 +137,22 @@ mod tests {
     #[test]
     fn where_none_sleeps_it_is_in_vain_soon() {
         let mut worth = Worth::new();
-        (0..127).for_each(|_| worth.took(MEMORY_NS, false));
+        (0..127).for_each(|_| assert!(!worth.took(MEMORY_NS, false)));
         assert!(!worth.is_in_vain());
         worth.took(MEMORY_NS, false);
         assert!(worth.is_in_vain());
         // Begun anew.
         assert!(!worth.is_in_vain());
         // However much was gained before, it ends.
-        (0..100_000).for_each(|_| worth.took(DISK_NS, false));
-        (0..17 * 128).for_each(|_| worth.took(MEMORY_NS, false));
+        (0..100_000).for_each(|_| assert!(worth.took(DISK_NS, false)));
+        (0..17 * 128).for_each(|_| _ = worth.took(MEMORY_NS, false));
         assert!(worth.is_in_vain());
     }
 
     #[test]
     fn blocks_are_smaller_again_where_the_program_sleeps() {
         let mut worth = Worth::new();
-        (0..10 * JUDGED).for_each(|_| worth.took(MEMORY_NS, true));
+        (0..10 * JUDGED).for_each(|_| _ = worth.took(MEMORY_NS, true));
         assert!(!worth.is_near(1, 5) && worth.is_near(1, 300));
         // Of another device.
         assert!(!worth.is_near(2, 5));
@@ -160,7 +161,7 @@ mod tests {
         }
         assert!((0..1000).all(|inode| !worth.is_near(1, inode)));
         // A count that stands still changes nothing.
-        (0..10 * JUDGED).for_each(|_| worth.took(MEMORY_NS, true));
+        (0..10 * JUDGED).for_each(|_| _ = worth.took(MEMORY_NS, true));
         worth.missed(10 * MISSED);
         assert!(!worth.is_near(1, 5) && worth.is_near(1, 300));
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::scene::{Counts, ahead, build, has, run};
+use crate::scene::{Counts, ahead, at_times, build, has, run};
 use crate::slow::{Asked, Slow, Tree, What};
 
 /// Time of an answer: long beside what a thread takes to be woken.
@@ -74,6 +74,42 @@ fn where_contents_are_forgotten_at_each_opening_only_attributes_are_asked() {
     once(&asked, What::Looked);
     let (own, others) = by(&asked, What::Looked, program);
     assert!(is_much(own, others), "{own} by tar itself, {others} by others");
+}
+
+/// As over NFS: of no name anything has to be asked, of each folder and of each file's contents it has.
+#[test]
+fn where_listings_tell_the_attributes_contents_are_asked() {
+    let Some(slow) = Slow::mount_told(Tree::wide(60, 20, 3000), ANSWER) else { return };
+    if !has("tar") {
+        return;
+    }
+    let words =
+        ["-C".as_ref(), slow.path().as_os_str(), "-cf".as_ref(), "-".as_ref(), ".".as_ref()];
+    let (program, output) = run(ahead("tar").args(words));
+    assert!(output.status.success(), "{output:?}");
+    let asked = slow.asked();
+    once(&asked, What::Read);
+    for what in [What::Listed, What::Read] {
+        let (own, others) = by(&asked, what, program);
+        assert!(is_much(own, others), "{what:?}: {own} by tar itself, {others} by others");
+    }
+}
+
+#[test]
+fn where_listings_tell_the_attributes_folders_are_listed_ahead() {
+    let Some(slow) = Slow::mount_told(Tree::wide(100, 20, 3000), ANSWER) else { return };
+    if !has("du") {
+        return;
+    }
+    let (program, output) = run(ahead("du").arg("-s").arg(slow.path()));
+    assert!(output.status.success(), "{output:?}");
+    let asked = slow.asked();
+    let (own, others) = by(&asked, What::Listed, program);
+    assert!(is_much(own, others), "{own} listed by du itself, {others} by others");
+    let looked: Vec<_> = asked.iter().filter(|asked| asked.what != What::Listed).collect();
+    assert!(looked.is_empty(), "{looked:?}");
+    // Of the folders that are tried while nothing is asked ahead yet a part is read, which FUSE does not keep.
+    assert!(asked.len() <= 101 + 20, "{} listings", asked.len());
 }
 
 #[test]
@@ -210,12 +246,6 @@ fn one_small_folder_is_worth_no_threads_and_a_large_one_is() {
         assert!(output.status.success(), "{output:?}");
         assert_eq!(counts.pools(), pools, "of {files} files");
     }
-}
-
-/// Does a thing again until others have had their share of it: how much that is, others of this machine decide. What
-/// must hold each time is asserted within.
-fn at_times(body: impl Fn() -> bool) {
-    assert!((0..8).any(|_| body()), "others never had their share");
 }
 
 /// A package of an interpreter: a folder of sources, and one in it of as many compiled ones.

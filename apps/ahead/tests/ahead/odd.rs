@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::scene::{Counts, Group, ahead, build, has, run};
+use crate::scene::{Counts, Group, ahead, at_times, build, has, run};
 use crate::slow::{Slow, Tree};
 
 const ANSWER: Duration = Duration::from_millis(1);
@@ -66,14 +66,16 @@ fn walked(deed: &str, cold: &str) {
         text.contains("00 files, ") && text.contains(" bytes, 0 wrong"),
         "{deed}: {expected:?}"
     );
-    let Some(slow) = Slow::mount(tree(), ANSWER) else { return };
-    let mut command = ahead(&program);
-    let counts = Counts::of(&mut command);
-    let (_, output) =
-        run(command.args([deed, "."]).env("KUMIKI_AHEAD", cold).current_dir(slow.path()));
-    assert_eq!(output, expected, "{deed}");
-    let (asked, used) = (counts.get(5), counts.get(6));
-    assert!(used > 0, "{deed}: of {asked} names that were asked none was used");
+    // How many are asked before the program comes to them, others of this machine decide.
+    at_times(|| {
+        let Some(slow) = Slow::mount(tree(), ANSWER) else { return true };
+        let mut command = ahead(&program);
+        let counts = Counts::of(&mut command);
+        let (_, output) =
+            run(command.args([deed, "."]).env("KUMIKI_AHEAD", cold).current_dir(slow.path()));
+        assert_eq!(output, expected, "{deed}");
+        counts.get(6) > 0
+    });
 }
 
 macro_rules! walked {

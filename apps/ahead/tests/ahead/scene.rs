@@ -76,6 +76,12 @@ pub(crate) fn build(source: &str, folder: &Path) -> PathBuf {
     program
 }
 
+/// Does a thing again until others have had their share of it: how much that is, others of this machine decide. What
+/// must hold each time is asserted within.
+pub(crate) fn at_times(body: impl Fn() -> bool) {
+    assert!((0..8).any(|_| body()), "others never had their share");
+}
+
 /// A control group with a limit.
 pub(crate) struct Group(PathBuf);
 

@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr,
-    ReplyData, ReplyDirectory, ReplyEntry, ReplyOpen, Request,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEntry, ReplyOpen, Request,
 };
 
 /// The kernel keeps what it was told.
@@ -122,6 +122,8 @@ enum Keeps {
     All,
     /// The same, and it need not even say that it opens a folder: one that it has listed is its own.
     Untold,
+    /// The same, and listings tell the attributes of their names; each opening of a file is asked (NFS).
+    Told,
     /// Listings alone: what has been read of a file is forgotten when somebody opens it.
     Listings,
 }
@@ -149,7 +151,10 @@ impl Served {
 impl Filesystem for Served {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // Else the kernel has one request a folder under way.
-        let wanted = InitFlags::FUSE_PARALLEL_DIROPS | InitFlags::FUSE_ASYNC_READ;
+        let mut wanted = InitFlags::FUSE_PARALLEL_DIROPS | InitFlags::FUSE_ASYNC_READ;
+        if self.keeps == Keeps::Told {
+            wanted |= InitFlags::FUSE_DO_READDIRPLUS;
+        }
         config.add_capabilities(wanted).map_err(|_| std::io::ErrorKind::Unsupported.into())
     }
 
@@ -188,6 +193,9 @@ impl Filesystem for Served {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if self.keeps == Keeps::Told {
+            sleep(self.answer_after);
+        }
         let kept = match self.keeps {
             Keeps::Listings => FopenFlags::empty(),
             _ => FopenFlags::FOPEN_KEEP_CACHE,
@@ -213,6 +221,31 @@ impl Filesystem for Served {
         let from = (offset as usize).min(bytes.len());
         let to = (from + size as usize).min(bytes.len());
         reply.data(&bytes[from..to]);
+    }
+
+    fn readdirplus(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let Some(Content::Folder(names)) = self.content(number) else {
+            return reply.error(Errno::ENOTDIR);
+        };
+        if offset == 0 {
+            self.keep(request, What::Listed, number.0);
+        }
+        for (at, number) in names.iter().enumerate().skip(offset as usize) {
+            let name = &self.tree.files[*number as usize - 1].0;
+            let Some(attributes) = self.tree.attributes(*number) else { continue };
+            let place = at as u64 + 1;
+            if reply.add(INodeNo(*number), place, name, &LONG, &attributes, Generation(0)) {
+                break;
+            }
+        }
+        reply.ok();
     }
 
     fn readdir(
@@ -259,6 +292,13 @@ impl Slow {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().to_owned();
         Self::mount_as(tree, answer_after, Keeps::All, at, Some(folder))
+    }
+
+    /// Mounts one whose listings tell all attributes.
+    pub(crate) fn mount_told(tree: Tree, answer_after: Duration) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().to_owned();
+        Self::mount_as(tree, answer_after, Keeps::Told, at, Some(folder))
     }
 
     /// Mounts one whose files' contents are forgotten when they are opened.
