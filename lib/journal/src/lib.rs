@@ -27,5 +27,5 @@ pub use disk::{Disk, DiskFile, Folder, failed};
 pub use error::{Error, Result};
 pub use files::{Found, Reader, log_name, read, read_on, settle, snapshot_name};
 pub use frame::size;
-pub use segments::Segments;
+pub use segments::{Segments, say_left};
 pub use snapshot::{Snapshot, sweep};

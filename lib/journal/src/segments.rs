@@ -185,6 +185,16 @@ impl Segments {
     }
 }
 
+/// Makes a log that says no more than that all has left for another folder, with a word about that: the folder has
+/// nothing else. It returns when that is flushed. It takes no more room than that.
+///
+/// # Errors
+/// The disk's.
+pub fn say_left(disk: &dyn Disk, head: &[u8], word: &[u8]) -> Result<()> {
+    let head = frame::framed(What::Head, 1, head)?;
+    Segment::begin(disk, &head, 1, None, 0)?.end(disk, What::Left, 1, word)
+}
+
 impl Segment {
     fn begin(
         disk: &dyn Disk,

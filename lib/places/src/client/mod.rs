@@ -1,6 +1,7 @@
 //! Calling places behind a NATS server.
 
 pub(crate) mod absent;
+pub(crate) mod arrival;
 pub(crate) mod bound;
 pub(crate) mod choose;
 pub(crate) mod discover;

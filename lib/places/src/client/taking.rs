@@ -7,11 +7,10 @@ use tokio::time::{Instant, sleep};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::client::arrival::Arrival;
 use crate::client::{Client, given};
 use crate::durable::load::{Loaded, load, load_on};
-use crate::durable::{ARRIVING, has_place};
 use crate::error::{Error, Result};
-use crate::place::keeping::arriving;
 use crate::place::serve::Server;
 use crate::refused::Why;
 use crate::wire::{LeaveFiles, LeaveStep, Operation, secret};
@@ -67,13 +66,16 @@ impl Client {
         knows: impl FnOnce(&Loaded) -> Result<()>,
     ) -> Result<Loaded> {
         let life = self.life(place).await?;
-        empty(place, disk)?;
         let ticket = secret::number("a move's number")?;
+        let arrival = Arrival::begin(place, disk)?;
         let mut taking = Taking { client: self, place, life, ticket, disk, files: BTreeMap::new() };
-        match taking.copied(to, knows).await {
+        let copied = match arrival.clear() {
+            Ok(()) => taking.copied(to, knows).await,
+            Err(error) => Err(error),
+        };
+        match copied {
             Ok(loaded) => {
-                let done = disk.remove(ARRIVING).and_then(|()| disk.sync());
-                done.map_err(failed("keeping", disk, ARRIVING))?;
+                arrival.end()?;
                 taking.gone().await?;
                 Ok(loaded)
             }
@@ -81,36 +83,11 @@ impl Client {
             Err(error) => {
                 // It goes on where it is, at once if it hears this.
                 let _ = taking.step(LeaveStep::GiveUp).await;
-                let _ = clear(disk);
+                let _ = arrival.give_up();
                 Err(error)
             }
         }
     }
-}
-
-/// Sees to it that a folder has no place, but for one that has left it.
-fn empty(place: &str, disk: &dyn Disk) -> Result<()> {
-    let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
-    if names.iter().any(|name| name == ARRIVING) {
-        return Err(arriving(place, disk));
-    }
-    if has_place(disk)? {
-        let why =
-            format!("{} has a place already: serve that, or name another folder", disk.name());
-        return Err(Error::NotDurable { place: place.to_owned(), why });
-    }
-    clear(disk)
-}
-
-/// Removes all files of a place.
-fn clear(disk: &dyn Disk) -> Result<()> {
-    let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
-    // What says that they are nothing goes last.
-    let (last, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name == ARRIVING);
-    for name in others.iter().chain(&last) {
-        disk.remove(name).map_err(failed("removing", disk, name))?;
-    }
-    Ok(disk.sync().map_err(failed("clearing", disk, ""))?)
 }
 
 /// A place that is being taken.
@@ -143,9 +120,6 @@ impl Taking<'_> {
         to: &str,
         knows: impl FnOnce(&Loaded) -> Result<()>,
     ) -> Result<Loaded> {
-        let mark = self.disk.create(ARRIVING, 0).and_then(|mut file| file.flush());
-        let mark = mark.and_then(|()| self.disk.sync());
-        mark.map_err(failed("making", self.disk, ARRIVING))?;
         for _ in 0..ROUNDS {
             if self.round().await?.is_some_and(|bytes| bytes <= FEW) {
                 break;

@@ -1,5 +1,6 @@
 //! Places behind a real NATS server: each test starts one of its own.
 
+mod arrivals;
 mod attached;
 mod batches;
 mod blocking;
