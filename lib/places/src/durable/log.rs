@@ -148,21 +148,36 @@ impl Log {
     pub(crate) fn append(&self, record: &[Entry]) {
         let bytes = match rmp_serde::to_vec(record) {
             Ok(bytes) => bytes,
-            // Numbers and bytes can be written. What could not has run: no answer is to leave.
-            Err(error) => return fail(&self.tell, Error::of_given("a place's log", &error)),
+            // Numbers and bytes can be written.
+            Err(error) => return self.fail(Error::of_given("a place's log", &error)),
         };
         let mut account = held(&self.account);
         account.appended += 1;
+        // Behind a record that could not be written none would have its own number.
+        if self.tell.borrow().failed.is_some() {
+            return;
+        }
         account.waits += size(&bytes);
         // A thread that has failed has said so.
         let _ = self.records.as_ref().map(|records| records.send(Order::Record(bytes)));
+    }
+
+    /// Notes that what one operation has done cannot be written. It has run: no answer of it leaves, and nothing more is
+    /// written.
+    pub(crate) fn fail(&self, error: Error) {
+        // The number of a record that is never flushed.
+        held(&self.account).appended += 1;
+        fail(&self.tell, error);
     }
 
     /// Appends the last word: all leaves for another folder. Its number.
     pub(crate) fn leave(&self, word: &str) -> u64 {
         let mut account = held(&self.account);
         account.appended += 1;
-        let _ = self.records.as_ref().map(|records| records.send(Order::Leave(word.into())));
+        // What could not be written is not in the copy either.
+        if self.tell.borrow().failed.is_none() {
+            let _ = self.records.as_ref().map(|records| records.send(Order::Leave(word.into())));
+        }
         account.appended
     }
 

@@ -12,7 +12,7 @@ use crate::durable::log;
 use crate::error::{Error, Result};
 use crate::part::Durable;
 use crate::place::lease::{Lease, LeasePool, is_use};
-use crate::place::parts::{DurableFunctions, FormedState};
+use crate::place::parts::{DurableFunctions, FormedState, caught, refused};
 use crate::place::site::Site;
 use crate::wire::{self, Operation, Outcome, Refusal, Why, batch};
 
@@ -54,7 +54,7 @@ impl Site {
     }
 
     /// Checks that what an operation will have done can be written, before it runs.
-    pub(crate) fn has_room(&self, operation: &Operation) -> std::result::Result<(), Refusal> {
+    pub(crate) fn has_room(&self, operation: &Operation) -> Result<(), Refusal> {
         let keeping = self.keeping.as_ref().filter(|_| self.parts.changes(operation));
         let Some(keeping) = keeping else { return Ok(()) };
         keeping.log().has_room().map_err(|why| {
@@ -66,7 +66,8 @@ impl Site {
         })
     }
 
-    /// Writes what an operation has done, and the answers that it has given, into the log of a durable place.
+    /// Writes what an operation has done, and the answers that it has given, into the log of a durable place. What
+    /// cannot be written has run: no answer of it leaves, and the place ends.
     pub(crate) fn note(
         &self,
         lease: &Handle<Lease>,
@@ -78,6 +79,23 @@ impl Site {
         if !is_use(outcome) || !self.parts.changes(operation) {
             return;
         }
+        match self.record(lease, serial, operation, outcome) {
+            Ok(record) => keeping.log().append(&record),
+            Err(Refusal { text: why, .. }) => {
+                let what = format!("writing what an operation of {} has done", self.name);
+                keeping.log().fail(Error::Value { what, why });
+            }
+        }
+    }
+
+    /// What an operation has done, and the answers that it has given; nothing if its client's lease has gone.
+    fn record(
+        &self,
+        lease: &Handle<Lease>,
+        serial: u64,
+        operation: &Operation,
+        outcome: &Outcome,
+    ) -> Result<Vec<Entry>, Refusal> {
         let mut record = Vec::with_capacity(3);
         let take = |lease: &mut Lease, _: &mut LeasePool| {
             let new = lease.begins_to_be_noted();
@@ -87,48 +105,78 @@ impl Site {
             (new, lease.seen(), answers.chain(others).collect())
         };
         // It was found a moment ago, by the same thread.
-        let Ok((new, (first, open), answers)) = self.interface.with(lease, take) else { return };
+        let taken = self.interface.with(lease, take).map_err(|error| refused(&error))?;
+        let (new, (first, open), answers) = taken;
         let own = |id: Id| id.to_u64() & OWN;
         if let Some((key, name)) = new {
-            let Ok(state) = wire::named(&key) else { return };
+            let state = wire::named(&key)
+                .map_err(|error| Refusal::new(Why::Kind, format!("a lease: {error}")))?;
             record.push(Entry::Made { id: own(lease.id()), name, form: Lease::FORM, state });
         }
         match operation {
             Operation::Create { kind, unique, .. } => {
                 let made = outcome.as_ref().ok().and_then(|bytes| wire::read::<u64>(bytes).ok());
-                let made = made.and_then(|id| Some((id, self.state(kind, id)?)));
-                if let Some((id, (form, state))) = made {
-                    record.push(Entry::Made { id: id & OWN, name: unique.clone(), form, state });
+                if let Some(id) = made {
+                    let made = self.state(kind, id)?.map(|(form, state)| Entry::Made {
+                        id: id & OWN,
+                        name: unique.clone(),
+                        form,
+                        state,
+                    });
+                    record.extend(made);
                 }
             }
-            Operation::Destroy { id, .. } if outcome.is_ok() => {
-                record.push(Entry::Gone { id: id & OWN });
+            Operation::Destroy { id, kind } => {
+                // One whose end has panicked has gone all the same.
+                let has_gone = match outcome {
+                    Ok(_) => true,
+                    Err(refusal) if Why::from(refusal.why) == Why::Panicked => {
+                        self.state(kind, *id)?.is_none()
+                    }
+                    Err(_) => false,
+                };
+                record.extend(has_gone.then_some(Entry::Gone { id: id & OWN }));
             }
             Operation::Call { id, kind, .. } => {
-                record.extend(self.changed(kind, *id));
+                record.extend(self.changed(kind, *id)?);
             }
             Operation::Each { kind, calls, .. } => {
                 let mut ids: Vec<u64> = batch::calls(calls).flatten().map(|(id, _)| id).collect();
                 ids.sort_unstable();
                 ids.dedup();
-                record.extend(ids.into_iter().filter_map(|id| self.changed(kind, id)));
+                for id in ids {
+                    record.extend(self.changed(kind, id)?);
+                }
             }
             _ => {}
         }
         record.push(Entry::Answers { lease: own(lease.id()), first, open, answers });
-        keeping.log().append(&record);
+        Ok(record)
     }
 
-    fn changed(&self, kind: &str, id: u64) -> Option<Entry> {
-        let (form, state) = self.state(kind, id)?;
-        Some(Entry::Changed { id: id & OWN, form, state })
+    fn changed(&self, kind: &str, id: u64) -> Result<Option<Entry>, Refusal> {
+        let state = self.state(kind, id)?;
+        Ok(state.map(|(form, state)| Entry::Changed { id: id & OWN, form, state }))
     }
 
     /// A resource's state, if there is one of this id.
-    fn state(&self, kind: &str, id: u64) -> Option<FormedState> {
+    ///
+    /// # Errors
+    /// There is one, and its state cannot be written, or its kind's code has panicked.
+    fn state(&self, kind: &str, id: u64) -> Result<Option<FormedState>, Refusal> {
         // Own ids come from requests, and those of what was made as others have them.
         let id = Id::from_u64(id & OWN | u64::from(self.place.0) << 48);
-        self.parts.kept_kind(kind).and_then(|functions| (functions.state)(&self.interface, id).ok())
+        let Some(functions) = self.parts.kept_kind(kind) else { return Ok(None) };
+        match caught(|| (functions.state)(&self.interface, id)) {
+            Ok(state) => Ok(Some(state)),
+            Err(refusal) if [Why::Stale, Why::NoResource].contains(&Why::from(refusal.why)) => {
+                Ok(None)
+            }
+            Err(Refusal { why, text }) => {
+                let text = format!("the state of {kind} {id} cannot be had: {text}");
+                Err(Refusal { why, text })
+            }
+        }
     }
 
     /// Returns when this record is flushed; false if it never is.

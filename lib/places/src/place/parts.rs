@@ -49,7 +49,11 @@ impl DurableFunctions {
                 let handle = interface.of_id::<K>(id).map_err(|error| refused(&error))?;
                 let state = interface.with(&handle, |resource, _| wire::named(&resource.state()));
                 let state = state.map_err(|error| refused(&error))?;
-                Ok((K::FORM, state.map_err(|error| unwritten(&error))?))
+                let state = state.map_err(|error| {
+                    let text = format!("it cannot be written as MessagePack: {error}");
+                    Refusal::new(Why::Kind, text)
+                })?;
+                Ok((K::FORM, state))
             },
             reads: |form, state| match form == K::FORM || K::earlier(form, state).is_some() {
                 true => Ok(()),

@@ -26,5 +26,6 @@ mod processes;
 mod scale;
 mod scene;
 mod stopped;
+mod unwritable;
 mod users;
 mod watch;
