@@ -1,7 +1,7 @@
 //! A path's links, one by one: where no descriptor is to be had, by which the kernel would tell.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -72,7 +72,19 @@ async fn link(path: &Path) -> io::Result<Option<OsString>> {
             Ok(Some(OsString::from_vec(target)))
         }
         Err(Errno::INVAL) => Ok(None),
+        // A filter; the C library, and so std, asks by the older call. It may sleep here: that is better
+        // than no answer, where each such call is refused.
+        Err(Errno::NOSYS | Errno::PERM) => older(read.operation.into_parts().1.as_c_str()),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The same by readlink(2).
+fn older(path: &CStr) -> io::Result<Option<OsString>> {
+    match std::fs::read_link(OsStr::from_bytes(path.to_bytes())) {
+        Ok(target) => Ok(Some(target.into_os_string())),
+        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -139,6 +139,27 @@ pub(super) const OF_PATHS: &[Function<Path>] = &[
             }))
         },
     },
+    Function {
+        name: "open, direct",
+        std: |path| {
+            use std::os::unix::fs::OpenOptionsExt;
+            let read = || {
+                let mut options = File::options();
+                let file = options.read(true).custom_flags(libc::O_DIRECT).open(path)?;
+                range(0, &file)
+            };
+            told(read().map(|it| bytes(&it)))
+        },
+        ours: |path| {
+            told(block_on(async {
+                let (flags, mode) = (rustix::fs::OFlags::DIRECT, rustix::fs::Mode::empty());
+                let file = ours::File::open_with(path, flags, mode).await?;
+                let mut page = Page::new();
+                let count = file.read_at(&mut page.0[1..4097], 0).await?;
+                Ok(bytes(&page.0[1..][..count]))
+            }))
+        },
+    },
     // The last one: what was missing is there then.
     Function {
         name: "create",

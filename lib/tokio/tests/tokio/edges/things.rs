@@ -127,6 +127,20 @@ pub(super) const FILES: Things<Both> = &[
         both(file, Vec::new())
     }),
     ("direct", |it| both(open(&it.file(&long()), libc::O_DIRECT), Vec::new())),
+    // By those who had it open before.
+    ("unreadable", |it| {
+        let path = it.file(&long());
+        let file = open(&path, 0);
+        fs::set_permissions(&path, Permissions::from_mode(0o0)).unwrap();
+        both(file, Vec::new())
+    }),
+    // For reading: nobody who writes may have it open then.
+    ("leased", |it| {
+        let path = it.file(&long());
+        let file = File::open(&path).unwrap();
+        let lease = Lease::of(File::open(&path).unwrap(), libc::F_RDLCK);
+        both(file, vec![Box::new(lease)])
+    }),
     ("deleted", |it| {
         let path = it.file(&long());
         let file = open(&path, 0);
@@ -285,20 +299,21 @@ struct Lease {
 
 impl Lease {
     fn new(path: &Path) -> Lease {
-        let file = open(path, 0);
+        Lease::of(open(path, 0), libc::F_WRLCK)
+    }
+
+    fn of(file: File, kind: i32) -> Lease {
         let control = move |command, value: i32| {
             // SAFETY: numbers only.
             unsafe { libc::fcntl(file.as_raw_fd(), command, value) }
         };
         // The signal of a lease ends a process that has no handler; of this one nobody hears.
         control(F_SETSIG, libc::SIGURG);
-        let is_held = control(libc::F_SETLEASE, libc::F_WRLCK) == 0;
+        let is_held = control(libc::F_SETLEASE, kind) == 0;
         let stop = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&stop);
         let watch = move || {
-            while is_held
-                && !stops.load(Ordering::Relaxed)
-                && control(libc::F_GETLEASE, 0) == libc::F_WRLCK
+            while is_held && !stops.load(Ordering::Relaxed) && control(libc::F_GETLEASE, 0) == kind
             {
                 thread::sleep(Duration::from_millis(1));
             }
