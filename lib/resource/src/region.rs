@@ -106,6 +106,22 @@ impl Backing {
         !matches!(self.of, Storage::File { writable: false, .. })
     }
 
+    /// The file of its frames, if it has frames.
+    pub(crate) fn frames_file(&self) -> Option<Arc<OwnedFd>> {
+        match &self.of {
+            Storage::Frames(FileFrames { file, .. }) => Some(Arc::clone(file)),
+            _ => None,
+        }
+    }
+
+    /// The number of the first of its frames, if they are of this file, one behind another.
+    pub(crate) fn run_in(&self, its: &Arc<OwnedFd>) -> Option<u32> {
+        let Storage::Frames(FileFrames { file, numbers, .. }) = &self.of else { return None };
+        let (first, last) = (*numbers.first()?, *numbers.last()?);
+        let is_run = (last - first) as usize + 1 == numbers.len();
+        (is_run && Arc::ptr_eq(file, its)).then_some(first)
+    }
+
     /// Its parts, from the first byte on; as few as there are.
     pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
         match &self.of {

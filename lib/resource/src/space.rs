@@ -1,6 +1,7 @@
 //! The kind *virtual space*: addresses to which regions are attached.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,6 +20,9 @@ use crate::region::Backing;
 ///
 /// Destroyed, it takes no more regions; its addresses stay until the last one that is
 /// attached has gone.
+///
+/// One that is [mapped over frames](crate::Interface::space_of_frames) has all of its core's frames at once, from the
+/// beginning: attaching is arithmetic, and neither attaching nor detaching is a system call.
 #[derive(Debug)]
 pub struct Space {
     addresses: Arc<Addresses>,
@@ -26,6 +30,8 @@ pub struct Space {
     used: BTreeMap<usize, usize>,
     /// Channel by which parts come back, from wherever they were detached.
     home: (Sender<usize>, Receiver<usize>),
+    /// The file of its core's frames, where it is mapped over them.
+    frames: Option<Arc<OwnedFd>>,
 }
 
 /// The addresses themselves, which nothing can be read from or written to.
@@ -101,14 +107,15 @@ impl Kind for Space {
         let what = format!("{bytes} bytes of addresses");
         let addresses = Addresses::reserve(bytes).map_err(|errno| refused(&what, errno))?;
         let addresses = Arc::new(addresses);
-        Ok(Space { addresses, used: BTreeMap::new(), home: channel() })
+        Ok(Space { addresses, used: BTreeMap::new(), home: channel(), frames: None })
     }
 
     fn destroy(self, (): &mut ()) {}
 
     fn about(&self) -> About {
         let (parts, bytes) = (Arc::strong_count(&self.addresses) - 1, self.addresses.bytes);
-        About { state: format!("{} MiB of addresses, {parts} attached", bytes >> 20), bytes: 0 }
+        let what = if self.frames.is_some() { "frames" } else { "addresses" };
+        About { state: format!("{} MiB of {what}, {parts} attached", bytes >> 20), bytes: 0 }
     }
 }
 
@@ -118,9 +125,69 @@ impl Space {
         self.addresses.bytes
     }
 
+    /// Maps it over its core's frames, once: each frame has the address that its number in the file says, and stays
+    /// there.
+    pub(crate) fn map_frames(&mut self, file: Arc<OwnedFd>) -> Result<()> {
+        if Arc::strong_count(&self.addresses) > 1 {
+            return Err(kind(
+                "a region was attached to it before it had its core's frames".to_owned(),
+            ));
+        }
+        let Addresses { start, bytes } = *self.addresses;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: replaces the addresses of this space, of which nobody has a part.
+        let mapped = unsafe { mmap(start.as_ptr().cast(), bytes, access, flags, &file, 0) };
+        mapped.map_err(|errno| refused(&format!("mapping {bytes} bytes of frames"), errno))?;
+        self.frames = Some(file);
+        Ok(())
+    }
+
+    /// The part at which a region is that is to be attached at `wanted`, if that is said: kept for it, or, of a space
+    /// that is mapped over frames, where they are.
+    pub(crate) fn part(
+        &mut self,
+        region: &Backing,
+        wanted: Option<usize>,
+        write: bool,
+    ) -> Result<AddressRange> {
+        let Some(file) = &self.frames else {
+            return self.hold(region.bytes(), region.page_bytes(), wanted);
+        };
+        let refused = |text: &str| Err(kind(text.to_owned()));
+        let Some(first) = region.run_in(file) else {
+            return refused(
+                "this space is mapped over its core's frames: attach regions of frames of the same core to it whose \
+                 frames stand one behind another, and others to a space of addresses",
+            );
+        };
+        if !write {
+            return refused(
+                "a space that is mapped over frames has no part that may not be written: attach to a space of \
+                 addresses for that",
+            );
+        }
+        let (offset, bytes) = (first as usize * FRAME, region.bytes());
+        if wanted.is_some_and(|wanted| wanted != offset) {
+            return Err(kind(format!(
+                "in a space that is mapped over frames this region stands at offset {offset}: ask for that one or \
+                 none"
+            )));
+        }
+        if self.addresses.bytes.checked_sub(bytes).is_none_or(|last| offset > last) {
+            return Err(kind(format!(
+                "{bytes} bytes of frames at offset {offset} end behind a space of {}: make a larger one, as \
+                 addresses cost nothing",
+                self.addresses.bytes
+            )));
+        }
+        let addresses = Arc::clone(&self.addresses);
+        Ok(AddressRange { addresses, offset, bytes, home: None, is_mapped: true })
+    }
+
     /// Keeps a part of whole pages for one attachment, at `offset` or at the first that
     /// fits.
-    pub(crate) fn hold(
+    fn hold(
         &mut self,
         bytes: usize,
         page_bytes: usize,
@@ -136,7 +203,7 @@ impl Space {
         };
         self.used.insert(offset, offset + size);
         let (addresses, home) = (Arc::clone(&self.addresses), self.home.0.clone());
-        Ok(AddressRange { addresses, offset, bytes: size, home: Some(home) })
+        Ok(AddressRange { addresses, offset, bytes: size, home: Some(home), is_mapped: false })
     }
 
     /// The first offset from `offset` on whose address is a multiple of `page_bytes`.
@@ -188,8 +255,10 @@ pub(crate) struct AddressRange {
     addresses: Arc<Addresses>,
     offset: usize,
     bytes: usize,
-    /// None of a part that could not be cleared.
+    /// None of a part that could not be cleared, or that was not kept.
     home: Option<Sender<usize>>,
+    /// True if its region stands there already, and stays.
+    is_mapped: bool,
 }
 
 impl Drop for AddressRange {
@@ -210,6 +279,9 @@ impl AddressRange {
         let access = if write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // Made first: what goes wrong half-way is taken back when it is dropped.
         let attached = Attached { part: self, backing, write };
+        if attached.part.is_mapped {
+            return Ok(attached);
+        }
         let mut at = attached.start();
         for (fd, offset, bytes) in attached.backing.pieces() {
             let flags = MapFlags::SHARED | MapFlags::FIXED;
@@ -248,6 +320,9 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
+        if self.part.is_mapped {
+            return;
+        }
         let (start, bytes) = (self.start().as_ptr().cast(), self.part.bytes);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: this part's addresses, whose user has gone. The addresses stay kept.

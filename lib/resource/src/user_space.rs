@@ -16,7 +16,7 @@ use crate::id::Place;
 use crate::interface::Interface;
 use crate::kind::{About, Kind};
 use crate::page;
-use crate::region::{Backing, Region};
+use crate::region::{Backing, Region, RegionSpec};
 use crate::space::{AddressRange, Attached, Space};
 
 /// Memory at an address. Of up to 4 KiB it is a frame of its core, which needs no system
@@ -63,7 +63,7 @@ impl UserSpaceSpec {
     }
 
     fn of(region: Arc<Backing>, space: &mut Space, how: Attach) -> Result<Self> {
-        let part = space.hold(region.bytes(), region.page_bytes(), how.offset)?;
+        let part = space.part(&region, how.offset, how.write)?;
         Ok(UserSpaceSpec(SpaceSource::Attached { region, part, write: how.write }))
     }
 }
@@ -207,6 +207,38 @@ impl UserSpace {
 }
 
 impl Interface {
+    /// Makes a space of so many bytes that is mapped once over the frames of `place`, those that regions of
+    /// [`Frames`](RegionSpec::Frames) are made of, and those to come: a frame has its address from the beginning. So a
+    /// region of frames of the same place is attached to it, and detached, without a system call, and without Linux's lock
+    /// of the process' addresses, which threads of other cores take in turns.
+    ///
+    /// It takes addresses, not memory, so that it may be as large as all frames that there may be. What that costs: a part
+    /// is not protected. Who still has an address of what was detached sees, and may change, what the frames' next user
+    /// has there, where an ordinary space ends the process; and without writing nothing is attached to it.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn space_of_frames(
+        &self,
+        place: Place,
+        unique: Option<&str>,
+        bytes: usize,
+    ) -> Result<Handle<Space>> {
+        // A region of it has the file.
+        let region = self.create::<Region>(place, None, RegionSpec::Frames(1))?;
+        let file = self.with(&region, |region, _| region.backing().frames_file());
+        self.destroy(region)?;
+        let file = file?.ok_or_else(|| kind("a region of frames has no file".to_owned()))?;
+        let space = self.create::<Space>(place, unique, bytes)?;
+        match self.with(&space, move |space, ()| space.map_frames(file)).and_then(|mapped| mapped) {
+            Ok(()) => Ok(space),
+            Err(error) => {
+                self.destroy(space)?;
+                Err(error)
+            }
+        }
+    }
+
     /// Attaches a region to a space: a user space at `place`, which sees the region's bytes
     /// until it is destroyed. The three may be of different places. What is stored here
     /// with Release is seen by who loads it with Acquire at any other attachment, in any

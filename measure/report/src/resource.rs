@@ -40,9 +40,10 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
 }
 
 /// Types: a value of the parameter `type`, and its name.
-pub(crate) const TYPES: [(&str, &str); 4] = [
+pub(crate) const TYPES: [(&str, &str); 5] = [
     ("per_core", "per core"),
     ("shared", "shared"),
+    ("mapped_once", "per core, mapped once"),
     ("plain_threads", "Linux, threads"),
     ("plain_processes", "Linux, processes"),
 ];
@@ -115,8 +116,8 @@ const BY_CORES: [ByCores; 4] = [
                   as a user space and written to, and both are deleted, 3,000 times; the middle \
                   third counts. Per core each core has tables and a tree of names of its own; \
                   shared they have one, with a lock a resource and one a kind for names. All \
-                  threads of a process have one address space, whose lock is Linux’s: mmap and \
-                  munmap alone, by as many threads and by as many processes, stand beside. The \
+                  threads of a process have one address space, whose lock is Linux’s; a space that \
+                  is mapped once over its core’s frames does without it. mmap and munmap alone, by as many threads and by as many processes, stand beside. The \
                   paper draws its values and does not print them.",
     },
     ByCores {

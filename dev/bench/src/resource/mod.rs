@@ -86,5 +86,6 @@ pub(crate) fn serve(subject: &str, pair: Pair) -> Result<()> {
         #[cfg(feature = "peers")]
         "paper:concurrent_map" => paper::map::serve(pair),
         _ => bail!("there is no subject {subject:?} in this build"),
+        "paper:kumiki/mapped_once" => paper::serve(By::MappedOnce, pair),
     }
 }

@@ -47,11 +47,14 @@ const PAIRED: &[&str] = &[
 const PAPER: &[&str] = &[
     "paper:kumiki",
     "paper:kumiki/shared",
+    MAPPED_ONCE,
     PROCESSES,
     "paper:plain_threads",
     #[cfg(feature = "peers")]
     "paper:concurrent_map",
 ];
+/// The paper's memory in a space that is mapped once.
+const MAPPED_ONCE: &str = "paper:kumiki/mapped_once";
 /// Subjects that tell what Linux itself lets a further core do.
 const PROCESSES: &str = "paper:plain_processes";
 
@@ -137,6 +140,8 @@ impl Plan for Resource {
             Request::AllocBusy { .. } => &PAGES[..2],
             Request::CallBusy { .. } => &CALLS[..3],
             Request::MemoryBusy { .. } => &PAIRED[..2],
+            // It has no memory of this kind.
+            Request::ProcessPaper { .. } if subject == MAPPED_ONCE => return false,
             Request::MemoryPaper { .. } | Request::ProcessPaper { .. } => PAPER,
             Request::Alloc { .. } | Request::AllocBatch | Request::FreeRemote => PAGES,
             Request::CoreCall { .. } | Request::CoreEach { .. } => CALLS,

@@ -43,6 +43,8 @@ mod tests {
     const SHARED: &str = "kumiki/shared";
 
     fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
+    /// A space that is mapped once.
+    const MAPPED: &str = "kumiki/mapped_once";
         let of_plain = vec![1.025_641, 1.0, 3.0];
         Row { of_plain, ..sample::row(case, subject, n, median) }
     }
@@ -71,6 +73,7 @@ mod tests {
             row("memory_paper", SHARED, 2, 5000.0),
             by_cores("memory_paper", "plain_processes", 0.5),
             by_cores("process_paper", KUMIKI, 0.526),
+            by_cores("memory_paper", MAPPED, 0.555),
             by_cores("process_paper", "plain_processes", 0.5),
             row("alloc_4k_busy", KUMIKI, 1, 11.0),
             row("alloc_4k_busy", "glibc", 1, 10.0),
@@ -107,7 +110,7 @@ mod tests {
     #[test]
     fn limits_themselves_hold() {
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 26);
+        assert_eq!(musts(&Figures(&good())).len(), 27);
     }
 
     #[test]
@@ -164,6 +167,15 @@ mod tests {
 
     #[test]
     fn three_times_one_at_a_time_is_enough_too() {
+    #[test]
+    fn a_space_that_is_mapped_once_gains_nearly_all_of_a_core() {
+        let mut rows = good();
+        let mapped = rows.iter_mut().find(|row| row.subject == MAPPED).unwrap();
+        mapped.of_plain = vec![0.56];
+        let broken = broken(&rows);
+        assert!(broken.len() == 1 && broken[0].contains("mapped once"), "{broken:?}");
+    }
+
         let mut rows = good();
         let row = rows.iter_mut().find(|row| row.subject == "bare").unwrap();
         row.median = 10.0;
@@ -174,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        assert_eq!(broken(&[]).len(), 26);
+        assert_eq!(broken(&[]).len(), 27);
         let without = |subject: &str| {
             let rows: Vec<Row> = good().into_iter().filter(|r| r.subject != subject).collect();
             broken(&rows).len()

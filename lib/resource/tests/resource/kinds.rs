@@ -96,6 +96,68 @@ fn a_region_is_seen_wherever_it_is_attached() {
 }
 
 #[test]
+fn a_space_of_frames_has_them_all_from_the_beginning() {
+    for interface in interfaces() {
+        let (first, last) = ends(&interface);
+        let frames =
+            |place, count| interface.create::<Region>(place, None, RegionSpec::Frames(count));
+        let space = interface.space_of_frames(first, Some("all"), 1 << 36).unwrap();
+        let (one, three) = (frames(first, 1).unwrap(), frames(first, 3).unwrap());
+        let how = Attach::default();
+        // By any place, more than once, and each time where its frames are.
+        let a = interface.attach(first, None, &one, &space, how).unwrap();
+        let b = interface.attach(last, None, &one, &space, how).unwrap();
+        let c = interface.attach(first, None, &three, &space, how).unwrap();
+        let start = |of: &Handle<UserSpace>| {
+            interface.with(of, |user: &mut UserSpace, _| user.as_ptr().addr()).unwrap()
+        };
+        assert_eq!(start(&a), start(&b));
+        assert!(start(&a).abs_diff(start(&c)) % 4096 == 0 && start(&a) != start(&c));
+        write(&interface, &a, 4088, b"one").unwrap();
+        write(&interface, &c, 8190, b"across").unwrap();
+        assert_eq!((read(&interface, &b, 4088), read(&interface, &c, 8190)), (*b"one", *b"across"));
+        assert!(write(&interface, &a, 4094, b"behind").unwrap_err().to_string().contains("beyond"));
+        // It is one mapping, whatever is attached.
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let within = |line: &&str| {
+            let (from, rest) = line.split_once('-').unwrap();
+            let to = rest.split(' ').next().unwrap();
+            let [from, to] = [from, to].map(|text| usize::from_str_radix(text, 16).unwrap());
+            from <= start(&a) && start(&a) < to && to - from == 1 << 36
+        };
+        assert_eq!(maps.lines().filter(within).count(), 1);
+        // What is attached keeps its frames; then they are another region's.
+        let its = start(&a);
+        interface.destroy(one).unwrap();
+        interface.destroy(a).unwrap();
+        assert_eq!(read(&interface, &b, 4088), *b"one");
+        interface.destroy(b).unwrap();
+        let next = frames(first, 1).unwrap();
+        let d = interface.attach(first, None, &next, &space, how).unwrap();
+        assert_eq!(start(&d), its, "the frame that was used last");
+        // What it is not for is refused, by what to do instead.
+        let refused = |region: &Handle<Region>, how| {
+            interface.attach(first, None, region, &space, how).unwrap_err().to_string()
+        };
+        let other = interface.create::<Region>(first, None, memory(4096)).unwrap();
+        assert!(refused(&other, how).contains("a space of addresses"));
+        if first != last {
+            assert!(refused(&frames(last, 1).unwrap(), how).contains("of the same core"));
+        }
+        let reader = Attach { offset: None, write: false };
+        assert!(refused(&next, reader).contains("may not be written"));
+        let elsewhere = Attach { offset: Some(1 << 30), write: true };
+        assert!(refused(&next, elsewhere).contains("stands at offset"));
+        let small = interface.space_of_frames(first, None, 4096).unwrap();
+        let error = interface.attach(first, None, &three, &small, how).unwrap_err().to_string();
+        assert!(error.contains("make a larger one"), "{error}");
+        // A destroyed space stays as long as something is attached.
+        interface.destroy(space).unwrap();
+        assert_eq!(read(&interface, &c, 8190), *b"across");
+    }
+}
+
+#[test]
 fn regions_of_huge_pages_are_attached_where_such_pages_can_be() {
     for interface in interfaces() {
         let (first, last) = ends(&interface);

@@ -35,7 +35,8 @@ const FRAME: &str = "A frame of 4 KiB with a name, made and deleted by so many c
 
 const MEMORY: &str = "4 KiB of memory allocated and freed as in the paper, by so many cores at \
                       once: a region made and attached as a user space, written to, both deleted, \
-                      3,000 times, of which the middle third counts; plain: mmap and munmap, by \
+                      3,000 times, of which the middle third counts; mapped_once: the space is \
+                      mapped over its core's frames from the beginning; plain: mmap and munmap, by \
                       threads or by processes. The time in which each core does it once";
 
 const STARTED: &str = "A process of the smallest program created under a name, waited for and \
@@ -57,6 +58,9 @@ const EXPERIMENTS: [Experiment; 4] = [
     ("resource.process_paper", PROCESS, Some(100)),
 ];
 
+/// The experiment whose space may be mapped once.
+const MAPPED: &str = "resource.memory_paper";
+
 fn what(name: &str, place: &Place) -> Result<What> {
     Ok(match name {
         "resource.memory" => What::Frame,
@@ -71,6 +75,8 @@ fn what(name: &str, place: &Place) -> Result<What> {
 pub enum By {
     /// Threads, each with tables of its own.
     PerCore,
+    /// The same, and each core's space is mapped once over its frames.
+    MappedOnce,
     /// Threads that have the tables together.
     Shared,
     /// Threads that ask the operating system.
@@ -80,9 +86,10 @@ pub enum By {
 }
 
 impl By {
-    const ALL: [(By, &'static str); 4] = [
+    const ALL: [(By, &'static str); 5] = [
         (By::PerCore, "per_core"),
         (By::Shared, "shared"),
+        (By::MappedOnce, "mapped_once"),
         (By::PlainThreads, "plain_threads"),
         (By::PlainProcesses, "plain_processes"),
     ];
@@ -97,7 +104,8 @@ pub(super) fn cases() -> Vec<Case> {
     {
         // What has no table of ours stands beside what the paper has measured.
         let types = if experiment.2.is_some() { &By::ALL[..] } else { &By::ALL[..2] };
-        cases.extend(types.iter().map(|&(by, name)| case(*experiment, by, name, cores, &all)));
+        let types = types.iter().filter(|(by, _)| *by != By::MappedOnce || experiment.0 == MAPPED);
+        cases.extend(types.map(|&(by, name)| case(*experiment, by, name, cores, &all)));
     }
     cases
 }
@@ -110,7 +118,7 @@ fn case(
     all: &CpuSet,
 ) -> Case {
     let (reach, mut level) = (reach_of(cores, all), level(cores, all.len()));
-    if !matches!(by, By::PerCore | By::Shared) {
+    if !matches!(by, By::PerCore | By::Shared | By::MappedOnce) {
         level = level.max(Level::Default);
     }
     let all = all.clone();
@@ -166,7 +174,8 @@ impl Cores {
         let _widened = Widened::to(cpus.iter().copied())?;
         let what = what.clone();
         match by {
-            By::PerCore => {
+            By::PerCore | By::MappedOnce => {
+                let what = if by == By::MappedOnce { what.mapped_once() } else { what };
                 let builder = builder().cores([]).adopted(cpus.iter().copied());
                 let interface = builder.per_core().map_err(refused)?;
                 Self::of(cpus, Workers::Threads, move |cpu| -> Result<Work> {

@@ -22,10 +22,22 @@ pub enum What {
     /// The paper's memory: a region of 4 KiB made and attached as a user space, written to,
     /// both deleted.
     Memory,
+    /// The same in a space that is mapped once, over its core's frames.
+    MappedMemory,
     /// A process of the program at this path, started from there.
     Started(PathBuf),
     /// The paper's process: of a program that is resident as a resource.
     Process(PathBuf),
+}
+
+impl What {
+    /// The same, with spaces that are mapped once.
+    pub(super) fn mapped_once(self) -> What {
+        match self {
+            What::Memory => What::MappedMemory,
+            other => other,
+        }
+    }
 }
 
 /// Work of one core with tables of its own.
@@ -47,8 +59,8 @@ enum Prepared {
 /// Name of what each core makes in its own tree.
 const NAME: &str = "own";
 
-/// Addresses of each core's space: more than one attachment.
-const SPACE: usize = 1 << 20;
+/// Addresses of each core's space: more than one attachment, and all of a pool's first frames.
+const SPACE: usize = 4 << 20;
 
 /// Builder with all kinds that it may be about.
 pub(super) fn builder() -> kumiki_resource::Builder {
@@ -74,6 +86,9 @@ impl One {
             What::Frame => Prepared::Frame,
             What::Memory => {
                 Prepared::Memory(interface.create::<Space>(place, Some(NAME), SPACE)?)
+            }
+            What::MappedMemory => {
+                Prepared::Memory(interface.space_of_frames(place, Some(NAME), SPACE)?)
             }
             What::Started(path) => Prepared::Started(path.clone()),
             What::Process(path) => {
@@ -169,7 +184,9 @@ impl OneOfAll {
         let (tables, name) = (Arc::clone(tables), format!("own-{cpu}"));
         let what = match what {
             What::Frame => MadeOfAll::Frame,
-            What::Memory => MadeOfAll::Memory(tables.spaces.create(Some(&name), SPACE)?),
+            What::Memory | What::MappedMemory => {
+                MadeOfAll::Memory(tables.spaces.create(Some(&name), SPACE)?)
+            }
             What::Started(path) => MadeOfAll::Started(path.clone()),
             What::Process(path) => {
                 MadeOfAll::Process(tables.programs.create(Some(&name), path.clone())?)
@@ -230,7 +247,7 @@ const PAGE: usize = 4096;
 impl PlainWork {
     pub(super) fn new(what: &What) -> Result<Self> {
         Ok(match what {
-            What::Frame | What::Memory => PlainWork::Memory,
+            What::Frame | What::Memory | What::MappedMemory => PlainWork::Memory,
             What::Started(path) | What::Process(path) => PlainWork::Process(Target::new(path)?),
         })
     }
