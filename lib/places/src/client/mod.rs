@@ -148,6 +148,39 @@ impl Client {
         Ok(Reference::new(self.session(place).place.clone(), life, id, Rights::all()))
     }
 
+    /// Makes many resources at `place`, each with a name or none and its wishes, by as few messages as they find room in;
+    /// an outcome for each, in their order.
+    ///
+    /// # Errors
+    /// Each as [`create`](Self::create)'s.
+    pub async fn create_each<K: Portable>(
+        &self,
+        place: &str,
+        wishes: impl IntoIterator<Item = (Option<String>, K::Spec)>,
+    ) -> Vec<Result<Reference<K>>> {
+        let create = |(unique, spec): (Option<String>, K::Spec)| {
+            let (kind, version) = (K::NAME.to_owned(), K::VERSION);
+            Ok(Operation::Create { kind, version, unique, spec: written(K::NAME, &spec)? })
+        };
+        let operations: Vec<Result<Operation>> = wishes.into_iter().map(create).collect();
+        let (mut sent, mut outcomes) = (Vec::new(), Vec::with_capacity(operations.len()));
+        for operation in operations {
+            // What cannot be written is not sent, and keeps its place.
+            outcomes.push(operation.map(|operation| sent.push(operation)));
+        }
+        let mut answers = self.ask_all(place, 0, sent).await.into_iter();
+        let place = self.session(place).place.clone();
+        let made = |answer: Result<(u64, Bytes)>| {
+            let (life, answer) = answer?;
+            let id = Id::from_u64(given(K::NAME, &answer)?);
+            Ok(Reference::new(place.clone(), life, id, Rights::all()))
+        };
+        let each = outcomes.into_iter().map(|outcome| {
+            outcome.and_then(|()| made(answers.next().expect("one answer an operation")))
+        });
+        each.collect()
+    }
+
     /// Runs a program part on a resource, by its place's owner: once, or not at all, and the
     /// error says which, or that it is not known.
     ///

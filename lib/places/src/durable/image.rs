@@ -86,9 +86,11 @@ impl Image {
                 let client = self.clients.entry(lease & OWN).or_default();
                 if first > client.first || (first == client.first && !client.open.is_empty()) {
                     (client.first, client.open) = (first, open);
-                    let kept = std::mem::take(&mut client.answers);
-                    let kept = kept.into_iter().filter(|(serial, _)| !client.is_seen(*serial));
-                    client.answers = kept.collect();
+                    // Those from `first` on, of which a client with much under way has many, are not looked at: a log
+                    // has a record for each of its calls.
+                    let before = client.answers.range(..first).map(|(serial, _)| *serial);
+                    let seen: Vec<u64> = before.filter(|serial| client.is_seen(*serial)).collect();
+                    seen.iter().for_each(|serial| _ = client.answers.remove(serial));
                 }
                 for (serial, answer) in answers {
                     if !client.is_seen(serial) {

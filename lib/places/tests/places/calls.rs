@@ -103,6 +103,35 @@ fn bytes_go_into_another_machine_s_memory_and_come_back() {
 }
 
 #[test]
+fn many_are_made_at_once_and_each_has_its_outcome() {
+    let nats = NatsServer::start();
+    let (interface, _served, place) = machine(&nats.url(), "hostb");
+    block_on(async {
+        let client = client(&nats.url()).await;
+        client.create::<Counter>(&place, Some("n4000"), 7).await.unwrap();
+        // More than one message has room for.
+        let wishes = (0..10_000).map(|number| (Some(format!("n{number}")), number));
+        let made = client.create_each::<Counter>(&place, wishes).await;
+        assert_eq!(made.len(), 10_000);
+        for (number, one) in made.iter().enumerate() {
+            match one {
+                Ok(_) => assert_ne!(number, 4000),
+                Err(error) => assert_eq!((number, refused(error)), (4000, Why::Taken)),
+            }
+        }
+        for number in [0, 3999, 4001, 9999] {
+            let value = client.call::<Get>(made[number].as_ref().unwrap(), ()).await.unwrap();
+            assert_eq!(value, number as i64);
+        }
+        let names = interface.ls(&kumiki_resource::Pattern::new("*/counter/*").unwrap()).unwrap();
+        assert_eq!(names.len(), 10_000);
+        assert!(client.create_each::<Counter>(&place, []).await.is_empty());
+        let unnamed = client.create_each::<Counter>(&place, [(None, 1), (None, 2)]).await;
+        assert!(unnamed.iter().all(Result::is_ok));
+    });
+}
+
+#[test]
 fn a_batch_has_its_answers_in_its_order() {
     let nats = NatsServer::start();
     let one = machine(&nats.url(), "one");
