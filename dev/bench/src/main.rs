@@ -99,6 +99,10 @@ fn bench() -> Result<()> {
         ["ahead", ref only @ ..] => print(&run::document(|_| ahead::rows(only))?),
         ["python", ref only @ ..] => print(&run::document(|_| python::rows(only))?),
         ["resource", ref only @ ..] => print(&run::document(|pair| resource::rows(pair, only))?),
+        [resource::durable::PEER, host, home, cpu, folder, how] => {
+            let cpus = [home.parse()?, cpu.parse()?];
+            resource::durable::serve_peer(host, cpus, Path::new(folder), how)
+        }
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
@@ -122,6 +126,7 @@ fn subject(bench: &str, name: &str, pair: Pair, argument: &Path) -> Result<()> {
         "parasc" => parasc::serve(name, pair, argument),
         "resource" => resource::serve(name, pair),
         "process" => resource::process::serve(name, argument, pair),
+        "durable" => resource::durable::serve(name, argument, pair),
         _ => bail!("there is no bench {bench:?}"),
     }
 }

@@ -10,6 +10,7 @@ use crate::run;
 mod alloc;
 mod calls;
 mod control;
+pub(crate) mod durable;
 mod kept;
 mod lines;
 mod local;
@@ -30,12 +31,17 @@ use self::plan::Resource;
 pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
     let is_process = |name: &&str| process::NAMES.contains(name);
     let (processes, others): (Vec<&str>, Vec<&str>) = only.iter().copied().partition(is_process);
+    let is_durable = |name: &&str| durable::NAMES.contains(name);
+    let (durables, others): (Vec<&str>, Vec<&str>) = others.into_iter().partition(is_durable);
     let mut rows = Vec::new();
     if only.is_empty() || !others.is_empty() {
         rows = run::run(&mut Resource, pair, &others)?;
     }
     if only.is_empty() || !processes.is_empty() {
         rows.extend(process::rows(pair, &processes)?);
+    }
+    if only.is_empty() || !durables.is_empty() {
+        rows.extend(durable::rows(pair, &durables)?);
     }
     Ok(rows)
 }
@@ -80,12 +86,12 @@ pub(crate) fn serve(subject: &str, pair: Pair) -> Result<()> {
         #[cfg(feature = "peers")]
         "places:nats" => places::nats(pair),
         "paper:kumiki" => paper::serve(By::PerCore, pair),
+        "paper:kumiki/mapped_once" => paper::serve(By::MappedOnce, pair),
         "paper:kumiki/shared" => paper::serve(By::Shared, pair),
         "paper:plain_threads" => paper::serve(By::PlainThreads, pair),
         "paper:plain_processes" => paper::serve(By::PlainProcesses, pair),
         #[cfg(feature = "peers")]
         "paper:concurrent_map" => paper::map::serve(pair),
         _ => bail!("there is no subject {subject:?} in this build"),
-        "paper:kumiki/mapped_once" => paper::serve(By::MappedOnce, pair),
     }
 }

@@ -7,7 +7,7 @@ use super::super::judge::Figures;
 use super::file::{FILE, read};
 
 /// Every bench that has promises.
-const BENCHES: [&str; 13] = [
+const BENCHES: [&str; 14] = [
     "shadow",
     "against shadow",
     "parasc",
@@ -16,6 +16,7 @@ const BENCHES: [&str; 13] = [
     "node",
     "resource",
     "process",
+    "durable",
     "lab",
     "measure",
     "verdicts",
