@@ -121,6 +121,8 @@ pub(crate) struct Demand {
     folders: ClassUses,
     /// Listed folders' folders that the program went into.
     visited: AtomicU32,
+    /// Uses of listed names, asked ahead or not.
+    moves: AtomicU32,
     left_folders: AtomicU32,
     left_visited: AtomicU32,
     /// Times that asking was in vain, and uses when that was so last.
@@ -146,6 +148,11 @@ impl Demand {
             Class::Named => &self.named,
             Class::Folder => &self.folders,
         }
+    }
+
+    /// The program has used a listed name, for the first time or again.
+    pub(crate) fn moved(&self) {
+        self.moves.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The program has used a listed name for the first time.
@@ -179,10 +186,9 @@ impl Demand {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A number that changes with each use of what was asked.
+    /// A number that changes with each use of a listed name.
     pub(crate) fn uses(&self) -> u32 {
-        let all = [&self.attributes, &self.contents, &self.lists];
-        all.iter().fold(0, |sum, one| sum.wrapping_add(one.used.load(Ordering::Relaxed)))
+        self.moves.load(Ordering::Relaxed)
     }
 
     /// Has folders be tried more rarely, unless something was of use meanwhile.

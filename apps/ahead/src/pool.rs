@@ -353,14 +353,14 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                 rest(state, &mut walk, slept_ns, false);
             }
         }
-        Task::Below { above, descriptor, name, way } => {
+        Task::Below { above, descriptor, name, key, way } => {
             // SAFETY: the folder above keeps it open while it is busy, which `finished` ends.
             let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
             let found = folder::below(open, name.as_c());
             let found = found.map(|folder| (folder::list(folder.open.as_fd()), folder));
             let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
-                walk.finished(above);
+                walk.listed_below(&state.shared, above, key);
                 match found {
                     Some((listing, folder)) => {
                         walk.listed(&state.shared, folder, listing, way);

@@ -26,6 +26,8 @@ pub(crate) const OPENED: u64 = 16;
 pub(crate) const VISITED: u64 = 32;
 /// Folder.
 pub(crate) const FOLDER: u64 = 64;
+/// Folder that is being listed ahead.
+pub(crate) const LISTING: u64 = 128;
 
 /// A file's key: its device and inode number, mixed. Never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +85,11 @@ impl Place {
     /// Adds flags; gives those that were there.
     pub(crate) fn mark(&self, flags: u64) -> u64 {
         self.word.fetch_or(flags, Ordering::Relaxed) & 0xff
+    }
+
+    /// Takes flags away.
+    pub(crate) fn clear(&self, flags: u64) {
+        self.word.fetch_and(!flags, Ordering::Relaxed);
     }
 
     pub(crate) fn flags(&self) -> u64 {
@@ -162,5 +169,7 @@ mod tests {
         assert_eq!(place.mark(ASKED), 0);
         assert_eq!(place.mark(TOUCHED), ASKED);
         assert_eq!((place.flags(), place.listed()), (ASKED | TOUCHED, listed));
+        place.clear(ASKED | LISTING);
+        assert_eq!((place.flags(), place.listed()), (TOUCHED, listed));
     }
 }

@@ -192,6 +192,7 @@ impl AllUses {
             Use::Opened => TOUCHED | OPENED,
         };
         let before = place.mark(flags);
+        demand.moved();
         let listed = place.listed();
         let Some(uses) = self.of(listed.folder) else { return Seen::Nothing };
         let is_late = uses.turn.load(Ordering::Relaxed) != listed.turn;

@@ -58,6 +58,7 @@ pub(crate) enum Task {
         above: Number,
         descriptor: RawFd,
         name: Text,
+        key: Key,
         /// Named, if the program has used names of it; ahead otherwise.
         way: Way,
     },
@@ -262,8 +263,8 @@ impl Walk {
             return;
         }
         if let Some(place) = shared.table.find(visit.key) {
-            if place.flags() & table::ASKED_LIST != 0 {
-                // It is being listed.
+            // One that was listed ahead and left since, or that could not be, is listed now.
+            if place.flags() & table::LISTING != 0 {
                 return;
             }
             let listed = place.listed();
@@ -408,6 +409,12 @@ impl Walk {
             }
             Warmth::Unknown => {}
         }
+    }
+
+    /// A folder was listed ahead, or could not be.
+    pub(crate) fn listed_below(&mut self, shared: &Shared, above: Number, key: Key) {
+        self.finished(above);
+        shared.table.find(key).into_iter().for_each(|place| place.clear(table::LISTING));
     }
 
     /// A request was made.
@@ -632,16 +639,18 @@ impl Known {
     /// Lists a folder in it that the program uses names of.
     fn enter_below(&mut self, shared: &Shared, number: Number, position: u32) -> Step {
         let Some(name) = self.names.get(position) else { return Step::Done };
-        let place = shared.table.find(self.key(&name));
+        let key = self.key(&name);
+        let place = shared.table.find(key);
         let (Some(name), Some(place)) = (Text::of(name.name), place) else { return Step::Done };
         if place.mark(table::ASKED_LIST) & table::ASKED_LIST != 0 {
             return Step::Done;
         }
+        place.mark(table::LISTING);
         shared.demand.lists.asked();
         counts::add(Count::ListedAhead, 1);
         self.busy += 1;
         let descriptor = self.folder.open.as_raw_fd();
-        Step::Task(Task::Below { above: number, descriptor, name, way: Way::Named })
+        Step::Task(Task::Below { above: number, descriptor, name, key, way: Way::Named })
     }
 
     fn descend(&mut self, shared: &Shared, number: Number) -> Step {
@@ -650,7 +659,8 @@ impl Known {
         }
         loop {
             let Some(name) = self.names.get(self.descend) else { return Step::Done };
-            let place = shared.table.find(self.key(&name));
+            let key = self.key(&name);
+            let place = shared.table.find(key);
             let had = table::VISITED | table::ASKED_LIST;
             let is_listed = place.is_some_and(|place| place.flags() & had != 0);
             let is_asked = class(&name) == Class::Folder && !is_listed;
@@ -660,12 +670,13 @@ impl Known {
             let text = Text::of(name.name);
             self.descend += 1;
             let (true, Some(name), Some(place)) = (is_asked, text, place) else { continue };
-            place.mark(table::ASKED_LIST);
+            place.mark(table::ASKED_LIST | table::LISTING);
             shared.demand.lists.asked();
             counts::add(Count::ListedAhead, 1);
             self.busy += 1;
             let descriptor = self.folder.open.as_raw_fd();
-            return Step::Task(Task::Below { above: number, descriptor, name, way: Way::Ahead });
+            let way = Way::Ahead;
+            return Step::Task(Task::Below { above: number, descriptor, name, key, way });
         }
     }
 }

@@ -192,6 +192,42 @@ fn a_program_that_lists_one_folder_asks_nothing_more() {
 }
 
 #[test]
+fn folders_listed_ahead_and_left_since_are_listed_again_when_the_program_comes() {
+    if !has("python3") {
+        return;
+    }
+    // In its pause, all that is open is closed. What it does then, nobody has asked before. It has each folder open long enough for
+    // others to take it up.
+    let text = "import os, sys, time\n\
+        os.chdir(sys.argv[1])\n\
+        for at, above in enumerate(sorted(os.listdir('.'))):\n\
+        \x20   os.lstat(above)\n\
+        \x20   with os.scandir(above) as entries:\n\
+        \x20       names = [entry.name for entry in entries]\n\
+        \x20       time.sleep(0.02)\n\
+        \x20   for name in names:\n\
+        \x20       os.lstat(above + '/' + name) if at < 5 else open(above + '/' + name).read()\n\
+        \x20   time.sleep(1 if at == 4 else 0.01)\n";
+    at_times(|| {
+        let Some(slow) = Slow::mount(Tree::wide(12, 60, 100), ANSWER) else { return true };
+        let (program, output) =
+            run(ahead("python3").args(["-I", "-S", "-c", text]).arg(slow.path()));
+        assert!(output.status.success(), "{output:?}");
+        let asked = slow.asked();
+        // Folder and its files stand one behind the other.
+        let by_others = |folder: u64| {
+            let files = folder * 61 + 3..folder * 61 + 63;
+            let read = asked.iter().filter(|one| one.what == What::Read && one.by != program);
+            read.filter(|one| files.contains(&one.file)).count()
+        };
+        let counts: Vec<usize> = (0..12).map(by_others).collect();
+        println!("files read by others in each folder: {counts:?}");
+        // Of seven, the first one shows what the program does.
+        counts.iter().filter(|count| **count > 0).count() >= 5
+    });
+}
+
+#[test]
 fn a_deep_tree_is_listed_ahead() {
     let mut tree = Tree::new();
     for branch in 0..8 {
