@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::duration::duration;
 use crate::percent::percent;
 use crate::size::size;
-use crate::{ahead, image, lab, many, node, place, resource, run};
+use crate::{ahead, duel, image, lab, many, node, place, resource, run};
 
 /// Measure what the operating system costs on this machine.
 ///
@@ -68,6 +68,14 @@ pub(crate) enum Command {
     #[command(override_usage = "kumiki ab [OPTIONS] -- <CMD>... --- <CMD>...\n       \
         kumiki ab [OPTIONS] --env <NAME=VALUE> --vs <NAME=VALUE> -- <CMD>...")]
     Ab(Box<kumiki_ab::command::Options>),
+    /// Is kernel B slower than kernel A? Each in a machine of the lab, visited in turns
+    ///
+    /// `kumiki duel 6.1 6.12` compares cases of `kumiki measure`, `kumiki duel 6.1 6.12 -- CMD…` a command
+    /// that is in such a machine. A kernel against itself, `kumiki duel 6.12 6.12 --for 1h`, shows what
+    /// can be told apart on this machine.
+    ///
+    /// Exit status: 0 B is no worse, 1 a case is slower, 2 an error, 3 it cannot be said of one.
+    Duel(duel::Duel),
     /// Run a command that nobody changes, and ask a slow disk ahead for it
     ///
     /// What the command will look up next is looked up first by other threads, in the kernel's memory: names of

@@ -11,6 +11,7 @@ mod compare;
 mod disturbed;
 mod docs;
 mod doctor;
+mod duel;
 mod groups;
 mod image;
 mod lab;
@@ -99,6 +100,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Ab(args) => ab::run(&args),
+        Command::Duel(args) => duel::run(&args),
         Command::Ahead(args) => ahead::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Many(args) => many::run(&args),

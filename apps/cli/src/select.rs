@@ -32,6 +32,13 @@ pub(crate) fn cases(select: &Select, level: Level) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// Checks that a word names a case of the shortest runs.
+pub(crate) fn known(word: &str) -> Result<()> {
+    let level = Level::Quick;
+    let choice = Choice { level: Some(level), sizes: None };
+    filter(catalogue(&choice), &[word.to_owned()], level).map(|_| ())
+}
+
 /// The operating system's own cases, then the papers' experiments.
 pub(crate) fn catalogue(choice: &Choice) -> Vec<Case> {
     let mut cases = kumiki_cases::catalogue(choice);

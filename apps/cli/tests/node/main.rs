@@ -8,6 +8,7 @@ mod cloud;
 mod confined;
 mod controllers;
 mod devices;
+mod duel;
 mod elastic;
 mod faults;
 mod functions;
