@@ -38,7 +38,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "zsh/vendor-completions/_kumiki"),
 ];
 /// Files as they are in the clone, and where they go below the prefix.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 17] = [
     ("apps/httpd/kumiki-httpd.1", "share/man/man1/kumiki-httpd.1"),
     ("apps/httpd/systemd/kumiki-httpd.service", "lib/systemd/system/kumiki-httpd.service"),
     ("apps/httpd/systemd/kumiki-httpd.socket", "lib/systemd/system/kumiki-httpd.socket"),
@@ -50,6 +50,10 @@ const FILES: [(&str, &str); 16] = [
     (
         "apps/cli/systemd/kumiki-nodes-watch.service",
         "lib/systemd/system/kumiki-nodes-watch.service",
+    ),
+    (
+        "apps/cli/systemd/kumiki-nodes-balance.service",
+        "lib/systemd/system/kumiki-nodes-balance.service",
     ),
     ("apps/cli/systemd/kumiki-node@.service", "lib/systemd/system/kumiki-node@.service"),
     ("apps/cli/systemd/kumiki-place.service", "lib/systemd/system/kumiki-place.service"),

@@ -3,6 +3,7 @@
 
 mod decide;
 mod memory;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,8 @@ use crate::service::is_held;
 use crate::{Node, Result};
 use decide::{Kernel, Move, decide};
 use memory::Memory;
+use work::Work;
+pub(crate) use work::is_at_work;
 
 /// Interval between two looks at whether this is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -48,7 +51,7 @@ struct Seen {
 /// host's own kernel at least so many stay. `told` hears of each move, and of one that failed.
 ///
 /// # Errors
-/// This machine's kernel says nothing of its pressure, or the module is not there.
+/// This machine's kernel says nothing of its pressure, the module is not there, or another process balances already.
 pub fn balance(
     every: Duration,
     rounds: Option<u64>,
@@ -56,6 +59,7 @@ pub fn balance(
     stop: &AtomicBool,
     told: impl Fn(&str),
 ) -> Result<()> {
+    let _work = Work::begin()?;
     let mut before = look(host_keeps)?;
     let mut left = rounds;
     while left != Some(0) {

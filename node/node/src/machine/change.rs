@@ -154,6 +154,9 @@ pub(super) fn memory_resizes<'a>(
     let resize = |node: &'a NodeWanted| {
         let existing = situation.nodes.get(&node.spec.name)?;
         is_as_wanted(&node.spec, existing).ok()?;
+        if situation.balanced && existing.has_memory_within_limits() {
+            return None;
+        }
         let bytes = existing.sized(node.spec.bytes())?;
         let before = existing.bytes;
         (bytes != before).then_some(MemoryResize { node, bytes, before })
@@ -175,7 +178,8 @@ pub(super) fn resizes<'a>(machine: &'a Machine, situation: &Situation) -> Result
     for node in &machine.nodes {
         let Some(existing) = situation.nodes.get(&node.spec.name) else { continue };
         let (Cpus::Count(count), has) = (&node.spec.cpus, &existing.cpus) else { continue };
-        if *count == has.len() || is_as_wanted(&node.spec, existing).is_err() {
+        let is_left = situation.balanced && existing.has_cpus_within_limits();
+        if *count == has.len() || is_left || is_as_wanted(&node.spec, existing).is_err() {
             continue;
         }
         if *count < has.len() {

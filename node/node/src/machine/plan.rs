@@ -398,6 +398,8 @@ start = false
         let steps = planned("300M", "512M", &there).unwrap();
         let each = ["resize node a (384 MiB after 256)", "resize node b (512 MiB after 256)"];
         assert_eq!(shown(&steps), each);
+        let balanced = Situation { balanced: true, ..there.clone() };
+        assert_eq!(planned("300M", "512M", &balanced).unwrap(), []);
         let there = steps.iter().fold(there, after);
         assert_eq!(planned("300M", "512M", &there).unwrap(), []);
         // Who gives comes first: there would not be enough.
@@ -557,6 +559,9 @@ start = false
         };
         let more = elastic.replace("cpus = 2\n", "cpus = 3\n");
         assert_eq!(steps(&more, &there), ["resize node a (cpus 4,2,1 after 4,2)"]);
+        // Where who balances has moved one meanwhile, it stays there.
+        let balanced = Situation { balanced: true, ..there.clone() };
+        assert_eq!(steps(&more, &balanced), [""; 0]);
         let less = elastic.replace("cpus = 2\n", "cpus = 1\n");
         assert_eq!(steps(&less, &there), ["resize node a (cpus 4 after 4,2)"]);
         // What it gives another one gets.

@@ -10,6 +10,7 @@ use kumiki_node_wire::memory::numa;
 use kumiki_node_wire::module::{requests, sysfs};
 use serde::Serialize;
 
+use crate::balance;
 use crate::host::cpus;
 use crate::host::spec::{Cpus, MemorySource, Spec};
 use crate::image::needs::Needs;
@@ -137,6 +138,16 @@ impl Existing {
         !matches!(self.state, NodeState::Created | NodeState::Stopped)
     }
 
+    /// True if its number of cpus lies in its limits.
+    pub(super) fn has_cpus_within_limits(&self) -> bool {
+        self.elastic.is_some_and(|Elastic { min, max }| (min..=max).contains(&self.cpus.len()))
+    }
+
+    /// True if its memory lies in its limits.
+    pub(super) fn has_memory_within_limits(&self) -> bool {
+        self.memory.is_some_and(|MemoryLimits { min, max }| (min..=max).contains(&self.bytes))
+    }
+
     /// True if it may get this cpu as it is.
     pub(super) fn may_get(&self, cpu: u32) -> bool {
         !self.was_started() || self.told.contains(&cpu)
@@ -190,6 +201,8 @@ pub(super) struct Situation {
     pub(super) numa_nodes: BTreeMap<u32, u32>,
     pub(super) images: BTreeMap<String, Resident>,
     pub(super) nodes: BTreeMap<String, Existing>,
+    /// True if `balance` is at work, whose moves within limits are to stay.
+    pub(super) balanced: bool,
 }
 
 impl Situation {
@@ -230,7 +243,8 @@ impl Situation {
                 (node.name, existing)
             },
         );
-        Ok(Situation { free, numa_nodes: numa::of_cpus(), images, nodes: nodes.collect() })
+        let (numa_nodes, nodes) = (numa::of_cpus(), nodes.collect());
+        Ok(Situation { free, numa_nodes, images, nodes, balanced: balance::is_at_work() })
     }
 }
 
