@@ -70,6 +70,8 @@ pub(crate) const CAPI: &[Package] = &[
     Package { name: "make", reason: "builds that" },
     Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
     Package { name: "python3", reason: "the package for Python is tested in it" },
+    Package { name: "python3-numexpr", reason: "its threads are known to that package" },
+    Package { name: "python3-numpy", reason: "that package gives arrays of it" },
     Package { name: "python3-pip", reason: "that package is installed by it" },
     Package { name: "python3-pytest", reason: "that package has a plugin for it" },
     Package { name: "python3-setuptools", reason: "that package is built by it" },

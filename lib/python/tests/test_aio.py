@@ -18,7 +18,7 @@ import kumiki.aio
 
 
 # Starts that are given up at a drawn step.
-STARTS = int(os.environ.get("KUMIKI_AIO_STARTS", "100"))
+STARTS = int(os.environ.get("KUMIKI_AIO_STARTS", "1000"))
 
 
 class Aio(unittest.IsolatedAsyncioTestCase):
