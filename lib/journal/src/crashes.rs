@@ -70,9 +70,9 @@ impl Files {
 
 /// A disk, and the process that uses it.
 struct State {
-    /// What is there whatever comes, but for what stands in `ops`.
+    /// Files that are there whatever comes, but for what stands in `ops`.
     kept: Files,
-    /// What the process sees.
+    /// Files as the process sees them.
     seen: Files,
     ops: Vec<Op>,
     /// Operations before the process is killed, or the power is cut.
@@ -310,7 +310,7 @@ struct Life {
     seed: u64,
 }
 
-/// What was promised.
+/// Promises that were made.
 #[derive(Debug, Default)]
 struct Promised {
     /// Number of the last record that was answered.

@@ -148,7 +148,7 @@ pub fn read_on<R: Reader>(
     Ok(true)
 }
 
-/// Where reading goes on in a file.
+/// Place in a file at which reading goes on.
 #[derive(Clone, Copy)]
 struct Behind {
     at: u64,

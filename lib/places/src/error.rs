@@ -44,7 +44,7 @@ pub enum Error {
         /// Reason.
         why: String,
     },
-    /// What was asked changes nothing, and its answer is not known. Nothing was done.
+    /// A question, which changes nothing, without an answer that is known. Nothing was done.
     #[error(
         "place {place} was asked, and what it answers is not known: {why}; it was only a question, and \
          nothing was done"

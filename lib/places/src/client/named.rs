@@ -100,7 +100,7 @@ impl Client {
         to_json(&given)
     }
 
-    /// What is asked for before a name's part is called.
+    /// Asks for what a call of a name's part needs.
     pub(crate) async fn known(&self, name: &Name, part: &str) -> Result<KnownCall> {
         let (opened, version) =
             tokio::try_join!(self.opened(name), self.version(name, Some(part)))?;

@@ -32,11 +32,11 @@ pub(crate) type Disks = Arc<dyn Fn(&str) -> Result<Arc<dyn Disk>> + Send + Sync>
 /// The disk of a place that is to be opened.
 pub(crate) enum KeptDisk<'a> {
     Of(&'a Disks),
-    Taken(Box<Taken>),
+    Taken(Box<TakenPlace>),
 }
 
 /// A disk to which a place was taken: what was read of it is flushed, and nobody else had it since.
-pub(crate) struct Taken {
+pub(crate) struct TakenPlace {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) loaded: Loaded,
 }
@@ -77,7 +77,7 @@ impl Keeping {
         let refused = |why| Error::NotDurable { place: name.to_owned(), why };
         parts.can_be_kept(allow).map_err(refused)?;
         let kinds = kinds(interface, parts)?;
-        let Taken { disk, loaded } = match disk {
+        let TakenPlace { disk, loaded } = match disk {
             KeptDisk::Of(disks) => settled(disks(core)?, name)?,
             KeptDisk::Taken(taken) => *taken,
         };
@@ -120,7 +120,7 @@ impl Keeping {
 }
 
 /// Reads a disk, and returns when what was read is on it.
-fn settled(disk: Arc<dyn Disk>, name: &str) -> Result<Taken> {
+fn settled(disk: Arc<dyn Disk>, name: &str) -> Result<TakenPlace> {
     let names = disk.list().map_err(failed("reading the folder", &*disk, ""))?;
     if names.iter().any(|name| name == ARRIVING) {
         return Err(arriving(name, &*disk));
@@ -129,7 +129,7 @@ fn settled(disk: Arc<dyn Disk>, name: &str) -> Result<Taken> {
     // First what takes room that the start may need.
     sweep(&*disk)?;
     settle(&*disk, &loaded.found)?;
-    Ok(Taken { disk, loaded })
+    Ok(TakenPlace { disk, loaded })
 }
 
 /// Kinds that are kept, and leases, by their numbers.

@@ -27,7 +27,7 @@ use crate::place::allow::Allow;
 use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
 use crate::place::busy::{Busy, Figures};
 use crate::place::here::Desk;
-use crate::place::keeping::{Disks, Keeping, KeptDisk, Restored, Taken};
+use crate::place::keeping::{Disks, Keeping, KeptDisk, Restored, TakenPlace};
 use crate::place::lease::Lease;
 use crate::place::parts::Parts;
 use crate::place::post::Post;
@@ -59,7 +59,7 @@ pub struct Server {
 
 /// A place that was taken, until it is served.
 #[derive(Default)]
-struct TakenCell(Mutex<Option<Taken>>);
+struct TakenCell(Mutex<Option<TakenPlace>>);
 
 impl fmt::Debug for TakenCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -312,7 +312,7 @@ impl Server {
 
     /// Notes that its place was taken to this disk, which says this.
     pub(crate) fn has_taken(&self, disk: Arc<dyn Disk>, loaded: Loaded) {
-        let taken = Some(Taken { disk, loaded });
+        let taken = Some(TakenPlace { disk, loaded });
         *self.taken.0.lock().unwrap_or_else(PoisonError::into_inner) = taken;
     }
 

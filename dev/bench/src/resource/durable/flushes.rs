@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::child::turns;
 use crate::pair::Pair;
 
-use super::{Place, Request, durable, host, runtime, server};
+use super::{Request, ServedPlace, durable, host, runtime, server};
 
 pub(super) const SUBJECT: &str = "flushes:kumiki";
 
@@ -85,7 +85,7 @@ impl DiskFile for SlowFile {
         self.file.write(at, bytes)
     }
 
-    /// As long as it says, whatever this machine's own disk does.
+    /// Takes as long as it says, whatever this machine's own disk does.
     fn flush(&mut self) -> io::Result<()> {
         let begin = Instant::now();
         std::thread::sleep(FLUSH);
@@ -103,11 +103,11 @@ impl DiskFile for SlowFile {
 struct Called {
     client: Client,
     counters: Vec<Reference<Counter>>,
-    _place: Place,
+    _place: ServedPlace,
 }
 
 impl Called {
-    fn new(place: Place, runtime: &Runtime) -> Result<Called> {
+    fn new(place: ServedPlace, runtime: &Runtime) -> Result<Called> {
         let name = place.name()?;
         runtime.block_on(async {
             let client = Client::here().with_timeout(PATIENCE);
@@ -147,8 +147,9 @@ pub(super) fn serve(pair: Pair) -> Result<()> {
     };
     pair.bind_both()?;
     let runtime = runtime()?;
-    let kept = Called::new(Place::serve(durable(&host("kept"), disk), pair.helper)?, &runtime)?;
-    let plain = Called::new(Place::serve(server(&host("plain")), pair.helper)?, &runtime)?;
+    let kept =
+        Called::new(ServedPlace::serve(durable(&host("kept"), disk), pair.helper)?, &runtime)?;
+    let plain = Called::new(ServedPlace::serve(server(&host("plain")), pair.helper)?, &runtime)?;
     for _ in 0..WARM {
         kept.burst(&runtime)?;
         plain.burst(&runtime)?;

@@ -40,9 +40,9 @@ const TURNS: usize = 12;
 enum Request {
     /// A place of so many named counters is served again by a new process, until it has answered; milliseconds.
     Restart { counters: u64 },
-    /// So many calls under way at once, each answered when it is on the disk; flushes for all.
+    /// Calls under way at once, each answered when it is on the disk; flushes for all.
     Flushes { calls: u64 },
-    /// The same; time until the last is answered beyond that at a place that is not durable, in flushes.
+    /// Calls likewise; time until the last is answered beyond that at a place that is not durable, in flushes.
     Durable { calls: u64 },
     /// A place moves to another process, core and folder under so many calls a second; milliseconds without an answer.
     Move { calls_a_second: u64 },
@@ -76,17 +76,17 @@ impl Case for Request {
 }
 
 /// A place that is served; the interface goes last.
-struct Place {
+struct ServedPlace {
     served: Served,
     _interface: Interface,
 }
 
-impl Place {
+impl ServedPlace {
     /// One place, managed by the thread that hears its requests, on this cpu.
-    fn serve(server: Server, cpu: usize) -> Result<Place> {
+    fn serve(server: Server, cpu: usize) -> Result<ServedPlace> {
         let interface = interface(cpu)?;
         let served = server.serve(&interface)?;
-        Ok(Place { served, _interface: interface })
+        Ok(ServedPlace { served, _interface: interface })
     }
 
     fn name(&self) -> Result<String> {
@@ -105,7 +105,7 @@ fn server(host: &str) -> Server {
     Server::here(host).parts(parts).allow(Allow::everything()).managing()
 }
 
-/// The same, whose places are kept on the disk that this gives.
+/// A server likewise, whose places are kept on the disk that this gives.
 fn durable(
     host: &str,
     disk: impl Fn(&str) -> kumiki_places::Result<Arc<dyn Disk>> + Send + Sync + 'static,

@@ -18,13 +18,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::child::with_us;
 use crate::pair::Pair;
 
-use super::{Place, durable, host, interface, runtime};
+use super::{ServedPlace, durable, host, interface, runtime};
 
 /// The word of a process that serves the place.
 pub(crate) const PEER: &str = "place-peer";
 
 pub(super) const CALLS_A_SECOND: u64 = 10_000;
-/// Of the calls that are to be made so many are, or it is another case.
+/// Share of the calls that are made at least, or it is another case.
 const LEAST: f64 = 0.9;
 /// Callers, each of a counter of its own.
 const CALLERS: u64 = 256;
@@ -40,18 +40,24 @@ const BEHIND: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process that serves the place until it is dropped.
-struct Peer(Child);
+struct PlaceProcess(Child);
 
-impl Peer {
+impl PlaceProcess {
     /// Starts one with a folder of its own; one that is not the `first` takes the place from the one that has it.
-    fn start(host: &str, home: usize, cpu: usize, folder: &Path, first: bool) -> Result<Peer> {
+    fn start(
+        host: &str,
+        home: usize,
+        cpu: usize,
+        folder: &Path,
+        first: bool,
+    ) -> Result<PlaceProcess> {
         let own = std::env::current_exe().context("finding our own program")?;
         let mut command = with_us(&own);
         command.args([PEER, host]).args([home, cpu].map(|cpu| cpu.to_string())).arg(folder);
         command.arg(if first { "first" } else { "takes" });
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let said = child.stdout.take().context("its standard output")?;
-        let peer = Peer(child);
+        let peer = PlaceProcess(child);
         let mut line = String::new();
         BufReader::new(said).read_line(&mut line)?;
         ensure!(line == "it serves\n", "the process that is to serve the place has ended");
@@ -59,7 +65,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for PlaceProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -78,7 +84,7 @@ pub(crate) fn serve_peer(
     let disk = Arc::new(Folder::open(&path)?) as Arc<dyn Disk>;
     let server = durable(host, move |_| Ok(Arc::clone(&disk)));
     let place = match how {
-        "first" => Place::serve(server, cpu)?,
+        "first" => ServedPlace::serve(server, cpu)?,
         _ => {
             let name = format!("{host}.core{home}");
             let (server, interface) = (server.called(&name), interface(cpu)?);
@@ -88,7 +94,7 @@ pub(crate) fn serve_peer(
                 client.take_place_for(&server, &interface, &to).await
             })?;
             let served = server.serve(&interface)?;
-            Place { served, _interface: interface }
+            ServedPlace { served, _interface: interface }
         }
     };
     println!("it serves");
@@ -144,7 +150,7 @@ pub(super) fn all(pair: Pair) -> Result<Vec<Vec<f64>>> {
     let host = host("move");
     let home = pair.helper;
     let path = |number: usize| folder.path().join(number.to_string());
-    let mut peer = Peer::start(&host, home, home, &path(0), true)?;
+    let mut peer = PlaceProcess::start(&host, home, home, &path(0), true)?;
     let place = format!("{host}.core{home}");
     runtime()?.block_on(async {
         let client = Client::here().with_timeout(PATIENCE);
@@ -176,7 +182,7 @@ pub(super) fn all(pair: Pair) -> Result<Vec<Vec<f64>>> {
             let still = all.longest_us.swap(0, SeqCst);
             let cpu = if number % 2 == 1 { pair.main } else { pair.helper };
             let (host, folder) = (host.clone(), path(number));
-            let start = move || Peer::start(&host, home, cpu, &folder, false);
+            let start = move || PlaceProcess::start(&host, home, cpu, &folder, false);
             // The one before has ended its place by itself, and is not killed for that.
             let taker = tokio::task::spawn_blocking(start).await??;
             sleep(BEHIND).await;

@@ -13,21 +13,21 @@ use kumiki_resource::Name;
 use crate::child::turns;
 use crate::pair::Pair;
 
-use super::{Place, Request, durable, runtime};
+use super::{Request, ServedPlace, durable, runtime};
 
 pub(super) const SUBJECT: &str = "restart:kumiki";
 
 /// Counters of the place.
 pub(super) const COUNTERS: u64 = 1_000_000;
-/// Those that are made by one request.
+/// Counters that are made by one request.
 const AT_A_TIME: u64 = 1000;
 /// Nothing here takes this long.
 const PATIENCE: Duration = Duration::from_secs(50);
 
-fn place(host: &str, folder: &Path, pair: Pair) -> Result<Place> {
+fn place(host: &str, folder: &Path, pair: Pair) -> Result<ServedPlace> {
     let folder = folder.to_owned();
     let disk = move |core: &str| Ok(Arc::new(Folder::open(&folder.join(core))?) as Arc<dyn Disk>);
-    Place::serve(durable(host, disk), pair.helper)
+    ServedPlace::serve(durable(host, disk), pair.helper)
 }
 
 /// Has callers make the counters, each with its number as its value.

@@ -75,7 +75,7 @@ fn what(name: &str, place: &Place) -> Result<What> {
 pub enum By {
     /// Threads, each with tables of its own.
     PerCore,
-    /// The same, and each core's space is mapped once over its frames.
+    /// Threads with tables of their own, and each core's space is mapped once over its frames.
     MappedOnce,
     /// Threads that have the tables together.
     Shared,

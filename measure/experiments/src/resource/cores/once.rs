@@ -22,7 +22,7 @@ pub enum What {
     /// The paper's memory: a region of 4 KiB made and attached as a user space, written to,
     /// both deleted.
     Memory,
-    /// The same in a space that is mapped once, over its core's frames.
+    /// Memory likewise, in a space that is mapped once, over its core's frames.
     MappedMemory,
     /// A process of the program at this path, started from there.
     Started(PathBuf),
@@ -31,7 +31,7 @@ pub enum What {
 }
 
 impl What {
-    /// The same, with spaces that are mapped once.
+    /// Maps its spaces once.
     pub(super) fn mapped_once(self) -> What {
         match self {
             What::Memory => What::MappedMemory,
