@@ -99,6 +99,14 @@ pub(crate) const PEERS: &[Package] = &[
     Package { name: "xz-utils", reason: "unpacks glibc's source" },
 ];
 
+/// What the suites of programs that walk trees need; their sources are fetched by the tests.
+pub(crate) const AHEAD_SUITES: &[Package] = &[
+    Package { name: "dpkg-dev", reason: "unpacks the sources of rsync and tar" },
+    Package { name: "gcc", reason: "builds them, with" },
+    Package { name: "libc6-dev", reason: "the C library's headers, and" },
+    Package { name: "make", reason: "this" },
+];
+
 /// Packages for installing what is shipped.
 pub(crate) const INSTALL: &[Package] = &[
     Package { name: "binutils", reason: "its strip and objdump" },

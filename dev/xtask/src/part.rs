@@ -28,6 +28,10 @@ pub(crate) enum Part {
     /// Suites of glibc, gnulib and CPython with Kumiki in place of posix_spawn and subprocess;
     /// only when it is named, some minutes
     Peers,
+    /// rsync's and tar's own suites with `kumiki ahead`'s library in front of every program, and without; only when
+    /// it is named, some minutes
+    #[serde(rename = "ahead-suites")]
+    AheadSuites,
     /// The papers' experiments, and the tests of the parts that place threads on cpus, on
     /// emulated machines of 8 and 16 cpus; only when it is named, an hour
     Cpus,
@@ -61,7 +65,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Those that run when no part is named: not `Peers`, `Cpus`, `Long`, `Deb`, `Source`, `Msrv` and
+    /// Those that run when no part is named: not `Peers`, `AheadSuites`, `Cpus`, `Long`, `Deb`, `Source`, `Msrv` and
     /// `Musl`, which take long.
     pub(crate) const ALL: [Part; 7] =
         [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
@@ -108,6 +112,7 @@ impl Part {
             Part::Capi => debian::CAPI,
             Part::Lab | Part::Cpus | Part::Long => debian::LAB,
             Part::Peers => debian::PEERS,
+            Part::AheadSuites => debian::AHEAD_SUITES,
             // Cross says by itself what is not to be had, and goes on without.
             _ => &[],
         }
@@ -115,8 +120,8 @@ impl Part {
 
     /// Whether its tests are programs that a build of the workspace makes.
     pub(crate) fn has_programs(self) -> bool {
-        use Part::{Capi, Cpus, Fast, Lab, Long, Page, Peers, Workspace};
-        matches!(self, Fast | Workspace | Page | Capi | Lab | Peers | Cpus | Long)
+        use Part::{AheadSuites, Capi, Cpus, Fast, Lab, Long, Page, Peers, Workspace};
+        matches!(self, Fast | Workspace | Page | Capi | Lab | Peers | AheadSuites | Cpus | Long)
     }
 
     /// Whether its tests install libkumiki (`cargo xtask capi --profile release`).
