@@ -268,12 +268,11 @@ impl Post {
         }
     }
 
-    /// Hears a beat of this name. Anybody may send one: of another life, and not younger, it is a reason to ask.
+    /// Hears a beat of this name. Anybody may send one: of another life it is a reason to ask, now and then.
     fn heard(&mut self, beat: &[u8]) {
-        let Ok(Beat { life, age_ms, .. }) = serde_json::from_slice(beat) else { return };
-        let is_older = (age_ms, life) > (self.site.age_ms(), self.site.life);
+        let Ok(Beat { life, .. }) = serde_json::from_slice(beat) else { return };
         let now = tokio::time::Instant::now();
-        if life == self.site.life || !is_older || self.asked.is_some() || now < self.ask_again {
+        if life == self.site.life || self.asked.is_some() || now < self.ask_again {
             return;
         }
         self.ask_again = now + rivals::LONGEST;
@@ -282,17 +281,17 @@ impl Post {
         let mut asked = JoinSet::new();
         // This place's own answer comes, too.
         asked.spawn(async move {
-            rivals::ask(&client, subject, |rival| rival.is_older(life, since)).await
+            rivals::ask(&client, subject, |rival| rival.has_name(life, since)).await
         });
         self.asked = Some(asked);
     }
 
-    /// Ends this place if one of the same name that has answered is older.
+    /// Ends this place if another one that has answered has its name.
     fn compare(&self, asked: &Result<Vec<Rival>>) -> Result<()> {
         // Who cannot ask hears the next beat.
         let Ok(rivals) = asked else { return Ok(()) };
-        let is_older = |rival: &Rival| rival.is_older(self.site.life, self.site.since);
-        match rivals.iter().any(is_older) {
+        let has_name = |rival: &Rival| rival.has_name(self.site.life, self.site.since);
+        match rivals.iter().any(has_name) {
             true => Err(Error::PlaceTaken { place: self.site.name.clone() }),
             false => Ok(()),
         }

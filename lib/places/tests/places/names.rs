@@ -47,10 +47,10 @@ fn a_forged_beat_ends_no_place_whatever_it_says() {
             forge(&stranger, &place, life, u64::MAX).await;
         }
         let asked = tokio::time::timeout(PATIENCE, questions.next()).await.unwrap().unwrap();
-        // What answers, and is no place, or none that is older, is none.
+        // What answers, and is no place, or none that has the name, is none.
         let inbox = asked.reply.unwrap();
         let younger =
-            Reply { life: 5, answers: vec![Ok(rmp_serde::to_vec(&0_u64).unwrap().into())] };
+            Reply { life: u64::MAX, answers: vec![Ok(rmp_serde::to_vec(&0_u64).unwrap().into())] };
         let younger = [&[wire::VERSION][..], &rmp_serde::to_vec(&younger).unwrap()].concat();
         for answer in [vec![], b"PONG".to_vec(), younger] {
             stranger.publish(inbox.clone(), answer.into()).await.unwrap();
@@ -93,7 +93,8 @@ fn of_two_places_that_find_each_other_later_the_younger_one_ends_and_no_other_wi
     let folder = tempfile::tempdir().unwrap();
     let (hub, leaf, line) = parted(folder.path());
     let (_elder_interface, elder, place) = machine(&hub.url(), "m");
-    std::thread::sleep(Duration::from_millis(50));
+    // For longer than up to which their lives would decide.
+    std::thread::sleep(Duration::from_millis(4500));
     let interface = interface(2);
     let younger = server(&leaf.url(), "m").serve(&interface).unwrap();
     let others: Vec<String> = younger.names().into_iter().map(str::to_owned).collect();
