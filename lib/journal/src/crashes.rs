@@ -199,6 +199,11 @@ impl Disk for Played {
         Ok(Box::new(PlayedFile { disk: self.clone(), inode }))
     }
 
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let inode = *self.state().seen.names.get(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(PlayedFile { disk: self.clone(), inode }))
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         if !self.state().seen.names.contains_key(from) {
             return Err(io::ErrorKind::NotFound.into());
@@ -346,7 +351,7 @@ impl Promised {
             self.has_left = true;
             return Ok(());
         }
-        let mut segments = Segments::begin(&shared, b"head".to_vec(), found.next)?;
+        let mut segments = Segments::behind(&shared, b"head".to_vec(), &found)?;
         let mut snapshot = None;
         for step in &life.steps {
             match *step {

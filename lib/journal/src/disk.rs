@@ -1,8 +1,8 @@
 //! Where files are kept: a folder of this machine, or what a program puts in its stead.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,12 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// The system's: no room, say.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Opens a file that there is, to write more of it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
     /// Gives a file another name, whose file goes.
     ///
@@ -153,12 +159,11 @@ impl Folder {
     /// [`Error::Io`]; also where the other process has not let it go after ten seconds, as it is stopped, say.
     pub fn take(path: &Path) -> Result<Folder> {
         let wanted = path.join(WANTED);
-        std::fs::create_dir_all(path).and_then(|()| std::fs::write(&wanted, "")).map_err(
-            |source| Error::Io {
-                what: format!("asking for the folder {}", path.display()),
-                source,
-            },
-        )?;
+        let asked = made(path).and_then(|()| own().truncate(true).open(&wanted));
+        asked.map_err(|source| Error::Io {
+            what: format!("asking for the folder {}", path.display()),
+            source,
+        })?;
         Folder::within(path, HANDS_OVER).inspect_err(|_| _ = std::fs::remove_file(&wanted))
     }
 
@@ -167,10 +172,9 @@ impl Folder {
             let what = format!("{what} {}", path.display());
             move |source| Error::Io { what, source }
         };
-        std::fs::create_dir_all(path).map_err(failed("making the folder"))?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        let lock = options.open(path.join(LOCK)).map_err(failed("locking the folder"))?;
+        made(path).map_err(failed("making the folder"))?;
+        let lock = own().truncate(false).open(path.join(LOCK));
+        let lock = lock.map_err(failed("locking the folder"))?;
         locked(&lock, time).map_err(|errno| match errno {
             rustix::io::Errno::WOULDBLOCK => {
                 let text = "another process serves from it: end that one, or name another folder";
@@ -187,13 +191,32 @@ impl Folder {
             _ => {}
         }
         // Its own name is to be there, too.
-        if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
-            File::open(above)
-                .and_then(|above| above.sync_all())
-                .map_err(failed("keeping the name of the folder"))?;
-        }
+        sync_above(path).map_err(failed("keeping the name of the folder"))?;
         Ok(folder)
     }
+}
+
+/// Options of a file that only its user reads: secrets of leases are kept, and what clients have written.
+fn own() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    options
+}
+
+/// Makes a folder and those above it, as far as there are none, whose names are to be there whatever comes. They are their
+/// user's alone.
+fn made(path: &Path) -> io::Result<()> {
+    let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let new: Vec<&Path> = path.ancestors().take_while(missing).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    new.into_iter().try_for_each(sync_above)
+}
+
+/// Returns when the name of a path is there whatever comes.
+fn sync_above(path: &Path) -> io::Result<()> {
+    let Some(above) = path.parent() else { return Ok(()) };
+    let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+    File::open(above)?.sync_all()
 }
 
 /// Locks the folder's file, within this time.
@@ -262,8 +285,7 @@ impl Disk for Folder {
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
         let path = self.path.join(name);
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).open(&path)?;
+        let file = own().truncate(true).open(&path)?;
         let made = if bytes == 0 { Ok(()) } else { make_room(&file, bytes) };
         if let Err(error) = made {
             // What there is of it would take the room that somebody else may need.
@@ -271,6 +293,10 @@ impl Disk for Folder {
             return Err(error);
         }
         Ok(Box::new(FolderFile(file)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(FolderFile(OpenOptions::new().write(true).open(self.path.join(name))?)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -335,5 +361,35 @@ mod tests {
         drop(first);
         let second = taker.join().unwrap();
         assert!(!second.is_wanted(), "who has it is not asked for it");
+    }
+
+    #[test]
+    fn only_its_user_reads_a_folder_and_what_is_in_it() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let (above, path) = (folder.path().join("places"), folder.path().join("places/core0"));
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+        // What others may read if nothing is said: by the usual umask, 022, all of it.
+        let usual = folder.path().join("usual");
+        std::fs::write(&usual, "").unwrap();
+        let disk = Folder::open(&path).unwrap();
+        disk.create("log", 4096).unwrap();
+        let asks = Folder::within(&path, Duration::ZERO).unwrap_err();
+        assert!(matches!(asks, Error::Io { .. }), "{asks}");
+        drop(Folder::take(&folder.path().join("other")).unwrap());
+        for made in [&above, &path, &folder.path().join("other")] {
+            assert_eq!(mode(made), 0o700, "{}", made.display());
+        }
+        for name in ["log", LOCK] {
+            assert_eq!(
+                mode(&path.join(name)),
+                0o600,
+                "{name}, where others have {:o}",
+                mode(&usual)
+            );
+        }
+        own().truncate(true).open(path.join(WANTED)).unwrap();
+        assert_eq!(mode(&path.join(WANTED)), 0o600);
     }
 }

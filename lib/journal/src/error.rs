@@ -19,6 +19,17 @@ pub enum Error {
         /// The fault.
         why: String,
     },
+    /// A file is of a form that this version does not read.
+    #[error(
+        "{file} is of the form {form}, which versions before this one wrote, and this one does not read: begin \
+         with an empty folder, and move what is needed there by the version that wrote it"
+    )]
+    EarlierForm {
+        /// The file.
+        file: String,
+        /// Its first bytes.
+        form: &'static str,
+    },
     /// The disk has no room for what a start writes.
     #[error(
         "{folder} has no room for the {bytes} bytes that a start writes first: {source}; make room on its disk, \

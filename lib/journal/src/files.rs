@@ -4,7 +4,7 @@ use std::io;
 
 use crate::disk::{Disk, failed, no_room};
 use crate::error::{Error, Result};
-use crate::frame::{self, HEAD, What};
+use crate::frame::{self, HEAD, Salt, What, WholeFrame};
 
 /// Beginning of a log's name; its first frame's number follows.
 const LOG: &str = "log-";
@@ -104,7 +104,7 @@ pub fn read<R: Reader>(
     let is_below = |first: &u64| below.is_none_or(|below| *first < below);
     if let Some(next) = numbers(&names, SNAPSHOT).pop() {
         let name = snapshot_name(next);
-        let end = one(disk, &name, None, reader)?;
+        let end = one(disk, &name, 1, None, reader)?;
         if end.what != Some(What::End) {
             return Err(rotten(disk, &name, end.at, "the snapshot is not whole").into());
         }
@@ -172,7 +172,7 @@ fn read_logs<R: Reader>(
                 format!("what was flushed before it, from {} on, is missing", log_name(found.next));
             return Err(rotten(disk, &name, 0, why).into());
         }
-        let end = one(disk, &name, behind.filter(|_| at == 0), reader)?;
+        let end = one(disk, &name, *first, behind.filter(|_| at == 0), reader)?;
         found.logs.push((*first, end.at));
         found.next = end.next;
         let is_last = at + 1 == logs.len() && to_end;
@@ -214,6 +214,27 @@ pub fn settle(disk: &dyn Disk, found: &Found) -> Result<()> {
     renamed.map_err(failed("naming", disk, &name))
 }
 
+/// Has the log before what is found to come next say that it follows: the new one has its name. Whatever stood behind
+/// its last frame, an end or nothing, goes.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn end_former(disk: &dyn Disk, found: &Found) -> Result<()> {
+    // One without a frame has the name of the new one.
+    let Some((first, at)) = found.logs.iter().rfind(|(first, _)| *first < found.next) else {
+        return Ok(());
+    };
+    let name = log_name(*first);
+    let mut pieces = Pieces { disk, name: &name, bytes: Vec::new(), start: 0, at: 0 };
+    pieces.fill_frame().map_err(failed("reading", disk, &name))?;
+    let (_, salt) = pieces.head()?;
+    let framed = frame::framed(What::Next, found.next, &[], salt)?;
+    let mut file = disk.open(&name).map_err(failed("opening", disk, &name))?;
+    let written = file.write(*at, &framed);
+    let ended = written.and_then(|()| file.end(*at + framed.len() as u64));
+    ended.and_then(|()| file.flush()).map_err(failed("ending", disk, &name))
+}
+
 /// Copies so many bytes of a file, and returns when the copy is flushed.
 fn copy(disk: &dyn Disk, name: &str, whole: u64) -> Result<()> {
     let mut copy = disk.create(COPY, 0).map_err(failed("making", disk, COPY))?;
@@ -244,34 +265,36 @@ struct Ending {
     whole: u64,
 }
 
-/// Takes a file's frames, or those from `behind` on, up to the last whole one.
+/// Takes a file's frames, or those from `behind` on, up to the last whole one. Its first one has number `first`.
 fn one<R: Reader>(
     disk: &dyn Disk,
     name: &str,
+    first: u64,
     behind: Option<Behind>,
     reader: &mut R,
 ) -> Result<Ending, R::Error> {
     let file = format!("{}/{name}", disk.name());
     let reading = || failed("reading", disk, name);
-    let start = behind.map_or(0, |behind| behind.at);
-    let mut pieces = Pieces { disk, name, bytes: Vec::new(), start: 0, at: start };
-    let (mut number, mut next) = match behind {
-        Some(behind) => (behind.number, 0),
-        None => {
-            pieces.fill_frame().map_err(reading())?;
-            let first = frame::at(pieces.rest(), 0).filter(|frame| frame.what == What::Head);
-            let Some(first) = first else {
-                return Err(rotten(disk, name, 0, "its head is not what was written").into());
-            };
-            reader.head(&file, first.payload)?;
-            (first.number, first.next)
+    let mut pieces = Pieces { disk, name, bytes: Vec::new(), start: 0, at: 0 };
+    pieces.fill_frame().map_err(reading())?;
+    let (head, salt) = pieces.head()?;
+    if head.number != first {
+        let why = format!("it is the log of frame {}, by another name", head.number);
+        return Err(rotten(disk, name, 0, why).into());
+    }
+    let (mut number, mut next) = (head.number, head.next);
+    match behind {
+        None => reader.head(&file, head.payload)?,
+        Some(behind) => {
+            (number, next) = (behind.number, 0);
+            pieces = Pieces { disk, name, bytes: Vec::new(), start: 0, at: behind.at };
         }
-    };
+    }
     loop {
         pieces.pass(next);
         pieces.fill_frame().map_err(reading())?;
         let at = pieces.at;
-        let frame = frame::at(pieces.rest(), 0).filter(|frame| frame.number == number);
+        let frame = frame::at(pieces.rest(), 0, salt).filter(|frame| frame.number == number);
         let Some(frame) = frame else { break };
         let whole = at + frame.next as u64;
         let ending =
@@ -280,7 +303,16 @@ fn one<R: Reader>(
             What::Records => {
                 reader.records(frame.payload).map_err(|why| rotten(disk, name, at, why))?;
             }
-            What::Left => return Ok(ending(What::Left, Some(frame.payload.to_vec()))),
+            What::Left => {
+                let left = ending(What::Left, Some(frame.payload.to_vec()));
+                pieces.pass(frame.next);
+                pieces.fill_frame().map_err(reading())?;
+                // What guards it is of it.
+                let guard = frame::at(pieces.rest(), 0, salt)
+                    .filter(|guard| guard.what == What::End && guard.number == number + 1)
+                    .map_or(0, |guard| guard.next as u64);
+                return Ok(Ending { whole: whole + guard, ..left });
+            }
             What::End | What::Next => return Ok(ending(frame.what, None)),
             What::Head => return Err(rotten(disk, name, at, "a second head").into()),
         }
@@ -292,7 +324,7 @@ fn one<R: Reader>(
     // What was made ahead is 0, and much of it.
     let rest = pieces.rest();
     let rest = rest.get(..written(rest)).unwrap_or_default();
-    if let Some(later) = frame::later(rest, 0, number) {
+    if let Some(later) = frame::later(rest, 0, number, salt) {
         let why = format!(
             "what stands there was flushed and is not what was written: a later frame is whole at \
              byte {}",
@@ -351,6 +383,16 @@ impl Pieces<'_> {
             Some(bytes) => self.fill(bytes),
             None => Ok(()),
         }
+    }
+
+    /// The head that stands here, and the salt of what follows.
+    fn head(&self) -> Result<(WholeFrame<'_>, Salt)> {
+        if frame::is_earlier(self.rest()) {
+            let file = format!("{}/{}", self.disk.name(), self.name);
+            return Err(Error::EarlierForm { file, form: "KmkL" });
+        }
+        let wrong = || rotten(self.disk, self.name, 0, "its head is not what was written");
+        frame::head_at(self.rest()).ok_or_else(wrong)
     }
 
     /// Takes so many bytes.

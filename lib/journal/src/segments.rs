@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile, failed, no_room};
 use crate::error::Result;
-use crate::files::{SPARE, log_name};
-use crate::frame::{self, What};
+use crate::files::{Found, SPARE, end_former, log_name};
+use crate::frame::{self, Salt, What};
 
 /// Bytes of a frame beside its payload, and of the one that says which file follows, at most.
 const BESIDE: u64 = 64;
@@ -38,17 +38,27 @@ struct Segment {
     file: Box<dyn DiskFile>,
     at: u64,
     bytes: u64,
+    salt: Salt,
 }
 
 impl Segments {
+    /// Begins a file behind what was found, and has the log before it say which one follows: it is missed from then on.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn behind(disk: &Arc<dyn Disk>, head: Vec<u8>, found: &Found) -> Result<Segments> {
+        let segments = Segments::begin(disk, head, found.next)?;
+        end_former(&**disk, found)?;
+        Ok(segments)
+    }
+
     /// Begins a file whose first frame has number `next`; each file has this head.
     ///
     /// # Errors
     /// The disk's.
     pub fn begin(disk: &Arc<dyn Disk>, head: Vec<u8>, next: u64) -> Result<Segments> {
         let bytes = disk.file_bytes();
-        let framed = frame::framed(What::Head, next, &head)?;
-        let now = Segment::begin(&**disk, &framed, next, None, bytes);
+        let now = Segment::begin(&**disk, &head, next, None, bytes);
         let now = now.map_err(no_room(&**disk, bytes))?;
         let disk = Arc::clone(disk);
         Ok(Segments { disk, head, bytes, now, spare: None, next, frame: Vec::new() })
@@ -100,7 +110,7 @@ impl Segments {
             return Ok(());
         }
         frame::length(payload).map_err(io::Error::other)?;
-        let whole = payload + BESIDE + frame::size(self.head.len()) as u64;
+        let whole = payload + BESIDE + frame::head_size(self.head.len()) as u64;
         self.make_spare(self.bytes.max(whole))
     }
 
@@ -108,7 +118,7 @@ impl Segments {
     pub fn fits(&self) -> u64 {
         let now = self.now.bytes.saturating_sub(self.now.at);
         let spare = self.spare.as_ref().map_or(0, |(_, bytes)| *bytes);
-        let spare = spare.saturating_sub(frame::size(self.head.len()) as u64);
+        let spare = spare.saturating_sub(frame::head_size(self.head.len()) as u64);
         now.max(spare).saturating_sub(BESIDE).min(frame::MOST)
     }
 
@@ -126,11 +136,8 @@ impl Segments {
     /// The disk's.
     pub fn write(&mut self, records: &[impl AsRef<[u8]>]) -> Result<Option<u64>> {
         // Before they are copied.
-        frame::length(records.iter().map(|record| record.as_ref().len() as u64).sum())?;
-        frame::begin(&mut self.frame);
-        records.iter().for_each(|record| self.frame.extend_from_slice(record.as_ref()));
-        frame::end(&mut self.frame, What::Records, self.next)?;
-        let bytes = self.frame.len() as u64;
+        let payload = records.iter().map(|record| record.as_ref().len() as u64).sum();
+        let bytes = frame::size(frame::length(payload)? as usize) as u64;
         // Behind the last one there is room for the frame that says which file follows.
         let least = bytes + frame::size(0) as u64;
         let closed = match self.now.at + least > self.now.bytes {
@@ -138,6 +145,9 @@ impl Segments {
             false => None,
         };
         let (disk, now) = (&*self.disk, &mut self.now);
+        frame::begin(&mut self.frame);
+        records.iter().for_each(|record| self.frame.extend_from_slice(record.as_ref()));
+        frame::end(&mut self.frame, What::Records, self.next, now.salt)?;
         now.file.write(now.at, &self.frame).map_err(failed("writing", disk, &now.name))?;
         now.file.flush().map_err(failed("flushing", disk, &now.name))?;
         now.at += bytes;
@@ -150,13 +160,13 @@ impl Segments {
     /// # Errors
     /// The disk's.
     pub fn another(&mut self, least: u64) -> Result<u64> {
-        let head = frame::framed(What::Head, self.next, &self.head)?;
-        let room = self.bytes.max(least + head.len() as u64);
+        let room = self.bytes.max(least + frame::head_size(self.head.len()) as u64);
         let spare = self.spare.take().filter(|(_, bytes)| *bytes >= room);
-        let next = Segment::begin(&*self.disk, &head, self.next, spare, room)?;
+        let next = Segment::begin(&*self.disk, &self.head, self.next, spare, room)?;
         let mut last = std::mem::replace(&mut self.now, next);
+        let closed = last.at;
         last.end(&*self.disk, What::Next, self.next, &[])?;
-        Ok(last.at)
+        Ok(closed)
     }
 
     /// Says that the process has ended by itself.
@@ -191,8 +201,7 @@ impl Segments {
 /// # Errors
 /// The disk's.
 pub fn say_left(disk: &dyn Disk, head: &[u8], word: &[u8]) -> Result<()> {
-    let head = frame::framed(What::Head, 1, head)?;
-    Segment::begin(disk, &head, 1, None, 0)?.end(disk, What::Left, 1, word)
+    Segment::begin(disk, head, 1, None, 0)?.end(disk, What::Left, 1, word)
 }
 
 impl Segment {
@@ -203,13 +212,14 @@ impl Segment {
         spare: Option<(Box<dyn DiskFile>, u64)>,
         bytes: u64,
     ) -> Result<Segment> {
-        let name = log_name(first);
+        let (name, salt) = (log_name(first), Salt::drawn()?);
+        let head = frame::head(first, head, salt)?;
         let (mut file, bytes) = match spare {
             Some(spare) => spare,
             None => (disk.create(SPARE, bytes).map_err(failed("making", disk, &name))?, bytes),
         };
         let at = head.len() as u64;
-        let written = file.write(0, head).map_err(failed("writing", disk, &name));
+        let written = file.write(0, &head).map_err(failed("writing", disk, &name));
         let flushed = written.and_then(|()| file.flush().map_err(failed("flushing", disk, &name)));
         if let Err(error) = flushed {
             // Whoever makes room on this disk is not to look for what has taken it.
@@ -219,15 +229,27 @@ impl Segment {
         // It has its name when its head is whole.
         let renamed = disk.rename(SPARE, &name).and_then(|()| disk.sync());
         renamed.map_err(failed("naming", disk, &name))?;
-        Ok(Segment { name, first, file, at, bytes })
+        Ok(Segment { name, first, file, at, bytes, salt })
     }
 
     /// Says what follows the last frame, and gives back what was not used.
     fn end(&mut self, disk: &dyn Disk, what: What, number: u64, word: &[u8]) -> Result<()> {
-        let framed = frame::framed(what, number, word)?;
+        self.append(disk, what, number, word)?;
+        if what == What::Left {
+            // Behind the last word, and only when that is flushed: if the word is not what it was any more, this one
+            // says that something was there. A word that was being written has nothing behind it.
+            self.append(disk, What::End, number + 1, &[])?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, disk: &dyn Disk, what: What, number: u64, word: &[u8]) -> Result<()> {
+        let framed = frame::framed(what, number, word, self.salt)?;
         self.file.write(self.at, &framed).map_err(failed("writing", disk, &self.name))?;
         let end = self.at + framed.len() as u64;
         self.file.end(end).map_err(failed("ending", disk, &self.name))?;
-        self.file.flush().map_err(failed("flushing", disk, &self.name))
+        self.file.flush().map_err(failed("flushing", disk, &self.name))?;
+        self.at = end;
+        Ok(())
     }
 }

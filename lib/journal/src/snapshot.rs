@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::disk::{Disk, DiskFile, failed};
 use crate::error::Result;
 use crate::files::{SPARE, snapshot_name, superseded};
-use crate::frame::{self, What};
+use crate::frame::{self, Salt, What};
 
 /// Name of a snapshot that is not whole yet.
 const UNFINISHED: &str = "unfinished";
@@ -19,6 +19,7 @@ pub struct Snapshot {
     file: Box<dyn DiskFile>,
     at: u64,
     number: u64,
+    salt: Salt,
     frame: Vec<u8>,
     name: String,
 }
@@ -35,12 +36,13 @@ impl Snapshot {
     /// # Errors
     /// The disk's.
     pub fn begin(disk: &Arc<dyn Disk>, head: &[u8], below: u64) -> Result<Snapshot> {
-        let (name, framed) = (snapshot_name(below), frame::framed(What::Head, 1, head)?);
+        let (name, salt) = (snapshot_name(below), Salt::drawn()?);
+        let framed = frame::head(1, head, salt)?;
         let file = disk.create(UNFINISHED, 0).map_err(failed("making", &**disk, &name))?;
         let mut frame = Vec::new();
         frame::begin(&mut frame);
         let (disk, at) = (Arc::clone(disk), framed.len() as u64);
-        let mut snapshot = Snapshot { disk, file, at, number: 1, frame, name };
+        let mut snapshot = Snapshot { disk, file, at, number: 1, salt, frame, name };
         let headed = snapshot.file.write(0, &framed);
         headed.map_err(failed("writing", &*snapshot.disk, &snapshot.name))?;
         Ok(snapshot)
@@ -60,7 +62,7 @@ impl Snapshot {
     }
 
     fn write(&mut self, what: What) -> Result<()> {
-        frame::end(&mut self.frame, what, self.number)?;
+        frame::end(&mut self.frame, what, self.number, self.salt)?;
         let written = self.file.write(self.at, &self.frame);
         written.map_err(failed("writing", &*self.disk, &self.name))?;
         self.at += self.frame.len() as u64;

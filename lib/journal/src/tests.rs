@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
+use crate::frame::{self, Salt, What};
 use crate::{Disk, DiskFile, Error, Folder, Reader, Result, Segments, Snapshot};
 use crate::{read, settle, sweep};
 
@@ -50,6 +51,11 @@ impl Disk for Small {
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
         take(&self.room, bytes)?;
         let file = self.folder.create(name, bytes)?;
+        Ok(Box::new(SmallFile { file, room: Arc::clone(&self.room) }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.folder.open(name)?;
         Ok(Box::new(SmallFile { file, room: Arc::clone(&self.room) }))
     }
 
@@ -139,7 +145,7 @@ fn a_start_on_a_full_disk_says_what_to_do_and_leaves_what_there_was() {
     for name in ["spare", "unfinished"] {
         std::fs::write(folder.path().join(name), [1; 100]).unwrap();
     }
-    for (room, needs) in [(0, "1056 bytes"), (1000, "1056 bytes"), (1056, "65536 bytes")] {
+    for (room, needs) in [(0, "1064 bytes"), (1000, "1064 bytes"), (1064, "65536 bytes")] {
         let disk = Small::at(folder.path(), room);
         let before = disk.read(LOG).unwrap();
         let start = || {
@@ -174,4 +180,113 @@ fn no_frame_is_longer_than_its_head_can_say() {
     // Nothing was written, and it goes on.
     segments.write(&[[7; 10]]).unwrap();
     assert_eq!(read(&*disk, None, &mut Any).unwrap().next, 2);
+}
+
+/// A folder's disk with room for all.
+fn disk(folder: &tempfile::TempDir) -> Arc<dyn Disk> {
+    Small::at(folder.path(), u64::MAX)
+}
+
+/// A process that writes so many records, and ends.
+fn lives(disk: &Arc<dyn Disk>, records: usize) {
+    let found = read(&**disk, None, &mut Any).unwrap();
+    sweep(&**disk).unwrap();
+    settle(&**disk, &found).unwrap();
+    let mut segments = Segments::behind(disk, b"head".to_vec(), &found).unwrap();
+    (0..records).for_each(|_| _ = segments.write(&[[7; 10]]).unwrap());
+    segments.end().unwrap();
+}
+
+/// Why what is there is not what was written.
+fn rotten(disk: &dyn Disk) -> String {
+    let error = read(disk, None, &mut Any).unwrap_err();
+    assert!(matches!(error, Error::Rotten { .. }), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn a_frame_within_what_a_client_has_written_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let its = disk(&folder);
+    let mut segments = Segments::begin(&its, b"head".to_vec(), 1).unwrap();
+    segments.write(&[[7; 10]]).unwrap();
+    let whole = segments.written();
+    // Its client knows the form, and that another frame will be written some time.
+    let forged = frame::framed(What::Records, 9, b"forged", Salt::default()).unwrap();
+    segments.write(&[[&[7; 64][..], &forged, &[7; 4096]].concat()]).unwrap();
+    drop(segments);
+    // It was torn: its end is not there, and it was answered to nobody.
+    let path = folder.path().join(LOG);
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(whole + 1024).unwrap();
+    let found = read(&*its, None, &mut Any).unwrap();
+    assert_eq!((found.next, found.logs), (2, vec![(1, whole)]));
+    assert!(found.cut.is_some());
+}
+
+#[test]
+fn a_file_of_an_earlier_form_is_refused_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(LOG), [&b"KmkL\x01\0\0\0"[..], &[0; 100]].concat()).unwrap();
+    let error = read(&*disk(&folder), None, &mut Any).unwrap_err();
+    assert!(matches!(error, Error::EarlierForm { form: "KmkL", .. }), "{error}");
+    assert!(error.to_string().contains(LOG), "{error}");
+}
+
+#[test]
+fn a_last_word_that_is_not_what_it_was_is_not_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let its = disk(&folder);
+    let mut segments = Segments::begin(&its, b"head".to_vec(), 1).unwrap();
+    segments.write(&[[7; 10]]).unwrap();
+    let at = segments.written() as usize;
+    segments.leave(b"there").unwrap();
+    drop(segments);
+    // As who has looked at it leaves it.
+    settle(&*its, &read(&*its, None, &mut Any).unwrap()).unwrap();
+    let path = folder.path().join(LOG);
+    let whole = std::fs::read(&path).unwrap();
+    let mut rotten = 0;
+    for (byte, bit) in (at..whole.len()).flat_map(|byte| (0..8).map(move |bit| (byte, bit))) {
+        let mut other = whole.clone();
+        other[byte] ^= 1 << bit;
+        std::fs::write(&path, other).unwrap();
+        match read(&*its, None, &mut Any) {
+            Ok(found) => assert_eq!(found.left.as_deref(), Some(&b"there"[..]), "byte {byte}"),
+            Err(Error::Rotten { .. }) => rotten += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(rotten, 8 * (frame::HEAD + b"there".len()), "each bit of the word's frame");
+}
+
+#[test]
+fn the_newest_log_is_missed_when_it_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let its = disk(&folder);
+    lives(&its, 1);
+    lives(&its, 2);
+    lives(&its, 0);
+    assert_eq!(read(&*its, None, &mut Any).unwrap().next, 4);
+    let mut logs = its.list().unwrap();
+    logs.sort_unstable();
+    assert_eq!(logs.len(), 3);
+    // What would be left is a whole state, of before.
+    while let Some(last) = logs.pop().filter(|_| !logs.is_empty()) {
+        its.remove(&last).unwrap();
+        let why = rotten(&*its);
+        assert!(why.contains("the log that follows it is missing"), "{why}");
+    }
+}
+
+#[test]
+fn a_log_by_another_s_name_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let its = disk(&folder);
+    lives(&its, 1);
+    lives(&its, 1);
+    its.remove(LOG).unwrap();
+    its.rename("log-0000000000000002", LOG).unwrap();
+    let why = rotten(&*its);
+    assert!(why.contains("it is the log of frame 2"), "{why}");
 }

@@ -137,7 +137,7 @@ impl Kept {
         // First what takes room that the start may need.
         sweep(&*disk)?;
         settle(&*disk, &found)?;
-        let mut segments = Segments::begin(&disk, load::HEAD.to_vec(), found.next)?;
+        let mut segments = Segments::behind(&disk, load::HEAD.to_vec(), &found)?;
         // Said when something is refused for it.
         let _ = segments.prepare();
         let counts = Counts::default();
@@ -214,7 +214,9 @@ impl Kept {
             return true;
         }
         drop(pending);
-        self.flush();
+        if !self.flush() {
+            return false;
+        }
         let mut files = held(&self.files);
         let mut pending = held(&self.pending);
         let (has_room, needed) = promise(&mut pending);
@@ -255,17 +257,20 @@ impl Kept {
         self.flushed.load(Acquire) < self.appended.load(Acquire)
     }
 
-    /// Returns when all is flushed that was appended before; whoever comes first does it for all.
-    pub(crate) fn flush(&self) {
+    /// Returns when all is flushed that was appended before; whoever comes first does it for all. False if it never is, as
+    /// the log has ended: nobody is to be answered by it.
+    #[must_use = "no answer leaves by what is not flushed"]
+    pub(crate) fn flush(&self) -> bool {
         let wanted = self.appended.load(Acquire);
         if self.flushed.load(Acquire) >= wanted {
-            return;
+            return true;
         }
         let mut files = held(&self.files);
         // Somebody who had them before has flushed.
         if self.flushed.load(Acquire) < wanted {
             self.flush_in(&mut files);
         }
+        self.flushed.load(Acquire) >= wanted
     }
 
     fn flush_in(&self, files: &mut Files) {
@@ -309,8 +314,8 @@ impl Kept {
 
     /// Flushes, and says in the log that the server has ended by itself.
     pub(crate) fn end(&self) {
-        self.flush();
         let mut files = held(&self.files);
+        self.flush_in(&mut files);
         files.has_ended = true;
         if let Err(error) = files.segments.end() {
             say(format_args!("{error}"));

@@ -59,8 +59,7 @@ impl Save {
 impl Kept {
     /// Begins a snapshot; false if one is at it already, or it cannot be.
     pub(crate) fn begin_save(&self) -> bool {
-        self.flush();
-        self.begin_save_in(&mut held(&self.files))
+        self.flush() && self.begin_save_in(&mut held(&self.files))
     }
 
     /// Returns true while a snapshot is written.
@@ -69,6 +68,9 @@ impl Kept {
     }
 
     pub(super) fn begin_save_in(&self, files: &mut Files) -> bool {
+        if files.has_ended {
+            return false;
+        }
         let mut saving = held(&self.save.saving);
         if saving.is_some() {
             return false;
@@ -180,8 +182,11 @@ impl Kept {
     }
 
     fn finished(&self) {
-        // All that was seen.
-        self.flush();
+        // All that was seen. What was not written is not to be in it alone: it goes, as the server does.
+        if !self.flush() {
+            *held(&self.save.saving) = None;
+            return;
+        }
         let (snapshot, closed) = match held(&self.save.saving).as_mut() {
             Some(its) => (its.snapshot.take(), its.closed),
             None => (None, 0),

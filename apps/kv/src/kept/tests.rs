@@ -103,6 +103,13 @@ impl Disk for Held {
         Ok(Box::new(HeldFile { is_refused, inode, flushes, gate }))
     }
 
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let files = self.files.lock().unwrap();
+        let inode = Arc::clone(files.get(name).ok_or(io::ErrorKind::NotFound)?);
+        let (flushes, gate) = (Arc::clone(&self.flushes), Arc::clone(&self.gate));
+        Ok(Box::new(HeldFile { is_refused: None, inode, flushes, gate }))
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut files = self.files.lock().unwrap();
         let inode = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
@@ -439,7 +446,7 @@ fn more_than_memory_has_room_for_is_there_again_and_more_is_refused() {
         if number % 10 == 9 {
             assert!(kept.has_room(0, noted.bytes.len() as u64));
             kept.append(0, &mut noted.bytes);
-            kept.flush();
+            assert!(kept.flush());
         }
     }
     kept.end();
@@ -502,7 +509,7 @@ fn what_is_being_flushed_counts_until_it_is_known_what_is_left() {
     for bytes in [190_000, 100_000] {
         assert!(kept.has_room(0, bytes));
         kept.append(0, &mut vec![b'r'; bytes as usize]);
-        kept.flush();
+        assert!(kept.flush());
     }
     disk.close(true);
     let most = super::held(&kept.pending).fits - super::SLACK;
@@ -524,7 +531,7 @@ fn what_is_being_flushed_counts_until_it_is_known_what_is_left() {
     assert!(early.is_err(), "{early:?} before the flush has ended");
     disk.close(false);
     assert!(!told.recv_timeout(Duration::from_secs(60)).unwrap(), "there is no room");
-    flushes.join().unwrap();
+    assert!(flushes.join().unwrap());
     asks.join().unwrap();
     assert!(kept.has_room(1, 100), "what is small still fits");
 }
@@ -558,4 +565,23 @@ fn a_snapshot_that_fails_is_not_begun_again_at_once() {
             std::thread::yield_now();
         }
     }
+}
+
+/// Workers go on while the server ends: what they do behind the log's end is written nowhere.
+#[test]
+fn what_comes_behind_the_end_of_the_log_is_never_said_to_be_flushed() {
+    let disk = Arc::new(Held::default());
+    let kept = Arc::new(Kept::on(Arc::clone(&disk) as Arc<dyn Disk>, 1).unwrap());
+    let mut noted = Noted::default();
+    noted.set(b"before", &[b"1"], 0);
+    kept.append(0, &mut noted.bytes);
+    kept.end();
+    assert!(kept.flush(), "the end has flushed it");
+    noted.set(b"behind", &[b"1"], 0);
+    kept.append(0, &mut noted.bytes);
+    assert!(!kept.flush() && kept.is_behind());
+    assert!(!kept.begin_save(), "nor does a snapshot begin");
+    drop(kept);
+    let again = serve(&Arc::new(disk.after_its_end()), 1).unwrap();
+    ask(&mut client(&again), "DBSIZE\r\nEXISTS behind\r\n", ":1\r\n:0\r\n");
 }

@@ -161,7 +161,10 @@ impl Worker {
     /// Flushes the log, sends what waits for that, and writes some of a snapshot.
     fn keep(&mut self) {
         let Some(kept) = self.shared.kept.clone() else { return };
-        kept.flush();
+        // What waits for a log that has ended is never sent: the server ends, and nobody knows of it.
+        if !kept.flush() {
+            return;
+        }
         for at in std::mem::take(&mut self.held) {
             self.send(at);
         }

@@ -98,7 +98,7 @@ impl Log {
         number: u16,
     ) -> Result<Log> {
         let ahead = disk.file_bytes() / 2;
-        let mut segments = Segments::begin(&disk, head.written()?, loaded.found.next)?;
+        let mut segments = Segments::behind(&disk, head.written()?, &loaded.found)?;
         let full = segments.prepare().err().map(|error| error.to_string());
         let account = Account {
             appended: 0,

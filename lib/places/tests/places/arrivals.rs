@@ -53,6 +53,11 @@ impl Disk for Killed {
         Ok(Box::new(KilledFile { file, left: Arc::clone(&self.left) }))
     }
 
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.held.open(name)?;
+        Ok(Box::new(KilledFile { file, left: Arc::clone(&self.left) }))
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         lives(&self.left)?;
         self.held.rename(from, to)

@@ -239,8 +239,10 @@ fn another_form_another_name_and_other_kinds_are_refused() {
     let (log, _) = disk.last_log();
     disk.change(&log, |bytes| {
         let length = u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize;
-        bytes[25] = 9;
+        // Behind the salt of what follows; the head's own is 0.
+        bytes[33] = 9;
         let mut sum = crc32fast::Hasher::new();
+        sum.update(&[0; 8]);
         sum.update(&bytes[8..20]);
         sum.update(&bytes[4..8]);
         sum.update(&bytes[24..24 + length]);

@@ -78,6 +78,10 @@ impl Disk for Stopping {
         self.held.create(name, bytes)
     }
 
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.held.open(name)
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.held.rename(from, to)
     }
