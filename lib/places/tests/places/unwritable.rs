@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kumiki_places::durable::Disk;
 use kumiki_places::standard::{Add, Counter};
@@ -121,6 +121,11 @@ fn who_has_done_what_cannot_be_written_is_not_answered() {
                     _ => hasty.each::<Set>([(&well, is)]).await.remove(0),
                 };
                 assert!(outcome.is_err(), "{at} was answered");
+                // Who asked may hear that nobody is there before its end is told.
+                let until = Instant::now() + PATIENCE;
+                while served.ended().is_none() && Instant::now() < until {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
                 let ended = served.ended().unwrap_or_else(|| panic!("{at}: it goes on"));
                 let said = ended.to_string();
                 assert!(matches!(*ended, Error::NotDurable { .. }), "{at}: {said}");
