@@ -42,6 +42,11 @@ impl Ground {
         Ok(Ground { within, folder, can_mount: can_mount.is_ok(), mounted: Mutex::default() })
     }
 
+    /// True if folders in memory are of a size of their own, which can be used up.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.can_mount
+    }
+
     /// The folder in which it lies, where other things may stay.
     pub(crate) fn within(&self) -> &Path {
         &self.within

@@ -25,6 +25,9 @@ pub(crate) enum Subject {
     Httpd,
     /// `kumiki-kv`, and clients that know what their keys hold
     Kv,
+    /// `kumiki-kv` with `--durable`, on a disk that is full at times
+    #[value(name = "kv_durable")]
+    KvDurable,
     /// An OS node in a machine of the lab
     Node,
     /// A place of another process, and calls of which each runs once at most
@@ -45,6 +48,7 @@ impl Subject {
             Subject::Aio => "aio",
             Subject::Httpd => "httpd",
             Subject::Kv => "kv",
+            Subject::KvDurable => "kv_durable",
             Subject::Node => "node",
             Subject::Place => "place",
             Subject::Rocksdb => "rocksdb",
@@ -69,7 +73,8 @@ impl Subject {
         match self {
             Subject::Httpd => httpd::soak(soak, ground),
             Subject::Aio => aio::soak(soak, ground.within()),
-            Subject::Kv => kv::soak(soak),
+            Subject::Kv => kv::soak(soak, None),
+            Subject::KvDurable => kv::soak(soak, Some(ground)),
             Subject::Node => node::soak(soak),
             Subject::Place => place::soak(soak, ground),
             Subject::Rocksdb => rocksdb::soak(soak, ground),

@@ -48,4 +48,4 @@ mod rocksdb {
     }
 }
 
-subjects! { aio completions httpd kv place spawn tokio }
+subjects! { aio completions httpd kv kv_durable place spawn tokio }

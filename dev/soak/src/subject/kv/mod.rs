@@ -1,6 +1,7 @@
 //! `kumiki-kv` with two shards: clients that each know what their keys hold, pipeline, leave, and
-//! fill the memory.
+//! fill the memory; and the same with `--durable`, whose disk is full at times.
 
+mod disk;
 mod resp;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use fastrand::Rng;
 use crate::child::Server;
 use crate::content::File;
 use crate::faults::{self, Calm, Fault};
+use crate::ground::Ground;
 use crate::soak::Soak;
 use resp::{Connection, PATIENCE, Value, words};
 
@@ -34,11 +36,18 @@ pub(crate) fn serve(words: &[String]) -> Result<()> {
     kumiki_kv::server::run(&kumiki_kv::args::Args::parse_from(words))
 }
 
-pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
+/// `kept`: where it is to keep its keys.
+pub(crate) fn soak(soak: &'static Soak, kept: Option<&Ground>) -> Result<()> {
     let cpus = rustix::thread::sched_getaffinity(None).context("its cpus")?;
     let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(2);
     let cpus = cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",");
-    let words = ["kv", "--port", "0", "--cpu-list", &cpus, "--memory", "32M"];
+    let mut words = vec!["kv", "--port", "0", "--cpu-list", &cpus, "--memory", "32M"];
+    let folder = kept.map(disk::made).transpose()?;
+    if let Some(folder) = &folder {
+        words.extend(["--durable", folder.to_str().context("a folder's name is UTF-8")?]);
+    }
+    // Only a disk of its own is filled.
+    let full = folder.as_deref().filter(|_| kept.is_some_and(Ground::has_memory));
     let (server, address) = Server::at_address(&words, DESCRIPTORS, "serving ")?;
     soak.watch_process(server.pid());
     std::thread::scope(|threads| {
@@ -54,17 +63,24 @@ pub(crate) fn soak(soak: &'static Soak) -> Result<()> {
             });
         }
         threads.spawn(move || {
-            let all = vec![
+            if let Some(folder) = full {
+                // Once in each run, whatever is drawn.
+                let made = (disk::full(soak, folder, address).make)(&mut soak.rng(1 << 34));
+                made.unwrap_or_else(|error| soak.fail(&format!("a full disk: {error:#}")));
+            }
+            let mut all = vec![
                 faults::stopped(server),
                 faults::descriptors_out(soak, address, DESCRIPTORS),
                 memory_full(soak, address),
             ];
+            all.extend(full.map(|folder| disk::full(soak, folder, address)));
             faults::draw_with_rests(soak, &Calm::default(), all, Duration::from_millis(400));
         });
         threads.spawn(move || server.look_until_over(soak));
         soak.guard();
     });
-    server.finish(soak, &["answers", "pipelines", "cut"])
+    let refused = full.map(|_| disk::REFUSED);
+    server.finish(soak, &[&["answers", "pipelines", "cut"], refused.as_slice()].concat())
 }
 
 /// Fills the memory by keys of nobody, and frees it again.
@@ -181,6 +197,7 @@ impl Client {
             drop(waits);
             match deleted {
                 Ok(Value::Number(0..)) => break,
+                Ok(other) if self.is_refused(&other) => self.soak.count("refused"),
                 Ok(other) => bail!("{other:?} to a deletion"),
                 Err(_) if self.soak.is_excused() && begun.elapsed() < PATIENCE => {
                     self.soak.count("refused");
@@ -254,17 +271,13 @@ impl Client {
 
     fn judge(&mut self, what: What, answer: Value) -> Result<()> {
         self.soak.count("answers");
+        if self.is_refused(&answer) {
+            self.soak.count("refused");
+            return Ok(());
+        }
         let holds = |key: &u32| Value::Bytes(self.holds.get(key).cloned());
         let expected = match &what {
             What::Set(key, value) => {
-                // Of a full memory: nothing has changed.
-                if let Value::Error(text) = &answer
-                    && text.starts_with("OOM")
-                    && self.soak.is_excused()
-                {
-                    self.soak.count("refused");
-                    return Ok(());
-                }
                 self.holds.insert(*key, value.clone());
                 Value::Text("OK".to_owned())
             }
@@ -273,12 +286,6 @@ impl Client {
             What::Delete(key) => Value::Number(self.holds.remove(key).is_some().into()),
             What::Exists(key) => Value::Number(self.holds.contains_key(key).into()),
             What::Count(by) => {
-                if matches!(&answer, Value::Error(text) if text.starts_with("OOM"))
-                    && self.soak.is_excused()
-                {
-                    self.soak.count("refused");
-                    return Ok(());
-                }
                 self.counted += by;
                 Value::Number(self.counted)
             }
@@ -287,6 +294,12 @@ impl Client {
         let short = |value: &Value| format!("{value:?}").chars().take(200).collect::<String>();
         ensure!(answer == expected, "{} in place of {}", short(&answer), short(&expected));
         Ok(())
+    }
+
+    /// True if this is of a full memory or disk: nothing has changed.
+    fn is_refused(&self, answer: &Value) -> bool {
+        let is_full = |text: &str| text.starts_with("OOM") || text.starts_with(disk::FULL);
+        matches!(answer, Value::Error(text) if is_full(text)) && self.soak.is_excused()
     }
 
     /// Leaves before the answers have come.
