@@ -3,7 +3,7 @@
 /// Variable by which a process has its workers panic.
 pub(crate) const DIES: &str = "KUMIKI_KV_TEST_DIES";
 
-/// Where a worker begins to serve.
+/// Panics if it is asked to, at the place where a worker begins to serve.
 pub(crate) fn dies_if_asked() {
     assert!(std::env::var_os(DIES).is_none(), "something that nobody thought of");
 }

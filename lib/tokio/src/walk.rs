@@ -79,7 +79,7 @@ async fn link(path: &Path) -> io::Result<Option<OsString>> {
     }
 }
 
-/// The same by readlink(2).
+/// Target of a link by readlink(2).
 fn older(path: &CStr) -> io::Result<Option<OsString>> {
     match std::fs::read_link(OsStr::from_bytes(path.to_bytes())) {
         Ok(target) => Ok(Some(target.into_os_string())),

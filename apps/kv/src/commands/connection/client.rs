@@ -29,8 +29,8 @@ pub(super) const CLIENT: &[Row] = &[
     row("client|unpause", 2, ADMIN | NOSCRIPT, Run::Here(|_| Err(NO_PAUSE)), "6.2.0", "Is refused, as CLIENT PAUSE is."),
 ];
 
-/// Who asks for a pause does so to move keys to another server, and would lose what is written
-/// meanwhile if it were only told so.
+/// Refusal of a pause: a client asks for one to move keys to another server, and would lose what is
+/// written meanwhile if it were only told so.
 const NO_PAUSE: &str = "ERR CLIENT PAUSE is refused: clients are never held up here, as there is no replica or other \
      server to wait for; nothing has changed";
 

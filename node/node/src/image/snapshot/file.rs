@@ -317,7 +317,7 @@ mod tests {
         packed(path, &mut &b"what a node has in its memory"[..]).unwrap()
     }
 
-    /// Whether a path itself leads to no other kind of thing than before.
+    /// Kind of what stands at a path itself, a link among them.
     fn kind(path: &Path) -> fs::FileType {
         fs::symlink_metadata(path).unwrap().file_type()
     }
