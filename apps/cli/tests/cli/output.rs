@@ -65,6 +65,7 @@ const SERVES: &[&[&str]] = &[&["place", "serve", "--host", "web"]];
 /// Commands, each by its whole name, whose output is tried elsewhere or not at all, and why.
 const NOT_HERE: &[(&str, &str)] = &[
     ("ahead", "prints nothing of its own to standard output"),
+    ("duel", "needs two machines of the lab"),
     ("image add", "prints nothing"),
     ("image evict", "needs the module osnode"),
     ("image load", "needs the module osnode"),
