@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration::duration;
 use crate::percent::percent;
+use crate::select::{Select, Sizes};
 use crate::size::size;
 use crate::{ahead, duel, image, lab, many, node, place, resource, run};
 
@@ -157,26 +158,6 @@ pub(crate) enum MeasureCommand {
         #[arg(long)]
         json: bool,
     },
-}
-
-/// Choice of cases.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Select {
-    /// Part of a case's name (`fork`, `ipc.pipe`) or `parameter=value`
-    /// (`touch=write`); several names add up, several parameters narrow down
-    #[arg(value_name = "FILTER")]
-    pub(crate) filters: Vec<String>,
-    #[command(flatten)]
-    pub(crate) sizes: Sizes,
-}
-
-/// Choice of sizes.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Sizes {
-    /// Sizes to sweep instead of each case's own, e.g. 0,64K,1M
-    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,…",
-        allow_negative_numbers = true)]
-    pub(crate) sizes: Option<Vec<u64>>,
 }
 
 /// Way to measure, and the place to keep the result.

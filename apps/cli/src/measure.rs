@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use crate::answer::Answer;
-use crate::args::{Measure, MeasureCommand, Select};
+use crate::args::{Measure, MeasureCommand};
+use crate::select::Select;
 use crate::session::Measured;
 use crate::{Verdict, many, output, select, session};
 

@@ -9,9 +9,10 @@ use anyhow::{Result, bail};
 use kumiki_measure::label::is_name;
 
 use crate::answer::Answer;
-use crate::args::{Report, Select};
+use crate::args::Report;
 use crate::destination::{Destination, STDOUT};
 use crate::results::{Loaded, label_of, load};
+use crate::select::Select;
 use crate::{Verdict, benched, output, owners, select, session};
 
 /// Subject of the page.

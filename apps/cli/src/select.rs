@@ -3,10 +3,31 @@
 use std::collections::HashSet;
 
 use anyhow::{Result, anyhow, bail};
+use clap::Args;
 use kumiki_cases::check;
 use kumiki_measure::case::{Case, Choice, Level};
 
-use crate::args::Select;
+use crate::size::size;
+
+/// Choice of cases.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Select {
+    /// Part of a case's name (`fork`, `ipc.pipe`) or `parameter=value`
+    /// (`touch=write`); several names add up, several parameters narrow down
+    #[arg(value_name = "FILTER")]
+    pub(crate) filters: Vec<String>,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+}
+
+/// Choice of sizes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Sizes {
+    /// Sizes to sweep instead of each case's own, e.g. 0,64K,1M
+    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,…",
+        allow_negative_numbers = true)]
+    pub(crate) sizes: Option<Vec<u64>>,
+}
 
 /// Names with which a filter that fits nothing is answered, at most.
 const NEAREST: usize = 5;

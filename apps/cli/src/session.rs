@@ -16,8 +16,9 @@ use kumiki_measure::schema::{Results, Run, Skipped, Visit};
 use kumiki_measure::store::{RunId, Store};
 use kumiki_sys::clock::Clock;
 
-use crate::args::{How, Select};
+use crate::args::How;
 use crate::interrupt::Interrupt;
+use crate::select::Select;
 use crate::{Verdict, output, select, visit};
 
 /// Result of a session.

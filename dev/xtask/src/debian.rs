@@ -99,7 +99,7 @@ pub(crate) const PEERS: &[Package] = &[
     Package { name: "xz-utils", reason: "unpacks glibc's source" },
 ];
 
-/// What the suites of programs that walk trees need; their sources are fetched by the tests.
+/// Packages that the suites of programs that walk trees need; their sources are fetched by the tests.
 pub(crate) const AHEAD_SUITES: &[Package] = &[
     Package { name: "dpkg-dev", reason: "unpacks the sources of rsync and tar" },
     Package { name: "gcc", reason: "builds them, with" },

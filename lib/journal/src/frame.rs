@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 
 /// First bytes of each frame.
 const MARK: [u8; 4] = *b"KmkM";
-/// Those of an earlier form, without a salt.
+/// Magic of an earlier form, without a salt.
 const EARLIER: [u8; 4] = *b"KmkL";
 /// Bytes of the salt before the rest of a head's payload.
 const SALT: usize = 8;
@@ -52,7 +52,7 @@ pub(crate) enum What {
 pub(crate) struct Salt(u64);
 
 impl Salt {
-    /// One that nobody can guess.
+    /// A salt that nobody can guess.
     ///
     /// # Errors
     /// [`Error::Io`].

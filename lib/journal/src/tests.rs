@@ -197,7 +197,7 @@ fn lives(disk: &Arc<dyn Disk>, records: usize) {
     segments.end().unwrap();
 }
 
-/// Why what is there is not what was written.
+/// Error that says why what is there is not what was written.
 fn rotten(disk: &dyn Disk) -> String {
     let error = read(disk, None, &mut Any).unwrap_err();
     assert!(matches!(error, Error::Rotten { .. }), "{error}");

@@ -56,7 +56,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What as many pairs as `seconds` hold would see: an interval shrinks with their root.
+    /// Expects what as many pairs as `seconds` hold would see: an interval shrinks with their root.
     pub fn in_seconds(&self, seconds: f64) -> Self {
         let scaled =
             |tells: Option<f64>| tells.map(|tells| tells * (self.seconds / seconds).sqrt());
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(longer.tells_cpu, None);
     }
 
-    /// What is certified is what a comparison sees, which shares its level among its measures.
+    /// A certificate is of what a comparison sees, which shares its level among its measures.
     #[test]
     fn it_is_as_sure_as_a_comparison() {
         let mut rng = fastrand::Rng::with_seed(23);

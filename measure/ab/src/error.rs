@@ -58,7 +58,7 @@ pub enum Error {
          (/proc/sys/kernel/perf_event_paranoid must be 2 or less); --by cpu needs none"
     )]
     Uncounted,
-    /// What was kept is known by other measures than those that judge.
+    /// B was kept by other measures than those that judge.
     #[error(
         "--against: B was kept by {kept}, and is judged here by {asked}: no number of pairs would tell \
          one by the other; leave out --by or give one that was kept, or keep a comparison anew"

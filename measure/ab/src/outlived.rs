@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Between the list and the question 7 has ended, and 8 was its child.
+    /// Process 7 has ended between the list and the question, and 8 was its child.
     #[test]
     fn who_came_by_the_end_of_another_one_is_counted_in_the_same_run() {
         let looks = Cell::new(0);

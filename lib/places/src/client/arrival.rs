@@ -72,7 +72,7 @@ impl<'a> Arrival<'a> {
         Ok(done.map_err(failed("keeping", self.disk, ARRIVING))?)
     }
 
-    /// It has not come: the folder says what it said before. Where that cannot be written the mark stays.
+    /// Gives up, as the place has not come: the folder says what it said before. Where that cannot be written the mark stays.
     pub(crate) fn give_up(&self) -> Result<()> {
         self.clear()?;
         if let Some(Former { head, word }) = &self.former {

@@ -88,7 +88,7 @@ impl Site {
         }
     }
 
-    /// What an operation has done, and the answers that it has given; nothing if its client's lease has gone.
+    /// Record of what an operation has done, and of its answers; nothing if its client's lease has gone.
     fn record(
         &self,
         lease: &Handle<Lease>,

@@ -24,7 +24,7 @@ use crate::service::is_held;
 use crate::{Node, Result};
 use decide::{Kernel, Move, decide};
 use memory::Memory;
-use work::Work;
+use work::Balancing;
 pub(crate) use work::is_at_work;
 
 /// Interval between two looks at whether this is to end.
@@ -59,7 +59,7 @@ pub fn balance(
     stop: &AtomicBool,
     told: impl Fn(&str),
 ) -> Result<()> {
-    let _work = Work::begin()?;
+    let _work = Balancing::begin()?;
     let mut before = look(host_keeps)?;
     let mut left = rounds;
     while left != Some(0) {

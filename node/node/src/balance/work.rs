@@ -13,9 +13,9 @@ use crate::{Error, ErrorKind, Result};
 const NAME: &str = "this-machine.balancer";
 
 /// Work of this process, until it is dropped or the process ends.
-pub(super) struct Work(PathBuf);
+pub(super) struct Balancing(PathBuf);
 
-impl Work {
+impl Balancing {
     pub(super) fn begin() -> Result<Self> {
         let path = runtime::file(NAME)?;
         if let Some(other) = worker(&path) {
@@ -27,11 +27,11 @@ impl Work {
         let process = serde_json::to_vec(&Process::this())
             .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
         fs::write(&path, process).map_err(|error| Error::file(&path, error))?;
-        Ok(Work(path))
+        Ok(Balancing(path))
     }
 }
 
-impl Drop for Work {
+impl Drop for Balancing {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }

@@ -92,7 +92,7 @@ pub(super) struct Looked {
     pub(super) pairs: usize,
 }
 
-/// As perfgate 0.17 decides on pairs in turns if significance is required (`perfgate-domain`'s
+/// Decides as perfgate 0.17 does on pairs in turns if significance is required (`perfgate-domain`'s
 /// `paired.rs`): the mean difference in whole milliseconds is beyond two errors of it, 1.96 from
 /// thirty pairs on. It begins with ten pairs and looks again after each further one.
 pub(super) fn perfgate(pairs: &[[f64; 2]]) -> Looked {
