@@ -84,7 +84,7 @@ pub(super) struct Told {
     pub(super) kind: String,
     /// Whether B was called slower, by each of [`SUBJECTS`].
     pub(super) slower: Vec<bool>,
-    /// Comparisons in which one was called slower or faster, of ours by any measure, whatever answered.
+    /// Marks of those in which one was called slower or faster, of ours by any measure, whatever answered.
     #[serde(default)]
     pub(super) different: Vec<bool>,
     /// Seconds after which each was over: those that take all pairs are as long as ours.
