@@ -250,16 +250,36 @@ fn make_room(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Names of a folder's files, but for those by which it is used.
+pub(crate) fn names_in(path: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let name = entry?.file_name();
+        names
+            .extend(name.to_str().filter(|name| ![LOCK, WANTED].contains(name)).map(str::to_owned));
+    }
+    Ok(names)
+}
+
+/// So many bytes of a file from byte `at` on; less only at its end.
+pub(crate) fn bytes_at(path: &Path, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let (mut piece, mut length) = (vec![0; bytes], 0);
+    while length < bytes {
+        match file.read_at(&mut piece[length..], at + length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    piece.truncate(length);
+    Ok(piece)
+}
+
 impl Disk for Folder {
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
-            names.extend(
-                name.to_str().filter(|name| ![LOCK, WANTED].contains(name)).map(str::to_owned),
-            );
-        }
-        Ok(names)
+        names_in(&self.path)
     }
 
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
@@ -269,18 +289,7 @@ impl Disk for Folder {
     }
 
     fn read_at(&self, name: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
-        let file = File::open(self.path.join(name))?;
-        let (mut piece, mut length) = (vec![0; bytes], 0);
-        while length < bytes {
-            match file.read_at(&mut piece[length..], at + length as u64) {
-                Ok(0) => break,
-                Ok(count) => length += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        piece.truncate(length);
-        Ok(piece)
+        bytes_at(&self.path.join(name), at, bytes)
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {

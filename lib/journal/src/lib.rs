@@ -22,6 +22,7 @@ mod segments;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod view;
 
 pub use disk::{Disk, DiskFile, Folder, failed};
 pub use error::{Error, Result};
@@ -29,3 +30,4 @@ pub use files::{Found, Reader, log_name, read, read_on, settle, snapshot_name};
 pub use frame::size;
 pub use segments::{Segments, say_left};
 pub use snapshot::{Snapshot, sweep};
+pub use view::FolderView;

@@ -81,20 +81,9 @@ impl Keeping {
             KeptDisk::Of(disks) => settled(disks(core)?, name)?,
             KeptDisk::Taken(taken) => *taken,
         };
-        if let Some(to) = &loaded.found.left {
-            let (place, folder) = (name.to_owned(), disk.name());
-            return Err(Error::Moved { place, folder, to: String::from_utf8_lossy(to).into() });
-        }
+        is_here(&loaded, &*disk, name)?;
         fits(&loaded.image, &kinds).map_err(refused)?;
         let former = loaded.head.as_ref();
-        if let Some(former) = former.filter(|former| former.place != name) {
-            let why = format!(
-                "{} is of place {}: serve it under that name, or in another folder",
-                disk.name(),
-                former.place
-            );
-            return Err(refused(why));
-        }
         let life = match former {
             Some(former) => former.life,
             None => secret::number("a place's life")?,
@@ -119,17 +108,41 @@ impl Keeping {
     }
 }
 
+/// Checks that what was read of a disk is of the place of this name, which has not left.
+pub(crate) fn is_here(loaded: &Loaded, disk: &dyn Disk, name: &str) -> Result<()> {
+    if let Some(to) = &loaded.found.left {
+        let (place, folder) = (name.to_owned(), disk.name());
+        return Err(Error::Moved { place, folder, to: String::from_utf8_lossy(to).into() });
+    }
+    match loaded.head.as_ref().filter(|former| former.place != name) {
+        Some(former) => {
+            let why = format!(
+                "{} is of place {}: serve it under that name, or in another folder",
+                disk.name(),
+                former.place
+            );
+            Err(Error::NotDurable { place: name.to_owned(), why })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Reads a disk, and returns when what was read is on it.
 fn settled(disk: Arc<dyn Disk>, name: &str) -> Result<TakenPlace> {
-    let names = disk.list().map_err(failed("reading the folder", &*disk, ""))?;
-    if names.iter().any(|name| name == ARRIVING) {
-        return Err(arriving(name, &*disk));
-    }
-    let loaded = load(&*disk, None)?;
+    let loaded = loaded(&*disk, name)?;
     // First what takes room that the start may need.
     sweep(&*disk)?;
     settle(&*disk, &loaded.found)?;
     Ok(TakenPlace { disk, loaded })
+}
+
+/// Reads a disk, unless it is a copy of which nobody knows whether it is the place.
+pub(crate) fn loaded(disk: &dyn Disk, name: &str) -> Result<Loaded> {
+    let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
+    if names.iter().any(|name| name == ARRIVING) {
+        return Err(arriving(name, disk));
+    }
+    load(disk, None)
 }
 
 /// Kinds that are kept, and leases, by their numbers.

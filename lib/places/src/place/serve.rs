@@ -14,7 +14,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kumiki_journal::{Disk, Folder};
-use kumiki_resource::{Interface, Manager};
+use kumiki_resource::{Interface, Manager, Place};
 use kumiki_sys::affinity;
 use kumiki_sys::shm::Window;
 use tokio::runtime::{self, Runtime};
@@ -53,6 +53,8 @@ pub struct Server {
     disks: Option<DiskOf>,
     /// Name of its one place, if that is not its core's.
     called: Option<String>,
+    /// Folder from which the places are taken over.
+    takes_over: Option<PathBuf>,
     /// The disk of that place and what it says, if it was taken for this server.
     taken: TakenCell,
 }
@@ -112,7 +114,20 @@ impl Server {
     fn of(nats: Option<Nats>, host: String, parts: Parts, allow: Allow) -> Server {
         let (holds, manages) = (HOLDS, false);
         let (window, disks, called, taken) = (None, None, None, TakenCell::default());
-        Server { nats, host, parts, allow, holds, manages, window, disks, called, taken }
+        let takes_over = None;
+        Server {
+            nats,
+            host,
+            parts,
+            allow,
+            holds,
+            manages,
+            window,
+            disks,
+            called,
+            takes_over,
+            taken,
+        }
     }
 
     /// Kinds and parts that exist.
@@ -164,13 +179,16 @@ impl Server {
 
     /// Keeps the places as [`durable`](Self::durable) does, and takes them over from the process that serves them by this
     /// folder, if there is one: each of its places ends with [`Error::HandedOver`], and callers go on with this one, by
-    /// the same references.
+    /// the same references. What this one could not serve it does not take: it looks at the folder, and asks its NATS server,
+    /// while the other one still serves.
     #[must_use]
     pub fn taking_over(self, folder: impl Into<PathBuf>) -> Server {
         let folder = folder.into();
-        self.durable_on(
-            move |core| Ok(Arc::new(Folder::take(&folder.join(core))?) as Arc<dyn Disk>),
-        )
+        let takes_over = Some(folder.clone());
+        let server = self.durable_on(move |core| {
+            Ok(Arc::new(Folder::take(&folder.join(core))?) as Arc<dyn Disk>)
+        });
+        Server { takes_over, ..server }
     }
 
     /// Calls the one place of the interface `HOST.coreN`, whichever core it is on: a durable place that has moved here, by
@@ -187,7 +205,7 @@ impl Server {
         mut self,
         disk: impl Fn(&str) -> Result<Arc<dyn Disk>> + Send + Sync + 'static,
     ) -> Server {
-        self.disks = Some(DiskOf(Arc::new(disk)));
+        (self.disks, self.takes_over) = (Some(DiskOf(Arc::new(disk))), None);
         self
     }
 
@@ -217,12 +235,25 @@ impl Server {
         let (tell_end, ended) = watch::channel(Endings::new());
         let mut served = Served { places: Vec::new(), restored: Vec::new(), ended };
         let called = self.called_place(interface)?;
+        let name_of = |place: Place| -> Result<PlaceName> {
+            Ok(match &called {
+                Some(called) => called.clone(),
+                None => {
+                    let name = format!("{}.{}", self.host, interface.place_name(place)?);
+                    PlaceName { name, number: place.0 }
+                }
+            })
+        };
+        // All of them before one is taken.
+        for place in interface.places().into_iter().filter(|_| self.takes_over.is_some()) {
+            let PlaceName { name, number } = name_of(place)?;
+            if let Some(folder) = &self.takes_over {
+                self.could_take_over(interface, &name, &folder.join(format!("core{number}")))?;
+            }
+        }
         for place in interface.places() {
             let core = interface.place_name(place)?;
-            let PlaceName { name, number } = match &called {
-                Some(called) => called.clone(),
-                None => PlaceName { name: format!("{}.{core}", self.host), number: place.0 },
-            };
+            let PlaceName { name, number } = name_of(place)?;
             let keeping = match &self.disks {
                 Some(DiskOf(disks)) => {
                     let names = (place, &*format!("core{number}"), &*name);
@@ -389,7 +420,7 @@ impl Drop for Served {
 }
 
 /// A place's input and output, and threads for what blocks there.
-fn runtime(number: u16) -> Result<Runtime> {
+pub(crate) fn runtime(number: u16) -> Result<Runtime> {
     let mut runtime = runtime::Builder::new_current_thread();
     runtime
         .enable_all()

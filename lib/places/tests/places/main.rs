@@ -26,6 +26,7 @@ mod processes;
 mod scale;
 mod scene;
 mod stopped;
+mod taken_over;
 mod unwritable;
 mod users;
 mod watch;
