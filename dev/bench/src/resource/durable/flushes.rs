@@ -63,6 +63,11 @@ impl Disk for Slow {
         Ok(Box::new(SlowFile { file, flushes }))
     }
 
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let (file, flushes) = (self.folder.open(name)?, Arc::clone(&self.flushes));
+        Ok(Box::new(SlowFile { file, flushes }))
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.folder.rename(from, to)
     }
