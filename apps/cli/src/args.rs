@@ -9,7 +9,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::duration::duration;
 use crate::percent::percent;
 use crate::select::{Select, Sizes};
-use crate::size::size;
 use crate::{ahead, duel, image, lab, many, node, place, resource, run};
 
 /// Measure what the operating system costs on this machine.

@@ -88,7 +88,11 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
     put(&archive, &lib.join("libkumiki.a"))?;
     let folder = tempfile::tempdir().context("a folder for the shared library")?;
     let file = folder.path().join("libkumiki.so");
-    link_shared(program("cc", [""; 0]), built.join("libkumiki_c.a").as_std_path(), &file)?;
+    link_shared(
+        program("cc", [""; 0]).args(old_names()?),
+        built.join("libkumiki_c.a").as_std_path(),
+        &file,
+    )?;
     shared(&file, "libkumiki.so", version, &lib)?;
     put(pc.as_bytes(), &lib.join("pkgconfig/kumiki.pc"))?;
     for name in ["kumiki-config.cmake", "kumiki-config-version.cmake"] {
@@ -147,7 +151,7 @@ fn shared(file: &Path, name: &str, version: &Version, lib: &Path) -> Result<()> 
 }
 
 /// Makes the shared library of the archive: rustc gives its own no versions of names.
-pub(crate) fn link_shared(mut cc: Command, archive: &Path, to: &Path) -> Result<()> {
+pub(crate) fn link_shared(cc: &mut Command, archive: &Path, to: &Path) -> Result<()> {
     let metadata = metadata()?;
     let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi");
     let major = package.context("the workspace has no kumiki-capi")?.version.major;
@@ -157,7 +161,6 @@ pub(crate) fn link_shared(mut cc: Command, archive: &Path, to: &Path) -> Result<
     cc.args(["-shared", "-Wl,--gc-sections,--as-needed,-z,relro,-z,now"]);
     cc.arg(format!("-Wl,-soname,libkumiki.so.{major}"));
     cc.arg(format!("-Wl,--version-script={}", map.display())).arg("-o").arg(to);
-    cc.args(old_names()?);
     cc.arg("-Wl,--whole-archive").arg(archive).args(["-Wl,--no-whole-archive", "-lgcc_s"]);
     run(cc.args(LIBS_PRIVATE.split(' ')))
 }

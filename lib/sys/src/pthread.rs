@@ -7,7 +7,6 @@ use std::ptr;
 
 use rustix::io::Errno;
 
-use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
 
 /// The attributes of new threads: bound to one cpu, with the default stack. The C library
@@ -51,7 +50,7 @@ impl Attributes {
 
     #[cfg(target_env = "gnu")]
     fn bind(&mut self) -> Result<()> {
-        let set = CpuSet::from_iter([self.cpu]);
+        let set = crate::cpuset::CpuSet::from_iter([self.cpu]);
         let (words, bytes) = (set.words().as_ptr().cast(), size_of_val(set.words()));
         let raw = self.raw.as_mut_ptr();
         // SAFETY: initialised before; the set has that many bytes, of which the C

@@ -488,10 +488,18 @@ setters! {
     };
 }
 
+/// Parameters with this priority; of the other numbers that musl has each is 0.
+fn parameters(priority: c_int) -> libc::sched_param {
+    // SAFETY: numbers alone.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority;
+    parameters
+}
+
 getters! {
     kumiki_spawnattr_getschedpolicy: c_int = |said| said.policy;
     kumiki_spawnattr_getschedparam: libc::sched_param = |said| {
-        libc::sched_param { sched_priority: said.priority }
+        parameters(said.priority)
     };
     kumiki_spawnattr_getcgroup: c_int = |said| said.cgroup.unwrap_or(-1);
     kumiki_spawnattr_getflags: c_short = |said| said.flags;

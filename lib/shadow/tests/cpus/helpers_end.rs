@@ -135,7 +135,9 @@ impl Hog {
         let until = Arc::clone(&over);
         let thread = spawn(move || {
             let _bound = affinity::bind(cpu).unwrap();
-            let least = libc::sched_param { sched_priority: 1 };
+            // SAFETY: numbers alone, of which musl has more than one.
+            let mut least: libc::sched_param = unsafe { std::mem::zeroed() };
+            least.sched_priority = 1;
             // SAFETY: changes the calling thread; `least` is readable.
             let allowed = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &least) } == 0;
             ready.send(allowed).unwrap();

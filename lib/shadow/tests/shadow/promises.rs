@@ -320,7 +320,8 @@ fn kept_from_its_cpu() -> Shadow {
     let builder = Builder::new().main_cpu(cpu).helper_cpu(cpu).share().policy(policy);
     let mut shadow = builder.create().unwrap();
     let when_idle = || {
-        let priority = libc::sched_param { sched_priority: 0 };
+        // SAFETY: numbers alone, of which musl has more than one; 0 is the priority that this class has.
+        let priority: libc::sched_param = unsafe { std::mem::zeroed() };
         // SAFETY: changes this thread's class; `priority` is readable.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &priority) }
     };

@@ -24,7 +24,8 @@ pub(super) fn wheel(tools: &Tools, folder: &Path) -> Result<PathBuf> {
     run(&mut tools.cargo("rustc", &words))?;
     let made = tempfile::tempdir().context("a folder for the library of musl")?;
     let library = made.path().join("libkumiki.so");
-    capi::link_shared(tools.cc(), &tools.built(profile).join("libkumiki_c.a"), &library)?;
+    // No program of musl was linked with the names of before.
+    capi::link_shared(&mut tools.cc(), &tools.built(profile).join("libkumiki_c.a"), &library)?;
     run(program("strip", ["--strip-unneeded"]).arg(&library))?;
     size::at_most(&library, size::LIBRARY)?;
     let needs = read(program("readelf", ["--dynamic"]).arg(&library))?;
