@@ -84,6 +84,8 @@ fn healed(times: usize) {
     let name: Name = format!("m.core{cpu}/ledger/effects").parse().unwrap();
     let (elder_ledger, mut tally) = (path("elder"), [0; 4]);
     let elder = machine_with(&hub.url(), &elder_ledger);
+    // Of two that began within seconds of each other the life decides, and not the age.
+    std::thread::sleep(Duration::from_secs(5));
     let pid = Pid::from_raw(elder.pid() as i32).unwrap();
     for heal in 0..times {
         line.down();
