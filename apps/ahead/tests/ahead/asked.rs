@@ -222,8 +222,9 @@ fn folders_listed_ahead_and_left_since_are_listed_again_when_the_program_comes()
         };
         let counts: Vec<usize> = (0..12).map(by_others).collect();
         println!("files read by others in each folder: {counts:?}");
-        // Of seven, the first one shows what the program does.
-        counts.iter().filter(|count| **count > 0).count() >= 5
+        // Of the seven that come after the pause, 3 to 9 by their names, most on a quiet machine; one that looks at none of
+        // them again has none, however often it runs.
+        counts[3..10].iter().any(|count| *count > 0)
     });
 }
 

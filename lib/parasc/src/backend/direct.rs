@@ -121,10 +121,9 @@ impl Direct {
         while line.over().is_none() {
             if self.refused.load(Relaxed) {
                 self.end();
-                return Err(refused());
             }
             if self.area.is_terminated() {
-                return Err(ended());
+                return Err(refused());
             }
             match how {
                 Await::Looking => std::hint::spin_loop(),
@@ -156,16 +155,9 @@ impl Direct {
     }
 }
 
-fn ended() -> Error {
-    Backend::Kernel.lacks(Lack::new(
-        "the processing threads of this page were told to end",
-        "open another one",
-    ))
-}
-
 fn refused() -> Error {
     Backend::Kernel.lacks(Lack::new(
-        "module kumiki-parasc refuses this thread by now",
-        "end what looks at its calls",
+        "module kumiki-parasc refuses a thread of this page by now, or all were told to end",
+        "end what looks at their calls, and open another page",
     ))
 }
