@@ -261,7 +261,7 @@ pub(crate) fn names_in(path: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// So many bytes of a file from byte `at` on; less only at its end.
+/// Reads so many bytes of a file from byte `at` on; less only at its end.
 pub(crate) fn bytes_at(path: &Path, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let (mut piece, mut length) = (vec![0; bytes], 0);

@@ -16,7 +16,7 @@ impl FolderView {
     }
 }
 
-/// It is another process' folder.
+/// Refuses a change: the folder is another process'.
 fn refused<T>() -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder is only looked at"))
 }
