@@ -44,7 +44,8 @@ pub(crate) enum At {
 /// A processing thread's note. Only that thread writes it, and once it is dead whoever
 /// repairs.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[cfg_attr(target_arch = "x86_64", repr(align(64)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(align(128)))]
 pub(crate) struct Claim {
     /// Count of claims in the high half; 1 + the lane in the low half, [`HELD`] too of a batch, 0
     /// if the thread is at none.

@@ -26,7 +26,8 @@ use crate::primitive::Mutex;
 
 /// A lane's requesting thread, as others see it.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[cfg_attr(target_arch = "x86_64", repr(align(64)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(align(128)))]
 pub(crate) struct Side {
     /// Bell at which it sleeps.
     pub(crate) bell: Bell,

@@ -10,6 +10,11 @@ use aarch64 as lines;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as lines;
 
+/// Bytes that what two threads write stands apart by, so that no line has both. 64 on x86-64. On aarch64 128: lines are 64
+/// there on most cores and 128 on others (Apple's, ThunderX), and a program is built for all of them; who has lines of
+/// 256 (A64FX) loses time and nothing else.
+pub const LINE: usize = if cfg!(target_arch = "x86_64") { 64 } else { 128 };
+
 /// Prefetches the line of `address` for a read. A hint, valid for any address.
 #[inline(always)]
 pub fn prefetch_to_read(address: usize) {

@@ -128,7 +128,8 @@ const STEPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64
 /// call of [`ring`](Self::ring), not only the wait: keep it in an `Arc` that the waker
 /// holds, in a static, or in a place that is freed only after the waker has been joined.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[cfg_attr(target_arch = "x86_64", repr(C, align(64)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(C, align(128)))]
 pub struct Bell {
     state: Word,
     /// 0: threads of one process; 1: processes that share the memory.
@@ -153,7 +154,10 @@ pub(crate) enum SleepEnd {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Bell>() == 64 && align_of::<Bell>() == 64);
+const _: () = {
+    use kumiki_sys::cache::LINE;
+    assert!(size_of::<Bell>() == LINE && align_of::<Bell>() == LINE);
+};
 
 impl Bell {
     /// A bell for threads of one process. Its owner is awake.

@@ -66,6 +66,14 @@ pub(crate) struct ThreadInfo {
     pub(crate) claim: Claim,
 }
 
+// Two neighbours in a table of these are written by two threads.
+#[cfg(not(loom))]
+const _: () = {
+    use kumiki_sys::cache::LINE;
+    assert!(align_of::<Claim>() == LINE && align_of::<Side>() == LINE);
+    assert!(align_of::<CpuSeat>() == LINE);
+};
+
 /// One engine.
 #[derive(Debug)]
 pub(crate) struct Core {

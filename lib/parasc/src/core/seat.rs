@@ -9,7 +9,8 @@ use super::{Doorbell, ThreadInfo};
 
 /// One cpu's place.
 #[derive(Debug)]
-#[repr(align(64))]
+#[cfg_attr(target_arch = "x86_64", repr(align(64)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(align(128)))]
 pub(crate) struct CpuSeat {
     /// Bell at which its thread sleeps.
     pub(crate) bell: Doorbell,
