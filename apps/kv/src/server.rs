@@ -175,6 +175,7 @@ impl Server {
                     Ok(mut worker) => {
                         let _ = report.send(Ok(()));
                         drop(report);
+                        kumiki_sys::event!("a worker serves");
                         let error = worker.serve();
                         died(own, format_args!("{}", with_causes(error.as_ref())));
                     }

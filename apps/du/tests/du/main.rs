@@ -12,5 +12,6 @@ mod scene;
 mod sizes;
 mod terminal;
 mod times;
+mod traced;
 mod trees;
 mod values;

@@ -14,6 +14,7 @@ mod printed;
 mod process;
 mod rfc;
 mod scene;
+mod traced;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kumiki-httpd");
 /// Exit status after an error of the program's own.

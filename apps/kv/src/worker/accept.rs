@@ -51,6 +51,7 @@ impl Worker {
     /// Takes no client for a while: each try would fail at once, for ever.
     fn rest(&mut self) {
         self.counters().not_taken.add(1);
+        kumiki_sys::event!("no client is taken for a while");
         if self.rests_until.is_none() {
             say(format_args!(
                 "there is no descriptor for another client: they wait until one has gone \

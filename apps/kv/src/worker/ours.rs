@@ -62,6 +62,7 @@ impl Shards for Ours {
                 started.push(None);
                 continue;
             }
+            kumiki_sys::event!(at, jobs = jobs.len(), "hand jobs to a shard");
             let answer = self.interface.start(&self.shards[at], run(jobs)).ok()?;
             if at != self.own {
                 self.bells[at].ring();

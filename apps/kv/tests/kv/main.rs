@@ -14,6 +14,7 @@ mod redis;
 mod scene;
 mod tcl;
 mod tools;
+mod traced;
 mod tracking;
 mod transactions;
 
