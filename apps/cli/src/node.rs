@@ -50,8 +50,8 @@ enum NodeCommand {
     ///
     /// A node that has ended, or failed its `health` check three times, is started again from its
     /// image, after a pause that grows from one second to a minute. `kumiki node ls` shows it;
-    /// /run/kumiki-node/metrics.sock has it for Prometheus. Ends with SIGINT or SIGTERM; the nodes
-    /// run on.
+    /// /run/kumiki-node/metrics.sock has it for who collects figures, in the OpenMetrics format.
+    /// Ends with SIGINT or SIGTERM; the nodes run on.
     Supervise {
         /// TOML file of images and nodes, which `apply` has made
         file: PathBuf,

@@ -12,6 +12,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -60,10 +61,11 @@ impl Endpoint {
         }
     }
 
-    /// Answers whoever asks with what `text` gives then, for ever.
+    /// Answers whoever asks with what `text` gives then, for ever. A panic in it is said, and ends its connection alone.
     pub fn serve(self, text: impl Fn() -> String) -> Infallible {
         loop {
-            if self.serve_one(&text).is_err() {
+            let served = catch_unwind(AssertUnwindSafe(|| self.serve_one(&text)));
+            if served.is_ok_and(|answered| answered.is_err()) {
                 // Without a descriptor the next one would fail at once, too.
                 thread::sleep(Duration::from_millis(200));
             }
@@ -160,6 +162,29 @@ mod tests {
             let error = Endpoint::bind(odd).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn a_panic_ends_its_connection_and_no_other() {
+        let endpoint = Endpoint::bind("127.0.0.1:0").unwrap();
+        let address = endpoint.address().unwrap();
+        let calls = std::sync::atomic::AtomicU32::new(0);
+        thread::spawn(move || {
+            endpoint.serve(|| {
+                let first = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+                assert!(!first, "by its test");
+                "x 1\n# EOF\n".to_owned()
+            })
+        });
+        let ask = || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).map(|_| answer)
+        };
+        // What it had not read may reset it.
+        assert_eq!(ask().unwrap_or_default(), "");
+        assert!(ask().unwrap().ends_with("x 1\n# EOF\n"));
     }
 
     #[test]
