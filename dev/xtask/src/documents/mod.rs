@@ -72,6 +72,31 @@ fn shown(file: &str) -> Result<Vec<Shown>> {
 mod tests {
     use super::*;
 
+    /// Page that lists every example, but those for who works on Kumiki.
+    const EXAMPLES: &str = "docs/questions.md";
+    const OWN: [&str; 1] = ["measure/report/examples/"];
+
+    #[test]
+    fn each_example_is_listed_in_one_place() {
+        let page = fs::read_to_string(root().join(EXAMPLES)).unwrap();
+        let mut listed = 0;
+        for file in files().unwrap() {
+            let Some((folder, name)) = file.split_once("examples/") else { continue };
+            let is_part = name.contains('/') && !name.ends_with("/main.rs");
+            if is_part || OWN.contains(&&*format!("{folder}examples/")) {
+                continue;
+            }
+            // From the page's own folder.
+            let link = match file.strip_prefix("docs/") {
+                Some(below) => format!("]({below})"),
+                None => format!("](../{file})"),
+            };
+            assert!(page.contains(&link), "{EXAMPLES} lacks {file}");
+            listed += 1;
+        }
+        assert!(listed > 20, "{listed}");
+    }
+
     #[test]
     fn what_is_shown_is_there() {
         check_by(&Programs::built(true).unwrap()).unwrap();

@@ -13,30 +13,49 @@ use crate::capi::put;
 use crate::run::root;
 
 /// Headers with a page, and what `apropos` shows of each.
-const HEADERS: [(&str, &str, &str); 6] = [
-    ("lib/capi", "files", "attributes, contents, directories and names of many files by one call"),
-    ("lib/capi", "parasc", "system calls made by other threads, one by one or in batches"),
-    ("lib/capi", "resource", "resources of one core under names, called through their owner"),
-    ("lib/capi", "shadow", "fork and join to a helper thread in one cache line's round trip"),
+const HEADERS: [(&str, &str, &str); 8] = [
+    ("lib/capi", "error.h", "the sentence to the last error of the calling thread"),
     (
         "lib/capi",
-        "spawn",
+        "files.h",
+        "attributes, contents, directories and names of many files by one call",
+    ),
+    ("lib/capi", "kumiki.hpp", "libkumiki for C++17: owners that give back, and exceptions"),
+    ("lib/capi", "parasc.h", "system calls made by other threads, one by one or in batches"),
+    ("lib/capi", "resource.h", "resources of one core under names, called through their owner"),
+    ("lib/capi", "shadow.h", "fork and join to a helper thread in one cache line's round trip"),
+    (
+        "lib/capi",
+        "spawn.h",
         "posix_spawn whose cost does not grow with the caller, with more attributes",
     ),
-    ("lib/capi-places", "places", "resources of other processes and machines, by their names"),
+    ("lib/capi-places", "places.h", "resources of other processes and machines, by their names"),
 ];
+
+/// Name of a header's page: `kumiki_files` of `files.h`, `kumiki_hpp` of `kumiki.hpp`.
+fn name_of(header: &str) -> String {
+    match header.strip_suffix(".h") {
+        Some(name) => format!("kumiki_{name}"),
+        None => header.replace('.', "_"),
+    }
+}
 
 /// Writes the pages into this folder.
 pub(super) fn write(folder: &Path, version: &str) -> Result<()> {
-    for (of, name, what) in HEADERS {
-        let header = root().join(of).join(format!("include/kumiki/{name}.h"));
+    for (of, file, what) in HEADERS {
+        let header = root().join(of).join("include/kumiki").join(file);
         let text = fs::read_to_string(&header);
-        let text = text.with_context(|| format!("reading {}", header.display()))?;
-        let page = page(name, what, version, &text);
-        let own = format!("kumiki_{name}.3");
+        let mut text = text.with_context(|| format!("reading {}", header.display()))?;
+        let is_cpp = file.ends_with(".hpp");
+        if is_cpp {
+            text = declared(&text);
+        }
+        let page = page(file, what, version, &text);
+        let own = format!("{}.3", name_of(file));
         put(page.as_bytes(), &folder.join(&own))?;
         let functions = functions(&text);
-        ensure!(!functions.is_empty(), "{} declares no function", header.display());
+        // In C++ they are methods, which have no page of their own.
+        ensure!(is_cpp || !functions.is_empty(), "{} declares no function", header.display());
         for function in functions {
             let file = format!("{function}.3");
             if file != own {
@@ -45,6 +64,49 @@ pub(super) fn write(folder: &Path, version: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a header of C++ declares for others: no bodies, no private parts, no details.
+fn declared(header: &str) -> String {
+    let mut out: Vec<String> = Vec::new();
+    let mut lines = header.lines();
+    while let Some(line) = lines.next() {
+        let within = line.trim_start();
+        let indent = &line[..line.len() - within.len()];
+        if line == "namespace detail {" {
+            lines.by_ref().find(|line| *line == "} // namespace detail");
+        } else if within == "private:" {
+            // To the end of the class, which `private:` stands as far in as.
+            let end = format!("{indent}}};");
+            lines.by_ref().find(|line| **line == end);
+            while out.last().is_some_and(|line| line.trim().is_empty()) {
+                out.pop();
+            }
+            out.push(end);
+        } else if within == "{" {
+            let end = format!("{indent}}}");
+            lines.by_ref().find(|line| **line == end);
+            // A member that it begins with may have ended its line as a body would.
+            if let Some(last) = out.last_mut().filter(|last| !last.ends_with(';')) {
+                last.push(';');
+            }
+        } else if within.starts_with(": ") {
+            // What a constructor begins its members with.
+        } else if let Some((declaration, rest)) = begins(line) {
+            // The body is on this line, or on those that follow.
+            let end = if rest.ends_with('}') { ";" } else { "" };
+            out.push(format!("{declaration}{end}"));
+        } else {
+            out.push(line.to_owned());
+        }
+    }
+    out.join("\n")
+}
+
+/// A declaration of a function, and what stands behind it on its line: members that a constructor begins with, a body.
+fn begins(line: &str) -> Option<(&str, &str)> {
+    let members = line.split_once(" : ").filter(|(before, _)| before.contains('('));
+    members.or_else(|| line.split_once(" {").filter(|(_, rest)| rest.ends_with('}')))
 }
 
 /// A piece of a header.
@@ -97,7 +159,7 @@ fn pieces(header: &str) -> Vec<Piece> {
 fn is_guard(line: &str) -> bool {
     let begins = |word: &&str| line.starts_with(word);
     ["#include", "#ifndef", "#endif"].iter().any(begins)
-        || line.starts_with("#define") && line.ends_with("_H")
+        || line.starts_with("#define") && (line.ends_with("_H") || line.ends_with("_HPP"))
 }
 
 /// Names of the functions that a header declares.
@@ -118,12 +180,13 @@ fn functions(header: &str) -> Vec<String> {
 }
 
 /// The page, in man(7)'s words.
-fn page(name: &str, what: &str, version: &str, header: &str) -> String {
-    let library = if name == "places" { "kumiki-places" } else { "kumiki" };
+fn page(file: &str, what: &str, version: &str, header: &str) -> String {
+    let library = if file == "places.h" { "kumiki-places" } else { "kumiki" };
+    let name = name_of(file);
     let mut page = format!(
-        ".TH kumiki_{name} 3 \"\" \"Kumiki {version}\"\n.SH NAME\nkumiki_{name} \\- {what}\n\
+        ".TH {name} 3 \"\" \"Kumiki {version}\"\n.SH NAME\n{name} \\- {what}\n\
          .SH LIBRARY\nlib{library}, found by\n.B pkg-config {library}\n\
-         .SH SYNOPSIS\n.nf\n.B #include <kumiki/{name}.h>\n.fi\n.SH DESCRIPTION\n"
+         .SH SYNOPSIS\n.nf\n.B #include <kumiki/{file}>\n.fi\n.SH DESCRIPTION\n"
     );
     let mut described = false;
     for piece in pieces(header) {
@@ -195,8 +258,19 @@ mod tests {
     }
 
     #[test]
+    fn a_header_of_cpp_is_read_without_bodies_and_private_parts() {
+        let header = "namespace detail {\nint hidden;\n} // namespace detail\n\n/* A thing. */\nclass thing {\n\
+            public:\n\texplicit thing(int x) : x_{ x }\n\t{\n\t\tmake();\n\t}\n\tthing(thing &&o) noexcept : x_(o.x_) {}\n\
+            \tint x() const { return x_; }\n\n\t/* Waits. */\n\tint wait(int a,\n\t         int b)\n\t\t: c(a)\n\
+            \t{\n\t\tif (a) {\n\t\t}\n\t}\n\nprivate:\n\tint x_;\n};\n";
+        let said = "\n/* A thing. */\nclass thing {\npublic:\n\texplicit thing(int x);\n\tthing(thing &&o) noexcept;\n\
+            \tint x() const;\n\n\t/* Waits. */\n\tint wait(int a,\n\t         int b);\n};";
+        assert_eq!(declared(header), said);
+    }
+
+    #[test]
     fn a_page_fills_paragraphs_and_shows_code() {
-        let page = page("x", "things", "1.2.3", HEADER);
+        let page = page("x.h", "things", "1.2.3", HEADER);
         assert!(page.contains("kumiki_x \\- things\n"), "{page}");
         assert!(page.contains(".nf\n    example();\n"), "{page}");
         assert!(page.contains("RULES. Two\nlines.\n"), "{page}");
@@ -214,14 +288,37 @@ mod tests {
             for rest in source.split("extern \"C\" fn kumiki_").skip(1) {
                 let name = rest.split(['(', '<']).next().unwrap();
                 let page = folder.path().join(format!("kumiki_{name}.3"));
-                assert!(page.exists() || name == "last_error", "kumiki_{name} has no page");
+                assert!(page.exists(), "kumiki_{name} has no page");
                 exported += 1;
             }
         }
         assert!(exported > 30, "{exported}");
-        for (_, name, _) in HEADERS {
-            let page = fs::read_to_string(folder.path().join(format!("kumiki_{name}.3"))).unwrap();
-            assert!(page.lines().count() > 60, "{name}: {page}");
+        let mut paged =
+            HEADERS.map(|(of, file, _)| root().join(of).join("include/kumiki").join(file)).to_vec();
+        for (_, file, _) in HEADERS {
+            let page = folder.path().join(format!("{}.3", name_of(file)));
+            let page = fs::read_to_string(page).unwrap();
+            let least = if file == "error.h" { 20 } else { 60 };
+            assert!(page.lines().count() > least, "{file}: {page}");
+        }
+        // Names of version 0.1 are for who was linked with it.
+        paged.push(root().join("lib/capi/include/kumiki/old_names.h"));
+        for of in ["lib/capi", "lib/capi-places"] {
+            for header in crate::capi::files_in(&root().join(of).join("include/kumiki")).unwrap() {
+                assert!(paged.contains(&header), "{} has no page", header.display());
+            }
+        }
+        let cpp = fs::read_to_string(folder.path().join("kumiki_hpp.3")).unwrap();
+        for part in [
+            "class shadow {",
+            "result join();",
+            "limit(int which, rlim_t most);",
+            "int code() const noexcept;",
+        ] {
+            assert!(cpp.contains(part), "{part}: {cpp}");
+        }
+        for no in ["private", "detail::spawned", "shadow_(shadow)", "_HPP"] {
+            assert!(!cpp.contains(no), "{no}: {cpp}");
         }
         assert!(folder.path().join("kumiki_spawnattr_setuid.3").exists());
     }
