@@ -17,21 +17,27 @@ const LIBRARY: &str = "libkumiki_c.so";
 /// Debian's, for which its packages numpy and pandas are.
 const DEBIAN: &str = "/usr/bin/python3";
 const TEMPLATE: &str = "python_template";
+/// Beginning of the cases of loaders of data.
+const LOADER: &str = "python_loader";
 /// GiB of the program that starts a template's children.
 const SIZES: [u64; 2] = [1, 8];
 const KUMIKI: &str = "kumiki";
 
-/// One case: nanoseconds of each way, by turns.
+/// One case: what was seen of each way, by turns.
 #[derive(Deserialize)]
 struct Case {
     case: String,
     n: usize,
+    /// Of the samples; nanoseconds where nothing is said.
+    unit: Option<String>,
     samples: std::collections::BTreeMap<String, Vec<f64>>,
 }
 
 /// Measures all, or the cases in `only` if it names some.
 pub(crate) fn rows(only: &[&str]) -> Result<Vec<Row>> {
-    let files: Vec<&str> = only.iter().copied().filter(|case| *case != TEMPLATE).collect();
+    let is_loader = |case: &&str| case.starts_with(LOADER);
+    let files = only.iter().copied().filter(|case| *case != TEMPLATE && !is_loader(case));
+    let files: Vec<&str> = files.collect();
     let mut cases = Vec::new();
     if only.is_empty() || !files.is_empty() {
         cases.extend(measured("files.py", &files)?);
@@ -47,6 +53,9 @@ pub(crate) fn rows(only: &[&str]) -> Result<Vec<Row>> {
             &sizes.iter().map(String::as_str).collect::<Vec<_>>(),
         )?);
     }
+    if only.is_empty() || only.iter().any(is_loader) {
+        cases.extend(measured("loader.py", &[])?);
+    }
     let known = |name: &&str| cases.iter().any(|case| case.case == *name);
     ensure!(only.iter().all(known), "the bench python has no such case, or not here: {only:?}");
     Ok(cases.into_iter().flat_map(of_case).collect())
@@ -57,8 +66,9 @@ fn of_case(case: Case) -> Vec<Row> {
     let plain = case.samples.iter().find(|(way, _)| *way != KUMIKI);
     let base = plain.map(|(_, samples)| median_of(std::slice::from_ref(samples)));
     let ways = case.samples.into_iter().map(|(way, samples)| {
-        let groups: Vec<Vec<f64>> = samples.iter().map(|ns| vec![*ns]).collect();
-        let row = Row::of((&case.case, &way), "ns", &groups, base).of_size(case.n);
+        let groups: Vec<Vec<f64>> = samples.iter().map(|sample| vec![*sample]).collect();
+        let unit = case.unit.as_deref().unwrap_or("ns");
+        let row = Row::of((&case.case, &way), unit, &groups, base).of_size(case.n);
         Row { instances: samples, ..row }
     });
     ways.collect()

@@ -99,6 +99,12 @@ pub(crate) const PEERS: &[Package] = &[
     Package { name: "xz-utils", reason: "unpacks glibc's source" },
 ];
 
+/// What the long tests need beside those packages: PyTorch, as Debian builds it, has no part for graphics processors.
+pub(crate) const LONG: &[Package] = &[Package {
+    name: "python3-torch",
+    reason: "its loader of data starts processes by the package for Python",
+}];
+
 /// Packages that the suites of programs that walk trees need; their sources are fetched by the tests.
 pub(crate) const AHEAD_SUITES: &[Package] = &[
     Package { name: "dpkg-dev", reason: "unpacks the sources of rsync and tar" },

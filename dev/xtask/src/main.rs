@@ -42,6 +42,7 @@ mod msrv;
 mod package;
 mod part;
 mod picture;
+mod python;
 mod readme;
 mod release;
 mod run;
@@ -67,7 +68,7 @@ enum Chore {
     Test {
         /// Which part
         part: Option<Part>,
-        /// Of `fresh`, `deb` and `source`: the release of Debian; both if none is given
+        /// Of `fresh`, `deb`, `source` and `python`: the release of Debian; both if none is given
         #[arg(long, value_name = "RELEASE")]
         debian: Option<Release>,
         /// Only tests that have one of these in their name
@@ -267,8 +268,9 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Test { part: Some(Part::Source), debian, .. } => ship::source_test::test(debian),
         Chore::Test { part: Some(Part::Msrv), debian: None, .. } => msrv::test(),
         Chore::Test { part: Some(Part::Musl), debian: None, .. } => ship::musl::test(),
+        Chore::Test { part: Some(Part::Python), debian, .. } => python::test(debian),
         Chore::Test { debian: Some(_), .. } => Err(anyhow::anyhow!(
-            "--debian is for `cargo xtask test fresh`, `deb` and `source` only"
+            "--debian is for `cargo xtask test fresh`, `deb`, `source` and `python` only"
         )),
         Chore::Test { part, filters, .. } => test::test(part, &filters),
         Chore::Lint { checks } => lint::lint(&checks),

@@ -50,6 +50,9 @@ pub(crate) enum Part {
     /// The libraries' tests as static programs of musl, in a root that has no glibc; only when it is named,
     /// root only, half an hour
     Musl,
+    /// The tests of the package for Python in a Debian 12 and a 13 as new that have Python and nothing else: they pass,
+    /// or are skipped by name; only when it is named, root only, some minutes
+    Python,
     /// Not a test but all of them: the README's commands in a Debian as new
     Fresh,
     /// Tests of the crates of `lib/`; like the four that follow it builds no other folder
@@ -65,8 +68,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Those that run when no part is named: not `Peers`, `AheadSuites`, `Cpus`, `Long`, `Deb`, `Source`, `Msrv` and
-    /// `Musl`, which take long.
+    /// Those that run when no part is named: not `Peers`, `AheadSuites`, `Cpus`, `Long`, `Deb`, `Source`, `Msrv`,
+    /// `Musl` and `Python`, which take long.
     pub(crate) const ALL: [Part; 7] =
         [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
 

@@ -254,6 +254,29 @@ class Multiprocessing(unittest.TestCase):
             once()
         self.assertEqual(len(os.listdir("/proc/self/fd")), before)
 
+    @unittest.skipIf(importlib.util.find_spec("numpy") is None, "there is no numpy")
+    def test_no_two_processes_draw_the_same_numbers_of_numpy(self):
+        # Those of "fork" do, as each has a copy of the program's.
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "script.py")
+            script.write_text(
+                "import multiprocessing, kumiki.mp\n"
+                "def draw(connection):\n"
+                "    import numpy.random\n"
+                "    connection.send(float(numpy.random.random()))\n"
+                "if __name__ == '__main__':\n"
+                "    multiprocessing.set_forkserver_preload(['numpy.random'])\n"
+                "    context = multiprocessing.get_context('kumiki')\n"
+                "    ours, theirs = context.Pipe()\n"
+                "    for _ in range(5):\n"
+                "        child = context.Process(target=draw, args=(theirs,))\n"
+                "        child.start()\n"
+                "        child.join()\n"
+                "    print(len({ours.recv() for _ in range(5)}))\n"
+            )
+            said = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+        self.assertEqual((said.stdout, said.stderr), ("5\n", ""))
+
     def test_a_script_without_its_guard_is_told(self):
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(folder, "script.py")

@@ -13,6 +13,10 @@ import threading
 import time
 import unittest
 
+if len(sys.argv) < 2:
+    print("skipped: no place of another process is named, as lib/capi-places/tests names one")
+    sys.exit(0)
+
 # By its file: `import kumiki` would want libkumiki, too, which it does without.
 _file = pathlib.Path(__file__).parents[1] / "kumiki/place.py"
 _spec = importlib.util.spec_from_file_location("kumiki_place", _file)

@@ -57,6 +57,11 @@ mod tests {
             rows.push(row(case, KUMIKI, 10_000, 50_000.0));
             rows.push(row(case, "os", 10_000, 1_000_000.0));
         }
+        for (part, plain) in [("start", "fork"), ("memory", "spawn"), ("memory_collected", "spawn")]
+        {
+            rows.push(row(&format!("python_loader_{part}"), KUMIKI, 2, 60.0));
+            rows.push(row(&format!("python_loader_{part}"), plain, 2, 100.0));
+        }
         for gib in [1, 8] {
             rows.push(row("python_template", KUMIKI, gib, 20e6));
         }
@@ -69,9 +74,12 @@ mod tests {
         let scripts = crate::run::root().join("dev/bench/python");
         let files = std::fs::read_to_string(scripts.join("files.py")).unwrap();
         let template = std::fs::read_to_string(scripts.join("template.py")).unwrap();
+        let loader = std::fs::read_to_string(scripts.join("loader.py")).unwrap();
         for case in rows.iter().map(|row| &row.case) {
             let part = case.trim_start_matches("python_");
-            assert!(files.contains(part) || template.contains(&**case), "{case}");
+            let of_loader = part.strip_prefix("loader_").unwrap_or("none");
+            let named = loader.contains(&format!("row(\"{of_loader}\""));
+            assert!(files.contains(part) || template.contains(&**case) || named, "{case}");
         }
     }
 }

@@ -39,6 +39,10 @@ pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
         debian::install(Part::Workspace.packages())?;
         debian::install(Part::Peers.packages())?;
         debian::install(debian::CLIENTS)?;
+        if let Err(error) = debian::install(debian::LONG) {
+            // The test that needs it says that it is skipped.
+            eprintln!("PyTorch cannot be had here: {error:#}");
+        }
     }
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     // Fetching what aarch64 needs may take minutes, of the network and not of a cpu.

@@ -85,6 +85,11 @@ fn multiprocessing_has_it_as_a_start_method() {
 }
 
 #[test]
+fn a_loader_of_data_holds_what_one_by_spawn_holds() {
+    each_python("test_loader.py");
+}
+
+#[test]
 fn a_program_that_is_not_changed_has_it() {
     each_python("test_instead.py");
 }

@@ -74,6 +74,37 @@ fn pythons() -> impl Iterator<Item = &'static str> {
     })
 }
 
+/// PyTorch, as Debian has it for its own Python: for the processor alone, which takes no gigabytes of a driver's.
+#[test]
+#[ignore = "PyTorch is half a gigabyte: `cargo xtask test long`, which installs it, after a change to `kumiki.mp`"]
+fn a_data_loader_of_pytorch_holds_what_one_by_spawn_holds() {
+    let folder = folder();
+    let copy = package(folder.path());
+    let run = |words: &[&str]| {
+        let mut python = Command::new("timeout");
+        python.args(["--kill-after=5", "900", PYTHON]).args(words).current_dir(folder.path());
+        python.env("PYTHONPATH", &copy).env("PYTHONDONTWRITEBYTECODE", "1");
+        python.env_remove("KUMIKI_LIBRARY").output().unwrap()
+    };
+    let there = run(&["-c", "import torch; print('PyTorch', torch.__version__)"]);
+    if !there.status.success() {
+        println!(
+            "skipped: {PYTHON} has no PyTorch (Debian's package python3-torch): {}",
+            said(&there)
+        );
+        return;
+    }
+    println!("{}", String::from_utf8_lossy(&there.stdout).trim());
+    for (test, words) in [("test_loader.py", "OfTorch"), ("test_mp.py", "")] {
+        let script = copy.join("tests").join(test);
+        let mut line = vec![script.to_str().unwrap(), "-v"];
+        line.extend(words.split_whitespace());
+        let output = run(&line);
+        println!("{}", said(&output));
+        assert!(output.status.success(), "{test} with PyTorch: {}", said(&output));
+    }
+}
+
 /// Under `python -m kumiki` each test has the result that it has without.
 fn as_without(suites: &[&str]) {
     let folder = folder();
@@ -104,6 +135,12 @@ fn suites_of_subprocess_and_asyncio_are_as_without() {
         .into_iter()
         .chain(asyncio.iter().map(String::as_str));
     as_without(&suites.collect::<Vec<_>>());
+}
+
+#[test]
+#[ignore = "minutes for each Python: `cargo xtask test long`, after a change to `python -m kumiki`"]
+fn all_suites_of_asyncio_are_as_without() {
+    as_without(&["test.test_asyncio"]);
 }
 
 #[test]
