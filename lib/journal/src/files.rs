@@ -12,6 +12,8 @@ const LOG: &str = "log-";
 const SNAPSHOT: &str = "snapshot-";
 /// Name of the file that is made ahead.
 pub(crate) const SPARE: &str = "spare";
+/// Name of one that is longer, until it takes the place of the other.
+pub(crate) const LONGER: &str = "longer";
 /// Name of a log's copy that is not flushed yet: one that is left is removed as a file made ahead is.
 const COPY: &str = SPARE;
 /// Bytes that are read at once, at least.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile, failed, no_room};
 use crate::error::Result;
-use crate::files::{Found, SPARE, end_former, log_name};
+use crate::files::{Found, LONGER, SPARE, end_former, log_name};
 use crate::frame::{self, Salt, What};
 
 /// Bytes of a frame beside its payload, and of the one that says which file follows, at most.
@@ -74,12 +74,6 @@ impl Segments {
         self.now.at
     }
 
-    /// Bytes that can be written without any more room on the disk.
-    pub fn room(&self) -> u64 {
-        let spare = self.spare.as_ref().map_or(0, |(_, bytes)| *bytes);
-        self.now.bytes.saturating_sub(self.now.at) + spare
-    }
-
     /// Bytes of a file.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -114,7 +108,7 @@ impl Segments {
         self.make_spare(self.bytes.max(whole))
     }
 
-    /// Bytes of payload for which a frame has room, whatever comes.
+    /// Bytes of payload for which a frame has room, whatever comes: one stands in one file.
     pub fn fits(&self) -> u64 {
         let now = self.now.bytes.saturating_sub(self.now.at);
         let spare = self.spare.as_ref().map_or(0, |(_, bytes)| *bytes);
@@ -123,9 +117,15 @@ impl Segments {
     }
 
     fn make_spare(&mut self, bytes: u64) -> io::Result<()> {
-        // One of this name that is too small goes by it.
-        self.spare = None;
-        self.spare = Some((self.disk.create(SPARE, bytes)?, bytes));
+        if self.spare.is_none() {
+            self.spare = Some((self.disk.create(SPARE, bytes)?, bytes));
+            return Ok(());
+        }
+        // One that is too small stays until there is another.
+        let file = self.disk.create(LONGER, bytes)?;
+        let named = self.disk.rename(LONGER, SPARE).and_then(|()| self.disk.sync());
+        named.inspect_err(|_| _ = self.disk.remove(LONGER))?;
+        self.spare = Some((file, bytes));
         Ok(())
     }
 

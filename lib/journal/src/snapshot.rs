@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile, failed};
 use crate::error::Result;
-use crate::files::{SPARE, snapshot_name, superseded};
+use crate::files::{LONGER, SPARE, snapshot_name, superseded};
 use crate::frame::{self, Salt, What};
 
 /// Name of a snapshot that is not whole yet.
 const UNFINISHED: &str = "unfinished";
 /// Bytes of a frame, about.
 const FRAME: usize = 1 << 20;
+/// Bytes that are written before they are flushed, about: one flush of all of them would take as long as the disk
+/// likes, in which a log's flushes wait behind it, and whoever is to end.
+const UNFLUSHED: u64 = 32 << 20;
 
 /// A snapshot that is being written. One that is dropped before its end goes from the disk: it would take the room
 /// that the log may need.
@@ -18,6 +21,8 @@ pub struct Snapshot {
     disk: Arc<dyn Disk>,
     file: Box<dyn DiskFile>,
     at: u64,
+    /// Bytes up to here are flushed.
+    flushed: u64,
     number: u64,
     salt: Salt,
     frame: Vec<u8>,
@@ -42,7 +47,8 @@ impl Snapshot {
         let mut frame = Vec::new();
         frame::begin(&mut frame);
         let (disk, at) = (Arc::clone(disk), framed.len() as u64);
-        let mut snapshot = Snapshot { disk, file, at, number: 1, salt, frame, name };
+        let (flushed, number) = (0, 1);
+        let mut snapshot = Snapshot { disk, file, at, flushed, number, salt, frame, name };
         let headed = snapshot.file.write(0, &framed);
         headed.map_err(failed("writing", &*snapshot.disk, &snapshot.name))?;
         Ok(snapshot)
@@ -68,6 +74,12 @@ impl Snapshot {
         self.at += self.frame.len() as u64;
         self.number += 1;
         frame::begin(&mut self.frame);
+        if self.at - self.flushed >= UNFLUSHED { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.flush().map_err(failed("flushing", &*self.disk, &self.name))?;
+        self.flushed = self.at;
         Ok(())
     }
 
@@ -80,8 +92,8 @@ impl Snapshot {
             self.write(What::Records)?;
         }
         self.write(What::End)?;
+        self.flush()?;
         let disk = &*self.disk;
-        self.file.flush().map_err(failed("flushing", disk, &self.name))?;
         let named = disk.rename(UNFINISHED, &self.name).and_then(|()| disk.sync());
         named.map_err(failed("naming", disk, &self.name))?;
         remove_superseded(disk)?;
@@ -108,14 +120,15 @@ fn remove_superseded(disk: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
-/// Removes what a process that was killed has left: a file made ahead, a snapshot that is not whole, and files that
+/// Removes what a process that was killed has left: files made ahead, a snapshot that is not whole, and files that
 /// the newest snapshot takes the place of. It is for who has read all files, and so knows that the folder is its own.
 ///
 /// # Errors
 /// The disk's.
 pub fn sweep(disk: &dyn Disk) -> Result<()> {
     let names = disk.list().map_err(failed("reading the folder", disk, ""))?;
-    for name in [SPARE, UNFINISHED].into_iter().filter(|own| names.iter().any(|name| name == own)) {
+    let left = [SPARE, LONGER, UNFINISHED].into_iter();
+    for name in left.filter(|own| names.iter().any(|name| name == own)) {
         disk.remove(name).map_err(failed("removing", disk, name))?;
     }
     // Its name may be in the machine's memory alone.

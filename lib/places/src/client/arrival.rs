@@ -39,7 +39,7 @@ impl<'a> Arrival<'a> {
         if names.iter().any(|name| name == ARRIVING) {
             return Err(arriving(place, disk));
         }
-        let Loaded { head, found, .. } = load(disk, None)?;
+        let Loaded { head, found, .. } = load(disk)?;
         let former = match (head, found.left) {
             (Some(head), Some(word)) => Some(Former { head: head.written()?, word }),
             (Some(_), None) => {

@@ -52,9 +52,9 @@ const HANDED_OVER: Duration = Duration::from_secs(1);
 const SOON: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
 const SHARE: u32 = 8;
 
-/// Pause before a durable place of which nobody was there since then is asked again.
-fn soon(nobody: Instant) -> Duration {
-    (nobody.elapsed() / SHARE).clamp(SOON.0, SOON.1)
+/// Pause before a place is asked again of which nobody was there, or which had no room for it, since then.
+fn soon(since: Instant) -> Duration {
+    (since.elapsed() / SHARE).clamp(SOON.0, SOON.1)
 }
 
 impl Inner {
@@ -115,6 +115,7 @@ impl Inner {
         let mut bound: Option<Option<Held>> = None;
         let mut patience = PATIENCE;
         let mut nobody: Option<Instant> = None;
+        let mut waits_for_room: Option<Instant> = None;
         // Operations of one message; fewer where none of their answers has found room in a reply.
         let mut most = usize::MAX;
         loop {
@@ -200,8 +201,17 @@ impl Inner {
                     if answered == 0 {
                         most = (count / 2).max(1);
                         if Instant::now() >= deadline {
-                            return Err(unknown("its answers find no room in a reply"));
+                            return Err(unknown(
+                                "it was asked for again and again, without an answer",
+                            ));
                         }
+                        // One alone has room in a reply: its place makes room for it first.
+                        if count == 1 {
+                            let room = *waits_for_room.get_or_insert_with(Instant::now);
+                            tokio::time::sleep(soon(room)).await;
+                        }
+                    } else {
+                        waits_for_room = None;
                     }
                     patience = PATIENCE;
                 }

@@ -126,7 +126,7 @@ impl Taking<'_> {
             }
         }
         // What cannot be read must not be all that there is.
-        let mut loaded = load(self.disk, None)?;
+        let mut loaded = load(self.disk)?;
         knows(&loaded)?;
         // That has taken its time, in which more has come.
         for _ in 0..ROUNDS {

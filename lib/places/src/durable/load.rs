@@ -1,5 +1,8 @@
 //! What a durable place's files say, taken together.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
 use kumiki_journal::{Disk, Found, Reader, read, read_on};
 use serde::Deserialize;
 
@@ -16,13 +19,23 @@ pub(crate) struct Loaded {
     pub(crate) found: Found,
 }
 
-/// Reads them all, or what comes before frame `below`.
+/// Reads them all.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Rotten`]; [`Error::OtherForm`].
-pub(crate) fn load(disk: &dyn Disk, below: Option<u64>) -> Result<Loaded> {
-    let mut taken = Replay { image: Image::default(), head: None };
-    let found = read(disk, below, &mut taken)?;
+pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded> {
+    let mut taken = Replay { image: Image::default(), head: None, is_over: None };
+    let found = read(disk, None, &mut taken)?;
+    Ok(Loaded { image: taken.image, head: taken.head, found })
+}
+
+/// Reads what comes before frame `below`, unless it is given up meanwhile.
+///
+/// # Errors
+/// As [`load`]; it was given up.
+pub(crate) fn load_below(disk: &dyn Disk, below: u64, is_over: &AtomicBool) -> Result<Loaded> {
+    let mut taken = Replay { image: Image::default(), head: None, is_over: Some(is_over) };
+    let found = read(disk, Some(below), &mut taken)?;
     Ok(Loaded { image: taken.image, head: taken.head, found })
 }
 
@@ -32,20 +45,22 @@ pub(crate) fn load(disk: &dyn Disk, below: Option<u64>) -> Result<Loaded> {
 /// As [`load`].
 pub(crate) fn load_on(disk: &dyn Disk, loaded: Loaded) -> Result<Loaded> {
     let Loaded { image, head, mut found } = loaded;
-    let mut taken = Replay { image, head };
+    let mut taken = Replay { image, head, is_over: None };
     match read_on(disk, &mut found, &mut taken)? {
         true => Ok(Loaded { image: taken.image, head: taken.head, found }),
-        false => load(disk, None),
+        false => load(disk),
     }
 }
 
 /// Image and head, as far as they were read.
-struct Replay {
+struct Replay<'a> {
     image: Image,
     head: Option<FileHead>,
+    /// True once nobody needs it.
+    is_over: Option<&'a AtomicBool>,
 }
 
-impl Reader for Replay {
+impl Reader for Replay<'_> {
     type Error = Error;
 
     fn head(&mut self, file: &str, payload: &[u8]) -> Result<()> {
@@ -54,6 +69,9 @@ impl Reader for Replay {
     }
 
     fn records(&mut self, payload: &[u8]) -> std::result::Result<(), String> {
+        if self.is_over.is_some_and(|is_over| is_over.load(Relaxed)) {
+            return Err("it was given up".to_owned());
+        }
         let kinds = self.head.as_ref().map_or(&[][..], |head| &head.kinds);
         let mut records = rmp_serde::Deserializer::new(payload);
         while !records.get_ref().is_empty() {

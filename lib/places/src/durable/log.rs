@@ -1,30 +1,21 @@
 //! The log of a durable place: records that its thread appends, and a thread that flushes all of them that have come,
 //! while the next ones come.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use kumiki_journal::{Disk, Segments, log_name, snapshot_name};
+use kumiki_journal::{Disk, Segments, log_name};
 use tokio::sync::watch;
 
 use crate::durable::entry::{Entry, FileHead};
 use crate::durable::load::Loaded;
-use crate::durable::snapshot;
+use crate::durable::writer::{AGAIN, Writer};
 use crate::error::{Error, Result};
 
-/// Bytes of records that are flushed at once, at most.
-const MOST: usize = 4 << 20;
-/// Interval between two tries to make room on a disk that had none.
-const AGAIN: Duration = Duration::from_secs(1);
-/// Closed files before a snapshot takes their place, at least.
-const CLOSED: u64 = 2;
-/// Share of the last flush's time for which more records are waited for, in all, and behind each that has come: those who
-/// were answered by it are about to ask again.
-const GATHER: (u32, u32) = (4, 32);
-/// Shortest and longest of the latter.
-const PAUSE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(500));
 /// Time for which no snapshot is begun after somebody has asked for the files.
 const PINNED: Duration = Duration::from_secs(10);
 
@@ -43,49 +34,71 @@ pub(crate) struct Log {
     records: Option<Sender<Order>>,
     account: Arc<Mutex<Account>>,
     tell: watch::Sender<Flushed>,
-    /// Bytes for which there is room before an operation begins: more than it and what goes before it may take.
+    /// Bytes for which there is room before an operation begins, beside what it is known to write.
     ahead: u64,
+    /// True once nobody needs a snapshot any more.
+    is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Order to the thread of a log.
-enum Order {
+pub(super) enum Order {
     Record(Vec<u8>),
+    /// Room for a record that is longer than what is made ahead.
+    Room,
     /// The last word: all leaves for another folder.
     Leave(Vec<u8>),
 }
 
+/// Reason for which an operation does not begin.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// There is none, for the reason that this sentence gives.
+    Full(String),
+    /// There is going to be some: the disk is behind, or a longer file is being made.
+    Soon,
+}
+
 /// An account of records that have come, of room for them, and of the files.
-struct Account {
+pub(super) struct Account {
     /// Number of the last record.
     appended: u64,
     /// Bytes of those that are not written yet.
-    waits: u64,
-    /// Bytes that can be written.
-    room: u64,
+    pub(super) waits: u64,
+    /// Bytes of records that can be written whatever comes, as each of them is in one file.
+    pub(super) fits: u64,
     /// Reason for which there is no more room.
-    full: Option<String>,
+    pub(super) full: Option<String>,
+    /// Room that was asked for, as it is more than what is made ahead.
+    pub(super) longer: Option<Longer>,
     /// Name and bytes of the snapshot.
-    snapshot: Option<(String, u64)>,
+    pub(super) snapshot: Option<(String, u64)>,
     /// Closed logs behind it, by their first frames, and their bytes.
-    closed: Vec<(u64, u64)>,
+    pub(super) closed: Vec<(u64, u64)>,
     /// The log that is written, and its flushed bytes.
-    now: (u64, u64),
+    pub(super) now: (u64, u64),
     /// No snapshot is begun before this.
-    pinned: Option<Instant>,
+    pub(super) pinned: Option<Instant>,
 }
 
-fn held(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
+/// Room for a record that is longer than what is made ahead.
+pub(super) struct Longer {
+    pub(super) bytes: u64,
+    /// When and why it could not be made; none as long as it is tried.
+    pub(super) refused: Option<(Instant, String)>,
+}
+
+pub(super) fn held(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
     account.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says that nothing more is flushed.
-fn fail(tell: &watch::Sender<Flushed>, error: Error) {
+pub(super) fn fail(tell: &watch::Sender<Flushed>, error: Error) {
     tell.send_modify(|flushed| _ = flushed.failed.get_or_insert(Arc::new(error)));
 }
 
 /// Bytes that a record takes, at most.
-fn size(record: &[u8]) -> u64 {
+pub(super) fn size(record: &[u8]) -> u64 {
     kumiki_journal::size(record.len()) as u64
 }
 
@@ -97,14 +110,15 @@ impl Log {
         loaded: &Loaded,
         number: u16,
     ) -> Result<Log> {
-        let ahead = disk.file_bytes() / 2;
+        let ahead = disk.file_bytes() / 4;
         let mut segments = Segments::behind(&disk, head.written()?, &loaded.found)?;
         let full = segments.prepare().err().map(|error| error.to_string());
         let account = Account {
             appended: 0,
             waits: 0,
-            room: segments.room(),
+            fits: segments.fits(),
             full,
+            longer: None,
             snapshot: loaded.found.snapshot.clone(),
             closed: loaded.found.logs.clone(),
             now: (segments.first(), segments.written()),
@@ -113,35 +127,49 @@ impl Log {
         let account = Arc::new(Mutex::new(account));
         let (records, come) = channel();
         let tell = watch::Sender::new(Flushed::default());
-        let writer = Writer {
-            come,
-            account: Arc::clone(&account),
-            tell: tell.clone(),
-            disk,
-            segments,
-            snapshot: None,
-            leaves: None,
-            last: (0, Duration::ZERO),
-        };
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (its, over) = (Arc::clone(&account), Arc::clone(&is_over));
+        let writer = Writer::new(come, its, tell.clone(), disk, segments, over);
         let work = move || writer.run();
         let thread = kumiki_crew::with_signals_blocked(|| {
             Builder::new().name(format!("kumiki-log-{number}")).spawn(work)
         });
         let what = "starting the thread of a place's log".to_owned();
         let thread = Some(thread.map_err(|source| Error::Io { what, source })?);
-        Ok(Log { records: Some(records), account, tell, ahead, thread })
+        Ok(Log { records: Some(records), account, tell, ahead, is_over, thread })
     }
 
-    /// Checks that there is room for what an operation may write.
+    /// Checks that there is room for an operation whose record is known to have so many bytes, and may have a few more. For
+    /// one that is longer than what is made ahead it is made.
     ///
     /// # Errors
-    /// A sentence that says why not.
-    pub(crate) fn has_room(&self) -> std::result::Result<(), String> {
-        let account = held(&self.account);
-        if account.room.saturating_sub(account.waits) >= self.ahead {
+    /// There is none, or none yet.
+    pub(crate) fn has_room(&self, record: u64) -> std::result::Result<(), NoRoom> {
+        let mut account = held(&self.account);
+        let own = self.ahead.saturating_add(record);
+        let needed = account.waits.saturating_add(own);
+        if needed <= account.fits {
             return Ok(());
         }
-        Err(account.full.clone().unwrap_or_else(|| "its disk is slower than that".to_owned()))
+        // A file of the usual size has room for it, when there is one.
+        if own <= self.ahead * 3 {
+            // Where the disk is not full it is behind, and this waits for it.
+            return Err(account.full.clone().map_or(NoRoom::Soon, NoRoom::Full));
+        }
+        match &account.longer {
+            Some(Longer { bytes, refused: None }) if *bytes >= needed => return Err(NoRoom::Soon),
+            Some(Longer { bytes, refused: Some((at, why)) })
+                if *bytes <= needed && at.elapsed() < AGAIN =>
+            {
+                let why = format!("it may write {record} bytes at once, and {why}");
+                return Err(NoRoom::Full(why));
+            }
+            _ => {}
+        }
+        account.longer = Some(Longer { bytes: needed, refused: None });
+        // A thread that has failed has said so.
+        let _ = self.records.as_ref().map(|records| records.send(Order::Room));
+        Err(NoRoom::Soon)
     }
 
     /// Appends a record: what one operation has done. It may be flushed from now on.
@@ -206,6 +234,7 @@ impl Log {
 impl Drop for Log {
     /// Returns when all is flushed, and the log says that it has ended.
     fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
         drop(self.records.take());
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -223,157 +252,5 @@ pub(crate) async fn failed(mut flushed: watch::Receiver<Flushed>) -> Arc<Error> 
     match known.ok().and_then(|flushed| flushed.failed.clone()) {
         Some(error) => error,
         None => std::future::pending().await,
-    }
-}
-
-/// The log's own thread.
-struct Writer {
-    come: Receiver<Order>,
-    account: Arc<Mutex<Account>>,
-    tell: watch::Sender<Flushed>,
-    disk: Arc<dyn Disk>,
-    segments: Segments,
-    /// A snapshot that is being written.
-    snapshot: Option<JoinHandle<()>>,
-    /// The last word, when it has come.
-    leaves: Option<Vec<u8>>,
-    /// Records of the last flush, and its time.
-    last: (usize, Duration),
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let (place, text) = (self.disk.name(), "in its log's thread".to_owned());
-            fail(&self.tell, Error::Panicked { place, text });
-        }
-    }
-}
-
-impl Writer {
-    fn run(mut self) {
-        let mut upto = 0;
-        let outcome = loop {
-            let Some(records) = self.next() else { break self.segments.end() };
-            upto += records.len() as u64;
-            let begin = Instant::now();
-            let written = if records.is_empty() { Ok(()) } else { self.write(&records) };
-            self.last = (records.len(), begin.elapsed());
-            if let Err(error) = written {
-                break Err(error);
-            }
-            if let Some(word) = self.leaves.take() {
-                let left = self.segments.leave(&word);
-                upto += u64::from(left.is_ok());
-                self.tell.send_modify(|flushed| flushed.upto = upto);
-                break left;
-            }
-            self.tell.send_modify(|flushed| flushed.upto = upto);
-            self.make_room(records.iter().map(|record| size(record)).sum());
-        };
-        if let Err(error) = outcome {
-            // What was flushed before a flush failed is, and of what was not nobody knows: it is not tried again.
-            fail(&self.tell, error.into());
-        }
-        if let Some(thread) = self.snapshot.take() {
-            let _ = thread.join();
-        }
-    }
-
-    /// Writes records, and returns when they are flushed.
-    fn write(&mut self, records: &[Vec<u8>]) -> kumiki_journal::Result<()> {
-        let former = self.segments.first();
-        let closed = self.segments.write(records)?;
-        let mut account = held(&self.account);
-        account.closed.extend(closed.map(|bytes| (former, bytes)));
-        account.now = (self.segments.first(), self.segments.written());
-        drop(account);
-        if closed.is_some() {
-            self.snapshot();
-        }
-        Ok(())
-    }
-
-    /// Waits for records: all that have come, as far as they are to be flushed at once. None at the end.
-    fn next(&mut self) -> Option<Vec<Vec<u8>>> {
-        let mut given = loop {
-            if self.segments.has_spare() {
-                break self.come.recv().ok()?;
-            }
-            match self.come.recv_timeout(AGAIN) {
-                Ok(record) => break record,
-                Err(RecvTimeoutError::Timeout) => self.make_room(0),
-                Err(RecvTimeoutError::Disconnected) => return None,
-            }
-        };
-        let (mut bytes, mut records) = (0, Vec::new());
-        let (usual, took) = self.last;
-        let until = Instant::now() + took / GATHER.0;
-        let pause = (took / GATHER.1).clamp(PAUSE.0, PAUSE.1);
-        loop {
-            match given {
-                Order::Record(record) => {
-                    bytes += record.len();
-                    records.push(record);
-                }
-                Order::Leave(word) => {
-                    self.leaves = Some(word);
-                    break;
-                }
-            }
-            if bytes >= MOST {
-                break;
-            }
-            let next = match self.come.try_recv() {
-                // As many as came last time go with one flush, where they come at once.
-                Err(_) if records.len() < usual => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    self.come.recv_timeout(pause.min(left)).ok()
-                }
-                next => next.ok(),
-            };
-            let Some(next) = next else { break };
-            given = next;
-        }
-        Some(records)
-    }
-
-    /// Makes the next file ahead, and says how much room there is after so many bytes were written.
-    fn make_room(&mut self, written: u64) {
-        let full = match self.segments.prepare() {
-            Ok(()) => None,
-            Err(error) => Some(format!("{}: {error}", self.disk.name())),
-        };
-        let mut account = held(&self.account);
-        account.waits = account.waits.saturating_sub(written);
-        account.room = self.segments.room();
-        account.full = full;
-    }
-
-    /// Begins a snapshot, if it is time for one.
-    fn snapshot(&mut self) {
-        if self.snapshot.as_ref().is_some_and(|thread| !thread.is_finished()) {
-            return;
-        }
-        let account = held(&self.account);
-        let closed: u64 = account.closed.iter().map(|(_, bytes)| bytes).sum();
-        let least = account.snapshot.as_ref().map_or(0, |(_, bytes)| *bytes);
-        if closed < (CLOSED * self.segments.bytes()).max(least)
-            || account.pinned.is_some_and(|until| Instant::now() < until)
-        {
-            return;
-        }
-        drop(account);
-        let (disk, below) = (Arc::clone(&self.disk), self.segments.first());
-        let account = Arc::clone(&self.account);
-        let work = move || {
-            // One that has failed is tried again with a later file: the logs have all that it would.
-            let Ok(bytes) = snapshot::write(&disk, below) else { return };
-            let mut account = held(&account);
-            account.snapshot = Some((snapshot_name(below), bytes));
-            account.closed.retain(|(first, _)| *first >= below);
-        };
-        let thread = Builder::new().name("kumiki-snapshot".to_owned());
-        self.snapshot = kumiki_crew::with_signals_blocked(|| thread.spawn(work)).ok();
     }
 }

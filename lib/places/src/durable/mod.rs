@@ -9,12 +9,14 @@
 //! ```
 //!
 //! The form of the files is on one page of `docs/design/places.md` (*Kept*).
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 pub(crate) mod entry;
 pub(crate) mod image;
 pub(crate) mod load;
 pub(crate) mod log;
 pub(crate) mod snapshot;
+mod writer;
 
 pub use kumiki_journal::{Disk, DiskFile, Folder};
 
@@ -32,7 +34,7 @@ pub fn has_place(disk: &dyn Disk) -> Result<bool> {
     if names.iter().any(|name| name == ARRIVING) {
         return Ok(false);
     }
-    let loaded = load::load(disk, None)?;
+    let loaded = load::load(disk)?;
     Ok(loaded.head.is_some() && loaded.found.left.is_none())
 }
 

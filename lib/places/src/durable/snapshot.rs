@@ -1,23 +1,37 @@
 //! A snapshot: closed logs and the snapshot before them, written anew without what is over. It is made of the files and
 //! not of the place, which goes on meanwhile: what it says is what a restart would have.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use kumiki_journal::{Disk, Snapshot};
 
 use crate::durable::entry::{Entry, FileHead, KeptKind};
 use crate::durable::image::{Image, TableImage};
-use crate::durable::load::load;
+use crate::durable::load::load_below;
 use crate::error::{Error, Result};
 
 /// Writes what comes before frame `below` into one file, and removes what that takes the place of; its bytes.
-pub(crate) fn write(disk: &Arc<dyn Disk>, below: u64) -> Result<u64> {
-    let loaded = load(&**disk, Some(below))?;
+///
+/// It is given up once `is_over`: the folder is locked as long as it is written, and another process may wait for it. The
+/// logs have all that it would.
+pub(crate) fn write(disk: &Arc<dyn Disk>, below: u64, is_over: &AtomicBool) -> Result<u64> {
+    let goes_on = || match is_over.load(Relaxed) {
+        false => Ok(()),
+        true => {
+            let source = io::Error::new(io::ErrorKind::Interrupted, "its place has ended");
+            Err(Error::Io { what: "writing a snapshot".to_owned(), source })
+        }
+    };
+    let loaded = load_below(&**disk, below, is_over)?;
     let Some(head) = loaded.head else { return Ok(0) };
     let image = loaded.image;
     let head = FileHead { kinds: kinds_of(&image, &head), ..head };
     let mut snapshot = Snapshot::begin(disk, &head.written()?, below)?;
     let mut add = |entry: Entry| -> Result<()> {
+        goes_on()?;
         rmp_serde::encode::write(snapshot.frame(), &[entry])
             .map_err(|error| Error::of_given("a place's snapshot", &error))?;
         Ok(snapshot.gathered()?)
@@ -33,6 +47,7 @@ pub(crate) fn write(disk: &Arc<dyn Disk>, below: u64) -> Result<u64> {
         let (lease, first, open) = (*lease, client.first, client.open.clone());
         add(Entry::Answers { lease, first, open, answers })?;
     }
+    goes_on()?;
     Ok(snapshot.end()?)
 }
 

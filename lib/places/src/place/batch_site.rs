@@ -29,10 +29,10 @@ impl Site {
         // Each of its calls may give an answer that is kept by itself.
         let words = match self.before(lease, serial, batch.serials()) {
             Before::Ran(words) => words,
-            Before::Refused(refusal) => Err(refusal),
+            Before::Refused(refusal) => Err(self.for_good(lease, serial, refusal)),
             // One that runs has calls that block: with them it is done when each has an answer.
             Before::New if self.keeping.is_some() => match self.has_room(batch) {
-                Err(refusal) => Err(refusal),
+                Err(refusal) => Err(self.for_good(lease, serial, refusal)),
                 Ok(()) => match self.words(lease, serial, batch, limit) {
                     Ok(words) => {
                         let kept = self.keep(lease, serial, words.clone());

@@ -18,6 +18,7 @@ use crate::place::blocked::{Finished, Waiting, Waits};
 use crate::place::lanes::{Lanes, Said};
 use crate::place::leaving::MoveStage;
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
+use crate::place::unflushed::Unflushed;
 use crate::transport::door::{Door, sweep};
 use crate::transport::passed::Given;
 use crate::transport::passed::LIMIT;
@@ -60,6 +61,8 @@ struct Here {
     lanes: Mutex<Lanes>,
     /// Number of the last client.
     clients: AtomicU64,
+    /// Room for replies that wait for the place's log.
+    unflushed: Unflushed,
 }
 
 impl Desk {
@@ -86,6 +89,7 @@ impl Desk {
             asked: Notify::new(),
             lanes: Mutex::new(lanes),
             clients: AtomicU64::new(0),
+            unflushed: Unflushed::new(),
         };
         Ok(Desk { here: Arc::new(here), blocked, door })
     }
@@ -281,12 +285,14 @@ impl Here {
                     Some((reply, None)) => room.send((number, reply)),
                     Some((reply, Some(after))) => {
                         drop(room);
+                        let unflushed = self.unflushed.wait(reply.len()).await;
                         let Ok(room) = back.clone().reserve_owned().await else { return };
                         let flushed = self.site.is_flushed(after);
                         tokio::spawn(async move {
                             if flushed.await {
                                 room.send((number, reply));
                             }
+                            drop(unflushed);
                         });
                     }
                     None => {}

@@ -7,7 +7,7 @@ use kumiki_resource::kind::Kind;
 use kumiki_resource::{Interface, Place};
 
 use crate::durable::ARRIVING;
-use crate::durable::entry::{FORM, FileHead, KeptKind};
+use crate::durable::entry::{Entry, FORM, FileHead, KeptKind};
 use crate::durable::image::Image;
 use crate::durable::load::{Loaded, load};
 use crate::durable::log::Log;
@@ -15,6 +15,8 @@ use crate::error::{Error, Result};
 use crate::place::allow::Allow;
 use crate::place::lease::Lease;
 use crate::place::parts::Parts;
+use crate::place::state_sizes::StateSizes;
+use crate::wire::Operation;
 use crate::wire::secret;
 
 /// Refuses a folder with such a copy.
@@ -62,6 +64,7 @@ pub(crate) struct Keeping {
     pub(crate) life: u64,
     /// Taken when it is restored.
     image: Mutex<Option<Image>>,
+    states: Mutex<StateSizes>,
     pub(crate) restored: Restored,
 }
 
@@ -94,12 +97,23 @@ impl Keeping {
         let restored =
             Restored { place: name.to_owned(), resources, answers, cut: loaded.found.cut.clone() };
         let log = Log::begin(Arc::clone(&disk), head, &loaded, place.0)?;
+        let states = Mutex::new(StateSizes::of(&loaded.image));
         let image = Mutex::new(Some(loaded.image));
-        Ok(Keeping { log, disk, life, image, restored })
+        Ok(Keeping { log, disk, life, image, states, restored })
     }
 
     pub(crate) fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// Bytes that an operation's record is known to have before it runs.
+    pub(crate) fn weight(&self, operation: &Operation) -> u64 {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).of_operation(operation)
+    }
+
+    /// Notes how long the states of a record are.
+    pub(crate) fn weigh(&self, record: &[Entry]) {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).note(record);
     }
 
     /// Takes what is to be restored, once.
@@ -142,7 +156,7 @@ pub(crate) fn loaded(disk: &dyn Disk, name: &str) -> Result<Loaded> {
     if names.iter().any(|name| name == ARRIVING) {
         return Err(arriving(name, disk));
     }
-    load(disk, None)
+    load(disk)
 }
 
 /// Kinds that are kept, and leases, by their numbers.

@@ -4,17 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use kumiki_resource::{Handle, Id};
 
 use crate::durable::entry::{Entry, OWN};
 use crate::durable::image::ClientImage;
-use crate::durable::log;
+use crate::durable::log::{self, NoRoom};
 use crate::error::{Error, Result};
 use crate::part::Durable;
-use crate::place::lease::{Lease, LeasePool, is_use};
+use crate::place::lease::{Before, Lease, LeasePool, is_use};
 use crate::place::parts::{DurableFunctions, FormedState, caught, refused};
 use crate::place::site::Site;
-use crate::wire::{self, Operation, Outcome, Refusal, Why, batch};
+use crate::place::unflushed::MOST_UNFLUSHED;
+use crate::wire::{self, Operation, Outcome, Refusal, Request, Why, batch};
 
 /// Interval between two looks whether another process waits for the place.
 const WANTED: Duration = Duration::from_millis(20);
@@ -57,13 +59,61 @@ impl Site {
     pub(crate) fn has_room(&self, operation: &Operation) -> Result<(), Refusal> {
         let keeping = self.keeping.as_ref().filter(|_| self.parts.changes(operation));
         let Some(keeping) = keeping else { return Ok(()) };
-        keeping.log().has_room().map_err(|why| {
-            let text = format!(
-                "{} is durable, and its log has no room for more: {why}; nothing was done",
-                self.name
-            );
-            Refusal::new(Why::Full, text)
+        keeping.log().has_room(keeping.weight(operation)).map_err(|no_room| match no_room {
+            NoRoom::Soon => Refusal::new(Why::AskAgain, ""),
+            NoRoom::Full(why) => {
+                let text = format!(
+                    "{} is durable, and its log has no room for more: {why}; nothing was done",
+                    self.name
+                );
+                Refusal::new(Why::Full, text)
+            }
         })
+    }
+
+    /// Refuses all of a message, as too much waits for the place's log, and for good what of it has an effect. This reply
+    /// tells nothing that is to be flushed first. None of a message that is not to be answered so.
+    pub(crate) fn refuse_all(&self, message: &[u8]) -> Option<Bytes> {
+        let request = self.own_ids(wire::parse::<Request>(message).ok()?);
+        // Whether a place has left is not said by a refusal.
+        let leaves = |operation: &Operation| matches!(operation, Operation::Leave { .. });
+        if request.operations.iter().any(|(_, operation)| leaves(operation)) {
+            return None;
+        }
+        let text = format!(
+            "{MOST_UNFLUSHED} bytes of answers of {} wait for its disk, which is the limit; nothing was done",
+            self.name
+        );
+        let one = |serial: u64, operation: &Operation, lease: Option<&Handle<Lease>>| {
+            let refusal = Refusal::new(Why::Full, &*text);
+            match lease.filter(|_| operation.has_effect()) {
+                None => refusal,
+                Some(lease) => match self.before(lease, serial, 0) {
+                    Before::New => self.for_good(lease, serial, refusal),
+                    Before::Refused(refusal) => self.for_good(lease, serial, refusal),
+                    Before::Ran(_) | Before::Runs => Refusal::new(Why::AskAgain, ""),
+                },
+            }
+        };
+        let all = || {
+            let refused = |lease: Option<&Handle<Lease>>| -> Vec<Outcome> {
+                let all = request.operations.iter();
+                all.map(|(serial, operation)| Err(one(*serial, operation, lease))).collect()
+            };
+            let same = |refusal| vec![Err(refusal); request.operations.len().max(1)];
+            if request.life != 0 && request.life != self.life {
+                return same(Refusal::new(Why::OtherLife, "it was started anew since"));
+            }
+            match request.lease {
+                0 => refused(None),
+                lease => match self.begin(Id::from_u64(lease), &request) {
+                    Ok(lease) => refused(Some(&lease)),
+                    Err(refusal) => same(refusal),
+                },
+            }
+        };
+        let answers = self.interface.run(self.place, all).ok()?;
+        Some(self.written(answers))
     }
 
     /// Writes what an operation has done, and the answers that it has given, into the log of a durable place. What
@@ -80,7 +130,10 @@ impl Site {
             return;
         }
         match self.record(lease, serial, operation, outcome) {
-            Ok(record) => keeping.log().append(&record),
+            Ok(record) => {
+                keeping.weigh(&record);
+                keeping.log().append(&record);
+            }
             Err(Refusal { text: why, .. }) => {
                 let what = format!("writing what an operation of {} has done", self.name);
                 keeping.log().fail(Error::Value { what, why });

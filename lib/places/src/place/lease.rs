@@ -25,6 +25,11 @@ pub const MOST_BYTES_OF_ONE: usize = MOST_BYTES / 4;
 /// Bytes of answers that one place keeps for all its clients, at most.
 pub const MOST_BYTES: usize = 64 << 20;
 
+/// Operations of one client that were refused for want of room, and are known not to run for that, at most.
+const MOST_REFUSED: usize = MOST_RECORDS;
+/// The same of all clients of one place.
+const MOST_REFUSED_OF_ALL: usize = 1 << 20;
+
 /// Bytes that a record takes beside its answer, about.
 const RECORD: usize = 96;
 
@@ -41,6 +46,8 @@ pub struct Lease {
     records: BTreeMap<u64, Outcome>,
     /// Operations that have begun and block, each on a thread of its own.
     running: BTreeSet<u64>,
+    /// Operations that were refused for want of room: a copy of one that comes later does not run either.
+    refused: BTreeSet<u64>,
     bytes: usize,
     seen: Instant,
     /// True if something that is allowed has begun under it.
@@ -71,6 +78,8 @@ impl Durable for Lease {
 pub struct LeasePool {
     leases: usize,
     bytes: usize,
+    /// Operations that were refused for want of room.
+    refused: usize,
     /// Leases that were not used yet, the oldest first, and those that were. Some have ended, and some of the first have
     /// been used, since.
     idle: VecDeque<Id>,
@@ -109,17 +118,32 @@ impl Kind for Lease {
         }
         pool.leases += 1;
         kumiki_sys::event!(leases = pool.leases, "a client has a lease");
-        let (records, running) = (BTreeMap::new(), BTreeSet::new());
+        let (records, running, refused) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         let seen = Instant::now();
         let (first, open) = (1, Vec::new());
         let (used, fresh, noted, client) = (false, true, false, None);
-        Ok(Lease { key, first, open, records, running, bytes: 0, seen, used, fresh, noted, client })
+        let bytes = 0;
+        Ok(Lease {
+            key,
+            first,
+            open,
+            records,
+            running,
+            refused,
+            bytes,
+            seen,
+            used,
+            fresh,
+            noted,
+            client,
+        })
     }
 
     fn destroy(self, pool: &mut LeasePool) {
         pool.leases -= 1;
         kumiki_sys::event!(leases = pool.leases, "a lease has ended");
         pool.bytes -= self.bytes;
+        pool.refused -= self.refused.len();
     }
 
     fn about(&self) -> About {
@@ -171,6 +195,10 @@ impl Lease {
                 self.records.insert(serial, answer);
             }
         }
+        let seen: Vec<u64> =
+            self.refused.range(..first).copied().filter(|serial| self.is_seen(*serial)).collect();
+        seen.iter().for_each(|serial| _ = self.refused.remove(serial));
+        pool.refused -= seen.len();
         true
     }
 
@@ -192,6 +220,12 @@ impl Lease {
             let text = format!("operation {serial}: its client has given it up; it does not run");
             return Before::Refused(Refusal::new(Why::Forgotten, text));
         }
+        if self.refused.contains(&serial) {
+            let text = format!(
+                "operation {serial} was refused for want of room, and does not run: ask for it anew"
+            );
+            return Before::Refused(Refusal::new(Why::Full, text));
+        }
         let full = |what: String| {
             let text = format!("{what}: take answers first, or ask for less at a time");
             Before::Refused(Refusal::new(Why::Full, text))
@@ -209,6 +243,21 @@ impl Lease {
             ));
         }
         Before::New
+    }
+
+    /// Notes an operation that is refused for want of room, so that no copy of it runs when there is some; false if there
+    /// is no room for that either.
+    #[must_use = "what is not noted may run later, and is not refused"]
+    pub(crate) fn refuse(&mut self, serial: u64, pool: &mut LeasePool) -> bool {
+        if self.refused.contains(&serial) {
+            return true;
+        }
+        if self.refused.len() >= MOST_REFUSED || pool.refused >= MOST_REFUSED_OF_ALL {
+            return false;
+        }
+        self.refused.insert(serial);
+        pool.refused += 1;
+        true
     }
 
     /// The answer of an operation, if it is kept.
@@ -401,6 +450,33 @@ mod tests {
         assert!(!lease.may_go(false));
         lease.runs(1);
         assert!(!lease.may_go(false), "its answer is waited for");
+    }
+
+    #[test]
+    fn what_was_refused_for_want_of_room_does_not_run_when_there_is_some() {
+        let mut pool = LeasePool::default();
+        let mut lease = Lease::create(7, &mut pool).unwrap();
+        pool.bytes = MOST_BYTES;
+        let is_full =
+            |before| matches!(before, Before::Refused(why) if why.why == Why::Full as u16);
+        assert!(is_full(lease.before(1, 1, &pool)));
+        assert!(lease.refuse(1, &mut pool) && lease.refuse(1, &mut pool));
+        pool.bytes = 0;
+        assert!(is_full(lease.before(1, 1, &pool)), "its client was told that it has not run");
+        assert_eq!(lease.before(2, 1, &pool), Before::New);
+        // Who has seen that asks for it no more.
+        lease.begin(7, 2, &[], &mut pool);
+        assert_eq!((lease.refused.len(), pool.refused), (0, 0));
+        for serial in 2..2 + MOST_REFUSED as u64 {
+            assert!(lease.refuse(serial, &mut pool));
+        }
+        let next = 2 + MOST_REFUSED as u64;
+        assert!(!lease.refuse(next, &mut pool), "without a bound");
+        lease.destroy(&mut pool);
+        assert_eq!(pool.refused, 0);
+        pool.refused = MOST_REFUSED_OF_ALL;
+        let mut other = Lease::create(7, &mut pool).unwrap();
+        assert!(!other.refuse(1, &mut pool), "without a bound for all");
     }
 
     #[test]

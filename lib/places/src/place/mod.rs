@@ -1,4 +1,5 @@
 //! A place that serves: what may be asked of it, its leases, its answers.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 pub(crate) mod allow;
 pub(crate) mod allow_file;
@@ -27,3 +28,5 @@ pub mod run;
 pub(crate) mod serve;
 pub(crate) mod site;
 pub mod standard;
+pub(crate) mod state_sizes;
+pub(crate) mod unflushed;

@@ -19,6 +19,7 @@ use crate::place::leaving::MoveStage;
 use crate::place::permission::needed;
 use crate::place::rivals::{self, Rival};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
+use crate::place::unflushed::Unflushed;
 use crate::transport::nats::Nats;
 use crate::wire::beat::{BEAT, BEATS, Beat};
 use crate::wire::changes::CHANGES;
@@ -43,6 +44,8 @@ pub(crate) struct Post {
     asked: Option<JoinSet<Result<Vec<Rival>>>>,
     /// Time at which it may be asked again.
     ask_again: tokio::time::Instant,
+    /// Room for replies that wait for the place's log.
+    unflushed: Unflushed,
 }
 
 impl Post {
@@ -99,6 +102,7 @@ impl Post {
             service,
             asked,
             ask_again,
+            unflushed: Unflushed::new(),
         };
         // Once the server gives a beat back it knows what was subscribed to before: whoever calls
         // as soon as this returns is heard. A flush only says that the lines have left.
@@ -225,6 +229,13 @@ impl Post {
 
     /// Answers a request, or keeps it until what it waits for has ended.
     async fn answer(&mut self, request: service::Request, coming: Coming) {
+        if self.unflushed.is_full() {
+            // What is not answered is asked for again.
+            if let Some(reply) = self.site.refuse_all(&request.message.payload) {
+                let _ = request.respond(Ok(reply)).await;
+            }
+            return;
+        }
         let limit = self.client.server_info().max_payload;
         let answered = self.site.answer(&request.message.payload, limit, coming);
         match answered {
@@ -232,10 +243,12 @@ impl Post {
             Answered::Reply(reply) => _ = request.respond(Ok(reply)).await,
             Answered::Flushes { reply, after } => {
                 let flushed = self.site.is_flushed(after);
+                let room = self.unflushed.take(reply.len() + request.message.payload.len());
                 tokio::spawn(async move {
                     if flushed.await {
                         let _ = request.respond(Ok(reply)).await;
                     }
+                    drop(room);
                 });
             }
             Answered::Leaves { reply, after } => {

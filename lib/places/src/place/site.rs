@@ -236,7 +236,7 @@ impl Site {
         })
     }
 
-    fn written(&self, answers: Vec<Outcome>) -> Bytes {
+    pub(crate) fn written(&self, answers: Vec<Outcome>) -> Bytes {
         let reply = Reply { life: self.life, answers };
         wire::message(&reply).unwrap_or_else(|_| Bytes::from_static(&[wire::VERSION]))
     }
@@ -324,6 +324,20 @@ impl Site {
         Ok(())
     }
 
+    /// A refusal of an operation that does not begin. One for want of room is noted: its client is told that nothing was
+    /// done, and a copy of it may come when there is room.
+    pub(crate) fn for_good(&self, lease: &Handle<Lease>, serial: u64, refusal: Refusal) -> Refusal {
+        if refusal.why != Why::Full as u16 {
+            return refusal;
+        }
+        let refuse = |lease: &mut Lease, pool: &mut LeasePool| lease.refuse(serial, pool);
+        match self.interface.with(lease, refuse) {
+            Ok(true) => refusal,
+            // Nothing is said of it: it is asked for again.
+            Ok(false) | Err(_) => Refusal::new(Why::AskAgain, ""),
+        }
+    }
+
     /// Runs an operation, or gives the answer that it gave before.
     pub(crate) fn once(
         &self,
@@ -336,10 +350,10 @@ impl Site {
         match self.before(lease, serial, 1) {
             Before::Ran(outcome) => Ok(outcome),
             Before::Runs => Err(of),
-            Before::Refused(refusal) => Ok(Err(refusal)),
+            Before::Refused(refusal) => Ok(Err(self.for_good(lease, serial, refusal))),
             Before::New => {
                 if let Err(refusal) = self.has_room(operation) {
-                    return Ok(Err(refusal));
+                    return Ok(Err(self.for_good(lease, serial, refusal)));
                 }
                 match self.begun(operation) {
                     Handled::Ran(run) => {

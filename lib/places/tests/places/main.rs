@@ -17,6 +17,7 @@ mod here;
 mod hostile;
 mod killed;
 mod lines;
+mod long_records;
 mod moved;
 mod names;
 #[path = "../nats/mod.rs"]
