@@ -3,6 +3,7 @@
 use crate::commands::flag::{NO_AUTH, NO_MULTI, NOW, READ, WRITE};
 use crate::commands::{Call, Done, Here, Row, Run, Unknown, find, wrong_count};
 use crate::resp::{Command, Out, Words};
+use crate::room::has_room;
 use crate::session::{Asker, Session};
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -193,38 +194,6 @@ fn queue(
     out.simple("QUEUED");
 }
 
-/// Refusal of what cannot be kept.
-pub const NO_ROOM: &str = "MISCONF The disk has no room for the log (--durable): nothing was done";
-
-/// Bytes that a command may write into the log, at most.
-pub fn written(row: &Row, words: Words<'_>, longest: usize) -> u64 {
-    let own: usize = words.iter().map(|word| word.len() + 64).sum();
-    // A value that one changes in part, or gives to another key, is written whole.
-    let is_whole = matches!(row.name, "append" | "setrange" | "copy" | "rename" | "renamenx");
-    (own + if is_whole { longest } else { 0 }) as u64
-}
-
-/// Checks that what a command writes finds room in the log.
-fn has_room(row: &Row, words: Words<'_>, shard: &Shard) -> bool {
-    match row.run {
-        // For all of several shards it was asked before any of them runs it: it is not to be half done.
-        Run::All(..) => shard.of > 1 || shard.keys.has_room_to_clear(),
-        _ => shard.keys.has_room(|| written(row, words, shard.longest)),
-    }
-}
-
-/// Checks the same of a transaction.
-pub fn has_room_for_all<'a>(
-    commands: impl Iterator<Item = (&'a Row, Words<'a>)>,
-    shard: &Shard,
-) -> bool {
-    let sum = || {
-        let writes = commands.filter(|(row, _)| row.is(WRITE));
-        writes.map(|(row, words)| written(row, words, shard.longest)).sum()
-    };
-    shard.keys.has_room(sum)
-}
-
 /// Runs a command in a shard; its answer has so many bytes at most.
 #[inline]
 pub fn in_shard(
@@ -242,9 +211,9 @@ pub fn in_shard(
     };
     let start = out.begin(most);
     shard.keys.done_by(asker.id);
-    let has_room = !row.is(WRITE) || has_room(row, words, shard);
+    let room = if row.is(WRITE) { has_room(row, words, shard, now) } else { Ok(()) };
     let mut call = Call { words, shard, now, asker, out };
-    let done = if has_room { run(&mut call) } else { Err(NO_ROOM) };
+    let done = room.and_then(|()| run(&mut call));
     shard.keys.hand_over();
     if let Err(text) = done {
         out.bytes.truncate(start);

@@ -1,8 +1,9 @@
 //! Jobs of a shard that others ask for.
 
 use crate::commands::Row;
-use crate::dispatch::{has_room_for_all, in_shard, watched_are_same};
+use crate::dispatch::{in_shard, watched_are_same};
 use crate::resp::{Command, Out};
+use crate::room::has_room_for_all;
 use crate::session::Asker;
 use crate::shard::Shard;
 use crate::store::{Invalidation, Seen};
@@ -62,14 +63,14 @@ pub struct Answers {
     pub seen: Vec<Seen>,
     /// True if watched keys were as they had been.
     pub is_same: bool,
-    /// True if the log has room for what a transaction writes.
-    pub has_room: bool,
+    /// Refusal of a transaction that the log has no room for.
+    pub refusal: Option<&'static str>,
 }
 
 /// Does what a shard is asked, until there is much to send.
 pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: ShardTerms) -> Answers {
     let mut out = Out::of(asked.is_three);
-    let mut answers = Answers { is_same: true, has_room: true, ..Answers::default() };
+    let mut answers = Answers { is_same: true, ..Answers::default() };
     let mut jobs = jobs.into_iter();
     let run = |row, command: &Command, asker, shard: &mut Shard, out: &mut Out, most| {
         in_shard(row, command.words(), shard, asker, asked.now, out, most);
@@ -84,8 +85,10 @@ pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: ShardTerms) -> Answers {
             Job::Exec(commands, watched, asker) => {
                 answers.is_same = watched_are_same(&watched, shard, asked.now);
                 let all = commands.iter().map(|(row, command)| (*row, command.words()));
-                answers.has_room = !answers.is_same || has_room_for_all(all, shard);
-                let runs = answers.is_same && answers.has_room;
+                if answers.is_same {
+                    answers.refusal = has_room_for_all(all, shard, asked.now).err();
+                }
+                let runs = answers.is_same && answers.refusal.is_none();
                 let commands = if runs { &commands[..] } else { &[] };
                 shard.keys.begin_whole();
                 for (row, command) in commands {

@@ -34,6 +34,7 @@ mod listen;
 mod merge;
 mod metrics;
 pub mod resp;
+mod room;
 mod say;
 pub mod server;
 pub mod session;

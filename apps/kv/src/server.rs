@@ -28,7 +28,7 @@ use crate::worker::{self, Start};
 use crate::{listen, metrics};
 
 /// Bytes of a word, at most, whatever is said: places in a command are of 32 bits.
-const LONGEST: usize = 512 << 20;
+pub(crate) const LONGEST: usize = 512 << 20;
 /// Time for which answers are sent after the signal to end.
 const GRACE: Duration = Duration::from_secs(5);
 

@@ -2,9 +2,10 @@
 
 use crate::commands::flag::LONG;
 use crate::commands::{Row, Run, command, find};
-use crate::dispatch::{NO_ROOM, has_room_for_all, here, in_shard, watched_are_same};
+use crate::dispatch::{here, in_shard, watched_are_same};
 use crate::follow;
 use crate::resp::{Command, Out, Words};
+use crate::room::has_room_for_all;
 use crate::session::{Multi, Session};
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -89,8 +90,9 @@ pub fn exec(
     };
     let mut is_long = false;
     let commands: Vec<_> = rows(multi.commands).collect();
-    if !has_room_for_all(commands.iter().map(|(row, command)| (*row, command.words())), shard) {
-        out.error(NO_ROOM);
+    let all = commands.iter().map(|(row, command)| (*row, command.words()));
+    if let Err(refusal) = has_room_for_all(all, shard, now) {
+        out.error(refusal);
         return false;
     }
     shard.keys.begin_whole();

@@ -87,8 +87,8 @@ pub(super) fn exec(session: &mut Session, desk: &mut Desk<'_, impl Shards>, out:
     if !answers.is_same {
         return transaction::nothing(Nothing::Changed, out);
     }
-    if !answers.has_room {
-        return out.error(dispatch::NO_ROOM);
+    if let Some(refusal) = answers.refusal {
+        return out.error(refusal);
     }
     let start = out.bytes.len();
     let (mut from, mut ends) = (0, answers.ends.iter());

@@ -4,9 +4,10 @@ use super::{Batch, Slot};
 use crate::commands::flag::WRITE;
 use crate::commands::{Merge, Row, Run, shard_of_cursor};
 use crate::desk::{Desk, Shards, Terms};
-use crate::dispatch::{NO_ROOM, in_shard, shard_of};
+use crate::dispatch::{in_shard, shard_of};
 use crate::jobs::Job;
 use crate::resp::{Command, Out, Words};
+use crate::room::NO_ROOM;
 use crate::session::Asker;
 
 impl Batch {

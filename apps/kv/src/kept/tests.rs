@@ -172,11 +172,20 @@ fn serve(disk: &Arc<Held>, shards: usize) -> anyhow::Result<Server> {
 }
 
 fn serve_on(disk: Arc<dyn Disk>, shards: usize) -> anyhow::Result<Server> {
+    serve_longest(disk, shards, "4K", "16M")
+}
+
+fn serve_longest(
+    disk: Arc<dyn Disk>,
+    shards: usize,
+    longest: &str,
+    memory: &str,
+) -> anyhow::Result<Server> {
     let cpus: Vec<String> =
         kumiki_sys::affinity::current()?.iter().take(shards).map(|cpu| cpu.to_string()).collect();
     let cpus = cpus.join(",");
     let args =
-        ["kumiki-kv", "--port", "0", "--cpu-list", &cpus, "--longest", "4K", "--memory", "16M"];
+        ["kumiki-kv", "--port", "0", "--cpu-list", &cpus, "--longest", longest, "--memory", memory];
     let args = Args::try_parse_from(args)?;
     Server::start_on(&args, |workers| Ok(Some(Arc::new(Kept::on(disk, workers)?))))
 }
@@ -309,13 +318,33 @@ fn a_full_disk_refuses_before_anything_has_run_and_goes_on_when_there_is_room() 
     );
 }
 
+#[test]
+fn a_command_asks_for_the_room_that_it_needs_and_not_for_the_longest_value() {
+    // 512 MiB were more than a record might have: all that changes a part of a value was refused.
+    for (shards, longest, memory) in [(1, "1M", "16M"), (1, "512M", "5G"), (2, "512M", "10G")] {
+        let disk = Arc::new(Held::default());
+        let server = serve_longest(Arc::clone(&disk) as Arc<dyn Disk>, shards, longest, memory);
+        let server = server.unwrap();
+        // No file is made for what nobody writes.
+        disk.is_full.store(true, SeqCst);
+        let mut client = client(&server);
+        ask(&mut client, "APPEND a 12\r\nSETRANGE a 1 3\r\n", ":2\r\n:2\r\n");
+        let all = "MULTI\r\nAPPEND a 4\r\nSETRANGE a 3 5\r\nEXEC\r\nGET a\r\n";
+        let answers = "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:3\r\n:4\r\n$4\r\n1345\r\n";
+        ask(&mut client, all, answers);
+        if shards == 1 {
+            ask(&mut client, "COPY a b\r\nRENAME b c\r\nGET c\r\n", ":1\r\n+OK\r\n$4\r\n1345\r\n");
+        }
+    }
+}
+
 /// The first byte of a refusal or another answer, of which the rest is read, too.
 fn is_refused(client: &mut TcpStream, command: &str, answer: &str) -> bool {
     client.write_all(command.as_bytes()).unwrap();
     let mut first = [0];
     client.read_exact(&mut first).unwrap();
     let is_refused = first == *b"-";
-    let rest = if is_refused { &format!("-{}\r\n", crate::dispatch::NO_ROOM) } else { answer };
+    let rest = if is_refused { &format!("-{}\r\n", crate::room::NO_ROOM) } else { answer };
     ask(client, "", &rest[1..]);
     is_refused
 }

@@ -5,9 +5,6 @@ use std::sync::Arc;
 use super::Keys;
 use crate::kept::{Kept, Loads, Noted, gone_bytes};
 
-/// Bytes that one command, or transaction, may write at most: a frame has them whole.
-const MOST_OF_ONE: u64 = 512 << 20;
-
 /// A shard's part in the log.
 #[derive(Debug)]
 pub(super) struct Own {
@@ -44,13 +41,15 @@ impl Keys {
         self.kept.as_ref().map_or(0, |own| own.noted.generation)
     }
 
+    /// True if a command is to ask for room in the log before it runs: there is one, and no transaction runs that has asked.
+    pub(crate) fn asks_for_room(&self) -> bool {
+        self.kept.as_ref().is_some_and(|own| !own.is_whole)
+    }
+
     /// Sees to it that the log has room for what the next command, or transaction, may write.
-    pub(crate) fn has_room(&self, bytes: impl FnOnce() -> u64) -> bool {
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
         match &self.kept {
-            Some(own) if !own.is_whole => {
-                let bytes = bytes();
-                bytes <= MOST_OF_ONE && own.log.has_room(own.number, bytes)
-            }
+            Some(own) if !own.is_whole => own.log.has_room(own.number, bytes),
             _ => true,
         }
     }
