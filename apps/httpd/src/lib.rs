@@ -13,6 +13,7 @@
 //! (`RESOLVE_BENEATH`).
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod accept;

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod alone;
 pub mod args;
@@ -33,6 +34,7 @@ pub mod kept;
 mod listen;
 mod merge;
 mod metrics;
+mod password;
 pub mod resp;
 mod room;
 mod say;

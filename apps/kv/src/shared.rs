@@ -1,6 +1,5 @@
 //! What all workers know: settings, the password, counters.
 
-use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, RwLock};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::Result;
 
 pub use crate::clock::now;
 use crate::counters::{Counters, Sums};
 use crate::kept::Kept;
+use crate::password::Password;
 
 /// The version of Redis whose commands these are. Clients ask for it: redis-py and jedis keep no
 /// copies of what a server below 7.4 tells them.
@@ -55,7 +55,7 @@ pub struct Shared {
     pub(crate) kept: Option<Arc<Kept>>,
     start: Instant,
     password_file: Option<PathBuf>,
-    password: RwLock<Option<Box<[u8]>>>,
+    password: RwLock<Option<Password>>,
     has_password: AtomicBool,
     wrong_passwords: AtomicU64,
     /// Sums when they were last set to nought.
@@ -132,24 +132,9 @@ impl Shared {
     /// There is none, or nothing in it.
     pub fn read_password(&self) -> Result<()> {
         let Some(file) = &self.password_file else { return Ok(()) };
-        let text = fs::read(file)
-            .with_context(|| format!("reading --password-file {}", file.display()))?;
-        let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        ensure!(
-            !line.is_empty(),
-            "--password-file {}: its first line is empty; write the password there",
-            file.display()
-        );
-        if line.len() > 512 {
-            bail!(
-                "--password-file {}: the password has {} bytes, 512 are allowed",
-                file.display(),
-                line.len()
-            );
-        }
+        let password = Password::of_file(file)?;
         // Nobody panics while holding it: it is set by one statement.
-        *self.password.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(line.into());
+        *self.password.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(password);
         self.has_password.store(true, Relaxed);
         Ok(())
     }
@@ -162,12 +147,7 @@ impl Shared {
     /// True if that is the password; of none each is. It takes as long whatever is wrong with it.
     pub fn is_password(&self, said: &[u8]) -> bool {
         let password = self.password.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Some(password) = password.as_deref() else { return true };
-        let differs = (0..512).fold(0, |differs, at| {
-            let (one, other) = (password.get(at), said.get(at));
-            differs | (one.copied().unwrap_or(0) ^ other.copied().unwrap_or(0))
-        });
-        (differs == 0) & (password.len() == said.len())
+        password.as_ref().is_none_or(|password| password.is(said))
     }
 
     /// Counts a wrong password.

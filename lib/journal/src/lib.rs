@@ -11,6 +11,7 @@
 //! has not answered for anything that is lost. The form is on one page of `docs/design/places.md` (*Kept*).
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 #[cfg(test)]
 mod crashes;

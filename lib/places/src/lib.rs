@@ -88,5 +88,6 @@ pub use relay::{relay, relay_stdio};
 pub type Remote<K> = Reference<K>;
 
 pub use transport::nats::Nats;
+pub use transport::secret::Secret;
 pub use wire::host::host_name;
 pub use wire::json::{from_json, to_json};

@@ -7,6 +7,7 @@ use kumiki_wait::PollBell;
 
 use crate::desk::Shards;
 use crate::jobs::{Answers, Job, ShardTerms, serve};
+use crate::say::{DIED, say};
 use crate::shard::Shard;
 use crate::store::Hash;
 
@@ -35,6 +36,12 @@ pub(super) fn shard_of(hash: &Hash, key: &[u8], shards: usize) -> usize {
     (hash.of(tag(key)) >> 32) as u32 as usize % shards
 }
 
+/// Ends the process: a shard that its own thread cannot use answers nobody any more.
+fn without_shard(error: &kumiki_resource::Error) -> ! {
+    say(format_args!("a shard of this thread cannot be used: {error}"));
+    std::process::exit(DIED)
+}
+
 impl Shards for Ours {
     fn of(&self, key: &[u8]) -> usize {
         shard_of(&self.hash, key, self.shards.len())
@@ -49,8 +56,11 @@ impl Shards for Ours {
     }
 
     fn with<R: Send>(&self, f: impl FnOnce(&mut Shard) -> R + Send) -> R {
-        let run = self.interface.with(&self.shards[self.own], |shard, ()| f(shard));
-        run.expect("this thread has the shard, and is not within it")
+        match self.interface.with(&self.shards[self.own], |shard, ()| f(shard)) {
+            Ok(given) => given,
+            // This thread has the shard, and is not within it.
+            Err(error) => without_shard(&error),
+        }
     }
 
     fn ask(&self, asked: ShardTerms, jobs: Vec<Vec<Job>>) -> Option<Vec<Answers>> {

@@ -140,7 +140,10 @@ impl Site {
         let begun = self.interface.run(self.place, run).map_err(|error| refused(&error))?;
         match begun {
             Handled::Ran(outcome) => reply.extend_from_slice(&outcome?),
-            Handled::Blocks(_) => unreachable!("it was asked whether it runs at once"),
+            // It was asked whether it runs at once.
+            Handled::Blocks(_) => {
+                return Err(Refusal::new(Why::Blocks, "it may block, and no line is held up"));
+            }
         }
         Ok(())
     }

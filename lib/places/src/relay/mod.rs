@@ -3,6 +3,7 @@
 //!
 //! It holds one connection to each place, so that a place that ends is known at once, and looks for new
 //! ones when something changes in the folder of sockets.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 pub(crate) mod attach;
 
@@ -57,14 +58,16 @@ pub async fn relay(
     to: impl AsyncWrite + Unpin,
 ) -> Result<()> {
     crate::wire::host::check_host(host)?;
-    let own = folder.is_none().then(sockets::folder).transpose()?;
-    let folder = folder.or(own.as_deref()).expect("one of them is there");
+    let folder = match folder {
+        Some(folder) => folder.to_owned(),
+        None => sockets::folder()?,
+    };
     let (frames, leaving) = channel(FRAMES);
     let places = SharedPlaces::default();
     tokio::select! {
         () = take(from, &places) => Ok(()),
         () = bundle::send(to, leaving) => Ok(()),
-        outcome = look(folder, host, &places, frames) => outcome,
+        outcome = look(&folder, host, &places, frames) => outcome,
     }
 }
 

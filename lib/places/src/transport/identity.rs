@@ -7,6 +7,7 @@ use async_nats::{ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Result};
+use crate::transport::secret::Secret;
 
 /// Address of a NATS server, and the identity to use there.
 ///
@@ -22,9 +23,9 @@ pub struct Nats {
     /// A file with an NKEY's seed, `SU…`, alone or in a line of its own.
     pub nkey: Option<PathBuf>,
     /// A user's name and password, if the URL has none.
-    pub user: Option<(String, String)>,
+    pub user: Option<(String, Secret)>,
     /// A token, if the URL has none.
-    pub token: Option<String>,
+    pub token: Option<Secret>,
     /// The client's certificate and its key, both PEM.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// Certificates of authorities that are believed beside the system's, PEM.
@@ -32,7 +33,7 @@ pub struct Nats {
 }
 
 /// User and password, or a token alone.
-type Login = (String, Option<String>);
+type Login = (Secret, Option<Secret>);
 
 /// Variables of the environment that NATS' own tools read, too.
 const VARIABLES: [&str; 8] = [
@@ -66,8 +67,8 @@ impl Nats {
             url,
             credentials: path(credentials),
             nkey: path(nkey),
-            user: user.map(|user| (user, password.unwrap_or_default())),
-            token,
+            user: user.map(|user| (user, password.unwrap_or_default().into())),
+            token: token.map(Secret::from),
             certificate: path(certificate).zip(path(key)),
             authorities: path(authorities),
         }
@@ -84,7 +85,9 @@ impl Nats {
         let (addresses, found) = self.addresses()?;
         let (mut user, mut token) = (self.user.clone(), self.token.clone());
         match found {
-            Some((name, Some(password))) => (user, token) = (Some((name, password)), None),
+            Some((name, Some(password))) => {
+                (user, token) = (Some((name.exposed().to_owned(), password)), None);
+            }
             Some((one, None)) => (user, token) = (None, Some(one)),
             None => {}
         }
@@ -94,20 +97,20 @@ impl Nats {
         }
         if let Some((user, password)) = user {
             whom = format!("user {user:?}");
-            options = options.user_and_password(user, password);
+            options = options.user_and_password(user, password.exposed().to_owned());
         }
         if let Some(token) = token {
-            options = options.token(token);
+            options = options.token(token.exposed().to_owned());
         }
         if let Some(path) = &self.nkey {
-            options = options.nkey(seed(path)?);
+            options = options.nkey(seed(path)?.exposed().to_owned());
             whom = format!("the NKEY of {}", path.display());
         }
         if let Some(path) = &self.credentials {
             let text = read(path)?;
             let refused =
                 |source| io(format!("reading the credentials {}", path.display()), source);
-            options = options.credentials(&text).map_err(refused)?;
+            options = options.credentials(text.exposed()).map_err(refused)?;
             whom = format!("the user of {}", path.display());
         }
         if let Some(path) = &self.authorities {
@@ -131,7 +134,8 @@ impl Nats {
             what: format!("{} is no NATS server's URL", self.shown()),
             why,
         };
-        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let decoded =
+            |text: &str| Secret::from(percent_decode_str(text).decode_utf8_lossy().into_owned());
         let (mut addresses, mut found) = (Vec::new(), None);
         for part in self.url.split(',').map(str::trim) {
             let address: ServerAddr =
@@ -158,7 +162,7 @@ impl fmt::Debug for Nats {
             .field("credentials", &self.credentials)
             .field("nkey", &self.nkey)
             .field("user", &self.user.as_ref().map(|(name, _)| name))
-            .field("token", &self.token.as_ref().map(|_| "…"))
+            .field("token", &self.token)
             .field("certificate", &self.certificate)
             .field("authorities", &self.authorities)
             .finish()
@@ -193,8 +197,9 @@ fn io(what: String, source: std::io::Error) -> Error {
     Error::Io { what, source }
 }
 
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| io(format!("reading {}", path.display()), error))
+fn read(path: &Path) -> Result<Secret> {
+    let text = std::fs::read_to_string(path);
+    text.map(Secret::from).map_err(|error| io(format!("reading {}", path.display()), error))
 }
 
 fn is_there(path: &Path) -> Result<()> {
@@ -203,10 +208,10 @@ fn is_there(path: &Path) -> Result<()> {
 }
 
 /// The seed of a file.
-fn seed(path: &Path) -> Result<String> {
+fn seed(path: &Path) -> Result<Secret> {
     let text = read(path)?;
-    let seed = text.lines().map(str::trim).find(|line| line.starts_with("SU"));
-    seed.map(str::to_owned).ok_or_else(|| Error::Value {
+    let seed = text.exposed().lines().map(str::trim).find(|line| line.starts_with("SU"));
+    seed.map(Secret::from).ok_or_else(|| Error::Value {
         what: format!("reading the NKEY {}", path.display()),
         why: "no line of it begins with SU, as a user's seed does: `nk -gen user` makes one"
             .to_owned(),
@@ -229,7 +234,9 @@ mod tests {
         ] {
             let nats = Nats::at(url);
             let (addresses, found) = nats.addresses().unwrap();
-            let found = found.as_ref().map(|(user, password)| (user.as_str(), password.as_deref()));
+            let found = found
+                .as_ref()
+                .map(|(user, password)| (user.exposed(), password.as_ref().map(Secret::exposed)));
             // An empty password is a password only where a colon stands.
             let who = who.map(|(user, password)| (user, password.filter(|text| !text.is_empty())));
             assert_eq!(found, who, "{url}");
@@ -254,7 +261,7 @@ mod tests {
             "nats://u:geheim,x/geheim@h",
             "nats:///geheim@h",
         ] {
-            let nats = Nats { token: Some(secret.to_owned()), ..Nats::at(url) };
+            let nats = Nats { token: Some(secret.into()), ..Nats::at(url) };
             let mut said = format!("{nats:?}");
             if let Err(error) = nats.options() {
                 said = format!("{said} {error} {error:?}");
@@ -262,7 +269,7 @@ mod tests {
             assert!(!said.contains(secret) && !said.contains("heim"), "{url}: {said}");
         }
         let nats = Nats { user: Some(("u".into(), secret.into())), ..Nats::at("h") };
-        assert!(!format!("{nats:?}").contains(secret));
+        assert!(!format!("{nats:?} {:?}", nats.user).contains(secret));
     }
 
     #[test]
@@ -270,9 +277,9 @@ mod tests {
         let all = |name: &str| Some(format!("of {name}"));
         let nats = Nats::with_variables("h".to_owned(), all);
         assert_eq!(nats.nkey, Some(PathBuf::from("of NATS_NKEY")));
-        assert_eq!(nats.user, Some(("of NATS_USER".to_owned(), "of NATS_PASSWORD".to_owned())));
+        assert_eq!(nats.user, Some(("of NATS_USER".to_owned(), "of NATS_PASSWORD".into())));
         let pair = (PathBuf::from("of NATS_CERT"), PathBuf::from("of NATS_KEY"));
-        assert_eq!((nats.certificate, nats.token), (Some(pair), Some("of NATS_TOKEN".to_owned())));
+        assert_eq!((nats.certificate, nats.token), (Some(pair), Some("of NATS_TOKEN".into())));
         let none = Nats::with_variables("h".to_owned(), |_| Some(String::new()));
         assert!(none.credentials.is_none() && none.user.is_none() && none.certificate.is_none());
     }
@@ -282,7 +289,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nk");
         std::fs::write(&path, "-----BEGIN USER NKEY SEED-----\n SUAB \n------END\n").unwrap();
-        assert_eq!(seed(&path).unwrap(), "SUAB");
+        assert_eq!(seed(&path).unwrap().exposed(), "SUAB");
         std::fs::write(&path, "SAAB\n").unwrap();
         let error = seed(&path).unwrap_err().to_string();
         assert!(error.contains("SU") && !error.contains("SAAB"), "{error}");

@@ -3,6 +3,7 @@
 //! A client asks on the subject `kumiki.place.PLACE`, or `kumiki.place.PLACE.LIFE` where one life of the place is
 //! meant, one [`Request`] a message, and gets one [`Reply`]. Structures are arrays, and what program parts take and give is named fields, so
 //! that a person's JSON says the same.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 pub(crate) mod batch;
 pub(crate) mod beat;

@@ -54,7 +54,7 @@ fn a_user_and_a_token_of_the_url_are_used_and_never_shown() {
     is_refused(&at("u%40x:geheim"), "geheim");
     is_refused(&Nats::at(nats.url()), "geheim");
     let mut nats = at("");
-    nats.user = Some(("u@x".to_owned(), "p:geheim/".to_owned()));
+    nats.user = Some(("u@x".to_owned(), "p:geheim/".into()));
     works(&nats);
     let folder = tempfile::tempdir().unwrap();
     let nats = configured(folder.path(), "authorization: {token: \"geheim\"}");
