@@ -159,7 +159,32 @@ int holding_attach(struct handle *handle, struct osnode_attach *attach)
 	return 0;
 }
 
-/* The descriptor is closed, also by death. The holding stays. */
+/* It has none from here on; how many of them are to be freed. Under the lock. */
+static unsigned int let_go(struct holding *holding)
+{
+	unsigned int pieces = memory_is_linked(holding) ? 0 : holding->pieces;
+
+	smp_store_release(&holding->pieces, 0);
+	return pieces;
+}
+
+/* Nobody finds it from here on, while the kernel takes back what it had without the lock. */
+static void give_back(struct holding *holding)
+{
+	unsigned int pieces;
+
+	/* Waits for who reads its files; its name is free then. */
+	kobject_del(&holding->kobj);
+	list_del_rcu(&holding->list);
+	pieces = let_go(holding);
+	mutex_unlock(&osnode_lock);
+	cpu_free(holding);
+	memory_free(holding, pieces);
+	mutex_lock(&osnode_lock);
+	kobject_put(&holding->kobj);
+}
+
+/* The descriptor is closed, also by death. The holding stays, but for an image that is not complete. */
 void holding_detach(struct handle *handle)
 {
 	struct holding *holding = handle->holding;
@@ -182,6 +207,9 @@ void holding_detach(struct handle *handle)
 			    OSNODE_CHANNEL_CLOSED) == OSNODE_CHANNEL_OPEN)
 			osnode_cpu_bell(holding, OSNODE_FOR_CHANNELS);
 	}
+	/* Who made it was killed, and nobody can complete it: no mapping is left, as each holds the descriptor. */
+	if (holding->kind == OSNODE_IMAGE && !holding->sealed && !holding->attached)
+		give_back(holding);
 }
 
 /* Of a node that runs: its agent is there, and nobody but the host starts it. */
@@ -300,31 +328,6 @@ int holding_stop(struct holding *holding)
 	bells_ring(&holding->for_devices);
 	module_put(THIS_MODULE);
 	return 0;
-}
-
-/* It has none from here on; how many of them are to be freed. Under the lock. */
-static unsigned int let_go(struct holding *holding)
-{
-	unsigned int pieces = memory_is_linked(holding) ? 0 : holding->pieces;
-
-	smp_store_release(&holding->pieces, 0);
-	return pieces;
-}
-
-/* Nobody finds it from here on, while the kernel takes back what it had without the lock. */
-static void give_back(struct holding *holding)
-{
-	unsigned int pieces;
-
-	/* Waits for who reads its files; its name is free then. */
-	kobject_del(&holding->kobj);
-	list_del_rcu(&holding->list);
-	pieces = let_go(holding);
-	mutex_unlock(&osnode_lock);
-	cpu_free(holding);
-	memory_free(holding, pieces);
-	mutex_lock(&osnode_lock);
-	kobject_put(&holding->kobj);
 }
 
 int holding_release(struct handle *handle, bool memory_alone)

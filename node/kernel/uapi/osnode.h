@@ -3,7 +3,8 @@
  * OS nodes: several Linux kernels on one machine. docs/design/node.md says why and how.
  *
  * A *holding* has a name: a node (cpus, memory, a slice below 1 MiB) or an image
- * (memory). It stays when its owner dies; a later descriptor attaches to it.
+ * (memory). It stays when its owner dies; a later descriptor attaches to it. An image
+ * that is not sealed goes with the last descriptor that is attached to it.
  *
  *   created --START--> running --STOP--> stopped --START--> ...   not running --RELEASE--> gone
  *

@@ -108,3 +108,44 @@ fn limit(host: &Host) {
     assert_eq!(host.ok("kumiki image evict"), "");
     host.ok("kumiki image add twin --kernel /boot/vmlinuz --guest-module osnode-guest.ko");
 }
+
+/// Killed at moments all along its way, and when the module has given it memory: that is the host's again, and
+/// the name is free.
+#[test]
+#[ignore = "two minutes: `cargo xtask test long`, after a change to image add or to whose memory is an image's"]
+fn a_killed_image_add_gives_its_memory_back() {
+    const ADD: &str = "kumiki image add deb --kernel /boot/vmlinux --guest-module osnode-guest.ko";
+    const MOMENTS: u32 = 12;
+    let Some(host) = Host::own(&crate::chosen_kernel(), |_| ()) else { return };
+    let uptime = "cut -d ' ' -f 1 /proc/uptime";
+    let times = host.ok(&format!("{uptime}; {ADD} > added 2>&1; {uptime}; kumiki image rm deb"));
+    let mut times = times.lines().map(|line| line.parse::<f64>().unwrap());
+    let (begin, end) = (times.next().unwrap(), times.next().unwrap());
+    let free = host.free_kib();
+    let is_gone = |when: &str| {
+        assert_eq!(host.ok("kumiki image ls --json"), "[]\n", "{when}");
+        // An image has 70 MiB.
+        let now = host.free_kib();
+        assert!(now + (30 << 10) > free, "{when}: {now} KiB free, {free} before");
+    };
+    for moment in 1..MOMENTS {
+        let seconds = (end - begin) * f64::from(moment) / f64::from(MOMENTS);
+        host.run(&format!("timeout -s KILL {seconds:.2} {ADD} && kumiki image rm deb"));
+        is_gone(&format!("killed after {seconds:.2} s of {:.2}", end - begin));
+    }
+    // With memory, and not sealed, whenever that is on this machine: the shell's own words alone are fast enough, and
+    // a process that is stopped does not go on.
+    let mut states = String::new();
+    for part in ["", "kill -CONT $!; sleep 0.05;", "kill -CONT $!; sleep 0.2;"] {
+        states += &host.ok(&format!(
+            "image=/sys/class/misc/kumiki-osnode/images/deb; {ADD} > added 2>&1 & \
+             until {{ read -r memory < $image/memory; }} 2> /dev/null; do kill -0 $! || exit 9; done; \
+             kill -STOP $!; cat $image/state; {part} kill -9 $!; wait $! || true; \
+             ! grep -q sealed $image/state 2> /dev/null || kumiki image rm deb"
+        ));
+        is_gone(&format!("killed with memory, then {part}"));
+    }
+    assert!(states.starts_with("created"), "{states}");
+    host.ok(&format!("{ADD}; kumiki image verify deb; kumiki image rm deb"));
+    host.leave();
+}

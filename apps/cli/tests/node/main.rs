@@ -272,6 +272,11 @@ fn had(host: Result<Host, Error>) -> Option<Host> {
     }
 }
 
+/// Kernel of tests whose figures are wanted of several: what `KUMIKI_LAB_KERNEL` names, 6.1 without it.
+fn chosen_kernel() -> String {
+    std::env::var("KUMIKI_LAB_KERNEL").unwrap_or_else(|_| "6.1".to_owned())
+}
+
 /// A stock kernel and our modules for it.
 struct Built {
     kernel: Kernel,
