@@ -160,7 +160,7 @@ fn how_long(host: &Host) {
 #[test]
 #[ignore = "hours: `cargo xtask test long` with KUMIKI_MOVES=10000; without it a hundred moves"]
 fn thousands_of_cpus_move_under_load() {
-    let Some(host) = Host::own("6.1", |config| {
+    let Some(host) = Host::own(&crate::chosen_kernel(), |config| {
         config.cpus = 7;
         config.memory_bytes = 4 << 30;
     }) else {
@@ -328,7 +328,7 @@ fn nodes_of_one_cpu_share_their_room_below_1_mib() {
 #[ignore = "ten minutes and more: `cargo xtask test long`, by itself; KUMIKI_NODES is how many, 24 without it"]
 fn as_many_nodes_as_cpus() {
     let nodes = std::env::var("KUMIKI_NODES").map_or(24, |text| text.parse::<u32>().unwrap());
-    let Some(host) = Host::own("6.1", |config| {
+    let Some(host) = Host::own(&crate::chosen_kernel(), |config| {
         config.cpus = nodes + 1;
         config.memory_bytes = u64::from(nodes * 280 + 1024) << 20;
     }) else {

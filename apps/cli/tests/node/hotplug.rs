@@ -177,7 +177,7 @@ fn what_comes_back_is_cleared() {
 fn memory_comes_and_goes_under_load() {
     let asked = std::env::var("KUMIKI_ROUNDS").map_or(20, |text| text.parse::<u32>().unwrap());
     let memory = |config: &mut Config| config.memory_bytes = 3 << 30;
-    let Some(host) = Host::own("6.1", memory) else { return };
+    let Some(host) = Host::own(&crate::chosen_kernel(), memory) else { return };
     host.add_image();
     host.ok(
         "truncate -s 64M disk; kumiki node create n1 --memory 256M --max-memory 1G --image deb \

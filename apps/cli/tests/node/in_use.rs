@@ -1,7 +1,11 @@
 //! Disks that something has: they are neither given to nodes nor kept with them.
 
-use crate::Host;
+use kumiki_lab::Config;
+
+use crate::devices::bring;
+use crate::functions::{self, NVME};
 use crate::pool::Kind;
+use crate::{Host, chosen_kernel};
 
 /// Mounts a disk where only one process sees it, until `enough` is there.
 pub(crate) fn hidden(disk: &str) -> String {
@@ -79,4 +83,63 @@ fn of_the_node(host: &Host) {
     there("mount -t ext4 -o ro /dev/vdb /m");
     host.ok("kumiki node snapshot n1 warm; kumiki node start n1 --from warm --timeout 120");
     assert!(there("cat /proc/mounts").contains("/dev/vdb /m ext4 ro"));
+}
+
+/// Modules of what may lie over a disk.
+const LAYERS: [&str; 2] = ["btrfs", "dm_mod"];
+/// The least that btrfs makes a file system of, and something.
+const DISK_BYTES: u64 = 160 << 20;
+
+/// An NVMe that the host has by no mount that names it: it is neither given to a node nor a node's disk.
+#[test]
+#[ignore = "three minutes: `cargo xtask test long`, after a change to what is asked before a disk is given"]
+fn a_disk_that_something_lies_over_is_not_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let layers = |config: &mut Config| {
+        config.modules.extend(LAYERS.map(|name| name.parse().unwrap()));
+    };
+    let kernel = chosen_kernel();
+    let Some(host) = functions::host(&kernel, &folder, (DISK_BYTES, &[]), layers) else { return };
+    bring(&host, "btrfs-progs", "/usr/sbin/mkfs.btrfs", "/opt/btrfs");
+    bring(&host, "dmsetup", "/usr/sbin/dmsetup", "/opt/dmsetup");
+    host.ok("mkdir -p /mnt; kumiki node create n1 --memory 288M --image nvme; \
+             truncate -s 160M other; losetup /dev/loop0 other");
+    let refused = |says: &str| {
+        let give = format!("kumiki node device add n1 --pci {NVME} --dma-unconfined");
+        let disk = "kumiki node create n2 --memory 288M --image nvme --disk /dev/nvme0n1";
+        for line in [&*give, disk] {
+            let said = host.refused(line);
+            assert!(said.contains(says), "{line}: {said}");
+        }
+    };
+    // The second of two devices: tables of mounts name the first one.
+    host.ok("mkfs.btrfs -q -d raid0 -m raid0 /dev/loop0 /dev/nvme0n1 && \
+             mount -t btrfs -o device=/dev/loop0,device=/dev/nvme0n1 /dev/loop0 /mnt && \
+             grep -q '^/dev/loop0 /mnt' /proc/mounts && ! grep -q nvme /proc/mounts");
+    refused("is part of a btrfs that is mounted");
+    host.ok("umount /mnt; losetup -d /dev/loop0");
+    // A part of a mapped device.
+    host.ok("dmsetup create all --noudevsync --table '0 300000 linear /dev/nvme0n1 0'");
+    refused("is part of dm-0");
+    host.ok("dmsetup remove --noudevsync all");
+    // A partition: one of the type of Linux, from the first MiB on, to the end of 128 MiB.
+    host.ok("dd if=/dev/zero of=/dev/nvme0n1 bs=64k count=32 2> /dev/null; \
+             printf '\\0\\0\\0\\0\\203\\0\\0\\0\\0\\010\\0\\0\\0\\370\\003\\0' | \
+             dd of=/dev/nvme0n1 bs=1 seek=446 conv=notrunc 2> /dev/null; \
+             printf '\\125\\252' | dd of=/dev/nvme0n1 bs=1 seek=510 conv=notrunc 2> /dev/null; \
+             sync; blockdev --rereadpt /dev/nvme0n1; \
+             until test -b /dev/nvme0n1p1; do sleep 0.1; done; \
+             mke2fs /dev/nvme0n1p1 > /dev/null 2>&1; mount -t ext4 /dev/nvme0n1p1 /mnt");
+    refused("has nvme0n1p1, which is mounted at /mnt");
+    host.ok(&format!("umount /mnt; {}", hidden("/dev/nvme0n1p1")));
+    refused("has nvme0n1p1, which is mounted at /hidden");
+    host.ok(&format!("{SHOWN}; mkswap /dev/nvme0n1p1 > /dev/null; swapon /dev/nvme0n1p1"));
+    refused("has nvme0n1p1, which is swapped to");
+    host.ok("swapoff /dev/nvme0n1p1");
+    // Of nobody it is given.
+    host.ok(&format!(
+        "kumiki node device add n1 --pci {NVME} --dma-unconfined && ! test -e /dev/nvme0n1; \
+         kumiki node rm n1; kumiki image rm nvme"
+    ));
+    host.leave();
 }

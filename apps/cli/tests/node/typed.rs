@@ -1,4 +1,4 @@
-//! The README's try of nodes, as a person types it.
+//! What the READMEs show of nodes, as a person types it.
 
 use std::fs;
 use std::path::Path;
@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 use crate::pool::Turn;
 use crate::text;
 
-/// The lines of the README's block that has `lab up --nodes`.
-fn block() -> Vec<String> {
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let readme = fs::read_to_string(readme).unwrap();
+/// The lines of this README's block that has these words.
+fn block(readme: &str, words: &str) -> Vec<String> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let readme = fs::read_to_string(root.join(readme)).unwrap();
     let blocks = readme.split("```console\n").skip(1);
     let mut blocks = blocks.map(|rest| rest.split("```").next().unwrap());
-    let block = blocks.find(|block| block.contains("lab up --nodes")).unwrap();
+    let block = blocks.find(|block| block.contains(words)).unwrap();
     block.lines().map(str::to_owned).collect()
 }
 
@@ -33,11 +33,19 @@ fn shape(line: &str) -> String {
 
 #[test]
 fn the_readmes_two_minutes() {
+    says_what_is_shown(&block("README.md", "lab up --nodes"));
+}
+
+#[test]
+fn cpus_and_memory_that_come_and_go_as_nodes_readme_shows_them() {
+    says_what_is_shown(&block("node/README.md", "node set"));
+}
+
+fn says_what_is_shown(lines: &[String]) {
     let _turn = Turn::wait();
-    let lines = block();
     let inside: Vec<_> = lines.iter().filter(|line| !line.starts_with("$ ")).collect();
     let typed: Vec<_> = inside.iter().filter_map(|line| line.strip_prefix("# ")).collect();
-    assert!(typed.iter().any(|line| line.contains("node exec")), "{typed:?}");
+    assert!(typed.iter().any(|line| line.contains("node start")), "{typed:?}");
     // As the shell shows what it runs, so the README does.
     let echoed = typed.iter().map(|line| format!("echo '# {line}'; {line} || exit\n"));
     // The program that makes a root of a container image is there if this machine has it.
@@ -60,9 +68,10 @@ fn the_readmes_two_minutes() {
         return eprintln!("skipped: {talk}");
     }
     assert_eq!(output.status.code(), Some(0), "{said}{talk}");
+    // Its last word in the line that says what the image is of.
     let release = |lines: &[&str]| {
-        let asked = lines.iter().position(|line| line.ends_with("uname -r")).unwrap();
-        lines[asked + 1].to_owned()
+        let mut words = lines.iter().filter_map(|line| line.split_once(": kernel "));
+        words.next().unwrap().1.split(',').next().unwrap().to_owned()
     };
     let said: Vec<_> = said.lines().collect();
     let shown: Vec<_> = inside.iter().map(|line| line.as_str()).collect();

@@ -123,6 +123,9 @@ fn a_host_dies(kernel: &str) {
         host.ok(&format!("kumiki node device add n1 --pci {function} --dma-unconfined"));
     }
     host.ok("kumiki node start n1 n2 n3 --timeout 240");
+    // One has grown, and one has grown and shrunk: what it gave back is the host's, whose memory is written.
+    host.ok("for memory in 448M 320M; do kumiki node set n3 --memory $memory || exit 1; done; \
+             kumiki node set n2 --memory 448M");
     let start = the_service_is_kept(&host);
     let order = format!("kumiki node watchman n1 --then '{start}'");
     let said = host.refused(&format!("{order} --to /dev/nvme0n1"));
@@ -141,6 +144,8 @@ fn a_host_dies(kernel: &str) {
              until grep -q 1 /sys/class/net/eth0/carrier; do sleep 0.1; done'");
     host.ok(&format!("{order} {say} --to /dev/nvme0n1"));
     heard(&ear, "n1: watching the host");
+    // And while it is watched.
+    host.ok("for memory in 320M 448M; do kumiki node set n2 --memory $memory || exit 1; done");
     let list = host.ok("kumiki node exec n1 -- kumiki node ls --json");
     assert!(["n1", "n2", "n3"].iter().all(|node| list.contains(node)), "{list}");
     // The watchman dies, and another one follows.
