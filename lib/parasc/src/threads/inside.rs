@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use kumiki_sys::clock::Clock;
+use kumiki_wait::Threshold;
 
 use super::hand::{Hand, mortally};
 use crate::backend::{Inside, Return, Stay};
@@ -34,7 +35,7 @@ pub(super) fn serve(
         if core.area.is_terminated() || queues.clone().any(|queue| core.queues[queue].any()) {
             return served;
         }
-        let (share, spin) = (core.share().min(4096), spin());
+        let (share, spin) = (core.share().min(4096), spin(core));
         // It sleeps by its own bell.
         let stay = Stay { share, recalls, spin, idle: spin, signals, any_thread: false };
         // SAFETY: a call is offered only by who vouches for it (`Requester::run_raw`).
@@ -105,9 +106,13 @@ fn open_signals() -> u64 {
     (1..=64).filter(is_open).fold(0, |open, signal| open | 1 << (signal - 1))
 }
 
-/// Time to spin: as long as two sleeps cost, as in user space.
-fn spin() -> Duration {
+/// Time to spin, as in user space: as long as two sleeps cost, or until the thread would retire where the policy
+/// says never to sleep.
+fn spin(core: &Core) -> Duration {
     static SPIN: OnceLock<Duration> = OnceLock::new();
+    if core.policy.threshold == Threshold::Infinite {
+        return core.retire;
+    }
     *SPIN.get_or_init(|| {
         let ticks = kumiki_wait::sleep_cost_ticks().saturating_mul(2);
         Duration::from_nanos(Clock::new().ns(ticks) as u64)
@@ -119,6 +124,18 @@ mod tests {
     use kumiki_sys::signals::Blocked;
 
     use super::*;
+    use crate::Config;
+
+    #[test]
+    fn a_thread_that_is_never_to_sleep_stays_until_it_would_retire() {
+        let of = |threshold| {
+            let policy = kumiki_wait::Policy { threshold, ..Default::default() };
+            let config = Config { policy, retire: Duration::from_secs(77), ..Config::default() };
+            spin(&Core::new(&config).unwrap())
+        };
+        assert_eq!(of(Threshold::Infinite), Duration::from_secs(77));
+        assert!(of(Threshold::Adaptive) < Duration::from_secs(1));
+    }
 
     #[test]
     fn signals_that_the_program_has_open_are_known_while_they_are_blocked() {

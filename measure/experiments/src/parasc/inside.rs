@@ -7,6 +7,7 @@ use kumiki_measure::case::{Case, Place};
 use kumiki_measure::{Error, Result};
 use kumiki_parasc::backend::availability;
 use kumiki_parasc::{Backend, Config};
+use kumiki_wait::{Policy, Threshold};
 
 use super::alone::Alone;
 use super::batch::{Batches, Calls, Plain};
@@ -102,8 +103,11 @@ fn all_ways<C: Calls + 'static>(
     })
 }
 
+/// Its thread does not sleep between two batches: it would be woken outside of the kernel, and make the first calls
+/// there.
 fn config(place: &Place, backend: Backend, help: bool) -> Result<Config> {
-    let (cpus, policy) = (cpus(place, &Default::default(), 1)?, crate::chosen());
+    let cpus = cpus(place, &Default::default(), 1)?;
+    let policy = Policy { threshold: Threshold::Infinite, ..crate::chosen() };
     Ok(Config { cpus: Some(cpus), backend, help, policy, ..Config::default() })
 }
 

@@ -409,6 +409,81 @@ static void the_way_back_into_the_module_is_from_outside(void)
 	}
 }
 
+/* What an io_uring answers to one operation, asked for by a request of the module; -ENOSYS: there is none. */
+static int by_ring(struct io_uring_sqe operation)
+{
+	struct io_uring_params params = { 0 };
+	int ring = syscall(SYS_io_uring_setup, 4, &params), access = PROT_READ | PROT_WRITE, result;
+
+	if (ring < 0)
+		return -ENOSYS;
+	CHECK(params.features & IORING_FEAT_SINGLE_MMAP);
+	char *rings = mmap(NULL, 4096, access, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+	struct io_uring_sqe *queue = mmap(NULL, 4096, access, MAP_SHARED, ring, IORING_OFF_SQES);
+
+	CHECK(rings != MAP_FAILED && queue != MAP_FAILED);
+	queue[0] = operation;
+	((uint32_t *)(rings + params.sq_off.array))[0] = 0;
+	atomic_store((_Atomic uint32_t *)(rings + params.sq_off.tail), 1);
+	fill(1, (struct call){ SYS_io_uring_enter, 6, { ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0 } });
+	run(calls, results, 1);
+	CHECK(results[0] == 1);
+	/* A signal of its own may have ended the wait. */
+	while (!atomic_load((_Atomic uint32_t *)(rings + params.cq_off.tail)))
+		CHECK(syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0) >= 0 || errno == EINTR);
+	result = ((struct io_uring_cqe *)(rings + params.cq_off.cqes))->res;
+	CHECK(!munmap(rings, 4096) && !munmap(queue, 4096) && !close(ring));
+	return result;
+}
+
+/* An io_uring has no way in that a plain call has not: by who asks, and by a thread of its own. */
+static void an_io_uring_does_nothing_with_the_device(void)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	struct parasc_proc proc;
+	char bytes[8];
+
+	begin();
+	proc = proc_of(0, 0);
+	const struct { struct io_uring_sqe operation; int result; } ways[] = {
+		{ { .opcode = IORING_OP_READ, .addr = pointer(bytes), .len = 8 }, -EINVAL },
+		{ { .opcode = IORING_OP_WRITE, .addr = pointer(bytes), .len = 8 }, -EINVAL },
+		{ { .opcode = IORING_OP_FSYNC }, -EINVAL },
+		{ { .opcode = IORING_OP_SEND, .addr = pointer(bytes), .len = 8 }, -ENOTSOCK },
+		/* A file without poll(2) is always ready. */
+		{ { .opcode = IORING_OP_POLL_ADD, .poll32_events = EPOLLIN }, EPOLLIN },
+		/* What stands where an ioctl would: the module takes none. */
+		{ { .opcode = IORING_OP_URING_CMD, .cmd_op = PARASC_IOC_PROC, .addr = pointer(&proc) }, -EOPNOTSUPP },
+		{ { .opcode = IORING_OP_EPOLL_CTL, .len = EPOLL_CTL_ADD, .addr = pointer(&event) }, -EPERM },
+		{ { .opcode = IORING_OP_CLOSE }, 0 },
+	};
+
+	for (size_t at = 0; at < 2 * sizeof(ways) / sizeof(*ways); at++) {
+		struct io_uring_sqe operation = ways[at / 2].operation;
+		int other = dup(device);
+
+		operation.fd = other;
+		operation.flags = at % 2 ? IOSQE_ASYNC : 0;
+		if (operation.opcode == IORING_OP_EPOLL_CTL) {
+			operation.fd = epoll_create1(0);
+			operation.off = other;
+		}
+		int result = by_ring(operation);
+
+		if (result == -ENOSYS) {
+			printf("no io_uring here\n");
+			return;
+		}
+		if (result != ways[at / 2].result)
+			fprintf(stderr, "operation %u: %d\n", operation.opcode, result);
+		CHECK(result == ways[at / 2].result);
+		CHECK(close(other) == (operation.opcode == IORING_OP_CLOSE ? -1 : 0));
+	}
+	/* The descriptor that is left serves. */
+	fill(3, (struct call){ SYS_getppid, 0, { 0 } });
+	CHECK(run(calls, results, 3) == 0 && all_are(3, getppid()));
+}
+
 static atomic_int woken;
 
 static void *wait_for_some(void *of)
@@ -881,6 +956,7 @@ static const struct {
 	{ "what the kernel makes again has no error", what_the_kernel_makes_again_has_no_error },
 	{ "requests do not see signals of who serves", requests_do_not_see_signals_of_who_serves },
 	{ "the way back into the module is from outside", the_way_back_into_the_module_is_from_outside },
+	{ "an io_uring does nothing with the device", an_io_uring_does_nothing_with_the_device },
 	{ "a wait ends when enough is made", a_wait_ends_when_enough_is_made },
 	{ "who sleeps is woken by any descriptor", who_sleeps_is_woken_by_any_descriptor },
 	{ "who is woken inside stays there", who_is_woken_inside_stays_there },
