@@ -40,9 +40,11 @@ const BESIDE: u64 = 900;
 const INSIDE: &str = "echo begun; ./drawn $FIRST $SECONDS && rmmod parasc";
 /// The shell's first word: a machine without it has tried nothing.
 const BEGUN: &str = "begun";
-/// Number of machines in a row that do not start, which say that none will: a host that is busy may take
+/// Number of machines that do not start before any has, which says that none will: a host that is busy may take
 /// longer than the lab waits.
-const NOT_STARTED: usize = 3;
+const NOT_STARTED: u32 = 3;
+/// Rest after one that did not: who keeps this host busy may end.
+const REST: Duration = Duration::from_secs(60);
 
 /// Runs them until the time is over, or one machine has not been well.
 pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
@@ -60,7 +62,7 @@ pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
     eprintln!("numbers are kept in {}", kept.display());
     let end = Instant::now() + Duration::from_secs_f64(asked.hours * 3600.0);
     let mut first = asked.seed.unwrap_or_else(seconds_now);
-    let mut not_started = 0;
+    let mut count = Count::default();
     for kernel in kernels.iter().cycle() {
         let left = end.saturating_duration_since(Instant::now()).as_secs();
         if left == 0 {
@@ -75,17 +77,44 @@ pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
         match outcome {
             Outcome::Well(said) => {
                 first = 1 + last(&said).context("a machine has said nothing of its programs")?;
-                not_started = 0;
+                count.well += 1;
             }
             Outcome::NotStarted(_) => {
-                not_started += 1;
-                ensure!(not_started < NOT_STARTED, "{NOT_STARTED} machines have not started");
+                count.not_started += 1;
+                ensure!(
+                    !count.is_hopeless(),
+                    "{NOT_STARTED} machines have not started, and none has"
+                );
+                let left = end.saturating_duration_since(Instant::now());
+                std::thread::sleep(REST.min(left));
             }
             Outcome::Wrong(_) => bail!("a machine has not been well: {}", kept.display()),
         }
     }
-    println!("numbers are kept in {}", kept.display());
+    writeln!(log, "{count}")?;
+    println!("{count}; numbers are kept in {}", kept.display());
+    ensure!(count.well > 0, "no machine has started: nothing is known of the module");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Machines so far.
+#[derive(Default)]
+struct Count {
+    well: u32,
+    not_started: u32,
+}
+
+impl Count {
+    /// True if this host seems to start none. One of many that does not is a busy host's.
+    fn is_hopeless(&self) -> bool {
+        self.well == 0 && self.not_started >= NOT_STARTED
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} machines well, {} not started", self.well, self.not_started)
+    }
 }
 
 /// Programs of one machine.
@@ -181,6 +210,13 @@ mod tests {
         assert!(matches!(of(true, "begun\nprograms 1 to 2: x\n"), Outcome::Well(_)));
         assert!(matches!(of(false, "begun\n"), Outcome::Wrong(why) if why.contains("125")));
         assert!(matches!(of(false, ""), Outcome::NotStarted(_)));
+    }
+
+    #[test]
+    fn a_machine_among_many_that_does_not_start_ends_nothing() {
+        let of = |well, not_started| Count { well, not_started };
+        assert!(!of(0, 2).is_hopeless() && of(0, 3).is_hopeless() && !of(1, 30).is_hopeless());
+        assert_eq!(of(7, 2).to_string(), "7 machines well, 2 not started");
     }
 
     #[test]
