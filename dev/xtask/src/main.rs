@@ -135,7 +135,7 @@ enum Chore {
         #[arg(value_name = "TEST")]
         tests: Vec<String>,
         /// Those of system calls inside the kernel, on a kernel that looks for its own faults, which
-        /// is built first: half an hour or more, once; 6.1-debug, 6.12-debug or 6.12-kcsan
+        /// is built first: half an hour or more, once; 6.1-debug, 6.12-debug, 6.1-kcsan or 6.12-kcsan
         #[arg(long, value_name = "KERNEL", num_args = 0..=1, require_equals = true,
               default_missing_value = kmod::DEBUG_KERNEL)]
         debug_kernel: Option<kumiki_lab::KernelName>,

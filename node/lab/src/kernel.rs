@@ -14,7 +14,7 @@ use crate::talk::Talk;
 
 /// Kernels with a short name: whose they are, and the package that always
 /// depends on the newest of them.
-const KNOWN: [(&str, &str, &str); 10] = [
+const KNOWN: [(&str, &str, &str); 11] = [
     ("6.1", "bookworm", "linux-image-amd64"),
     ("6.1-cloud", "bookworm", "linux-image-cloud-amd64"),
     ("6.1-rt", "bookworm", "linux-image-rt-amd64"),
@@ -26,6 +26,7 @@ const KNOWN: [(&str, &str, &str); 10] = [
     // Not those of a package, but built of it: they look for their own faults.
     ("6.1-debug", "bookworm", "linux-source-6.1"),
     ("6.12-debug", "trixie", "linux-source-6.12"),
+    ("6.1-kcsan", "bookworm", "linux-source-6.1/kcsan"),
     ("6.12-kcsan", "trixie", "linux-source-6.12/kcsan"),
 ];
 
