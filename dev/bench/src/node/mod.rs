@@ -1,5 +1,5 @@
 //! OS nodes: starts from a disk and from memory, of services and idle nodes, of container images,
-//! programs in a node, whole lives of nodes, memory taken, devices. Runs in a machine that has the module and an image `deb`.
+//! programs in a node, whole lives of nodes, memory taken, devices, cpus and memory that move. Runs in a machine that has the module and an image `deb`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,6 +10,7 @@ use kumiki_measure::bench::Row;
 pub(crate) mod call;
 mod container;
 pub(crate) mod devices;
+mod elastic;
 mod exec;
 mod functions;
 mod life;
@@ -27,7 +28,7 @@ const NODE: &str = "bench";
 /// Everything, or what `only` names; `folder` is on a disk.
 pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Row>> {
     type Part = (&'static str, fn(&Path, usize) -> Result<Vec<Row>>);
-    const PARTS: [Part; 8] = [
+    const PARTS: [Part; 9] = [
         ("start", start::rows),
         ("warm", warm::rows),
         ("rooted", rooted::rows),
@@ -36,11 +37,12 @@ pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Ro
         ("devices", devices::rows),
         ("functions", functions::rows),
         ("call", call::rows),
+        ("elastic", elastic::rows),
     ];
     let known = |name: &&str| PARTS.iter().any(|(part, _)| part == name);
     ensure!(
         only.iter().all(known),
-        "the bench node has start, warm, rooted, life, reserve, devices, functions and call, not {only:?}"
+        "the bench node has start, warm, rooted, life, reserve, devices, functions, call and elastic, not {only:?}"
     );
     let mut rows = Vec::new();
     for (_, part) in PARTS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {

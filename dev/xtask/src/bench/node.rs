@@ -243,6 +243,9 @@ mod tests {
             row("device_read", "host", 1.0),
             row("node_call", "kumiki", 1.3),
             row("node_call", "raw", 1.0),
+            row("cpu_move", "kumiki", 350.0),
+            row("cpu_move", "kernels", 300.0),
+            row("balance", "kumiki", 2000.0),
         ]
     }
 
@@ -281,6 +284,13 @@ mod tests {
         assert_eq!(broken(set("blk_read", "kumiki", 0.5)), ["0.500 ×"]);
         assert_eq!(broken(set("device_read", "kumiki", 0.8)), ["0.800 ×"]);
         assert_eq!(broken(set("node_call", "kumiki", 1.4)), ["1.400 ×"]);
+        assert_eq!(broken(set("cpu_move", "kumiki", 351.0)), ["51.000 ms"]);
+        let late = |row: &mut Row| {
+            if row.case == "balance" {
+                row.p99 = 2001.0;
+            }
+        };
+        assert_eq!(broken(late), ["2001.000 ms"]);
     }
 
     #[test]
