@@ -137,7 +137,8 @@ pub(super) struct Disk {
     device: String,
     is_mounted: bool,
     // In this order they are given back.
-    session: Option<BackgroundSession>,
+    _device_open: File,
+    _session: Option<BackgroundSession>,
     folder: TempDir,
 }
 
@@ -167,8 +168,12 @@ impl Disk {
             .context("losetup")?;
         ensure!(losetup.status.success(), "losetup: {}", String::from_utf8_lossy(&losetup.stderr));
         let device = String::from_utf8(losetup.stdout)?.trim().to_owned();
-        let session = Some(session);
-        let mut disk = Disk { answer_ns, device, is_mounted: false, session, folder };
+        let _device_open = File::open(&device).with_context(|| device.clone())?;
+        // While somebody has it open it stays; however this process ends, it is free then.
+        ran(Command::new("losetup").args(["--detach", &device]))?;
+        let _session = Some(session);
+        let mut disk =
+            Disk { answer_ns, device, is_mounted: false, _device_open, _session, folder };
         disk.mount()?;
         Ok(disk)
     }
@@ -206,8 +211,6 @@ impl Drop for Disk {
     fn drop(&mut self) {
         self.answer_ns.store(0, Ordering::Relaxed);
         let _ = self.unmount();
-        let _ = ran(Command::new("losetup").args(["--detach", &self.device]));
-        drop(self.session.take());
     }
 }
 

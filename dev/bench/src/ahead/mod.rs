@@ -4,7 +4,7 @@
 mod disk;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ const fn case(name: &'static str, line: &'static str) -> Case {
 }
 
 /// `$OUT` is a new folder in memory.
-const CASES: [Case; 13] = [
+const CASES: [Case; 15] = [
     Case { has_all: true, ..case("ahead_tar", "tar -cf - tree | cat >/dev/null") },
     Case { has_all: true, ..case("ahead_grep", "grep -rc needle tree >/dev/null || true") },
     case("ahead_rsync", "rsync -a tree/ \"$OUT/\""),
@@ -49,6 +49,9 @@ const CASES: [Case; 13] = [
         "ahead_import",
         "python3 -I -B -c 'import sys; sys.path[:0] = [\"python\"]; import whole'",
     ),
+    // Neither reads a folder: nothing tells what they open next.
+    case("ahead_cc", "cc -c -Ic/include -o \"$OUT/main.o\" c/main.c"),
+    case("ahead_node", "node node/main.js >/dev/null"),
     case("ahead_find_name", "find tree -name needle"),
     case("ahead_ls_one", "ls tree/a0/b0/c0 >/dev/null"),
     case(
@@ -88,7 +91,8 @@ pub(crate) fn rows(only: &[&str]) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Fills the disk: a tree that is a git repository, and a package for Python.
+/// Fills the disk: a tree that is a git repository, a package for Python, a file in C with its headers, and a program for
+/// Node.js.
 fn prepare(disk: &Disk) -> Result<()> {
     let tree = disk.path().join("tree");
     fs::create_dir(&tree)?;
@@ -110,7 +114,27 @@ fn prepare(disk: &Disk) -> Result<()> {
     }
     fs::write(package.join("__init__.py"), all)?;
     let line = "import sys; sys.path[:0] = ['python']; import whole";
-    ran(Command::new("python3").args(["-I", "-c", line]).current_dir(disk.path()))
+    ran(Command::new("python3").args(["-I", "-c", line]).current_dir(disk.path()))?;
+    let line = |header| format!("#include <header{header}.h>\n");
+    many(&disk.path().join("c/include"), 300, |at| {
+        (format!("header{at}.h"), format!("int value{at}(int of);\n"))
+    })?;
+    fs::write(disk.path().join("c/main.c"), (0..300).map(line).collect::<String>())?;
+    let line = |module| format!("require('./modules/module{module}.js');\n");
+    many(&disk.path().join("node/modules"), 2000, |at| {
+        (format!("module{at}.js"), format!("exports.value = {at};\n"))
+    })?;
+    Ok(fs::write(disk.path().join("node/main.js"), (0..2000).map(line).collect::<String>())?)
+}
+
+/// Fills a folder with as many files.
+fn many(folder: &Path, count: usize, file: impl Fn(usize) -> (String, String)) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    for at in 0..count {
+        let (name, text) = file(at);
+        fs::write(folder.join(name), text)?;
+    }
+    Ok(())
 }
 
 /// Seconds of each turn, without the library and with it.

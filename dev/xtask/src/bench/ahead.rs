@@ -10,7 +10,9 @@ use crate::run::{cargo, run};
 /// Programs that are measured, and those that make the slow disk.
 const PACKAGES: &[Package] = &[
     Package { name: "e2fsprogs", reason: "makes the slow disk's file system" },
+    Package { name: "gcc", reason: "a file with many headers is measured" },
     Package { name: "git", reason: "its status is measured" },
+    Package { name: "nodejs", reason: "a program of many files is measured" },
     Package {
         name: "python3",
         reason: "imports a large package, and opens one file of each folder",
