@@ -107,10 +107,12 @@ pub(crate) const LONG: &[Package] = &[Package {
 
 /// Packages that the suites of programs that walk trees need; their sources are fetched by the tests.
 pub(crate) const AHEAD_SUITES: &[Package] = &[
-    Package { name: "dpkg-dev", reason: "unpacks the sources of rsync and tar" },
+    Package { name: "dpkg-dev", reason: "unpacks the sources of rsync, tar, coreutils and git" },
     Package { name: "gcc", reason: "builds them, with" },
     Package { name: "libc6-dev", reason: "the C library's headers, and" },
     Package { name: "make", reason: "this" },
+    Package { name: "perl", reason: "coreutils' and git's tests are run by it, too" },
+    Package { name: "zlib1g-dev", reason: "git is built with it" },
 ];
 
 /// Packages for installing what is shipped.

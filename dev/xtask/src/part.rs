@@ -28,7 +28,7 @@ pub(crate) enum Part {
     /// Suites of glibc, gnulib and CPython with Kumiki in place of posix_spawn and subprocess;
     /// only when it is named, some minutes
     Peers,
-    /// rsync's and tar's own suites with `kumiki ahead`'s library in front of every program, and without; only when
+    /// rsync's, tar's, coreutils' and git's own suites with `kumiki ahead`'s library in front of every program, and without; only when
     /// it is named, some minutes
     #[serde(rename = "ahead-suites")]
     AheadSuites,

@@ -140,3 +140,54 @@ fn tar_s_own() {
     };
     suite.holds();
 }
+
+/// Those of its programs that walk folders and look at files.
+#[test]
+fn coreutils_own() {
+    let suite = Suite {
+        package: "coreutils",
+        built: "src/ls",
+        build: "touch aclocal.m4; sleep 1; touch configure lib/config.hin; sleep 1
+            find . -name Makefile.in -exec touch {} +
+            FORCE_UNSAFE_CONFIGURE=1 ./configure -q --disable-nls --disable-acl --without-selinux >/dev/null
+            make -s -j2 src/version.h >/dev/null
+            make -s -k -j2 all-am >/dev/null 2>&1 || test -x src/ls",
+        // One program for each, which the makefile of the tests would make of a result anew.
+        run: "tests=; for folder in chgrp chmod chown cp du install ln ls mkdir mv readlink rm rmdir touch; do
+                tests=\"$tests $(echo tests/$folder/*.sh)\"
+            done
+            rm -f tests/*/*.log tests/*/*.trs
+            make -k check SUBDIRS=. VERBOSE=yes TESTS=\"$tests\" 2>&1",
+        // `PASS: tests/cp/abuse.sh`
+        result: |line| {
+            let (result, name) = line.split_once(": ")?;
+            let is_result = ["PASS", "FAIL", "SKIP", "XFAIL", "ERROR"].contains(&result);
+            (is_result && name.starts_with("tests/")).then_some((name, result))
+        },
+        least: 150,
+        unsteady: &[],
+    };
+    suite.holds();
+}
+
+/// Those of files and the index: basics, checkouts, `status`, `add`, `grep`, `clean`, worktrees.
+#[test]
+fn git_s_own() {
+    let suite = Suite {
+        package: "git",
+        built: "git",
+        build: "make -s -j2 NO_GETTEXT=1 NO_TCLTK=1 NO_CURL=1 NO_EXPAT=1 NO_OPENSSL=1 NO_PYTHON=1 \
+                CFLAGS=-O1 all >/dev/null",
+        run: "cd t; rm -rf test-results trash*; ls t00*.sh t1[0-6]*.sh t20*.sh t22*.sh t37*.sh t73*.sh t75*.sh t78*.sh | \
+            TEST_NO_MALLOC_CHECK=1 xargs -P2 -I{} sh -c \
+            'sh {} >test-{}.log 2>/dev/null </dev/null; sed -n \"s/^\\(not ok\\|ok\\) \\([0-9]*\\).*/{} \\2: \\1/p\" test-{}.log; rm -f test-{}.log'",
+        // `t0001-init.sh 12: ok`
+        result: |line| {
+            let (name, result) = line.rsplit_once(": ")?;
+            (name.starts_with('t') && ["ok", "not ok"].contains(&result)).then_some((name, result))
+        },
+        least: 3000,
+        unsteady: &[],
+    };
+    suite.holds();
+}

@@ -9,7 +9,8 @@ pub(crate) fn of(package: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ahead-suites").join(package);
     let find = || {
         let mut entries = fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path());
-        entries.find(|path| path.join("configure").exists())
+        entries
+            .find(|path| ["configure", "configure.ac"].iter().any(|name| path.join(name).exists()))
     };
     if let Some(source) = find() {
         return Some(source);
@@ -37,7 +38,7 @@ pub(crate) fn of(package: &str) -> Option<PathBuf> {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "apt-get {words:?} with deb-src of {archive}: {said}");
     }
-    Some(find().unwrap_or_else(|| panic!("{package}'s source has a configure")))
+    Some(find().unwrap_or_else(|| panic!("{package}'s source is built by configure or make")))
 }
 
 /// The main archive that apt has: address, release and component.
