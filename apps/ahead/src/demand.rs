@@ -47,6 +47,9 @@ const TRIED: u32 = 64;
 const MOST_VAIN: u32 = 7;
 /// Uses that are worth a start.
 const USEFUL: u32 = 16;
+/// Openings behind that are a second pass, each so many of which have folders kept twice as long, and the most that count.
+const BEHIND: u32 = 8;
+const MOST_BEHIND: u32 = 40;
 /// Folders listed ahead that the program has not come to.
 const MOST_FOLDERS: u32 = 128;
 
@@ -123,6 +126,8 @@ pub(crate) struct Demand {
     visited: AtomicU32,
     /// Uses of listed names, asked ahead or not.
     moves: AtomicU32,
+    /// Openings that come long after the folder was looked at, less those that do not.
+    behind: AtomicU32,
     left_folders: AtomicU32,
     left_visited: AtomicU32,
     /// Times that asking was in vain, and uses when that was so last.
@@ -186,6 +191,24 @@ impl Demand {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The program has opened a file long after it has looked at it, as one that first makes a list.
+    pub(crate) fn came_behind(&self) {
+        let behind = self.behind.load(Ordering::Relaxed);
+        self.behind.store((behind + 1).min(MOST_BEHIND), Ordering::Relaxed);
+    }
+
+    /// It has opened one right after it has looked at it.
+    pub(crate) fn came_at_once(&self) {
+        let behind = self.behind.load(Ordering::Relaxed);
+        self.behind.store(behind.saturating_sub(1), Ordering::Relaxed);
+    }
+
+    /// Times that the folders of a program are kept twice as long, which opens their files in a second pass; zero for one that
+    /// does not.
+    pub(crate) fn passes_behind(&self) -> u32 {
+        self.behind.load(Ordering::Relaxed) / BEHIND
+    }
+
     /// A number that changes with each use of a listed name.
     pub(crate) fn uses(&self) -> u32 {
         self.moves.load(Ordering::Relaxed)
@@ -233,8 +256,10 @@ impl Demand {
             }
             Kind::Contents => {
                 let (opened, touched) = (value(&uses.opened), value(&uses.touched));
+                // In a second pass it has looked at more than it can have opened.
+                let is_second_pass = class == Class::File && self.passes_behind() > 0;
                 opened >= SEEN_OPEN
-                    && is_half(opened, touched, 0)
+                    && (is_second_pass || is_half(opened, touched, 0))
                     && is_half(value(&uses.names_opened), value(&uses.names), ENOUGH)
             }
             Kind::Folders => {

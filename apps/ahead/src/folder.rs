@@ -108,6 +108,23 @@ pub(crate) fn by_path(path: &CStr) -> Option<Folder> {
     known(open)
 }
 
+/// Opens a folder by its path whose names the program does not read, if that changes nothing that others see.
+pub(crate) fn by_names(path: &CStr) -> Option<Folder> {
+    known(open_unseen(path)?)
+}
+
+/// Opens a folder to be read without a change of its access time; none where there is no way to.
+pub(crate) fn open_unseen(path: &CStr) -> Option<OwnedFd> {
+    let flags = TO_LIST.difference(OFlags::NOFOLLOW);
+    match openat(CWD, path, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => {
+            let open = openat(CWD, path, flags, Mode::empty()).ok()?;
+            fstatvfs(&open).is_ok_and(|all| has_no_access_times(&all)).then_some(open)
+        }
+        open => open.ok(),
+    }
+}
+
 /// Opens the folder above one, if it is the one of this number: any other the program may never have read.
 pub(crate) fn above_of(folder: BorrowedFd<'_>, number: u64) -> Option<Folder> {
     let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -192,10 +209,20 @@ pub(crate) fn identity_of(look: &Statx) -> (u64, u64) {
 ///
 /// The program has just gone that way, so that all of it is in memory.
 pub(crate) fn above(at: BorrowedFd<'_>, path: &CStr) -> Option<Key> {
-    let path = path.to_bytes();
+    key_of(at, before_last(path.to_bytes())?)
+}
+
+/// The folder part of a path, with the slash at its end; none for a path of one name.
+pub(crate) fn before_last(path: &[u8]) -> Option<&[u8]> {
     let end = path.iter().rposition(|byte| *byte == b'/')?;
+    path.get(..=end)
+}
+
+/// The key of what a path leads to, as far as the kernel knows it without asking; none for a long one.
+pub(crate) fn key_of(at: BorrowedFd<'_>, path: &[u8]) -> Option<Key> {
     let mut text = [0; ABOVE_BYTES];
-    text.get_mut(..=end)?.copy_from_slice(path.get(..=end)?);
+    let (_, room) = text.split_last_mut()?;
+    room.get_mut(..path.len())?.copy_from_slice(path);
     let text = CStr::from_bytes_until_nul(&text).ok()?;
     let look = statx(at, text, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
     let (device, inode) = identity_of(&look);

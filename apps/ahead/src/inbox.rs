@@ -2,7 +2,8 @@
 //!
 //! They try its lock and never wait for it: what finds it held or full is not told, and a folder is slower.
 //!
-//! A folder that the C library opens within itself (scandir) is told by its path: there is room for one at a time.
+//! A folder that the C library opens within itself (scandir), or that the program does not open, is told by its path:
+//! there is room for one at a time.
 
 use crate::demand::Kind;
 use crate::table::Key;
@@ -18,8 +19,10 @@ pub(crate) struct Visit {
     pub(crate) key: Key,
 }
 
-/// Descriptor of a folder that is told by its path.
+/// Descriptor of a folder that is told by its path: the program lists it.
 pub(crate) const BY_PATH: i32 = -1;
+/// The same, and the program opens files of it without listing it.
+pub(crate) const BY_NAMES: i32 = -2;
 
 /// Names of this folder are used in a way that nobody has asked ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +67,13 @@ impl Inbox {
         false
     }
 
-    /// Tells a folder by its path.
-    pub(crate) fn push_path(&mut self, path: Text, key: Key) {
-        if self.push(Word::Visit(Visit { descriptor: BY_PATH, key })) {
+    /// Tells a folder by its path, as `BY_PATH` or `BY_NAMES`; false if there is no room.
+    pub(crate) fn push_path(&mut self, path: Text, visit: Visit) -> bool {
+        let is_told = self.push(Word::Visit(visit));
+        if is_told {
             self.path = Some(path);
         }
+        is_told
     }
 
     pub(crate) fn take_path(&mut self) -> Option<Text> {

@@ -48,6 +48,7 @@ mod table;
 mod text;
 mod threads;
 mod trial;
+mod unlisted;
 #[cfg(not(test))]
 mod unwind;
 mod uses;

@@ -24,7 +24,7 @@ use crate::clock::{now, sleeps};
 use crate::counts::{self, Count};
 use crate::demand::Kind;
 use crate::folder::{self, Folder, Listing};
-use crate::inbox::BY_PATH;
+use crate::inbox::{BY_NAMES, BY_PATH};
 use crate::kept::Finding;
 use crate::life::Claim;
 use crate::real;
@@ -327,13 +327,11 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
     let slept_ns = || if sleeps() == before { 0 } else { now().saturating_sub(began) };
     match task {
         Task::Begin(visit) => {
-            let folder = match visit.descriptor {
-                BY_PATH => {
-                    let path =
-                        state.shared.inbox.lock().ok().and_then(|mut inbox| inbox.take_path());
-                    path.and_then(|path| folder::by_path(path.as_c()))
-                }
-                descriptor => folder::of_program(descriptors, descriptor),
+            let path = || state.shared.inbox.lock().ok().and_then(|mut inbox| inbox.take_path());
+            let (folder, way) = match visit.descriptor {
+                BY_PATH => (path().and_then(|path| folder::by_path(path.as_c())), Way::Listed),
+                BY_NAMES => (path().and_then(|path| folder::by_names(path.as_c())), Way::Named),
+                descriptor => (folder::of_program(descriptors, descriptor), Way::Listed),
             };
             let Some(folder) = folder else { return };
             // Its number may be another folder's by now, which has told of itself.
@@ -346,10 +344,10 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
                 if let Some((above, listing)) = above {
-                    walk.listed(&state.shared, above, listing, Way::Listed);
+                    walk.begun(&state.shared, above, listing, Way::Listed);
                     walk.came_from(&state.shared, folder.key);
                 }
-                walk.listed(&state.shared, folder, listing, Way::Listed);
+                walk.begun(&state.shared, folder, listing, way);
                 rest(state, &mut walk, slept_ns, false);
             }
         }

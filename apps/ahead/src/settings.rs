@@ -1,5 +1,5 @@
 //! Bounds, from `KUMIKI_AHEAD`, which `kumiki ahead` sets: `names=4096,bytes=67108864,threads=32`. Tests have all
-//! folders taken for cold (`cold=1`).
+//! folders taken for cold (`cold=1`); who opens what another process does, which has slept, says so (`echo=1`).
 //!
 //! Read without memory of the heap: it is not there yet.
 
@@ -21,11 +21,13 @@ pub(crate) struct Settings {
     pub(crate) threads: u32,
     /// No folder is found warm.
     pub(crate) is_all_cold: bool,
+    /// This process opens what another one has opened, which has slept for it.
+    pub(crate) is_echo: bool,
 }
 
 impl Settings {
     const DEFAULT: Self =
-        Settings { names: 4096, bytes: 64 << 20, threads: 32, is_all_cold: false };
+        Settings { names: 4096, bytes: 64 << 20, threads: 32, is_all_cold: false, is_echo: false };
 
     /// Reads those of the environment, or takes what is usual.
     pub(crate) fn read() -> Self {
@@ -53,6 +55,7 @@ impl Settings {
                 b"bytes" => settings.bytes = value,
                 b"threads" => settings.threads = small.min(MOST_THREADS),
                 b"cold" => settings.is_all_cold = value != 0,
+                b"echo" => settings.is_echo = value != 0,
                 _ => {}
             }
         }

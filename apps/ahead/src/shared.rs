@@ -9,6 +9,7 @@ use crate::demand::Demand;
 use crate::inbox::Inbox;
 use crate::settings::Settings;
 use crate::table::Table;
+use crate::unlisted::Unlisted;
 use crate::uses::AllUses;
 
 /// All of it. What is a count or a table begins as zeros.
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) removes: AtomicU8,
     /// One once it took long to go a way that the program had just gone.
     pub(crate) is_way_slow: AtomicU8,
+    pub(crate) unlisted: Unlisted,
     pub(crate) table: Table,
     pub(crate) demand: Demand,
     pub(crate) uses: AllUses,

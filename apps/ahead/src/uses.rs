@@ -13,6 +13,8 @@ pub(crate) const FOLDERS: usize = 256;
 
 /// Files looked at that tell what the program does with a folder's files.
 const TOLD: u32 = 8;
+/// Files looked at and not opened yet where it opens each as it comes to it.
+const AT_ONCE: u32 = 2;
 /// Files opened that tell the same.
 const TOLD_OPEN: u32 = 2;
 
@@ -88,6 +90,11 @@ impl Uses {
         }
     }
 
+    /// True if the program opens files of it without listing it.
+    pub(crate) fn is_by_names(&self) -> bool {
+        self.way() == Way::Named
+    }
+
     /// The program lists it.
     pub(crate) fn set_listed(&self) {
         self.way.store(Way::Listed as u8, Ordering::Relaxed);
@@ -134,6 +141,12 @@ impl Uses {
         let opened = self.files_opened.load(Ordering::Relaxed);
         let is_half = opened.saturating_mul(2) >= touched;
         (touched >= TOLD || is_half && opened >= TOLD_OPEN).then_some(is_half)
+    }
+
+    /// Files that the program has looked at and not opened.
+    fn unopened(&self) -> u32 {
+        let touched = self.files_touched.load(Ordering::Relaxed);
+        touched.saturating_sub(self.files_opened.load(Ordering::Relaxed))
     }
 
     pub(crate) fn last(&self) -> u32 {
@@ -222,6 +235,14 @@ impl AllUses {
         }
         if what == Use::Opened && class != Class::Folder && before & OPENED == 0 {
             demand.opened(class);
+            match uses.unopened() {
+                _ if class != Class::File => {}
+                _ if is_late => demand.came_behind(),
+                TOLD.. if before & TOUCHED != 0 => demand.came_behind(),
+                0..=AT_ONCE => demand.came_at_once(),
+                // The last ones of a folder, in the one way or the other.
+                _ => {}
+            }
             match is_late {
                 true => demand.late(class, Kind::Contents),
                 false => _ = uses.files_opened.fetch_add(1, Ordering::Relaxed),

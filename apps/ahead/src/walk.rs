@@ -19,7 +19,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use crate::counts::{self, Count};
 use crate::demand::{Class, Kind};
 use crate::folder::{Folder, Listing, Warmth};
-use crate::inbox::{Visit, Want, Word};
+use crate::inbox::{BY_NAMES, Visit, Want, Word};
 use crate::kept::{Finding, Kept};
 use crate::names::{Name, Names};
 use crate::shared::Shared;
@@ -101,6 +101,23 @@ struct Known {
     is_visited: bool,
     /// Number of the program's visit when it was listed.
     since: u32,
+}
+
+/// When the program has come to a folder that was listed here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Come {
+    /// It told of it.
+    Before,
+    /// While it was listed ahead.
+    Meanwhile,
+    NotYet,
+}
+
+/// Folders that are left: those that are old, or of these the ones that take room ahead of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    Old,
+    InVain,
 }
 
 /// Outcome of a step of a job.
@@ -206,7 +223,10 @@ impl Walk {
             self.read(shared);
             self.worth.missed(shared.missed.load(std::sync::atomic::Ordering::Relaxed));
             let (task, is_hindered) = self.first(shared);
-            if task.is_some() || !is_hindered || !self.leave_old(shared, AGE_HINDERING) {
+            if task.is_some()
+                || !is_hindered
+                || !self.leave_old(shared, AGE_HINDERING, Leave::InVain)
+            {
                 return task;
             }
         }
@@ -214,11 +234,18 @@ impl Walk {
 
     /// The first request that may be made now, and whether one may not for want of room.
     fn first(&mut self, shared: &Shared) -> (Option<Task>, bool) {
+        let is_second_pass = shared.demand.passes_behind() > 0;
+        if is_second_pass && let Some(task) = self.first_of_second_pass(shared) {
+            return (Some(task), false);
+        }
         let (mut at, mut is_hindered) = (self.jobs.len(), false);
         let end = at.saturating_sub(LOOK);
         while at > end {
             at -= 1;
             let Some(job) = self.jobs.get(at).copied() else { break };
+            if is_second_pass && matches!(job, Job::Ask(_, Kind::Contents)) {
+                continue;
+            }
             match self.step(shared, job) {
                 Step::Task(task) => {
                     if matches!(job, Job::Begin(_) | Job::Enter(..)) {
@@ -232,6 +259,23 @@ impl Walk {
             }
         }
         (None, is_hindered)
+    }
+
+    /// Contents of the folder that was listed first, where the program opens files in a second pass.
+    fn first_of_second_pass(&mut self, shared: &Shared) -> Option<Task> {
+        loop {
+            let rest = self.known.iter().enumerate().filter_map(|(at, known)| {
+                let known = known.as_ref().filter(|known| known.contents < known.names.len())?;
+                Some((known.since, Number { folder: at as u16, turn: known.turn }))
+            });
+            let (_, number) = rest.min_by_key(|(since, _)| *since)?;
+            match self.step(shared, Job::Ask(number, Kind::Contents)) {
+                Step::Task(task) => return Some(task),
+                // All of its names were looked through, and there is the next one.
+                Step::Done if self.of(number)?.contents == self.of(number)?.names.len() => {}
+                Step::Done | Step::NoRoom | Step::NotYet => return None,
+            }
+        }
     }
 
     /// Reads what the program's threads have told.
@@ -249,7 +293,7 @@ impl Walk {
     }
 
     fn visited(&mut self, shared: &Shared, visit: Visit) {
-        self.leave_old(shared, AGE);
+        self.leave_old(shared, AGE, Leave::Old);
         let known = self.known.iter_mut().enumerate().find_map(|(at, known)| {
             known.as_mut().filter(|known| known.folder.key == visit.key).map(|known| (at, known))
         });
@@ -259,7 +303,9 @@ impl Walk {
                 shared.demand.lists.used();
                 counts::add(Count::ListedAheadUsed, 1);
             }
-            shared.uses.of(at as u16).into_iter().for_each(Uses::set_listed);
+            if visit.descriptor != BY_NAMES {
+                shared.uses.of(at as u16).into_iter().for_each(Uses::set_listed);
+            }
             return;
         }
         if let Some(place) = shared.table.find(visit.key) {
@@ -332,15 +378,38 @@ impl Walk {
         }
     }
 
-    /// Takes in a folder that was listed.
+    /// Takes in a folder to which the program has come before it was listed here.
+    pub(crate) fn begun(&mut self, shared: &Shared, folder: Folder, listing: Listing, way: Way) {
+        self.take_in(shared, (folder, listing), way, Come::Before);
+    }
+
+    /// Takes in a folder that was listed ahead.
     pub(crate) fn listed(&mut self, shared: &Shared, folder: Folder, listing: Listing, way: Way) {
+        let flags = shared.table.find(folder.key).map_or(0, table::Place::flags);
+        match flags & table::VISITED != 0 {
+            // Whoever came meanwhile to a folder that was being listed has listed it.
+            true if way == Way::Ahead => {
+                self.take_in(shared, (folder, listing), Way::Listed, Come::Meanwhile);
+            }
+            true => self.take_in(shared, (folder, listing), way, Come::Meanwhile),
+            false => self.take_in(shared, (folder, listing), way, Come::NotYet),
+        }
+    }
+
+    fn take_in(
+        &mut self,
+        shared: &Shared,
+        (folder, listing): (Folder, Listing),
+        way: Way,
+        come: Come,
+    ) {
         counts::add(Count::Listed, 1);
         let is_all_cold = shared.settings.is_all_cold;
         let warmth = if is_all_cold { Warmth::Cold } else { listing.warmth };
         self.judge(warmth);
         let bytes: usize = self.known.iter().flatten().map(|known| known.names.bytes()).sum();
         if bytes + listing.names.bytes() > MOST_BYTES {
-            self.leave_old(shared, AGE_HINDERING);
+            self.leave_old(shared, AGE_HINDERING, Leave::Old);
         }
         let Some(at) = self.place(shared) else { return };
         let (Some(turn), Some(place)) = (self.turns.get_mut(at), self.known.get_mut(at)) else {
@@ -349,20 +418,16 @@ impl Walk {
         *turn = turn.wrapping_add(1);
         let number = Number { folder: at as u16, turn: *turn };
         let now = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
-        let flags = shared.table.find(folder.key).map_or(0, table::Place::flags);
-        let has_come = flags & table::VISITED != 0;
-        let is_visited = way == Way::Listed || has_come;
-        // Whoever came meanwhile to a folder that was being listed has listed it.
-        let way_now = if way == Way::Ahead && has_come { Way::Listed } else { way };
+        let is_visited = come != Come::NotYet;
         let mut known = Known::new(number.turn, folder, listing.names, now, is_visited);
         known.enter(shared, number);
-        if way != Way::Listed && is_visited {
+        if come == Come::Meanwhile {
             shared.demand.lists.used();
             counts::add(Count::ListedAheadUsed, 1);
         }
         *place = Some(known);
         let Some(uses) = shared.uses.of(number.folder) else { return };
-        uses.begin(number.turn, now, way_now);
+        uses.begin(number.turn, now, way);
         self.push(Job::Descend(number));
         if warmth == Warmth::Cold {
             for kind in [Kind::Attributes, Kind::Contents] {
@@ -427,7 +492,7 @@ impl Walk {
     /// A number that is free, or is made so.
     fn place(&mut self, shared: &Shared) -> Option<usize> {
         let open = self.known.iter().flatten().count();
-        if open >= self.open_most && !self.leave_old(shared, AGE_HINDERING) {
+        if open >= self.open_most && !self.leave_old(shared, AGE_HINDERING, Leave::Old) {
             self.leave_oldest(shared);
         }
         if self.known.iter().flatten().count() >= self.open_most {
@@ -437,15 +502,17 @@ impl Walk {
     }
 
     /// Leaves folders that the program has left behind; true if there were some.
-    fn leave_old(&mut self, shared: &Shared, age: u32) -> bool {
+    fn leave_old(&mut self, shared: &Shared, age: u32, why: Leave) -> bool {
         let now = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
+        let age = age << shared.demand.passes_behind();
         let mut some = false;
         for at in 0..self.known.len() {
             let Some(Some(known)) = self.known.get(at) else { continue };
             let last = shared.uses.of(at as u16).map_or(0, |uses| uses.last()).max(known.since);
             // One that was listed ahead is ahead for longer.
             let age = if known.is_visited { age } else { age.saturating_mul(4) };
-            if now.wrapping_sub(last) >= age && known.busy == 0 {
+            let is_old = now.wrapping_sub(last) >= age && known.busy == 0;
+            if is_old && (why == Leave::Old || known.takes_room(shared, at as u16)) {
                 drop(self.leave(shared, at));
                 some = true;
             }
@@ -507,7 +574,8 @@ fn is_on(shared: &Shared, number: Number, kind: Kind) -> bool {
 fn is_on_for(shared: &Shared, number: Number, kind: Kind, class: Class) -> bool {
     let Some(uses) = shared.uses.of(number.folder) else { return false };
     let own = match (kind, class) {
-        (Kind::Contents, Class::File) => uses.opens(),
+        // One that opens in a second pass has opened none yet.
+        (Kind::Contents, Class::File) if shared.demand.passes_behind() == 0 => uses.opens(),
         _ => None,
     };
     let classes: &[Class] = if class == Class::Folder { &[Class::Folder] } else { uses.classes() };
@@ -546,6 +614,15 @@ impl Known {
             is_visited,
             since,
         }
+    }
+
+    /// True if it was listed, or names of it were asked, and the program has not come to that.
+    fn takes_room(&self, shared: &Shared, number: u16) -> bool {
+        let Some(uses) = shared.uses.of(number) else { return true };
+        let sum = uses.sum(self.files, self.folders);
+        !self.is_visited
+            || self.asked_attributes > sum.used_attributes
+            || self.asked_contents > sum.used_contents
     }
 
     fn key(&self, name: &Name<'_>) -> Key {
@@ -675,7 +752,9 @@ impl Known {
             counts::add(Count::ListedAhead, 1);
             self.busy += 1;
             let descriptor = self.folder.open.as_raw_fd();
-            let way = Way::Ahead;
+            // What it opens below one that it does not list, it does not list either.
+            let is_by_names = shared.uses.of(number.folder).is_some_and(Uses::is_by_names);
+            let way = if is_by_names { Way::Named } else { Way::Ahead };
             return Step::Task(Task::Below { above: number, descriptor, name, key, way });
         }
     }

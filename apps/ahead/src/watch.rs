@@ -1,6 +1,6 @@
 //! What the program's threads do at their calls, beside making them: as little as shows what is asked next.
 //!
-//! Quiet, one call of sixteen is timed, and one folder of many is tried. Active, each use of a listed name is
+//! Quiet, the first calls and then one of seventeen are timed, and one folder of many is tried. Active, each use of a listed name is
 //! counted. No call here changes `errno`, takes memory of the program, or waits: the kernel is called without the C
 //! library in between, and locks are tried only.
 
@@ -12,20 +12,24 @@ use crate::clock::{now, sleeps};
 use crate::counts::{self, Count};
 use crate::errno;
 use crate::folder::{self, Warmth};
-use crate::inbox::{Visit, Want, Word};
+use crate::inbox::{BY_NAMES, BY_PATH, Visit, Want, Word};
 use crate::pool;
 use crate::probe;
 use crate::shared::Shared;
+use crate::signals;
 use crate::state::{self, Mode, State};
 use crate::table::{ASKED_LIST, FOLDER, Key, VISITED};
 use crate::text::Text;
 use crate::trial;
+use crate::unlisted::Opening;
 use crate::uses::{Seen, Use};
 
-use rustix::fs::{Mode as FileMode, OFlags, SeekFrom, seek};
+use rustix::fs::{CWD, Mode as FileMode, OFlags, SeekFrom, seek};
 
 /// Calls of which one is timed while nothing is asked ahead: odd, as programs look at a file and open it, in turns.
 const SAMPLE: u32 = 17;
+/// First calls, which are all timed: an interpreter has slept in a few of them before it reads a package's folder.
+const EACH: u32 = 512;
 /// Slow openings in a row by which a folder is cold although its names are in memory.
 const SLOW_OPENS: u8 = 3;
 /// A call that took longer has slept, or others ran.
@@ -43,8 +47,21 @@ const TOLD: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     state: &'static State,
-    is_active: bool,
+    reason: Reason,
     began: u64,
+}
+
+/// Reason why a call is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// It is one of some, while nothing is asked ahead.
+    Sample,
+    /// It is one of the program's first.
+    Early,
+    /// The calls before have slept, while nothing is asked ahead.
+    Followed,
+    /// Names are asked ahead.
+    Active,
 }
 
 /// Begins to watch a call, if it is to be watched.
@@ -56,9 +73,15 @@ pub(crate) fn begin() -> Option<Call> {
             let calls = state.shared.calls.load(Ordering::Relaxed).wrapping_add(1);
             // Two threads that count one call count it once.
             state.shared.calls.store(calls, Ordering::Relaxed);
-            (calls % SAMPLE == 1).then(|| Call { state, is_active: false, began: now() })
+            let reason = match calls % SAMPLE {
+                _ if state.shared.unlisted.is_followed() => Reason::Followed,
+                1 => Reason::Sample,
+                _ if calls < EACH => Reason::Early,
+                _ => return None,
+            };
+            Some(Call { state, reason, began: now() })
         }
-        Mode::Active => Some(Call { state, is_active: true, began: now() }),
+        Mode::Active => Some(Call { state, reason: Reason::Active, began: now() }),
         _ => None,
     }
 }
@@ -72,12 +95,13 @@ impl Call {
     /// The call has opened a file by this path, which begins at that folder of the program.
     pub(crate) fn opened(self, descriptor: c_int, at: c_int, path: &CStr) {
         let took = now().saturating_sub(self.began);
-        if !self.is_active {
+        if self.reason != Reason::Active {
             let slow = &self.state.slow_opens;
             let in_a_row =
                 if took >= SLEPT_NS { slow.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
             slow.store(in_a_row, Ordering::Relaxed);
-            return self.slow(took);
+            self.slow(took);
+            return named_quietly(self.state, self.reason, at, path);
         }
         // SAFETY: the program's call has just opened it; where another thread has closed it already, the kernel
         // says so, or it is another file, and one use is counted for the wrong name.
@@ -91,16 +115,16 @@ impl Call {
 
     /// The call has failed.
     pub(crate) fn failed(self) {
-        if !self.is_active {
+        if self.reason != Reason::Active {
             self.slow(now().saturating_sub(self.began));
         }
     }
 
     fn used(self, device: u64, inode: u64, what: Use) {
         let took = now().saturating_sub(self.began);
-        match self.is_active {
-            true => self.count(took, device, inode, what),
-            false => self.slow(took),
+        match self.reason {
+            Reason::Active => self.count(took, device, inode, what),
+            Reason::Sample | Reason::Early | Reason::Followed => self.slow(took),
         }
     }
 
@@ -174,9 +198,9 @@ fn told(calls: &AtomicU32) -> bool {
 
 /// The program has opened a file by a name that no listed folder has. If its folder stands in a listed one, the program
 /// goes into that by names, as an interpreter does which knows how its compiled modules are called.
-fn entered(state: &State, at: c_int, path: &CStr) {
+fn entered(state: &State, begins_at: c_int, path: &CStr) {
     // An absolute path begins nowhere, and what the program has named for it may be no descriptor.
-    let at = if at < 0 { libc::AT_FDCWD } else { at };
+    let at = if begins_at < 0 { libc::AT_FDCWD } else { begins_at };
     // SAFETY: the program's call has just begun at it, or it stands for the working folder.
     let at = unsafe { BorrowedFd::borrow_raw(at) };
     // All of that way is in memory, but where the file system asks its server about names each time: there the
@@ -190,9 +214,93 @@ fn entered(state: &State, at: c_int, path: &CStr) {
         state.shared.is_way_slow.store(1, Ordering::Relaxed);
     }
     let Some(key) = key else { return };
-    if enter(&state.shared, key) {
+    if state.shared.table.find(key).is_none() {
+        if is_by_path(begins_at, path) {
+            named(state, path);
+        }
+    } else if enter(&state.shared, key) {
         state.shared.work.notify(1);
     }
+}
+
+/// The program has opened a file in a folder of which nothing is known, while names are asked ahead.
+fn named(state: &State, path: &CStr) {
+    let unlisted = &state.shared.unlisted;
+    if unlisted.has_slept(sleeps())
+        && let Some(habit) = habit(state, path)
+        && !tell_names(state, &habit)
+    {
+        unlisted.forget(habit.key);
+    }
+}
+
+/// The same while nothing is asked ahead. The call may be made anywhere: nothing waits, and threads are
+/// started only where it is sure that no handler of a signal is under way.
+#[cold]
+fn named_quietly(state: &'static State, reason: Reason, at: c_int, path: &CStr) {
+    if reason == Reason::Early {
+        return;
+    }
+    let before = errno::get();
+    let unlisted = &state.shared.unlisted;
+    if !trial::is_allowed() {
+        state.change(Mode::Quiet, Mode::Off);
+    } else if reason == Reason::Sample {
+        unlisted.sampled(sleeps());
+    } else if is_by_path(at, path)
+        && unlisted.has_slept(sleeps())
+        && let Some(habit) = habit(state, path)
+    {
+        // Another open folder for a moment, in the program's table: the pool is not there yet.
+        let open = folder::open_unseen(habit.folder.as_c());
+        let is_worth = open.is_some_and(|open| is_worth_a_start(state, open.as_fd(), true));
+        let is_told = is_worth
+            && signals::are_without_handler()
+            && pool::start(state)
+            && tell_names(state, &habit);
+        if !is_told {
+            unlisted.forget(habit.key);
+        }
+    }
+    errno::set(before);
+}
+
+/// True for a path that leads to the same file from the pool's threads.
+fn is_by_path(at: c_int, path: &CStr) -> bool {
+    at == libc::AT_FDCWD || path.to_bytes().first() == Some(&b'/')
+}
+
+/// A folder of which the program opens files by their names, again and again.
+struct Habit {
+    key: Key,
+    folder: Text,
+}
+
+/// Counts an opening by this path, which begins at the root or the working folder: in its folder, and where that is a new one,
+/// in the folder above. Gives the folder of which it has become a habit.
+fn habit(state: &State, path: &CStr) -> Option<Habit> {
+    let unlisted = &state.shared.unlisted;
+    let mut folder = folder::before_last(path.to_bytes())?;
+    let mut key = folder::key_of(CWD, folder)?;
+    let mut opening = unlisted.count(key);
+    if opening == Opening::First {
+        folder = folder::before_last(folder.strip_suffix(b"/")?)?;
+        key = folder::key_of(CWD, folder)?;
+        opening = unlisted.count(key);
+    }
+    (opening == Opening::Habit).then_some(())?;
+    Some(Habit { key, folder: Text::of_bytes(folder)? })
+}
+
+/// Tells of a folder whose names are worth knowing; false if nobody could be told.
+fn tell_names(state: &State, habit: &Habit) -> bool {
+    let visit = Visit { descriptor: BY_NAMES, key: habit.key };
+    let inbox = state.shared.inbox.try_lock();
+    let is_told = inbox.is_ok_and(|mut inbox| inbox.push_path(habit.folder, visit));
+    if is_told {
+        state.shared.work.notify(1);
+    }
+    is_told
 }
 
 /// Tells of a folder that the program goes into by names; false if there is nothing to tell, or nobody could be told: then
@@ -352,7 +460,8 @@ fn see(state: &'static State, begun: Begun, open: BorrowedFd<'_>, told: Told<'_>
             // Of another thread it is another count: then it is a guess.
             let sleeps = sleeps() as u32;
             let has_slept = state.sleeps.swap(sleeps, Ordering::Relaxed) != sleeps;
-            let has_slept = state.due.swap(0, Ordering::Relaxed) != 0 && has_slept;
+            let has_slept = state.due.swap(0, Ordering::Relaxed) != 0 && has_slept
+                || state.shared.settings.is_echo;
             if !is_turn && !has_slept {
                 return;
             }
@@ -403,7 +512,7 @@ fn tell_of(state: &State, open: BorrowedFd<'_>, told: Told<'_>, visits: u32) {
         Told::Open(descriptor) => tell(state, Word::Visit(Visit { descriptor, key })),
         Told::By(path) => {
             if let (Some(path), Ok(mut inbox)) = (Text::of(path), state.shared.inbox.try_lock()) {
-                inbox.push_path(path, key);
+                inbox.push_path(path, Visit { descriptor: BY_PATH, key });
                 drop(inbox);
                 state.shared.work.notify(1);
             }

@@ -1,6 +1,7 @@
 //! `kumiki ahead`: runs a command with `libkumiki-ahead.so` in front of the C library, which asks a slow disk ahead.
 
 mod counts;
+mod echo;
 mod library;
 mod program;
 
@@ -18,6 +19,7 @@ use crate::size::size;
 use crate::{Verdict, interrupt, output, started};
 
 use counts::Counts;
+use echo::Echo;
 use program::Linkage;
 
 /// The loader's variable, and ours.
@@ -43,12 +45,18 @@ pub(crate) struct AheadArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 32,
         value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: u32,
+    /// Watch what a process opens whose number comes in, and open it, too
+    #[arg(long, hide = true)]
+    echo: bool,
     /// Program and arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     words: Vec<OsString>,
 }
 
 pub(crate) fn run(args: AheadArgs) -> Result<Verdict> {
+    if args.echo {
+        return echo::run(&args.words);
+    }
     let library = library::find()?;
     let word = args.words.first().cloned().unwrap_or_default();
     let linkage = Linkage::of(&word);
@@ -56,32 +64,71 @@ pub(crate) fn run(args: AheadArgs) -> Result<Verdict> {
     command.args(args.words.iter().skip(1));
     if linkage.takes_libraries() {
         command.env(PRELOAD, beside(std::env::var_os(PRELOAD), library.as_os_str()));
-        let (names, bytes, threads) = (args.names, args.bytes, args.threads);
-        let mut settings = OsString::from(format!("names={names},bytes={bytes},threads={threads}"));
-        // What the user has set says more; where it says the same, what is said last holds.
-        if let Some(more) = std::env::var_os(SETTINGS) {
-            settings.push(",");
-            settings.push(more);
-        }
-        command.env(SETTINGS, settings);
+        command.env(SETTINGS, settings(&args));
     }
-    if !args.say {
+    let counts = args.say.then(Counts::new).transpose()?;
+    let counted = |command: &mut Command| {
+        if let Some(counts) = &counts {
+            command.env(counts::VARIABLE, counts.path());
+        }
+    };
+    counted(&mut command);
+    let echo = linkage.is_watched().then(|| {
+        let mut command = Command::new("/proc/self/exe");
+        command.env(PRELOAD, library.as_os_str());
+        command.env(SETTINGS, echo_settings(&args));
+        counted(&mut command);
+        Echo::begin(command, &args.words)
+    });
+    let (mut echo, why_not) = match echo {
+        Some(Ok(echo)) => (Some(echo), None),
+        Some(Err(error)) => (None, Some(error)),
+        None => (None, None),
+    };
+    if counts.is_none() && echo.is_none() {
         // Its exit status and its signals are then its own.
         return not_started(command.exec(), &word);
     }
-    let counts = Counts::new()?;
-    command.env(counts::VARIABLE, counts.path());
     let signals = watched()?;
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return not_started(error, &word),
     };
+    if let Some(echo) = &mut echo {
+        echo.tell(child.id())?;
+    }
     let status = attend(&mut child, signals)?;
-    match linkage.why_not() {
-        Some(why) => output::talk(format!("ahead: {}: {why}", word.to_string_lossy())),
-        None => counts.read()?.sentences().iter().for_each(output::talk),
+    drop(echo);
+    if let Some(counts) = counts {
+        match (linkage.why_not(), why_not) {
+            (Some(why), Some(more)) => {
+                output::talk(format!("ahead: {}: {why}: {more:#}", word.to_string_lossy()));
+            }
+            (Some(why), None) if !linkage.is_watched() => {
+                output::talk(format!("ahead: {}: {why}", word.to_string_lossy()));
+            }
+            _ => counts.read()?.sentences().iter().for_each(output::talk),
+        }
     }
     Ok(Verdict::Exit(code(status)))
+}
+
+/// Bounds for the library. What the user has set says more; where it says the same, what is said last holds.
+fn settings(args: &AheadArgs) -> OsString {
+    let (names, bytes, threads) = (args.names, args.bytes, args.threads);
+    let mut settings = OsString::from(format!("names={names},bytes={bytes},threads={threads}"));
+    if let Some(more) = std::env::var_os(SETTINGS) {
+        settings.push(",");
+        settings.push(more);
+    }
+    settings
+}
+
+/// The same for who echoes: it never sleeps for what it opens.
+fn echo_settings(args: &AheadArgs) -> OsString {
+    let mut settings = settings(args);
+    settings.push(",echo=1");
+    settings
 }
 
 /// The value of `LD_PRELOAD`: ours, then those that stand there.

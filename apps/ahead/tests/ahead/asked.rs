@@ -11,7 +11,7 @@ use crate::slow::{Asked, Slow, Tree, What};
 const ANSWER: Duration = Duration::from_millis(4);
 
 /// Requests of a sort by the program's own thread, and by others.
-fn by(asked: &[Asked], what: What, program: u32) -> (usize, usize) {
+pub(crate) fn by(asked: &[Asked], what: What, program: u32) -> (usize, usize) {
     let of: Vec<_> = asked.iter().filter(|asked| asked.what == what).collect();
     let own = of.iter().filter(|asked| asked.by == program).count();
     (own, of.len() - own)
@@ -19,12 +19,12 @@ fn by(asked: &[Asked], what: What, program: u32) -> (usize, usize) {
 
 /// True if others asked for a quarter at least: how much of it they come to before the program is a matter of who has the
 /// cpu, and most of it where it is not wanted elsewhere.
-fn is_much(own: usize, others: usize) -> bool {
+pub(crate) fn is_much(own: usize, others: usize) -> bool {
     others * 3 >= own
 }
 
 /// Fails if something was asked more often than once.
-fn once(asked: &[Asked], what: What) {
+pub(crate) fn once(asked: &[Asked], what: What) {
     let mut counts: HashMap<u64, u32> = HashMap::new();
     for asked in asked.iter().filter(|asked| asked.what == what) {
         *counts.entry(asked.file).or_default() += 1;

@@ -2,6 +2,7 @@
 //! they must do what they do without.
 
 mod asked;
+mod names;
 mod odd;
 mod same;
 mod scene;

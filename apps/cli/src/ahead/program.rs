@@ -71,6 +71,11 @@ impl Linkage {
         self != Linkage::Musl
     }
 
+    /// True if what it opens may be watched instead.
+    pub(super) fn is_watched(self) -> bool {
+        matches!(self, Linkage::Static | Linkage::Musl)
+    }
+
     /// Says why nothing is asked ahead for it, if so.
     pub(super) fn why_not(self) -> Option<&'static str> {
         match self {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -90,22 +91,91 @@ fn other_libraries_in_front_stay_and_children_have_them() {
     assert!(value.contains("ahead.so:libc.so.6"), "{value}");
 }
 
-#[test]
-fn a_program_that_takes_no_library_is_run_and_said_so() {
-    let home = Home::new();
-    let source = home.write("alone.c", "int main(void) { return 4; }\n");
+/// Builds a static program; none, said why, where none can be linked.
+fn alone(home: &Home, source: &str) -> Option<PathBuf> {
+    let source = home.write("alone.c", source);
     let program = home.path("alone");
     let words = ["-static", "-o", program.to_str().unwrap(), source.to_str().unwrap()];
-    let built = home.run_by("cc", &words).output().unwrap();
-    if !built.status.success() {
+    let is_built = home.run_by("cc", &words).output().unwrap().status.success();
+    if !is_built {
         println!("passed over: no static program can be linked here");
+    }
+    is_built.then_some(program)
+}
+
+#[test]
+fn a_program_that_takes_no_library_is_run_and_said_so_where_it_may_not_be_watched() {
+    let home = Home::new();
+    let Some(program) = alone(&home, "int main(void) { return 4; }\n") else { return };
+    // Without the right to watch, whoever runs this test.
+    let words = ["--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--ambient-caps=-all"];
+    let mut command = home.run_by("setpriv", &words);
+    command.arg(env!("CARGO_BIN_EXE_kumiki")).args(["ahead", "--say", "--"]).arg(&program);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("linked statically") && said.contains("CAP_SYS_ADMIN"), "{said}");
+}
+
+/// Opens each file of three folders by the names that they have.
+const READER: &str = r#"
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+	long files = 0;
+	for (int at = 1; at < count; at++) {
+		DIR *folder = opendir(words[at]);
+		if (!folder)
+			return 1;
+		/* Whoever watches it has time. */
+		usleep(200000);
+		for (struct dirent *name; (name = readdir(folder));) {
+			int file = openat(dirfd(folder), name->d_name, O_RDONLY);
+			char byte;
+			if (read(file, &byte, 1) == 1)
+				files++;
+			close(file);
+			usleep(2000);
+		}
+		closedir(folder);
+	}
+	printf("%ld\n", files);
+	return 5;
+}
+"#;
+
+#[test]
+fn what_a_static_program_opens_is_watched_and_asked_ahead() {
+    if !rustix::process::geteuid().is_root() {
+        println!("passed over: watching takes CAP_SYS_ADMIN");
         return;
     }
-    let words = ["ahead", "--say", "--", program.to_str().unwrap()];
-    let output = home.start(&words).output().unwrap();
-    assert_eq!(output.status.code(), Some(4));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("linked statically"), "{said}");
+    let home = Home::new();
+    let tree = tree(&home);
+    let Some(program) = alone(&home, READER) else { return };
+    for say in [true, false] {
+        let mut command = home.start(&["ahead"]);
+        command.args(say.then_some("--say")).arg("--").arg(&program);
+        let folders = ["a", "b", "c"].map(|name| tree.path().join(name));
+        // As if nothing of it were in memory.
+        let output = command.args(folders).env("KUMIKI_AHEAD", "cold=1").output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(5), "{said}");
+        assert_eq!(output.stdout, b"60\n");
+        if !say {
+            assert_eq!(said, "");
+        } else if said.contains("CAP_SYS_ADMIN") {
+            println!("passed over: root may not watch here");
+            return;
+        } else {
+            let opened = said.split("opened ").nth(1).and_then(|rest| rest.split(' ').next());
+            let opened: u32 = opened.unwrap_or_default().parse().unwrap_or(0);
+            assert!(opened >= 10, "{said}");
+        }
+    }
 }
 
 #[test]
