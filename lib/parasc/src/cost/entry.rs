@@ -3,8 +3,7 @@
 
 use super::helpers::Helpers;
 use super::{
-    BatchEnd, Choice, EXPECTED, KEPT, MOVED, Means, PART, Prior, REPEATED_TICKS, SLEEPS, Sample,
-    WEIGHT, Way,
+    Choice, EXPECTED, KEPT, MOVED, Means, PART, Prior, REPEATED_TICKS, SLEEPS, Sample, WEIGHT, Way,
 };
 
 /// Steps from one thread to two, to four, and on to all there are: 256 at most.
@@ -66,6 +65,8 @@ struct Level {
     waits: WayCosts,
     /// The part of a shared batch that the requesting thread keeps, once others have helped.
     own: Option<f32>,
+    /// What it took as the rival of the last probe: half of the next step's first one.
+    probed: WayCosts,
 }
 
 /// Level of so many threads.
@@ -74,7 +75,7 @@ fn level(threads: usize) -> usize {
 }
 
 /// Step from a level to the next, its rival.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct LevelStep {
     /// Verdicts of probes for the rival, the last ones most: logarithms.
     favour: f32,
@@ -86,13 +87,17 @@ struct LevelStep {
     due: f64,
     /// Probes in a row that changed nothing.
     doublings: u32,
+    /// Ticks without a probe after the last loss, and the sum of the ticks spent until which another
+    /// loss is of the same kind.
+    pause: f32,
+    alike: f64,
 }
 
 impl LevelStep {
     /// A step of which nothing is known, to be probed at `due`.
     fn expected(due: f64) -> Self {
         let favour = -EXPECTED.ln();
-        LevelStep { favour, gain: favour, is_judged: false, due, doublings: 0 }
+        LevelStep { favour, gain: favour, due, ..LevelStep::default() }
     }
 
     fn takes(&self) -> bool {
@@ -127,6 +132,8 @@ struct Probe {
     turn: bool,
     /// A turn is half a batch.
     halves: bool,
+    /// The first one of its step: the lower level is known from the probe that has led there.
+    climbs: bool,
     /// Each batch needs a wake of its own, which counts.
     wakes: bool,
     /// Measures what comes now: each thread has the memory of its calls in its own cache.
@@ -162,7 +169,7 @@ impl KeyCosts {
             Prior::Sleeps => (Way::Pool, PART as usize),
             _ => (Way::Shared, 0),
         };
-        let mut entry = KeyCosts {
+        KeyCosts {
             levels: [Level::default(); STEPS + 1],
             steps: [LevelStep::expected(0.0); STEPS],
             last: 0.0,
@@ -173,9 +180,7 @@ impl KeyCosts {
             spent: 0.0,
             repeats: 0,
             threads: 2,
-        };
-        entry.expect(rival);
-        entry
+        }
     }
 
     /// Makes it from that of batches of another size, or beside other work or not.
@@ -189,9 +194,7 @@ impl KeyCosts {
     /// Another rival, of which nothing is known.
     fn expect(&mut self, rival: Way) {
         (self.rival, self.probe, self.waited) = (rival, None, 0.0);
-        self.levels[1..].iter_mut().for_each(|level| {
-            (level.mean, level.waits) = (Mean::default(), WayCosts::default());
-        });
+        self.levels[1..].iter_mut().for_each(|it| *it = Level { own: it.own, ..Level::default() });
         self.steps = [LevelStep::expected(self.spent); STEPS];
     }
 
@@ -225,6 +228,7 @@ impl KeyCosts {
         helpers: &mut Helpers,
         now: impl Fn() -> u64,
     ) -> Choice {
+        let means = Means { most: means.most.min(calls.max(2)), ..means };
         if self.repeats > 0 && helpers.come(means, self.threads) {
             self.repeats -= 1;
             let each = self.levels[level(self.threads)].mean.ticks;
@@ -241,16 +245,13 @@ impl KeyCosts {
         if self.probe.is_some_and(|probe| probe.turn) {
             return self.probe(at, calls, means, helpers);
         }
-        let is_open = match self.rival {
-            Way::Pool => means.pool,
-            _ => means.others && !helpers.paused(now),
-        };
+        let shares = self.rival == Way::Shared;
+        let is_open = if shares { means.others && !helpers.paused(now) } else { means.pool };
         if !is_open {
             self.probe = None;
             return self.plain(calls, means);
         }
         let [low, high] = [1_usize << at, (2 << at).min(means.most.max(2))];
-        let shares = self.rival == Way::Shared;
         let is_due = self.probe.is_some() || self.spent >= self.steps[at].due;
         let can = if shares { helpers.come(means, high) && helpers.helped } else { calls > 1 };
         if is_due && can {
@@ -266,17 +267,18 @@ impl KeyCosts {
             let probes = f64::from(means.wake() * asleep) * f64::from(PART);
             let probes = self.spent >= self.steps[at].due + probes;
             let wanted = if takes || probes || at == 0 { high } else { low };
-            // One at a time: those that spin already would sleep while this thread wakes many.
-            let threads = wanted.min(2 + means.hot);
+            // One by each that is awake: those that spin would sleep while this thread wakes many.
+            let threads = wanted.min(2 + 2 * means.hot);
             helpers.missed(match takes || awake < at {
                 true => self.saves(at, awake, calls),
                 false if probes => means.wake(),
                 false => 0.0,
             });
             if wanted == 1 << awake || !helpers.wakes(means) {
-                // Those that were woken stay awake until all are.
-                let spin = wanted.min(1 + means.hot);
-                return match spin > 1 << awake && helpers.come(means, spin) {
+                // Those that were woken stay awake until all are, and those that were called are on the way.
+                let called = helpers.woken && at > 0;
+                let spin = wanted.min(if called { self.threads } else { 1 + means.hot });
+                return match spin > 1 << awake && (called || helpers.come(means, spin)) {
                     true => Choice { measure: false, ..self.shared_by(spin, calls) },
                     false => self.lower(at, calls, means, helpers),
                 };
@@ -288,6 +290,7 @@ impl KeyCosts {
             }
             let due = &mut self.steps[at].due;
             *due = if takes { *due } else { self.spent };
+            self.threads = threads;
             return Choice { wake: true, ..choice };
         }
         // Shared to see whether somebody comes, if a probe is to follow.
@@ -328,11 +331,14 @@ impl KeyCosts {
 
     /// The next part of a probe.
     fn probe(&mut self, at: usize, calls: usize, means: Means, helpers: &Helpers) -> Choice {
-        let plain = self.levels[at].mean.ticks;
-        let probe = self.probe.get_or_insert(Probe { step: at, ..Probe::default() });
+        let Level { mean: Mean { ticks: plain, .. }, probed, .. } = self.levels[at];
+        let climbs = !self.steps[at].is_judged && probed.calls > 0.0;
+        let lower = if climbs { probed } else { WayCosts::default() };
+        let new = Probe { step: at, plain: lower, climbs, ..Probe::default() };
+        let probe = self.probe.get_or_insert(new);
         if !probe.turn {
             // Below, what an offer to so many costs is too much of a half.
-            probe.halves = calls >= (PART as usize) << at;
+            probe.halves = !probe.climbs && calls >= (PART as usize) << at;
             // Who spins would sleep before the next batch.
             probe.counts |= plain * calls as f32 / 2.0 > means.sleep;
         }
@@ -370,7 +376,10 @@ impl KeyCosts {
         let (step, ticks) = (&self.steps[at], |at: usize| self.levels[at].mean.ticks);
         let gain = step.gain.max(step.favour / 4.0);
         let part = if step.takes() || at == 0 { (-gain).exp() } else { 1.0 };
-        (ticks(awake) - ticks(at) * part) * calls as f32
+        let saves = ticks(awake) - ticks(at) * part;
+        // On the way up a part of what is saved by now goes into the next look.
+        let spare = if step.is_judged { saves } else { (ticks(0) - ticks(awake)) / SLEEPS };
+        saves.max(spare) * calls as f32
     }
 
     pub(super) fn pass(&mut self, batches: u32, calls: usize, helpers: &mut Helpers) {
@@ -399,11 +408,7 @@ impl KeyCosts {
         if way == Way::Shared && sample.helped > 0 {
             self.keep(sample);
         }
-        let at = match way {
-            Way::Plain => 0,
-            Way::Shared => level(sample.threads),
-            Way::Pool => 1,
-        };
+        let at = level(sample.threads);
         let moved = self.levels[at].mean.add(each);
         match self.probe.take() {
             Some(probe) => self.compare(probe, at, sample, means),
@@ -450,7 +455,7 @@ impl KeyCosts {
             probe.turn = !is_low;
         }
         probe.counts = if probe.halves { probe.counts || is_low } else { !enough };
-        if !(is_low && enough) {
+        if !(enough && (is_low || probe.climbs)) {
             self.probe = Some(probe);
             return;
         }
@@ -461,6 +466,7 @@ impl KeyCosts {
             level.waits = level.waits.kept(1.0 - 1.0 / PART as f32);
             level.mean.seen = level.mean.ticks;
         }
+        self.levels[step + 1].probed = probe.rival;
         let is_first = step == 0;
         let step = &mut self.steps[step];
         let taken = step.takes();
@@ -486,6 +492,10 @@ impl KeyCosts {
         // Twice, as who finds out anew pays for probes and wakes beside the next such loss.
         let lost = if step.takes() { 0.0 } else { 2.0 * ticks };
         step.settle(!before, lost, self.spent, means);
+        let again = if self.spent < step.alike { 2.0 * step.pause } else { 0.0 };
+        step.pause = again.clamp(lost * PART as f32, lost * (PART * PART / 2) as f32);
+        step.due = step.due.max(self.spent + f64::from(step.pause));
+        step.alike = step.due + f64::from(step.pause);
     }
 
     /// Its calls sleep by now: their rival is the pool, and the next plain ones are watched.
@@ -500,7 +510,7 @@ impl KeyCosts {
     /// Returns ticks of a plain call, and how many the batch has saved at most, as far as is known;
     /// one that nobody helped with asks next time.
     #[inline]
-    pub(super) fn shared(&mut self, end: BatchEnd) -> (f32, f32) {
+    pub(super) fn shared(&mut self, end: Sample) -> (f32, f32) {
         if end.helped == 0 {
             self.repeats = 0;
         }

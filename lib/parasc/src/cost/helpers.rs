@@ -1,7 +1,7 @@
 //! What a requesting thread knows of its helpers, whatever the calls: whether somebody
 //! comes, when a wake has paid for itself, and whether sharing costs more than it saves.
 
-use super::{BatchEnd, Means, PART, SLEEPS};
+use super::{Means, PART, SLEEPS, Sample};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Helpers {
@@ -13,7 +13,7 @@ pub(super) struct Helpers {
     /// Somebody has helped this requesting thread before.
     known: bool,
     /// The last batch that began with a wake is the last one that was shared, …
-    woken: bool,
+    pub(super) woken: bool,
     /// … and so was the one before: who was woken has served no other batch.
     pub(super) in_vain: bool,
     /// Ticks of plain calls that a helper would have saved, since the last wake.
@@ -33,12 +33,8 @@ impl Helpers {
     /// True if nothing is to be shared at the moment.
     #[inline]
     pub(super) fn paused(&mut self, now: impl Fn() -> u64) -> bool {
-        let Some(until) = self.until else { return false };
-        let left = (until.wrapping_sub(now()) as i64) > 0;
-        if !left {
-            self.until = None;
-        }
-        left
+        self.until = self.until.filter(|until| (until.wrapping_sub(now()) as i64) > 0);
+        self.until.is_some()
     }
 
     /// True if all but one of so many threads, which spin, are expected to come.
@@ -70,7 +66,7 @@ impl Helpers {
     #[inline]
     pub(super) fn shared(
         &mut self,
-        end: BatchEnd,
+        end: Sample,
         (plain, most): (f32, f32),
         means: Means,
         now: impl Fn() -> u64,

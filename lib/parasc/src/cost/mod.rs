@@ -4,10 +4,10 @@
 //! |---|---|
 //! | 1 | A batch is made *plainly* by its requesting thread, *shared* with the threads that spin on other cpus, or made by the *pool*. One call is plain, and so is what changes the address space. |
 //! | 2 | What is learnt is kept by a [`CostKey`]: the call and the size of the batch, beside other work or not, and whether threads of the program serve, too. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
-//! | 3 | A key has one rival of the plain way: shared by two threads, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. Where two threads are taken, four are their rival, and so on to all there are, the nearest first: each *step* has a favour of its own, which begins with its first probe, and the step up from where these have led is probed at once. Once it is known, it and the step below are probed when they are due. |
+//! | 3 | A key has one rival of the plain way: shared by two threads, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. Where two threads are taken, four are their rival, and so on to all there are, the nearest first: each *step* has a favour of its own, which begins with its first probe, and the step up from where these have led is probed at once, its lower level by what that took as the rival just before. Once it is known, it and the step below are probed when they are due. |
 //! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls, 64 on the second step and so on, whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. Where each batch needs a wake of its own, the rival's half begins with one, half of which counts. |
-//! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. Half of that patience is gone when the mean of the taken way moves by half. |
-//! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. One is woken for a batch; until there are enough for a step, all that spin share. |
+//! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. After a loss that pauses (rule 7) it is twice as long as after the last one, up to 16 times, if that came within as long again. Half of that patience is gone when the mean of the taken way moves by half. |
+//! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. For a batch as many are woken as share it, each by another one of these; until there are enough for a step, all that spin share. On the way up a quarter of what sharing saves goes into the next wake. |
 //! | 7 | An account holds what sharing saved as far as is known, not more than the calls that others made, less wakes and waits for others at the end of a batch. Below minus four sleeps nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss, if less than that was saved in between. |
 //! | 8 | Plain calls that are likely to take longer than four sleeps are watched: off the cpu for half of the time, by a switch of their own will, they sleep and the rival is the pool; else it is shared. A probe of the pool puts one plain call beside it. |
 //! | 9 | Batches shorter than 50,000 ticks repeat the last decision for so long, without a look at the clock. A shared one that nobody helped with asks at once. |
@@ -73,7 +73,7 @@ pub(crate) enum Way {
 }
 
 /// Helpers there are at the moment, and their prices.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Means {
     /// True if there are other cpus for processing threads.
     pub(crate) others: bool,
@@ -90,10 +90,6 @@ pub(crate) struct Means {
 }
 
 impl Means {
-    /// Nobody is there.
-    pub(crate) const NONE: Means =
-        Means { others: false, most: 1, hot: 0, alone: false, pool: false, sleep: 0.0 };
-
     /// Part of a wake that the requesting thread pays; the rest of a sleep's cost passes while it
     /// goes on.
     fn wake(self) -> f32 {
@@ -106,7 +102,7 @@ impl Means {
 pub(crate) struct Choice {
     pub(crate) way: Way,
     pub(crate) calls: usize,
-    /// Threads that share it, the requesting one among them.
+    /// Threads that share it, the requesting one among them: two stand for the pool's.
     pub(crate) threads: usize,
     /// Wake processing threads that sleep.
     pub(crate) wake: bool,
@@ -120,18 +116,21 @@ pub(crate) struct Choice {
 
 impl Choice {
     fn of(way: Way, calls: usize) -> Choice {
-        Choice { way, calls, threads: 1, wake: false, measure: true, watch: false, pass: 0 }
+        let threads = if way == Way::Plain { 1 } else { 2 };
+        Choice { way, calls, threads, wake: false, measure: true, watch: false, pass: 0 }
     }
 }
 
-/// Measurement of a batch, or of part of one.
+/// End of a batch, or of part of one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) calls: usize,
     /// Threads that a shared one was for.
     pub(crate) threads: usize,
-    /// Ticks without work that the requesting thread did beside it.
+    /// Ticks without work that the requesting thread did beside it, if it was measured.
     pub(crate) ticks: u64,
+    /// Ticks for which the requesting thread waited for others.
+    pub(crate) waited: u64,
     /// Calls of a shared one that other threads have made, …
     pub(crate) helped: usize,
     /// Number of those that the requesting thread has kept from them.
@@ -140,20 +139,6 @@ pub(crate) struct Sample {
     pub(crate) woke: bool,
     /// True if the calls slept; `None` if they were not watched.
     pub(crate) slept: Option<bool>,
-}
-
-/// End of a shared batch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchEnd {
-    pub(crate) calls: usize,
-    /// Threads that it was for.
-    pub(crate) threads: usize,
-    /// Calls that other threads have made.
-    pub(crate) helped: usize,
-    /// Ticks for which the requesting thread waited for them.
-    pub(crate) waited: u64,
-    /// True if it began with a wake.
-    pub(crate) woke: bool,
 }
 
 /// Costs as a requesting thread has learnt them.
@@ -193,7 +178,7 @@ impl Costs {
     pub(crate) fn shared(
         &mut self,
         key: CostKey,
-        end: BatchEnd,
+        end: Sample,
         means: Means,
         now: impl Fn() -> u64,
     ) {

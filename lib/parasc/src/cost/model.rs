@@ -213,14 +213,15 @@ impl World {
         }
         let now = self.now;
         if choice.way == Way::Shared {
-            let end =
-                BatchEnd { calls, threads: choice.threads, helped, waited, woke: choice.wake };
+            let (threads, woke) = (choice.threads, choice.wake);
+            let end = Sample { calls, threads, helped, waited, woke, ..Sample::default() };
             self.costs.shared(key, end, means, || now);
         }
         if choice.measure {
             let slept = choice.watch.then_some(load.sleeps && choice.way == Way::Plain);
             let (woke, kept, threads) = (choice.wake, calls / 4, choice.threads);
-            let sample = Sample { calls, threads, ticks: ticks as u64, helped, kept, woke, slept };
+            let ticks = ticks as u64;
+            let sample = Sample { calls, threads, ticks, waited, helped, kept, woke, slept };
             self.costs.record(key, choice.way, sample, means);
         }
         choice

@@ -95,7 +95,7 @@ impl Requester {
         let lanes = core.sides.len();
         let lane = (0..lanes).find(free).ok_or(Error::NoLane { lanes, most: REQUESTERS })?;
         core.area.open_lane(lane);
-        let means = Means { alone: is_alone(), sleep, ..Means::NONE };
+        let means = Means { alone: is_alone(), sleep, ..Means::default() };
         let mut requester = Requester {
             rules: core.rules.clone(),
             help: core.help,

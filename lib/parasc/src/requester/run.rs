@@ -11,7 +11,7 @@ use super::watched::{LONG, Watched};
 use super::{NO_CALL, Requester};
 use crate::awaited::{self, WaitStep};
 use crate::core::{Core, RARE, STEP};
-use crate::cost::{Around, BatchEnd, CostKey, PART, Prior, Sample, Way, survey};
+use crate::cost::{Around, CostKey, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{self, call};
@@ -244,7 +244,8 @@ impl Requester {
             return Ok(ran);
         }
         let watched = choice.watch.then(Watched::begin);
-        let (mut helped, mut kept, threads) = (0, 0, choice.threads);
+        let (calls, threads, woke) = (requests.len(), choice.threads, choice.wake);
+        let mut sample = Sample { calls, threads, woke, ..Sample::default() };
         let start = if choice.measure { now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
@@ -252,12 +253,11 @@ impl Requester {
             Way::Shared => {
                 let (part, most) = self.costs.terms(key, requests.len(), choice.threads, means);
                 // While this thread is away the others may come to the end.
-                kept = if key.is_beside() { 0 } else { part };
-                if requests.len() > LONG {
-                    // Nobody looks at these, and of so many calls a claim costs nothing.
-                    kept = kept.min(PART as usize);
-                }
-                let terms = Terms { by: By::Seats { wake: choice.wake, threads }, kept, most };
+                let kept = if key.is_beside() { 0 } else { part };
+                // Nobody looks at so many, of which a claim costs nothing.
+                sample.kept = if calls > LONG { kept.min(PART as usize) } else { kept };
+                let by = By::Seats { wake: choice.wake, threads };
+                let terms = Terms { by, kept: sample.kept, most };
                 // SAFETY: as above.
                 let help = unsafe { self.offer(requests, results, terms, meanwhile) }?;
                 if help.slept {
@@ -265,14 +265,8 @@ impl Requester {
                     self.costs.slept(key);
                     return Ok(ran);
                 }
-                helped = help.calls;
-                let (calls, waited, woke) = (requests.len(), help.waited, choice.wake);
-                self.costs.shared(
-                    key,
-                    BatchEnd { calls, threads, helped, waited, woke },
-                    means,
-                    now,
-                );
+                (sample.helped, sample.waited) = (help.calls, help.waited);
+                self.costs.shared(key, sample, means, now);
             }
             Way::Pool => {
                 let threads = 1 + self.core.pool.threads() + self.own.len();
@@ -283,10 +277,8 @@ impl Requester {
             }
         }
         if choice.measure {
-            let ticks = now().wrapping_sub(start).saturating_sub(meanwhile.take_away());
-            let (calls, woke) = (requests.len(), choice.wake);
-            let slept = watched.map(Watched::slept);
-            let sample = Sample { calls, threads, ticks, helped, kept, woke, slept };
+            sample.ticks = now().wrapping_sub(start).saturating_sub(meanwhile.take_away());
+            sample.slept = watched.map(Watched::slept);
             self.costs.record(key, choice.way, sample, means);
         }
         Ok(ran)
@@ -368,10 +360,14 @@ impl Requester {
             By::Seats { wake: false, .. } => (),
             // None to be had: then this thread makes all calls.
             By::Seats { wake: true, threads } => {
-                // At least the last one: that it looks awake does not mean that it comes.
-                let called = offered.len().min(threads - 1);
+                // The last one: that it looks awake does not mean that it comes. Those who make the
+                // batch wake the others.
+                let called = offered.len().min(threads - 1).min(self.near.len());
                 let awake = self.means.hot.min(called.saturating_sub(1));
-                for seat in &self.near[..called.min(self.near.len())][awake..] {
+                // Inside the kernel nobody looks whom to wake.
+                let rest = if core.inside.is_some() { awake } else { called.saturating_sub(1) };
+                core.sides[lane].call(self.cpu, awake..rest);
+                for seat in &self.near[rest..called] {
                     let _ = wake_seat(core, *seat);
                 }
                 if !self.own.is_empty() {

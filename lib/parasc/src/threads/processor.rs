@@ -9,6 +9,7 @@ use super::hand::{Hand, mortally, see_to_others};
 use super::inside;
 use super::placed::make_placed;
 use super::queue;
+use super::wake_seat;
 use crate::area::PLACED;
 use crate::core::{Core, CpuSeat};
 use crate::execute::call;
@@ -217,6 +218,9 @@ fn make_batch(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     claim.clear();
     if made > 0 {
         core.sides[lane].made(line);
+    }
+    if let Some((cpu, place)) = core.sides[lane].called() {
+        let _ = core.near(cpu).get(place).map(|seat| wake_seat(core, *seat));
     }
 }
 
