@@ -1,5 +1,8 @@
 //! The protocols that are counted: real code of Kumiki's crates, an operation each.
 
+mod barriers;
+mod copy;
+mod owner;
 mod parasc;
 mod shadow;
 mod slot;
@@ -24,6 +27,8 @@ pub struct Protocol {
 const TWO: &[usize] = &[2];
 /// Sizes for what takes as many as there are.
 const MANY: &[usize] = &[2, 8, 64, 256];
+/// Sizes for a barrier beside others.
+const MORE: &[usize] = &[8, 64, 256];
 
 /// All of them.
 pub const PROTOCOLS: &[Protocol] = &[
@@ -59,6 +64,12 @@ pub const PROTOCOLS: &[Protocol] = &[
         run: shadow::broadcast,
     },
     Protocol {
+        name: "lanes",
+        about: "the same by a lane a helper, one after the other: what a team does better",
+        sizes: MORE,
+        run: slot::lanes,
+    },
+    Protocol {
         name: "for-each",
         about: "Team: 4,096 elements of 1 ns",
         sizes: MANY,
@@ -69,6 +80,48 @@ pub const PROTOCOLS: &[Protocol] = &[
         about: "Team: a barrier within a broadcast",
         sizes: MANY,
         run: shadow::barrier,
+    },
+    Protocol {
+        name: "meet",
+        about: "Barrier: one of 32 in a broadcast",
+        sizes: MORE,
+        run: barriers::ours,
+    },
+    Protocol {
+        name: "meet-counter",
+        about: "the same by one counter, and a line that all wait at",
+        sizes: MORE,
+        run: barriers::counter,
+    },
+    Protocol {
+        name: "meet-groups",
+        about: "the same by a counter for each eight",
+        sizes: MORE,
+        run: barriers::groups,
+    },
+    Protocol {
+        name: "meet-tree",
+        about: "the same by a tree: four come to one, one wakes two",
+        sizes: MORE,
+        run: barriers::tree,
+    },
+    Protocol {
+        name: "meet-spread",
+        about: "the same by dissemination",
+        sizes: MORE,
+        run: barriers::dissemination,
+    },
+    Protocol {
+        name: "split",
+        about: "copy: 16 MiB, a part of 1 MiB in 20 µs, by two",
+        sizes: TWO,
+        run: copy::split,
+    },
+    Protocol {
+        name: "owner",
+        about: "resource: an answer of an owner whom all others ask, 200 ns of work each",
+        sizes: MANY,
+        run: owner::asked,
     },
     Protocol {
         name: "claims",

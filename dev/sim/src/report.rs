@@ -19,6 +19,16 @@ pub struct Report {
     pub counts: Counts,
 }
 
+impl Report {
+    /// Costs of one of so many things that the operation does.
+    pub(crate) fn each(self, things: u32) -> Report {
+        let things = f64::from(things);
+        let [data, upgrades, worst, ns] =
+            [self.data, self.upgrades, self.worst, self.ns].map(|sum| sum / things);
+        Report { data, upgrades, worst, ns, ..self }
+    }
+}
+
 /// Runs `operation` `warm` times, and then `rounds` times, which count.
 pub(crate) fn counted(run: &Run, warm: u32, rounds: u32, mut operation: impl FnMut()) -> Report {
     (0..warm).for_each(|_| operation());

@@ -188,6 +188,29 @@ mod tests {
         assert_eq!(faults, [""; 0]);
     }
 
+    /// Nanoseconds of a protocol on so many cpus.
+    fn ns(name: &str, cpus: usize) -> f64 {
+        let protocol = PROTOCOLS.iter().find(|protocol| protocol.name == name).unwrap();
+        (protocol.run)(&Place::Simulated(Own::default().machine(cpus))).ns
+    }
+
+    /// As groups move their lines at the same time.
+    #[test]
+    fn a_team_joins_64_in_half_of_the_time_that_a_line_a_helper_takes() {
+        let (team, lanes) = (ns("broadcast", 64), ns("lanes", 64));
+        assert!(team < 0.5 * lanes, "{team} {lanes}");
+    }
+
+    #[test]
+    fn an_owner_answers_no_more_the_more_there_are_who_ask() {
+        let [few, many] = [64, 256].map(|cpus| ns("owner", cpus));
+        // A request's work, and a line between two groups.
+        assert!(
+            (0.9..1.1).contains(&(many / few)) && (200.0..450.0).contains(&many),
+            "{few} {many}"
+        );
+    }
+
     #[test]
     fn a_transfer_more_is_a_fault_with_the_rows_name() {
         let kept = kept("fork 2 2.00 2.00 4.00\n").unwrap();

@@ -42,6 +42,9 @@ mod primitive;
 mod probe;
 mod region;
 mod share;
+#[cfg(sim)]
+#[doc(hidden)]
+pub mod simulated;
 mod timed;
 
 pub use divide::{copy, copy_raw, prepare, stream};

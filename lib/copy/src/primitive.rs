@@ -1,6 +1,6 @@
-//! What a model checker replaces.
+//! What a model checker replaces, and a machine of lines.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, sim)))]
 pub(crate) use std::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering},
@@ -10,4 +10,10 @@ pub(crate) use std::{
 pub(crate) use loom::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering},
+};
+
+#[cfg(sim)]
+pub(crate) use kumiki_sys::sim::{
+    atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering},
+    spin_loop,
 };

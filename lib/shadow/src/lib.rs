@@ -43,6 +43,7 @@ mod choice;
 mod cpus;
 mod error;
 mod helper;
+mod party;
 mod primitive;
 mod scope;
 mod shadow;

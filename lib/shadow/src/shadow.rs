@@ -224,6 +224,15 @@ impl Shadow {
         self.helper.as_ref().map(|helper| helper.pair.topology())
     }
 
+    /// True if another shadow's helper is nearer to this one's than to the main thread.
+    pub(crate) fn is_nearer(&self, other: &Shadow) -> bool {
+        let helpers = self.helper.as_ref().zip(other.helper.as_ref());
+        helpers.is_some_and(|(ours, theirs)| {
+            let between = ours.pair.topology().relation(ours.pair.helper, theirs.pair.helper);
+            between < theirs.pair.relation
+        })
+    }
+
     /// The process in which its helper is; `None` without one.
     pub(crate) fn home(&self) -> Option<Process> {
         self.helper.as_ref().map(|helper| helper.process)
@@ -252,6 +261,26 @@ impl Shadow {
         if has_helper && !self.here.is(self.main_cpu) {
             self.follow();
         }
+        self.hand_over(has_helper, job);
+    }
+
+    /// Hands `job` over where the helper is, for a thread that may not be the main one.
+    #[inline(always)]
+    pub(crate) fn submit_for_main<F, R>(&mut self, job: F)
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
+        self.hand_over(self.has_helper(), job);
+    }
+
+    /// Puts `job` into the line, which has none.
+    #[inline(always)]
+    fn hand_over<F, R>(&mut self, has_helper: bool, job: F)
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
         let Self { channel, next, outstanding, .. } = self;
         let (channel, n) = (&**channel, *next);
         *next += 1;

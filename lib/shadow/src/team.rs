@@ -1,6 +1,7 @@
 //! Several helpers beside one main thread.
 
 use std::marker::PhantomData;
+use std::mem;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use kumiki_wait::Policy;
 use crate::barrier::Barrier;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
+use crate::party::{Lent, Party, parted};
 use crate::primitive::{AtomicBool, AtomicUsize, Ordering};
 use crate::shadow::{Info, Shadow};
 use crate::shares::Counters;
@@ -37,7 +39,10 @@ use kumiki_wait::Deadline;
 /// # Ok::<(), kumiki_shadow::Error>(())
 /// ```
 pub struct Team {
+    /// Helpers to which the main thread hands work itself.
     shadows: Vec<Shadow>,
+    /// Followers of the last ones of these.
+    parties: Vec<Party>,
     /// A member has panicked since the last broadcast began, or did not begin in time, so
     /// it will not come to a barrier.
     pub(crate) deserted: Arc<AtomicBool>,
@@ -59,6 +64,7 @@ impl Team {
         let (mut team, helpers) = (Team::inline(), pairs.len());
         match pairs.try_for_each(|pair| team.grow(pair?, &place, policy, deadline)) {
             Ok(()) => {
+                (team.shadows, team.parties) = parted(mem::take(&mut team.shadows));
                 // Not before: so many cpus there may not be, nor memory for them.
                 team.counters = Counters::new(team.size());
                 team._entry = Some(team.enter());
@@ -108,7 +114,8 @@ impl Team {
 
     /// Cpu and way of waiting of each helper, member 1 first.
     pub fn info(&self) -> impl Iterator<Item = Info> {
-        self.shadows.iter().filter_map(Shadow::info)
+        let followers = self.parties.iter().flat_map(|party| &party.shadows);
+        self.shadows.iter().chain(followers).filter_map(Shadow::info)
     }
 
     /// Ends the team as a drop does, but waits for the helpers' end for `timeout` at
@@ -118,13 +125,14 @@ impl Team {
     }
 
     fn end(&mut self, deadline: Deadline) {
-        self.shadows.iter_mut().for_each(|shadow| shadow.end(deadline));
+        each(&mut self.shadows, &mut self.parties).for_each(|shadow| shadow.end(deadline));
     }
 
     /// A team of the calling thread alone.
     pub fn inline() -> Team {
         Team {
             shadows: Vec::new(),
+            parties: Vec::new(),
             deserted: Arc::default(),
             counters: Counters::new(1),
             _bound: None,
@@ -134,13 +142,15 @@ impl Team {
 
     /// Threads, the caller included.
     pub fn size(&self) -> usize {
-        self.shadows.len() + 1
+        let followers: usize = self.parties.iter().map(|party| party.shadows.len()).sum();
+        self.shadows.len() + followers + 1
     }
 
     /// Runs `f(i)` once on each member `i`, the caller being member 0; returns when all
     /// have ended. A panic of any member is then resumed here.
     pub fn broadcast<F: Fn(usize) + Sync>(&mut self, f: F) {
-        broadcast(&mut self.shadows, &self.deserted, f);
+        let Team { shadows, parties, deserted, .. } = self;
+        broadcast((shadows, parties), deserted, f);
     }
 
     /// Calls `f` with ranges that together cover `0..n`, on all members: each has a share
@@ -149,9 +159,12 @@ impl Team {
     /// work run here, without a fork.
     pub fn for_each<F: Fn(Range<usize>) + Sync>(&mut self, n: usize, grain: usize, f: F) {
         match self.counters.divide(n, grain) {
-            Some(shares) => broadcast(&mut self.shadows, &self.deserted, move |member| {
-                shares.of(member).for_each(&f);
-            }),
+            Some(shares) => {
+                let Team { shadows, parties, deserted, .. } = self;
+                broadcast((shadows, parties), deserted, move |member| {
+                    shares.of(member).for_each(&f);
+                });
+            }
             None if n > 0 => f(0..n),
             None => {}
         }
@@ -171,7 +184,7 @@ impl Team {
         };
         let fold = &fold;
         let share = move |member| shares.of(member).map(&map).reduce(fold);
-        gather(&mut self.shadows, &share, fold)
+        gather((&mut self.shadows, &mut self.parties), &share, fold)
     }
 
     pub(crate) fn reduce_ranges<T, M, F>(&mut self, ranges: &Ranges, map: &M, fold: &F) -> Option<T>
@@ -180,7 +193,8 @@ impl Team {
         M: Fn(Range<usize>) -> T + Sync,
         F: Fn(T, T) -> T + Sync,
     {
-        gather(&mut self.shadows, &|_| ranges.iter().map(map).reduce(fold), fold)
+        let share = |_| ranges.iter().map(map).reduce(fold);
+        gather((&mut self.shadows, &mut self.parties), &share, fold)
     }
 
     /// A meeting point for all members, for use within [`Team::broadcast`].
@@ -190,24 +204,61 @@ impl Team {
     }
 }
 
+/// All helpers of a team.
+fn each<'a>(
+    shadows: &'a mut [Shadow],
+    parties: &'a mut [Party],
+) -> impl Iterator<Item = &'a mut Shadow> {
+    shadows.iter_mut().chain(parties.iter_mut().flat_map(|party| &mut party.shadows))
+}
+
 /// Runs `f(i)` on each member.
-fn broadcast(shadows: &mut [Shadow], deserted: &AtomicBool, f: impl Fn(usize) + Sync) {
+fn broadcast(
+    (shadows, parties): (&mut [Shadow], &mut [Party]),
+    deserted: &AtomicBool,
+    f: impl Fn(usize) + Sync,
+) {
     // Relaxed, as it only says that waiting is in vain.
     deserted.store(false, Ordering::Relaxed);
     // Moved: what a helper needs is in one place, not a line behind each pointer.
     let member = move |i| {
         let deserts = Deserts(deserted);
         f(i);
-        std::mem::forget(deserts);
+        mem::forget(deserts);
     };
+    follow(shadows, parties);
+    let member = &member;
+    run(shadows, parties, (0, 1), member);
+}
+
+/// Runs `member` of the first number here, and of those from the second on by the helpers that this thread hands work
+/// to; of theirs by their parties, the last ones of these.
+fn run<F: Fn(usize) + Sync>(
+    shadows: &mut [Shadow],
+    parties: &mut [Party],
+    (here, first): (usize, usize),
+    member: &F,
+) {
     // SAFETY: the jobs below return nothing.
     let all = unsafe { All::<()>::of(shadows) };
-    follow(all.shadows);
-    for (i, shadow) in all.shadows.iter_mut().enumerate() {
-        let member = &member;
-        shadow.submit(move || member(i + 1));
+    let alone = all.shadows.len() - parties.len();
+    let (near, leaders) = all.shadows.split_at_mut(alone);
+    // The farthest first.
+    for (i, (leader, party)) in leaders.iter_mut().zip(parties).enumerate() {
+        let lent = Lent::of(party);
+        leader.submit(move || {
+            let Party { shadows, first: next } = lent.party();
+            run(shadows, &mut [], (first + alone + i, *next), member);
+        });
     }
-    member(0);
+    for (i, shadow) in near.iter_mut().enumerate() {
+        let job = move || member(first + i);
+        match here {
+            0 => shadow.submit(job),
+            _ => shadow.submit_for_main(job),
+        }
+    }
+    member(here);
     let mut panic = None;
     for shadow in all.shadows.iter_mut() {
         // SAFETY: each shadow was handed a job that returns nothing.
@@ -221,35 +272,68 @@ fn broadcast(shadows: &mut [Shadow], deserted: &AtomicBool, f: impl Fn(usize) + 
 /// Moves the helpers beside their main thread, if that was moved: all note its new cpu
 /// before the first helper moves, since its former cpu is free for one of them.
 #[inline(always)]
-fn follow(shadows: &mut [Shadow]) {
+fn follow(shadows: &mut [Shadow], parties: &mut [Party]) {
     if let Some(here) = shadows.first().and_then(Shadow::elsewhere) {
-        all_follow(shadows, here);
+        all_follow(shadows, parties, here);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn all_follow(shadows: &mut [Shadow], here: usize) {
-    shadows.iter_mut().for_each(|shadow| shadow.see(here));
-    shadows.iter_mut().for_each(|shadow| shadow.improve(here));
+fn all_follow(shadows: &mut [Shadow], parties: &mut [Party], here: usize) {
+    each(shadows, parties).for_each(|shadow| shadow.see(here));
+    each(shadows, parties).for_each(|shadow| shadow.improve(here));
 }
 
 /// Folds what each member's share gives.
-fn gather<T, S, F>(shadows: &mut [Shadow], share: &S, fold: &F) -> Option<T>
+fn gather<T, S, F>(
+    (shadows, parties): (&mut [Shadow], &mut [Party]),
+    share: &S,
+    fold: &F,
+) -> Option<T>
 where
     T: Send,
     S: Fn(usize) -> Option<T> + Sync,
-    F: Fn(T, T) -> T,
+    F: Fn(T, T) -> T + Sync,
 {
-    // SAFETY: the jobs below are a `share` each, which returns this.
+    follow(shadows, parties);
+    folded(shadows, parties, (0, 1), share, fold)
+}
+
+/// Folds shares as [`run`] runs members: a leader folds those of his party.
+fn folded<T, S, F>(
+    shadows: &mut [Shadow],
+    parties: &mut [Party],
+    (here, first): (usize, usize),
+    share: &S,
+    fold: &F,
+) -> Option<T>
+where
+    T: Send,
+    S: Fn(usize) -> Option<T> + Sync,
+    F: Fn(T, T) -> T + Sync,
+{
+    // SAFETY: the jobs below return this each.
     let all = unsafe { All::<Option<T>>::of(shadows) };
-    follow(all.shadows);
-    for (i, shadow) in all.shadows.iter_mut().enumerate() {
-        shadow.submit(move || share(i + 1));
+    let alone = all.shadows.len() - parties.len();
+    let (near, leaders) = all.shadows.split_at_mut(alone);
+    for (i, (leader, party)) in leaders.iter_mut().zip(parties).enumerate() {
+        let lent = Lent::of(party);
+        leader.submit(move || {
+            let Party { shadows, first: next } = lent.party();
+            folded(shadows, &mut [], (first + alone + i, *next), share, fold)
+        });
     }
-    let mut total = share(0);
+    for (i, shadow) in near.iter_mut().enumerate() {
+        let job = move || share(first + i);
+        match here {
+            0 => shadow.submit(job),
+            _ => shadow.submit_for_main(job),
+        }
+    }
+    let mut total = share(here);
     for shadow in all.shadows.iter_mut() {
-        // SAFETY: each shadow was handed a `share`, which returns this.
+        // SAFETY: each shadow was handed a job that returns this.
         match unsafe { shadow.finish::<Option<T>>() } {
             Ok(theirs) => total = [total, theirs].into_iter().flatten().reduce(fold),
             Err(panic) => resume_unwind(panic),

@@ -10,7 +10,7 @@ use crate::report::Report;
 const WARM: u32 = 4;
 const ROUNDS: u32 = 20;
 /// Helpers that are counted are awake: one that sleeps adds its bell's line and a system call.
-const SPINS: Policy = Policy {
+pub(super) const SPINS: Policy = Policy {
     threshold: Threshold::Infinite,
     sleep: kumiki_wait::Sleep::Auto,
     relax: kumiki_wait::Relax::Auto,

@@ -95,6 +95,36 @@ pub(super) fn lane(place: &Place) -> Report {
     })
 }
 
+/// Fork and join by one cpu with each of the others, as a team without groups would do it.
+pub(super) fn lanes(place: &Place) -> Report {
+    let cpus = place.cpus();
+    place.run(move |stage| {
+        let lanes: Vec<_> = (1..cpus).map(|_| Arc::new(Lane::<1>::new())).collect();
+        let start = |(at, lane): (usize, &Arc<Lane<1>>)| {
+            let theirs = Arc::clone(lane);
+            stage.spawn(at + 1, move || serve(&theirs))
+        };
+        let servers: Vec<_> = lanes.iter().enumerate().map(start).collect();
+        let mut n = Lane::<1>::FIRST;
+        let report = stage.measured(WARM, ROUNDS, || {
+            for lane in &lanes {
+                // SAFETY: the last request's answer was taken, so the line is the requester's.
+                unsafe { job::pack(lane.request(n), || ()) };
+                lane.submit(n);
+            }
+            for lane in &lanes {
+                while lane.done(n).is_none() {
+                    spin_loop();
+                }
+            }
+            n += 1;
+        });
+        lanes.iter().for_each(|lane| lane.close(n));
+        servers.into_iter().for_each(|server| stage.join(server));
+        report
+    })
+}
+
 fn serve(lane: &Lane<1>) {
     let mut next = Lane::<1>::FIRST;
     loop {

@@ -51,7 +51,7 @@ pub use error::{Error, Panic};
 pub(crate) use member::{Member, enter_roll};
 pub use server::{Server, Serving};
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
@@ -61,6 +61,7 @@ use kumiki_sys::signals::with_signals_blocked;
 use kumiki_wait::Bell;
 
 use self::fate::Fate;
+use self::primitive::AtomicU64;
 use self::seat::Seat;
 
 /// Requests that one caller may have under way.

@@ -1,0 +1,53 @@
+//! An owner of resources, whom all other cpus ask.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use kumiki_resource::desk;
+use kumiki_sys::sim::work;
+use kumiki_wait::{Policy, Threshold, Waiter};
+
+use crate::place::Place;
+use crate::report::Report;
+
+const WARM: u32 = 4;
+const ROUNDS: u32 = 20;
+/// Answers of a round.
+const ANSWERS: u32 = 512;
+/// Work of a request, nanoseconds.
+const SERVICE: u64 = 200;
+
+/// The time that the owner takes for an answer while every other cpu has a request under way.
+pub(super) fn asked(place: &Place) -> Report {
+    let cpus = place.cpus();
+    place.run(move |stage| {
+        let (door, server) = desk::open();
+        // Plain for the machine: it is the owner's own.
+        let served = Arc::new(AtomicU64::new(0));
+        let callers: Vec<_> = (1..cpus)
+            .map(|cpu| {
+                let spins = Policy { threshold: Threshold::Infinite, ..Policy::default() };
+                let mut caller = door.caller(Waiter::new(&spins).expect("it sleeps nowhere"));
+                let served = Arc::clone(&served);
+                let answer = move || {
+                    work(SERVICE);
+                    served.fetch_add(1, Relaxed);
+                };
+                stage.spawn(cpu, move || while caller.call(&answer).is_ok() {})
+            })
+            .collect();
+        let mut serving = server.begin();
+        let mut wanted = 0;
+        let report = stage.measured(WARM, ROUNDS, || {
+            wanted += u64::from(ANSWERS);
+            while served.load(Relaxed) < wanted {
+                serving.round();
+            }
+        });
+        door.close();
+        serving.end();
+        callers.into_iter().for_each(|caller| stage.join(caller));
+        report.each(ANSWERS)
+    })
+}
