@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use kumiki_many::{Curve, Effort, LEAST, Record, Team};
 use kumiki_report::format;
-use kumiki_sys::affinity;
+use kumiki_sys::{affinity, quota};
 
 use crate::destination::Destination;
 use crate::{Verdict, output};
@@ -51,9 +51,12 @@ pub(crate) fn run(args: &Many) -> Result<Verdict> {
 /// Measures, or says why there is nothing to.
 fn record() -> Result<Option<Record>> {
     let cpus = affinity::current()?.len();
-    if cpus < LEAST {
+    // More threads than a control group lets run would show when it stops them.
+    let runs = quota::threads().map_or(cpus, |threads| threads.min(cpus));
+    if runs < LEAST {
+        let why = if runs < cpus { ", by its control group's quota" } else { "" };
         output::talk(format_args!(
-            "a curve over cpus says something from {LEAST} cpus on, and this process may use {cpus}"
+            "a curve over cpus says something from {LEAST} cpus on, and this process may use {runs}{why}"
         ));
         return Ok(None);
     }

@@ -14,6 +14,7 @@ use kumiki_sys::affinity;
 use serde::Serialize;
 
 use crate::calls::Call;
+use crate::joint::Joint;
 use crate::{Effort, order};
 
 /// Throughput of a call at so many cpus.
@@ -30,7 +31,7 @@ pub struct Point {
 /// A call at all sizes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
-    /// The call.
+    /// The call, or what threads do together.
     pub call: &'static str,
     /// Thing that its threads share.
     pub shares: &'static str,
@@ -49,16 +50,29 @@ const AS_GOOD: f64 = 0.95;
 
 /// Measures a call at 1, 2, 4, … cpus of `cpus`, in turns.
 pub(crate) fn curve(call: &Call, cpus: &[usize], folder: &Path, effort: Effort) -> Result<Curve> {
+    of_rates((call.name, call.shares), cpus, effort, |cpus, span| rate(call, cpus, folder, span))
+}
+
+/// Measures what threads do together, in the same way.
+pub(crate) fn joint(joint: &Joint, cpus: &[usize], effort: Effort) -> Result<Curve> {
+    of_rates((joint.name, joint.shares), cpus, effort, joint.rate)
+}
+
+/// A curve of what `rate` measures on so many cpus.
+fn of_rates(
+    (name, shares): (&'static str, &'static str),
+    cpus: &[usize],
+    effort: Effort,
+    rate: impl Fn(&[usize], Duration) -> std::io::Result<f64>,
+) -> Result<Curve> {
     let sizes = order::sizes(cpus.len());
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); sizes.len()];
     for round in 0..effort.rounds {
         for step in 0..sizes.len() {
             // Each size is first in some round.
             let at = (round + step) % sizes.len();
-            let rate = rate(call, &cpus[..sizes[at]], folder, effort.span).map_err(|error| {
-                Error::os(format!("{} by {} threads", call.name, sizes[at]), error)
-            })?;
-            rates[at].push(rate);
+            let failed = |error| Error::os(format!("{name} by {} threads", sizes[at]), error);
+            rates[at].push(rate(&cpus[..sizes[at]], effort.span).map_err(failed)?);
         }
     }
     let medians: Vec<f64> = rates.iter().map(|its| median_of(its.iter().copied())).collect();
@@ -68,18 +82,18 @@ pub(crate) fn curve(call: &Call, cpus: &[usize], folder: &Path, effort: Effort) 
         .zip(&medians)
         .map(|(&cpus, &a_second)| Point { cpus, a_second, of_one: a_second / one })
         .collect();
-    Ok(judged(call, points))
+    Ok(judged((name, shares), points))
 }
 
 /// Finds the law, the bend and the best size.
-fn judged(call: &Call, points: Vec<Point>) -> Curve {
+fn judged((call, shares): (&'static str, &'static str), points: Vec<Point>) -> Curve {
     let pairs: Vec<_> = points.iter().map(|point| (point.cpus as u64, point.a_second)).collect();
     let law = fit(&pairs);
     let most = points.iter().map(|point| point.of_one).fold(0.0, f64::max);
     let best = points.iter().find(|point| point.of_one >= AS_GOOD * most).map_or(1, |it| it.cpus);
     Curve {
-        call: call.name,
-        shares: call.shares,
+        call,
+        shares,
         points,
         law: law.map(|Law { contention, coherence }| [contention, coherence]),
         bends_at: law.and_then(Law::bend),
@@ -124,6 +138,8 @@ mod tests {
     use super::*;
     use crate::calls::CALLS;
 
+    const CALL: (&str, &str) = ("a call", "nothing");
+
     fn points(of_one: &[(usize, f64)]) -> Vec<Point> {
         of_one
             .iter()
@@ -133,11 +149,11 @@ mod tests {
 
     #[test]
     fn the_fewest_that_do_as_much_are_the_best() {
-        let flat = judged(&CALLS[0], points(&[(1, 1.0), (2, 1.9), (4, 3.9), (8, 4.0)]));
+        let flat = judged(CALL, points(&[(1, 1.0), (2, 1.9), (4, 3.9), (8, 4.0)]));
         assert_eq!(flat.best, 4);
-        let worse = judged(&CALLS[0], points(&[(1, 1.0), (2, 0.8), (4, 0.5), (8, 0.4)]));
+        let worse = judged(CALL, points(&[(1, 1.0), (2, 0.8), (4, 0.5), (8, 0.4)]));
         assert_eq!((worse.best, worse.bends_at.map(|at| at < 2.0)), (1, Some(true)));
-        let all = judged(&CALLS[0], points(&[(1, 1.0), (2, 2.0), (4, 4.0), (8, 8.0)]));
+        let all = judged(CALL, points(&[(1, 1.0), (2, 2.0), (4, 4.0), (8, 8.0)]));
         assert_eq!((all.best, all.bends_at), (8, None));
     }
 

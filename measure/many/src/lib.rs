@@ -1,6 +1,6 @@
 //! What calls cost on one cpu and on all of them, beside what was predicted before a machine of that size was seen.
 //!
-//! A *curve* is a call's throughput at 1, 2, 4, … cpus, each with a thread of its own, as a multiple of one thread's. A
+//! A *curve* is the throughput of a call, or of what threads do together without the kernel, at 1, 2, 4, … cpus, each with a thread of its own, as a multiple of one thread's. A
 //! *team* is fork, join and barrier of nothing by so many members. Both are measured in turns over the sizes: what
 //! else goes on reaches all of them. A [`Record`] holds them with the machine's shape and nothing that says
 //! whose machine it is.
@@ -8,6 +8,7 @@
 
 mod calls;
 mod curve;
+mod joint;
 mod order;
 mod prediction;
 mod record;

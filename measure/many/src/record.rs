@@ -10,7 +10,8 @@ use kumiki_sys::topology::{Relation, Topology};
 use serde::Serialize;
 
 use crate::calls::CALLS;
-use crate::curve::{Curve, curve};
+use crate::curve::{Curve, curve, joint};
+use crate::joint::JOINTS;
 use crate::prediction::{Predicted, predicted};
 use crate::teams::{Team, teams};
 use crate::{Effort, Say, order};
@@ -24,7 +25,7 @@ pub struct Record {
     pub machine: Machine,
     /// Raw round trips of a line from the first cpu, the nearest first.
     pub lines: Vec<Lines>,
-    /// A curve a call.
+    /// A curve a call, and one for each thing that threads do together.
     pub curves: Vec<Curve>,
     /// A row a size.
     pub teams: Vec<Team>,
@@ -77,6 +78,10 @@ pub fn record(effort: Effort, say: Say<'_>) -> Result<Record> {
     for call in CALLS {
         say(call.name);
         curves.push(curve(&call, &cpus, folder.path(), effort)?);
+    }
+    for it in JOINTS {
+        say(it.name);
+        curves.push(joint(&it, &cpus, effort)?);
     }
     say("teams");
     let teams = teams(&cpus, effort)?;
@@ -159,7 +164,7 @@ mod tests {
         let effort = Effort { span: Duration::from_millis(3), rounds: 1 };
         let mut said = Vec::new();
         let record = record(effort, &mut |what| said.push(what.to_owned())).unwrap();
-        assert_eq!(record.curves.len(), CALLS.len());
+        assert_eq!(record.curves.len(), CALLS.len() + JOINTS.len());
         assert!(said.contains(&"rename".to_owned()), "{said:?}");
         let text = serde_json::to_string(&record).unwrap().to_lowercase();
         let name = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
