@@ -117,11 +117,14 @@ enum Chore {
         #[arg(long)]
         write: bool,
     },
-    /// Draws the README's picture of the page that `kumiki report` writes
+    /// Draws the README's pictures: of the page that `kumiki report` writes, or of teams on many cpus
     Picture {
         /// Draws this page [default: that of a quiet machine's result, shipped as a reference]
         #[arg(long, value_name = "FILE")]
         page: Option<PathBuf>,
+        /// Draws docs/many-cpus.svg, of what was predicted and what was measured
+        #[arg(long, conflicts_with = "page")]
+        many: bool,
     },
     /// Builds the kernel modules for stock kernels
     Kmod {
@@ -202,6 +205,9 @@ struct Slice {
     /// instead of those of --quick
     #[arg(long)]
     default_runs: bool,
+    /// Of `verdicts`: compare runs of five cases and a few seconds each: two hundred pairs take an hour
+    #[arg(long, conflicts_with = "default_runs")]
+    short_runs: bool,
 }
 
 /// Every bench.
@@ -282,7 +288,8 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
             bench(name, json.as_deref(), check, against.as_deref(), &cases, &slice)
         }
         Chore::Figures { write } => figures::figures(write).map(|()| ExitCode::SUCCESS),
-        Chore::Picture { page } => picture::picture(page.as_deref()),
+        Chore::Picture { many: true, .. } => picture::many(),
+        Chore::Picture { page, .. } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
         Chore::Lab { tests, debug_kernel: Some(kernel) } => {
             kmod::tested_on_debug_kernel(&kernel, &tests)

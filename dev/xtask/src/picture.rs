@@ -1,4 +1,6 @@
-//! `cargo xtask picture`: the README's picture of the page, made again.
+//! `cargo xtask picture`: the README's picture of the page, made again; `--many`: that of teams.
+
+mod many;
 
 use std::env;
 use std::fs;
@@ -21,6 +23,11 @@ const PACKAGES: &[Package] = &[
     Package { name: "chromium", reason: "draws the page" },
     Package { name: "fonts-liberation", reason: "glyphs for it" },
 ];
+
+/// Draws teams on many cpus.
+pub(crate) fn many() -> Result<ExitCode> {
+    many::picture()
+}
 
 /// Draws the top of `page`, or of a reference's.
 pub(crate) fn picture(page: Option<&Path>) -> Result<ExitCode> {

@@ -31,8 +31,43 @@ use trials::KINDS;
 /// Cases that come from runs.
 const OF_RUNS: [&str; 3] = ["compare_same", "compare_slowed", "intervals"];
 
-/// Runs of a whole bench: ten pairs.
+/// Runs of a whole bench: ten pairs; of short ones two hundred.
 const RUNS: usize = 20;
+const SHORT_RUNS: usize = 400;
+
+/// Length of the runs that are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Length {
+    /// Five cases, a few seconds.
+    Short,
+    /// All cases by `--quick`.
+    Quick,
+    /// As `kumiki measure` makes them.
+    Default,
+}
+
+impl Length {
+    fn of(slice: &Slice) -> Self {
+        match (slice.short_runs, slice.default_runs) {
+            (true, _) => Length::Short,
+            (_, true) => Length::Default,
+            _ => Length::Quick,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Length::Short => "short",
+            Length::Quick => "quick",
+            Length::Default => "default",
+        }
+    }
+
+    /// Runs of a whole bench.
+    fn runs(self) -> usize {
+        if self == Length::Short { SHORT_RUNS } else { RUNS }
+    }
+}
 
 /// Builds the tool and lets it compare until the minutes are over, or these cases only.
 pub(super) fn verdicts(slice: &Slice, cases: &[String]) -> Result<Outcome> {
@@ -42,12 +77,13 @@ pub(super) fn verdicts(slice: &Slice, cases: &[String]) -> Result<Outcome> {
     let scratch = tempfile::tempdir().context("making a folder for this bench's files")?;
     let folder = slice.keep.as_deref().unwrap_or(scratch.path());
     let tool = Tool { binary: target_folder()?.join("release/kumiki") };
-    let mut kept = Kept::open(folder, slice.default_runs)?;
+    let length = Length::of(slice);
+    let mut kept = Kept::open(folder, length)?;
     let asked = |case: &str| cases.is_empty() || cases.iter().any(|asked| asked == case);
     let runs_asked = OF_RUNS.iter().any(|case| asked(case));
     let end = Instant::now() + Duration::from_secs_f64(60.0 * slice.minutes);
     while Instant::now() < end {
-        let runs = runs_asked.then(|| (kept.runs().len() as f64 / RUNS as f64, None));
+        let runs = runs_asked.then(|| (kept.runs().len() as f64 / length.runs() as f64, None));
         let trials = KINDS.iter().filter(|kind| asked(kind.name));
         let trials = trials.map(|kind| (kept.count(kind) as f64 / kind.quota as f64, Some(kind)));
         let due = runs.into_iter().chain(trials).min_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -70,8 +106,7 @@ pub(super) fn verdicts(slice: &Slice, cases: &[String]) -> Result<Outcome> {
     for Row { case, subject, n, median, ci: [low, high], .. } in &rows {
         println!("{case:24} {subject:10} {median:.3} [{low:.3}, {high:.3}] of {n}");
     }
-    let sort = if slice.default_runs { "default" } else { "quick (--default-runs: long ones)" };
-    println!("runs compared: {} {sort} ones", kept.runs().len());
+    println!("runs compared: {} {} ones", kept.runs().len(), length.name());
     Ok(Outcome { machine: tool.machine(folder)?, musts: musts(&rows), rows })
 }
 

@@ -7,26 +7,30 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use kumiki_measure::stats::{bootstrap, describe};
 
-use super::Tool;
+use super::pairs::CASES;
 use super::rules::Share;
 use super::trials::{Kind, SUBJECTS, Told};
+use super::{Length, Tool};
 use crate::bench::Row;
 use crate::run::read;
+
+/// Seconds of a short run.
+const SHORT: &str = "5";
 
 /// Results that are kept.
 pub(super) struct Kept {
     folder: PathBuf,
-    /// Runs are default ones.
-    default_runs: bool,
+    /// Length of the runs.
+    length: Length,
     runs: Vec<PathBuf>,
     told: Vec<Told>,
 }
 
 impl Kept {
     /// Makes the folder, or reads what is in it.
-    pub(super) fn open(folder: &Path, default_runs: bool) -> Result<Self> {
+    pub(super) fn open(folder: &Path, length: Length) -> Result<Self> {
         let folder = std::path::absolute(folder)?;
-        let mut kept = Kept { folder, default_runs, runs: Vec::new(), told: Vec::new() };
+        let mut kept = Kept { folder, length, runs: Vec::new(), told: Vec::new() };
         let runs = kept.folder_of_runs();
         fs::create_dir_all(&runs).with_context(|| format!("making {}", runs.display()))?;
         for entry in fs::read_dir(&runs)? {
@@ -47,7 +51,7 @@ impl Kept {
     }
 
     fn folder_of_runs(&self) -> PathBuf {
-        self.folder.join(if self.default_runs { "default" } else { "quick" })
+        self.folder.join(self.length.name())
     }
 
     fn file(&self) -> PathBuf {
@@ -74,8 +78,13 @@ impl Kept {
         // The file of a database grows with each run, and a run with it.
         let db = tempfile::tempdir().context("making a folder for a run's database")?;
         let db = db.path().join("results.db").display().to_string();
-        let mode: &[&str] = if self.default_runs { &[] } else { &["--quick"] };
-        let json = read(&mut tool.command(&[&["measure", "--json", "--db", &db], mode].concat()))?;
+        let mode = match self.length {
+            Length::Short => [&["--quick", "--time", SHORT][..], &CASES[..]].concat(),
+            Length::Quick => vec!["--quick"],
+            Length::Default => Vec::new(),
+        };
+        let json =
+            read(&mut tool.command(&[&["measure", "--json", "--db", &db], &mode[..]].concat()))?;
         let path = self.folder_of_runs().join(format!("{:04}.json", self.runs.len()));
         // Whole or not at all, whenever this is ended.
         let part = path.with_extension("part");

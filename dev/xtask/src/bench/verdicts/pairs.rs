@@ -20,7 +20,7 @@ use crate::bench::judge::KUMIKI;
 const SLOWED: f64 = 1.15;
 
 /// Cases of which one a time is slowed; quick runs have them, too.
-const CASES: [&str; 5] =
+pub(super) const CASES: [&str; 5] =
     ["signal.catch", "process.exec", "file.read", "memory.mmap_munmap", "thread.create.pthread"];
 
 /// Of normal values the middle distance from the middle, in standard deviations.
