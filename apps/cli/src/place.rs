@@ -85,6 +85,12 @@ enum PlaceCommand {
         /// Callers go on, by the same names and references.
         #[arg(long, requires = "durable")]
         take: bool,
+        /// Stand by: serve the places when the command that serves them by that folder has ended, however it has
+        ///
+        /// The folder's lock decides: both are on one machine, or see one file system that locks for all. A
+        /// command that is stopped has its places still. Callers go on, by the same names and references.
+        #[arg(long, requires = "durable", conflicts_with = "take")]
+        standby: bool,
         /// Answer `GET /metrics` in the OpenMetrics format, at ADDRESS:PORT or unix:PATH
         #[arg(long, value_name = "ADDRESS")]
         metrics: Option<String>,
@@ -304,11 +310,22 @@ impl Credentials {
 
 pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
     match args.command {
-        PlaceCommand::Serve { server, allow, host, cpus, memory, durable, take, metrics } => {
-            let kept = match (durable, take) {
-                (None, _) => Kept::Not,
-                (Some(folder), false) => Kept::In(folder),
-                (Some(folder), true) => Kept::Taken(folder),
+        PlaceCommand::Serve {
+            server,
+            allow,
+            host,
+            cpus,
+            memory,
+            durable,
+            take,
+            standby,
+            metrics,
+        } => {
+            let kept = match durable {
+                None => Kept::Not,
+                Some(folder) if take => Kept::Taken(folder),
+                Some(folder) if standby => Kept::StoodBy(folder),
+                Some(folder) => Kept::In(folder),
             };
             serve(&server, allow, host, cpus, memory, kept, metrics.as_deref())
         }
@@ -335,6 +352,8 @@ enum Kept {
     In(PathBuf),
     /// Kept in this folder, from whose process they are taken over.
     Taken(PathBuf),
+    /// Kept in this folder, when no other process has it any more.
+    StoodBy(PathBuf),
     /// The one of this name, on this disk: it has moved there, or moves there now, for which `to` is its name.
     Moved {
         place: String,
@@ -388,6 +407,11 @@ fn serve(
         Kept::Not => server,
         Kept::In(folder) => server.durable(folder),
         Kept::Taken(folder) => server.taking_over(folder),
+        // Whoever interrupts it ends it.
+        Kept::StoodBy(folder) => {
+            output::talk(format_args!("standing by for the places in {}", folder.display()));
+            server.standing_by(folder, &interface)?
+        }
         Kept::Moved { place, disk, to } => {
             let server = server.called(&place).durable_on(move |_| Ok(Arc::clone(&disk)));
             if let Some(to) = to {

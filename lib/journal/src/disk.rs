@@ -21,6 +21,8 @@ const FREE: Duration = Duration::from_millis(500);
 const HANDS_OVER: Duration = Duration::from_secs(10);
 /// Pause between two tries.
 const MOMENT: Duration = Duration::from_millis(2);
+/// Pause between two tries of who stands by, which may be for months.
+const STANDS_BY: Duration = Duration::from_millis(20);
 /// Bytes of a log's file, if nothing is said.
 const FILE: u64 = 32 << 20;
 
@@ -165,6 +167,30 @@ impl Folder {
             source,
         })?;
         Folder::within(path, HANDS_OVER).inspect_err(|_| _ = std::fs::remove_file(&wanted))
+    }
+
+    /// Opens a folder when no other process uses it any more, however that has ended. It is waited for without a limit, and
+    /// not asked for. Who asks for it meanwhile goes first.
+    ///
+    /// The lock is the fence: a process that is stopped, or hears nobody, has it still.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn stand_by(path: &Path) -> Result<Folder> {
+        let wanted = path.join(WANTED);
+        let mut wanted_since: Option<Instant> = None;
+        loop {
+            wanted_since = wanted.exists().then(|| wanted_since.unwrap_or_else(Instant::now));
+            // One that was killed before it had the folder asks for it no more.
+            if wanted_since.is_none_or(|since| since.elapsed() > 2 * HANDS_OVER) {
+                match Folder::within(path, Duration::ZERO) {
+                    Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
+                    }
+                    opened => return opened,
+                }
+            }
+            std::thread::sleep(STANDS_BY);
+        }
     }
 
     fn within(path: &Path, time: Duration) -> Result<Folder> {
@@ -370,6 +396,34 @@ mod tests {
         drop(first);
         let second = taker.join().unwrap();
         assert!(!second.is_wanted(), "who has it is not asked for it");
+    }
+
+    #[test]
+    fn who_stands_by_has_a_folder_when_its_user_has_gone_and_behind_who_asks_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("core0");
+        let first = Folder::open(&path).unwrap();
+        let stands_by = std::thread::spawn({
+            let path = path.clone();
+            move || Folder::stand_by(&path).unwrap()
+        });
+        std::thread::sleep(5 * STANDS_BY);
+        assert!(!stands_by.is_finished() && !first.is_wanted(), "it asks nobody to end");
+        let taker = std::thread::spawn({
+            let path = path.clone();
+            move || Folder::take(&path).unwrap()
+        });
+        while !first.is_wanted() {
+            std::thread::sleep(MOMENT);
+        }
+        // Until it has looked: from then on it lets the other one have it.
+        std::thread::sleep(5 * STANDS_BY);
+        drop(first);
+        let second = taker.join().unwrap();
+        std::thread::sleep(5 * STANDS_BY);
+        assert!(!stands_by.is_finished(), "two have it");
+        drop(second);
+        drop(stands_by.join().unwrap());
     }
 
     #[test]

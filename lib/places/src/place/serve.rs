@@ -4,6 +4,7 @@
 //! places of a machine do not wait for each other. What it receives it has run by the place's
 //! owner, all of a request in one call.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -191,6 +192,37 @@ impl Server {
         Server { takes_over, ..server }
     }
 
+    /// Keeps the places as [`durable`](Self::durable) does, and stands by: returns when the process that serves them by this
+    /// folder has ended, however it has, and no other one has them; or at once if there is none. Then they are this one's to
+    /// [serve](Self::serve), and callers go on, by the same references. What this one could not serve is refused at once.
+    ///
+    /// The folder's lock decides, so both are on one machine, or see one file system that locks for all. A process that is
+    /// stopped, or cut off, has its places still.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve), of what could not be served.
+    pub fn standing_by(self, folder: impl Into<PathBuf>, interface: &Interface) -> Result<Server> {
+        let (folder, mut folders) = (folder.into(), Vec::new());
+        let called = self.called_place(interface)?;
+        for place in interface.places() {
+            let PlaceName { name, number } = self.name_of(interface, called.as_ref(), place)?;
+            let core = format!("core{number}");
+            self.could_take_over(interface, &name, &folder.join(&core))?;
+            folders.push(core);
+        }
+        let mut disks = HashMap::new();
+        for core in folders {
+            let disk: Arc<dyn Disk> = Arc::new(Folder::stand_by(&folder.join(&core))?);
+            disks.insert(core, disk);
+        }
+        Ok(self.durable_on(move |core| {
+            let place = || core.to_owned();
+            let why = || "it was not a place of this interface when it stood by".to_owned();
+            let disk = disks.get(core).cloned();
+            disk.ok_or_else(|| Error::NotDurable { place: place(), why: why() })
+        }))
+    }
+
     /// Calls the one place of the interface `HOST.coreN`, whichever core it is on: a durable place that has moved here, by
     /// [`Client::take_place`](crate::Client::take_place), whose callers go on by its name and their references.
     #[must_use]
@@ -235,15 +267,7 @@ impl Server {
         let (tell_end, ended) = watch::channel(Endings::new());
         let mut served = Served { places: Vec::new(), restored: Vec::new(), ended };
         let called = self.called_place(interface)?;
-        let name_of = |place: Place| -> Result<PlaceName> {
-            Ok(match &called {
-                Some(called) => called.clone(),
-                None => {
-                    let name = format!("{}.{}", self.host, interface.place_name(place)?);
-                    PlaceName { name, number: place.0 }
-                }
-            })
-        };
+        let name_of = |place| self.name_of(interface, called.as_ref(), place);
         // All of them before one is taken.
         for place in interface.places().into_iter().filter(|_| self.takes_over.is_some()) {
             let PlaceName { name, number } = name_of(place)?;
@@ -308,6 +332,20 @@ struct PlaceName {
 }
 
 impl Server {
+    /// The name of a place.
+    fn name_of(
+        &self,
+        interface: &Interface,
+        called: Option<&PlaceName>,
+        place: Place,
+    ) -> Result<PlaceName> {
+        if let Some(called) = called {
+            return Ok(called.clone());
+        }
+        let name = format!("{}.{}", self.host, interface.place_name(place)?);
+        Ok(PlaceName { name, number: place.0 })
+    }
+
     /// The name that was given for its one place.
     fn called_place(&self, interface: &Interface) -> Result<Option<PlaceName>> {
         let Some(name) = &self.called else { return Ok(None) };

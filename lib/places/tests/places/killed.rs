@@ -20,6 +20,7 @@ use crate::scene::{Other, PATIENCE, block_on, stay};
 const FOLDER: &str = "KUMIKI_TEST_PLACE_FOLDER";
 const HOST: &str = "KUMIKI_TEST_PLACE_HOST";
 const TAKES: &str = "KUMIKI_TEST_PLACE_TAKES";
+const STANDS_BY: &str = "KUMIKI_TEST_PLACE_STANDS_BY";
 const URL: &str = "KUMIKI_TEST_PLACE_URL";
 /// The place that is to be taken into the folder first.
 const MOVES: &str = "KUMIKI_TEST_PLACE_MOVES";
@@ -85,10 +86,15 @@ fn a_durable_place_of_another_test() {
     if let Ok(place) = std::env::var(MOVES) {
         return serve_moved(server, &place, Path::new(&folder));
     }
-    let takes = std::env::var(TAKES).is_ok();
+    let is = |variable| std::env::var(variable).is_ok();
+    let (takes, stands_by) = (is(TAKES), is(STANDS_BY));
     let disk = move |core: &str| {
         let path = Path::new(&folder).join(core);
-        let folder = if takes { Folder::take(&path) } else { Folder::open(&path) };
+        let folder = match (takes, stands_by) {
+            (true, _) => Folder::take(&path),
+            (_, true) => Folder::stand_by(&path),
+            _ => Folder::open(&path),
+        };
         Ok(Arc::new(Forgetful::of(folder?, FILE, FLUSH)) as Arc<dyn Disk>)
     };
     let _served = durable(server, disk).unwrap();
@@ -269,6 +275,8 @@ async fn make(client: &Client, place: &str, over: &AtomicBool) -> Seen {
 pub(crate) enum End {
     /// It is killed, and started again.
     Killed,
+    /// It is killed, and another process has stood by.
+    StoodBy,
     /// Another process takes it over.
     Taken,
     /// Another process, on another cpu and with another folder, takes it.
@@ -294,6 +302,7 @@ pub(crate) fn ended(end: End, test: &str, (times, operations): (usize, u64), nat
             let mut variables = variables(path, &host, url.as_deref());
             variables.push((CPU, &*cpu));
             variables.extend((end == End::Taken).then_some((TAKES, "1")));
+            variables.extend((end == End::StoodBy).then_some((STANDS_BY, "1")));
             variables.extend((end == End::Moved && number > 0).then_some((MOVES, &*place)));
             Other::start(SERVES, &variables)
         })
@@ -328,9 +337,14 @@ pub(crate) fn ended(end: End, test: &str, (times, operations): (usize, u64), nat
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
                 // It starts while callers call, by a thread of its own: this one is theirs.
-                let former = other.take().filter(|_| end != End::Killed);
+                let mut former = other.take().filter(|_| end != End::Killed);
                 let start = Arc::clone(&start);
                 let started = tokio::task::spawn_blocking(move || start(kill + 1));
+                if end == End::StoodBy {
+                    // It waits for the folder by then, or a little later.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    drop(former.take());
+                }
                 other = Some(started.await.unwrap());
                 drop(former);
             }
@@ -355,7 +369,8 @@ pub(crate) fn ended(end: End, test: &str, (times, operations): (usize, u64), nat
     println!(
         "{end:?} {times} times: {done} done, {unknown} unknown, {gap} ms without an answer at most"
     );
-    assert!(end == End::Killed || unknown == 0, "it has flushed what it had answered, and more");
+    let is_killed = matches!(end, End::Killed | End::StoodBy);
+    assert!(is_killed || unknown == 0, "it has flushed what it had answered, and more");
     assert!(done > 20 * times as u64, "most of them found a place");
 }
 
@@ -367,6 +382,12 @@ fn nothing_that_a_killed_place_has_answered_is_lost_and_nothing_runs_twice() {
 #[test]
 fn nor_behind_a_nats_server() {
     ended(End::Killed, "durable-nats", (5, 5000), true);
+}
+
+#[test]
+fn callers_go_on_where_a_place_is_killed_and_another_process_has_stood_by() {
+    ended(End::StoodBy, "stood-by", (10, 5000), false);
+    ended(End::StoodBy, "stood-by-nats", (5, 1000), true);
 }
 
 #[test]
