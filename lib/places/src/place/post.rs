@@ -25,6 +25,10 @@ use crate::wire::beat::{BEAT, BEATS, Beat};
 use crate::wire::changes::CHANGES;
 use crate::wire::{SERVICE, SUBJECT, subject_of};
 
+/// Bytes of a request that is held beside what it says, about.
+const HELD: usize = 512;
+/// Bytes of requests that are held while a place stands still, at most: more are to be sent again.
+const MOST_HELD: usize = 16 << 20;
 /// Time that a place that ends lets its last answers leave.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -40,6 +44,8 @@ pub(crate) struct Post {
     service: async_nats::service::Service,
     /// Requests that are held while the place stands still.
     held: Vec<(service::Request, Coming)>,
+    /// Bytes of them.
+    held_bytes: usize,
     /// Answers of who else has the name, when it is asked.
     asked: Option<JoinSet<Result<Vec<Rival>>>>,
     /// Time at which it may be asked again.
@@ -98,6 +104,7 @@ impl Post {
             blocked,
             waiting,
             held,
+            held_bytes: 0,
             beats,
             service,
             asked,
@@ -160,6 +167,7 @@ impl Post {
                         break;
                     }
                     MoveStage::Serves => {
+                        self.held_bytes = 0;
                         for (request, coming) in std::mem::take(&mut self.held) {
                             self.answer(request, coming).await;
                         }
@@ -261,7 +269,16 @@ impl Post {
                     }
                 });
             }
-            Answered::Held => self.held.push((request, coming)),
+            Answered::Held => {
+                let bytes = HELD + request.message.payload.len();
+                if self.held_bytes + bytes > MOST_HELD {
+                    let reply = self.site.ask_again(&request.message.payload);
+                    let _ = request.respond(Ok(reply)).await;
+                    return;
+                }
+                self.held_bytes += bytes;
+                self.held.push((request, coming));
+            }
             Answered::Waits { of, first } => {
                 let payload = request.message.payload.clone();
                 self.waiting.add(of, Waits { payload, to: request, first });

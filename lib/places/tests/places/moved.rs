@@ -1,11 +1,12 @@
 //! Durable places that move to another folder, core and process, while their callers go on.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
 use kumiki_places::durable::Disk;
 use kumiki_places::standard::{Add, Counter, Get};
-use kumiki_places::wire::{LeaveStep, Operation, Why};
+use kumiki_places::wire::{self, LeaveStep, Operation, Reply, Request, Why};
 use kumiki_places::{Allow, Client, Error, Lease, Nats, Parts, Result, Served, Server};
 use kumiki_resource::{Interface, Name};
 
@@ -116,6 +117,54 @@ fn a_place_whose_taker_vanishes_goes_on_and_is_not_taken_later() {
         let read = step(LeaveStep::Read { file, at: 0, bytes: 100 });
         let error = client.ask(&place, read).await.unwrap_err();
         assert!(matches!(error, Error::Refused { why: Why::NotFound, .. }), "{error}");
+    });
+}
+
+#[test]
+fn what_is_held_while_a_place_stands_still_is_bounded() {
+    let (name, disk, nats) = (unique("held"), Held::default(), NatsServer::start());
+    let server = Server::new(Nats::at(nats.url()), &name);
+    let (_interface, _served, place) = serve(cpus()[0], server, &disk).unwrap();
+    block_on(async {
+        let client = Client::connect(&Nats::at(nats.url())).await.unwrap();
+        let others = async_nats::connect(nats.url()).await.unwrap();
+        let mut inbox = others.subscribe("_INBOX.held").await.unwrap();
+        let open = Operation::Open { kind: "counter".to_owned(), unique: "x".repeat(900 << 10) };
+        let operations = vec![(0, open)];
+        let request = Request { life: 0, lease: 0, key: 0, first: 0, open: vec![], operations };
+        let bytes = [&[wire::VERSION][..], &rmp_serde::to_vec(&request).unwrap()].concat();
+        let bytes = bytes::Bytes::from(bytes);
+        let client = client.with_timeout(PATIENCE);
+        let step = async |step| client.ask(&place, Operation::Leave { ticket: 7, step }).await;
+        step(LeaveStep::Freeze).await.unwrap();
+        const MANY: usize = 30;
+        for _ in 0..MANY {
+            let subject = format!("kumiki.place.{place}");
+            others.publish_with_reply(subject, "_INBOX.held", bytes.clone()).await.unwrap();
+        }
+        others.flush().await.unwrap();
+        let why = |message: async_nats::Message| {
+            let reply: Reply = wire::parse(&message.payload).unwrap();
+            Why::from(reply.answers[0].as_ref().unwrap_err().why)
+        };
+        let until = Instant::now() + PATIENCE;
+        // It stands still for as long as this takes.
+        let first = loop {
+            let soon = Duration::from_millis(500);
+            if let Ok(reply) = tokio::time::timeout(soon, inbox.next()).await {
+                break reply.unwrap();
+            }
+            assert!(Instant::now() < until, "all of it is held");
+            step(LeaveStep::Freeze).await.unwrap();
+        };
+        assert_eq!(why(first), Why::AskAgain);
+        step(LeaveStep::GiveUp).await.unwrap();
+        let mut answered = 0;
+        for _ in 1..MANY {
+            let reply = tokio::time::timeout(PATIENCE, inbox.next()).await.unwrap().unwrap();
+            answered += usize::from(why(reply) != Why::AskAgain);
+        }
+        assert!(answered > MANY / 3, "{answered}: what was held is answered when it goes on");
     });
 }
 
