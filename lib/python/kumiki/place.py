@@ -24,7 +24,7 @@ import select
 import threading
 import time
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint64, c_void_p
-from typing import Any, AsyncIterator, Callable, Iterator
+from typing import Any, AsyncIterator, Callable, Iterator, TypeVar
 
 __all__ = ["Bound", "Call", "Gone", "NotSent", "PlaceError", "Places", "Refused", "Unknown", "Watch"]
 
@@ -260,15 +260,41 @@ class Call:
             self.cancel()
 
 
-class Bound:
-    """A program part of one resource, bound once: each call is one request, without a look at its name.
+_SomeHeld = TypeVar("_SomeHeld", bound="_Held")
 
-    If the resource has been destroyed or its place started anew, a call raises Refused, once, and has not run; the next
-    one binds anew, to what has the name then.
-    """
+
+class _Held:
+    """Something of the library's, until it is closed: at the end of its `with`, or when nobody has it any more."""
+
+    _end: str
 
     def __init__(self, pointer: c_void_p) -> None:
         self._pointer = pointer
+
+    def close(self) -> None:
+        """Gives it up."""
+        pointer, self._pointer = self._pointer, c_void_p()
+        getattr(_library, self._end)(pointer)
+
+    def __enter__(self: _SomeHeld) -> _SomeHeld:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_pointer", None):
+            self.close()
+
+
+class Bound(_Held):
+    """A program part of one resource, bound once: each call is one request, without a look at its name.
+
+    If the resource has been destroyed or its place started anew, a call raises Refused, once, and has not run; the next
+    one binds anew, to what has the name then. Closed, calls that were started go on.
+    """
+
+    _end = "kumiki_places_bound_end"
 
     def __call__(self, value: Any = None, timeout: float | None = None) -> Any:
         """Calls it, and gives what it gives."""
@@ -282,30 +308,14 @@ class Bound:
         _call("start_bound", self._pointer, json.dumps(value).encode(), _ms(timeout), byref(call))
         return Call(call)
 
-    def close(self) -> None:
-        """Calls that were started go on."""
-        pointer, self._pointer = self._pointer, c_void_p()
-        _library.kumiki_places_bound_end(pointer)
 
-    def __enter__(self) -> "Bound":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_pointer", None):
-            self.close()
-
-
-class Watch:
+class Watch(_Held):
     """News of a place: dictionaries whose "news" is here, created, destroyed, missed, gone or unheard.
 
     `for` and `async for` wait for the next ones.
     """
 
-    def __init__(self, pointer: c_void_p) -> None:
-        self._pointer = pointer
+    _end = "kumiki_places_watch_end"
 
     def next(self, timeout: float | None = None) -> dict[str, Any]:
         """The next one; TimeoutError if there is none within `timeout` seconds."""
@@ -318,10 +328,6 @@ class Watch:
         """A descriptor that is readable while there are news."""
         return _call("watch_fd", self._pointer)
 
-    def close(self) -> None:
-        pointer, self._pointer = self._pointer, c_void_p()
-        _library.kumiki_places_watch_end(pointer)
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
         while True:
             yield self.next()
@@ -333,29 +339,21 @@ class Watch:
             except TimeoutError:
                 await _readable(self.fileno())
 
-    def __enter__(self) -> "Watch":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_pointer", None):
-            self.close()
-
-
-class Places:
+class Places(_Held):
     """This user's places on this machine, or those behind a NATS server.
 
     Who asks a server stands in its URL (USER:PASSWORD@, TOKEN@), in `credentials`, a file, or in the environment, as
     NATS' own tools have it (NATS_CREDS, NATS_NKEY, NATS_USER and so on).
 
     A `timeout` is for how many seconds a call is tried: ten, if nothing is said. It is not to be used in a child of
-    os.fork().
+    os.fork(). Closed, it ends its connections once its calls and watches have ended.
     """
 
+    _end = "kumiki_places_close"
+
     def __init__(self, nats: str | None = None, credentials: str | os.PathLike[str] | None = None) -> None:
-        self._pointer = c_void_p()
+        super().__init__(c_void_p())
         url = None if nats is None else _text(nats)
         file = None if credentials is None else _text(credentials)
 
@@ -420,18 +418,3 @@ class Places:
         call = c_void_p()
         _call(name, self._pointer, *arguments, byref(call))
         return Call(call)
-
-    def close(self) -> None:
-        """Ends its connections once its calls and watches have ended."""
-        pointer, self._pointer = self._pointer, c_void_p()
-        _library.kumiki_places_close(pointer)
-
-    def __enter__(self) -> "Places":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_pointer", None):
-            self.close()
