@@ -420,7 +420,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             };
         }
         NodeCommand::Snapshot { name, snapshot, json } => {
-            let kept = Node::find(&name)?.keep(&snapshot)?;
+            let kept = Node::find(&name)?.take_snapshot(&snapshot)?;
             if json {
                 output::json(&kept)?;
             } else {

@@ -5,14 +5,14 @@
 //! another one. It ends the node when reboot(8) and its like ask for it.
 
 mod cpus;
+#[doc(hidden)]
+pub mod delegated;
 mod devices;
 mod drivers;
 mod ending;
 mod environment;
 mod init;
 mod keeper;
-#[doc(hidden)]
-pub mod lent;
 mod memory;
 mod program;
 mod root;

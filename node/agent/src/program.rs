@@ -20,7 +20,7 @@ use super::root;
 use super::sleep::{self, Talks, Turn};
 use super::watching;
 use super::{environment, keeper, users};
-use crate::lent;
+use crate::delegated;
 use crate::{Error, ErrorKind, Result};
 
 /// This end of a channel.
@@ -101,7 +101,7 @@ fn wish(talk: &mut Talk<'_>) -> Result<Wish> {
 fn carry_out(wish: Wish, talk: &mut Talk<'_>, bell: &File) -> Result<()> {
     match wish {
         Wish::Run(run) => return attend(run, talk),
-        Wish::Lend(grant) => lent::keep(&grant)?,
+        Wish::Lend(grant) => delegated::keep(&grant)?,
         Wish::Watch(order) => watching::take(&order.unwrap_or_default())?,
         Wish::Cpus(order) => cpus::carry_out(&order, bell)?,
         Wish::Memory(order) => memory::carry_out(&order, bell)?,

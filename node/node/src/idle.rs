@@ -16,10 +16,10 @@ use std::{fs, thread};
 
 use kumiki_node_devices::record;
 use kumiki_node_devices::runtime;
-use kumiki_node_devices::serve::knock::{connected, listening};
+use kumiki_node_devices::serve::control_socket::{connected, listening};
+use kumiki_node_devices::serve::fd_passing::{Answer, limit, receive, send};
 use kumiki_node_devices::serve::open::Kept;
-use kumiki_node_devices::serve::pass::{Answer, limit, receive, send};
-use kumiki_node_devices::serve::{self, wakes};
+use kumiki_node_devices::serve::{self, wake_filter};
 use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, mac_bytes};
 use kumiki_node_devices::stowed::{Stowed, record_of};
 use kumiki_node_wire::access::Access;
@@ -112,7 +112,7 @@ pub fn idle(
                 None => {
                     let taps = opened(&node)?;
                     only_for(&node, &taps)?;
-                    first_queues(&taps).for_each(|(_, tap)| wakes::drain(tap));
+                    first_queues(&taps).for_each(|(_, tap)| wake_filter::drain(tap));
                     taps
                 }
             };
@@ -273,7 +273,7 @@ fn only_for(node: &Node, taps: &[(usize, File)]) -> Result<()> {
             },
             _ => None,
         };
-        wakes::only(tap, mac_bytes(&card.mac(node.name())).unwrap_or_default(), address)?;
+        wake_filter::only(tap, mac_bytes(&card.mac(node.name())).unwrap_or_default(), address)?;
     }
     Ok(())
 }
@@ -286,7 +286,7 @@ fn first_queues(taps: &[(usize, File)]) -> impl Iterator<Item = (usize, &File)> 
 
 /// Ends what [`only_for`] has begun.
 fn all_frames(taps: &[(usize, File)]) -> Result<()> {
-    first_queues(taps).try_for_each(|(_, tap)| wakes::detach(tap))
+    first_queues(taps).try_for_each(|(_, tap)| wake_filter::detach(tap))
 }
 
 /// Waits for a frame or a command, which then waits for the answer; `None` at the end.

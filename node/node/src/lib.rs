@@ -40,6 +40,7 @@
 compile_error!("kumiki-node needs x86-64: how a node is started is written for that processor.");
 
 mod balance;
+mod delegated;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fixtures;
@@ -47,14 +48,14 @@ mod hash;
 mod host;
 mod idle;
 mod image;
-mod lent;
 mod listing;
 mod machine;
 mod node;
 mod service;
-mod watcher;
+mod supervise;
 
 pub use balance::balance;
+pub use delegated::Delegated;
 pub use host::reservation::Reservation;
 pub use host::spec::{Cpus, MemorySource, Spec};
 pub use idle::{default_file, idle, wake_if_idle};
@@ -64,7 +65,7 @@ pub use image::root::RootOf;
 pub use image::{Image, ImageInfo, ImageKind, KernelForm};
 #[doc(no_inline)]
 pub use kumiki_node_agent as agent;
-pub use kumiki_node_agent::lent::is_node;
+pub use kumiki_node_agent::delegated::is_node;
 pub use kumiki_node_devices::interface::Address;
 pub use kumiki_node_devices::pci::Function;
 pub use kumiki_node_devices::record::{Elastic, MemoryLimits, Record};
@@ -78,18 +79,17 @@ pub use kumiki_node_wire::wish::Run;
 pub use kumiki_node_wire::{AGENT, Error, ErrorKind, Refusal, Result, vsock};
 pub use kumiki_rootfs::{Source, mkfs};
 pub use kumiki_stream::exec::{Client, Order, Orders, Size};
-pub use lent::Lent;
 pub use listing::{NodeInfo, NodeState, seen_here};
 pub use machine::{
     Apply, Blocks, Changes, Free, ImageWanted, Machine, NodeWanted, Rollout, RolloutState, Step,
 };
 pub use node::Node;
 pub use node::copying;
-pub use node::keep::Kept;
 pub use node::lanes::Lanes;
 pub use node::plugging::DeviceInfo;
 pub use node::session::{Ending, Session};
+pub use node::snapshot::SnapshotTaken;
 pub use node::usage::Usage;
 pub use node::watchman::Watchman;
 pub use service::{NOT_ASKED, Service, ServiceState};
-pub use watcher::watch;
+pub use supervise::supervise;

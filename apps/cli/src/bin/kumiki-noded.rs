@@ -62,7 +62,7 @@ fn long(words: &[OsString]) -> Result<ExitCode> {
     match (text(0), words.len()) {
         (Some("watch"), 2) => {
             let file = PathBuf::from(&words[1]);
-            kumiki_node::watch(&file, &stop()?, |node, what| {
+            kumiki_node::supervise(&file, &stop()?, |node, what| {
                 say(format_args!("node {node}: {what}"));
             })?;
         }

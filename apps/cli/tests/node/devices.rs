@@ -70,7 +70,7 @@ fn what_goes_wrong_with_a_device_is_its_own_affair() {
 
 /// By vhost-net, and by the server's own threads; through a server's death and a restart.
 #[test]
-#[ignore = "a minute: `cargo xtask test long`, after a change to pairs.rs or to what a card's TAP is"]
+#[ignore = "a minute: `cargo xtask test long`, after a change to net_control.rs or to what a card's TAP is"]
 fn a_card_has_queues_for_the_node_s_cpus() {
     let Some(host) = Host::shared(Kind::Debian13) else { return };
     host.ok(&format!(

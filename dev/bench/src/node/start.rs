@@ -100,7 +100,7 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     let node = Node::find(NODE)?;
     let mut bare = Bare::of(&files)?;
     node.start(KernelForm::Vmlinux, LIMIT)?;
-    let kept = node.keep(WARM)?;
+    let kept = node.take_snapshot(WARM)?;
 
     let mut starts = StartFrom::ALL.map(|from| (from, Vec::new()));
     let mut exec = Exec::default();

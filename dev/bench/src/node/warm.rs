@@ -41,7 +41,7 @@ pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
     ensure!(stages.problems.is_empty(), "the node's devices: {:?}", stages.problems);
     serve()?;
     answered(Duration::from_secs(1)).context("a started node's first answer")?;
-    node.keep(SERVING)?;
+    node.take_snapshot(SERVING)?;
     let mut ways = [Way::Image, Way::Snapshot, Way::Idle].map(|way| (way, Vec::new()));
     let mut rng = fastrand::Rng::new();
     for round in 0..rounds {

@@ -12,30 +12,30 @@ mod block;
 mod bus;
 mod confine;
 mod console;
+#[doc(hidden)]
+pub mod control_socket;
+#[doc(hidden)]
+pub mod fd_passing;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fixtures;
-#[doc(hidden)]
-pub mod knock;
+mod irqfd;
 mod net;
+mod net_control;
 #[doc(hidden)]
 pub mod open;
-mod pairs;
-#[doc(hidden)]
-pub mod pass;
 mod queue;
 mod rng;
-mod share;
 mod slot;
 mod supervisor;
 mod tap;
 mod terminal;
 mod transfer;
-mod user;
 mod vhost;
+mod vhost_user;
+mod virtiofsd;
 #[doc(hidden)]
-pub mod wakes;
-mod wires;
+pub mod wake_filter;
 mod worker;
 
 use std::fmt;
@@ -90,7 +90,7 @@ fn log_of(name: &str) -> Result<PathBuf> {
 
 /// Removes what the servers of a node that is no more have left.
 pub fn forget(name: &str, devices: &[Assigned]) {
-    let shares = devices.iter().filter_map(|device| share::pid_file(name, device).ok());
+    let shares = devices.iter().filter_map(|device| virtiofsd::pid_file(name, device).ok());
     for path in log_of(name).into_iter().chain(shares) {
         let _ = fs::remove_file(path);
     }
@@ -111,10 +111,10 @@ pub fn spawn(name: &str, taps: &[(usize, File)]) -> Result<Vec<String>> {
     let mut command = noded()?;
     command.args(["serve", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
     if !taps.is_empty() {
-        let (ours, theirs) = pass::pair()?;
+        let (ours, theirs) = fd_passing::pair()?;
         command.arg("--taps").stdin(theirs);
         for (slot, tap) in taps {
-            pass::send(&ours, slot, &[tap.as_fd()])?;
+            fd_passing::send(&ours, slot, &[tap.as_fd()])?;
         }
     }
     let server =

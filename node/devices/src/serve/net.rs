@@ -14,7 +14,7 @@ use vmm_sys_util::eventfd::EventFd;
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring, fd,
 };
-use super::pairs::{self, ControlQueue};
+use super::net_control::{self, ControlQueue};
 use super::queue::{Outcome, Server, both, drain, ready};
 use super::tap::{self, Link};
 use crate::{Error, Result};
@@ -49,14 +49,14 @@ impl Backend for Card {
         Description {
             id: tap::ID,
             features: rings | tap::features(&self.link),
-            limits: pairs::limits(self.link.pairs, QUEUE_SIZE),
+            limits: net_control::limits(self.link.pairs, QUEUE_SIZE),
             config: self.link.config(),
         }
     }
 
     fn start(&mut self, accepted: u64, rings: Vec<Ring>) -> Result<()> {
         tap::offload(&self.control.taps()[0], accepted)?;
-        let (of_pairs, control) = pairs::split(rings, accepted, self.link.pairs);
+        let (of_pairs, control) = net_control::split(rings, accepted, self.link.pairs);
         for (tap, rings) in self.control.taps().iter().zip(of_pairs) {
             let tap = tap.try_clone().map_err(|error| Error::os("copying a descriptor", error))?;
             let memory = Arc::clone(&self.memory);

@@ -12,11 +12,11 @@ use std::path::Path;
 use rustix::event::PollFlags;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use super::pass::Passed;
+use super::fd_passing::Passed;
 use super::queue::ready;
-use super::share::{self, Daemon};
 use super::tap::{self, Link};
 use super::terminal::Terminal;
+use super::virtiofsd::{self, Daemon};
 use crate::claims;
 use crate::interface::Interface;
 use crate::nat;
@@ -89,7 +89,7 @@ impl Kept {
             DeviceSpec::Share(wanted) => {
                 // The last one has ended with its connection.
                 self.daemons.remove(&device.slot);
-                let (daemon, socket) = share::start(node, device, wanted)?;
+                let (daemon, socket) = virtiofsd::start(node, device, wanted)?;
                 self.daemons.insert(device.slot, daemon);
                 let passed = Passed::Share { tag: device.name.clone() };
                 Ok(Opened { passed, files: vec![socket], resumes: false })

@@ -17,10 +17,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, accept_with};
 use serde::{Deserialize, Serialize};
 
-use super::knock::{connected, listening};
+use super::control_socket::{connected, listening};
+use super::fd_passing::{Answer, Order, handed, limit, pair, receive, send};
+use super::irqfd;
 use super::open::Kept;
-use super::pass::{Answer, Order, handed, limit, pair, receive, send};
-use super::wires;
 use crate::program::NODED;
 use crate::record;
 use crate::spec::{Assigned, DeviceSpec};
@@ -162,7 +162,7 @@ impl Supervisor {
         let node = Order::Node { name: self.name.clone(), pieces: self.pieces.clone() };
         let module = self.device.bell().try_clone();
         let module = module.map_err(|error| Error::os("copying a descriptor", error))?;
-        let eventfds = wires::open().unwrap_or_else(|error| {
+        let eventfds = irqfd::open().unwrap_or_else(|error| {
             eprintln!("{error}; kicks and calls go through the serving process");
             None
         });

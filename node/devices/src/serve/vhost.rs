@@ -19,7 +19,7 @@ use vmm_sys_util::ioctl::ioctl_with_ref;
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring,
 };
-use super::pairs::{self, ControlQueue};
+use super::net_control::{self, ControlQueue};
 use super::tap::{self, Link};
 use crate::{Error, ErrorKind, Result};
 
@@ -167,7 +167,7 @@ impl Backend for KernelNet {
         Description {
             id: tap::ID,
             features: self.features,
-            limits: pairs::limits(self.link.pairs, QUEUE_SIZE),
+            limits: net_control::limits(self.link.pairs, QUEUE_SIZE),
             config: self.link.config(),
         }
     }
@@ -176,7 +176,7 @@ impl Backend for KernelNet {
         let taps = self.control.taps();
         tap::offload(&taps[0], accepted)?;
         let of_rings = accepted & (RING_FEATURES | tap::F_MRG_RXBUF);
-        let (of_pairs, control) = pairs::split(rings, accepted, self.link.pairs);
+        let (of_pairs, control) = net_control::split(rings, accepted, self.link.pairs);
         for (pair, rings) in of_pairs.iter().enumerate() {
             self.kernels[pair].prepare(of_rings, rings)?;
             for ring in rings {

@@ -23,13 +23,13 @@ use super::backend::{Backend, NodeMemory, fd};
 use super::block::{Block, Disk};
 use super::bus::{Bus, Doorbell};
 use super::console::Console;
-use super::pass::{Answer, Order, Passed, receive, send};
+use super::fd_passing::{Answer, Order, Passed, receive, send};
+use super::irqfd::Irqfds;
 use super::rng::Entropy;
 use super::slot::{Slot, withdraw};
 use super::transfer::Medium;
-use super::user::Share;
 use super::vhost::{KernelNet, KernelVsock};
-use super::wires::Wires;
+use super::vhost_user::VhostUserFs;
 use super::{confine, net};
 use crate::record::window_of;
 use crate::{Error, ErrorKind, Refusal, Result};
@@ -47,7 +47,7 @@ struct Worker {
     device: Arc<File>,
     doorbell: Doorbell,
     memory: Arc<NodeMemory>,
-    wires: Option<Wires>,
+    irqfds: Option<Irqfds>,
     slots: BTreeMap<usize, Slot>,
 }
 
@@ -79,7 +79,7 @@ impl Worker {
             .next()
             .ok_or_else(|| Error::refused(ErrorKind::Protocol, "no descriptor of the module"))?;
         let device = Arc::new(device);
-        let wires = files.next().map(|file| Wires::attach(file, &device)).transpose()?;
+        let irqfds = files.next().map(|file| Irqfds::attach(file, &device)).transpose()?;
         let first = *pieces.first().ok_or_else(|| crate::record::incomplete(name))?;
         let window = Memory::map(device.as_fd(), &[window_of(&first)], Access::Write)?;
         let memory = Arc::new(memory_of(&device, pieces)?);
@@ -87,8 +87,8 @@ impl Worker {
             Doorbell { bus: Arc::new(Bus::new(window)), device: Some(Arc::clone(&device)) };
         let epoll = epoll::create(CreateFlags::CLOEXEC)
             .map_err(|error| Error::os("waiting for events", error))?;
-        let worker = Worker { epoll, device, doorbell, memory, wires, slots: BTreeMap::new() };
-        let bell = worker.wires.as_ref().map_or(worker.device.as_fd(), |wires| fd(wires.left()));
+        let worker = Worker { epoll, device, doorbell, memory, irqfds, slots: BTreeMap::new() };
+        let bell = worker.irqfds.as_ref().map_or(worker.device.as_fd(), |irqfds| fd(irqfds.left()));
         worker.hear(bell, BELL)?;
         Ok(worker)
     }
@@ -138,9 +138,9 @@ impl Worker {
     }
 
     fn rung(&mut self) -> Result<()> {
-        if let Some(wires) = &self.wires {
+        if let Some(irqfds) = &self.irqfds {
             // The slots are the module's to take: what it leaves may be of any.
-            let _ = wires.left().read();
+            let _ = irqfds.left().read();
             self.slots.values_mut().for_each(Slot::look);
             return Ok(());
         }
@@ -223,7 +223,7 @@ impl Worker {
             let _ = self.unhear(number, &slot);
             return Err(error);
         }
-        slot.is_connected = self.wires.is_some();
+        slot.is_connected = self.irqfds.is_some();
         if resume {
             slot.resume()
         } else {
@@ -236,8 +236,8 @@ impl Worker {
     /// Hears the queues, before the device begins: kicks and calls from then on count.
     fn hear_queues(&self, number: usize, slot: &Slot) -> Result<()> {
         for (queue, (kick, call)) in slot.eventfds().enumerate() {
-            match &self.wires {
-                Some(wires) => wires.connect((number, queue), kick, call)?,
+            match &self.irqfds {
+                Some(irqfds) => irqfds.connect((number, queue), kick, call)?,
                 None => self.hear(fd(call), (number as u64) << 32 | queue as u64)?,
             }
         }
@@ -245,8 +245,8 @@ impl Worker {
     }
 
     fn unhear(&self, number: usize, slot: &Slot) -> Result<()> {
-        if let Some(wires) = &self.wires {
-            return wires.disconnect(number);
+        if let Some(irqfds) = &self.irqfds {
+            return irqfds.disconnect(number);
         }
         for (_, call) in slot.eventfds() {
             let _ = epoll::delete(&self.epoll, fd(call));
@@ -280,7 +280,7 @@ impl Worker {
             Passed::Vsock { cid } => Box::new(KernelVsock::new(file()?, cid, memory)?),
             Passed::Entropy => Box::new(Entropy::new(memory)),
             Passed::Console => Box::new(Console::new(file()?, memory)),
-            Passed::Share { tag } => Box::new(Share::new(file()?, &tag, memory)?),
+            Passed::Share { tag } => Box::new(VhostUserFs::new(file()?, &tag, memory)?),
         })
     }
 }
@@ -369,7 +369,7 @@ mod tests {
             device: Arc::new(device.into()),
             doorbell: doorbell.clone(),
             memory: Arc::new(memory),
-            wires: None,
+            irqfds: None,
             slots: BTreeMap::new(),
         };
         let (sender, rings) = std::sync::mpsc::channel();

@@ -1,14 +1,14 @@
 //! Other nodes, as this one sees and starts them.
 
 use anyhow::Result;
-use kumiki_node::{KernelForm, Lent, NodeInfo, NodeState, seen_here};
+use kumiki_node::{Delegated, KernelForm, NodeInfo, NodeState, seen_here};
 
 use super::say;
 use super::words::Start;
 
 /// Nodes that it may start, and all others if it watches its host.
 fn all() -> Result<Vec<NodeInfo>> {
-    let mut all = Lent::list()?;
+    let mut all = Delegated::list()?;
     let others = seen_here()?;
     all.extend(others.into_iter().filter(|node| node.lent_to.is_none()));
     all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -59,7 +59,7 @@ fn row(node: &NodeInfo) -> [String; 5] {
 
 /// Starts one that was lent to this node; what a program is to be told of it.
 pub(crate) fn start(how: &Start) -> Result<Option<String>> {
-    let lent = Lent::find(&how.name)?;
+    let lent = Delegated::find(&how.name)?;
     let form = if how.bzimage { KernelForm::BzImage } else { KernelForm::Vmlinux };
     let stages = match (&how.from, how.again) {
         (Some(from), false) => lent.start_snapshot(from, how.limit)?,

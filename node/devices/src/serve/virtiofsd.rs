@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::user::TAG_BYTES;
+use super::vhost_user::TAG_BYTES;
 use crate::spec::{Assigned, Share};
 use crate::{Error, ErrorKind, Result};
 

@@ -23,7 +23,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A node that was kept.
 #[derive(Clone, Debug, Serialize)]
-pub struct Kept {
+pub struct SnapshotTaken {
     /// The snapshot's name.
     pub image: String,
     /// Memory that it takes.
@@ -46,7 +46,7 @@ impl Node {
     /// Has the node's kernel sleep, and keeps its memory as an image of this name, from which
     /// [`start_snapshot`](Node::start_snapshot) starts it as often as one likes. The node is
     /// stopped then. If its memory cannot be kept it goes on.
-    pub fn keep(&self, name: &str) -> Result<Kept> {
+    pub fn take_snapshot(&self, name: &str) -> Result<SnapshotTaken> {
         padded(Holding::Image, name)?;
         if sysfs::exists(Holding::Image, name) {
             return Err(device::exists(Holding::Image, name));
@@ -61,13 +61,15 @@ impl Node {
         let asleep = window.asleep();
         let node = Node { name: self.name.clone() };
         let stopped = Stopped { node, device, entry, window, record, taps: Vec::new() };
-        stopped.copied(name, &asleep).map(|kept| Kept { asleep_ms, ..kept }).map_err(|error| {
-            let left = match stopped.wake_here(&asleep) {
-                Ok(()) => "the node goes on".to_owned(),
-                Err(wake) => format!("the node does not go on: {wake}"),
-            };
-            Error::refused(error.kind(), format!("{error}; {left}"))
-        })
+        stopped.copied(name, &asleep).map(|kept| SnapshotTaken { asleep_ms, ..kept }).map_err(
+            |error| {
+                let left = match stopped.wake_here(&asleep) {
+                    Ok(()) => "the node goes on".to_owned(),
+                    Err(wake) => format!("the node does not go on: {wake}"),
+                };
+                Error::refused(error.kind(), format!("{error}; {left}"))
+            },
+        )
     }
 
     /// Refuses a node that cannot sleep, as far as its host sees that.
@@ -133,7 +135,7 @@ fn ms_since(begin: Instant) -> f64 {
 
 impl Stopped {
     /// Copies the memory of a node that is stopped, and whose kernel sleeps.
-    fn copied(&self, name: &str, asleep: &Asleep) -> Result<Kept> {
+    fn copied(&self, name: &str, asleep: &Asleep) -> Result<SnapshotTaken> {
         let (entry, record) = (&self.entry, &self.record);
         // A node runs on without its image, unless it sees a root there.
         let image = Image::open(&record.image).ok();
@@ -163,7 +165,7 @@ impl Stopped {
             return Err(error);
         }
         let zero_bytes = runs.iter().filter(|run| run.zeros).map(Run::bytes).sum();
-        Ok(Kept {
+        Ok(SnapshotTaken {
             image: name.to_owned(),
             bytes: total,
             kept_bytes: pages.bytes,

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kumiki_boot::Piece;
-use kumiki_node_agent::lent::{FOLDER, path};
+use kumiki_node_agent::delegated::{FOLDER, path};
 use kumiki_node_devices::grant::Grant;
 use kumiki_node_devices::record::{Record, window_of};
 use kumiki_node_wire::access::Access;
@@ -53,7 +53,7 @@ enum Running {
 }
 
 /// A node that this one may start.
-pub struct Lent {
+pub struct Delegated {
     grant: Grant,
     /// Held locked by who starts it.
     file: File,
@@ -61,13 +61,13 @@ pub struct Lent {
     window: Window,
 }
 
-impl std::fmt::Debug for Lent {
+impl std::fmt::Debug for Delegated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lent").field("grant", &self.grant).finish_non_exhaustive()
+        f.debug_struct("Delegated").field("grant", &self.grant).finish_non_exhaustive()
     }
 }
 
-impl Lent {
+impl Delegated {
     /// Names of all that the host has sent; it may have taken some back.
     fn names() -> Result<Vec<String>> {
         let Ok(entries) = fs::read_dir(FOLDER) else { return Ok(Vec::new()) };
@@ -85,7 +85,7 @@ impl Lent {
     /// One by its name.
     pub fn find(name: &str) -> Result<Self> {
         let gone = || not_lent(name);
-        if !Lent::names()?.iter().any(|known| known == name) {
+        if !Delegated::names()?.iter().any(|known| known == name) {
             return Err(gone());
         }
         let path = path(name);
@@ -97,7 +97,7 @@ impl Lent {
         let memory = memory.map_err(|error| Error::file(MEMORY, error))?;
         let first = grant.entry.pieces.first().ok_or_else(gone)?;
         let window = Window::new(Memory::map(memory.as_fd(), &[window_of(first)], Access::Write)?);
-        let lent = Lent { grant, file, memory, window };
+        let lent = Delegated { grant, file, memory, window };
         if lent.is_granted() { Ok(lent) } else { Err(gone()) }
     }
 
@@ -112,7 +112,7 @@ impl Lent {
 
     /// All that this node may start now, as the host lists them.
     pub fn list() -> Result<Vec<NodeInfo>> {
-        let all = Lent::names()?.into_iter().filter_map(|name| match Lent::find(&name) {
+        let all = Delegated::names()?.into_iter().filter_map(|name| match Delegated::find(&name) {
             Ok(lent) => Some(Ok(lent.info())),
             // The host has taken it back since.
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -296,7 +296,7 @@ mod tests {
     use crate::listing::NodeState;
 
     /// A node of a file, as the host has lent it, and the grant.
-    fn lent_to(starter: &str) -> Lent {
+    fn lent_to(starter: &str) -> Delegated {
         let record: Record = serde_json::from_str(&record_of(starter)).unwrap();
         let entry = Status {
             name: "n2".into(),
@@ -314,7 +314,7 @@ mod tests {
         let file = || tempfile::tempfile().unwrap();
         let clocks = Clocks { tsc_khz: 1, pm_timer: None };
         let grant = Grant { entry, record, image: vec![], snapshot: vec![], clocks };
-        Lent { grant, file: file(), memory: file(), window }
+        Delegated { grant, file: file(), memory: file(), window }
     }
 
     fn record_of(starter: &str) -> String {
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_that_it_was_not_lent_with_is_refused_by_name() {
-        let start = |lent: &Lent| lent.start_snapshot("warm", Duration::ZERO);
+        let start = |lent: &Delegated| lent.start_snapshot("warm", Duration::ZERO);
         let said = start(&lent_to("n1")).unwrap_err().to_string();
         assert!(said.contains("n2 was lent without a snapshot: kumiki node delegate n2"), "{said}");
         let mut lent = lent_to("n1");

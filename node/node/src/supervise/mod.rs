@@ -9,6 +9,6 @@
 
 mod backoff;
 mod metrics;
-mod watch;
+mod supervisor;
 
-pub use watch::watch;
+pub use supervisor::supervise;

@@ -20,19 +20,19 @@ pub(super) fn open() -> Result<Option<File>> {
 }
 
 /// Eventfds of a node, all released with the value.
-pub(super) struct Wires {
+pub(super) struct Irqfds {
     file: File,
     left: EventFd,
 }
 
-impl Wires {
+impl Irqfds {
     /// `server` is a descriptor that serves the node. From now on its bells are heard here.
     pub(super) fn attach(file: File, server: &File) -> Result<Self> {
         let left = EventFd::new(EFD_NONBLOCK).map_err(|error| Error::os("an eventfd", error))?;
         let mut wanted = abi::Wires { server: server.as_raw_fd(), left: left.as_raw_fd() };
         requests::eventfd_attach(&file, &mut wanted)
             .map_err(|error| Error::os("hearing a node's bell by osnode-eventfd", error))?;
-        Ok(Wires { file, left })
+        Ok(Irqfds { file, left })
     }
 
     /// Written when there is something that no queue's eventfd is for.

@@ -29,7 +29,7 @@ type States = Arc<Mutex<BTreeMap<String, ServiceState>>>;
 
 /// Keeps up the nodes of a file that are to be started again, until `stop`. They are there
 /// already: `apply` makes them. `told` hears what happens to which.
-pub fn watch(
+pub fn supervise(
     file: &Path,
     stop: &Arc<AtomicBool>,
     told: impl Fn(&str, &str) + Send + Sync,

@@ -24,7 +24,7 @@ pub(crate) const TAG_BYTES: usize = 36;
 const F_PROTOCOL: u64 = 1 << 30;
 
 /// virtiofsd, connected.
-pub(crate) struct Share {
+pub(crate) struct VhostUserFs {
     frontend: Frontend,
     memory: Arc<NodeMemory>,
     offered: u64,
@@ -36,7 +36,7 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::refused(ErrorKind::Refused, format!("virtiofsd: {error}"))
 }
 
-impl Share {
+impl VhostUserFs {
     pub(crate) fn new(socket: File, tag: &str, memory: Arc<NodeMemory>) -> Result<Self> {
         let socket = UnixStream::from(OwnedFd::from(socket));
         let mut frontend = Frontend::from_stream(socket, QUEUES);
@@ -54,11 +54,11 @@ impl Share {
                 frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
             }
         }
-        Ok(Share { frontend, memory, offered, tag: tag.to_owned(), started: Vec::new() })
+        Ok(VhostUserFs { frontend, memory, offered, tag: tag.to_owned(), started: Vec::new() })
     }
 }
 
-impl Share {
+impl VhostUserFs {
     /// A queue by where it is in this process, as this protocol has it.
     fn here(&self, ring: &Ring) -> Result<VringConfigData> {
         let at = |address| -> Result<u64> {
@@ -74,7 +74,7 @@ impl Share {
     }
 }
 
-impl Backend for Share {
+impl Backend for VhostUserFs {
     fn describe(&self) -> Description {
         let mut config = vec![0; TAG_BYTES];
         config[..self.tag.len()].copy_from_slice(self.tag.as_bytes());
@@ -199,7 +199,7 @@ mod tests {
         let done = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&done);
         let daemon = thread::spawn(move || busy(theirs, &noted));
-        let mut share = Share::new(File::from(OwnedFd::from(ours)), "tag", memory).unwrap();
+        let mut share = VhostUserFs::new(File::from(OwnedFd::from(ours)), "tag", memory).unwrap();
         share.start(F_VERSION_1, vec![ring(0), ring(1)]).unwrap();
         let enabled = done.lock().unwrap().iter().filter(|&&one| one == SET_VRING_ENABLE).count();
         assert_eq!(enabled, 2);
