@@ -35,7 +35,6 @@ mod listen;
 mod merge;
 mod metrics;
 mod password;
-pub mod resp;
 mod room;
 mod say;
 pub mod server;
@@ -46,3 +45,6 @@ pub mod store;
 pub mod tracking;
 pub mod transaction;
 mod worker;
+
+#[doc(no_inline)]
+pub use kumiki_kv_resp as resp;

@@ -264,7 +264,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::resp::Out;
+    use crate::Out;
 
     const LIMITS: Limits = Limits { word: 1000, command: 4000, is_stranger: false };
 
